@@ -1,0 +1,95 @@
+"""Every check of user input: one place, one tone.
+
+Messages name the argument, what was expected, what was given and, where there is one, the fix:
+``Expected 'k' to be a positive integer (got 0).``
+"""
+
+from collections.abc import Collection
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
+    """Raise a ValueError unless `value` is one of `choices`."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"Expected '{name}' to be one of {listed} (got {value!r}).")
+
+
+def check_positive_int(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is an integer above zero."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"Expected '{name}' to be a positive integer (got {value!r}).")
+    if value <= 0:
+        raise ValueError(f"Expected '{name}' to be a positive integer (got {value}).")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected '{name}' to be a positive number (got {value!r}).")
+    if not 0 < value < float("inf"):
+        raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
+
+
+def check_finite(name: str, value: Tensor) -> None:
+    """Raise a ValueError that counts the NaN and infinite entries of `value`, if there are any."""
+    finite = torch.isfinite(value)
+    if not bool(finite.all()):
+        bad = int((~finite).sum())
+        raise ValueError(
+            f"Expected '{name}' to be finite (got {bad} NaN or infinite of "
+            f"{value.numel()} entries, shape {list(value.shape)})."
+        )
+
+
+def check_float(name: str, value: Any) -> None:
+    """Raise a TypeError unless `value` is a floating-point tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Expected '{name}' to be a torch.Tensor (got {type(value).__name__}).")
+    if not value.is_floating_point():
+        raise TypeError(f"Expected '{name}' to be a floating-point tensor (got {value.dtype}).")
+
+
+def check_edge_index(edge_index: Any, num_nodes: int) -> None:
+    """Raise unless `edge_index` is a [2, E] integer tensor with entries in [0, num_nodes)."""
+    if not isinstance(edge_index, Tensor):
+        raise TypeError(
+            f"Expected 'edge_index' to be a [2, E] integer tensor (got {type(edge_index).__name__})."
+        )
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise ValueError(
+            f"Expected 'edge_index' to have shape [2, E] (got {list(edge_index.shape)})."
+        )
+    if edge_index.dtype not in (torch.int64, torch.int32):
+        raise ValueError(f"Expected 'edge_index' to be of integer type (got {edge_index.dtype}).")
+    if edge_index.numel() > 0:
+        low, high = int(edge_index.min()), int(edge_index.max())
+        if low < 0 or high >= num_nodes:
+            raise ValueError(
+                f"Expected 'edge_index' to hold node indices in [0, {num_nodes}) "
+                f"(got values from {low} to {high})."
+            )
+
+
+def check_edge_vector(name: str, value: Any, num_edges: int) -> None:
+    """Raise unless `value` is a floating-point tensor of shape [num_edges]."""
+    check_float(name, value)
+    if list(value.shape) != [num_edges]:
+        raise ValueError(
+            f"Expected '{name}' to have shape [{num_edges}], one entry for each column of "
+            f"'edge_index' (got {list(value.shape)})."
+        )
+
+
+def check_edge_weight(edge_weight: Any, num_edges: int) -> None:
+    """Raise unless `edge_weight` is a finite, non-negative float tensor of shape [num_edges]."""
+    check_edge_vector("edge_weight", edge_weight, num_edges)
+    check_finite("edge_weight", edge_weight)
+    if edge_weight.numel() > 0 and float(edge_weight.min()) < 0:
+        raise ValueError(
+            f"Expected 'edge_weight' to be non-negative (got a minimum of {float(edge_weight.min())})."
+        )
