@@ -31,7 +31,7 @@ def check_positive(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"Expected '{name}' to be a positive number (got {value!r}).")
-    if not 0 < value < float("inf"):
+    if not 0 < float(value) < float("inf"):
         raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
 
 
@@ -58,7 +58,8 @@ def check_edge_index(edge_index: Any, num_nodes: int) -> None:
     """Raise unless `edge_index` is a [2, E] integer tensor with entries in [0, num_nodes)."""
     if not isinstance(edge_index, Tensor):
         raise TypeError(
-            f"Expected 'edge_index' to be a [2, E] integer tensor (got {type(edge_index).__name__})."
+            "Expected 'edge_index' to be a [2, E] integer tensor "
+            f"(got {type(edge_index).__name__})."
         )
     if edge_index.dim() != 2 or edge_index.size(0) != 2:
         raise ValueError(
@@ -91,5 +92,6 @@ def check_edge_weight(edge_weight: Any, num_edges: int) -> None:
     check_finite("edge_weight", edge_weight)
     if edge_weight.numel() > 0 and float(edge_weight.min()) < 0:
         raise ValueError(
-            f"Expected 'edge_weight' to be non-negative (got a minimum of {float(edge_weight.min())})."
+            "Expected 'edge_weight' to be non-negative "
+            f"(got a minimum of {float(edge_weight.min())})."
         )
