@@ -54,8 +54,8 @@ def check_float(name: str, value: Any) -> None:
         raise TypeError(f"Expected '{name}' to be a floating-point tensor (got {value.dtype}).")
 
 
-def check_edge_index(edge_index: Any, num_nodes: int) -> None:
-    """Raise unless `edge_index` is a [2, E] integer tensor with entries in [0, num_nodes)."""
+def check_edge_index_shape(edge_index: Any) -> None:
+    """Raise unless `edge_index` is an integer tensor of shape [2, E]."""
     if not isinstance(edge_index, Tensor):
         raise TypeError(
             "Expected 'edge_index' to be a [2, E] integer tensor "
@@ -67,13 +67,23 @@ def check_edge_index(edge_index: Any, num_nodes: int) -> None:
         )
     if edge_index.dtype not in (torch.int64, torch.int32):
         raise ValueError(f"Expected 'edge_index' to be of integer type (got {edge_index.dtype}).")
-    if edge_index.numel() > 0:
-        low, high = int(edge_index.min()), int(edge_index.max())
+
+
+def check_node_index(name: str, index: Tensor, num_nodes: int) -> None:
+    """Raise unless all entries of `index` are in [0, num_nodes)."""
+    if index.numel() > 0:
+        low, high = int(index.min()), int(index.max())
         if low < 0 or high >= num_nodes:
             raise ValueError(
-                f"Expected 'edge_index' to hold node indices in [0, {num_nodes}) "
+                f"Expected '{name}' to hold node indices in [0, {num_nodes}) "
                 f"(got values from {low} to {high})."
             )
+
+
+def check_edge_index(edge_index: Any, num_nodes: int) -> None:
+    """Raise unless `edge_index` is a [2, E] integer tensor with entries in [0, num_nodes)."""
+    check_edge_index_shape(edge_index)
+    check_node_index("edge_index", edge_index, num_nodes)
 
 
 def check_edge_vector(name: str, value: Any, num_edges: int) -> None:
@@ -90,8 +100,8 @@ def check_edge_weight(edge_weight: Any, num_edges: int) -> None:
     """Raise unless `edge_weight` is a finite, non-negative float tensor of shape [num_edges]."""
     check_edge_vector("edge_weight", edge_weight, num_edges)
     check_finite("edge_weight", edge_weight)
-    if edge_weight.numel() > 0 and float(edge_weight.min()) < 0:
+    if edge_weight.numel() > 0 and float(edge_weight.detach().min()) < 0:
         raise ValueError(
             "Expected 'edge_weight' to be non-negative "
-            f"(got a minimum of {float(edge_weight.min())})."
+            f"(got a minimum of {float(edge_weight.detach().min())})."
         )

@@ -1,1 +1,18 @@
-"""Placeholder."""
+"""Stage 4: operator and signal -> diffused signal, Y = exp(-tL) X.
+
+:func:`heat_diffusion` is the fast, differentiable way for graphs of any size;
+:func:`exact_heat_diffusion` the dense one to compare it with.
+"""
+
+from .chebyshev import heat_diffusion
+from .exact import dense_laplacian, exact_heat_diffusion
+from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
+
+__all__ = [
+    "dense_laplacian",
+    "exact_heat_diffusion",
+    "heat_coefficients",
+    "heat_degree",
+    "heat_diffusion",
+    "truncation_bound",
+]

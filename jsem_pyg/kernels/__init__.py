@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Fast paths. They know tensors (CSR patterns, columns, coefficients), not graphs or layers."""

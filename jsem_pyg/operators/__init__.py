@@ -1,1 +1,17 @@
-"""Placeholder."""
+"""Stage 3: weighted edges -> a symmetric linear operator S with its spectrum in [-1, 1].
+
+:class:`GraphStructure` is the part that is prepared once for a graph (sorting, pairing, checks);
+:func:`laplacian_operator` is the part that is computed anew at every training step (values).
+"""
+
+from .adjacency import read_adjacency
+from .laplacian import HeatOperator, laplacian_operator
+from .structure import GraphStructure, StructureCache
+
+__all__ = [
+    "GraphStructure",
+    "HeatOperator",
+    "StructureCache",
+    "laplacian_operator",
+    "read_adjacency",
+]

@@ -1,0 +1,36 @@
+"""The recurrence, for any way to apply S."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+
+def spread(coefficient: Tensor, group: Tensor | None) -> Tensor:
+    """[S, G, C] coefficients of one term -> [S, N or 1, C], ready to multiply [N, M] rows."""
+    return coefficient if group is None else coefficient.index_select(1, group)
+
+
+def chebyshev_recurrence(
+    apply_s: Callable[[Tensor], Tensor], x: Tensor, coefficients: Tensor, group: Tensor | None
+) -> Tensor:
+    r"""Sum c_k T_k(S) x over k, with T_0 = x, T_1 = S x, T_k = 2 S T_(k-1) - T_(k-2).
+
+    Plain autograd: it stores every term, and may be differentiated as often as `apply_s` may.
+
+    Args:
+        apply_s: maps [N, M] to S times it.
+        x: [N, M].
+        coefficients: [K + 1, S, G, C], see :mod:`jsem_pyg.kernels.chebyshev`.
+        group: [N] or None.
+
+    Returns:
+        [S, N, M].
+    """
+    before, term = x, x
+    out = spread(coefficients[0], group) * x
+    for k in range(1, coefficients.size(0)):
+        applied = apply_s(term)
+        before, term = term, applied if k == 1 else 2 * applied - before
+        out = torch.addcmul(out, spread(coefficients[k], group), term)
+    return out

@@ -1,0 +1,90 @@
+"""Which backend runs, in one table. A choice that cannot run is an error that says why."""
+
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from .csr import CSR
+
+
+class ChebyshevSeries(Protocol):
+    """The signature of a backend, see :mod:`jsem_pyg.kernels.chebyshev`."""
+
+    def __call__(
+        self, csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
+    ) -> Tensor:
+        """Evaluate the series."""
+
+
+class Backend(NamedTuple):
+    """A way to evaluate a Chebyshev series."""
+
+    module: str  # in jsem_pyg.kernels.chebyshev, imported on first use
+    obstacle: Callable[[torch.device], str | None]  # why it cannot run there, or None
+
+
+def _no_obstacle(device: torch.device) -> str | None:
+    return None
+
+
+def _torch_obstacle(device: torch.device) -> str | None:
+    if device.type not in ("cpu", "cuda"):
+        return f"torch has no CSR products on {device.type!r}"
+    if device.type == "cpu" and not torch.backends.mkl.is_available():
+        return "this build of torch has no MKL, so no CSR products on the CPU"
+    return None
+
+
+def _torch_sparse_obstacle(device: torch.device) -> str | None:
+    if find_spec("torch_sparse") is None:
+        return "torch-sparse is not installed; see the extra [sparse] in the README"
+    if device.type not in ("cpu", "cuda"):
+        return f"torch-sparse has no kernels for {device.type!r}"
+    return None
+
+
+def _not_built(device: torch.device) -> str | None:
+    return "this version of jsem_pyg does not have it yet"
+
+
+BACKENDS = {
+    "reference": Backend("reference", _no_obstacle),
+    "torch": Backend("torch_csr", _torch_obstacle),
+    "torch_sparse": Backend("torch_sparse", _torch_sparse_obstacle),
+    "numba": Backend("numba_cpu", _not_built),
+    "triton": Backend("triton_gpu", _not_built),
+}
+
+# What "auto" takes: the first of these that can run. "reference" always can.
+_PREFERENCE = ("torch", "reference")
+
+
+def find_backend(name: str, device: torch.device) -> ChebyshevSeries:
+    """The function behind a backend's name.
+
+    Args:
+        name: a key of the table, or "auto".
+        device: where the tensors are.
+
+    Raises:
+        ValueError: if there is no such backend, or it cannot run on `device`.
+    """
+    if name == "auto":
+        name = next(each for each in _PREFERENCE if BACKENDS[each].obstacle(device) is None)
+    if name not in BACKENDS:
+        choices = ", ".join(repr(each) for each in ("auto", *BACKENDS))
+        raise ValueError(f"Expected 'backend' to be one of {choices} (got {name!r}).")
+    obstacle = BACKENDS[name].obstacle(device)
+    if obstacle is not None:
+        able = [each for each, entry in BACKENDS.items() if entry.obstacle(device) is None]
+        raise ValueError(
+            f"Expected a 'backend' that can run on {str(device)!r} (got {name!r}: {obstacle}). "
+            f"These can: {', '.join(repr(each) for each in able)}."
+        )
+    module = import_module(f"{__package__}.chebyshev.{BACKENDS[name].module}")
+    series: ChebyshevSeries = module.chebyshev_series
+    return series

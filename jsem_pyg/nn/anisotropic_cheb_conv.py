@@ -1,0 +1,145 @@
+"""The stackable layer: diffusion at one or several scales, then a linear map."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import zeros
+from torch_geometric.typing import Adj, OptTensor, PairTensor
+
+from ..diffusion.chebyshev import diffuse, diffusion_times
+from ..kernels.dispatch import ChebyshevSeries
+from ..operators import HeatOperator
+from .diffusion_layer import DiffusionLayer, single_node_set
+
+
+class AnisotropicChebConv(DiffusionLayer):
+    r"""A graph convolution whose filters are anisotropic heat kernels with learned times.
+
+    .. math::
+        \mathbf{X}^{\prime} = \sum_{s=1}^{S} e^{-t_s \mathbf{L}_{\theta}} \mathbf{X}
+        \mathbf{\Theta}_s + \mathbf{b}
+
+    with the operator of :class:`~jsem_pyg.nn.AnisotropicDiffusion`. All scales share the products
+    with the graph. Where the output is narrower than the input, the linear map comes first, as in
+    :class:`torch_geometric.nn.GCNConv`: the result is the same, with fewer columns to diffuse.
+
+    Args:
+        in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
+            first input(s) to the forward method.
+        out_channels (int): Size of each output sample.
+        edge_dim (int): Number :math:`F` of edge features; 0 for none.
+        t (float, list or torch.Tensor): Initial diffusion time: a number, a list of :math:`S`
+            scales, or a tensor of shape :math:`(C_{in})` with a time for every input channel.
+        learn_t (bool): Whether the times are learned.
+        conductance (str or torch.nn.Module): See :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
+        normalization (str, optional): :obj:`"sym"`, :obj:`"rw"` or :obj:`None`.
+        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
+            :obj:`tol` needs.
+        tol (float): Relative error allowed.
+        backend (str): See :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
+        bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
+        fuse (bool): If set to :obj:`False`, always goes through `propagate`.
+        **kwargs (optional): Additional arguments of
+            :class:`torch_geometric.nn.conv.MessagePassing`.
+
+    Shapes:
+        - **input:**
+          node features :math:`(\ldots, |\mathcal{V}|, C_{in})`,
+          edge indices :math:`(2, |\mathcal{E}|)`, both directions of every edge,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          edge features :math:`(|\mathcal{E}|, F)`; without them every edge conducts alike
+        - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> conv = AnisotropicChebConv(-1, 8, edge_dim=0, t=[1.0, 4.0])
+        >>> conv(torch.randn(3, 5), edge_index).shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        edge_dim: int = 1,
+        t: float | Sequence[float] | Tensor = 1.0,
+        learn_t: bool = True,
+        conductance: str | torch.nn.Module = "sigmoid",
+        normalization: str | None = "sym",
+        degree: int | None = None,
+        tol: float = 1e-6,
+        backend: str = "auto",
+        bias: bool = True,
+        fuse: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            edge_dim, t, learn_t, conductance, normalization, degree, tol, backend, fuse, **kwargs
+        )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        width = in_channels * self.time.num_scales if in_channels > 0 else -1
+        self.lin = Linear(width, out_channels, bias=False, weight_initializer="glorot")
+        if bias:
+            self.bias = Parameter(torch.empty(out_channels))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the linear map anew, and go back to the isotropic operator and initial times."""
+        super().reset_parameters()
+        self.lin.reset_parameters()
+        zeros(self.bias)
+
+    def forward(
+        self,
+        x: Tensor | PairTensor,
+        edge_index: Adj,
+        edge_weight: OptTensor = None,
+        edge_attr: OptTensor = None,
+    ) -> Tensor:
+        """Diffuse and map the node features; see the class for shapes."""
+        x = single_node_set(x)
+        graph = self._read(edge_index, edge_weight, x)
+        operator = self._operator(graph, x, edge_attr)
+        series = self._series(graph, operator, edge_index)
+        combine = self._map_then_diffuse if self._narrows(x) else self._diffuse_then_map
+        out = combine(x, operator, series)
+        return out if self.bias is None else out + self.bias
+
+    def _narrows(self, x: Tensor) -> bool:
+        """Whether mapping first leaves fewer columns to diffuse."""
+        mapped = self.time.num_scales * self.out_channels
+        is_initialized = self.lin.in_channels > 0  # a lazy map learns its size in `lin` itself
+        return is_initialized and self.time.num_channels is None and mapped < x.size(-1)
+
+    def _diffuse_then_map(
+        self, x: Tensor, operator: HeatOperator, series: ChebyshevSeries
+    ) -> Tensor:
+        times = diffusion_times(self.t, x)
+        out = diffuse(x, operator, times, series, degree=self.degree, tol=self.tol)
+        return self.lin(out.transpose(-3, -2).flatten(-2))
+
+    def _map_then_diffuse(
+        self, x: Tensor, operator: HeatOperator, series: ChebyshevSeries
+    ) -> Tensor:
+        scales, width = self.time.num_scales, self.out_channels
+        # Theta_1, ..., Theta_S side by side: each scale gets columns, and times, of its own.
+        theta = self.lin.weight.unflatten(1, (scales, -1)).transpose(0, 1).flatten(0, 1)
+        mapped = torch.nn.functional.linear(x, theta)
+        times = diffusion_times(self.t, x)
+        if scales > 1:
+            times = times.repeat_interleave(width).unsqueeze(0)
+        out = diffuse(mapped, operator, times, series, degree=self.degree, tol=self.tol)
+        return out.squeeze(-3).unflatten(-1, (scales, width)).sum(-2)
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
+            f"{self._describe()})"
+        )

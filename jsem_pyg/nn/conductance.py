@@ -1,0 +1,199 @@
+r"""How well an edge conducts: edge features -> h in (0, 1].
+
+Every conductance here starts constant, so that a new layer is exactly isotropic, and stays above a
+floor: a node whose edges all close keeps a positive degree, and gradients stay finite.
+"""
+
+import inspect
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import Linear, Module, Parameter
+
+from .._checks import check_finite
+
+FLOOR = 1e-4
+
+
+class SigmoidConductance(Module):
+    r"""A logistic function of the edge features, of the published form
+
+    .. math::
+        h(\mathbf{k}) = \epsilon + (1 - \epsilon) \,
+        \sigma\left( \mathbf{s}^{\top} (\mathbf{k} - \mathbf{k}_0) \right)
+
+    with the slope :math:`\mathbf{s}`, which starts at zero, and the threshold :math:`\mathbf{k}_0`.
+
+    Args:
+        edge_dim: the number F of edge features, such as the curvature alone.
+        floor: :math:`\epsilon`.
+
+    Shapes:
+        - **input:** edge features :math:`(|\mathcal{E}|, F)`
+        - **output:** conductance :math:`(|\mathcal{E}|)`
+    """  # noqa: D415
+
+    def __init__(self, edge_dim: int = 1, floor: float = FLOOR) -> None:
+        super().__init__()
+        self.floor = floor
+        self.slope = Parameter(torch.empty(edge_dim))
+        self.threshold = Parameter(torch.empty(edge_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Go back to a constant conductance."""
+        torch.nn.init.zeros_(self.slope)
+        torch.nn.init.zeros_(self.threshold)
+
+    def forward(self, edge_attr: Tensor) -> Tensor:
+        """[E, F] -> [E]; a single feature may come as [E]."""
+        logit = (as_columns(edge_attr, self.slope.numel()) - self.threshold) @ self.slope
+        return self.floor + (1 - self.floor) * torch.sigmoid(logit)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.slope.numel()})"
+
+
+class MLPConductance(Module):
+    r"""A small perceptron of the edge features.
+
+    .. math::
+        h(\mathbf{k}) = \epsilon + (1 - \epsilon) \, \sigma(\mathrm{MLP}(\mathbf{k}))
+
+    Its last layer starts at zero.
+
+    Args:
+        edge_dim: the number F of edge features.
+        hidden_channels: the width of the hidden layer.
+        floor: :math:`\epsilon`.
+
+    Shapes:
+        - **input:** edge features :math:`(|\mathcal{E}|, F)`
+        - **output:** conductance :math:`(|\mathcal{E}|)`
+    """
+
+    def __init__(self, edge_dim: int = 1, hidden_channels: int = 16, floor: float = FLOOR) -> None:
+        super().__init__()
+        self.floor = floor
+        self.hidden = Linear(edge_dim, hidden_channels)
+        self.out = Linear(hidden_channels, 1)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the hidden layer anew, and go back to a constant conductance."""
+        self.hidden.reset_parameters()
+        torch.nn.init.zeros_(self.out.weight)
+        torch.nn.init.zeros_(self.out.bias)
+
+    def forward(self, edge_attr: Tensor) -> Tensor:
+        """[E, F] -> [E]; a single feature may come as [E]."""
+        hidden = self.hidden(as_columns(edge_attr, self.hidden.in_features)).relu()
+        return self.floor + (1 - self.floor) * torch.sigmoid(self.out(hidden).squeeze(-1))
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.hidden.in_features}, {self.hidden.out_features})"
+
+
+class UnitConductance(Module):
+    """Every edge conducts fully: what `edge_dim=0` means."""
+
+    def reset_parameters(self) -> None:
+        """Do nothing: there are no parameters."""
+
+    def forward(self, edge_attr: Tensor) -> Tensor:
+        """[E, ...] -> ones [E]."""
+        return edge_attr.new_ones(edge_attr.size(0))
+
+
+class ModuleConductance(Module):
+    """A module of the user's: its output is checked, and kept above the floor.
+
+    Args:
+        module: maps (edge_attr) or (edge_attr, x_i, x_j) to [E] or [E, 1] in [0, 1]; i is the
+            target of an edge, j its source.
+    """
+
+    def __init__(self, module: Module, floor: float = FLOOR) -> None:
+        super().__init__()
+        self.module = module
+        self.floor = floor
+        self.sees_nodes = _num_arguments(module) == 3
+
+    def reset_parameters(self) -> None:
+        """Reset every part of the module that knows how to."""
+        for part in self.module.modules():
+            reset = getattr(part, "reset_parameters", None)
+            if callable(reset):
+                reset()
+
+    def forward(
+        self, edge_attr: Tensor | None, x_i: Tensor | None = None, x_j: Tensor | None = None
+    ) -> Tensor:
+        """Call the module: -> [E]."""
+        out = self.module(edge_attr, x_i, x_j) if self.sees_nodes else self.module(edge_attr)
+        out = out.squeeze(-1) if out.dim() == 2 else out
+        if out.dim() != 1:
+            raise ValueError(
+                f"Expected 'conductance' to return shape [E] or [E, 1] (got {list(out.shape)})."
+            )
+        if out.device.type == "cpu" and out.numel():
+            check_finite("conductance", out)
+            low, high = float(out.min()), float(out.max())
+            if low < 0 or high > 1 + 1e-6:
+                raise ValueError(
+                    f"Expected 'conductance' to return values in [0, 1] (got {low:.4g} to "
+                    f"{high:.4g}). To fix this, end it with torch.nn.Sigmoid()."
+                )
+        return out.clamp(min=self.floor)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self.module})"
+
+
+Conductance = SigmoidConductance | MLPConductance | UnitConductance | ModuleConductance
+
+
+def make_conductance(conductance: str | Module, edge_dim: int) -> Conductance:
+    """The module behind the `conductance` argument of the layers.
+
+    Raises:
+        ValueError: if `conductance` is neither "sigmoid", "mlp" nor a module.
+    """
+    if isinstance(conductance, Module):
+        return ModuleConductance(conductance)
+    forms: dict[str, Callable[[int], Conductance]] = {
+        "sigmoid": SigmoidConductance,
+        "mlp": MLPConductance,
+    }
+    if conductance not in forms:
+        raise ValueError(
+            f"Expected 'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Module "
+            f"(got {conductance!r})."
+        )
+    return forms[conductance](edge_dim) if edge_dim else UnitConductance()
+
+
+def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
+    """Edge features as [E, F], checked against the F that a layer was made for, if it was."""
+    columns = edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr
+    if columns.dim() != 2 or edge_dim not in (None, columns.size(1)):
+        raise ValueError(
+            f"Expected 'edge_attr' to have shape [E, {'F' if edge_dim is None else edge_dim}], "
+            f"with F as 'edge_dim' says (got {list(edge_attr.shape)})."
+        )
+    return columns
+
+
+def _num_arguments(module: Module) -> int:
+    """How many positional arguments a module's forward takes: 1 or 3."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in kinds and p.default is inspect.Parameter.empty]
+    if len(required) not in (1, 3):
+        raise ValueError(
+            "Expected 'conductance' to be a module that takes (edge_attr) or "
+            f"(edge_attr, x_i, x_j) (got {len(required)} required arguments: "
+            f"{', '.join(p.name for p in required)})."
+        )
+    return len(required)

@@ -1,0 +1,81 @@
+"""Every form in which PyG users hand over a graph, read into one: target, source and weight.
+
+The sparse forms follow PyG's convention: they hold the *transposed* adjacency, so that their rows
+are the targets of messages. Their entries are the edges, in their own (row-major or column-major)
+order, which is therefore the order that `edge_attr` has to follow.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric.typing import SparseTensor
+
+from .._checks import check_edge_index_shape
+
+
+class Adjacency(NamedTuple):
+    """A graph as handed over, not yet checked for symmetry."""
+
+    target: Tensor  # [E], the row of each edge
+    source: Tensor  # [E], the column of each edge
+    weight: Tensor | None  # [E], where the form carries values
+    identity: tuple[Tensor, ...]  # the index tensors that tell this graph from another
+
+
+def read_adjacency(edge_index: Any, num_nodes: int) -> Adjacency:
+    """Read an `edge_index`, `EdgeIndex`, `SparseTensor` or torch sparse tensor.
+
+    Args:
+        edge_index: [2, E] integer tensor (source, target), or an N x N sparse matrix whose rows are
+            targets: `torch_sparse.SparseTensor`, or torch COO, CSR or CSC.
+        num_nodes: the number N of nodes.
+
+    Raises:
+        TypeError: if `edge_index` is none of these.
+        ValueError: if its shape or type does not fit. (Entries are checked by `GraphStructure`.)
+    """
+    if isinstance(edge_index, SparseTensor):
+        _check_size(tuple(edge_index.sizes()), num_nodes)
+        row, col = edge_index.storage.row(), edge_index.storage.col()
+        return Adjacency(row, col, edge_index.storage.value(), (row, col))
+    if isinstance(edge_index, EdgeIndex):
+        edge_index = edge_index.as_tensor()
+    if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
+        return _read_torch_sparse(edge_index, num_nodes)
+    check_edge_index_shape(edge_index)
+    return Adjacency(edge_index[1], edge_index[0], None, (edge_index,))
+
+
+def _read_torch_sparse(matrix: Tensor, num_nodes: int) -> Adjacency:
+    _check_size(tuple(matrix.shape), num_nodes)
+    if matrix.layout == torch.sparse_coo:
+        matrix = matrix.coalesce()
+        indices = matrix.indices()
+        return Adjacency(indices[0], indices[1], matrix.values(), (indices,))
+    if matrix.layout == torch.sparse_csr:
+        pointer, index = matrix.crow_indices(), matrix.col_indices()
+        return Adjacency(_expand(pointer, index), index, matrix.values(), (pointer, index))
+    if matrix.layout == torch.sparse_csc:
+        pointer, index = matrix.ccol_indices(), matrix.row_indices()
+        return Adjacency(index, _expand(pointer, index), matrix.values(), (pointer, index))
+    raise ValueError(
+        "Expected a sparse 'edge_index' to have the layout torch.sparse_coo, torch.sparse_csr or "
+        f"torch.sparse_csc (got {matrix.layout})."
+    )
+
+
+def _expand(pointer: Tensor, index: Tensor) -> Tensor:
+    """Compressed pointers [N + 1] -> one row (or column) number for each entry of `index`."""
+    rows = torch.arange(pointer.numel() - 1, device=pointer.device)
+    # Without the size, a GPU would have to wait for the sum of the counts.
+    return rows.repeat_interleave(pointer.diff(), output_size=index.numel())
+
+
+def _check_size(shape: tuple[int, ...], num_nodes: int) -> None:
+    if shape != (num_nodes, num_nodes):
+        raise ValueError(
+            f"Expected a sparse 'edge_index' of shape [{num_nodes}, {num_nodes}], as many rows as "
+            f"'x' has nodes (got {list(shape)})."
+        )
