@@ -75,7 +75,8 @@ def _normalized(
     # One in place of a zero degree keeps every derivative finite; the row of S is zero anyway.
     safe_degree = torch.where(fixed, torch.ones_like(degree), degree)
     inverse_root = safe_degree.rsqrt()
-    values = inverse_root[structure.row] * weight * inverse_root[structure.col]
+    # Multiplied in this order, S is symmetric to the last bit.
+    values = weight * (inverse_root[structure.row] * inverse_root[structure.col])
     return HeatOperator(
         csr=structure.csr,
         values=values,

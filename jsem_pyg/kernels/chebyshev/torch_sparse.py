@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from ..csr import CSR
+from . import reference
 from .recurrence import chebyshev_recurrence
 
 
@@ -10,6 +11,8 @@ def chebyshev_series(
     csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
 ) -> Tensor:
     """Plain autograd over `SparseTensor` products: every term is stored, no [nnz, M] messages."""
+    if x.numel() == 0:  # torch-sparse would divide by the number of columns
+        return reference.chebyshev_series(csr, values, x, coefficients, group)
     from torch_sparse import SparseTensor
 
     matrix = SparseTensor(

@@ -1,0 +1,315 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Batch, Data
+
+from jsem_pyg.diffusion import exact_heat_diffusion, heat_diffusion
+from jsem_pyg.operators import GraphStructure
+from jsem_pyg.testing import assert_heat_laws, assert_permutation_equivariant, random_graph
+
+NORMALIZATIONS = ["sym", "rw", None]
+BACKENDS = ["reference", "torch", "torch_sparse"]
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+
+def needs(backend):
+    if backend == "torch_sparse":
+        pytest.importorskip("torch_sparse")
+
+
+def signal(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+def relative_error(actual, expected):
+    return float((actual - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-10])
+@pytest.mark.parametrize("t", [0.1, 2.0, 20.0])
+def test_is_the_matrix_exponential_within_the_tolerance(normalization, backend, tol, t):
+    needs(backend)
+    edge_index, weight = random_graph(40, 0.1, num_isolated=2)
+    x = signal(40, 5)
+    expected = exact_heat_diffusion(x, edge_index, weight, t, normalization)
+    actual = heat_diffusion(
+        x, edge_index, weight, t, tol=tol, normalization=normalization, backend=backend
+    )
+    assert relative_error(actual, expected) <= tol
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_float32_is_the_matrix_exponential_up_to_rounding(normalization, backend):
+    needs(backend)
+    edge_index, weight = random_graph(40, 0.1, num_isolated=2)
+    x = signal(40, 5)
+    expected = exact_heat_diffusion(x, edge_index, weight, 5.0, normalization)
+    actual = heat_diffusion(
+        x.float(), edge_index, weight, 5.0, normalization=normalization, backend=backend
+    )
+    assert actual.dtype == torch.float32
+    assert relative_error(actual.double(), expected) <= 3e-6
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("t", [torch.tensor(1.5), torch.tensor([0.5, 3.0])])
+def test_gradients(normalization, backend, t):
+    needs(backend)
+    edge_index, weight = random_graph(8, 0.4, num_isolated=1)
+    structure = GraphStructure(edge_index, 8)
+    inputs = (signal(8, 2), weight, t.double())
+    inputs = tuple(each.clone().requires_grad_() for each in inputs)
+
+    def diffuse(x, weight, t):
+        return heat_diffusion(
+            x, structure, weight, t, degree=30, normalization=normalization, backend=backend
+        )
+
+    assert torch.autograd.gradcheck(diffuse, inputs)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_second_gradients_on_the_reference_backend(normalization):
+    edge_index, weight = random_graph(6, 0.5)
+    inputs = (signal(6, 2), weight, torch.tensor(1.5, dtype=torch.float64))
+    inputs = tuple(each.clone().requires_grad_() for each in inputs)
+
+    def diffuse(x, weight, t):
+        return heat_diffusion(
+            x, edge_index, weight, t, degree=30, normalization=normalization, backend="reference"
+        )
+
+    assert torch.autograd.gradgradcheck(diffuse, inputs)
+
+
+def test_a_second_derivative_of_a_fused_backend_is_refused():
+    x = signal(3, 1).requires_grad_()
+    y = heat_diffusion(x, PATH, backend="torch").square().sum()
+    (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_gradients_are_those_of_the_dense_oracle(normalization):
+    edge_index, weight = random_graph(12, 0.3, num_isolated=1)
+    results = []
+    for diffuse in (heat_diffusion, exact_heat_diffusion):
+        leaves = signal(12, 3), weight, torch.tensor(2.0, dtype=torch.float64)
+        leaves = [each.clone().requires_grad_() for each in leaves]
+        x, w, t = leaves
+        kwargs = {"tol": 1e-12} if diffuse is heat_diffusion else {}
+        y = diffuse(x, edge_index, w, t, normalization=normalization, **kwargs)
+        results.append(torch.autograd.grad((y * signal(12, 3, seed=1)).sum(), leaves))
+    for actual, expected in zip(*results, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_learned_weights_stay_valid():
+    edge_index, weight = random_graph(12, 0.3)
+    weight = torch.nn.Parameter(weight)
+    optimizer, x = torch.optim.Adam([weight], lr=0.01), signal(12, 3)
+    losses = []
+    for _ in range(5):
+        optimizer.zero_grad()
+        losses.append(heat_diffusion(x, edge_index, weight, 2.0).square().sum())
+        losses[-1].backward()
+        optimizer.step()
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3), (0,)])
+def test_leading_dimensions_are_batches(backend, shape):
+    needs(backend)
+    edge_index, weight = random_graph(10, 0.4)
+    x = signal(*shape, 10, 3)
+    times = torch.tensor([0.5, 2.0], dtype=torch.float64)
+    out = heat_diffusion(x, edge_index, weight, times, backend=backend)
+    assert out.shape == (*shape, 2, 10, 3)
+    flat, flat_out = x.reshape(-1, 10, 3), out.reshape(-1, 2, 10, 3)
+    for each, each_out in zip(flat, flat_out, strict=True):
+        for time, scale_out in zip(times, each_out, strict=True):
+            expected = heat_diffusion(each, edge_index, weight, time, backend=backend)
+            torch.testing.assert_close(scale_out, expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_a_time_for_every_channel(normalization):
+    edge_index, weight = random_graph(10, 0.4)
+    x, times = signal(4, 10, 3), torch.tensor([[0.5, 2.0, 7.0], [1.0, 1.0, 0.0]])
+    out = heat_diffusion(x, edge_index, weight, times, normalization=normalization)
+    assert out.shape == (4, 2, 10, 3)
+    for scale in range(2):
+        for channel in range(3):
+            expected = heat_diffusion(
+                x[..., [channel]],
+                edge_index,
+                weight,
+                times[scale, channel],
+                normalization=normalization,
+            )
+            torch.testing.assert_close(out[:, scale, :, [channel]], expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_a_batch_gives_what_its_graphs_give_apart(normalization):
+    graphs = []
+    for seed, scale in enumerate((1.0, 100.0, 0.01)):
+        edge_index, weight = random_graph(9 + seed, 0.4, num_isolated=1, seed=seed)
+        x = signal(9 + seed, 2, seed=seed)
+        graphs.append(Data(x=x, edge_index=edge_index, edge_weight=scale * weight))
+    batch = Batch.from_data_list(graphs)
+    kwargs = {"t": 0.3, "normalization": normalization}
+    out = heat_diffusion(batch.x, batch.edge_index, batch.edge_weight, **kwargs)
+    apart = [heat_diffusion(g.x, g.edge_index, g.edge_weight, **kwargs) for g in graphs]
+    torch.testing.assert_close(out, torch.cat(apart), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_laws_of_heat(normalization):
+    edge_index, weight = random_graph(20, 0.2, num_isolated=1)
+    x = signal(20, 3)
+
+    def diffuse(x, t):
+        return heat_diffusion(x, edge_index, weight, t, normalization=normalization)
+
+    assert_heat_laws(diffuse, x)
+    assert_permutation_equivariant(
+        lambda x, edge_index, weight: heat_diffusion(
+            x, edge_index, weight, 2.0, normalization=normalization
+        ),
+        x,
+        edge_index,
+        weight,
+    )
+
+
+def test_what_each_normalization_keeps():
+    edge_index, weight = random_graph(20, 0.2)
+    x, ones = signal(20, 3), torch.ones(20, 1, dtype=torch.float64)
+    kept = heat_diffusion(x, edge_index, weight, 3.0, normalization=None)
+    torch.testing.assert_close(kept.sum(0), x.sum(0))
+    for normalization in ("rw", None):
+        still = heat_diffusion(ones, edge_index, weight, 3.0, normalization=normalization)
+        torch.testing.assert_close(still, ones, rtol=1e-6, atol=1e-6)
+    degree = torch.zeros(20, dtype=torch.float64).index_add(0, edge_index[0], weight)
+    root = degree.sqrt().unsqueeze(1)
+    still = heat_diffusion(root, edge_index, weight, 3.0, normalization="sym")
+    torch.testing.assert_close(still, root, rtol=1e-6, atol=1e-6)
+
+
+@given(
+    num_nodes=st.integers(1, 12),
+    probability=st.floats(0, 1),
+    seed=st.integers(0, 1000),
+    copies=st.integers(1, 2),
+    normalization=st.sampled_from(NORMALIZATIONS),
+    backend=st.sampled_from(["reference", "torch"]),
+    t=st.floats(0, 20),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_graph(num_nodes, probability, seed, copies, normalization, backend, t):
+    edge_index, weight = random_graph(num_nodes, probability, seed=seed)
+    edge_index, weight = edge_index.repeat(1, copies), weight.repeat(copies)
+    x = signal(num_nodes, 2, seed=seed)
+    actual = heat_diffusion(x, edge_index, weight, t, normalization=normalization, backend=backend)
+    expected = exact_heat_diffusion(x, edge_index, weight, t, normalization)
+    assert (actual - expected).norm() <= 1e-6 * x.norm()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("shape", [(0, 3), (1, 3), (5, 3), (5, 0)])
+def test_without_edges_nothing_moves(backend, normalization, shape):
+    needs(backend)
+    x = signal(*shape)
+    empty = torch.empty(2, 0, dtype=torch.long)
+    out = heat_diffusion(x, empty, t=4.0, normalization=normalization, backend=backend)
+    assert torch.equal(out, x)
+
+
+def test_isolated_nodes_keep_their_features_and_their_gradient():
+    x = signal(5, 2).requires_grad_()
+    out = heat_diffusion(x, PATH, t=3.0)
+    assert torch.equal(out[3:], x[3:])
+    out.sum().backward()
+    assert torch.equal(x.grad[3:], torch.ones(2, 2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype):
+    edge_index, weight = random_graph(10, 0.4, dtype=torch.float32)
+    x = signal(10, 3, dtype=torch.float32).to(dtype)
+    out = heat_diffusion(x, edge_index, weight, 2.0)
+    assert out.dtype == dtype
+    torch.testing.assert_close(out, heat_diffusion(x.float(), edge_index, weight, 2.0).to(dtype))
+
+
+def test_a_prepared_structure_takes_the_place_of_edge_index():
+    edge_index, weight = random_graph(10, 0.4)
+    x, structure = signal(10, 3), GraphStructure(edge_index, 10)
+    assert torch.equal(
+        heat_diffusion(x, structure, weight, 2.0), heat_diffusion(x, edge_index, weight, 2.0)
+    )
+    with pytest.raises(ValueError, match="'x' to have 10 nodes.*got 9"):
+        heat_diffusion(x[:9], structure, weight)
+
+
+def test_a_fixed_degree_is_kept_and_one_too_low_is_logged(caplog):
+    x = signal(3, 1)
+    heat_diffusion(x, PATH, t=1.0, degree=12)
+    assert not caplog.records
+    heat_diffusion(x, PATH, t=50.0, degree=5)
+    assert "degree=5 is too low for t = 50" in caplog.text
+
+
+def test_auto_takes_the_fast_backend_and_says_what_a_sparse_tensor_takes(monkeypatch):
+    from jsem_pyg.diffusion import chebyshev
+
+    taken = []
+    find = chebyshev.find_backend
+    monkeypatch.setattr(
+        chebyshev, "find_backend", lambda name, device: taken.append(name) or find(name, device)
+    )
+    heat_diffusion(signal(3, 1), PATH)
+    torch_sparse = pytest.importorskip("torch_sparse")
+    adj = torch_sparse.SparseTensor.from_edge_index(PATH, sparse_sizes=(3, 3))
+    heat_diffusion(signal(3, 1), adj)
+    heat_diffusion(signal(3, 1), adj, backend="torch")
+    assert taken == ["auto", "torch_sparse", "torch"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"x": [[1.0]]}, TypeError, "'x' to be a torch.Tensor .got list"),
+        ({"x": torch.ones(3, 1).long()}, TypeError, "'x' to be a floating-point.*torch.int64"),
+        ({"x": torch.ones(3)}, ValueError, r"'x' to have shape \[..., N, D\] .got \[3\]"),
+        ({"x": torch.tensor([[1.0], [float("nan")], [0.0]])}, ValueError, "'x' to be finite"),
+        ({"x": torch.ones(2, 1)}, ValueError, r"node indices in \[0, 2\)"),
+        ({"edge_weight": torch.ones(3)}, ValueError, r"'edge_weight' to have shape \[4\]"),
+        ({"edge_weight": -torch.ones(4)}, ValueError, "'edge_weight' to be non-negative"),
+        ({"edge_weight": torch.arange(4)}, TypeError, "'edge_weight' to be a floating-point"),
+        ({"edge_weight": torch.arange(4.0)}, ValueError, "both directions.*to_undirected"),
+        ({"edge_index": PATH[:, :3]}, ValueError, "undirected.*to_undirected"),
+        ({"t": -1.0}, ValueError, "'t' to be finite and >= 0 .got -1.0|got .-1.0"),
+        ({"t": float("nan")}, ValueError, "'t' to be finite"),
+        ({"t": torch.ones(1, 2)}, ValueError, r"with D = 1 .got shape \[1, 2\]"),
+        ({"degree": -1}, ValueError, "'degree' to be an integer >= 0 or None .got -1"),
+        ({"degree": 2.5}, ValueError, "'degree' to be an integer"),
+        ({"tol": 0.0}, ValueError, "'tol' to be positive"),
+        ({"normalization": "row"}, ValueError, "'normalization' to be one of"),
+        ({"backend": "cuda"}, ValueError, "'backend' to be one of 'auto', 'reference'"),
+        ({"backend": "triton"}, ValueError, "can run on 'cpu'.*'reference'"),
+    ],
+)
+def test_bad_arguments_are_named(change, error, message):
+    arguments = {"x": torch.ones(3, 1), "edge_index": PATH, "edge_weight": None, "t": 1.0}
+    with pytest.raises(error, match=message):
+        heat_diffusion(**(arguments | change))

@@ -1,0 +1,122 @@
+"""Every backend against the reference: values and all gradients, on awkward graphs."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from jsem_pyg.kernels.csr import CSR
+from jsem_pyg.kernels.dispatch import BACKENDS, find_backend
+from jsem_pyg.operators import GraphStructure, laplacian_operator
+from jsem_pyg.testing import assert_backends_agree, random_graph
+
+CPU = torch.device("cpu")
+FAST = [name for name, entry in BACKENDS.items() if name != "reference" and not entry.obstacle(CPU)]
+SIZES = [(1, 0), (2, 0), (63, 3), (100, 0)]
+
+
+def problem(num_nodes, num_isolated, channels, degree, dtype, scales=1, groups=1, per_channel=1):
+    edge_index, weight = random_graph(num_nodes, 0.1, num_isolated, dtype=dtype)
+    operator = laplacian_operator(GraphStructure(edge_index, num_nodes), weight)
+    generator = torch.Generator().manual_seed(num_nodes)
+    x = torch.randn(num_nodes, channels, dtype=dtype, generator=generator)
+    coefficients = torch.randn(
+        degree + 1, scales, groups, per_channel, dtype=dtype, generator=generator
+    )
+    group = torch.arange(num_nodes) % groups if groups > 1 else None
+    return operator.csr, operator.values, x, coefficients, group
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 20])
+@pytest.mark.parametrize("size", SIZES)
+def test_values_and_gradients(backend, dtype, degree, size):
+    assert_backends_agree(backend, *problem(*size, channels=17, degree=degree, dtype=dtype))
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("scales", [1, 3])
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("per_channel", [1, 5])
+def test_scales_groups_and_channels(backend, scales, groups, per_channel):
+    shape = {"scales": scales, "groups": groups, "per_channel": per_channel}
+    case = problem(40, 2, channels=5, degree=6, dtype=torch.float64, **shape)
+    assert_backends_agree(backend, *case)
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_high_degrees_stay_accurate_though_the_recurrence_is_reversed(backend):
+    for dtype, rtol in ((torch.float32, 1e-3), (torch.float64, 1e-10)):
+        case = problem(100, 0, channels=4, degree=200, dtype=dtype)
+        assert_backends_agree(backend, *case, rtol=rtol)
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_needs_no_gradient_of_what_is_fixed(backend):
+    csr, values, x, coefficients, group = problem(30, 0, 3, 5, torch.float64)
+    series = find_backend(backend, CPU)
+    full = [each.clone().requires_grad_() for each in (values, x, coefficients)]
+    expected = torch.autograd.grad(series(csr, *full, group).sin().sum(), full)
+    for which in range(3):
+        leaves = [values, x, coefficients]
+        leaves[which] = leaves[which].clone().requires_grad_()
+        (actual,) = torch.autograd.grad(series(csr, *leaves, group).sin().sum(), leaves[which])
+        torch.testing.assert_close(actual, expected[which])
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_backward_may_run_twice(backend):
+    csr, values, x, coefficients, group = problem(30, 0, 3, 7, torch.float64)
+    leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
+    y = find_backend(backend, CPU)(csr, *leaves, group).sin().sum()
+    first = torch.autograd.grad(y, leaves, retain_graph=True)
+    second = torch.autograd.grad(y, leaves)
+    for a, b in zip(first, second, strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_the_input_is_left_alone(backend):
+    csr, values, x, coefficients, group = problem(30, 0, 3, 7, torch.float64)
+    before = x.clone()
+    x.requires_grad_()
+    find_backend(backend, CPU)(csr, values, x, coefficients, group).sum().backward()
+    assert torch.equal(x.detach(), before)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Watches every operation and remembers the most elements that a result had."""
+
+    def __init__(self):
+        super().__init__()
+        self.most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
+                self.most = max(self.most, leaf.numel())
+        return out
+
+
+def test_torch_never_makes_messages_or_dense_matrices():
+    num_nodes, channels = 300, 8
+    csr, values, x, coefficients, group = problem(num_nodes, 0, channels, 10, torch.float32)
+    leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
+    assert num_nodes * channels < values.numel() * channels / 10  # so that messages would show
+    sizes = {}
+    for backend in ("torch", "reference"):
+        with LargestTensor() as largest:
+            find_backend(backend, CPU)(csr, *leaves, group).sum().backward()
+        sizes[backend] = largest.most
+    assert sizes["torch"] <= max(num_nodes * channels, values.numel())
+    assert sizes["reference"] == values.numel() * channels
+
+
+def test_an_empty_pattern():
+    empty = torch.empty(0, dtype=torch.long)
+    csr = CSR(torch.zeros(4, dtype=torch.long), empty, empty)
+    coefficients = torch.ones(3, 1, 1, 1)
+    for backend in FAST:
+        assert_backends_agree(backend, csr, torch.empty(0), torch.ones(3, 2), coefficients)

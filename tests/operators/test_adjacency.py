@@ -1,0 +1,101 @@
+import pytest
+import torch
+from torch_geometric import EdgeIndex
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.operators import read_adjacency
+from jsem_pyg.testing import random_graph
+
+NUM_NODES = 12
+
+
+@pytest.fixture
+def graph():
+    edge_index, weight = random_graph(NUM_NODES, 0.4, num_isolated=1)
+    generator = torch.Generator().manual_seed(1)
+    return edge_index, weight, torch.randn(NUM_NODES, 3, dtype=torch.float64, generator=generator)
+
+
+def sparse_forms(edge_index, weight):
+    size = (NUM_NODES, NUM_NODES)
+    coo = torch.sparse_coo_tensor(edge_index, weight, size, check_invariants=True)
+    yield coo
+    yield coo.coalesce()
+    yield coo.to_sparse_csr()
+    yield coo.to_sparse_csc()
+
+
+def test_every_torch_form_gives_the_same_diffusion(graph):
+    edge_index, weight, x = graph
+    expected = heat_diffusion(x, edge_index, weight, 2.0)
+    assert torch.equal(heat_diffusion(x, edge_index.int(), weight, 2.0), expected)
+    wrapped = EdgeIndex(edge_index, sparse_size=(NUM_NODES, NUM_NODES))
+    assert torch.equal(heat_diffusion(x, wrapped, weight, 2.0), expected)
+    for form in sparse_forms(edge_index, weight):
+        torch.testing.assert_close(heat_diffusion(x, form, t=2.0), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_sparse_tensor_and_its_transpose(graph):
+    torch_sparse = pytest.importorskip("torch_sparse")
+    edge_index, weight, x = graph
+    expected = heat_diffusion(x, edge_index, weight, 2.0)
+    adj = torch_sparse.SparseTensor.from_edge_index(
+        edge_index, weight, sparse_sizes=(NUM_NODES, NUM_NODES)
+    )
+    for form in (adj, adj.t()):
+        torch.testing.assert_close(heat_diffusion(x, form, t=2.0), expected, rtol=1e-9, atol=1e-12)
+    without_values = adj.set_value(None)
+    torch.testing.assert_close(
+        heat_diffusion(x, without_values, weight, 2.0), expected, rtol=1e-9, atol=1e-12
+    )
+
+
+def test_values_of_a_sparse_tensor_learn(graph):
+    torch_sparse = pytest.importorskip("torch_sparse")
+    edge_index, weight, x = graph
+    learned = weight.clone().requires_grad_()
+    adj = torch_sparse.SparseTensor.from_edge_index(
+        edge_index, learned, sparse_sizes=(NUM_NODES, NUM_NODES)
+    )
+    heat_diffusion(x, adj, t=2.0).square().sum().backward()
+    direct = weight.clone().requires_grad_()
+    heat_diffusion(x, edge_index, direct, t=2.0).square().sum().backward()
+    torch.testing.assert_close(learned.grad, direct.grad)
+
+
+def test_values_of_a_csr_tensor_learn(graph):
+    edge_index, weight, x = graph
+    csr = torch.sparse_coo_tensor(edge_index, weight, (NUM_NODES, NUM_NODES)).to_sparse_csr()
+    csr.requires_grad_()
+    heat_diffusion(x, csr, t=2.0).square().sum().backward()
+    direct = weight.clone().requires_grad_()
+    heat_diffusion(x, edge_index, direct, t=2.0).square().sum().backward()
+    torch.testing.assert_close(csr.grad.values(), direct.grad)
+
+
+def test_rows_are_targets():
+    adjacency = read_adjacency(torch.tensor([[0, 1], [2, 2]]), 3)
+    assert adjacency.target.tolist() == [2, 2]
+    assert adjacency.source.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "error", "message"),
+    [
+        ([[0, 1], [1, 0]], TypeError, r"'edge_index' to be a \[2, E\] integer tensor .got list"),
+        (torch.zeros(3, 2).long(), ValueError, r"shape \[2, E\] .got \[3, 2\]"),
+        (torch.zeros(2, 2), ValueError, "integer type .got torch.float32"),
+        (torch.eye(4).to_sparse(), ValueError, r"shape \[3, 3\].*got \[4, 4\]"),
+        (torch.eye(3).to_sparse_bsr((1, 1)), ValueError, "layout"),
+    ],
+)
+def test_what_is_not_a_graph_is_refused(edge_index, error, message):
+    with pytest.raises(error, match=message):
+        read_adjacency(edge_index, 3)
+
+
+def test_weights_given_twice_are_refused(graph):
+    edge_index, weight, x = graph
+    csr = torch.sparse_coo_tensor(edge_index, weight, (NUM_NODES, NUM_NODES)).to_sparse_csr()
+    with pytest.raises(ValueError, match="'edge_weight' to be None where the sparse"):
+        heat_diffusion(x, csr, weight)

@@ -1,0 +1,147 @@
+import copy
+import pickle
+
+import pytest
+import torch
+
+from jsem_pyg.operators import GraphStructure, StructureCache, read_adjacency
+from jsem_pyg.testing import random_graph
+
+PATH = torch.tensor([[2, 0, 1, 1], [1, 1, 2, 0]])  # 0 - 1 - 2, unsorted
+
+
+def test_slots_are_sorted_and_paired():
+    structure = GraphStructure(PATH, num_nodes=4)
+    assert structure.row.tolist() == [0, 1, 1, 2]
+    assert structure.col.tolist() == [1, 0, 2, 1]
+    assert structure.rowptr.tolist() == [0, 1, 3, 4, 4]
+    assert structure.slot.tolist() == [2, 1, 3, 0]
+    assert structure.reverse.tolist() == [1, 0, 3, 2]
+    assert structure.edges[0].tolist() == PATH[1].tolist()
+    assert structure.edges[1].tolist() == PATH[0].tolist()
+
+
+def test_values_travel_to_slots_and_back():
+    structure = GraphStructure(PATH, num_nodes=3)
+    values = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    assert structure.to_slots(values).tolist() == [4.0, 2.0, 1.0, 3.0]
+    assert torch.equal(structure.to_edges(structure.to_slots(values)), values)
+
+
+def test_repeated_edges_add_up_and_share_what_comes_back():
+    structure = GraphStructure(torch.cat([PATH, PATH], dim=1), num_nodes=3)
+    assert structure.num_slots == 4
+    assert structure.num_edges == 8
+    slots = structure.to_slots(torch.arange(8.0))
+    assert slots.tolist() == [3.0 + 7.0, 1.0 + 5.0, 0.0 + 4.0, 2.0 + 6.0]
+    assert structure.to_edges(slots).tolist() == [2.0, 3.0, 4.0, 5.0] * 2
+
+
+def test_components_are_numbered():
+    edge_index = torch.tensor([[0, 1, 3, 4], [1, 0, 4, 3]])
+    structure = GraphStructure(edge_index, num_nodes=6)
+    assert structure.component.tolist() == [0, 0, 1, 2, 2, 3]
+    assert structure.num_components == 4
+
+
+def test_diagonal_slots_merge_in_order():
+    structure = GraphStructure(PATH, num_nodes=3)
+    csr, order = structure.csr_with_diagonal
+    off_diagonal, diagonal = torch.arange(1.0, 5.0), torch.arange(10.0, 13.0)
+    dense = torch.zeros(3, 3)
+    dense[csr.row, csr.col] = torch.cat([off_diagonal, diagonal])[order]
+    assert dense.tolist() == [[10.0, 1.0, 0.0], [2.0, 11.0, 3.0], [0.0, 4.0, 12.0]]
+    assert csr.rowptr.tolist() == [0, 2, 5, 7]
+
+
+@pytest.mark.parametrize("num_nodes", [0, 1, 5])
+def test_no_edges(num_nodes):
+    structure = GraphStructure(torch.empty(2, 0, dtype=torch.long), num_nodes)
+    assert structure.num_slots == 0
+    assert structure.rowptr.tolist() == [0] * (num_nodes + 1)
+    assert structure.num_components == num_nodes
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ([[0, 1, 1], [1, 0, 1]], "without self-loops .got 1.*remove_self_loops"),
+        ([[0, 1, 1], [1, 0, 2]], "undirected.*got 1 edges.*1 -> 2.*to_undirected"),
+        ([[0, 3], [3, 0]], r"node indices in \[0, 3\) .got values from 0 to 3"),
+        ([[0, -1], [-1, 0]], r"node indices in \[0, 3\) .got values from -1 to 0"),
+    ],
+)
+def test_bad_graphs_are_refused(columns, message):
+    with pytest.raises(ValueError, match=message):
+        GraphStructure(torch.tensor(columns), num_nodes=3)
+
+
+def test_asymmetric_values_are_refused():
+    structure = GraphStructure(PATH, num_nodes=3)
+    structure.check_weight(torch.ones(4))
+    structure.check_weight(torch.tensor([1.0, 1.0, 1.0 + 1e-6, 1.0]))
+    with pytest.raises(ValueError, match=r"'edge_weight' to be the same in both.*to_undirected"):
+        structure.check_weight(torch.tensor([1.0, 1.0, 1.1, 1.0]))
+    with pytest.raises(ValueError, match="'edge_attr' to be the same in both"):
+        structure.check_attr(torch.tensor([[1.0], [1.0], [-1.0], [1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.ones(3), r"shape \[4\].*got \[3\]"),
+        (torch.tensor([1.0, 1.0, -1.0, -1.0]), "non-negative .got a minimum of -1.0"),
+        (torch.tensor([1.0, 1.0, float("nan"), 1.0]), "finite .got 1 NaN"),
+    ],
+)
+def test_bad_weights_are_refused(weight, message):
+    with pytest.raises(ValueError, match=message):
+        GraphStructure(PATH, num_nodes=3).check_weight(weight)
+
+
+class TestStructureCache:
+    @staticmethod
+    def is_new(cache, edge_index, num_nodes=8):
+        return cache.get(read_adjacency(edge_index, num_nodes), num_nodes)[1]
+
+    def test_remembers_the_last_graph(self):
+        cache, (edge_index, _) = StructureCache(), random_graph(8, 0.5)
+        assert self.is_new(cache, edge_index)
+        assert not self.is_new(cache, edge_index)
+        assert self.is_new(cache, edge_index.clone())
+        assert self.is_new(cache, edge_index, num_nodes=9)
+
+    def test_sees_a_change_in_place(self):
+        cache, (edge_index, _) = StructureCache(), random_graph(8, 0.5)
+        self.is_new(cache, edge_index)
+        edge_index.copy_(7 - edge_index)
+        assert self.is_new(cache, edge_index)
+
+    def test_a_new_tensor_in_the_same_memory_is_not_mistaken(self):
+        cache = StructureCache()
+        for shift in range(3):  # each tensor is freed, and its memory free to be used again
+            edge_index = torch.tensor([[0, 1 + shift], [1 + shift, 0]])
+            structure, fresh = cache.get(read_adjacency(edge_index, 8), 8)
+            assert fresh
+            assert structure.col.tolist() == [1 + shift, 0]
+            del edge_index
+
+    def test_sparse_forms_are_remembered_too(self):
+        edge_index, weight = random_graph(8, 0.5)
+        csr = torch.sparse_coo_tensor(edge_index, weight, (8, 8)).to_sparse_csr()
+        cache = StructureCache()
+        assert self.is_new(cache, csr)
+        assert not self.is_new(cache, csr)
+
+    def test_inference_tensors_are_prepared_each_time(self):
+        cache = StructureCache()
+        with torch.inference_mode():
+            edge_index, _ = random_graph(8, 0.5)
+            assert self.is_new(cache, edge_index)
+            assert self.is_new(cache, edge_index)
+
+    def test_copies_start_empty(self):
+        cache, (edge_index, _) = StructureCache(), random_graph(8, 0.5)
+        self.is_new(cache, edge_index)
+        assert self.is_new(copy.deepcopy(cache), edge_index)
+        assert self.is_new(pickle.loads(pickle.dumps(cache)), edge_index)
