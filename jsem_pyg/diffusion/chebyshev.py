@@ -132,13 +132,11 @@ def _coefficients(
     if operator.rate is not None:
         times = times * operator.rate.double().unsqueeze(-1)
     longest = float(times.detach().max()) if times.numel() else 0.0
+    check_accuracy(degree, tol)
     if degree is None:
-        check_positive("tol", tol)
         magnified = operator.condition() or 1.0
         bound = max(_MARGIN * tol, torch.finfo(dtype).eps / 2) / float(magnified)
         degree = heat_degree(longest, bound)
-    elif isinstance(degree, bool) or not isinstance(degree, int) or degree < 0:
-        raise ValueError(f"Expected 'degree' to be an integer >= 0 or None (got {degree!r}).")
     elif (error := truncation_bound(longest, degree)) > 1e-2:
         _log.warning(
             "degree=%d is too low for t = %.3g: the result can be wrong by %.2g of the signal's "
@@ -148,6 +146,13 @@ def _coefficients(
             error,
         )
     return heat_coefficients(times, degree).to(dtype)
+
+
+def check_accuracy(degree: int | None, tol: float) -> None:
+    """Raise unless `degree` is an integer >= 0 or None, and `tol` is positive."""
+    check_positive("tol", tol)
+    if degree is not None and (type(degree) is not int or degree < 0):
+        raise ValueError(f"Expected 'degree' to be an integer >= 0 or None (got {degree!r}).")
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from .._checks import check_choice
 from .csr import CSR
 
 
@@ -63,6 +64,11 @@ BACKENDS = {
 _PREFERENCE = ("torch", "reference")
 
 
+def check_backend(name: str) -> None:
+    """Raise a ValueError unless `name` is a key of the table, or "auto"."""
+    check_choice("backend", name, ("auto", *BACKENDS))
+
+
 def find_backend(name: str, device: torch.device) -> ChebyshevSeries:
     """The function behind a backend's name.
 
@@ -73,11 +79,9 @@ def find_backend(name: str, device: torch.device) -> ChebyshevSeries:
     Raises:
         ValueError: if there is no such backend, or it cannot run on `device`.
     """
+    check_backend(name)
     if name == "auto":
         name = next(each for each in _PREFERENCE if BACKENDS[each].obstacle(device) is None)
-    if name not in BACKENDS:
-        choices = ", ".join(repr(each) for each in ("auto", *BACKENDS))
-        raise ValueError(f"Expected 'backend' to be one of {choices} (got {name!r}).")
     obstacle = BACKENDS[name].obstacle(device)
     if obstacle is not None:
         able = [each for each, entry in BACKENDS.items() if entry.obstacle(device) is None]

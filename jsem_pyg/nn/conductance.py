@@ -139,7 +139,7 @@ class ModuleConductance(Module):
             )
         if out.device.type == "cpu" and out.numel():
             check_finite("conductance", out)
-            low, high = float(out.min()), float(out.max())
+            low, high = float(out.detach().min()), float(out.detach().max())
             if low < 0 or high > 1 + 1e-6:
                 raise ValueError(
                     f"Expected 'conductance' to return values in [0, 1] (got {low:.4g} to "

@@ -11,6 +11,7 @@ from torch_geometric.typing import Adj, OptTensor
 
 from .._checks import check_choice, check_finite, check_float
 from ..diffusion.chebyshev import (
+    check_accuracy,
     check_device,
     check_num_nodes,
     check_signal,
@@ -20,7 +21,7 @@ from ..diffusion.chebyshev import (
 )
 from ..kernels.chebyshev.recurrence import chebyshev_recurrence
 from ..kernels.csr import CSR
-from ..kernels.dispatch import ChebyshevSeries, find_backend
+from ..kernels.dispatch import ChebyshevSeries, check_backend, find_backend
 from ..operators import (
     GraphStructure,
     HeatOperator,
@@ -69,6 +70,8 @@ class DiffusionLayer(MessagePassing):
         if isinstance(edge_dim, bool) or not isinstance(edge_dim, int) or edge_dim < 0:
             raise ValueError(f"Expected 'edge_dim' to be an integer >= 0 (got {edge_dim!r}).")
         check_choice("normalization", normalization, NORMALIZATIONS)
+        check_accuracy(degree, tol)
+        check_backend(backend)
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim)

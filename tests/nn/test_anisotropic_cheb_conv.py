@@ -1,0 +1,109 @@
+import pytest
+import torch
+from layer_cases import NUM_NODES, bend, call, make_data
+from torch_geometric.nn.models.basic_gnn import BasicGNN
+
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+
+
+@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
+@pytest.mark.parametrize("out_channels", [1, 2, 9])
+@pytest.mark.parametrize("bias", [True, False])
+def test_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
+    data = make_data()
+    conv = bend(AnisotropicChebConv(4, out_channels, t=t, bias=bias))
+    diffusion = bend(AnisotropicDiffusion(t=t))
+    expected = call(diffusion, data) @ conv.lin.weight.t()
+    if bias:
+        torch.nn.init.normal_(conv.bias)
+        expected = expected + conv.bias
+    torch.testing.assert_close(call(conv, data), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_mapping_first_gives_the_same(t, batch):
+    data, conv = make_data(), bend(AnisotropicChebConv(4, 1, t=t))
+    x = torch.randn(*batch, NUM_NODES, 4)
+    assert conv._narrows(x)
+    mapped_first = call(conv, data, x)
+    conv._narrows = lambda x: False
+    torch.testing.assert_close(call(conv, data, x), mapped_first, rtol=1e-5, atol=1e-5)
+
+
+def test_a_time_for_every_input_channel():
+    data, times = make_data(), torch.linspace(0.5, 4.0, 4)
+    conv = AnisotropicChebConv(4, 1, t=times)
+    expected = call(AnisotropicDiffusion(t=times), data) @ conv.lin.weight.t() + conv.bias
+    torch.testing.assert_close(call(conv, data), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
+def test_lazy_in_channels(t):
+    data, conv = make_data(), AnisotropicChebConv(-1, 3, t=t)
+    out = call(conv, data)
+    assert out.shape == (NUM_NODES, 3)
+    assert conv.lin.in_channels == 4 * conv.time.num_scales
+    torch.testing.assert_close(call(conv, data), out, rtol=1e-5, atol=1e-5)
+    loaded = AnisotropicChebConv(-1, 3, t=t)
+    loaded.load_state_dict(conv.state_dict())
+    torch.testing.assert_close(call(loaded, data), out, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("out_channels", [1, 8])
+def test_the_watched_path_is_the_fused_path(out_channels):
+    data = make_data()
+    conv = bend(AnisotropicChebConv(4, out_channels, t=[0.5, 3.0]))
+    results = []
+    for fuse in (True, False):
+        conv.fuse = fuse
+        conv.zero_grad()
+        out = call(conv, data)
+        out.sin().sum().backward()
+        results.append([out, *(p.grad for p in conv.parameters())])
+    for fused, watched in zip(*results, strict=True):
+        torch.testing.assert_close(fused, watched, rtol=1e-5, atol=1e-5)
+
+
+def test_repr_and_reset():
+    conv = AnisotropicChebConv(16, 32)
+    assert str(conv) == (
+        "AnisotropicChebConv(16, 32, edge_dim=1, t=1.0, conductance=sigmoid, normalization=sym)"
+    )
+    weight = conv.lin.weight.clone()
+    bend(conv).reset_parameters()
+    assert not torch.equal(conv.lin.weight, weight)
+    assert conv.conductance.slope.abs().max() == 0
+    assert conv.bias.abs().max() == 0
+
+
+class AnisotropicGNN(BasicGNN):
+    supports_edge_weight = True
+    supports_edge_attr = True
+    supports_norm_batch = False
+
+    def init_conv(self, in_channels, out_channels, **kwargs):
+        return AnisotropicChebConv(in_channels, out_channels, **kwargs)
+
+
+@pytest.mark.parametrize("jk", [None, "cat"])
+def test_in_a_basic_gnn(jk):
+    data = make_data()
+    model = AnisotropicGNN(4, 8, num_layers=3, out_channels=2, t=[0.5, 2.0], jk=jk)
+    out = model(data.x, data.edge_index, edge_weight=data.edge_weight, edge_attr=data.edge_attr)
+    assert out.shape == (NUM_NODES, 2)
+    out.sum().backward()
+
+
+def test_learns_to_tell_two_blocks_apart():
+    torch.manual_seed(0)
+    data = make_data(num_isolated=0)
+    y = (torch.arange(NUM_NODES) >= NUM_NODES // 2).long()
+    model = AnisotropicGNN(4, 8, num_layers=2, out_channels=2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(60):
+        optimizer.zero_grad()
+        out = model(data.x, data.edge_index, edge_weight=data.edge_weight, edge_attr=data.edge_attr)
+        torch.nn.functional.cross_entropy(out, y).backward()
+        optimizer.step()
+    assert (out.argmax(-1) == y).float().mean() > 0.9

@@ -1,0 +1,278 @@
+import copy
+
+import pytest
+import torch
+from layer_cases import CHANNELS, NORMALIZATIONS, NUM_NODES, Similarity, bend, call, make_data
+from torch_geometric.data import Batch
+from torch_geometric.nn import Sequential
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.operators import GraphStructure
+
+CONDUCTANCES = ["sigmoid", "mlp", Similarity()]
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("conductance", CONDUCTANCES[:2])
+@pytest.mark.parametrize("edge_dim", [1, 3])
+def test_a_new_layer_is_isotropic(normalization, conductance, edge_dim):
+    data = make_data(edge_dim=edge_dim)
+    layer = AnisotropicDiffusion(
+        edge_dim, t=2.0, conductance=conductance, normalization=normalization
+    )
+    constant = layer.conductance(data.edge_attr)
+    assert constant.max() == constant.min()
+    expected = heat_diffusion(
+        data.x,
+        data.edge_index,
+        constant[0].item() * data.edge_weight,
+        2.0,
+        normalization=normalization,
+    )
+    torch.testing.assert_close(call(layer, data), expected)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_diffuses_with_the_weights_times_the_conductance(normalization):
+    data = make_data()
+    layer = bend(AnisotropicDiffusion(t=2.0, normalization=normalization))
+    weight = data.edge_weight * layer.conductance(data.edge_attr)
+    expected = heat_diffusion(data.x, data.edge_index, weight, 2.0, normalization=normalization)
+    torch.testing.assert_close(call(layer, data), expected)
+    isotropic = heat_diffusion(
+        data.x, data.edge_index, data.edge_weight, 2.0, normalization=normalization
+    )
+    assert not torch.allclose(call(layer, data), isotropic, atol=1e-2)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("conductance", CONDUCTANCES)
+@pytest.mark.parametrize("t", [2.0, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS)])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_the_watched_path_is_the_fused_path(normalization, conductance, t, repeated):
+    data = make_data()
+    if repeated:  # parallel edges
+        for key in ("edge_index", "edge_weight", "edge_attr"):
+            dim = 1 if key == "edge_index" else 0
+            data[key] = torch.cat([data[key], data[key]], dim=dim)
+    layer = bend(
+        AnisotropicDiffusion(
+            t=t, conductance=copy.deepcopy(conductance), normalization=normalization
+        )
+    )
+    results = []
+    for fuse in (True, False):
+        layer.fuse = fuse
+        layer.zero_grad()
+        x = data.x.clone().requires_grad_()
+        out = call(layer, data, x)
+        out.sin().sum().backward()
+        results.append([out, x.grad, *(p.grad for p in layer.parameters())])
+    for fused, watched in zip(*results, strict=True):
+        torch.testing.assert_close(fused, watched, rtol=1e-5, atol=1e-5)
+
+
+def test_hooks_see_every_message_and_may_change_it():
+    data, layer = make_data(), bend(AnisotropicDiffusion(t=2.0, degree=8))
+    fused, seen = call(layer, data), []
+    hook = layer.register_message_forward_hook(lambda module, inputs, out: seen.append(out.shape))
+    torch.testing.assert_close(call(layer, data), fused, rtol=1e-5, atol=1e-5)
+    assert seen == [(data.num_edges, CHANNELS)] * 8
+    hook.remove()
+    layer.register_aggregate_forward_hook(lambda module, inputs, out: torch.zeros_like(out))
+    assert not torch.allclose(call(layer, data), fused)
+    assert seen == seen[:8]
+
+
+def test_scales_are_concatenated_on_the_channel_axis():
+    data = make_data()
+    layer = AnisotropicDiffusion(t=[0.5, 3.0])
+    out = call(layer, data)
+    assert out.shape == (NUM_NODES, 2 * CHANNELS)
+    for part, t in zip(out.split(CHANNELS, dim=-1), (0.5, 3.0), strict=True):
+        expected = call(AnisotropicDiffusion(t=t), data)
+        torch.testing.assert_close(part, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 3)])
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("t", [2.0, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS)])
+def test_static_graphs(shape, fuse, t):
+    data = make_data()
+    layer = bend(AnisotropicDiffusion(t=t, fuse=fuse))
+    x = torch.randn(*shape, NUM_NODES, CHANNELS)
+    out = call(layer, data, x)
+    expected = torch.stack([call(layer, data, each) for each in x.flatten(0, -3)])
+    torch.testing.assert_close(out.flatten(0, -3), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_a_batch_gives_what_its_graphs_give_apart(normalization):
+    graphs = [make_data(seed) for seed in range(3)]
+    layer = bend(AnisotropicDiffusion(t=1.0, normalization=normalization))
+    apart = torch.cat([call(layer, graph) for graph in graphs])
+    batched = call(layer, Batch.from_data_list(graphs))
+    torch.testing.assert_close(batched, apart, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_sparse_inputs(fuse):
+    data = make_data()
+    layer = bend(AnisotropicDiffusion(t=2.0, fuse=fuse))
+    expected = call(layer, data)
+    csr = torch.sparse_coo_tensor(
+        data.edge_index, data.edge_weight, (NUM_NODES, NUM_NODES)
+    ).to_sparse_csr()
+    actual = layer(data.x, csr, edge_attr=data.edge_attr)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+    torch_sparse = pytest.importorskip("torch_sparse")
+    adj = torch_sparse.SparseTensor.from_edge_index(
+        data.edge_index, data.edge_weight, sparse_sizes=(NUM_NODES, NUM_NODES)
+    )
+    for form in (adj, adj.t()):
+        actual = layer(data.x, form, edge_attr=data.edge_attr)
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_every_parameter_learns():
+    data = make_data(edge_dim=2)
+    for conductance in CONDUCTANCES:
+        layer = bend(AnisotropicDiffusion(2, t=2.0, conductance=copy.deepcopy(conductance)))
+        call(layer, data).square().sum().backward()
+        for name, parameter in layer.named_parameters():
+            assert parameter.grad is not None, name
+            assert parameter.grad.abs().max() > 0, name
+
+
+def test_slope_gets_a_gradient_from_the_start():
+    data, layer = make_data(), AnisotropicDiffusion()
+    call(layer, data).square().sum().backward()
+    assert layer.conductance.slope.grad.abs() > 0
+    assert layer.time.raw.grad.abs() > 0
+
+
+def test_without_edge_features_it_is_isotropic_and_says_so_once(caplog):
+    data, layer = make_data(), bend(AnisotropicDiffusion(t=2.0))
+    for _ in range(2):
+        out = layer(data.x, data.edge_index, data.edge_weight)
+    torch.testing.assert_close(out, heat_diffusion(data.x, data.edge_index, data.edge_weight, 2.0))
+    assert len(caplog.records) == 1
+    assert "got no 'edge_attr'" in caplog.text
+
+
+def test_edge_dim_zero_means_no_features(caplog):
+    data, layer = make_data(), AnisotropicDiffusion(edge_dim=0)
+    layer(data.x, data.edge_index)
+    assert not caplog.records
+    assert [name for name, _ in layer.named_parameters()] == ["time.raw"]
+
+
+def test_in_a_sequential_model():
+    data = make_data()
+    signature = "x, edge_index, edge_weight, edge_attr"
+    model = Sequential(
+        signature,
+        [
+            (AnisotropicDiffusion(t=1.0), f"{signature} -> x"),
+            torch.nn.ReLU(),
+            (AnisotropicDiffusion(t=1.0), f"{signature} -> x"),
+        ],
+    )
+    assert call(model, data).shape == data.x.shape
+
+
+def test_reset_repr_and_state():
+    data, layer = make_data(), AnisotropicDiffusion(t=[1.0, 2.5], normalization="rw")
+    fresh = call(layer, data)
+    state = copy.deepcopy(layer.state_dict())
+    bend(layer)
+    assert not torch.allclose(call(layer, data), fresh)
+    copied = copy.deepcopy(layer)
+    torch.testing.assert_close(call(copied, data), call(layer, data))
+    layer.reset_parameters()
+    torch.testing.assert_close(call(layer, data), fresh)
+    copied.load_state_dict(state)
+    torch.testing.assert_close(call(copied, data), fresh)
+    assert str(layer) == (
+        "AnisotropicDiffusion(edge_dim=1, t=[1.0, 2.5], conductance=sigmoid, normalization=rw)"
+    )
+
+
+def test_a_layer_can_be_saved_and_loaded(tmp_path):
+    data, layer = make_data(), bend(AnisotropicDiffusion(t=1.0))
+    expected = call(layer, data)
+    torch.save(layer, tmp_path / "layer.pt")
+    loaded = torch.load(tmp_path / "layer.pt", weights_only=False)
+    torch.testing.assert_close(call(loaded, data), expected)
+
+
+def test_the_graph_is_prepared_once_and_a_change_is_seen(monkeypatch):
+    data, layer = make_data(), AnisotropicDiffusion()
+    made = []
+    build = GraphStructure._build
+    monkeypatch.setattr(GraphStructure, "_build", lambda *args: made.append(1) or build(*args))
+    for _ in range(3):
+        call(layer, data)
+    assert len(made) == 1
+    data.edge_index = (NUM_NODES - 1 - data.edge_index).clone()
+    call(layer, data)
+    assert len(made) == 2
+
+
+def test_only_a_layer_that_treats_channels_alike_is_sketchable():
+    assert AnisotropicDiffusion(t=[1.0, 2.0]).sketchable
+    assert not AnisotropicDiffusion(t=torch.ones(4)).sketchable
+    assert not AnisotropicDiffusion(conductance=Similarity()).sketchable
+
+
+def test_double_precision_layers():
+    data, layer = make_data(), bend(AnisotropicDiffusion(t=2.0)).double()
+    out = call(layer, data, data.x.double())
+    assert out.dtype == torch.float64
+    torch.testing.assert_close(out.float(), call(layer.float(), data), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"edge_dim": -1}, "'edge_dim' to be an integer >= 0"),
+        ({"t": 0.0}, "'t' to be positive"),
+        ({"normalization": "both"}, "'normalization' to be one of"),
+        ({"conductance": "gauss"}, "'conductance' to be 'sigmoid', 'mlp' or"),
+        ({"aggr": "mean"}, "'aggr' to be 'add'"),
+        ({"node_dim": 0}, "'node_dim' to be -2"),
+        ({"tol": 0.0}, "'tol' to be positive"),
+        ({"degree": -1}, "'degree' to be an integer >= 0"),
+        ({"backend": "mkl"}, "'backend' to be one of"),
+    ],
+)
+def test_bad_options_are_refused_at_construction(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        AnisotropicDiffusion(**arguments)
+
+
+def test_bad_inputs_are_named():
+    data = make_data()
+    x, edge_index, weight, attr = data.x, data.edge_index, data.edge_weight, data.edge_attr
+    layer = AnisotropicDiffusion()
+    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[E, 1\]"):
+        layer(x, edge_index, weight, torch.cat([attr, attr], dim=1))
+    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+\], one entry"):
+        layer(x, edge_index, weight, attr[1:])
+    with pytest.raises(ValueError, match="'edge_attr' to be the same in both directions"):
+        layer(x, edge_index, weight, torch.arange(len(attr)).float())
+    with pytest.raises(ValueError, match="'edge_attr' to be finite"):
+        layer(x, edge_index, weight, attr * float("nan"))
+    with pytest.raises(ValueError, match="'edge_weight' to be the same in both directions"):
+        layer(x, edge_index, torch.arange(len(attr)).float(), attr)
+    with pytest.raises(ValueError, match="'x' to be finite"):
+        layer(x * float("nan"), edge_index, weight, attr)
+    with pytest.raises(ValueError, match="undirected"):
+        layer(x, edge_index[:, 1:], weight[1:], attr[1:])
+    with pytest.raises(ValueError, match="'x' to belong to one set of nodes"):
+        layer((x, x.clone()), edge_index, weight, attr)
+    with pytest.raises(ValueError, match=r"D = 4 .got shape \[1, 3\]"):
+        AnisotropicDiffusion(t=torch.ones(3))(x, edge_index, weight, attr)
+    with pytest.raises(ValueError, match=r"'x' to have shape \[N, D\], since the conductance"):
+        AnisotropicDiffusion(conductance=Similarity())(x.unsqueeze(0), edge_index, weight, attr)

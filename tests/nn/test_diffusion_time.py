@@ -1,0 +1,43 @@
+import pytest
+import torch
+
+from jsem_pyg.nn import DiffusionTime
+
+
+@pytest.mark.parametrize("t", [1e-4, 0.5, 5.0, 300.0])
+def test_starts_where_told_and_stays_positive(t):
+    time = DiffusionTime(t)
+    assert time().item() == pytest.approx(t, rel=1e-5)
+    with torch.no_grad():
+        time.raw.fill_(-20.0)
+    assert time().item() > 0
+    time.reset_parameters()
+    assert time().item() == pytest.approx(t, rel=1e-5)
+
+
+def test_shapes():
+    assert DiffusionTime(2.0)().shape == ()
+    assert DiffusionTime([2.0, 3.0])().shape == (2,)
+    assert DiffusionTime(torch.ones(4))().shape == (1, 4)
+    assert DiffusionTime(torch.ones(2, 4))().shape == (2, 4)
+    assert (DiffusionTime([2.0, 3.0]).num_scales, DiffusionTime(2.0).num_scales) == (2, 1)
+    assert DiffusionTime(torch.ones(4)).num_channels == 4
+    assert DiffusionTime([2.0, 3.0]).num_channels is None
+
+
+def test_learn_is_a_choice():
+    assert DiffusionTime(1.0)().requires_grad
+    assert not DiffusionTime(1.0, learn=False)().requires_grad
+
+
+@pytest.mark.parametrize("t", [0.0, -1.0, float("nan"), [1.0, float("inf")]])
+def test_what_is_not_positive_is_refused(t):
+    with pytest.raises(ValueError, match="'t' to be positive and finite"):
+        DiffusionTime(t)
+
+
+def test_shapes_that_mean_nothing_are_refused():
+    with pytest.raises(ValueError, match="'t' to be a number, a list of scales"):
+        DiffusionTime(torch.ones(2, 3, 4))
+    with pytest.raises(ValueError, match="'t' to be a number, a list of scales"):
+        DiffusionTime([])
