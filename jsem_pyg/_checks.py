@@ -27,6 +27,14 @@ def check_positive_int(name: str, value: Any) -> None:
         raise ValueError(f"Expected '{name}' to be a positive integer (got {value}).")
 
 
+def check_nonnegative_int(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is an integer, zero or above."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"Expected '{name}' to be a non-negative integer (got {value!r}).")
+    if value < 0:
+        raise ValueError(f"Expected '{name}' to be a non-negative integer (got {value}).")
+
+
 def check_positive(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -105,3 +113,27 @@ def check_edge_weight(edge_weight: Any, num_edges: int) -> None:
             "Expected 'edge_weight' to be non-negative "
             f"(got a minimum of {float(edge_weight.detach().min())})."
         )
+
+
+def check_labels(name: str, value: Any, num_points: int | None = None) -> None:
+    """Raise unless `value` is a 1-D integer tensor, with `num_points` entries where it is given."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Expected '{name}' to be a torch.Tensor (got {type(value).__name__}).")
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise TypeError(f"Expected '{name}' to be of integer type (got {value.dtype}).")
+    expected = "N" if num_points is None else num_points
+    if value.dim() != 1 or (num_points is not None and value.numel() != num_points):
+        raise ValueError(
+            f"Expected '{name}' to have shape [{expected}], one label for each point "
+            f"(got {list(value.shape)})."
+        )
+
+
+def check_points(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite floating-point tensor of shape [N, D] that is not empty."""
+    check_float(name, value)
+    if value.dim() != 2 or value.numel() == 0:
+        raise ValueError(
+            f"Expected '{name}' to have shape [N, D], not empty (got {list(value.shape)})."
+        )
+    check_finite(name, value)

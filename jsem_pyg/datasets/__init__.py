@@ -1,1 +1,12 @@
-"""Placeholder."""
+"""Stage 0, real things -> embeddings with labels: one ``Data`` with x [N, D] and y [N] each.
+
+``DigitsDataset`` needs no file, ``TwentyNewsgroups`` text or ready embeddings, and
+``EmbeddingDataset`` takes embeddings or documents of your own, which ``embed_texts`` embeds.
+"""
+
+from .digits import DigitsDataset
+from .embedding_dataset import EmbeddingDataset
+from .text import embed_texts
+from .twenty_newsgroups import TwentyNewsgroups
+
+__all__ = ["DigitsDataset", "EmbeddingDataset", "TwentyNewsgroups", "embed_texts"]

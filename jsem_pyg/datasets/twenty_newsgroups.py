@@ -1,0 +1,141 @@
+"""20 Newsgroups: posts, embedded."""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from sklearn.datasets import fetch_20newsgroups
+
+from .._checks import check_choice
+from .base import PointsDataset, content_hash, existing_file
+from .points import LabelledPoints, labelled_points, read_embeddings
+from .text import embed_texts, model_fingerprint
+
+logger = logging.getLogger(__name__)
+
+_SUBSETS = ("train", "test", "all")
+_SKLEARN_CACHE = "20news-bydate_py3.pkz"  # as scikit-learn names it
+
+
+class TwentyNewsgroups(PointsDataset):
+    """Posts of 20 newsgroups (Lang 1995, "bydate" split): x [N, D] embeddings, y [N], 20 classes.
+
+    The texts are those of scikit-learn's `fetch_20newsgroups` without headers, footers and quotes,
+    in its order; posts that are empty then are kept. They are embedded once, which takes minutes on
+    a CPU, unless there are ready embeddings.
+
+    Args:
+        root: folder for the processed data.
+        subset: "train" (N = 11,314), "test" (7,532) or "all".
+        model: name or folder of a sentence-transformers model; all-MiniLM-L6-v2 by default, see
+            `embed_texts`.
+        embeddings: ready embeddings in place of a model: an ``.npz`` file of x [N, D], y [N] and
+            target_names, or a folder that holds it as ``20newsgroups_{subset}_minilm.npz``. With
+            neither `model` nor `embeddings`, a file of that name in `root` or ``root/raw`` is used.
+        data_home: folder with scikit-learn's copy of the texts, which is downloaded to there where
+            it is missing; ``root/raw`` by default.
+        batch_size: documents embedded at once.
+        transform: applied to the data at every access; the place for a graph one experiments with,
+            since it leaves the embeddings alone.
+        pre_transform: applied once, before the data are saved.
+        force_reload: process again, even if there are processed data.
+
+    Raises:
+        FileNotFoundError: if `embeddings` is given and not there.
+        ValueError: if both `model` and `embeddings` are given, the subset is not in the copy of
+            the texts, or the embeddings do not fit.
+        OSError: if the texts can neither be found nor downloaded.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        subset: Literal["train", "test", "all"] = "train",
+        model: str | os.PathLike[str] | None = None,
+        *,
+        embeddings: str | os.PathLike[str] | None = None,
+        data_home: str | os.PathLike[str] | None = None,
+        batch_size: int = 64,
+        transform: Callable | None = None,
+        pre_transform: Callable | None = None,
+        force_reload: bool = False,
+    ) -> None:
+        check_choice("subset", subset, _SUBSETS)
+        if model is not None and embeddings is not None:
+            raise ValueError("Expected 'model' or 'embeddings', not both: either makes the points.")
+        self.subset = subset
+        self.model = model
+        self.batch_size = batch_size
+        home = Path(root, "raw") if data_home is None else Path(data_home)
+        self._source = home.expanduser() / _SKLEARN_CACHE
+        self._is_embedded = False
+        ready = None if model is not None else self._find_embeddings(root, embeddings)
+        if ready is not None:
+            self._source, self._is_embedded = ready, True
+        super().__init__(root, transform, pre_transform, force_reload)
+
+    def _find_embeddings(
+        self, root: str | os.PathLike[str], embeddings: str | os.PathLike[str] | None
+    ) -> Path | None:
+        name = f"20newsgroups_{self.subset}_minilm.npz"
+        if embeddings is not None:
+            given = Path(embeddings).expanduser()
+            return existing_file("embeddings", given / name if given.is_dir() else given)
+        for folder in (Path(root).expanduser(), Path(root, "raw").expanduser()):
+            if (folder / name).is_file():
+                logger.info("Using the embeddings in %s.", folder / name)
+                return folder / name
+        return None
+
+    @property
+    def raw_dir(self) -> str:
+        """The folder of the texts or of the ready embeddings."""
+        return str(self._source.parent)
+
+    @property
+    def raw_file_names(self) -> list[str]:
+        """The texts or the ready embeddings."""
+        return [self._source.name]
+
+    def download(self) -> None:
+        """Download the texts as scikit-learn does."""
+        try:
+            fetch_20newsgroups(data_home=self.raw_dir)
+        except OSError as error:
+            raise OSError(
+                f"Could not download 20 Newsgroups to '{self.raw_dir}' ({error}). To work offline, "
+                f"pass a 'data_home' that holds {_SKLEARN_CACHE}, or ready 'embeddings'."
+            ) from error
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return the contents of the source, and the model where that is text."""
+        source = {"subset": self.subset, "source": content_hash(self._source)}
+        return source if self._is_embedded else {**source, "model": model_fingerprint(self.model)}
+
+    def read(self) -> LabelledPoints:
+        """Read the embeddings, or embed the texts."""
+        if self._is_embedded:
+            points = read_embeddings(self._source)
+            if points.y is None:
+                raise ValueError(f"Expected '{self._source}' to hold the labels y (got none).")
+            return points
+        try:
+            posts = fetch_20newsgroups(
+                data_home=self.raw_dir,
+                subset=self.subset,
+                remove=("headers", "footers", "quotes"),
+                download_if_missing=False,
+            )
+        except KeyError as error:
+            raise ValueError(
+                f"Expected '{self._source}' to hold the subset {self.subset!r} (it lacks {error})."
+            ) from error
+        except OSError as error:  # scikit-learn's word for a damaged copy, too
+            raise OSError(
+                f"Could not read '{self._source}' ({error}). To download it anew, delete it."
+            ) from error
+        logger.info("Embedding %d posts.", len(posts.data))
+        x = embed_texts(posts.data, self.model, self.batch_size)
+        return labelled_points(x, posts.target, posts.target_names)

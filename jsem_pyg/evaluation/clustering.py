@@ -1,0 +1,191 @@
+"""k-means against labels: ARI, NMI and accuracy, over seeds."""
+
+import logging
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy.optimize import linear_sum_assignment
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
+from torch import Tensor
+
+from .._checks import check_labels, check_points, check_positive_int
+
+logger = logging.getLogger(__name__)
+
+
+class SeedScores(NamedTuple):
+    """The scores of one k-means run."""
+
+    seed: int
+    ari: float  # adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
+    nmi: float  # normalised mutual information (arithmetic mean), in [0, 1]
+    acc: float  # accuracy under the best matching of clusters to classes, in [0, 1]
+
+
+@dataclass(frozen=True)
+class ClusteringScores:
+    """The scores of all seeds; means and (population) standard deviations are read from them."""
+
+    num_clusters: int
+    per_seed: tuple[SeedScores, ...]
+
+    @property
+    def ari(self) -> float:
+        """Mean adjusted Rand index (Hubert and Arabie 1985)."""
+        return float(np.mean([run.ari for run in self.per_seed]))
+
+    @property
+    def nmi(self) -> float:
+        """Mean normalised mutual information."""
+        return float(np.mean([run.nmi for run in self.per_seed]))
+
+    @property
+    def acc(self) -> float:
+        """Mean accuracy under the best one-to-one matching of clusters to classes."""
+        return float(np.mean([run.acc for run in self.per_seed]))
+
+    @property
+    def ari_std(self) -> float:
+        """Standard deviation of the adjusted Rand index over the seeds."""
+        return float(np.std([run.ari for run in self.per_seed]))
+
+    @property
+    def nmi_std(self) -> float:
+        """Standard deviation of the normalised mutual information over the seeds."""
+        return float(np.std([run.nmi for run in self.per_seed]))
+
+    @property
+    def acc_std(self) -> float:
+        """Standard deviation of the accuracy over the seeds."""
+        return float(np.std([run.acc for run in self.per_seed]))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return one row a seed, with the columns ari, nmi and acc."""
+        return pd.DataFrame(self.per_seed).set_index("seed")
+
+    def __str__(self) -> str:
+        return (
+            f"ARI {self.ari:.3f} ± {self.ari_std:.3f}, NMI {self.nmi:.3f} ± {self.nmi_std:.3f}, "
+            f"ACC {self.acc:.3f} ± {self.acc_std:.3f} "
+            f"({self.num_clusters} clusters, {len(self.per_seed)} seeds)"
+        )
+
+
+def clustering_scores(
+    x: Tensor | np.ndarray,
+    y: Tensor | np.ndarray,
+    num_clusters: int | None = None,
+    *,
+    seeds: int | Iterable[int] = (0, 1, 2, 3, 4),
+    n_init: int = 3,
+    normalize: bool = True,
+) -> ClusteringScores:
+    """Cluster points by k-means and compare the clusters with labels.
+
+    Points that coincide so that k-means finds fewer clusters than asked for (an over-smoothed
+    signal, say) are scored as they are, and logged as a warning.
+
+    Args:
+        x: [N, D] points, floating point; half precision is clustered in float32.
+        y: [N] integer labels; only their being equal or different counts.
+        num_clusters: number of clusters; the number of distinct labels by default.
+        seeds: the seeds of the runs, or their number n for seeds 0..n-1.
+        n_init: restarts within a run, of which k-means keeps the one with the lowest inertia.
+        normalize: scale rows to unit length first, so that k-means follows the cosine, as suits
+            text embeddings. Zero rows stay zero.
+
+    Returns:
+        The scores of every seed, with their means and spreads.
+
+    Raises:
+        ValueError: on NaN, shapes that do not match, fewer points than clusters, or no seed.
+        TypeError: if `x` is not of floating-point or `y` not of integer type.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [1.0, 0.1], [0.0, 1.0], [0.1, 1.0]])
+        >>> scores = clustering_scores(x, torch.tensor([0, 0, 1, 1]), seeds=2)
+        >>> print(scores)
+        ARI 1.000 ± 0.000, NMI 1.000 ± 0.000, ACC 1.000 ± 0.000 (2 clusters, 2 seeds)
+    """
+    points = _as_points(x, normalize)
+    labels = _as_labels(y, len(points))
+    num_clusters = len(np.unique(labels)) if num_clusters is None else num_clusters
+    check_positive_int("num_clusters", num_clusters)
+    check_positive_int("n_init", n_init)
+    if len(points) < num_clusters:
+        raise ValueError(
+            f"Expected at least as many points as clusters "
+            f"(got {len(points)} points and {num_clusters} clusters)."
+        )
+    runs = []
+    for seed in _as_seeds(seeds):
+        clusters = _kmeans(points, num_clusters, n_init, seed)
+        ari = float(adjusted_rand_score(labels, clusters))
+        nmi = float(normalized_mutual_info_score(labels, clusters))
+        runs.append(SeedScores(seed, ari, nmi, _matched_accuracy(labels, clusters)))
+    return ClusteringScores(int(num_clusters), tuple(runs))
+
+
+def _as_tensor(value: Any) -> Tensor:
+    # A copy of arrays: torch warns when it is to share one that is read-only.
+    return torch.tensor(value) if isinstance(value, np.ndarray) else torch.as_tensor(value)
+
+
+def _as_points(x: Any, normalize: bool) -> np.ndarray:
+    points = _as_tensor(x).detach().cpu()
+    check_points("x", points)
+    if points.dtype != torch.float64:
+        points = points.float()
+    if normalize:
+        # The squares of large or small float32 entries leave the range of float32.
+        norm = torch.linalg.vector_norm(points, dim=1, keepdim=True, dtype=torch.float64)
+        points = (points / torch.where(norm > 0, norm, 1.0)).to(points.dtype)
+    return points.numpy()
+
+
+def _as_labels(y: Any, num_points: int) -> np.ndarray:
+    labels = _as_tensor(y)
+    check_labels("y", labels, num_points)
+    return labels.cpu().numpy()
+
+
+def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    if isinstance(seeds, Integral):
+        check_positive_int("seeds", seeds)
+        return tuple(range(int(seeds)))
+    seeds = tuple(int(seed) for seed in seeds)  # type: ignore[union-attr]
+    if not seeds:
+        raise ValueError("Expected 'seeds' to hold at least one seed (got none).")
+    return seeds
+
+
+def _kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:
+    model = KMeans(num_clusters, n_init=n_init, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, with the seed
+        clusters = model.fit_predict(points)
+    found = len(np.unique(clusters))
+    if found < num_clusters:
+        logger.warning(
+            "k-means found %d clusters, not %d (seed %d): points coincide.",
+            found,
+            num_clusters,
+            seed,
+        )
+    return clusters
+
+
+def _matched_accuracy(labels: np.ndarray, clusters: np.ndarray) -> float:
+    """Share of points in the cluster matched to their class; surplus clusters match nothing."""
+    table = contingency_matrix(labels, clusters)  # [classes, clusters]
+    matched = table[linear_sum_assignment(table, maximize=True)]
+    return float(matched.sum() / len(labels))

@@ -1,0 +1,76 @@
+"""How much does a signal vary along the edges?"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.utils import is_undirected
+
+from .._checks import check_choice, check_edge_index, check_edge_weight, check_float
+
+
+def dirichlet_energy(
+    x: Tensor,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    normalization: Literal["sym"] | None = "sym",
+    *,
+    relative: bool = False,
+) -> Tensor:
+    r"""Compute the Dirichlet energy tr(X^T L X); differentiable in the signal and the weights.
+
+    .. math::
+        E(\mathbf{X}) = \tfrac{1}{2} \sum_{(i, j)} w_{ij}
+        \left\| \frac{\mathbf{x}_i}{\sqrt{d_i}} - \frac{\mathbf{x}_j}{\sqrt{d_j}} \right\|^2
+
+    over the edges in both directions, so that each counts once, for
+    L = I - D^(-1/2) W D^(-1/2); without the roots for L = D - W. An isolated node contributes
+    nothing: heat diffusion leaves it as it is, too. Heat diffusion never increases the energy.
+
+    Args:
+        x: [..., N, D] signal.
+        edge_index: [2, E] node indices, both directions of every edge.
+        edge_weight: [E] non-negative symmetric weights; one by default.
+        normalization: "sym" for I - D^(-1/2) W D^(-1/2), None for D - W.
+        relative: divide by the squared norm of `x` (the Rayleigh quotient, in [0, 2] for "sym");
+            a zero signal has the relative energy zero.
+
+    Returns:
+        [...] energies; a 0-d tensor for an `x` of shape [N, D].
+
+    Raises:
+        ValueError: if edges lack their reverse, or if shapes, indices or `normalization` are wrong.
+        TypeError: if `x` is not a floating-point tensor.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1], [1, 0]])
+        >>> dirichlet_energy(torch.tensor([[3.0], [1.0]]), edge_index)
+        tensor(4.)
+    """
+    check_choice("normalization", normalization, ("sym", None))
+    check_float("x", x)
+    if x.dim() < 2:
+        raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
+    num_nodes = x.size(-2)
+    check_edge_index(edge_index, num_nodes)
+    if not is_undirected(edge_index, num_nodes=num_nodes):
+        raise ValueError(
+            "Expected 'edge_index' to hold both directions of every edge (got edges without their "
+            "reverse). To fix this, use torch_geometric.utils.to_undirected."
+        )
+    if edge_weight is None:
+        edge_weight = x.new_ones(edge_index.size(1))
+    check_edge_weight(edge_weight, edge_index.size(1))
+
+    row, col = edge_index
+    signal = x
+    if normalization == "sym":
+        degree = edge_weight.new_zeros(num_nodes).index_add(0, row, edge_weight)
+        # The edges of a node without degree weigh nothing: one is as good as any divisor.
+        signal = x / torch.where(degree > 0, degree, 1.0).sqrt().unsqueeze(-1)
+    difference = signal.index_select(-2, row) - signal.index_select(-2, col)
+    energy = 0.5 * (edge_weight * difference.square().sum(dim=-1)).sum(dim=-1)
+    if relative:
+        norm = x.square().sum(dim=(-2, -1))
+        energy = energy / torch.where(norm > 0, norm, 1.0)
+    return energy

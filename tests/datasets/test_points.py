@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+import torch
+
+from jsem_pyg.datasets.points import labelled_points, read_embeddings
+
+X = np.arange(6.0).reshape(3, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_points_become_float32(dtype):
+    x, y, classes = labelled_points(X.astype(dtype))
+    assert x.dtype == torch.float32
+    assert x.tolist() == X.tolist()
+    assert y is None
+    assert classes == []
+
+
+def test_class_indices_are_kept_and_class_names_are_numbered():
+    assert labelled_points(X, np.array([2, 0, 2], dtype=np.uint8)).y.tolist() == [2, 0, 2]
+    assert labelled_points(X, np.array([2, 0, 2])).classes == ["0", "1", "2"]
+    assert labelled_points(X, np.array([1, 0, 1]), ["a", "b", "c"]).classes == ["a", "b", "c"]
+    _, y, classes = labelled_points(X, np.array(["sky", "sea", "sky"]))
+    assert y.tolist() == [1, 0, 1]
+    assert classes == ["sea", "sky"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((np.array([[np.nan, 1.0]]),), ValueError, "'x' to be finite"),
+        ((np.array([[1e300, 1.0]]),), ValueError, "'x' to be finite"),
+        ((np.ones(3),), ValueError, "'x' to have shape"),
+        ((np.ones((0, 3)),), ValueError, "'x' to have shape"),
+        ((np.ones((2, 3), dtype=int),), TypeError, "'x' to be a floating-point"),
+        ((X, np.array([0, 1])), ValueError, r"'y' to have shape \[3\]"),
+        ((X, np.zeros((3, 1), dtype=int)), ValueError, r"'y' to have shape \[3\]"),
+        ((X, np.array([0.0, 1.0, 0.0])), TypeError, "'y' to hold integers or text"),
+        ((X, np.array([-1, 0, 1])), ValueError, "class indices in"),
+        ((X, np.array([0, 1, 2]), ["a", "b"]), ValueError, r"class indices in \[0, 2\)"),
+        ((X, np.array([0, 1, 10**9])), ValueError, "class indices in"),
+        ((X, np.array(["a", "b", "a"]), ["a", "b"]), ValueError, "indices only"),
+    ],
+)
+def test_bad_arrays_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        labelled_points(*arguments)
+
+
+@pytest.mark.parametrize("name", ["x", "embeddings", "arr_0"])
+def test_npz_under_each_name(tmp_path, name):
+    np.savez(tmp_path / "a.npz", **{name: X}, y=[0, 1, 1], target_names=["a", "b"], index=[7, 8, 9])
+    x, y, classes = read_embeddings(tmp_path / "a.npz")
+    assert x.tolist() == X.tolist()
+    assert y.tolist() == [0, 1, 1]
+    assert classes == ["a", "b"]
+
+
+def test_npy(tmp_path):
+    np.save(tmp_path / "a.npy", X)
+    x, y, _ = read_embeddings(tmp_path / "a.npy")
+    assert x.tolist() == X.tolist()
+    assert y is None
+
+
+def test_errors_name_the_file(tmp_path):
+    np.savez(tmp_path / "a.npz", z=X)
+    with pytest.raises(ValueError, match=r"a\.npz' to hold one of the arrays x, .*\(got z\)"):
+        read_embeddings(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", x=X, y=[0, 1])
+    with pytest.raises(ValueError, match=r"In '.*b\.npz': Expected 'y' to have shape \[3\]"):
+        read_embeddings(tmp_path / "b.npz")
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.savez(tmp_path / "b.npz", x=np.array([print], dtype=object))
+    for name in ("a.npy", "b.npz"):
+        with pytest.raises(ValueError, match=f"Could not read .*{name}.*allow_pickle"):
+            read_embeddings(tmp_path / name)
+
+
+def test_broken_files_are_refused(tmp_path):
+    np.savez(tmp_path / "cut.npz", x=X)
+    whole = (tmp_path / "cut.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "empty.npy").write_bytes(b"")
+    for name in ("cut.npz", "empty.npy"):
+        with pytest.raises(ValueError, match=f"Could not read .*{name}"):
+            read_embeddings(tmp_path / name)

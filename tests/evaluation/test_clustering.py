@@ -1,0 +1,127 @@
+import itertools
+import logging
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from jsem_pyg.evaluation import ClusteringScores, SeedScores, clustering_scores
+from jsem_pyg.evaluation.clustering import _matched_accuracy
+
+
+def blobs(num_classes=3, size=20, dim=6, spread=0.05):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(num_classes).repeat_interleave(size)
+    x = torch.eye(dim)[y] + spread * torch.randn(len(y), dim, generator=generator)
+    return x, y
+
+
+def test_separated_blobs_are_found_in_every_seed():
+    x, y = blobs()
+    scores = clustering_scores(x, y)
+    assert [run.seed for run in scores.per_seed] == [0, 1, 2, 3, 4]
+    assert [scores.ari, scores.nmi, scores.acc] == pytest.approx([1, 1, 1])
+    assert [scores.ari_std, scores.nmi_std, scores.acc_std] == pytest.approx([0, 0, 0])
+
+
+def test_seeds_fix_the_result_and_a_number_counts_them():
+    x, y = torch.randn(60, 4, generator=torch.Generator().manual_seed(1)), torch.arange(60) % 3
+    assert clustering_scores(x, y, seeds=2) == clustering_scores(x, y, seeds=(0, 1))
+    assert len({run.ari for run in clustering_scores(x, y, seeds=5, n_init=1).per_seed}) > 1
+
+
+@pytest.mark.parametrize("num_clusters", [2, 3, 4])
+def test_accuracy_is_the_best_of_all_matchings(num_clusters):
+    rng = np.random.default_rng(num_clusters)
+    labels, clusters = rng.integers(3, size=30), rng.integers(num_clusters, size=30)
+    best = 0
+    for order in itertools.permutations(range(max(3, num_clusters)), num_clusters):
+        best = max(best, int((np.array(order)[clusters] == labels).sum()))
+    assert _matched_accuracy(labels, clusters) == pytest.approx(best / 30)
+
+
+def test_surplus_clusters_and_surplus_classes_lower_the_accuracy_only_by_their_points():
+    labels = np.array([0, 0, 0, 1, 1, 1])
+    assert _matched_accuracy(labels, np.array([0, 0, 2, 1, 1, 1])) == pytest.approx(5 / 6)
+    assert _matched_accuracy(labels, np.zeros(6, dtype=int)) == pytest.approx(3 / 6)
+
+
+def test_means_and_deviations_follow_from_the_seeds():
+    scores = ClusteringScores(2, (SeedScores(7, 0.1, 0.2, 0.3), SeedScores(8, 0.3, 0.4, 0.7)))
+    assert scores.ari == pytest.approx(0.2)
+    assert scores.nmi == pytest.approx(0.3)
+    assert scores.acc == pytest.approx(0.5)
+    assert scores.ari_std == pytest.approx(0.1)
+    assert scores.nmi_std == pytest.approx(0.1)
+    assert scores.acc_std == pytest.approx(0.2)
+    table = scores.to_pandas()
+    assert table.columns.tolist() == ["ari", "nmi", "acc"]
+    assert table.index.tolist() == [7, 8]
+    assert table.loc[8, "acc"] == 0.7
+    assert str(scores).startswith("ARI 0.200 ± 0.100, NMI 0.300 ± 0.100, ACC 0.500 ± 0.200")
+
+
+def test_normalize_makes_the_length_of_rows_irrelevant():
+    x, y = blobs()
+    scale = torch.logspace(-30, 30, len(x)).unsqueeze(1)  # squares overflow float32
+    assert clustering_scores(x * scale, y).ari == pytest.approx(1)
+    stretched = x * torch.logspace(-3, 3, len(x)).unsqueeze(1)
+    assert clustering_scores(stretched, y, normalize=False).ari < 0.9
+
+
+def test_zero_rows_stay_a_cluster_of_their_own():
+    x = torch.tensor([[0.0, 0.0], [0.0, 0.0], [5.0, 0.0], [9.0, 0.0]])
+    assert clustering_scores(x, torch.tensor([0, 0, 1, 1]), seeds=1).ari == pytest.approx(1)
+
+
+def test_coinciding_points_are_scored_and_logged(caplog):
+    with caplog.at_level(logging.WARNING):
+        scores = clustering_scores(torch.ones(6, 2), torch.arange(6) % 3, seeds=1)
+    assert scores.ari == 0
+    assert scores.acc == pytest.approx(1 / 3)
+    assert "1 clusters, not 3 (seed 0)" in caplog.text
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_dtypes_arrays_and_tensors_that_require_gradients(dtype):
+    x, y = blobs()
+    assert clustering_scores(x.to(dtype).requires_grad_(), y.int(), seeds=1).ari == pytest.approx(1)
+    frozen = x.double().numpy()
+    frozen.flags.writeable = False  # as a memory-mapped file is
+    scores = clustering_scores(frozen, y.numpy(), num_clusters=3, seeds=[4])
+    assert scores.ari == pytest.approx(1)
+    assert math.isfinite(scores.nmi)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"x": torch.full((4, 2), float("nan"))}, ValueError, "'x' to be finite"),
+        ({"x": torch.ones(2, 4, 2)}, ValueError, "'x' to have shape"),
+        ({"x": torch.ones(4, 0)}, ValueError, "'x' to have shape"),
+        ({"x": torch.ones(4, 2, dtype=torch.long)}, TypeError, "'x' to be a floating-point"),
+        ({"y": torch.arange(3)}, ValueError, r"'y' to have shape \[4\]"),
+        ({"y": torch.arange(4).view(4, 1)}, ValueError, r"'y' to have shape \[4\]"),
+        ({"y": torch.ones(4)}, TypeError, "'y' to be of integer type"),
+        ({"num_clusters": 5}, ValueError, "4 points and 5 clusters"),
+        ({"num_clusters": 0}, ValueError, "'num_clusters' to be a positive integer"),
+        ({"n_init": 0}, ValueError, "'n_init' to be a positive integer"),
+        ({"seeds": ()}, ValueError, "'seeds' to hold at least one"),
+        ({"seeds": 0}, ValueError, "'seeds' to be a positive integer"),
+    ],
+)
+def test_bad_input_is_refused(change, error, message):
+    arguments = {"x": torch.rand(4, 2), "y": torch.tensor([0, 0, 1, 1]), **change}
+    with pytest.raises(error, match=message):
+        clustering_scores(**arguments)
+
+
+@pytest.mark.skipif("JSEM_DATA" not in os.environ, reason="JSEM_DATA names no folder of data")
+def test_published_figure_on_20_newsgroups():
+    file = np.load(Path(os.environ["JSEM_DATA"], "20newsgroups_train_minilm.npz"))
+    scores = clustering_scores(file["x"], file["y"], seeds=(0, 1, 2))
+    assert scores.ari == pytest.approx(0.349, abs=0.005)
+    assert scores.nmi == pytest.approx(0.520, abs=0.005)
