@@ -67,11 +67,15 @@ def assert_backends_agree(
         rtol = 1e-10 if x.dtype == torch.float64 else 1e-4
     results = []
     for name in ("reference", backend):
-        leaves = [each.detach().clone().requires_grad_() for each in (values, x, coefficients)]
-        out = find_backend(name, x.device)(csr, *leaves, group)
+        s, signal, c = (
+            each.detach().clone().requires_grad_() for each in (values, x, coefficients)
+        )
+        out = find_backend(name, x.device)(csr, s, signal, c, group)
         direction = torch.linspace(-1, 2, out.numel(), dtype=out.dtype, device=out.device)
         out.backward(direction.sin().reshape(out.shape))
-        gradients = (torch.zeros_like(x) if x.grad is None else x.grad for x in leaves)
+        gradients = [
+            torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in (s, signal, c)
+        ]
         results.append((out.detach(), *gradients))
     for what, expected, actual in zip(
         ("values", "gradient in S", "gradient in x", "gradient in the coefficients"),

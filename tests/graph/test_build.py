@@ -1,0 +1,145 @@
+import pytest
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+
+from jsem_pyg.graph import knn_graph, knn_search
+
+
+def points(n=60, dim=4, seed=0):
+    return torch.randn(n, dim, generator=torch.Generator().manual_seed(seed))
+
+
+def clusters(num_clusters=7, size=6, seed=0):
+    """Clusters far apart: with fewer neighbours than points in each, a graph in pieces."""
+    generator = torch.Generator().manual_seed(seed)
+    center = 20 * torch.randn(num_clusters, 3, generator=generator)
+    return center.repeat_interleave(size, 0) + 0.1 * torch.randn(
+        num_clusters * size, 3, generator=generator
+    )
+
+
+def label_of(edge_index, n):
+    ones = torch.ones(edge_index.size(1)).numpy()
+    return connected_components(coo_array((ones, edge_index.numpy()), shape=(n, n)))
+
+
+def dense(edge_index, edge_weight, n):
+    return edge_weight.new_zeros(n, n).index_put(tuple(edge_index), edge_weight)
+
+
+def pairs(edge_index):
+    return {(i, j) for i, j in edge_index.T.tolist() if i < j}
+
+
+@pytest.mark.parametrize("connect", [True, False])
+@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+def test_laws_of_the_graph(kernel, symmetrize, connect):
+    x = points()
+    edge_index, edge_weight = knn_graph(
+        x, k=3, kernel=kernel, symmetrize=symmetrize, connect=connect
+    )
+    key = edge_index[0] * 60 + edge_index[1]
+    assert (key.diff() > 0).all()  # sorted, nothing twice
+    assert (edge_index[0] != edge_index[1]).all()
+    weight = dense(edge_index, edge_weight, 60)
+    assert torch.equal(weight, weight.T)
+    assert edge_weight.dtype == torch.float32
+    assert ((edge_weight > 0) & (edge_weight <= 1)).all()
+    if symmetrize != "mutual":
+        assert edge_index[0].bincount(minlength=60).min() >= 3
+
+
+@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
+def test_edges_are_the_neighbors(symmetrize):
+    x = points()
+    neighbor, _ = knn_search(x, 4)
+    found = torch.zeros(60, 60).scatter(1, neighbor, 1.0)
+    expected = {"max": torch.maximum, "mean": lambda a, b: (a + b) / 2, "mutual": torch.minimum}
+    edge_index, edge_weight = knn_graph(x, 4, kernel=None, symmetrize=symmetrize, connect=False)
+    assert torch.equal(dense(edge_index, edge_weight, 60), expected[symmetrize](found, found.T))
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+@pytest.mark.parametrize("symmetrize", ["max", "mutual"])
+@pytest.mark.parametrize("seed", range(4))
+def test_links_are_a_minimum_spanning_tree_of_the_components(seed, symmetrize, metric):
+    x, options = clusters(seed=seed).double(), {"symmetrize": symmetrize, "metric": metric}
+    n = x.size(0)
+    apart, _ = knn_graph(x, 3, **options, connect=False)
+    joined, _ = knn_graph(x, 3, **options, connect=True)
+    count, label = label_of(apart, n)
+    assert count > 2
+    assert label_of(joined, n)[0] == 1
+    links = pairs(joined) - pairs(apart)
+    assert len(links) == count - 1
+    assert pairs(apart) <= pairs(joined)
+    y = x / x.norm(dim=1, keepdim=True) if metric == "cosine" else x
+    distance = torch.cdist(y, y, compute_mode="donot_use_mm_for_euclid_dist")
+    distance = distance.square() / 2 if metric == "cosine" else distance
+    between = torch.full((count, count), torch.inf, dtype=torch.float64)
+    for i in range(n):
+        for j in range(n):
+            a, b = label[i], label[j]
+            if a != b:
+                between[a, b] = torch.minimum(between[a, b], distance[i, j])
+    between.fill_diagonal_(0)
+    expected = minimum_spanning_tree(between.numpy()).sum()
+    assert sum(float(distance[i, j]) for i, j in links) == pytest.approx(expected, rel=1e-6)
+
+
+def test_many_components_at_equal_distances_are_joined_without_cycles():
+    # Pairs of points on a line, all pairs at the same distance from the next.
+    x = torch.stack([torch.arange(20.0) * 3, torch.arange(20.0) * 3 + 1], 1).reshape(-1, 1)
+    edge_index, _ = knn_graph(x, 1, metric="l2", kernel=None)
+    assert edge_index.size(1) == 2 * (20 + 19)
+    assert label_of(edge_index, 40)[0] == 1
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+@pytest.mark.parametrize("symmetrize", ["max", "mutual"])
+def test_duplicated_points(kernel, symmetrize):
+    x = torch.cat([points(20), points(1).expand(30, 4)])
+    edge_index, edge_weight = knn_graph(x, 5, kernel=kernel, symmetrize=symmetrize)
+    assert torch.isfinite(edge_weight).all()
+    assert (edge_weight > 0).all()
+    assert (edge_index[0] != edge_index[1]).all()
+    assert label_of(edge_index, 50)[0] == 1
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
+def test_points_that_are_all_equal(kernel):
+    edge_index, edge_weight = knn_graph(torch.ones(40, 3), 5, kernel=kernel)
+    assert (edge_weight == 1).all()
+    assert label_of(edge_index, 40)[0] == 1
+
+
+def test_a_link_has_the_weight_of_its_length():
+    x = torch.tensor([[0.0], [1.0], [3.0], [4.0]])
+    edge_index, edge_weight = knn_graph(x, 1, metric="l2")
+    weight = dense(edge_index, edge_weight, 4)
+    assert float(weight[1, 2]) == pytest.approx(torch.exp(torch.tensor(-2.0)).item())
+
+
+def test_two_points_and_double_precision():
+    edge_index, edge_weight = knn_graph(torch.eye(2, dtype=torch.float64), 1)
+    assert edge_index.tolist() == [[0, 1], [1, 0]]
+    assert edge_weight.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"k": -1}, ValueError, "'k' to be a positive integer"),
+        ({"k": 60}, ValueError, "got k=60 for 60 points"),
+        ({"index": "ivf"}, ValueError, "'auto' or 'flat'"),
+        ({"kernel": "rbf"}, ValueError, "'kernel' to be one of 'gaussian'"),
+        ({"symmetrize": "min"}, ValueError, "'symmetrize' to be one of 'max'"),
+        ({"metric": "l1"}, ValueError, "'metric' to be one of"),
+        ({"metric": "l2", "kernel": "cosine"}, ValueError, "metric='cosine' for kernel='cosine'"),
+    ],
+)
+def test_refuses(options, error, message):
+    with pytest.raises(error, match=message):
+        knn_graph(points(), **{"k": 3, **options})

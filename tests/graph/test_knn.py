@@ -1,0 +1,147 @@
+import sys
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jsem_pyg.graph import knn_search
+
+
+def all_distances(x, metric):
+    x = x.double()
+    if metric == "cosine":
+        x = x / x.norm(dim=1, keepdim=True)
+    squared = (x[:, None] - x[None]).square().sum(-1)
+    return squared / 2 if metric == "cosine" else squared.sqrt()
+
+
+def brute_force(x, k, metric):
+    distance = all_distances(x, metric).fill_diagonal_(torch.inf)
+    distance, neighbor = distance.sort(dim=1, stable=True)
+    return neighbor[:, :k], distance[:, :k]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+@pytest.mark.parametrize("k", [1, 5, 39])
+def test_equals_brute_force(metric, dtype, k):
+    x = torch.randn(40, 6, generator=torch.Generator().manual_seed(0)).to(dtype)
+    neighbor, distance = knn_search(x, k, metric)
+    expected_neighbor, expected_distance = brute_force(x, k, metric)
+    assert neighbor.dtype == torch.int64
+    assert distance.dtype == dtype
+    assert torch.equal(neighbor, expected_neighbor)
+    torch.testing.assert_close(distance, expected_distance.to(dtype))
+
+
+@given(
+    seed=st.integers(0, 10**6), n=st.integers(2, 40), k=st.integers(1, 39), copies=st.floats(0, 1)
+)
+@settings(max_examples=40, deadline=None)
+def test_duplicates_never_leave_a_self_loop_nor_a_wrong_neighbor(seed, n, k, copies):
+    k = min(k, n - 1)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, 3, generator=generator)
+    x[torch.rand(n, generator=generator) < copies] = x[0].clone()
+    neighbor, distance = knn_search(x, k, "l2")
+    assert neighbor.shape == (n, k)
+    assert not (neighbor == torch.arange(n)[:, None]).any()
+    assert all(row.unique().numel() == k for row in neighbor)
+    # Which of several duplicates is chosen is free, their distance is not.
+    torch.testing.assert_close(distance.double(), brute_force(x, k, "l2")[1], atol=1e-6, rtol=1e-5)
+    found = all_distances(x, "l2").gather(1, neighbor)
+    torch.testing.assert_close(distance.double(), found, atol=1e-6, rtol=1e-5)
+
+
+def test_three_hundred_identical_points():
+    x = torch.randn(400, 5, generator=torch.Generator().manual_seed(1))
+    x[50:350] = x[50].clone()
+    neighbor, distance = knn_search(x, k=15)
+    assert not (neighbor == torch.arange(400)[:, None]).any()
+    assert (distance[50:350] == 0).all()
+    assert (x[neighbor[50:350]] == x[50]).all()
+
+
+def test_near_duplicates_keep_their_digits():
+    x = 1000 + torch.tensor([[0.0], [1e-3], [3e-3]], dtype=torch.float64).expand(3, 4)
+    _, distance = knn_search(x, k=2, metric="l2")
+    expected = torch.tensor([[2e-3, 6e-3], [2e-3, 4e-3], [4e-3, 6e-3]], dtype=torch.float64)
+    torch.testing.assert_close(distance, expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor"),
+    [
+        (torch.float32, 1e30),
+        (torch.float32, 1e-30),
+        (torch.float64, 1e200),
+        (torch.float64, 1e-200),
+    ],
+)
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+def test_the_unit_of_the_points_does_not_matter(metric, dtype, factor):
+    x = torch.randn(30, 3, generator=torch.Generator().manual_seed(0)).to(dtype)
+    neighbor, distance = knn_search(x, 4, metric)
+    neighbor_scaled, distance_scaled = knn_search(x * factor, 4, metric)
+    assert torch.equal(neighbor, neighbor_scaled)
+    unit = factor if metric == "l2" else 1
+    torch.testing.assert_close(distance_scaled / unit, distance, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_gives_what_its_float32_values_give(dtype):
+    x = torch.randn(30, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    neighbor, distance = knn_search(x, 4)
+    assert distance.dtype == torch.float32
+    assert torch.equal(neighbor, knn_search(x.float(), 4)[0])
+
+
+def test_opposite_points_are_at_cosine_distance_two():
+    _, distance = knn_search(torch.tensor([[0.1, 0.3], [-0.7, -2.1]]), 1)
+    assert distance.max() <= 2
+    torch.testing.assert_close(distance, torch.full((2, 1), 2.0))
+
+
+def test_points_that_require_a_gradient_are_detached():
+    x = torch.randn(6, 2, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    _, distance = knn_search(x, 2)
+    assert not distance.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("x", "k", "options", "error", "message"),
+    [
+        (torch.randn(5, 2), 0, {}, ValueError, r"'k' to be a positive integer \(got 0\)"),
+        (torch.randn(5, 2), 1.5, {}, TypeError, r"'k' to be a positive integer \(got 1.5\)"),
+        (torch.randn(5, 2), 5, {}, ValueError, "got k=5 for 5 points"),
+        (torch.randn(1, 2), 1, {}, ValueError, "got k=1 for 1 points"),
+        (torch.randn(0, 2), 1, {}, ValueError, "got k=1 for 0 points"),
+        (torch.randn(0, 2), 1, {"metric": "l2"}, ValueError, "got k=1 for 0 points"),
+        (torch.randn(5), 1, {}, ValueError, r"shape \[N, F\] with F > 0 \(got \[5\]\)"),
+        (torch.randn(5, 0), 1, {}, ValueError, r"shape \[N, F\] with F > 0 \(got \[5, 0\]\)"),
+        (torch.ones(5, 2, dtype=torch.int64), 1, {}, TypeError, "floating-point tensor"),
+        ([[1.0], [2.0]], 1, {}, TypeError, "torch.Tensor"),
+        (torch.tensor([[1.0], [torch.nan]]), 1, {}, ValueError, "'x' to be finite .got 1 NaN"),
+        (torch.tensor([[1.0], [torch.inf]]), 1, {}, ValueError, "'x' to be finite .got 1 NaN"),
+        (torch.eye(3)[:, :2], 1, {}, ValueError, r"got 1 of 3 rows.*drop .* or use metric='l2'"),
+        (torch.randn(5, 2), 1, {"metric": "dot"}, ValueError, "'metric' to be one of 'cosine'"),
+        (torch.randn(5, 2), 1, {"index": "tree"}, ValueError, "'index' to be one of 'auto'"),
+        (torch.randn(5, 2), 1, {"index": "hnsw"}, ValueError, "exactly only .got 'hnsw'"),
+        (torch.randn(5, 2), 1, {"index": "ivf"}, ValueError, "exactly only .got 'ivf'"),
+    ],
+)
+def test_refuses(x, k, options, error, message):
+    with pytest.raises(error, match=message):
+        knn_search(x, k, **options)
+
+
+def test_zero_vectors_are_points_under_l2():
+    neighbor, _ = knn_search(torch.eye(3)[:, :2] * 0.1, 2, metric="l2")
+    assert neighbor[2].sort().values.tolist() == [0, 1]
+
+
+def test_a_missing_faiss_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ImportError, match="pip install faiss-cpu"):
+        knn_search(torch.randn(5, 2), 1)
