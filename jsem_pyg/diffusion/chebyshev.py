@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_finite, check_float, check_positive
+from .._checks import check_choice, check_edge_vector, check_finite, check_float, check_positive
 from ..kernels.dispatch import ChebyshevSeries, find_backend
 from ..operators import GraphStructure, HeatOperator, laplacian_operator, read_adjacency
 from ..operators.laplacian import NORMALIZATIONS
@@ -84,9 +84,12 @@ def heat_diffusion(
     times = diffusion_times(t, x)
     structure, edge_weight, fresh = _read_graph(edge_index, edge_weight, x.size(-2))
     check_device("edge_index", structure.device, x)
+    weight = prepare_weight(structure, edge_weight, x)
+    # A GPU has to wait for a look at values, so there it comes with the preparation of a graph.
     if fresh or x.device.type == "cpu":
         check_finite("x", x)
-    weight = prepare_weight(structure, edge_weight, x, check=fresh)
+        if edge_weight is not None:
+            structure.check_weight(edge_weight)
     operator = laplacian_operator(structure, weight, normalization)
     series = find_backend(preferred_backend(backend, edge_index), x.device)
     out = diffuse(x, operator, times, series, degree=degree, tol=tol)
@@ -190,18 +193,12 @@ def diffusion_times(t: float | Tensor, x: Tensor) -> Tensor:
     return (times if times.dim() == 2 else times.reshape(-1, 1)).to(x.device)
 
 
-def prepare_weight(
-    structure: GraphStructure, edge_weight: Tensor | None, x: Tensor, check: bool
-) -> Tensor:
-    """The weights in the type of the computation: checked, or ones where there are none.
-
-    On the CPU they are always checked; elsewhere only with `check`, since the device has to wait.
-    """
+def prepare_weight(structure: GraphStructure, edge_weight: Tensor | None, x: Tensor) -> Tensor:
+    """The weights in the type of the computation, or ones where there are none."""
     dtype = compute_dtype(x)
     if edge_weight is None:
         return torch.ones(structure.num_edges, dtype=dtype, device=x.device)
-    if check or edge_weight.device.type == "cpu":
-        structure.check_weight(edge_weight)
+    check_edge_vector("edge_weight", edge_weight, structure.num_edges)
     check_device("edge_weight", edge_weight.device, x)
     return edge_weight.to(dtype)
 

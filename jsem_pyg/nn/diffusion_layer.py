@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import Adj, OptTensor
 
-from .._checks import check_choice, check_finite, check_float
+from .._checks import check_choice, check_edge_vector, check_finite, check_float
 from ..diffusion.chebyshev import (
     check_accuracy,
     check_device,
@@ -25,6 +25,7 @@ from ..kernels.dispatch import ChebyshevSeries, check_backend, find_backend
 from ..operators import (
     GraphStructure,
     HeatOperator,
+    LastSeen,
     StructureCache,
     laplacian_operator,
     read_adjacency,
@@ -81,7 +82,7 @@ class DiffusionLayer(MessagePassing):
         self.tol = tol
         self.backend = backend
         self.fuse = fuse
-        self._structures = StructureCache()
+        self._structures, self._weights, self._attrs = StructureCache(), LastSeen(), LastSeen()
         self._has_warned = False
 
     def reset_parameters(self) -> None:
@@ -106,7 +107,7 @@ class DiffusionLayer(MessagePassing):
         return norm.view(-1, 1) * x_j
 
     def _read(self, edge_index: Adj, edge_weight: OptTensor, x: Tensor) -> "_Graph":
-        """Prepare a graph or remember it; checks that make a GPU wait run only in the former."""
+        """Prepare a graph, or remember it."""
         if isinstance(edge_index, GraphStructure):
             check_num_nodes(edge_index, x.size(-2))
             structure, fresh = edge_index, False
@@ -115,10 +116,14 @@ class DiffusionLayer(MessagePassing):
             edge_weight = choose_weight(adjacency.weight, edge_weight)
             structure, fresh = self._structures.get(adjacency, x.size(-2))
         check_device("edge_index", structure.device, x)
-        check = fresh or x.device.type == "cpu"
-        if check:
+        weight = prepare_weight(structure, edge_weight, x)
+        # A GPU has to wait for a look at values, so there it comes with the preparation of a graph.
+        may_look = fresh or x.device.type == "cpu"
+        if may_look:
             check_finite("x", x)
-        return _Graph(structure, prepare_weight(structure, edge_weight, x, check), check)
+            if edge_weight is not None:
+                self._weights.check_once(structure.check_weight, edge_weight, structure)
+        return _Graph(structure, weight, may_look)
 
     def _operator(self, graph: "_Graph", x: Tensor, edge_attr: OptTensor) -> HeatOperator:
         """The operator of the weights times the conductance."""
@@ -132,10 +137,12 @@ class DiffusionLayer(MessagePassing):
         if edge_attr is not None:
             check_float("edge_attr", edge_attr)
             edge_dim = None if self.conductance_form == "module" else self.edge_dim
-            edge_attr = as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
+            columns = as_columns(edge_attr, edge_dim)
+            check_edge_vector("edge_attr", columns[:, 0], graph.structure.num_edges)
             check_device("edge_attr", edge_attr.device, x)
-            if graph.check:
-                graph.structure.check_attr(edge_attr)
+            if graph.may_look:
+                self._attrs.check_once(graph.structure.check_attr, columns, graph.structure)
+            edge_attr = columns.to(self.time.raw.dtype)
         elif not self.sees_nodes:
             self._warn_of_missing_attr()
             return None
@@ -203,7 +210,7 @@ class _Graph(NamedTuple):
 
     structure: GraphStructure
     weight: Tensor  # [E], in the type of the computation
-    check: bool  # whether values may be looked at, at the price of waiting for the device
+    may_look: bool  # whether values may be looked at, at the price of waiting for the device
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:

@@ -5,12 +5,14 @@
 """
 
 from .adjacency import read_adjacency
+from .cache import LastSeen, StructureCache
 from .laplacian import HeatOperator, laplacian_operator
-from .structure import GraphStructure, StructureCache
+from .structure import GraphStructure
 
 __all__ = [
     "GraphStructure",
     "HeatOperator",
+    "LastSeen",
     "StructureCache",
     "laplacian_operator",
     "read_adjacency",

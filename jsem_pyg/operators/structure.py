@@ -1,7 +1,7 @@
 """What is prepared once for a graph: sorting, the pairing of (i, j) with (j, i), the checks.
 
 A training step changes values, never the structure. So the costly part and everything that would
-make a GPU wait happen here, when a graph is first seen, and :class:`StructureCache` remembers it.
+make a GPU wait happen here, when a graph is first seen; `cache.py` remembers it.
 """
 
 from functools import cached_property
@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from .._checks import check_edge_vector, check_edge_weight, check_finite, check_node_index
+from .._checks import check_edge_weight, check_finite, check_node_index
 from ..kernels.csr import CSR
 from .adjacency import Adjacency, read_adjacency
 
@@ -170,7 +170,6 @@ class GraphStructure:
 
     def check_attr(self, edge_attr: Tensor) -> None:
         """Raise unless `edge_attr` [E, F] is finite and alike in both directions."""
-        check_edge_vector("edge_attr", edge_attr[:, 0], self.num_edges)
         check_finite("edge_attr", edge_attr)
         self._check_symmetric("edge_attr", edge_attr)
 
@@ -191,42 +190,3 @@ class GraphStructure:
 
     def __repr__(self) -> str:
         return f"GraphStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
-
-
-class StructureCache:
-    """Remembers the last structure, so that a training loop prepares its graph once.
-
-    A graph is the same if its index tensors share memory, shape and version with those seen last:
-    they are kept alive here, so no other tensor can take their place in memory, and a change in
-    place raises the version.
-    """
-
-    def __init__(self) -> None:
-        self._key: tuple[Any, ...] | None = None
-        self._kept: tuple[Tensor, ...] = ()
-        self._structure: GraphStructure | None = None
-
-    def get(self, adjacency: Adjacency, num_nodes: int) -> tuple[GraphStructure, bool]:
-        """Return the structure, and whether it was prepared in this very call."""
-        key = _identity(adjacency.identity, num_nodes)
-        if key is not None and key == self._key and self._structure is not None:
-            return self._structure, False
-        structure = GraphStructure.from_adjacency(adjacency, num_nodes)
-        self._key, self._kept, self._structure = key, adjacency.identity, structure
-        return structure, True
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "StructureCache":
-        return StructureCache()  # a copied or unpickled layer starts with an empty memory
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (StructureCache, ())
-
-
-def _identity(tensors: tuple[Tensor, ...], num_nodes: int) -> tuple[Any, ...] | None:
-    if any(tensor.is_inference() for tensor in tensors):
-        return None  # such tensors carry no version, so a change in place could not be seen
-    parts = [
-        (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.device, tensor._version)
-        for tensor in tensors
-    ]
-    return (num_nodes, *parts)

@@ -220,6 +220,30 @@ def test_the_graph_is_prepared_once_and_a_change_is_seen(monkeypatch):
     assert len(made) == 2
 
 
+def test_values_are_looked_at_once_unless_they_are_refused_or_change(monkeypatch):
+    data, layer, looks = make_data(), AnisotropicDiffusion(), []
+    for name in ("check_weight", "check_attr"):
+        check = getattr(GraphStructure, name)
+        monkeypatch.setattr(
+            GraphStructure,
+            name,
+            lambda self, values, name=name, check=check: looks.append(name) or check(self, values),
+        )
+    for _ in range(3):
+        call(layer, data)
+    assert looks == ["check_weight", "check_attr"]
+    data.edge_weight[0] = float("nan")
+    for _ in range(2):  # what was refused is not remembered
+        with pytest.raises(ValueError, match="'edge_weight' to be finite"):
+            call(layer, data)
+    data.edge_weight[0] = data.edge_weight[1]
+    data.edge_attr.fill_(float("inf"))
+    data.edge_weight.fill_(1.0)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="'edge_attr' to be finite"):
+            call(layer, data)
+
+
 def test_only_a_layer_that_treats_channels_alike_is_sketchable():
     assert AnisotropicDiffusion(t=[1.0, 2.0]).sketchable
     assert not AnisotropicDiffusion(t=torch.ones(4)).sketchable

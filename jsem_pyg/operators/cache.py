@@ -1,0 +1,71 @@
+"""What a layer remembers of its last call, so that a training loop prepares and checks once.
+
+A tensor is the same as before if it shares memory, shape and version with it: what is remembered is
+kept alive, so no other tensor can take its place in memory, and a change in place raises the
+version.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from .adjacency import Adjacency
+from .structure import GraphStructure
+
+
+class LastSeen:
+    """Recognises the tensors that were seen last."""
+
+    def __init__(self) -> None:
+        self._key: tuple[Any, ...] | None = None
+        self._kept: tuple[Tensor, ...] = ()
+
+    def is_new(self, *tensors: Tensor) -> bool:
+        """Whether these are not the tensors of the last call, which they then become."""
+        key = _identity(tensors)
+        if key is not None and key == self._key:
+            return False
+        self._key, self._kept = key, tensors
+        return True
+
+    def check_once(
+        self, check: Callable[[Tensor], None], tensor: Tensor, structure: GraphStructure
+    ) -> None:
+        """Call `check(tensor)` unless it has passed already, for this structure."""
+        if self.is_new(tensor, structure.slot):
+            passed, self._key = self._key, None  # what raises has not passed
+            check(tensor)
+            self._key = passed
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "LastSeen":
+        return type(self)()  # a copied or unpickled layer starts with an empty memory
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), ())
+
+
+class StructureCache(LastSeen):
+    """Remembers the structure of the last graph."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._structure: GraphStructure | None = None
+
+    def get(self, adjacency: Adjacency, num_nodes: int) -> tuple[GraphStructure, bool]:
+        """Return the structure, and whether it was prepared in this very call."""
+        known = self._structure
+        if not self.is_new(*adjacency.identity) and known and known.num_nodes == num_nodes:
+            return known, False
+        self._structure = None  # so that a graph that is refused leaves nothing behind
+        self._structure = GraphStructure.from_adjacency(adjacency, num_nodes)
+        return self._structure, True
+
+
+def _identity(tensors: tuple[Tensor, ...]) -> tuple[Any, ...] | None:
+    if any(tensor.is_inference() for tensor in tensors):
+        return None  # such tensors carry no version, so a change in place could not be seen
+    return tuple(
+        (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor._version)
+        for tensor in tensors
+    )

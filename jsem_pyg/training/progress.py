@@ -1,0 +1,77 @@
+"""Watching a run: a progress bar in the terminal, curves in TensorBoard. Both take rows."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from .history import EpochRow
+
+Watcher = Callable[[EpochRow], None]
+
+
+@contextmanager
+def progress_bar(epochs: int, done: int = 0, console: Console | None = None) -> Iterator[Watcher]:
+    """Show a bar with loss, t and seconds an epoch; yield what is to be called with each row.
+
+    Silent where the output (standard error) is neither a terminal nor a notebook: a log file
+    gets no bars.
+
+    Args:
+        epochs: Number of epochs to reach.
+        done: Number of epochs done before, when a run is resumed.
+        console: Where to draw.
+    """
+    console = console or Console(stderr=True)
+    columns = (
+        TextColumn("epoch"),
+        MofNCompleteColumn(),
+        BarColumn(),
+        TextColumn("{task.fields[summary]}"),
+        TimeRemainingColumn(),
+    )
+    shown = console.is_terminal or console.is_jupyter
+    with Progress(*columns, console=console, disable=not shown) as progress:
+        task = progress.add_task("fit", total=epochs, completed=done, summary="")
+        yield lambda row: progress.update(task, completed=row.epoch, summary=summarise(row))
+
+
+@contextmanager
+def tensorboard_curves(folder: str | os.PathLike[str], done: int = 0) -> Iterator[Watcher]:
+    """Write each row's numbers to a TensorBoard folder; yield what is to be called with each row.
+
+    Args:
+        folder: Folder of the run, made if missing.
+        done: Number of epochs done before; later ones left by a killed run are overwritten.
+
+    Raises:
+        ImportError: If TensorBoard is not installed.
+    """
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError(
+            f"Expected TensorBoard to be installed, as tensorboard={os.fspath(folder)!r} asks for "
+            "it. To fix this error, run `pip install tensorboard`, or leave the argument out."
+        ) from error
+    with SummaryWriter(os.fspath(folder), purge_step=done + 1) as writer:
+
+        def write(row: EpochRow) -> None:
+            for name, value in row._asdict().items():
+                if name != "epoch" and value is not None:
+                    writer.add_scalar(name, value, row.epoch)
+
+        yield write
+
+
+def summarise(row: EpochRow) -> str:
+    """Return a row as one short text.
+
+    Example:
+        >>> summarise(EpochRow(epoch=3, loss=0.25, val_loss=0.26, t=4.8, seconds=0.125))
+        'loss 0.2500  t 4.80  0.125 s/epoch'
+    """
+    time = "" if row.t is None else f"  t {row.t:.2f}"
+    return f"loss {row.loss:.4f}{time}  {row.seconds:.3f} s/epoch"

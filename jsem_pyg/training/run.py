@@ -1,0 +1,121 @@
+"""What changes from epoch to epoch: the weights, the optimiser, the history. One epoch of it."""
+
+import os
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..nn import DiffusionTime
+from .checkpoint import check_settings_agree, load_checkpoint, save_checkpoint
+from .history import BestEpoch, EpochRow
+from .seeds import Purpose, seeded_rng
+from .task import Task
+from .triplets import Triplets
+
+
+@dataclass
+class Run:
+    """The state of training: all that a checkpoint must hold."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    history: list[EpochRow] = field(default_factory=list)
+    best: BestEpoch = field(default_factory=BestEpoch)
+
+    def save(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
+        """Write a checkpoint."""
+        state = {
+            "settings": settings,
+            "epoch": len(self.history),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "history": [row._asdict() for row in self.history],
+            "best": vars(self.best),
+        }
+        save_checkpoint(path, state)
+
+    def restore(self, path: str | os.PathLike[str], settings: dict[str, Any], epochs: int) -> None:
+        """Continue from a checkpoint, unless it belongs to another or a longer run."""
+        state = load_checkpoint(path)
+        check_settings_agree(path, state["settings"], settings)
+        if state["epoch"] > epochs:
+            raise ValueError(
+                f"Expected 'epochs' to be at least {state['epoch']}, the number that the "
+                f"checkpoint '{path}' has behind it (got {epochs})."
+            )
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.history = [EpochRow(**row) for row in state["history"]]
+        self.best = BestEpoch(**state["best"])
+
+
+def start_run(model: nn.Module, task: Task, lr: float) -> Run:
+    """Make the model ready for its first epoch: on the device, in training mode, with an optimiser.
+
+    Raises:
+        ValueError: If the model has nothing to train.
+    """
+    model.to(task.x.device)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ValueError(f"Expected 'model' to have trainable parameters (got {model}).")
+    model.train()
+    return Run(model, torch.optim.Adam(parameters, lr=lr))
+
+
+def train_epoch(run: Run, task: Task, validation: Triplets, keep_best: bool) -> EpochRow:
+    """Draw triplets, pass forward and backward, step; return the new row of the history."""
+    epoch = len(run.history) + 1
+    started = time.perf_counter()
+    triplets = task.draw(Purpose.TRIPLETS, epoch)
+    run.optimizer.zero_grad()
+    with seeded_rng(task.x.device, task.seed, Purpose.MODEL, epoch):
+        z = task.forward(run.model)
+        loss = task.loss(z, triplets)
+        loss.backward()
+        with torch.no_grad():
+            val_loss = task.loss(z, validation)
+    _check_finite(epoch, loss, val_loss, run.model)
+    t = mean_time(run.model)
+    # Before the step: the losses and t belong to the weights that the pass was made with.
+    run.best.update(epoch, val_loss.item(), run.model, keep_best)
+    run.optimizer.step()
+    row = EpochRow(epoch, loss.item(), val_loss.item(), t, time.perf_counter() - started)
+    run.history.append(row)
+    return row
+
+
+def mean_time(model: nn.Module) -> float | None:
+    """Return the mean of all diffusion times in a model, None if it has none.
+
+    Example:
+        >>> mean_time(nn.Linear(2, 2)) is None
+        True
+    """
+    times = [
+        module().detach().flatten()
+        for module in model.modules()
+        if isinstance(module, DiffusionTime)
+    ]
+    return torch.cat(times).mean().item() if times else None
+
+
+def _check_finite(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) -> None:
+    """Raise before a step that would spoil the weights."""
+    gradients = {
+        name: parameter.grad
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
+    numbers = {"loss": loss, "validation loss": val_loss}
+    numbers |= {f"gradient of '{name}'": gradient for name, gradient in gradients.items()}
+    for name, value in numbers.items():
+        if not bool(torch.isfinite(value).all()):
+            raise RuntimeError(
+                f"Expected the {name} to be finite in epoch {epoch} (got NaN or infinity). The "
+                "weights are those with which the epoch began. To fix this error, try a smaller "
+                "'lr', or look for extreme values in the data."
+            )

@@ -1,0 +1,56 @@
+"""Randomness without state: whatever is random in epoch e follows from (seed, purpose, e) alone.
+
+That is why a run can be cut anywhere and continued: there is no generator whose position would
+have to be saved.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+import numpy as np
+import torch
+
+
+class Purpose(IntEnum):
+    """What a stream of random numbers is for; streams of different purposes are independent."""
+
+    TRIPLETS = 0
+    VALIDATION = 1
+    MODEL = 2
+    SKETCH = 3
+
+
+def derive_seed(seed: int, purpose: Purpose, epoch: int = 0) -> int:
+    """Mix a seed, a purpose and an epoch into one seed.
+
+    Example:
+        >>> derive_seed(0, Purpose.MODEL, 1) == derive_seed(0, Purpose.MODEL, 1)
+        True
+        >>> derive_seed(0, Purpose.MODEL, 1) == derive_seed(1, Purpose.MODEL, 0)
+        False
+    """
+    return int(np.random.SeedSequence([seed, purpose, epoch]).generate_state(1)[0])
+
+
+def derive_generator(seed: int, purpose: Purpose, epoch: int = 0) -> torch.Generator:
+    """Return a CPU generator for one purpose in one epoch."""
+    return torch.Generator().manual_seed(derive_seed(seed, purpose, epoch))
+
+
+@contextmanager
+def seeded_rng(device: torch.device, seed: int, purpose: Purpose, epoch: int = 0) -> Iterator[None]:
+    """Seed torch's global generators (CPU, and `device` if CUDA) within a block, then restore them.
+
+    A model's own randomness (dropout, lazy initialisation) draws from these; the caller's state
+    is neither read nor changed.
+    """
+    derived = derive_seed(seed, purpose, epoch)
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        # Not torch.manual_seed: it would also seed devices that are not restored.
+        torch.default_generator.manual_seed(derived)
+        for cuda in devices:
+            with torch.cuda.device(cuda):
+                torch.cuda.manual_seed(derived)
+        yield

@@ -1,0 +1,74 @@
+"""How long to diffuse, chosen without labels."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch_geometric.data import Data
+
+from .._checks import check_finite, check_float, check_positive_int
+from ..diffusion import heat_diffusion
+from .losses import TripletLoss
+from .seeds import Purpose, derive_generator
+from .triplets import GraphTriplets
+
+
+class SelectedTime(NamedTuple):
+    """The best of several diffusion times."""
+
+    t: float  # the time with the lowest loss
+    losses: dict[float, float]  # the loss of every time
+
+
+def select_time(
+    data: Data,
+    times: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0),
+    *,
+    margin: float = 0.5,
+    num_triplets: int = 20_000,
+    normalization: str | None = "sym",
+    seed: int = 0,
+) -> SelectedTime:
+    """Choose the time of isotropic diffusion by the unsupervised triplet loss.
+
+    Too short a diffusion leaves neighbours apart, too long a one brings everything together: the
+    loss of (anchor, neighbour, stranger) has its minimum in between. No label is looked at. All
+    times share one series of sparse products.
+
+    Args:
+        data: a graph with `x` [N, D], `edge_index` [2, E] and, if it has weights, `edge_weight`.
+        times: the diffusion times to choose from, >= 0.
+        margin: of the loss, a distance on the unit sphere.
+        num_triplets: how many triplets to compare the times on.
+        normalization: see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        seed: of the triplets.
+
+    Raises:
+        ValueError: if `times` is empty, or the data cannot be diffused.
+
+    Example:
+        >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
+        >>> data = Data(x=torch.eye(6), edge_index=torch.cat([ring, ring.flip(0)], dim=1))
+        >>> select_time(data, times=[0.1, 1.0]).t
+        1.0
+    """
+    if len(times) == 0:
+        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
+    check_positive_int("num_triplets", num_triplets)
+    check_float("data.x", data.x)
+    check_finite("data.x", data.x)
+    weight = data.get("edge_weight")
+    sampler = GraphTriplets(data.edge_index, weight, data.x.size(0))
+    triplets = sampler.sample(num_triplets, derive_generator(seed, Purpose.VALIDATION))
+    triplets = triplets.to(data.x.device)
+    loss = TripletLoss(margin)
+    with torch.no_grad():
+        scales = heat_diffusion(
+            data.x,
+            data.edge_index,
+            weight,
+            torch.tensor(times, dtype=torch.float64),
+            normalization=normalization,
+        )
+        losses = {float(t): loss(z, triplets).item() for t, z in zip(times, scales, strict=True)}
+    return SelectedTime(min(losses, key=losses.__getitem__), losses)

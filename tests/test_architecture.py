@@ -1,0 +1,76 @@
+"""The shape of the house: import order, lazy imports, documented public names."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import jsem_pyg
+
+ROOT = Path(jsem_pyg.__file__).parent
+STAGES = [
+    "datasets",
+    "graph",
+    "curvature",
+    "operators",
+    "diffusion",
+    "nn",
+    "training",
+    "evaluation",
+    "transforms",
+]
+LAZY = ["faiss", "numba", "triton", "sentence_transformers", "matplotlib", "tensorboard"]
+
+
+def imported_parts(path):
+    """The parts of jsem_pyg that a file imports from, such as "operators" or "_checks"."""
+    package = path.relative_to(ROOT.parent).with_suffix("").parts[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            full = [*base, *(node.module or "").split(".")]
+            names = [full[1]] if len(full) > 1 and full[1] else [a.name for a in node.names]
+            yield from names
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jsem_pyg."):
+            yield node.module.split(".")[1]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_imports_only_stages_above_it(stage):
+    allowed = {*STAGES[: STAGES.index(stage) + 1], "kernels", "_checks"}
+    for path in (ROOT / stage).rglob("*.py"):
+        assert set(imported_parts(path)) <= allowed, path
+
+
+def test_kernels_know_no_stage():
+    for path in (ROOT / "kernels").rglob("*.py"):
+        assert set(imported_parts(path)) <= {"kernels", "_checks"}, path
+
+
+def test_the_import_check_sees_imports():
+    assert "operators" in set(imported_parts(ROOT / "diffusion" / "chebyshev.py"))
+    assert "kernels" in set(imported_parts(ROOT / "operators" / "laplacian.py"))
+
+
+def test_importing_the_package_loads_nothing_optional():
+    code = "import sys, jsem_pyg; print(*sorted(m for m in sys.modules if '.' not in m))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not set(LAZY) & set(run.stdout.split())
+
+
+@pytest.mark.parametrize("part", [*STAGES, "testing"])
+def test_public_names_exist_and_are_documented(part):
+    module = importlib.import_module(f"jsem_pyg.{part}")
+    assert module.__doc__
+    names = getattr(module, "__all__", None) or [
+        name for name, _ in inspect.getmembers(module, inspect.isfunction) if name[0] != "_"
+    ]
+    assert names
+    for name in names:
+        documented = getattr(module, name)
+        if callable(documented):
+            assert inspect.getdoc(documented), name

@@ -1,0 +1,90 @@
+import pickle
+
+import pytest
+import torch
+
+import jsem_pyg.training.checkpoint as checkpoint_module
+from jsem_pyg.training import load_checkpoint, save_checkpoint
+
+STATE = {"w": torch.arange(3.0), "rows": [{"epoch": 1, "t": None}], "lr": 0.1}
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    path = tmp_path / "runs" / "a.pt"  # the folder is made
+    save_checkpoint(path, STATE)
+    loaded = load_checkpoint(str(path))
+    assert torch.equal(loaded.pop("w"), STATE["w"])
+    assert loaded == {"rows": [{"epoch": 1, "t": None}], "lr": 0.1}
+    assert [file.name for file in path.parent.iterdir()] == ["a.pt"]
+
+
+@pytest.mark.parametrize("step", ["save", "fsync", "replace"])
+def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(tmp_path, monkeypatch, step):
+    path = tmp_path / "a.pt"
+    save_checkpoint(path, STATE)
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    owner = torch if step == "save" else checkpoint_module.os
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, step, fail)
+        with pytest.raises(OSError, match="disk full"):
+            save_checkpoint(path, {"w": torch.zeros(3)})
+    assert torch.equal(load_checkpoint(path)["w"], STATE["w"])
+    assert [file.name for file in tmp_path.iterdir()] == ["a.pt"]
+
+
+def test_a_checkpoint_never_executes_code(tmp_path):
+    path, trace = tmp_path / "a.pt", tmp_path / "executed"
+
+    class Malice:
+        def __reduce__(self):
+            return (open, (str(trace), "w"))
+
+    torch.save({"format": "jsem_pyg.training", "version": 1, "state": Malice()}, path)
+    with pytest.raises(ValueError, match="damaged or holds something else"):
+        load_checkpoint(path)
+    path.write_bytes(pickle.dumps(Malice()))
+    with pytest.raises(ValueError, match="damaged or holds something else"):
+        load_checkpoint(path)
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 not a zip"])
+def test_a_file_of_something_else_is_refused(tmp_path, content):
+    path = tmp_path / "a.pt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.pt"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip"])
+def test_a_damaged_checkpoint_is_refused(tmp_path, damage):
+    path = tmp_path / "a.pt"
+    save_checkpoint(path, {"w": torch.full((1000,), 3.0)})
+    content = bytearray(path.read_bytes())
+    if damage == "cut":
+        content = content[: len(content) // 2]
+    else:
+        middle = content.index(torch.full((100,), 3.0).numpy().tobytes()) + 200
+        content[middle] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="damaged"):
+        load_checkpoint(path)
+
+
+def test_other_torch_files_and_other_versions_are_refused(tmp_path):
+    path = tmp_path / "a.pt"
+    for content in ({"weight": torch.ones(2)}, [1, 2], torch.ones(2)):
+        torch.save(content, path)
+        with pytest.raises(ValueError, match="with other contents"):
+            load_checkpoint(path)
+    torch.save({"format": "jsem_pyg.training", "version": 99, "state": {}}, path)
+    with pytest.raises(ValueError, match="got version 99"):
+        load_checkpoint(path)
+
+
+def test_a_missing_checkpoint_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load_checkpoint(tmp_path / "none.pt")

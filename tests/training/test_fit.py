@@ -1,0 +1,667 @@
+import io
+import math
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from sklearn.datasets import load_digits
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+from training.training_cases import PlainStub, SmoothingStub, two_clusters
+
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.training import (
+    EpochRow,
+    FitResult,
+    LabelTriplets,
+    TripletLoss,
+    Triplets,
+    fit,
+    load_checkpoint,
+)
+from jsem_pyg.training.progress import progress_bar
+from jsem_pyg.training.task import sketch
+from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
+
+QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """On graphs this small, threads that wait for each other take all the time."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Interruption(Exception):
+    pass
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def assert_equal_weights(model, other):
+    """Bit for bit."""
+    for (name, a), b in zip(model.state_dict().items(), other.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def numbers(result):
+    """The history without the times, which no two runs share."""
+    return [row[:4] for row in result.history]
+
+
+# ---------------------------------------------------------------- what a run does
+
+
+@pytest.mark.parametrize("sampler", ["graph", "labels"])
+def test_the_loss_goes_down(sampler):
+    model = SmoothingStub()
+    result = fit(model, two_clusters(), sampler=sampler, epochs=40, **QUICK)
+    assert isinstance(result, FitResult)
+    assert result.model is model
+    assert not model.training
+    assert [row.epoch for row in result.history] == list(range(1, 41))
+    assert result.history[-1].val_loss < 0.9 * result.history[0].val_loss
+    assert all(row.t is None and row.seconds > 0 for row in result.history)
+    best = min(result.history, key=lambda row: row.val_loss)
+    assert result.best_epoch == best.epoch
+    assert not result.stopped_early
+
+
+def test_history_as_a_table():
+    result = fit(SmoothingStub(), two_clusters(), epochs=3, **QUICK)
+    table = result.to_pandas()
+    assert list(table.columns) == ["loss", "val_loss", "t", "seconds"]
+    assert table.index.tolist() == [1, 2, 3]
+    assert table["loss"].tolist() == [row.loss for row in result.history]
+    assert "epochs=3" in repr(result)
+
+
+def test_losses_and_t_belong_to_the_weights_before_the_step():
+    data, before = two_clusters(), []
+    model = AnisotropicDiffusion(t=2.0)
+    result = fit(
+        model,
+        data,
+        epochs=3,
+        callbacks=[lambda end: before.append(end.model.t.item())],
+        **QUICK,
+    )
+    assert result.history[0].t == pytest.approx(2.0)
+    assert [row.t for row in result.history[1:]] == before[:2]
+
+
+def test_only_edge_inputs_that_the_data_has_are_passed():
+    data = two_clusters()
+    bare = Data(x=data.x, edge_index=data.edge_index)
+    fit(PlainStub(), bare, epochs=2, **QUICK)
+    fit(GCNConv(6, 3), Data(edge_weight=data.edge_weight, **bare), epochs=2, **QUICK)
+    with pytest.raises(TypeError, match="edge_weight"):
+        fit(PlainStub(), data, epochs=1, **QUICK)
+
+
+def test_the_layer_sees_the_same_edge_index_each_epoch():
+    seen = []
+
+    class Witness(PlainStub):
+        def forward(self, x, edge_index):
+            seen.append(edge_index)
+            return super().forward(x, edge_index)
+
+    data = two_clusters()
+    fit(Witness(), Data(x=data.x, edge_index=data.edge_index), epochs=3, **QUICK)
+    assert len(seen) == 3
+    assert all(edge_index is data.edge_index for edge_index in seen)
+
+
+def test_the_data_is_untouched():
+    data = two_clusters()
+    copy = data.clone()
+    fit(SmoothingStub(), data, epochs=2, device="cpu", **QUICK)
+    assert data.keys() == copy.keys()
+    assert all(torch.equal(data[key], value) for key, value in copy)
+
+
+def test_the_mask_limits_the_labels():
+    data, drawn = two_clusters(), []
+    data.train_mask = torch.zeros(24, dtype=torch.bool)
+    data.train_mask[[1, 2, 20, 21]] = True
+
+    def witness(z, triplets):
+        drawn.append(torch.cat(triplets))
+        return TripletLoss()(z, triplets)
+
+    fit(SmoothingStub(), data, loss=witness, sampler="labels", epochs=1, **QUICK)
+    assert torch.cat(drawn).unique().tolist() == [1, 2, 20, 21]
+
+
+def test_losses_and_samplers_of_the_users_own():
+    class Fixed:
+        def sample(self, num_triplets, generator=None):
+            return Triplets(*torch.tensor([[0], [1], [13]]).expand(3, num_triplets))
+
+    result = fit(SmoothingStub(), two_clusters(), sampler=Fixed(), epochs=5, **QUICK)
+    assert result.history[0].loss == result.history[0].val_loss  # one triplet is all there is
+
+    data = two_clusters()
+    sampler = LabelTriplets(data.y)
+    named = fit(SmoothingStub(), data, sampler="labels", epochs=5, **QUICK)
+    given = fit(SmoothingStub(), data, sampler=sampler, loss=TripletLoss(0.5), epochs=5, **QUICK)
+    assert numbers(named) == numbers(given)
+
+
+def test_triplets_are_new_each_epoch_and_the_validation_ones_stay():
+    drawn = []
+
+    def witness(z, triplets):
+        drawn.append(triplets.anchor)
+        return TripletLoss()(z, triplets)
+
+    fit(SmoothingStub(), two_clusters(), loss=witness, epochs=3, **QUICK)
+    trained, compared = drawn[0::2], drawn[1::2]
+    assert not any(torch.equal(trained[0], other) for other in [*trained[1:], compared[0]])
+    assert torch.equal(compared[0], compared[1])
+    assert torch.equal(compared[0], compared[2])
+
+
+def test_the_triplet_loss_by_hand():
+    z = torch.tensor([[2.0, 0.0], [0.0, 3.0], [-1.0, 0.0]], requires_grad=True)
+    triplets = Triplets(*torch.tensor([[0], [1], [2]]))
+    loss = TripletLoss(margin=0.8)(z, triplets)
+    # On the circle the positive is sqrt(2) away and the negative two.
+    assert loss.item() == pytest.approx(2**0.5 - 2 + 0.8, abs=1e-4)
+    loss.backward()
+    assert torch.isfinite(z.grad).all()
+
+
+def test_the_gradient_of_the_triplet_loss_is_the_same_bit_for_bit():
+    torch.set_num_threads(4)  # many threads, few rows: additions that race would show
+    z = torch.randn(20, 64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    triplets = Triplets(*torch.randint(20, (3, 8192), generator=torch.Generator().manual_seed(0)))
+    gradients = [torch.autograd.grad(TripletLoss()(z, triplets), z)[0] for _ in range(8)]
+    assert all(torch.equal(gradient, gradients[0]) for gradient in gradients)
+
+
+def test_lazy_models_are_initialised_by_the_seed():
+    data = two_clusters()
+    bare = Data(x=data.x, edge_index=data.edge_index)
+    results = []
+    for _ in range(2):
+        model = GCNConv(-1, 3)
+        torch.rand(5)
+        results.append(fit(model, bare, epochs=2, **QUICK))
+    assert_equal_weights(results[0].model, results[1].model)
+
+
+def test_sampler_and_model_leave_the_global_generator_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(4)
+    torch.manual_seed(5)
+    first = fit(SmoothingStub(dropout=0.5), two_clusters(), epochs=2, **QUICK)
+    assert torch.equal(torch.rand(4), expected)
+    torch.manual_seed(6)
+    second = fit(SmoothingStub(dropout=0.5), two_clusters(), epochs=2, **QUICK)
+    assert_equal_weights(first.model, second.model)
+    other = fit(SmoothingStub(dropout=0.5), two_clusters(), epochs=2, seed=1, **QUICK)
+    assert numbers(other) != numbers(first)
+
+
+# ---------------------------------------------------------------- stopping
+
+
+def scripted_loss():
+    """A loss with these values in epochs 1, 2, ..., whatever the model does; two calls an epoch."""
+    values = iter([9, 10, 8, 5, 6, 7, 8, 9, 10, 11])
+    pair = []
+
+    def loss(z, triplets):
+        if not pair:
+            pair.extend([next(values)] * 2)
+        return pair.pop() + z[0].sum() * 1e-3
+
+    return loss
+
+
+def test_patience_stops_and_gives_back_the_best_weights():
+    model, after = SmoothingStub(), [weights(SmoothingStub())]
+    result = fit(
+        model,
+        two_clusters(),
+        loss=scripted_loss(),
+        epochs=50,
+        patience=3,
+        callbacks=[lambda end: after.append(weights(end.model))],
+        **QUICK,
+    )
+    assert result.stopped_early
+    assert result.best_epoch == 4
+    assert len(result.history) == 7
+    # Epoch 4 began with what epoch 3 left.
+    assert torch.equal(model.weight, after[3]["weight"])
+    assert not torch.equal(model.weight, after[7]["weight"])
+
+
+def test_without_patience_the_last_weights_stay():
+    model, after = SmoothingStub(), []
+    result = fit(
+        model,
+        two_clusters(),
+        loss=scripted_loss(),
+        epochs=8,
+        callbacks=[lambda end: after.append(weights(end.model))],
+        **QUICK,
+    )
+    assert result.best_epoch == 4
+    assert torch.equal(model.weight, after[-1]["weight"])
+
+
+def test_a_callback_that_returns_true_stops():
+    ends = []
+    result = fit(
+        SmoothingStub(),
+        two_clusters(),
+        epochs=10,
+        callbacks=[lambda end: end.row.epoch == 3, ends.append],
+        **QUICK,
+    )
+    assert result.stopped_early
+    assert [end.row.epoch for end in ends] == [1, 2, 3]  # the others are called all the same
+    assert ends[-1].history == result.history
+    assert ends[-1].row == result.history[-1]
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+def test_a_loss_that_is_not_finite_is_an_error_and_costs_no_weights(where):
+    after = []
+
+    def loss(z, triplets):
+        if len(after) < 2:
+            return z.square().mean()
+        if where == "loss":
+            return z.mean() * math.nan
+        return (z - z).square().sum().sqrt()  # zero, with the gradient 0 / 0
+
+    model = SmoothingStub()
+    with pytest.raises(RuntimeError, match=f"{where}.* finite in epoch 3"):
+        fit(
+            model,
+            two_clusters(),
+            loss=loss,
+            epochs=5,
+            callbacks=[lambda end: after.append(weights(end.model))],
+            **QUICK,
+        )
+    assert len(after) == 2
+    assert torch.equal(model.weight, after[-1]["weight"])
+
+
+# ---------------------------------------------------------------- resuming
+
+
+def interrupt_at(epoch):
+    def callback(end):
+        if end.row.epoch == epoch:
+            raise Interruption
+
+    return callback
+
+
+MODELS = {
+    "plain": SmoothingStub,
+    "dropout": lambda: SmoothingStub(dropout=0.3),
+    "diffusion": lambda: AnisotropicDiffusion(t=[1.0, 4.0]),
+    "batch_norm": lambda: Normed(),
+    "lazy": lambda: AnisotropicChebConv(-1, 3),
+}
+
+
+class Normed(SmoothingStub):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, *args, **kwargs):
+        return self.norm(super().forward(*args, **kwargs))
+
+
+@pytest.mark.parametrize("make_model", MODELS.values(), ids=MODELS.keys())
+@pytest.mark.parametrize("every", [1, 2, 100])
+def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_model, every):
+    data, path = two_clusters(), tmp_path / "run.pt"
+    kwargs = {"epochs": 8, "patience": 6, **QUICK}
+    whole = fit(make_model(), data, **kwargs)
+    kept = {"checkpoint": path, "checkpoint_every": every, "resume": True}
+    for epoch in (3, 6) if every < 3 else (3,):
+        with pytest.raises(Interruption):
+            fit(make_model(), data, callbacks=[interrupt_at(epoch)], **kept, **kwargs)
+        assert path.exists() == (every < 3)
+    epochs_run = []
+    resumed = fit(
+        make_model(),
+        data,
+        callbacks=[lambda end: epochs_run.append(end.row.epoch)],
+        **kept,
+        **kwargs,
+    )
+    assert epochs_run[0] == {1: 7, 2: 7, 100: 1}[every]
+    assert numbers(resumed) == numbers(whole)
+    assert resumed.best_epoch == whole.best_epoch
+    assert_equal_weights(resumed.model, whole.model)
+
+
+def test_early_stopping_is_resumed_too(tmp_path):
+    """The validation loss rises from the start, so that the counter and best weights matter."""
+
+    def worse(z, triplets):
+        return z.square().mean() if torch.is_grad_enabled() else -z.square().mean()
+
+    data, path = two_clusters(), tmp_path / "run.pt"
+    kwargs = {"epochs": 30, "patience": 5, "loss": worse, **QUICK}
+    start = weights(SmoothingStub())
+    whole = fit(SmoothingStub(), data, **kwargs)
+    assert len(whole.history) == 6
+    assert whole.best_epoch == 1
+    kept = {"checkpoint": path, "checkpoint_every": 1, "resume": True}
+    with pytest.raises(Interruption):
+        fit(SmoothingStub(), data, callbacks=[interrupt_at(4)], **kept, **kwargs)
+    resumed = fit(SmoothingStub(), data, **kept, **kwargs)
+    assert numbers(resumed) == numbers(whole)
+    assert torch.equal(resumed.model.weight, start["weight"])
+    # Once stopped, a run stays stopped.
+    again = fit(SmoothingStub(), data, **kept, **kwargs)
+    assert len(again.history) == 6
+    assert again.stopped_early
+    assert torch.equal(again.model.weight, start["weight"])
+
+
+SCRIPT = """
+import os, signal, sys
+from training.training_cases import SmoothingStub, two_clusters
+from jsem_pyg.training import fit
+
+def kill(end):
+    if end.row.epoch == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+fit(SmoothingStub(dropout=0.3), two_clusters(), epochs=9, batch_size=64, lr=0.01,
+    checkpoint=sys.argv[1], checkpoint_every=2, callbacks=[kill])
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
+def test_a_process_that_was_killed_is_resumed(tmp_path):
+    path = tmp_path / "run.pt"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    process = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    assert process.stdout == ""
+    assert process.stderr == ""  # the bar is silent in a pipe
+    assert load_checkpoint(path)["epoch"] == 4
+    data, model = two_clusters(), SmoothingStub(dropout=0.3)
+    resumed = fit(model, data, epochs=9, checkpoint=path, resume=True, **QUICK)
+    whole = fit(SmoothingStub(dropout=0.3), data, epochs=9, **QUICK)
+    assert numbers(resumed) == numbers(whole)
+    assert_equal_weights(resumed.model, whole.model)
+
+
+def test_more_epochs_may_be_asked_for_but_not_fewer(tmp_path):
+    data, kept = two_clusters(), {"checkpoint": tmp_path / "run.pt", "resume": True}
+    fit(SmoothingStub(), data, epochs=4, **kept, **QUICK)
+    longer = fit(SmoothingStub(), data, epochs=7, **kept, **QUICK)
+    assert_equal_weights(longer.model, fit(SmoothingStub(), data, epochs=7, **QUICK).model)
+    with pytest.raises(ValueError, match="'epochs' to be at least 7"):
+        fit(SmoothingStub(), data, epochs=5, **kept, **QUICK)
+    done = fit(SmoothingStub(), data, epochs=7, **kept, **QUICK)  # nothing left to do
+    assert_equal_weights(done.model, longer.model)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": 1}, "'seed' to be 0, .*got 1"),
+        ({"lr": 0.02}, r"'lr' to be 0\.01, .*got 0\.02"),
+        ({"batch_size": 65}, "'batch_size' to be 64"),
+        ({"margin": 0.7}, "'margin' to be 0.5"),
+        ({"patience": 3}, "'patience' to be None"),
+        ({"sampler": "labels"}, "'sampler' to be 'GraphTriplets'"),
+        ({"loss": lambda z, triplets: z.mean()}, "'loss' to be 'TripletLoss'"),
+        ({"sketch_dim": 3}, "'sketch_dim' to be None"),
+    ],
+)
+def test_a_run_that_disagrees_with_its_checkpoint_is_refused(tmp_path, change, message):
+    data, path = two_clusters(), tmp_path / "run.pt"
+    fit(AnisotropicDiffusion(), data, epochs=2, checkpoint=path, **QUICK)
+    content = path.read_bytes()
+    with pytest.raises(ValueError, match=message):
+        fit(
+            AnisotropicDiffusion(),
+            data,
+            epochs=4,
+            checkpoint=path,
+            resume=True,
+            **(QUICK | change),
+        )
+    assert path.read_bytes() == content
+
+
+def test_other_data_is_refused(tmp_path):
+    path = tmp_path / "run.pt"
+    fit(SmoothingStub(), two_clusters(24), epochs=2, checkpoint=path, **QUICK)
+    with pytest.raises(ValueError, match=r"data\.x\.shape"):
+        fit(SmoothingStub(), two_clusters(26), epochs=3, checkpoint=path, resume=True, **QUICK)
+
+
+def test_numpy_numbers_do_not_spoil_a_checkpoint(tmp_path):
+    kept = {"checkpoint": tmp_path / "run.pt", "resume": True, "progress": False}
+    numpy_numbers = {"lr": np.float64(0.01), "batch_size": np.int64(64), "seed": np.int64(0)}
+    fit(SmoothingStub(), two_clusters(), epochs=np.int64(2), **numpy_numbers, **kept)
+    again = fit(SmoothingStub(), two_clusters(), epochs=3, lr=0.01, batch_size=64, **kept)
+    assert len(again.history) == 3
+
+
+def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_written(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    fit(SmoothingStub(), two_clusters(), epochs=12, **QUICK)
+    assert list(tmp_path.iterdir()) == []
+    for _ in range(2):
+        result = fit(SmoothingStub(), two_clusters(), epochs=2, checkpoint="run.pt", **QUICK)
+        assert len(result.history) == 2
+    model = SmoothingStub()
+    model.load_state_dict(load_checkpoint("run.pt")["model"])
+    assert_equal_weights(model, result.model)
+
+
+# ---------------------------------------------------------------- watching
+
+
+def test_the_bar_shows_loss_t_and_time():
+    screen = Console(file=io.StringIO(), force_terminal=True, width=120)
+    with progress_bar(epochs=2, console=screen) as watch:
+        watch(EpochRow(1, 0.25, 0.3, 4.5, 0.125))
+    shown = screen.file.getvalue()
+    for text in ("1/2", "0.2500", "4.50", "0.125"):
+        assert text in shown
+
+
+def test_the_bar_is_silent_in_a_file():
+    log = Console(file=io.StringIO(), force_terminal=False)
+    with progress_bar(epochs=2, console=log) as watch:
+        watch(EpochRow(1, 0.25, 0.3, 4.5, 0.125))
+    assert log.file.getvalue() == ""
+
+
+def test_nothing_is_printed(capfd):
+    fit(SmoothingStub(), two_clusters(), epochs=3, **(QUICK | {"progress": True}))
+    out, err = capfd.readouterr()
+    assert out == err == ""
+
+
+def test_tensorboard_gets_the_curves(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TensorBoard's own
+        accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+        result = fit(
+            AnisotropicDiffusion(), two_clusters(), epochs=3, tensorboard=tmp_path / "tb", **QUICK
+        )
+        events = accumulator.EventAccumulator(str(tmp_path / "tb"))
+        events.Reload()
+    assert set(events.Tags()["scalars"]) == {"loss", "val_loss", "t", "seconds"}
+    curve = events.Scalars("loss")
+    assert [point.step for point in curve] == [1, 2, 3]
+    assert [point.value for point in curve] == pytest.approx([row.loss for row in result.history])
+
+
+def test_tensorboard_that_is_missing_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ImportError, match="pip install tensorboard"):
+        fit(SmoothingStub(), two_clusters(), epochs=1, tensorboard=tmp_path / "tb", **QUICK)
+    assert not (tmp_path / "tb").exists()
+
+
+# ---------------------------------------------------------------- sketching
+
+
+def test_a_sketch_trains_the_operator_for_all_channels():
+    widths = []
+
+    class Witness(AnisotropicDiffusion):
+        def forward(self, x, *args, **kwargs):
+            widths.append(x.size(-1))
+            return super().forward(x, *args, **kwargs)
+
+    data = two_clusters(num_channels=40)
+    model = Witness()
+    result = fit(model, data, sketch_dim=8, epochs=15, **(QUICK | {"lr": 0.1}))
+    assert set(widths) == {8}
+    assert result.history[-1].val_loss < result.history[0].val_loss
+    z = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
+    assert z.shape == data.x.shape
+
+
+def test_a_sketch_keeps_distances_in_the_mean():
+    x = torch.randn(200, 300, generator=torch.Generator().manual_seed(0))
+    projected = sketch(AnisotropicDiffusion(), x, sketch_dim=64, seed=0)
+    assert projected.shape == (200, 64)
+    ratio = torch.pdist(projected).square().mean() / torch.pdist(x).square().mean()
+    assert ratio.item() == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("make_model", "sketch_dim", "message"),
+    [
+        (AnisotropicDiffusion, 6, "less than the 6 channels"),
+        (AnisotropicDiffusion, 0, "'sketch_dim' to be a positive integer"),
+        (AnisotropicDiffusion, -2, "'sketch_dim' to be a positive integer"),
+        (SmoothingStub, 3, "treats all channels alike"),
+        (lambda: AnisotropicChebConv(6, 6), 3, "treats all channels alike"),
+        (lambda: AnisotropicDiffusion(t=torch.ones(6)), 3, "treats all channels alike"),
+    ],
+)
+def test_sketches_that_cannot_work_are_refused(make_model, sketch_dim, message):
+    with pytest.raises(ValueError, match=message):
+        fit(make_model(), two_clusters(), sketch_dim=sketch_dim, epochs=1, **QUICK)
+
+
+# ---------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"epochs": 0}, ValueError, "epochs"),
+        ({"epochs": 2.5}, TypeError, "epochs"),
+        ({"lr": 0.0}, ValueError, "lr"),
+        ({"lr": -1.0}, ValueError, "lr"),
+        ({"lr": math.nan}, ValueError, "lr"),
+        ({"batch_size": 0}, ValueError, "batch_size"),
+        ({"margin": 0.0}, ValueError, "margin"),
+        ({"patience": 0}, ValueError, "patience"),
+        ({"seed": -1}, ValueError, "seed"),
+        ({"checkpoint_every": 0}, ValueError, "checkpoint_every"),
+        ({"loss": "contrastive"}, ValueError, "'loss' to be one of 'triplet'"),
+        ({"sampler": "random"}, ValueError, "'sampler' to be one of 'graph', 'labels'"),
+        ({"resume": True}, ValueError, "'checkpoint' to be given with resume=True"),
+        ({"loss": nn.Linear(2, 2)}, ValueError, "no trainable parameters"),
+    ],
+)
+def test_bad_arguments_are_refused(change, error, message):
+    with pytest.raises(error, match=message):
+        fit(SmoothingStub(), two_clusters(), **({"epochs": 1} | QUICK | change))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "error", "message"),
+    [
+        ("x", None, ValueError, "to have 'x'"),
+        ("edge_index", None, ValueError, "to have 'edge_index'"),
+        ("y", None, ValueError, "to have labels 'y'"),
+        ("x", torch.full((24, 6), math.nan), ValueError, "144 NaN or infinite"),
+        ("x", torch.ones(24, 6, dtype=torch.long), TypeError, "floating-point"),
+        ("x", torch.ones(24), ValueError, r"shape \[N, D\]"),
+        ("edge_index", torch.tensor([[0], [24]]), ValueError, r"node indices in \[0, 24\)"),
+    ],
+)
+def test_bad_data_is_refused(key, value, error, message):
+    data = two_clusters()
+    data[key] = value
+    if value is None:
+        del data[key]
+    with pytest.raises(error, match=message):
+        fit(SmoothingStub(), data, sampler="labels", epochs=1, **QUICK)
+
+
+def test_a_model_without_parameters_is_refused():
+    frozen = SmoothingStub().requires_grad_(False)
+    for model in (frozen, nn.Identity()):
+        with pytest.raises(ValueError, match="trainable parameters"):
+            fit(model, two_clusters(), epochs=1, **QUICK)
+
+
+# ---------------------------------------------------------------- the real thing
+
+
+@pytest.fixture(scope="module")
+def digits():
+    x = load_digits().data[:500]
+    data = Data(x=torch.from_numpy(x).float())
+    return FormanCurvature()(FaissKNNGraph(k=10)(data))
+
+
+def test_every_parameter_of_the_layer_learns_on_digits(digits):
+    model = AnisotropicDiffusion(t=5.0)
+    start = weights(model)
+    result = fit(model, digits, epochs=15, lr=0.05, batch_size=2048, progress=False)
+    assert result.history[-1].val_loss < result.history[0].val_loss
+    assert result.history[0].t == pytest.approx(5.0)
+    for name, parameter in model.named_parameters():
+        assert not torch.equal(parameter, start[name]), name
+
+
+def test_a_sketch_of_digits_learns_alike(digits):
+    kwargs = {"epochs": 10, "lr": 0.05, "batch_size": 2048, "progress": False}
+    whole = fit(AnisotropicDiffusion(), digits, **kwargs)
+    sketched = fit(AnisotropicDiffusion(), digits, sketch_dim=32, **kwargs)
+    assert sketched.history[-1].val_loss < sketched.history[0].val_loss
+    # Both move t the same way.
+    moved = [run.history[-1].t - run.history[0].t for run in (whole, sketched)]
+    assert math.copysign(1, moved[0]) == math.copysign(1, moved[1])

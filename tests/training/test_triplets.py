@@ -1,0 +1,188 @@
+import pytest
+import torch
+from torch_geometric.utils import to_undirected
+from training.training_cases import two_clusters
+
+from jsem_pyg.training import GraphTriplets, LabelTriplets
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def star_with_tail():
+    """Node 0 adjacent to all of 1..4; node 5 hangs on 4; node 6 is isolated."""
+    return to_undirected(torch.tensor([[0, 0, 0, 0, 4], [1, 2, 3, 4, 5]])), 7
+
+
+def random_graph(num_nodes=40):
+    pairs = torch.randint(num_nodes - 3, (2, 120), generator=generator(3))  # three isolated at end
+    return to_undirected(pairs), num_nodes  # some self-loops
+
+
+def directed_edges_in_any_order():
+    """Duplicates, self-loops, unsorted, int32."""
+    edge_index = torch.tensor([[3, 0, 1, 1, 2, 2, 0], [2, 1, 0, 0, 3, 2, 0]], dtype=torch.int32)
+    return edge_index, 5
+
+
+AWKWARD = [star_with_tail, random_graph, directed_edges_in_any_order]
+
+
+@pytest.mark.parametrize("graph", AWKWARD)
+def test_positives_are_neighbours_and_negatives_are_not(graph):
+    edge_index, num_nodes = graph()
+    weight = torch.rand(edge_index.size(1), generator=generator()) + 1e-12
+    anchor, positive, negative = GraphTriplets(edge_index, weight, num_nodes).sample(
+        5000, generator()
+    )
+    adjacent = torch.zeros(num_nodes, num_nodes, dtype=torch.bool)
+    adjacent[edge_index[0].long(), edge_index[1].long()] = True
+    adjacent.fill_diagonal_(False)
+
+    assert anchor.dtype == positive.dtype == negative.dtype == torch.int64
+    assert anchor.shape == positive.shape == negative.shape == (5000,)
+    assert adjacent[anchor, positive].all()
+    assert not adjacent[anchor, negative].any()
+    assert (anchor != negative).all()
+    assert (anchor != positive).all()
+    # Each node that can be an anchor is one; isolated nodes can only be negatives.
+    can_be = adjacent.any(1) & (adjacent.sum(1) < num_nodes - 1)
+    assert torch.equal(torch.unique(anchor), can_be.nonzero().flatten())
+    if num_nodes < 10:  # so few that 5000 draws meet every pair that is allowed
+        free = ~adjacent & can_be.unsqueeze(1)
+        free.fill_diagonal_(False)
+        drawn = torch.zeros_like(free)
+        drawn[anchor, negative] = True
+        assert torch.equal(drawn, free)
+
+
+def test_anchors_are_uniform_positives_follow_the_weights_negatives_are_uniform():
+    # Node 0 has neighbours 1, 2, 3 with weights 1 : 2 : 5; nodes 4, 5, 6 are far from it.
+    edge_index = to_undirected(torch.tensor([[0, 0, 0, 4], [1, 2, 3, 5]]))
+    values = {(0, 1): 1.0, (0, 2): 2.0, (0, 3): 5.0, (4, 5): 7.0}
+    weight = torch.tensor([values[min(e), max(e)] for e in edge_index.t().tolist()])
+    draws = GraphTriplets(edge_index, weight, 7).sample(60_000, generator())
+
+    share = torch.bincount(draws.anchor, minlength=7) / 60_000
+    torch.testing.assert_close(share, torch.tensor([1.0] * 6 + [0.0]) / 6, atol=0.01, rtol=0)
+    from_0 = draws.anchor == 0
+    share = torch.bincount(draws.positive[from_0], minlength=7) / from_0.sum()
+    expected = torch.tensor([0.0, 1.0, 2.0, 5.0, 0.0, 0.0, 0.0]) / 8
+    torch.testing.assert_close(share, expected, atol=0.02, rtol=0)
+    share = torch.bincount(draws.negative[from_0], minlength=7) / from_0.sum()
+    expected = torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]) / 3
+    torch.testing.assert_close(share, expected, atol=0.02, rtol=0)
+
+
+def test_rows_of_tiny_weights_keep_their_proportions():
+    # Twenty orders of magnitude between the two parts: lost in a common running sum.
+    edge_index = to_undirected(torch.tensor([[0, 3, 3], [1, 4, 5]]))
+    heavy = edge_index.min(0).values == 0
+    weight = torch.where(heavy, 1e18, 1e-2)
+    weight[(edge_index[0] == 3) & (edge_index[1] == 5)] = 3e-2
+    draws = GraphTriplets(edge_index, weight, 6).sample(20_000, generator())
+    from_3 = draws.anchor == 3
+    share = (draws.positive[from_3] == 5).double().mean()
+    assert share == pytest.approx(0.75, abs=0.03)
+
+
+def test_an_edge_of_weight_zero_gives_neither_positives_nor_negatives():
+    edge_index = to_undirected(torch.tensor([[0, 0], [1, 2]]))
+    weight = (edge_index.sum(0) == 1).float()  # 0-1 has weight one, 0-2 zero
+    draws = GraphTriplets(edge_index, weight, 4).sample(500, generator())
+    from_0 = draws.anchor == 0
+    assert draws.positive[from_0].unique().tolist() == [1]
+    assert draws.negative[from_0].unique().tolist() == [3]
+    assert 2 not in draws.anchor
+
+
+def test_the_generator_alone_decides():
+    data = two_clusters()
+    for sampler in (
+        GraphTriplets(data.edge_index, data.edge_weight, 24),
+        LabelTriplets(data.y),
+    ):
+        first = sampler.sample(50, generator(7))
+        torch.rand(3)  # the global generator plays no part
+        for a, b in zip(first, sampler.sample(50, generator(7)), strict=True):
+            assert torch.equal(a, b)
+        assert not torch.equal(first.anchor, sampler.sample(50, generator(8)).anchor)
+
+
+@pytest.mark.parametrize(
+    ("edges", "num_nodes", "message"),
+    [
+        ([[], []], 4, "at least one edge"),
+        ([[1, 2], [1, 2]], 4, "at least one edge"),  # self-loops only
+        ([[0, 1], [1, 0]], 2, "non-neighbour"),
+        ([[0, 0, 1, 1, 2, 2], [1, 2, 0, 2, 0, 1]], 3, "adjacent to all 2 others"),
+        ([[0, 4], [4, 0]], 3, "node indices in"),
+    ],
+)
+def test_graphs_without_triplets_are_refused(edges, num_nodes, message):
+    with pytest.raises(ValueError, match=message):
+        GraphTriplets(torch.tensor(edges, dtype=torch.int64), None, num_nodes)
+
+
+def test_edges_that_all_have_weight_zero_are_no_edges():
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="positive weight"):
+        GraphTriplets(edge_index, torch.zeros(2), 3)
+
+
+@pytest.mark.parametrize("num_triplets", [0, -1])
+def test_the_number_of_triplets_is_positive(num_triplets):
+    data = two_clusters()
+    for sampler in (GraphTriplets(data.edge_index, None, 24), LabelTriplets(data.y)):
+        with pytest.raises(ValueError, match="num_triplets"):
+            sampler.sample(num_triplets)
+
+
+def test_labels_decide_and_unknown_ones_are_left_out():
+    y = torch.tensor([2, -1, 0, 2, 7, 0, 2, -1, 0, 0])
+    mask = torch.ones(10, dtype=torch.bool)
+    mask[9] = False
+    anchor, positive, negative = LabelTriplets(y, mask).sample(3000, generator())
+    assert (y[anchor] == y[positive]).all()
+    assert (anchor != positive).all()
+    assert (y[anchor] != y[negative]).all()
+    assert anchor.unique().tolist() == [0, 2, 3, 5, 6, 8]  # not 4, alone in its class
+    assert positive.unique().tolist() == [0, 2, 3, 5, 6, 8]
+    assert negative.unique().tolist() == [0, 2, 3, 4, 5, 6, 8]
+    # Given anchor 0, the negative is uniform over classes 0 and 7 together.
+    share = torch.bincount(negative[anchor == 0], minlength=10) / (anchor == 0).sum()
+    expected = torch.tensor([0, 0, 1, 0, 1, 1, 0, 0, 1, 0]) / 4
+    torch.testing.assert_close(share, expected, atol=0.08, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0, 0, 0], "at least two classes"),
+        ([-1, -1, -1], "0 labelled nodes of 0 classes"),
+        ([0, 1, 2], "at least two labelled nodes"),
+        ([[0, 1], [0, 1]], "shape"),
+    ],
+)
+def test_labels_without_triplets_are_refused(y, message):
+    with pytest.raises(ValueError, match=message):
+        LabelTriplets(torch.tensor(y))
+
+
+def test_malformed_labels_and_masks_are_refused():
+    y = torch.tensor([0, 0, 1])
+    with pytest.raises(TypeError, match="integer tensor of classes"):
+        LabelTriplets(y.float())
+    with pytest.raises(TypeError, match="boolean"):
+        LabelTriplets(y, torch.tensor([0, 1, 2]))
+    with pytest.raises(ValueError, match="mask"):
+        LabelTriplets(y, torch.ones(2, dtype=torch.bool))
+
+
+def test_repr():
+    data = two_clusters()
+    assert repr(GraphTriplets(data.edge_index, None, 24)) == (
+        "GraphTriplets(num_nodes=24, num_edges=98, num_anchors=24)"
+    )
+    assert repr(LabelTriplets(data.y)) == "LabelTriplets(num_labelled=24, num_anchors=24)"
