@@ -39,7 +39,7 @@ from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 # Where --data is looked for if it is not given; otherwise 20 Newsgroups are downloaded.
 DATA_FOLDERS = ("data", "../data", "../shared/data")
-MAP_POINTS = 1000  # at most so many points in the 2-D map, which is the slowest picture
+MAP_POINTS = 2000  # at most so many points in the 2-D map, which is the slowest picture
 
 console = Console(width=max(100, Console().width))  # the table needs 90 columns
 

@@ -1,0 +1,117 @@
+"""Everything that is shown runs: the examples in a quick mode, and the README's code."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+
+
+def load(path, monkeypatch):
+    """Import a script of the examples, with its folder on the path."""
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def learn_diffusion(monkeypatch):
+    return load(ROOT / "examples/learn_diffusion.py", monkeypatch)
+
+
+QUICK = ["--epochs", "3", "--seeds", "2"]
+FIGURES = ["training.png", "curvature.png", "conductance.png", "map.png"]
+
+
+def test_the_main_job_on_its_embedded_default(learn_diffusion, tmp_path, monkeypatch):
+    monkeypatch.setattr(learn_diffusion, "MAP_POINTS", 100)
+    table = learn_diffusion.main([*QUICK, "--output", str(tmp_path)])
+    assert [name.split(",")[0] for name in table.index] == ["raw", "isotropic heat", "learned"]
+    assert list(table.columns) == ["ARI", "NMI", "ACC", "energy"]
+    ari = [float(value.split()[0]) for value in table["ARI"]]
+    assert 0.5 < ari[0] < ari[1]  # diffusion helps on digits
+    for name in FIGURES:
+        assert (tmp_path / name).stat().st_size > 10_000
+    with np.load(tmp_path / "embeddings.npz") as saved:
+        assert saved["x"].shape == (1797, 64)
+        assert saved["y"].shape == (1797,)
+    assert len(pd.read_csv(tmp_path / "results.csv")) == 3
+
+
+def test_the_main_job_on_a_file_without_labels(learn_diffusion, tmp_path, monkeypatch):
+    monkeypatch.setattr(learn_diffusion, "MAP_POINTS", 50)
+    np.save(tmp_path / "mine.npy", torch.randn(60, 8).numpy())
+    table = learn_diffusion.main(
+        [*QUICK, "--dataset", str(tmp_path / "mine.npy"), "--output", str(tmp_path / "out")]
+    )
+    assert list(table.columns) == ["energy"]
+    for name in FIGURES:
+        assert (tmp_path / "out" / name).exists()
+
+
+def test_the_main_job_finds_20_newsgroups_in_a_folder(learn_diffusion, tmp_path):
+    y = np.arange(80) % 4
+    x = np.random.default_rng(0).normal(size=(80, 12)) + 4 * np.eye(4, 12)[y]
+    np.savez(
+        tmp_path / "20newsgroups_train_minilm.npz",
+        x=x.astype("float16"),
+        y=y,
+        target_names=np.array(["a", "b", "c", "d"]),
+    )
+    table = learn_diffusion.main(
+        [
+            *QUICK,
+            "--dataset=20newsgroups",
+            f"--data={tmp_path}",
+            f"--output={tmp_path / 'out'}",
+            "--no-figures",
+            "--sketch-dim=8",
+        ]
+    )
+    assert float(table["ARI"].iloc[1].split()[0]) > 0.5
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "20newsgroups_train_minilm.npz",  # the data folder itself is left alone
+        "out",
+    ]
+
+
+def test_the_benchmark_of_a_training_epoch(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/training_epoch.py", monkeypatch)
+    table = benchmark.main(
+        [
+            *("--num-points", "60", "--channels", "5", "--k", "4", "--degree", "6"),
+            *("--repeats", "1", "--output", str(tmp_path)),
+        ]
+    )
+    assert table.index[-1] == "naive COO autograd"
+    assert table["naive / this"].iloc[-1] == 1
+    assert (tmp_path / "training_epoch.csv").exists()
+    assert "| torch |" in (tmp_path / "training_epoch.md").read_text()
+
+
+def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    readme = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
+    assert len(blocks) >= 2
+    namespace = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), namespace)
+    assert namespace["logits"].shape == (1797, 10)
+    assert capsys.readouterr().out.count("ARI") == 2
+
+
+def test_the_commands_of_the_readme_name_what_exists():
+    readme = (ROOT / "README.md").read_text()
+    for path in ("examples/learn_diffusion.py", ".ci/test", "constraints.txt"):
+        assert path in readme
+        assert (ROOT / path).exists()
+    assert "bash .ci/test" in (ROOT / ".ci/run").read_text()
