@@ -26,7 +26,8 @@ class LastSeen:
         key = _identity(tensors)
         if key is not None and key == self._key:
             return False
-        self._key, self._kept = key, tensors
+        # Detached, so that no autograd graph is kept alive with the memory.
+        self._key, self._kept = key, tuple(tensor.detach() for tensor in tensors)
         return True
 
     def check_once(
