@@ -92,9 +92,10 @@ def test_the_benchmark_of_a_training_epoch(tmp_path, monkeypatch):
         ]
     )
     assert table.index[-1] == "naive COO autograd"
-    assert table["naive / this"].iloc[-1] == 1
+    assert table["naive epoch / this"].iloc[-1] == 1
     assert (tmp_path / "training_epoch.csv").exists()
-    assert "| torch |" in (tmp_path / "training_epoch.md").read_text()
+    assert (tmp_path / "training_epoch.png").exists()
+    assert "| torch, K = 6 |" in (tmp_path / "training_epoch.md").read_text()
 
 
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):

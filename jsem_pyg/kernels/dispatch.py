@@ -48,6 +48,14 @@ def _torch_sparse_obstacle(device: torch.device) -> str | None:
     return None
 
 
+def _numba_obstacle(device: torch.device) -> str | None:
+    if find_spec("numba") is None:
+        return "numba is not installed"
+    if device.type != "cpu":
+        return f"numba runs on the CPU, not on {device.type!r}"
+    return None
+
+
 def _not_built(device: torch.device) -> str | None:
     return "this version of jsem_pyg does not have it yet"
 
@@ -56,12 +64,12 @@ BACKENDS = {
     "reference": Backend("reference", _no_obstacle),
     "torch": Backend("torch_csr", _torch_obstacle),
     "torch_sparse": Backend("torch_sparse", _torch_sparse_obstacle),
-    "numba": Backend("numba_cpu", _not_built),
+    "numba": Backend("numba_cpu", _numba_obstacle),
     "triton": Backend("triton_gpu", _not_built),
 }
 
 # What "auto" takes: the first of these that can run. "reference" always can.
-_PREFERENCE = ("torch", "reference")
+_PREFERENCE = ("numba", "torch", "reference")
 
 
 def check_backend(name: str) -> None:

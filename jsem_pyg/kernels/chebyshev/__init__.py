@@ -6,5 +6,6 @@ Every backend has the signature of :func:`~.reference.chebyshev_series`:
 
 for S scales, with one coefficient for each term, scale, group of rows (`group` [N] names the row's
 group, None means a single one) and column (`channels` is 1 or M). All are differentiable in
-`values`, `x` and `coefficients`. The adjoint relies on the symmetry of S.
+`values`, `x` and `coefficients`. The adjoint relies on the symmetry of S, so that of the gradient
+in `values` only the sum over (i, j) and (j, i) has a meaning.
 """

@@ -1,0 +1,282 @@
+"""Vector code for one row of a column tile, as LLVM instructions that numba inlines.
+
+A tile holds a few columns of all nodes: row i is `lanes` numbers side by side, a whole number of
+cache lines (64 bytes: 16 float32 or 8 float64). numba does not vectorise a loop that gathers such
+rows, so the loops over a row's edges are written here, with vectors; LLVM fits them to the machine
+(one AVX-512 register, two AVX2, four SSE or NEON). Arrays are flat, rows are counted from their
+start. The number type is that of the first array; the number of lanes is the length of the last
+argument, a tuple of integers, so that it is known when the code is compiled.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+_UNROLL = 4  # edges in flight: their loads and multiplications overlap
+_INDEX = ir.IntType(64)
+
+
+class _Emitter:
+    """Emits instructions on the rows of tiles, inside an intrinsic's code generator."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> None:
+        self.context, self.builder = context, builder
+        self.types, self.args = signature.args, args
+        self.number = self.types[0].dtype
+        self.real = context.get_value_type(self.number)
+        self.num_lanes = self.types[-1].count
+        self.vector = ir.VectorType(self.real, self.num_lanes)
+
+    def data(self, position: int) -> Any:
+        """The address of the first entry of an array argument."""
+        array = self.context.make_array(self.types[position])
+        return array(self.context, self.builder, self.args[position]).data
+
+    def splat(self, position: int) -> Any:
+        """A scalar argument in all lanes."""
+        value = self.context.cast(
+            self.builder, self.args[position], self.types[position], self.number
+        )
+        return self.broadcast(value, self.num_lanes)
+
+    def broadcast(self, value: Any, lanes: int) -> Any:
+        undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
+        first = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
+        return self.builder.shuffle_vector(first, undefined, _mask([0] * lanes))
+
+    def row(self, data: Any, index: Any, vector: ir.VectorType | None = None) -> Any:
+        """The address of a row, as a vector."""
+        offset = self.builder.mul(index, ir.Constant(_INDEX, self.num_lanes))
+        return self.at(data, offset, vector or self.vector)
+
+    def at(self, data: Any, offset: Any, vector: ir.VectorType) -> Any:
+        return self.builder.bitcast(self.builder.gep(data, [offset]), vector.as_pointer())
+
+    def load(self, address: Any) -> Any:
+        return self.builder.load(address, align=4)
+
+    def store(self, value: Any, address: Any) -> None:
+        self.builder.store(value, address, align=4)
+
+    def load_row(self, data: Any, index: Any) -> Any:
+        return self.load(self.row(data, index))
+
+    def edge(self, col: Any, val: Any, edge: Any) -> tuple[Any, Any]:
+        """The column of an edge, and its value in all lanes."""
+        column = self.builder.zext(self.builder.load(self.builder.gep(col, [edge])), _INDEX)
+        value = self.builder.load(self.builder.gep(val, [edge]))
+        return column, self.broadcast(value, self.num_lanes)
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        """A * b + c, rounded once. llvmlite's own `fma` takes no vectors."""
+        kind = "f32" if self.number == types.float32 else "f64"
+        function = cgutils.get_or_insert_function(
+            self.builder.module,
+            ir.FunctionType(self.vector, [self.vector] * 3),
+            f"llvm.fma.v{self.num_lanes}{kind}",
+        )
+        return self.builder.call(function, [a, b, c])
+
+    def variables(self, count: int) -> list[Any]:
+        """Vectors that start at zero; LLVM keeps them in registers."""
+        zero = ir.Constant(self.vector, [0.0] * self.num_lanes)
+        return [cgutils.alloca_once_value(self.builder, zero) for _ in range(count)]
+
+    def add_product(self, variable: Any, a: Any, b: Any) -> None:
+        self.builder.store(self.fma(a, b, self.builder.load(variable)), variable)
+
+    def total(self, variables: Sequence[Any]) -> Any:
+        values = [self.builder.load(each) for each in variables]
+        while len(values) > 1:
+            values = [self.builder.fadd(a, b) for a, b in _pairs(values)]
+        return values[0]
+
+    def loop(self, start: Any, stop: Any, body: Callable[[list[Any]], Any]) -> None:
+        """Call `body` with the indices of `_UNROLL` edges at a time, then of one at a time."""
+        index = cgutils.alloca_once_value(self.builder, start)
+        for width in (_UNROLL, 1):
+            blocks = [self.builder.append_basic_block() for _ in range(3)]
+            self.builder.branch(blocks[0])
+            self.builder.position_at_end(blocks[0])
+            first = self.builder.load(index)
+            after = self.builder.add(first, ir.Constant(_INDEX, width))
+            more = self.builder.icmp_signed("<=", after, stop)
+            self.builder.cbranch(more, blocks[1], blocks[2])
+            self.builder.position_at_end(blocks[1])
+            body([self.builder.add(first, ir.Constant(_INDEX, i)) for i in range(width)])
+            self.builder.store(after, index)
+            self.builder.branch(blocks[0])
+            self.builder.position_at_end(blocks[2])
+
+    def sums(self, vectors: list[Any]) -> Any:
+        """The sum over the lanes of each of 2^n vectors, as one vector.
+
+        Halves of two vectors are added side by side, so that later additions serve both.
+        """
+        groups, lanes = 1, self.num_lanes
+        while lanes > 1:
+            merge = len(vectors) > 1
+            pairs = list(_pairs(vectors)) if merge else [(vectors[0], vectors[0])]
+            width = groups * lanes  # of each vector
+            starts = [g * lanes for g in range(groups)]
+            starts += [width + start for start in starts] if merge else []
+            half = lanes // 2
+            low = _mask([start + i for start in starts for i in range(half)])
+            high = _mask([start + half + i for start in starts for i in range(half)])
+            vectors = [
+                self.builder.fadd(
+                    self.builder.shuffle_vector(a, b, low), self.builder.shuffle_vector(a, b, high)
+                )
+                for a, b in pairs
+            ]
+            groups, lanes = len(starts), half
+        return vectors[0]
+
+
+def _mask(lanes: list[int]) -> ir.Constant:
+    return ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
+
+
+def _pairs(values: Sequence[Any]) -> list[tuple[Any, Any]]:
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+@intrinsic
+def step_row(
+    typing: Any, cur: Any, dst: Any, col: Any, val: Any, start: Any, stop: Any, row: Any,
+    alpha: Any, beta: Any, lanes: Any,
+) -> Any:  # fmt: skip
+    """dst[row] = alpha * (sum over the edges of val * cur[col]) + beta * dst[row]."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emitter(context, builder, signature, args)
+        cur, dst, col, val = (emit.data(position) for position in range(4))
+        start, stop, row = args[4:7]
+        sums = emit.variables(_UNROLL)
+
+        def body(edges: list[Any]) -> None:
+            for edge, variable in zip(edges, sums, strict=False):
+                column, value = emit.edge(col, val, edge)
+                emit.add_product(variable, value, emit.load_row(cur, column))
+
+        emit.loop(start, stop, body)
+        address = emit.row(dst, row)
+        scaled = builder.fmul(emit.splat(8), emit.load(address))
+        emit.store(emit.fma(emit.splat(7), emit.total(sums), scaled), address)
+        return context.get_dummy_value()
+
+    arguments = (cur, dst, col, val, start, stop, row, alpha, beta, lanes)
+    return types.none(*arguments), generate
+
+
+@intrinsic
+def adjoint_row(
+    typing: Any, b: Any, b_next: Any, t: Any, t_next: Any, grad: Any, col: Any, val: Any,
+    start: Any, middle: Any, stop: Any, row: Any, alpha: Any, scale: Any, lanes: Any,
+) -> Any:  # fmt: skip
+    """One row of both recurrences of the adjoint, and the gradient of the row's lower edges.
+
+    b_next[row] = alpha * (S b)[row] - b_next[row] and t_next[row] = 2 (S t)[row] - t_next[row];
+    for edges below the diagonal, [start, middle), which come first in a row,
+    grad += scale * (<b[row], t[col]> + <b[col], t[row]>): the part of both directions.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emitter(context, builder, signature, args)
+        b, b_next, t, t_next, grad, col, val = (emit.data(position) for position in range(7))
+        start, middle, stop, row = args[7:11]
+        own_b, own_t = emit.load_row(b, row), emit.load_row(t, row)
+        sums_b, sums_t = emit.variables(_UNROLL), emit.variables(_UNROLL)
+        factor = context.cast(builder, args[12], signature.args[12], emit.number)
+
+        def gather(edges: list[Any]) -> list[tuple[Any, Any]]:
+            rows = []
+            for edge, sum_b, sum_t in zip(edges, sums_b, sums_t, strict=False):
+                column, value = emit.edge(col, val, edge)
+                other_b, other_t = emit.load_row(b, column), emit.load_row(t, column)
+                emit.add_product(sum_b, value, other_b)
+                emit.add_product(sum_t, value, other_t)
+                rows.append((other_b, other_t))
+            return rows
+
+        def gather_and_multiply(edges: list[Any]) -> None:
+            products = [
+                emit.fma(own_b, other_t, builder.fmul(own_t, other_b))
+                for other_b, other_t in gather(edges)
+            ]
+            count = len(edges)
+            address = emit.at(grad, edges[0], ir.VectorType(emit.real, count))
+            added = builder.fmul(emit.broadcast(factor, count), emit.sums(products))
+            emit.store(builder.fadd(emit.load(address), added), address)
+
+        emit.loop(start, middle, gather_and_multiply)
+        emit.loop(middle, stop, gather)
+        for sums, data, weight in ((sums_b, b_next, emit.splat(11)), (sums_t, t_next, None)):
+            address, total = emit.row(data, row), emit.total(sums)
+            doubled = builder.fadd(total, total) if weight is None else builder.fmul(weight, total)
+            emit.store(builder.fsub(doubled, emit.load(address)), address)
+        return context.get_dummy_value()
+
+    arguments = (
+        b, b_next, t, t_next, grad, col, val, start, middle, stop, row, alpha, scale, lanes
+    )  # fmt: skip
+    return types.none(*arguments), generate
+
+
+@intrinsic
+def add_row(
+    typing: Any, out: Any, weight: Any, term: Any, out_row: Any, weight_row: Any, term_row: Any,
+    lanes: Any,
+) -> Any:  # fmt: skip
+    """out[out_row] += weight[weight_row] * term[term_row], lane by lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emitter(context, builder, signature, args)
+        address = emit.row(emit.data(0), args[3])
+        weight = emit.load_row(emit.data(1), args[4])
+        term = emit.load_row(emit.data(2), args[5])
+        emit.store(emit.fma(weight, term, emit.load(address)), address)
+        return context.get_dummy_value()
+
+    return types.none(out, weight, term, out_row, weight_row, term_row, lanes), generate
+
+
+@intrinsic
+def project_row(
+    typing: Any, grad: Any, term: Any, out: Any, grad_row: Any, term_row: Any, out_row: Any,
+    lanes: Any,
+) -> Any:  # fmt: skip
+    """out[out_row] += grad[grad_row] * term[term_row], lane by lane, into float64."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emitter(context, builder, signature, args)
+        product = builder.fmul(
+            emit.load_row(emit.data(0), args[3]), emit.load_row(emit.data(1), args[4])
+        )
+        wide = ir.VectorType(ir.DoubleType(), emit.num_lanes)
+        if emit.vector != wide:
+            product = builder.fpext(product, wide)
+        address = emit.row(emit.data(2), args[5], wide)
+        emit.store(builder.fadd(emit.load(address), product), address)
+        return context.get_dummy_value()
+
+    return types.none(grad, term, out, grad_row, term_row, out_row, lanes), generate
+
+
+@intrinsic
+def dot_row(typing: Any, a: Any, b: Any, row: Any, lanes: Any) -> Any:
+    """The sum over the lanes of a[row] * b[row]."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = _Emitter(context, builder, signature, args)
+        product = builder.fmul(
+            emit.load_row(emit.data(0), args[2]), emit.load_row(emit.data(1), args[2])
+        )
+        total = emit.sums([product])
+        return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
+
+    return a.dtype(a, b, row, lanes), generate

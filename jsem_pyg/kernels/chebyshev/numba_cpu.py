@@ -1,0 +1,396 @@
+"""Column tiles on the CPU: a few columns go through all terms while they stay in the cache.
+
+The operator acts on every column by itself, so a tile of one cache line's width (16 float32 or 8
+float64 columns of all nodes) is carried through the whole recurrence, forward or backward, before
+the next one begins: its terms are gathered from the L2 cache instead of memory. Tiles are
+independent; each of `torch.get_num_threads()` threads takes every so-many-th.
+
+The adjoint is that of :mod:`.torch_csr`: at most the last two terms are stored, the recurrence
+runs backwards, and one gather of a neighbour's rows of B and T serves both products and the
+gradient of the edge. S is symmetric, so only the sum of the gradients of S_ij and S_ji has a
+meaning: an edge below the diagonal gets all of it, the one above it none.
+
+Extra memory beside the result and the gradient of x, whatever the degree: two copies of x while
+that is small, none for large ones, and per thread a handful of tiles and a number for each edge.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from ..csr import CSR
+from . import reference
+from .lanes import add_row, adjoint_row, dot_row, project_row, step_row
+
+_log = logging.getLogger(__name__)
+
+Array = NDArray[Any]
+
+_CACHE_LINE = 64  # bytes
+
+# A tile is two cache lines wide while it is small: the stream of columns and values then serves
+# twice as many numbers (11k nodes, 384 columns: 0.10 s instead of 0.13 s forward). Beyond this size
+# the tiles of all threads would be what takes most memory.
+_SMALL_TILE = 4 << 20  # bytes
+
+# Up to this size of x, the last two terms are kept for the adjoint; beyond, it computes them anew.
+# That makes an epoch a quarter slower and spares two copies of x.
+_KEPT_TERMS = 64 << 20  # bytes
+
+
+def chebyshev_series(
+    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
+) -> Tensor:
+    """See :mod:`jsem_pyg.kernels.chebyshev`; differentiable once."""
+    if x.numel() == 0:
+        return reference.chebyshev_series(csr, values, x, coefficients, group)
+    if values.numel() >= 2**31 or csr.num_nodes >= 2**31:
+        raise ValueError(
+            "Expected fewer than 2^31 nodes and edges for backend='numba' (got "
+            f"{csr.num_nodes} and {values.numel()})."
+        )
+    return _ChebyshevSeries.apply(csr.rowptr, csr.col, values, x, coefficients, group)
+
+
+class _ChebyshevSeries(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rowptr: Tensor,
+        col: Tensor,
+        values: Tensor,
+        x: Tensor,
+        coefficients: Tensor,
+        group: Tensor | None,
+    ) -> Tensor:
+        needs_terms = ctx.needs_input_grad[2] or ctx.needs_input_grad[4]
+        problem = _Problem(rowptr, col, values, x, coefficients, group)
+        out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
+        is_small = x.numel() * x.element_size() <= _KEPT_TERMS
+        last = problem.tiles(2 if needs_terms and is_small else 0)
+        problem.run(_forward, x.detach().contiguous().numpy(), out, last)
+        ctx.save_for_backward(rowptr, col, values, x, torch.from_numpy(last), coefficients, group)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rowptr, col, values, x, last, coefficients, group = ctx.saved_tensors
+        _, _, needs_values, _, needs_coefficients, _ = ctx.needs_input_grad
+        problem = _Problem(rowptr, col, values, x, coefficients, group)
+        grad_x = np.empty(x.shape, problem.dtype)
+        # A part for each thread, so that the sums do not depend on who comes first.
+        grad_values = np.zeros((problem.num_threads, values.numel()), problem.dtype)
+        grad_coefficients = problem.coefficient_gradients()
+        problem.run(
+            _backward,
+            grad.contiguous().numpy(),
+            x.detach().contiguous().numpy(),
+            last.numpy(),
+            grad_x,
+            grad_values,
+            grad_coefficients,
+            needs_values or needs_coefficients,
+            needs_coefficients,
+        )
+        return (
+            None,
+            None,
+            problem.to_slots(grad_values.sum(0)) if needs_values else None,
+            torch.from_numpy(grad_x),
+            problem.join(grad_coefficients).to(coefficients.dtype) if needs_coefficients else None,
+            None,
+        )
+
+
+@cache
+def _say_once_that_kernels_compile() -> None:
+    _log.info(
+        "Loading the numba kernels. The first time on a machine they are compiled, which takes a "
+        "few seconds for each number type; then they are kept in numba's cache on disk."
+    )
+
+
+class _OrderedPattern(NamedTuple):
+    """A CSR pattern with its nodes renumbered so that neighbours lie close in memory."""
+
+    rowptr: Array  # [N + 1]
+    col: Array  # [nnz] int32
+    middle: Array  # [N] where, in each row, the columns are no longer below the diagonal
+    node: Array  # [N] the node that each row stands for
+    slot: Array  # [nnz] the slot that each entry comes from
+
+
+# For each pattern that is alive, by its `col`: ordering costs as much as preparing a graph.
+_ordered: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def _ordered_pattern(rowptr: Tensor, col: Tensor) -> _OrderedPattern:
+    """Reverse Cuthill-McKee order: rows that are gathered together are then often in L1 already."""
+    if col not in _ordered:
+        _ordered[col] = _order(rowptr.numpy(), col.numpy())
+    pattern: _OrderedPattern = _ordered[col]
+    return pattern
+
+
+def _order(rowptr: Array, col: Array) -> _OrderedPattern:
+    size = rowptr.size - 1
+    ones = np.ones(col.size, np.int8)
+    matrix = csr_array((ones, col.astype(np.int32), rowptr), shape=(size, size))
+    node = reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int64)
+    number = np.empty(size, np.int64)
+    number[node] = np.arange(size)
+    row = number[np.repeat(np.arange(size), np.diff(rowptr))]
+    slot = np.lexsort((number[col], row))
+    row, col = row[slot], number[col][slot].astype(np.int32)
+    new_rowptr = np.searchsorted(row, np.arange(size + 1))
+    below = np.bincount(row[col < row], minlength=size)
+    return _OrderedPattern(new_rowptr, col, new_rowptr[:-1] + below, node, slot)
+
+
+class _Problem:
+    """The arrays of one call, and the threads that share its tiles."""
+
+    def __init__(
+        self,
+        rowptr: Tensor,
+        col: Tensor,
+        values: Tensor,
+        x: Tensor,
+        coefficients: Tensor,
+        group: Tensor | None,
+    ) -> None:
+        self.dtype = np.dtype(np.float32 if x.dtype == torch.float32 else np.float64)
+        self.num_nodes, self.num_columns = x.shape
+        line = _CACHE_LINE // self.dtype.itemsize
+        is_wide = self.num_columns > line and 2 * _CACHE_LINE * self.num_nodes <= _SMALL_TILE
+        self.lanes = (0,) * (2 * line if is_wide else line)
+        self.num_tiles = -(-self.num_columns // len(self.lanes))
+        self.num_threads = max(1, min(torch.get_num_threads(), self.num_tiles))
+        self.coefficients = coefficients.detach().contiguous().numpy()
+        self.pattern = _ordered_pattern(rowptr, col)
+        ordered_values = values.detach().contiguous().numpy()[self.pattern.slot]
+        groups = np.zeros(0, np.int64) if group is None else group.numpy()[self.pattern.node]
+        self.matrix = (*self.pattern[:4], ordered_values, groups)
+
+    def tiles(self, count: int) -> Array:
+        """`count` arrays of the size of x, tile after tile."""
+        return np.empty((count, self.num_tiles, self.num_nodes * len(self.lanes)), self.dtype)
+
+    def run(self, kernel: Callable[..., None], *arrays: Any) -> None:
+        """Run a kernel on all tiles, every `num_threads`-th of them on one thread."""
+        _say_once_that_kernels_compile()
+
+        def work(thread: int) -> None:
+            kernel(
+                *self.matrix, self.coefficients, *arrays, thread, self.num_threads, self.lanes
+            )  # fmt: skip
+
+        if self.num_threads == 1:
+            work(0)
+            return
+        with ThreadPoolExecutor(self.num_threads) as pool:
+            list(pool.map(work, range(self.num_threads)))
+
+    def to_slots(self, ordered: Array) -> Tensor:
+        """[nnz] values of the ordered pattern -> in the order of the CSR that was given."""
+        slots = np.empty_like(ordered)
+        slots[self.pattern.slot] = ordered
+        return torch.from_numpy(slots)
+
+    def coefficient_gradients(self) -> Array:
+        """Where the kernels put the gradients of the coefficients, lane by lane."""
+        terms, scales, groups, channels = self.coefficients.shape
+        # Columns that share their coefficients share a place, but for each thread.
+        places = self.num_threads if channels == 1 else self.num_tiles
+        return np.zeros((places, terms * scales * groups * len(self.lanes)))
+
+    def join(self, gradients: Array) -> Tensor:
+        """Lane by lane -> [K + 1, S, G, C]."""
+        terms, scales, groups, channels = self.coefficients.shape
+        parts = gradients.reshape(-1, terms, scales, groups, len(self.lanes))
+        if channels == 1:
+            return torch.from_numpy(parts.sum(axis=(0, 4)))[..., None]
+        side_by_side = np.moveaxis(parts, 0, 3).reshape(terms, scales, groups, -1)
+        return torch.from_numpy(side_by_side[..., :channels].copy())
+
+
+@njit(nogil=True, cache=True)
+def _pack(source: Array, node: Array, first: int, lanes: tuple[int, ...], tile: Array) -> None:
+    """Copy columns from `first` on into a tile, in the tile's order, with zeros beyond the last."""
+    width = len(lanes)
+    count = min(width, source.shape[1] - first)
+    for i in range(node.size):
+        for lane in range(count):
+            tile[i * width + lane] = source[node[i], first + lane]
+        for lane in range(count, width):
+            tile[i * width + lane] = 0
+
+
+@njit(nogil=True, cache=True)
+def _unpack(tile: Array, node: Array, lanes: tuple[int, ...], target: Array, first: int) -> None:
+    width = len(lanes)
+    count = min(width, target.shape[1] - first)
+    for i in range(node.size):
+        for lane in range(count):
+            target[node[i], first + lane] = tile[i * width + lane]
+
+
+@njit(nogil=True, cache=True)
+def _pack_coefficients(
+    coefficients: Array, first: int, lanes: tuple[int, ...], packed: Array
+) -> None:
+    """[K + 1, S, G, C] -> a row of lanes for each term, scale and group."""
+    width = len(lanes)
+    terms, scales, groups, channels = coefficients.shape
+    row = 0
+    for k in range(terms):
+        for s in range(scales):
+            for g in range(groups):
+                for lane in range(width):
+                    column = 0 if channels == 1 else first + lane
+                    inside = column < channels
+                    packed[row * width + lane] = coefficients[k, s, g, column] if inside else 0
+                row += 1
+
+
+@njit(nogil=True, cache=True)
+def _forward(
+    rowptr: Array,
+    col: Array,
+    middle: Array,
+    node: Array,
+    val: Array,
+    group: Array,
+    coefficients: Array,
+    x: Array,
+    out: Array,
+    last: Array,
+    thread: int,
+    num_threads: int,
+    lanes: tuple[int, ...],
+) -> None:
+    """Y = sum_k c_k T_k(S) X, and the last two terms if `last` has room for them."""
+    width = len(lanes)
+    terms, scales, groups, _ = coefficients.shape
+    num_nodes, num_columns = x.shape
+    before = np.empty(num_nodes * width, x.dtype)
+    term = np.empty(num_nodes * width, x.dtype)
+    result = np.empty(scales * num_nodes * width, x.dtype)
+    weight = np.empty(terms * scales * groups * width, x.dtype)
+    for tile in range(thread, (num_columns + width - 1) // width, num_threads):
+        first = tile * width
+        _pack(x, node, first, lanes, term)
+        _pack_coefficients(coefficients, first, lanes, weight)
+        before[:] = 0
+        result[:] = 0
+        for k in range(terms):
+            if k > 0:
+                before, term = term, before
+            for i in range(num_nodes):
+                if k > 0:  # T_1 = S T_0, then T_k = 2 S T_(k-1) - T_(k-2)
+                    alpha, beta = (1.0, 0.0) if k == 1 else (2.0, -1.0)
+                    step_row(
+                        before, term, col, val, rowptr[i], rowptr[i + 1], i, alpha, beta, lanes
+                    )
+                g = group[i] if groups > 1 else 0
+                for s in range(scales):
+                    row = (k * scales + s) * groups + g
+                    add_row(result, weight, term, s * num_nodes + i, row, i, lanes)
+        for s in range(scales):
+            _unpack(result[s * num_nodes * width :], node, lanes, out[s], first)
+        if last.shape[0] > 0:
+            last[0, tile], last[1, tile] = before, term
+
+
+@njit(nogil=True, cache=True)
+def _backward(
+    rowptr: Array,
+    col: Array,
+    middle: Array,
+    node: Array,
+    val: Array,
+    group: Array,
+    coefficients: Array,
+    grad: Array,
+    x: Array,
+    last: Array,
+    grad_x: Array,
+    grad_values: Array,
+    grad_coefficients: Array,
+    needs_terms: bool,
+    needs_coefficients: bool,
+    thread: int,
+    num_threads: int,
+    lanes: tuple[int, ...],
+) -> None:
+    """The adjoint of `_forward`; see the module."""
+    width = len(lanes)
+    terms, scales, groups, channels = coefficients.shape
+    num_nodes, num_columns = grad_x.shape
+    edges = grad_values[thread]
+    b = np.empty(num_nodes * width, grad.dtype)
+    b_next = np.empty(num_nodes * width, grad.dtype)
+    g_tile = np.empty(scales * num_nodes * width, grad.dtype)
+    weight = np.empty(terms * scales * groups * width, grad.dtype)
+    before = np.empty(num_nodes * width, grad.dtype)
+    term = np.empty(num_nodes * width, grad.dtype)
+    for tile in range(thread, (num_columns + width - 1) // width, num_threads):
+        first = tile * width
+        for s in range(scales):
+            _pack(grad[s], node, first, lanes, g_tile[s * num_nodes * width :])
+        _pack_coefficients(coefficients, first, lanes, weight)
+        if needs_terms and last.shape[0] > 0:
+            before[:], term[:] = last[0, tile], last[1, tile]
+        elif needs_terms:
+            _pack(x, node, first, lanes, term)
+            before[:] = 0
+            for k in range(1, terms):
+                before, term = term, before
+                alpha, beta = (1.0, 0.0) if k == 1 else (2.0, -1.0)
+                for i in range(num_nodes):
+                    step_row(
+                        before, term, col, val, rowptr[i], rowptr[i + 1], i, alpha, beta, lanes
+                    )
+        projection = grad_coefficients[thread if channels == 1 else tile]
+        b[:] = 0
+        b_next[:] = 0
+        for k in range(terms - 1, -1, -1):
+            # b holds B_(k+1), and b_next B_(k+2), which becomes c_k G + 2 S B_(k+1) - B_(k+2).
+            # before holds T_k, and term T_(k+1), which becomes T_(k-1); at first, term holds T_K.
+            is_last = k == terms - 1
+            twice = 1.0 if k == 0 else 2.0  # 2 - [k = 0], of S B_1 and of the edges' gradient
+            for i in range(num_nodes):
+                start, stop = rowptr[i], rowptr[i + 1]
+                if needs_terms and not is_last:
+                    adjoint_row(
+                        b, b_next, before, term, edges, col, val,
+                        start, middle[i], stop, i, twice, twice, lanes,
+                    )  # fmt: skip
+                    if middle[i] < stop and col[middle[i]] == i:
+                        edges[middle[i]] += twice * dot_row(b, before, i, lanes)
+                elif not is_last:
+                    step_row(b, b_next, col, val, start, stop, i, twice, -1.0, lanes)
+                g = group[i] if groups > 1 else 0
+                for s in range(scales):
+                    row = (k * scales + s) * groups + g
+                    add_row(b_next, weight, g_tile, i, row, s * num_nodes + i, lanes)
+                    if needs_coefficients:
+                        t_k = term if is_last else before
+                        project_row(g_tile, t_k, projection, s * num_nodes + i, i, row, lanes)
+            b, b_next = b_next, b
+            if not is_last:
+                before, term = term, before
+        _unpack(b, node, lanes, grad_x, first)

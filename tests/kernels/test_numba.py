@@ -1,0 +1,113 @@
+"""What is particular to the numba backend: tiles, tails, threads, and what it keeps."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type=ImportError)
+
+from kernels.test_chebyshev_series import problem  # noqa: E402
+
+from jsem_pyg.operators import GraphStructure, laplacian_operator  # noqa: E402
+from jsem_pyg.testing import assert_backends_agree, random_graph  # noqa: E402
+
+
+@pytest.fixture(params=["one line", "two lines"])
+def tile_width(request, monkeypatch):
+    small = 0 if request.param == "one line" else numba_cpu._SMALL_TILE
+    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", small)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("channels", [1, 7, 8, 15, 16, 17, 32, 33, 70])
+def test_any_number_of_columns(tile_width, dtype, channels):
+    assert_backends_agree("numba", *problem(50, 2, channels, degree=5, dtype=dtype))
+
+
+@pytest.mark.parametrize("per_channel", [1, 40])
+def test_terms_that_are_not_kept_are_computed_anew(tile_width, monkeypatch, per_channel):
+    monkeypatch.setattr(numba_cpu, "_KEPT_TERMS", 0)
+    case = problem(60, 2, 40, 7, torch.float64, scales=2, groups=3, per_channel=per_channel)
+    assert_backends_agree("numba", *case)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_any_number_of_threads(threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert_backends_agree("numba", *problem(60, 2, 70, 5, torch.float64))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_hub_and_a_diagonal():
+    leaves = torch.arange(1, 200)
+    hub = torch.zeros_like(leaves)
+    edge_index = torch.cat([torch.stack([hub, leaves]), torch.stack([leaves, hub])], dim=1)
+    structure = GraphStructure(edge_index, 200)
+    generator = torch.Generator().manual_seed(0)
+    coefficients = torch.rand(9, 1, 1, 1, dtype=torch.float64, generator=generator)
+    x = torch.randn(200, 20, dtype=torch.float64, generator=generator)
+    weight = torch.ones(edge_index.size(1), dtype=torch.float64)
+    for normalization in ("sym", None):  # the latter has a diagonal
+        operator = laplacian_operator(structure, weight, normalization)
+        assert_backends_agree("numba", operator.csr, operator.values, x, coefficients)
+
+
+def test_two_runs_agree_to_the_last_bit():
+    csr, values, x, coefficients, group = problem(80, 2, 70, 9, torch.float32)
+    runs = []
+    for _ in range(2):
+        leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
+        out = numba_cpu.chebyshev_series(csr, *leaves, group)
+        out.sin().sum().backward()
+        runs.append([out.detach(), *(leaf.grad for leaf in leaves)])
+    for first, second in zip(*runs, strict=True):
+        assert torch.equal(first, second)
+
+
+def test_an_order_is_remembered_as_long_as_its_pattern():
+    edge_index, _ = random_graph(30, 0.2)
+    structure = GraphStructure(edge_index, 30)
+    csr = structure.csr
+    first = numba_cpu._ordered_pattern(csr.rowptr, csr.col)
+    assert numba_cpu._ordered_pattern(csr.rowptr, csr.col) is first
+    held = len(numba_cpu._ordered)
+    del structure, csr
+    assert len(numba_cpu._ordered) == held - 1
+
+
+def test_scratch_memory_is_not_trusted(monkeypatch):
+    """Every array that numpy hands out in Python is full of NaN; the kernels fill it anyhow."""
+    import numpy as np
+
+    empty = np.empty
+
+    def poisoned(*args, **kwargs):
+        array = empty(*args, **kwargs)
+        if array.dtype.kind == "f":
+            array.fill(np.nan)
+        return array
+
+    monkeypatch.setattr(numba_cpu.np, "empty", poisoned)
+    assert_backends_agree("numba", *problem(50, 2, 17, degree=5, dtype=torch.float64))
+
+
+def test_without_numba_auto_falls_back_and_the_name_is_refused():
+    code = """
+import sys
+sys.modules["numba"] = None
+import torch
+from jsem_pyg.diffusion import heat_diffusion
+path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+heat_diffusion(torch.ones(3, 1), path)
+try:
+    heat_diffusion(torch.ones(3, 1), path, backend="numba")
+except ValueError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'numba': numba is not installed" in run.stdout
