@@ -4,8 +4,8 @@
 :func:`exact_heat_diffusion` the dense one to compare it with.
 """
 
-from .chebyshev import heat_diffusion
 from .exact import dense_laplacian, exact_heat_diffusion
+from .functional import heat_diffusion
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 
 __all__ = [

@@ -1,16 +1,16 @@
-"""The functional core: heat diffusion of a signal on a graph, by a Chebyshev series."""
+"""The Chebyshev series of an operator's heat kernel, and the checks that its callers share."""
 
 import logging
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_edge_vector, check_finite, check_float, check_positive
-from ..kernels.dispatch import ChebyshevSeries, find_backend
-from ..operators import GraphStructure, HeatOperator, laplacian_operator, read_adjacency
-from ..operators.laplacian import NORMALIZATIONS
+from .._checks import check_edge_vector, check_float, check_positive
+from ..kernels.dispatch import ChebyshevSeries
+from ..operators import GraphStructure, HeatOperator
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 
 _log = logging.getLogger(__name__)
@@ -21,79 +21,11 @@ _log = logging.getLogger(__name__)
 _MARGIN = 0.01
 
 
-def heat_diffusion(
-    x: Tensor,
-    edge_index: Any,
-    edge_weight: Tensor | None = None,
-    t: float | Tensor = 1.0,
-    *,
-    degree: int | None = None,
-    tol: float = 1e-6,
-    normalization: str | None = "sym",
-    backend: str = "auto",
-) -> Tensor:
-    r"""Diffuse a signal on a weighted graph for the time t.
-
-    .. math::
-        \mathbf{Y} = e^{-t \mathbf{L}} \mathbf{X} \approx
-        \sum_{k=0}^{K} c_k(t) \, T_k(\mathbf{S}) \, \mathbf{X}
-
-    with :math:`\mathbf{L} = \mathbf{I} - \mathbf{S}` the Laplacian of the graph, T_k the Chebyshev
-    polynomials, and c_k from :func:`~jsem_pyg.diffusion.heat_coefficients`. Differentiable in `x`,
-    `edge_weight` and `t`; twice with `backend="reference"`. An isolated node keeps its features.
-
-    Args:
-        x: [..., N, D] signals; leading dimensions are batches on the same graph. Half precision is
-            computed in float32.
-        edge_index: the graph, with both directions of every edge and no self-loops: a [2, E]
-            tensor, a `torch_sparse.SparseTensor` or torch sparse tensor [N, N], or a
-            :class:`~jsem_pyg.operators.GraphStructure`, which saves sorting and checking it again.
-        edge_weight: [E] non-negative weights, the same in both directions (the operator takes the
-            mean of both, so each gets half of their gradient). None: the values of the sparse
-            tensor, or ones. Sparse tensors order edges as they store them.
-        t: diffusion time >= 0, in units of the Laplacian: a number or 0-d tensor, [S] scales, or
-            [S, D] with a time for every scale and channel.
-        degree: K, the number of products with S. None: the smallest that `tol` allows.
-        tol: the relative error allowed. The series is cut where
-            :math:`||\mathrm{error}|| \le 0.01 \, \mathrm{tol} \, ||\mathbf{X}||` is certain, but
-            not below the rounding of x's type.
-        normalization: "sym" for :math:`\mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
-            \mathbf{D}^{-1/2}`, "rw" for :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`, None for
-            :math:`\mathbf{D} - \mathbf{W}`.
-        backend: "reference" (plain torch, any device), "torch" (CSR products, bounded memory),
-            "torch_sparse" (extra `[sparse]`), or "auto": "torch_sparse" for a SparseTensor, else
-            "torch" where it runs, else "reference".
-
-    Returns:
-        A tensor like `x`; [..., S, N, D] if `t` has scales.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the graph is directed or out of range, has self-loops or negative weights, if
-            a value is NaN or infinite, if shapes do not fit, or if the backend cannot run.
-
-    Example:
-        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-        >>> x = torch.tensor([[1.0], [0.0], [0.0]])
-        >>> y = heat_diffusion(x, edge_index, t=1.0, normalization=None)
-        >>> torch.allclose(y.sum(), x.sum())  # heat is conserved
-        True
-    """
-    check_signal(x)
-    check_choice("normalization", normalization, NORMALIZATIONS)
-    times = diffusion_times(t, x)
-    structure, edge_weight, fresh = _read_graph(edge_index, edge_weight, x.size(-2))
-    check_device("edge_index", structure.device, x)
-    weight = prepare_weight(structure, edge_weight, x)
-    # A GPU has to wait for a look at values, so there it comes with the preparation of a graph.
-    if fresh or x.device.type == "cpu":
-        check_finite("x", x)
-        if edge_weight is not None:
-            structure.check_weight(edge_weight)
-    operator = laplacian_operator(structure, weight, normalization)
-    series = find_backend(preferred_backend(backend, edge_index), x.device)
-    out = diffuse(x, operator, times, series, degree=degree, tol=tol)
-    return out if isinstance(t, Tensor) and t.dim() > 0 else out.squeeze(-3)
+def full_precision(device: torch.device) -> AbstractContextManager[Any]:
+    """A region without autocast: a long recurrence would add up the errors of low precision."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 def diffuse(
@@ -118,7 +50,8 @@ def diffuse(
     coefficients = _coefficients(operator, t, degree, tol, dtype)
     if coefficients.size(-1) > 1:
         coefficients = coefficients.repeat(1, 1, 1, math.prod(batch))
-    out = series(operator.csr, operator.values, columns, coefficients, operator.group)
+    with full_precision(x.device):
+        out = series(operator.csr, operator.values, columns, coefficients, operator.group)
     out = out.reshape(t.size(0), num_nodes, *batch, channels).movedim((0, 1), (-3, -2))
     if operator.similarity is not None:
         out = out / operator.similarity.unsqueeze(-1)
@@ -131,9 +64,9 @@ def _coefficients(
     operator: HeatOperator, t: Tensor, degree: int | None, tol: float, dtype: torch.dtype
 ) -> Tensor:
     """[K + 1, S, G, C] coefficients, for as many terms as asked or as the tolerance needs."""
-    times = t.double().unsqueeze(1)
+    times = t.unsqueeze(1)
     if operator.rate is not None:
-        times = times * operator.rate.double().unsqueeze(-1)
+        times = times * operator.rate.cpu().double().unsqueeze(-1)
     longest = float(times.detach().max()) if times.numel() else 0.0
     check_accuracy(degree, tol)
     if degree is None:
@@ -148,7 +81,7 @@ def _coefficients(
             longest,
             error,
         )
-    return heat_coefficients(times, degree).to(dtype)
+    return heat_coefficients(times, degree).to(dtype).to(operator.values.device)
 
 
 def check_accuracy(degree: int | None, tol: float) -> None:
@@ -180,17 +113,26 @@ def check_device(name: str, device: torch.device, x: Tensor) -> None:
 
 
 def diffusion_times(t: float | Tensor, x: Tensor) -> Tensor:
-    """Check diffusion times and bring them to the shape [S, 1 or D], on the device of x."""
-    times = t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=torch.float64)
+    """Check diffusion times and bring them to the shape [S, 1 or D], in float64 on the CPU.
+
+    The degree and the Bessel functions are computed there; some devices have no float64.
+    """
+    if isinstance(t, float | int):
+        # Not `as_tensor`, for which torch.compile would make new code for every number.
+        times = torch.zeros((), dtype=torch.float64) + t
+    else:
+        times = t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=torch.float64)
     if times.dim() > 2 or (times.dim() == 2 and times.size(1) not in (1, x.size(-1))):
         raise ValueError(
             "Expected 't' to be a number, [S] scales or [S, D] scales and channels, with "
             f"D = {x.size(-1)} (got shape {list(times.shape)})."
         )
-    values = times.detach().double()
-    if not bool(((values >= 0) & values.isfinite()).all()):
+    times = times.cpu().double()
+    values = times.detach()
+    # A compiler has no values to look at: there the registered op comes here once more.
+    if not torch.compiler.is_compiling() and not bool(((values >= 0) & values.isfinite()).all()):
         raise ValueError(f"Expected 't' to be finite and >= 0 (got {values.tolist()}).")
-    return (times if times.dim() == 2 else times.reshape(-1, 1)).to(x.device)
+    return times if times.dim() == 2 else times.reshape(-1, 1)
 
 
 def prepare_weight(structure: GraphStructure, edge_weight: Tensor | None, x: Tensor) -> Tensor:
@@ -207,18 +149,6 @@ def preferred_backend(backend: str, edge_index: Any) -> str:
     """What "auto" means for this form of graph: a SparseTensor brings its own backend."""
     is_sparse_tensor = type(edge_index).__name__ == "SparseTensor"
     return "torch_sparse" if backend == "auto" and is_sparse_tensor else backend
-
-
-def _read_graph(
-    edge_index: Any, edge_weight: Tensor | None, num_nodes: int
-) -> tuple[GraphStructure, Tensor | None, bool]:
-    """The structure, the weights, and whether they are seen for the first time."""
-    if isinstance(edge_index, GraphStructure):
-        check_num_nodes(edge_index, num_nodes)
-        return edge_index, edge_weight, False
-    adjacency = read_adjacency(edge_index, num_nodes)
-    structure = GraphStructure.from_adjacency(adjacency, num_nodes)
-    return structure, choose_weight(adjacency.weight, edge_weight), True
 
 
 def check_num_nodes(structure: GraphStructure, num_nodes: int) -> None:

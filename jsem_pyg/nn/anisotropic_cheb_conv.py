@@ -10,10 +10,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import zeros
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
-from ..diffusion.chebyshev import diffuse, diffusion_times
-from ..kernels.dispatch import ChebyshevSeries
-from ..operators import HeatOperator
-from .diffusion_layer import DiffusionLayer, single_node_set
+from .diffusion_layer import DiffusionLayer, Flow, single_node_set
 
 
 class AnisotropicChebConv(DiffusionLayer):
@@ -105,11 +102,9 @@ class AnisotropicChebConv(DiffusionLayer):
     ) -> Tensor:
         """Diffuse and map the node features; see the class for shapes."""
         x = single_node_set(x)
-        graph = self._read(edge_index, edge_weight, x)
-        operator = self._operator(graph, x, edge_attr)
-        series = self._series(graph, operator, edge_index)
+        flow = self._flow(x, edge_index, edge_weight, edge_attr)
         combine = self._map_then_diffuse if self._narrows(x) else self._diffuse_then_map
-        out = combine(x, operator, series)
+        out = combine(x, flow)
         return out if self.bias is None else out + self.bias
 
     def _narrows(self, x: Tensor) -> bool:
@@ -118,24 +113,16 @@ class AnisotropicChebConv(DiffusionLayer):
         is_initialized = self.lin.in_channels > 0  # a lazy map learns its size in `lin` itself
         return is_initialized and self.time.num_channels is None and mapped < x.size(-1)
 
-    def _diffuse_then_map(
-        self, x: Tensor, operator: HeatOperator, series: ChebyshevSeries
-    ) -> Tensor:
-        times = diffusion_times(self.t, x)
-        out = diffuse(x, operator, times, series, degree=self.degree, tol=self.tol)
-        return self.lin(out.transpose(-3, -2).flatten(-2))
+    def _diffuse_then_map(self, x: Tensor, flow: Flow) -> Tensor:
+        return self.lin(flow(x, self.t).transpose(-3, -2).flatten(-2))
 
-    def _map_then_diffuse(
-        self, x: Tensor, operator: HeatOperator, series: ChebyshevSeries
-    ) -> Tensor:
+    def _map_then_diffuse(self, x: Tensor, flow: Flow) -> Tensor:
         scales, width = self.time.num_scales, self.out_channels
         # Theta_1, ..., Theta_S side by side: each scale gets columns, and times, of its own.
         theta = self.lin.weight.unflatten(1, (scales, -1)).transpose(0, 1).flatten(0, 1)
         mapped = torch.nn.functional.linear(x, theta)
-        times = diffusion_times(self.t, x)
-        if scales > 1:
-            times = times.repeat_interleave(width).unsqueeze(0)
-        out = diffuse(mapped, operator, times, series, degree=self.degree, tol=self.tol)
+        t = self.t if scales == 1 else self.t.flatten().repeat_interleave(width).unsqueeze(0)
+        out = flow(mapped, t)
         return out.squeeze(-3).unflatten(-1, (scales, width)).sum(-2)
 
     def __repr__(self) -> str:

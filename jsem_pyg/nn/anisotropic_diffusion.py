@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
-from ..diffusion.chebyshev import diffuse, diffusion_times
 from .diffusion_layer import DiffusionLayer, single_node_set
 
 
@@ -43,7 +42,8 @@ class AnisotropicDiffusion(DiffusionLayer):
             :obj:`tol` needs.
         tol (float): Relative error allowed.
         backend (str): What evaluates the series on the fused path: :obj:`"auto"`,
-            :obj:`"reference"`, :obj:`"torch"` or :obj:`"torch_sparse"`.
+            :obj:`"numba"`, :obj:`"torch"`, :obj:`"torch_sparse"` or :obj:`"reference"`, see
+            :func:`~jsem_pyg.diffusion.heat_diffusion`.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
         **kwargs (optional): Additional arguments of
             :class:`torch_geometric.nn.conv.MessagePassing`.
@@ -95,11 +95,7 @@ class AnisotropicDiffusion(DiffusionLayer):
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
-        graph = self._read(edge_index, edge_weight, x)
-        operator = self._operator(graph, x, edge_attr)
-        series = self._series(graph, operator, edge_index)
-        times = diffusion_times(self.t, x)
-        out = diffuse(x, operator, times, series, degree=self.degree, tol=self.tol)
+        out = self._flow(x, edge_index, edge_weight, edge_attr)(x, self.t)
         return out.transpose(-3, -2).flatten(-2)
 
     def __repr__(self) -> str:

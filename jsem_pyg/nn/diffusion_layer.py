@@ -1,7 +1,7 @@
 """What the diffusion layers share: parameters, the memory of the graph, and the two paths."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,9 +16,13 @@ from ..diffusion.chebyshev import (
     check_num_nodes,
     check_signal,
     choose_weight,
+    diffuse,
+    diffusion_times,
+    full_precision,
     preferred_backend,
     prepare_weight,
 )
+from ..diffusion.registered_op import read_edges, registered_heat_diffusion
 from ..kernels.chebyshev.recurrence import chebyshev_recurrence
 from ..kernels.csr import CSR
 from ..kernels.dispatch import ChebyshevSeries, check_backend, find_backend
@@ -36,6 +40,9 @@ from .diffusion_time import DiffusionTime
 
 _log = logging.getLogger(__name__)
 
+# (signal [..., N, D], times) -> [..., S, N, D]
+Flow = Callable[[Tensor, Tensor], Tensor]
+
 
 class DiffusionLayer(MessagePassing):
     """Abstract base of the layers: conductance, time, and exp(-tL) of the graph that they make.
@@ -44,6 +51,10 @@ class DiffusionLayer(MessagePassing):
     *watched* path goes through `propagate`, one message passing for each term of the series; it is
     taken wherever somebody watches: under `torch_geometric.explain`, with hooks on `propagate`,
     `message` or `aggregate`, and with ``fuse=False``.
+
+    `torch.compile` takes the fused path whole, as one registered op; not torch sparse tensors,
+    which it does not know, nor the watched path, whose length depends on the time: there the graph
+    breaks. Autocast leaves conductance and diffusion in full precision.
     """
 
     def __init__(
@@ -106,6 +117,40 @@ class DiffusionLayer(MessagePassing):
         """An edge's share of S X, on the watched path."""
         return norm.view(-1, 1) * x_j
 
+    def _flow(
+        self, x: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
+    ) -> Flow:
+        """Read graph and conductance, for as many signals and times as a layer has."""
+        if torch.compiler.is_compiling() and not self._is_watched():
+            return self._compiled_flow(x, edge_index, edge_weight, edge_attr)
+        graph = self._read(edge_index, edge_weight, x)
+        operator = self._operator(graph, x, edge_attr)
+        series = self._series(graph, operator, edge_index)
+
+        def flow(signal: Tensor, t: Tensor) -> Tensor:
+            times = diffusion_times(t, signal)
+            return diffuse(signal, operator, times, series, degree=self.degree, tol=self.tol)
+
+        return flow
+
+    def _compiled_flow(
+        self, x: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
+    ) -> Flow:
+        """The same through the registered op, which remembers and checks in its own way."""
+        target, source, weight = read_edges(edge_index, edge_weight, x.size(-2))
+        columns = None if edge_attr is None else self._columns(edge_attr)
+        conductance = self._conduct((target, source), x, columns)
+        graph = (weight, conductance, columns, target, source)
+        backend = preferred_backend(self.backend, edge_index)
+        options = (self.degree, self.tol, self.normalization, backend)
+
+        def flow(signal: Tensor, t: Tensor) -> Tensor:
+            times = diffusion_times(t, signal)
+            out: Tensor = registered_heat_diffusion(signal, times, *graph, *options)
+            return out
+
+        return flow
+
     def _read(self, edge_index: Adj, edge_weight: OptTensor, x: Tensor) -> "_Graph":
         """Prepare a graph, or remember it."""
         if isinstance(edge_index, GraphStructure):
@@ -128,35 +173,47 @@ class DiffusionLayer(MessagePassing):
     def _operator(self, graph: "_Graph", x: Tensor, edge_attr: OptTensor) -> HeatOperator:
         """The operator of the weights times the conductance."""
         weight = graph.weight
-        conductance = self._conduct(graph, x, edge_attr)
+        if edge_attr is not None:
+            edge_attr = self._columns(edge_attr)
+            check_edge_vector("edge_attr", edge_attr[:, 0], graph.structure.num_edges)
+            check_device("edge_attr", edge_attr.device, x)
+            if graph.may_look:
+                self._attrs.check_once(graph.structure.check_attr, edge_attr, graph.structure)
+        edges = graph.structure.edges if self.sees_nodes else None
+        conductance = self._conduct(edges, x, edge_attr)
         if conductance is not None:
             weight = weight * conductance.to(weight.dtype)
         return laplacian_operator(graph.structure, weight, self.normalization)
 
-    def _conduct(self, graph: "_Graph", x: Tensor, edge_attr: OptTensor) -> OptTensor:
+    def _columns(self, edge_attr: Tensor) -> Tensor:
+        """Edge features as [E, F]."""
+        check_float("edge_attr", edge_attr)
+        edge_dim = None if self.conductance_form == "module" else self.edge_dim
+        return as_columns(edge_attr, edge_dim)
+
+    def _conduct(
+        self, edges: tuple[Tensor, Tensor] | None, x: Tensor, edge_attr: OptTensor
+    ) -> OptTensor:
+        """The conductance [E] of the edges (target, source), or None where nothing tells it."""
         if edge_attr is not None:
-            check_float("edge_attr", edge_attr)
-            edge_dim = None if self.conductance_form == "module" else self.edge_dim
-            columns = as_columns(edge_attr, edge_dim)
-            check_edge_vector("edge_attr", columns[:, 0], graph.structure.num_edges)
-            check_device("edge_attr", edge_attr.device, x)
-            if graph.may_look:
-                self._attrs.check_once(graph.structure.check_attr, columns, graph.structure)
-            edge_attr = columns.to(self.time.raw.dtype)
+            edge_attr = edge_attr.to(self.time.raw.dtype)
         elif not self.sees_nodes:
             self._warn_of_missing_attr()
             return None
-        if not self.sees_nodes:
-            return self.conductance(edge_attr)
+        if edges is None or not self.sees_nodes:
+            with full_precision(x.device):
+                return self.conductance(edge_attr)
         if x.dim() > 2:
             raise ValueError(
                 "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
                 f"would differ from batch to batch (got {list(x.shape)})."
             )
-        target, source = graph.structure.edges
+        target, source = edges
         return self.conductance(edge_attr, x[target], x[source])
 
     def _warn_of_missing_attr(self) -> None:
+        if torch.compiler.is_compiling():
+            return  # a compiled graph has no place for messages
         if self.edge_dim > 0 and not self._has_warned:
             self._has_warned = True
             _log.warning(

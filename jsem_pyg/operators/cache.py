@@ -5,9 +5,11 @@ kept alive, so no other tensor can take its place in memory, and a change in pla
 version.
 """
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .adjacency import Adjacency
@@ -70,3 +72,31 @@ def _identity(tensors: tuple[Tensor, ...]) -> tuple[Any, ...] | None:
         (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor._version)
         for tensor in tensors
     )
+
+
+class GraphMemory:
+    """Remembers the structures of the last few graphs, which it knows by their entries.
+
+    For compiled code, which may hand over new entries in old memory without a trace of it. A
+    comparison reads the graph once, where preparing it would sort it.
+    """
+
+    def __init__(self, size: int = 4) -> None:
+        self._known: deque[tuple[Tensor, Tensor, GraphStructure]] = deque(maxlen=size)
+
+    def get(self, target: Tensor, source: Tensor, num_nodes: int) -> tuple[GraphStructure, bool]:
+        """Return the structure, and whether it was prepared in this very call."""
+        for known_target, known_source, structure in tuple(self._known):
+            if (
+                structure.num_nodes == num_nodes
+                and known_target.device == target.device
+                and known_target.dtype == target.dtype
+                and torch.equal(known_target, target)
+                and torch.equal(known_source, source)
+            ):
+                return structure, False
+        target, source = target.clone(), source.clone()
+        adjacency = Adjacency(target, source, None, (target, source))
+        structure = GraphStructure.from_adjacency(adjacency, num_nodes)
+        self._known.appendleft((target, source, structure))
+        return structure, True

@@ -62,6 +62,7 @@ class GraphStructure:
         structure._build(adjacency, num_nodes)
         return structure
 
+    @torch.inference_mode(False)  # what is kept may serve training later
     def _build(self, adjacency: Adjacency, num_nodes: int) -> None:
         target, source = adjacency.target.long(), adjacency.source.long()
         check_node_index("edge_index", torch.stack([target, source]), num_nodes)
@@ -104,6 +105,7 @@ class GraphStructure:
         return self.row.device
 
     @cached_property
+    @torch.inference_mode(False)
     def _order(self) -> Tensor | None:
         """The column that fills each slot, or None where some slot has several columns."""
         if self.num_edges != self.num_slots:
@@ -113,6 +115,7 @@ class GraphStructure:
         )
 
     @cached_property
+    @torch.inference_mode(False)
     def edges(self) -> tuple[Tensor, Tensor]:
         """The target [E] and source [E] of every column of the input, in its order."""
         return self.row[self.slot], self.col[self.slot]
@@ -123,6 +126,7 @@ class GraphStructure:
         return CSR(self.rowptr, self.row, self.col)
 
     @cached_property
+    @torch.inference_mode(False)
     def csr_with_diagonal(self) -> tuple[CSR, Tensor]:
         """The pattern with a slot (i, i) in every row, and the order that merges the entries.
 
@@ -140,6 +144,7 @@ class GraphStructure:
         return int(self.component.max()) + 1 if self.num_nodes else 0
 
     @cached_property
+    @torch.inference_mode(False)
     def component(self) -> Tensor:
         """[N] the connected component of each node, numbered from zero."""
         ones, shape = np.ones(self.num_slots), (self.num_nodes, self.num_nodes)

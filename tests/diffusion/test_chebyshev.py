@@ -2,6 +2,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Batch, Data
 
 from jsem_pyg.diffusion import exact_heat_diffusion, heat_diffusion
@@ -251,6 +253,37 @@ def test_half_precision_is_computed_in_float32(dtype):
     torch.testing.assert_close(out, heat_diffusion(x.float(), edge_index, weight, 2.0).to(dtype))
 
 
+class Devices(TorchDispatchMode):
+    """Watches every operation for what some devices do not have."""
+
+    def __init__(self):
+        super().__init__()
+        self.layouts, self.most_doubles = set(), 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor):
+                self.layouts.add(leaf.layout)
+                if leaf.dtype == torch.float64:
+                    self.most_doubles = max(self.most_doubles, leaf.numel())
+        return out
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_the_reference_needs_no_sparse_tensors_and_float64_for_coefficients_only(normalization):
+    edge_index, weight = random_graph(60, 0.2, dtype=torch.float32)
+    x, t = signal(60, 4, dtype=torch.float32), torch.tensor(2.0)
+    leaves = [each.requires_grad_() for each in (x, weight, t)]
+    degree, options = 10, {"normalization": normalization, "backend": "reference"}
+    with Devices() as seen:
+        heat_diffusion(x, edge_index, weight, t, degree=degree, **options).sum().backward()
+    assert seen.layouts == {torch.strided}
+    groups = GraphStructure(edge_index, 60).num_components
+    assert seen.most_doubles <= (degree + 2) * groups < x.numel()
+    assert all(leaf.grad is not None for leaf in leaves)
+
+
 def test_a_prepared_structure_takes_the_place_of_edge_index():
     edge_index, weight = random_graph(10, 0.4)
     x, structure = signal(10, 3), GraphStructure(edge_index, 10)
@@ -270,12 +303,12 @@ def test_a_fixed_degree_is_kept_and_one_too_low_is_logged(caplog):
 
 
 def test_auto_takes_the_fast_backend_and_says_what_a_sparse_tensor_takes(monkeypatch):
-    from jsem_pyg.diffusion import chebyshev
+    from jsem_pyg.diffusion import functional
 
     taken = []
-    find = chebyshev.find_backend
+    find = functional.find_backend
     monkeypatch.setattr(
-        chebyshev, "find_backend", lambda name, device: taken.append(name) or find(name, device)
+        functional, "find_backend", lambda name, device: taken.append(name) or find(name, device)
     )
     heat_diffusion(signal(3, 1), PATH)
     torch_sparse = pytest.importorskip("torch_sparse")

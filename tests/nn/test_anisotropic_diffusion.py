@@ -250,6 +250,15 @@ def test_only_a_layer_that_treats_channels_alike_is_sketchable():
     assert not AnisotropicDiffusion(conductance=Similarity()).sketchable
 
 
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_a_graph_first_seen_in_inference_mode_may_be_trained_on(normalization):
+    data, layer = make_data(), bend(AnisotropicDiffusion(normalization=normalization))
+    with torch.inference_mode():
+        call(layer, data)
+    call(layer, data).sum().backward()
+    assert layer.time.raw.grad.isfinite()
+
+
 def test_double_precision_layers():
     data, layer = make_data(), bend(AnisotropicDiffusion(t=2.0)).double()
     out = call(layer, data, data.x.double())

@@ -4,7 +4,7 @@ import pickle
 import pytest
 import torch
 
-from jsem_pyg.operators import GraphStructure, StructureCache, read_adjacency
+from jsem_pyg.operators import GraphMemory, GraphStructure, StructureCache, read_adjacency
 from jsem_pyg.testing import random_graph
 
 PATH = torch.tensor([[2, 0, 1, 1], [1, 1, 2, 0]])  # 0 - 1 - 2, unsorted
@@ -145,3 +145,52 @@ class TestStructureCache:
         self.is_new(cache, edge_index)
         assert self.is_new(copy.deepcopy(cache), edge_index)
         assert self.is_new(pickle.loads(pickle.dumps(cache)), edge_index)
+
+
+class TestGraphMemory:
+    @staticmethod
+    def is_new(memory, edge_index, num_nodes=8):
+        return memory.get(edge_index[1], edge_index[0], num_nodes)[1]
+
+    def test_knows_a_graph_by_its_entries(self):
+        memory, (edge_index, _) = GraphMemory(), random_graph(8, 0.5)
+        assert self.is_new(memory, edge_index)
+        assert not self.is_new(memory, edge_index.clone())
+        assert self.is_new(memory, edge_index.int())
+        assert self.is_new(memory, edge_index, num_nodes=9)
+        edge_index.copy_(7 - edge_index)
+        assert self.is_new(memory, edge_index)
+
+    def test_sees_a_change_that_leaves_no_trace(self):
+        memory, (edge_index, _) = GraphMemory(), random_graph(8, 0.5)
+        self.is_new(memory, edge_index)
+        version = edge_index._version
+        entries = edge_index.numpy()
+        entries[:] = 7 - entries
+        assert edge_index._version == version
+        assert self.is_new(memory, edge_index)
+        structure, _ = memory.get(edge_index[1], edge_index[0], 8)
+        assert torch.equal(structure.edges[0], edge_index[1])
+
+    def test_forgets_the_oldest(self):
+        memory = GraphMemory(size=2)
+        graphs = [torch.tensor([[0, other], [other, 0]]) for other in (1, 2, 3)]
+        assert all(self.is_new(memory, graph) for graph in graphs)
+        assert not self.is_new(memory, graphs[2])
+        assert not self.is_new(memory, graphs[1])
+        assert self.is_new(memory, graphs[0])
+
+    def test_keeps_nothing_of_a_graph_that_is_refused(self):
+        memory, directed = GraphMemory(), torch.tensor([[0], [1]])
+        for _ in range(2):
+            with pytest.raises(ValueError, match="undirected"):
+                self.is_new(memory, directed)
+
+
+def test_what_is_prepared_in_inference_mode_serves_training():
+    with torch.inference_mode():
+        structure = GraphStructure(PATH.clone(), num_nodes=3)
+        derived = (*structure.csr_with_diagonal[0], structure.component, *structure.edges)
+        structure.to_slots(torch.ones(4))
+    kept = (structure.row, structure.col, structure.rowptr, structure.slot, structure.reverse)
+    assert not any(each.is_inference() for each in (*kept, *derived, structure._order))

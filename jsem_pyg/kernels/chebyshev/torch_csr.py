@@ -51,7 +51,7 @@ class _ChebyshevSeries(torch.autograd.Function):
         out = spread(coefficients[0], group) * x
         for k in range(1, coefficients.size(0)):
             if k == 1:
-                term = torch.addmm(x, s, x, beta=0)
+                term = torch.addmm(x, s, x, beta=0, out=torch.empty_like(x))
             else:
                 before, term = term, _step(s, term, before, overwrite=k > 2)
             out.addcmul_(spread(coefficients[k], group), term)
@@ -101,7 +101,9 @@ def _matrix(rowptr: Tensor, col: Tensor, values: Tensor) -> Tensor:
 
 def _step(s: Tensor, term: Tensor, before: Tensor, overwrite: bool) -> Tensor:
     """One step of either recurrence, 2 S T - T_before, in the memory of `before` if asked."""
-    return torch.addmm(before, s, term, beta=-1, alpha=2, out=before if overwrite else None)
+    # With an `out`, autocast leaves the types alone: there are no CSR products in bfloat16.
+    out = before if overwrite else torch.empty_like(before)
+    return torch.addmm(before, s, term, beta=-1, alpha=2, out=out)
 
 
 def _add_scales(b: Tensor, coefficient: Tensor, group: Tensor | None, grad: Tensor) -> Tensor:

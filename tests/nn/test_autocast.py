@@ -1,0 +1,98 @@
+"""Under autocast the diffusion stays in full precision; linear maps go as autocast says."""
+
+import pytest
+import torch
+from layer_cases import CHANNELS, Similarity, bend, call, make_data
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.kernels.dispatch import BACKENDS
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+
+CPU = torch.device("cpu")
+HERE = [name for name, entry in BACKENDS.items() if entry.obstacle(CPU) is None]
+
+
+def autocast(dtype=torch.bfloat16):
+    return torch.autocast("cpu", dtype)
+
+
+@pytest.mark.parametrize("backend", HERE)
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_heat_diffusion_is_left_alone(backend, normalization, dtype):
+    data = make_data()
+    x, weight, t = data.x, data.edge_weight, torch.tensor([0.5, 3.0])
+    leaves = [each.requires_grad_() for each in (x, weight, t)]
+
+    def diffuse():
+        return heat_diffusion(
+            x, data.edge_index, weight, t, normalization=normalization, backend=backend
+        )
+
+    expected = diffuse()
+    with autocast(dtype):
+        out = diffuse()
+    assert out.dtype == torch.float32
+    assert torch.equal(out, expected)
+    gradients = [torch.autograd.grad(each.sin().sum(), leaves) for each in (out, expected)]
+    for actual, wanted in zip(*gradients, strict=True):
+        assert torch.equal(actual, wanted)
+
+
+@pytest.mark.parametrize("conductance", ["sigmoid", "mlp", Similarity()])
+@pytest.mark.parametrize("fuse", [True, False])
+def test_a_layer_without_a_linear_map_is_left_alone(conductance, fuse):
+    data = make_data()
+    layer = bend(AnisotropicDiffusion(t=[0.5, 2.0], conductance=conductance, fuse=fuse))
+    results = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            out = call(layer, data)
+        gradients = torch.autograd.grad(out.sin().sum(), list(layer.parameters()))
+        results.append([out, *gradients])
+    for actual, wanted in zip(*results, strict=True):
+        assert torch.equal(actual, wanted)
+
+
+@pytest.mark.parametrize("backend", HERE)
+@pytest.mark.parametrize("width", [2, 12])  # the linear map comes first, or last
+@pytest.mark.parametrize("bias", [True, False])
+def test_only_the_linear_map_loses_precision(backend, width, bias):
+    data = make_data()
+    conv = bend(AnisotropicChebConv(CHANNELS, width, t=[0.5, 2.0], bias=bias, backend=backend))
+    parameters = list(conv.parameters())
+    expected = call(conv, data)
+    wanted = torch.autograd.grad(expected.sin().sum(), parameters)
+    with autocast():
+        out = call(conv, data)
+        assert call(conv, data, data.x.bfloat16()).dtype == out.dtype
+        assert (out - expected).abs().max() > 0
+    gradients = torch.autograd.grad(out.float().sin().sum(), parameters)
+    for actual, full in zip([out.float(), *gradients], [expected, *wanted], strict=True):
+        torch.testing.assert_close(actual, full, rtol=5e-2, atol=5e-2)
+
+
+def test_a_compiled_layer_does_the_same():
+    data, conv = make_data(), bend(AnisotropicChebConv(CHANNELS, 12, t=[0.5, 2.0]))
+    compiled = torch.compile(conv, fullgraph=True, backend="aot_eager")
+    results = []
+    for run in (conv, compiled):
+        with autocast():
+            out = call(run, data)
+        gradients = torch.autograd.grad(out.float().sin().sum(), list(conv.parameters()))
+        results.append([out, *gradients])
+    for actual, wanted in zip(*results, strict=True):
+        assert actual.dtype == wanted.dtype
+        torch.testing.assert_close(actual, wanted, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_backward_inside_the_region(backend):
+    data = make_data()
+    x = data.x.requires_grad_()
+    results = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            out = heat_diffusion(x, data.edge_index, data.edge_weight, 2.0, backend=backend)
+            results.append(torch.autograd.grad(out.sin().sum(), x)[0])
+    assert torch.equal(*results)

@@ -1,0 +1,247 @@
+"""Compiled code gives what eager code gives, in one graph, and sees what eager code sees."""
+
+import pytest
+import torch
+from layer_cases import CHANNELS, NORMALIZATIONS, NUM_NODES, Similarity, bend, call, make_data
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.diffusion.registered_op import registered_heat_diffusion
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.operators import GraphStructure
+
+
+@pytest.fixture(autouse=True)
+def _forget_compiled_code():
+    torch._dynamo.reset()
+
+
+class Model(torch.nn.Module):
+    """Scales, a conv that diffuses first and one that maps first, and a time for every channel."""
+
+    def __init__(self, **options):
+        super().__init__()
+        widths = (2 * CHANNELS, 20, 3)
+        self.diffusion = bend(AnisotropicDiffusion(t=[0.5, 2.0], **options))
+        self.widen = bend(AnisotropicChebConv(*widths[:2], t=[1.0, 3.0], **options))
+        self.narrow = bend(AnisotropicChebConv(*widths[1:], t=[1.0, 3.0], **options))
+        self.channels = bend(AnisotropicDiffusion(t=torch.linspace(1, 2, 3), **options))
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
+        for layer in (self.diffusion, self.widen, self.narrow, self.channels):
+            x = layer(x, edge_index, edge_weight, edge_attr).tanh()
+        return x
+
+
+def whole(function, backend="aot_eager", **options):
+    return torch.compile(function, fullgraph=True, backend=backend, **options)
+
+
+def results(function, data):
+    """The output, and the gradients of the signal, the weights and all parameters."""
+    x, weight = data.x.clone().requires_grad_(), data.edge_weight.clone().requires_grad_()
+    out = function(x, data.edge_index, weight, data.edge_attr)
+    parameters = [p for p in function.parameters() if p.requires_grad]
+    return [out, *torch.autograd.grad(out.sin().sum(), [x, weight, *parameters])]
+
+
+def assert_same(actual, expected):
+    for a, b in zip(actual, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("conductance", ["sigmoid", "mlp"])
+def test_values_and_gradients(normalization, conductance):
+    model, data = Model(normalization=normalization, conductance=conductance), make_data()
+    assert_same(results(whole(model), data), results(model, data))
+
+
+def test_inductor():
+    layer, data = bend(AnisotropicChebConv(CHANNELS, 2, t=[1.0, 3.0])), make_data()
+    assert_same(results(whole(layer, "inductor"), data), results(layer, data))
+
+
+def test_a_conductance_that_sees_nodes():
+    layer, data = AnisotropicDiffusion(conductance=Similarity()), make_data()
+    assert_same(results(whole(layer), data), results(layer, data))
+
+
+def test_batches_and_half_precision():
+    layer, data = bend(AnisotropicDiffusion(t=[0.5, 2.0])), make_data()
+    data.x = torch.randn(2, 3, NUM_NODES, CHANNELS)
+    assert_same(results(whole(layer), data), results(layer, data))
+    data.x = data.x.bfloat16()
+    out = whole(layer)(data.x, data.edge_index)
+    assert out.dtype == torch.bfloat16
+    assert torch.equal(out, layer(data.x, data.edge_index))
+
+
+def test_there_are_no_graph_breaks():
+    data = make_data()
+    explained = torch._dynamo.explain(Model())(
+        data.x, data.edge_index, data.edge_weight, data.edge_attr
+    )
+    assert explained.graph_break_count == 0
+    assert explained.graph_count == 1
+
+
+def test_training_compiles_once_and_follows_the_eager_path():
+    data, losses = make_data(), []
+    counter = CompileCounterWithBackend("aot_eager")
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        run = whole(model, counter) if compiled else model
+        losses.append([])
+        for _ in range(5):  # the times change, and with them the degree of the series
+            optimizer.zero_grad()
+            loss = call(run, data).square().sum()
+            loss.backward()
+            optimizer.step()
+            losses[-1].append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert losses[0][-1] < losses[0][0]
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_graphs_of_other_sizes_compile_twice_at_most(dynamic):
+    model, counter = Model(), CompileCounterWithBackend("aot_eager")
+    compiled = whole(model, counter, dynamic=dynamic)
+    sizes = set()
+    for seed in range(5):
+        data = make_data(seed)
+        sizes.add(data.num_edges)
+        assert_same([call(compiled, data)], [call(model, data)])
+    assert len(sizes) > 2
+    assert counter.frame_count <= 2
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_another_graph_of_the_same_size_is_seen(in_place):
+    layer, data = bend(AnisotropicDiffusion()), make_data()
+    compiled = whole(layer)
+    before = call(compiled, data)
+    if in_place:
+        data.edge_index.copy_(NUM_NODES - 1 - data.edge_index)
+    else:
+        data.edge_index = NUM_NODES - 1 - data.edge_index
+    assert_same(results(compiled, data), results(layer, data))
+    assert not torch.allclose(call(compiled, data), before)
+
+
+def test_a_graph_that_compiled_code_makes():
+    data, layer = make_data(), AnisotropicDiffusion()
+
+    def flipped(x, edge_index, offset):
+        return layer(x, (edge_index + offset) % NUM_NODES)
+
+    compiled = whole(flipped)
+    for offset in range(3):
+        shift = torch.tensor(offset)
+        assert_same(
+            [compiled(data.x, data.edge_index, shift)], [flipped(data.x, data.edge_index, shift)]
+        )
+
+
+def test_a_graph_is_prepared_once(monkeypatch):
+    data, compiled = make_data(seed=7), whole(Model())
+    made, build = [], GraphStructure._build
+    monkeypatch.setattr(GraphStructure, "_build", lambda *args: made.append(1) or build(*args))
+    for _ in range(3):
+        call(compiled, data).sum().backward()
+    assert len(made) == 1
+
+
+def test_bad_input_is_named():
+    data = make_data()
+    x, edge_index, weight, attr = data.x, data.edge_index, data.edge_weight, data.edge_attr
+    layer = whole(AnisotropicDiffusion())
+    with pytest.raises(ValueError, match="without self-loops"):
+        layer(x, torch.zeros_like(edge_index), weight, attr)
+    with pytest.raises(ValueError, match="undirected"):
+        layer(x, edge_index[:, 1:], weight[1:], attr[1:])
+    with pytest.raises(ValueError, match="'edge_weight' to be the same in both directions"):
+        layer(x, edge_index, torch.arange(len(attr)).float(), attr)
+    with pytest.raises(ValueError, match="'edge_attr' to be finite"):
+        layer(x, edge_index, weight, attr * float("nan"))
+    with pytest.raises(ValueError, match=r"'edge_weight' to have shape \[\d+\]"):
+        layer(x, edge_index, weight[1:], attr)
+    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+\]"):
+        layer(x, edge_index, weight, attr[1:])
+    with pytest.raises(ValueError, match="'x' to be finite"):
+        layer(x * float("nan"), edge_index, weight, attr)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_heat_diffusion(normalization, prepared):
+    data = make_data()
+    graph = GraphStructure(data.edge_index, NUM_NODES) if prepared else data.edge_index
+
+    def loss(x, graph, weight, t):
+        out = heat_diffusion(x.sin(), graph, weight, t, normalization=normalization)
+        return out.cos().sum()
+
+    inputs = [data.x, data.edge_weight, torch.tensor([0.5, 2.0])]
+    x, weight, t = inputs = [each.requires_grad_() for each in inputs]
+    gradients = [
+        torch.autograd.grad(run(x, graph, weight, t), inputs) for run in (whole(loss), loss)
+    ]
+    assert_same(*gradients)
+
+
+def test_a_number_as_time_may_change():
+    data, counter = make_data(), CompileCounterWithBackend("aot_eager")
+    compiled = whole(heat_diffusion, counter)
+    for t in (1.0, 2.0, 3.0, 4.0):
+        actual = compiled(data.x, data.edge_index, t=t)
+        assert_same([actual], [heat_diffusion(data.x, data.edge_index, t=t)])
+    assert counter.frame_count == 2
+    with pytest.raises(ValueError, match="'t' to be finite and >= 0"):
+        compiled(data.x, data.edge_index, t=-1.0)
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize("num_nodes", [0, NUM_NODES])
+def test_what_is_not_looked_at_gets_no_gradient(backend, num_nodes):
+    data = make_data()
+    x, weight = data.x[:num_nodes], data.edge_weight.requires_grad_()
+    edge_index = data.edge_index
+    if num_nodes == 0:
+        edge_index, weight = edge_index[:, :0], torch.ones(0, requires_grad=True)
+    compiled = whole(heat_diffusion)
+    out = compiled(x, edge_index, weight, degree=0, backend=backend)
+    assert torch.equal(out, heat_diffusion(x, edge_index, weight, degree=0, backend=backend))
+    (gradient,) = torch.autograd.grad(out.sum(), weight)
+    assert torch.equal(gradient, torch.zeros_like(weight))
+
+
+def test_a_sparse_tensor():
+    torch_sparse = pytest.importorskip("torch_sparse")
+    data, layer = make_data(), bend(AnisotropicDiffusion())
+    adj = torch_sparse.SparseTensor.from_edge_index(
+        data.edge_index, data.edge_weight, sparse_sizes=(NUM_NODES, NUM_NODES)
+    )
+    actual = whole(layer)(data.x, adj, edge_attr=data.edge_attr)
+    assert_same([actual], [layer(data.x, adj, edge_attr=data.edge_attr)])
+
+
+def test_the_watched_path_is_not_compiled_whole_but_agrees():
+    layer, data = bend(AnisotropicDiffusion(fuse=False, degree=2)), make_data()
+    compiled = torch.compile(layer, backend="eager")
+    assert_same([call(compiled, data)], [call(layer, data)])
+
+
+@pytest.mark.parametrize("differentiable", [True, False])
+def test_the_op_is_registered_properly(differentiable):
+    data = make_data()
+    x, weight = data.x.requires_grad_(differentiable), data.edge_weight.requires_grad_()
+    t = torch.tensor([[0.5], [2.0]], requires_grad=True)
+    source, target = data.edge_index
+    options = (None, 1e-6, "rw", "auto")
+    torch.library.opcheck(
+        registered_heat_diffusion, (x, t, weight, None, None, target, source, *options)
+    )
