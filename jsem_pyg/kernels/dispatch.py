@@ -1,5 +1,6 @@
 """Which backend runs, in one table. A choice that cannot run is an error that says why."""
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -56,8 +57,12 @@ def _numba_obstacle(device: torch.device) -> str | None:
     return None
 
 
-def _not_built(device: torch.device) -> str | None:
-    return "this version of jsem_pyg does not have it yet"
+def _triton_obstacle(device: torch.device) -> str | None:
+    if find_spec("triton") is None:
+        return "triton is not installed"
+    if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return f"triton runs on CUDA, not on {device.type!r} (but for tests, by TRITON_INTERPRET=1)"
+    return None
 
 
 BACKENDS = {
@@ -65,11 +70,11 @@ BACKENDS = {
     "torch": Backend("torch_csr", _torch_obstacle),
     "torch_sparse": Backend("torch_sparse", _torch_sparse_obstacle),
     "numba": Backend("numba_cpu", _numba_obstacle),
-    "triton": Backend("triton_gpu", _not_built),
+    "triton": Backend("triton_gpu", _triton_obstacle),
 }
 
 # What "auto" takes: the first of these that can run. "reference" always can.
-_PREFERENCE = ("numba", "torch", "reference")
+_PREFERENCE = {"cuda": ("triton", "torch", "reference"), "cpu": ("numba", "torch", "reference")}
 
 
 def check_backend(name: str) -> None:
@@ -89,7 +94,8 @@ def find_backend(name: str, device: torch.device) -> ChebyshevSeries:
     """
     check_backend(name)
     if name == "auto":
-        name = next(each for each in _PREFERENCE if BACKENDS[each].obstacle(device) is None)
+        preference = _PREFERENCE.get(device.type, ("reference",))
+        name = next(each for each in preference if BACKENDS[each].obstacle(device) is None)
     obstacle = BACKENDS[name].obstacle(device)
     if obstacle is not None:
         able = [each for each, entry in BACKENDS.items() if entry.obstacle(device) is None]

@@ -71,7 +71,7 @@ class _ChebyshevSeries(torch.autograd.Function):
         for k in range(last, 0, -1):
             # b = B_k, b_after = B_(k+1), term = T_k, before = T_(k-1)
             if needs_coefficients:
-                grad_coefficients[k] = _project(grad, term, coefficients, group)
+                grad_coefficients[k] = project(grad, term, coefficients, group)
             if needs_values:
                 twice = 1 if k == 1 else 2
                 torch.sparse.sampled_addmm(grad_s, b, before.t(), alpha=twice, out=grad_s)
@@ -82,7 +82,7 @@ class _ChebyshevSeries(torch.autograd.Function):
                     # The saved T_K and T_(K-1) must survive for a second backward pass.
                     term, before = before, _step(s, before, term, overwrite=k < last - 1)
         if needs_coefficients:
-            grad_coefficients[0] = _project(grad, before, coefficients, group)
+            grad_coefficients[0] = project(grad, before, coefficients, group)
         if last > 0:
             grad_x = torch.addmm(b_after, s, b, beta=-1, out=b_after)
             b = _add_scales(grad_x, coefficients[0], group, grad)
@@ -113,7 +113,7 @@ def _add_scales(b: Tensor, coefficient: Tensor, group: Tensor | None, grad: Tens
     return b
 
 
-def _project(grad: Tensor, term: Tensor, coefficients: Tensor, group: Tensor | None) -> Tensor:
+def project(grad: Tensor, term: Tensor, coefficients: Tensor, group: Tensor | None) -> Tensor:
     """<G, T_k>, summed over the rows of each group and the columns that share a coefficient."""
     _, _, num_groups, num_channels = coefficients.shape
     if num_channels == 1:
