@@ -98,6 +98,26 @@ def test_the_benchmark_of_a_training_epoch(tmp_path, monkeypatch):
     assert "| torch, K = 6 |" in (tmp_path / "training_epoch.md").read_text()
 
 
+def test_the_benchmark_of_scaling(tmp_path, monkeypatch):
+    scaling = load(ROOT / "examples/benchmarks/scaling.py", monkeypatch)
+    for name, values in {
+        "SIZES": [60, 90],
+        "CHANNELS": [4, 9],
+        "DEGREES": [3],
+        "SCALES": [2],
+    }.items():
+        monkeypatch.setattr(scaling, name, values)
+    table = scaling.main(
+        [
+            *("--num-nodes", "50", "--repeats", "1", "--output", str(tmp_path)),
+            *("--backends", "reference", "torch"),
+        ]
+    )
+    assert len(table) == 2 * (2 + 2 + 1 + 1)
+    assert set(scaling.exponents(table)) == {"reference", "torch"}
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
+
+
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text()

@@ -1,0 +1,172 @@
+"""How do time and memory of a training epoch grow with the graph, the columns, terms and scales?
+
+An epoch is forward, and backward in x, the edge weights and t, on the graph of the 15 nearest
+neighbours of random points in four dimensions. Answers are checked first: all backends against the
+first one, on a slice of the columns. Peak memory is the resident memory during an epoch beyond that
+before it, sampled every 2 ms after a warm-up, in multiples of the size of x ("copies of x").
+
+    python examples/benchmarks/scaling.py                      # up to 200,000 nodes
+    python examples/benchmarks/scaling.py --max-nodes 1000000
+"""
+
+import argparse
+import platform
+import statistics
+import threading
+import time
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import psutil
+import torch
+from sklearn.neighbors import kneighbors_graph
+from torch import Tensor
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.operators import GraphStructure
+
+SIZES = [1_000, 3_000, 10_000, 30_000, 100_000, 200_000, 500_000, 1_000_000]
+CHANNELS, DEGREES, SCALES = [16, 64, 128, 512], [5, 15, 30, 60, 120], [1, 2, 4, 8, 16]
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--max-nodes", type=int, default=200_000)
+    parser.add_argument("--num-nodes", type=int, default=20_000, help="where N does not vary")
+    parser.add_argument("--backends", nargs="+", default=["numba", "torch"])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
+    return parser.parse_args(argv)
+
+
+def random_structure(num_nodes: int) -> GraphStructure:
+    points = np.random.default_rng(0).normal(size=(num_nodes, 4))
+    directed = kneighbors_graph(points, min(15, num_nodes - 1), n_jobs=-1)
+    edges = directed.maximum(directed.T).tocoo()
+    edge_index = torch.from_numpy(np.stack([edges.row, edges.col])).long()
+    return GraphStructure(edge_index, num_nodes)
+
+
+class PeakMemory(threading.Thread):
+    """Samples the resident memory of the process until it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.process, self.done = psutil.Process(), threading.Event()
+        self.base = self.peak = self.process.memory_info().rss
+
+    def run(self) -> None:
+        """Sample."""
+        while not self.done.wait(0.002):
+            self.peak = max(self.peak, self.process.memory_info().rss)
+
+    def stop(self) -> int:
+        """Return the most memory that was resident, beyond that at the start, in bytes."""
+        self.done.set()
+        self.join()
+        return self.peak - self.base
+
+
+def epoch(structure: GraphStructure, x: Tensor, t: Tensor, degree: int, backend: str) -> dict:
+    """Run one epoch: its results, seconds, and peak memory in copies of x."""
+    leaves = [x.clone(), torch.ones(structure.num_edges), t.clone()]
+    leaves = [leaf.requires_grad_() for leaf in leaves]
+    memory = PeakMemory()
+    memory.start()
+    started = time.perf_counter()
+    out = heat_diffusion(leaves[0], structure, *leaves[1:], degree=degree, backend=backend)
+    out.backward(torch.ones_like(out))
+    seconds = time.perf_counter() - started
+    copies = memory.stop() / (x.numel() * x.element_size())
+    return {"results": [out, *(leaf.grad for leaf in leaves)], "s": seconds, "copies": copies}
+
+
+def check(structure: GraphStructure, t: Tensor, degree: int, backends: list[str]) -> None:
+    x = torch.randn(structure.num_nodes, 8, generator=torch.Generator().manual_seed(1))
+    expected = epoch(structure, x, t, degree, backends[0])["results"]
+    for backend in backends[1:]:
+        for actual, wanted in zip(
+            epoch(structure, x, t, degree, backend)["results"], expected, strict=True
+        ):
+            error = float((actual - wanted).norm() / wanted.norm())
+            if not error <= 1e-3:
+                raise AssertionError(f"{backend} and {backends[0]} disagree: {error:.2g}.")
+
+
+def measure(structure: GraphStructure, args: argparse.Namespace, varied: str, **case: int) -> list:
+    settings = {"D": 128, "K": 30, "scales": 1} | case
+    t = torch.linspace(5.0, 1.0, settings["scales"])
+    x = torch.randn(structure.num_nodes, settings["D"], generator=torch.Generator().manual_seed(0))
+    check(structure, t, settings["K"], args.backends)
+    rows = []
+    for backend in args.backends:
+        epoch(structure, x, t, settings["K"], backend)  # warm-up
+        runs = [epoch(structure, x, t, settings["K"], backend) for _ in range(args.repeats)]
+        rows.append(
+            {"varied": varied, "backend": backend, "N": structure.num_nodes}
+            | {"edges": structure.num_edges, **settings}
+            | {"epoch s": statistics.median(run["s"] for run in runs)}
+            | {"copies of x": max(run["copies"] for run in runs)}
+        )
+        print(", ".join(f"{key} = {value}" for key, value in rows[-1].items()), flush=True)
+    return rows
+
+
+def exponents(table: pd.DataFrame) -> dict[str, float]:
+    """Of time in the number of edges, by least squares of the logarithms, over the largest sizes."""
+    found = {}
+    for backend, rows in table[table["varied"] == "N"].groupby("backend"):
+        large = rows[rows["N"] >= 100_000] if (rows["N"] >= 100_000).sum() > 1 else rows
+        found[str(backend)] = float(
+            np.polyfit(np.log(large["edges"]), np.log(large["epoch s"]), 1)[0]
+        )
+    return found
+
+
+def draw(table: pd.DataFrame) -> plt.Figure:
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.5), layout="constrained")
+    for axis, varied in zip(axes, ("N", "D", "K", "scales"), strict=True):
+        for backend, rows in table[table["varied"] == varied].groupby("backend"):
+            axis.plot(rows[varied], rows["epoch s"], marker="o", label=backend)
+        axis.set(xscale="log", yscale="log", xlabel=varied, ylabel="seconds an epoch")
+        axis.legend()
+    return figure
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    args.output.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for size in (size for size in SIZES if size <= args.max_nodes):
+        rows += measure(random_structure(size), args, "N")
+    middle = random_structure(args.num_nodes)
+    for varied, values in (("D", CHANNELS), ("K", DEGREES), ("scales", SCALES)):
+        for value in values:
+            rows += measure(middle, args, varied, **{varied: value})
+    table = pd.DataFrame(rows)
+    table.to_csv(args.output / "scaling.csv", index=False)
+    machine = platform.processor() or platform.machine()
+    lines = [
+        f"{machine}, {torch.get_num_threads()} threads, torch {torch.__version__}, float32",
+        *(f"exponent of time in edges, {name}: {e:.2f}" for name, e in exponents(table).items()),
+    ]
+    header = [f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
+    body = [
+        "| " + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row) + " |"
+        for row in table.itertuples(index=False)
+    ]
+    (args.output / "scaling.md").write_text("\n\n".join(lines) + "\n\n" + "\n".join(header + body))
+    print("\n".join(lines))
+    figure = draw(table)
+    figure.savefig(args.output / "scaling.png", dpi=150)
+    plt.close(figure)
+    return table
+
+
+if __name__ == "__main__":
+    main()
