@@ -24,6 +24,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import torch
+from matplotlib.ticker import NullFormatter
 from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 
@@ -118,7 +119,7 @@ def measure(structure: GraphStructure, args: argparse.Namespace, varied: str, **
 
 
 def exponents(table: pd.DataFrame) -> dict[str, float]:
-    """Of time in the number of edges, by least squares of the logarithms, over the largest sizes."""
+    """Of time in the number of edges: least squares of the logarithms, over the largest sizes."""
     found = {}
     for backend, rows in table[table["varied"] == "N"].groupby("backend"):
         large = rows[rows["N"] >= 100_000] if (rows["N"] >= 100_000).sum() > 1 else rows
@@ -134,6 +135,8 @@ def draw(table: pd.DataFrame) -> plt.Figure:
         for backend, rows in table[table["varied"] == varied].groupby("backend"):
             axis.plot(rows[varied], rows["epoch s"], marker="o", label=backend)
         axis.set(xscale="log", yscale="log", xlabel=varied, ylabel="seconds an epoch")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.yaxis.set_minor_formatter(NullFormatter())
         axis.legend()
     return figure
 
