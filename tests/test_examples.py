@@ -118,6 +118,15 @@ def test_the_benchmark_of_scaling(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
 
 
+def test_the_benchmark_of_sketching(tmp_path, monkeypatch):
+    sketching = load(ROOT / "examples/benchmarks/sketching.py", monkeypatch)
+    sketching.main(["--quick", "--output", str(tmp_path)])
+    table = pd.read_csv(tmp_path / "sketching.csv")
+    assert table["trained on"].tolist() == ["raw", "untrained", "8", "16", "all 64"]
+    assert table["held-out loss"].iloc[-1] < table["held-out loss"].iloc[0]
+    assert (tmp_path / "sketching.png").stat().st_size > 10_000
+
+
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text()
