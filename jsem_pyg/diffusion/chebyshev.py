@@ -50,14 +50,22 @@ def diffuse(
     coefficients = _coefficients(operator, t, degree, tol, dtype)
     if coefficients.size(-1) > 1:
         coefficients = coefficients.repeat(1, 1, 1, math.prod(batch))
+    group = operator.group
+    if operator.fixed is not None:
+        coefficients, group = _with_identity(coefficients), operator.fixed.long()
     with full_precision(x.device):
-        out = series(operator.csr, operator.values, columns, coefficients, operator.group)
+        out = series(operator.csr, operator.values, columns, coefficients, group)
     out = out.reshape(t.size(0), num_nodes, *batch, channels).movedim((0, 1), (-3, -2))
     if operator.similarity is not None:
         out = out / operator.similarity.unsqueeze(-1)
-    if operator.fixed is not None:
-        out = torch.where(operator.fixed.unsqueeze(-1), x.to(dtype).unsqueeze(-3), out)
     return out.to(x.dtype)
+
+
+def _with_identity(coefficients: Tensor) -> Tensor:
+    """[K + 1, S, 1, C] -> [K + 1, S, 2, C]: the second group of nodes keeps its features."""
+    identity = torch.zeros_like(coefficients)
+    identity[0] = 1
+    return torch.cat([coefficients, identity], dim=2)
 
 
 def _coefficients(

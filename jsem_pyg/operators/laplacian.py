@@ -33,7 +33,7 @@ class HeatOperator:
     rate: Tensor | None = None  # [G] the rate r of each group of nodes; None: one everywhere
     group: Tensor | None = None  # [N] the group of each node; None: a single group
     similarity: Tensor | None = None  # [N] the diagonal of P; None: the identity
-    fixed: Tensor | None = None  # [N] bool, nodes that keep their features; None: no node
+    fixed: Tensor | None = None  # [N] bool, nodes that keep their features; None: no node does
 
     def condition(self) -> Tensor | None:
         """The condition number of P: how much the similarity can magnify an error; None: one."""
@@ -83,7 +83,8 @@ def _normalized(
         edge_values=structure.to_edges(values),
         diagonal=None,
         similarity=safe_degree.sqrt() if random_walk else None,
-        fixed=fixed,
+        # A GPU would have to wait for the answer to whether there are any.
+        fixed=None if fixed.device.type == "cpu" and not bool(fixed.any()) else fixed,
     )
 
 

@@ -26,13 +26,6 @@ def test_any_number_of_columns(tile_width, dtype, channels):
     assert_backends_agree("numba", *problem(50, 2, channels, degree=5, dtype=dtype))
 
 
-@pytest.mark.parametrize("per_channel", [1, 40])
-def test_terms_that_are_not_kept_are_computed_anew(tile_width, monkeypatch, per_channel):
-    monkeypatch.setattr(numba_cpu, "_KEPT_TERMS", 0)
-    case = problem(60, 2, 40, 7, torch.float64, scales=2, groups=3, per_channel=per_channel)
-    assert_backends_agree("numba", *case)
-
-
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_any_number_of_threads(threads):
     before = torch.get_num_threads()

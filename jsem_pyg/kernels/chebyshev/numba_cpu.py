@@ -5,13 +5,13 @@ float64 columns of all nodes) is carried through the whole recurrence, forward o
 the next one begins: its terms are gathered from the L2 cache instead of memory. Tiles are
 independent; each of `torch.get_num_threads()` threads takes every so-many-th.
 
-The adjoint is that of :mod:`.torch_csr`: at most the last two terms are stored, the recurrence
-runs backwards, and one gather of a neighbour's rows of B and T serves both products and the
+The adjoint is that of :mod:`.torch_csr`: the last two terms are stored, the recurrence runs
+backwards, and one gather of a neighbour's rows of B and T serves both products and the
 gradient of the edge. S is symmetric, so only the sum of the gradients of S_ij and S_ji has a
 meaning: an edge below the diagonal gets all of it, the one above it none.
 
-Extra memory beside the result and the gradient of x, whatever the degree: two copies of x while
-that is small, none for large ones, and per thread a handful of tiles and a number for each edge.
+Extra memory beside the result and the gradient of x, whatever the degree: two copies of x, and per
+thread a handful of tiles and a number for each edge.
 """
 
 import logging
@@ -45,10 +45,6 @@ _CACHE_LINE = 64  # bytes
 # the tiles of all threads would be what takes most memory.
 _SMALL_TILE = 4 << 20  # bytes
 
-# Up to this size of x, the last two terms are kept for the adjoint; beyond, it computes them anew.
-# That makes an epoch a quarter slower and spares two copies of x.
-_KEPT_TERMS = 64 << 20  # bytes
-
 
 def chebyshev_series(
     csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
@@ -76,28 +72,26 @@ class _ChebyshevSeries(torch.autograd.Function):
         group: Tensor | None,
     ) -> Tensor:
         needs_terms = ctx.needs_input_grad[2] or ctx.needs_input_grad[4]
-        problem = _Problem(rowptr, col, values, x, coefficients, group)
+        problem = _Problem(rowptr, col, values, x.shape, coefficients, group)
         out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
-        is_small = x.numel() * x.element_size() <= _KEPT_TERMS
-        last = problem.tiles(2 if needs_terms and is_small else 0)
+        last = problem.tiles(2 if needs_terms else 0)
         problem.run(_forward, x.detach().contiguous().numpy(), out, last)
-        ctx.save_for_backward(rowptr, col, values, x, torch.from_numpy(last), coefficients, group)
+        ctx.save_for_backward(rowptr, col, values, torch.from_numpy(last), coefficients, group)
         return torch.from_numpy(out)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rowptr, col, values, x, last, coefficients, group = ctx.saved_tensors
+        rowptr, col, values, last, coefficients, group = ctx.saved_tensors
         _, _, needs_values, _, needs_coefficients, _ = ctx.needs_input_grad
-        problem = _Problem(rowptr, col, values, x, coefficients, group)
-        grad_x = np.empty(x.shape, problem.dtype)
+        problem = _Problem(rowptr, col, values, grad.shape[1:], coefficients, group)
+        grad_x = np.empty(grad.shape[1:], problem.dtype)
         # A part for each thread, so that the sums do not depend on who comes first.
         grad_values = np.zeros((problem.num_threads, values.numel()), problem.dtype)
         grad_coefficients = problem.coefficient_gradients()
         problem.run(
             _backward,
             grad.contiguous().numpy(),
-            x.detach().contiguous().numpy(),
             last.numpy(),
             grad_x,
             grad_values,
@@ -168,12 +162,12 @@ class _Problem:
         rowptr: Tensor,
         col: Tensor,
         values: Tensor,
-        x: Tensor,
+        shape: torch.Size,
         coefficients: Tensor,
         group: Tensor | None,
     ) -> None:
-        self.dtype = np.dtype(np.float32 if x.dtype == torch.float32 else np.float64)
-        self.num_nodes, self.num_columns = x.shape
+        self.dtype = np.dtype(np.float32 if values.dtype == torch.float32 else np.float64)
+        self.num_nodes, self.num_columns = shape
         line = _CACHE_LINE // self.dtype.itemsize
         is_wide = self.num_columns > line and 2 * _CACHE_LINE * self.num_nodes <= _SMALL_TILE
         self.lanes = (0,) * (2 * line if is_wide else line)
@@ -325,7 +319,6 @@ def _backward(
     group: Array,
     coefficients: Array,
     grad: Array,
-    x: Array,
     last: Array,
     grad_x: Array,
     grad_values: Array,
@@ -352,18 +345,8 @@ def _backward(
         for s in range(scales):
             _pack(grad[s], node, first, lanes, g_tile[s * num_nodes * width :])
         _pack_coefficients(coefficients, first, lanes, weight)
-        if needs_terms and last.shape[0] > 0:
+        if needs_terms:
             before[:], term[:] = last[0, tile], last[1, tile]
-        elif needs_terms:
-            _pack(x, node, first, lanes, term)
-            before[:] = 0
-            for k in range(1, terms):
-                before, term = term, before
-                alpha, beta = (1.0, 0.0) if k == 1 else (2.0, -1.0)
-                for i in range(num_nodes):
-                    step_row(
-                        before, term, col, val, rowptr[i], rowptr[i + 1], i, alpha, beta, lanes
-                    )
         projection = grad_coefficients[thread if channels == 1 else tile]
         b[:] = 0
         b_next[:] = 0
