@@ -16,6 +16,7 @@ ROOT = Path(__file__).parent.parent
 def load(path, monkeypatch):
     """Import a script of the examples, with its folder on the path."""
     monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.syspath_prepend(path.parent)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -116,6 +117,18 @@ def test_the_benchmark_of_scaling(tmp_path, monkeypatch):
     assert len(table) == 2 * (2 + 2 + 1 + 1)
     assert set(scaling.exponents(table)) == {"reference", "torch"}
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
+
+
+def test_the_benchmark_of_a_gpu(tmp_path, monkeypatch):
+    gpu_epoch = load(ROOT / "examples/benchmarks/gpu_epoch.py", monkeypatch)
+    if not torch.cuda.is_available():
+        with pytest.raises(SystemExit, match="needs a CUDA device"):
+            gpu_epoch.main([])
+    sizes = ["--num-points", "60", "--channels", "8", "--large-points", "90", "--degree", "4"]
+    table = gpu_epoch.main(["--device", "cpu", *sizes, "--repeats", "1", "--output", str(tmp_path)])
+    assert set(table["N"]) == {60, 90}
+    assert (table["epoch / limit"] > 1).all()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 
 
 def test_the_benchmark_of_sketching(tmp_path, monkeypatch):

@@ -71,10 +71,10 @@ def naive(structure: GraphStructure, degree: int) -> Epoch:
     size = structure.num_nodes
 
     def run(x: Tensor, weight: Tensor, t: Tensor) -> Tensor:
-        root = torch.zeros(size).index_add(0, target, weight).rsqrt()
+        root = weight.new_zeros(size).index_add(0, target, weight).rsqrt()
         values = root[target] * weight * root[source]
         s = torch.sparse_coo_tensor(torch.stack([target, source]), values, (size, size))
-        coefficients = heat_coefficients(t, degree).float()
+        coefficients = heat_coefficients(t, degree).to(x)
         before, term = x, torch.sparse.mm(s, x)
         out = coefficients[0] * before + coefficients[1] * term
         for k in range(2, degree + 1):

@@ -32,6 +32,35 @@ def test_cases():
     assert " passed" in run.stdout
 
 
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="only interprets")
+@pytest.mark.parametrize("name", ["_step_kernel", "_step_back_kernel"])
+def test_kernels_compile_for_a_gpu(name):
+    """Without one: types and layouts that the interpreter does not look at."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    from jsem_pyg.kernels.chebyshev import triton_gpu
+
+    kernel = getattr(triton_gpu, name)
+    constants = {"IS_FIRST": False} if name == "_step_kernel" else {"IS_LAST": False}
+    constants |= {"HAS_GROUPS": True, "PER_CHANNEL": False, "EDGES": 8, "BLOCK": 128}
+    integers = dict.fromkeys(("order", "rowptr", "col"), "*i32") | {"group": "*i64"}
+    types = {
+        each: "constexpr" if each in constants
+        else "i32" if each.startswith("num_")
+        else integers.get(each, "*fp32")
+        for each in kernel.arg_names
+    }  # fmt: skip
+    compiled = compile(
+        ASTSource(kernel, types, constants),
+        target=GPUTarget("cuda", 90, 32),
+        options={"num_warps": 1},
+    )
+    assert "ld.global" in compiled.asm["ptx"]
+    assert "bar.sync" not in compiled.asm["ptx"] or name == "_step_back_kernel"
+    assert "atom." not in compiled.asm["ptx"]
+
+
 def test_the_name_is_refused_where_it_cannot_run(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match="'triton': triton runs on CUDA, not on 'cpu'"):

@@ -46,7 +46,7 @@ def test_scales_groups_and_channels(scales, groups, per_channel):
 
 @pytest.mark.parametrize("channels", [1, 16, 17, 40])
 def test_more_columns_than_a_block_holds(channels, monkeypatch):
-    monkeypatch.setattr(triton_gpu, "_WIDEST_BLOCK", 16)
+    monkeypatch.setattr(triton_gpu, "_BLOCK", 16)
     compare(problem(20, 1, channels=channels, degree=3, dtype=torch.float64), 1e-12)
 
 
@@ -101,3 +101,46 @@ def test_half_precision_is_stored_and_added_up_in_float32(dtype):
     assert low[0].dtype == dtype
     for actual, expected in zip(low, full, strict=True):
         assert (actual.float() - expected).norm() <= 0.05 * expected.norm()
+
+
+@pytest.fixture
+def launch_graphs(monkeypatch):
+    monkeypatch.setattr(triton_gpu.launch_graphs, "is_enabled", True)
+
+
+def moved(case):
+    csr, values, x, coefficients, group = case
+    return csr, values * 0.5, x.flip(0) + 1, coefficients * 2, group
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_recorded_launches_follow_their_inputs(launch_graphs, groups):
+    case = problem(25, 2, channels=7, degree=4, dtype=torch.float64, groups=groups)
+    csr = type(case[0])(*(each.to(DEVICE) for each in case[0]))
+    for each in (case, case, moved(case), case):  # run, record, replay, replay
+        compare((csr, *each[1:]), 1e-12)
+    recordings = triton_gpu._prepared(csr.rowptr, csr.col).recordings
+    assert sum(each is not None for each in recordings.values()) == 2  # forward and backward
+
+
+def test_results_of_recorded_launches_are_the_callers(launch_graphs):
+    case = problem(20, 0, channels=3, degree=3, dtype=torch.float64)
+    csr = type(case[0])(*(each.to(DEVICE) for each in case[0]))
+    first = [run(triton_gpu, csr, *case[1:]) for _ in range(3)][-1]
+    kept = [each.clone() for each in first]
+    run(triton_gpu, csr, *moved(case)[1:])
+    for a, b in zip(first, kept, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_only_some_recordings_are_kept_and_none_of_large_inputs(launch_graphs, monkeypatch):
+    csr, values, x, coefficients, group = problem(20, 0, 3, 12, torch.float64)
+    csr = type(csr)(*(each.to(DEVICE) for each in csr))
+    for degree in range(12):
+        run(triton_gpu, csr, values, x, coefficients[: degree + 1], group)
+    assert len(triton_gpu._prepared(csr.rowptr, csr.col).recordings) == 8
+    other = problem(30, 0, 3, 2, torch.float64)
+    monkeypatch.setattr(triton_gpu.launch_graphs, "max_bytes", 8)
+    for _ in range(2):
+        run(triton_gpu, *other)
+    assert not triton_gpu._prepared(other[0].rowptr, other[0].col).recordings

@@ -24,13 +24,12 @@ import numpy as np
 import torch
 from numba import njit
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..csr import CSR
+from ..ordering import bandwidth_order
 from . import reference
 from .lanes import add_row, adjoint_row, dot_row, project_row, step_row
 
@@ -132,7 +131,6 @@ _ordered: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
 def _ordered_pattern(rowptr: Tensor, col: Tensor) -> _OrderedPattern:
-    """Reverse Cuthill-McKee order: rows that are gathered together are then often in L1 already."""
     if col not in _ordered:
         _ordered[col] = _order(rowptr.numpy(), col.numpy())
     pattern: _OrderedPattern = _ordered[col]
@@ -141,9 +139,7 @@ def _ordered_pattern(rowptr: Tensor, col: Tensor) -> _OrderedPattern:
 
 def _order(rowptr: Array, col: Array) -> _OrderedPattern:
     size = rowptr.size - 1
-    ones = np.ones(col.size, np.int8)
-    matrix = csr_array((ones, col.astype(np.int32), rowptr), shape=(size, size))
-    node = reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int64)
+    node = bandwidth_order(rowptr, col)
     number = np.empty(size, np.int64)
     number[node] = np.arange(size)
     row = number[np.repeat(np.arange(size), np.diff(rowptr))]

@@ -1,30 +1,41 @@
 """Fused steps of the recurrence on a GPU, in Triton.
 
-A program owns a row. It gathers its neighbours' rows, finishes the recurrence in place of the term
-before the last, and adds every scale in the same pass; in the adjoint, one gather of a neighbour's
-rows of B and T serves both products and the gradient of the edge, which no other program touches:
-there are no atomics, and two runs agree to the last bit. Long rows start first, so that the last
-programs to finish are short ones. Numbers are stored in the type of x and added up in float32
-(float64 for float64); indices are int32, addresses int64.
+A program owns a row. It gathers its neighbours' rows, several at a time, finishes the recurrence in
+place of the term before the last, and adds every scale in the same pass; in the adjoint, one gather
+of a neighbour's rows of B and T serves both products and the gradient of the edge, which no other
+program touches: there are no atomics, and two runs agree to the last bit. Numbers are stored in the
+type of x and added up in float32 (float64 for float64); indices are int32, addresses int64.
+
+Programs start in reverse Cuthill-McKee order of their rows, so that rows in flight share neighbours
+in the L2 cache; hubs start before all others, so that the last to finish is a short one.
 
 Like :mod:`.torch_csr`, the adjoint stores the last two terms only and runs the recurrence
 backwards. ``TRITON_INTERPRET=1``, set before Triton is imported, runs the kernels on the CPU, for
 tests.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..csr import CSR
+from ..ordering import bandwidth_order
 from . import reference
+from .launch_graphs import LaunchGraphs, Recordings
 from .torch_csr import project
 
-_WIDEST_BLOCK = 512  # columns that a program holds at a time
+_BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
+_EDGES = 8  # neighbours that are gathered at a time
+_HUB = 8  # times the mean number of neighbours
+
+# The launches of a pass, recorded once and replayed: for graphs so small that the gaps between
+# launches weigh. Off until somebody has measured it: set `launch_graphs.is_enabled`.
+launch_graphs = LaunchGraphs()
 
 
 def chebyshev_series(
@@ -47,111 +58,172 @@ class _ChebyshevSeries(torch.autograd.Function):
         coefficients: Tensor,
         group: Tensor | None,
     ) -> Tensor:
-        problem = _Problem(rowptr, col, values, x.shape, coefficients, group)
-        term = x.contiguous()
-        before = torch.empty_like(term)
-        out = problem.weigh(0, x).expand(coefficients.size(1), *x.shape).contiguous()
-        for k in range(1, coefficients.size(0)):
-            # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
-            target = torch.empty_like(term) if k == 2 else before
-            problem.step(term, before, target, out, k)
-            before, term = term, target
-        ctx.save_for_backward(rowptr, col, values, before, term, coefficients, group)
+        pattern = _prepared(rowptr, col)
+        inputs = (values, x, coefficients, group)
+        out, before, term = launch_graphs.run(_Forward, pattern, inputs)
+        ctx.pattern = pattern
+        ctx.save_for_backward(values, before, term, coefficients, group)
         return out.to(x.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rowptr, col, values, before, term, coefficients, group = ctx.saved_tensors
+        values, before, term, coefficients, group = ctx.saved_tensors
         _, _, needs_values, _, needs_coefficients, _ = ctx.needs_input_grad
-        problem = _Problem(rowptr, col, values, term.shape, coefficients, group)
-        grad = grad.contiguous()
-        grad_values = torch.zeros_like(values)
-        grad_coefficients = torch.zeros_like(coefficients)
-        last = coefficients.size(0) - 1
-        if last > 0:
-            before, term = before.clone(), term.clone()  # written to; saved for a second pass
-        b, b_next = torch.zeros_like(term), torch.zeros_like(term)
-        b += problem.weigh(last, grad).sum(0)
-        if needs_coefficients:
-            grad_coefficients[last] = project(grad, term, coefficients, group)
-        for k in range(last - 1, -1, -1):
-            # b holds B_(k+1), and b_next B_(k+2), which becomes B_k;
-            # before holds T_k, and term T_(k+1), which becomes T_(k-1).
-            if needs_coefficients:
-                grad_coefficients[k] = project(grad, before, coefficients, group)
-            problem.step_back(b, b_next, before, term, grad, grad_values, k)
-            b, b_next = b_next, b
-            before, term = term, before
+        inputs = (values, grad, before, term, coefficients, group)
+        run = _Backward if needs_coefficients else _BackwardAtFixedTime
+        grad_x, grad_values, grad_coefficients = launch_graphs.run(run, ctx.pattern, inputs)
         return (
             None,
             None,
             grad_values if needs_values else None,
-            b,
+            grad_x,
             grad_coefficients if needs_coefficients else None,
             None,
         )
 
 
-class _Problem:
-    """The arrays of one call in the form that the kernels take, and their launches."""
+class _Pattern(NamedTuple):
+    """A CSR pattern as the kernels read it, and the row of each program."""
+
+    order: Tensor  # [N] int32
+    rowptr: Tensor  # [N + 1] int32
+    col: Tensor  # [nnz] int32
+    recordings: Recordings
+
+
+# For each pattern that is alive, by its `col`: ordering costs as much as preparing a graph.
+_patterns: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+
+
+def _prepared(rowptr: Tensor, col: Tensor) -> _Pattern:
+    if col not in _patterns:
+        if col.numel() >= 2**31:
+            raise ValueError(
+                f"Expected fewer than 2^31 edges for backend='triton' (got {col.numel()})."
+            )
+        order = torch.from_numpy(bandwidth_order(rowptr.cpu().numpy(), col.cpu().numpy()))
+        length = rowptr.diff().cpu()[order]
+        is_hub = length > _HUB * col.numel() / length.numel()
+        order = torch.cat([order[is_hub], order[~is_hub]]).to(col.device)
+        _patterns[col] = _Pattern(order.int(), rowptr.int(), col.int(), Recordings())
+    pattern: _Pattern = _patterns[col]
+    return pattern
+
+
+class _Pass:
+    """What both passes hand to their kernels."""
 
     def __init__(
-        self,
-        rowptr: Tensor,
-        col: Tensor,
-        values: Tensor,
-        shape: torch.Size,
-        coefficients: Tensor,
-        group: Tensor | None,
+        self, pattern: _Pattern, values: Tensor, x: Tensor, coefficients: Tensor, group: Any
     ) -> None:
-        self.num_rows, self.num_columns = shape
-        order = rowptr.diff().argsort(descending=True)
-        index = torch.int32
-        self.matrix = (order.to(index), rowptr.to(index), col.to(index), values.contiguous())
-        self.coefficients = coefficients.contiguous()
-        self.group = order if group is None else group  # where there are none, it is not read
-        _, self.num_scales, self.num_groups, num_channels = coefficients.shape
+        self.matrix = (pattern.order, pattern.rowptr, pattern.col, values)
+        self.coefficients = coefficients
+        # Where there are no groups, this is not read.
+        self.group = pattern.order if group is None else group
+        _, num_scales, num_groups, num_channels = coefficients.shape
+        num_rows, num_columns = x.shape[-2:]
+        self.grid = (num_rows,)
         self.shared = {
-            "num_scales": self.num_scales,
-            "num_groups": self.num_groups,
+            "num_scales": num_scales,
+            "num_groups": num_groups,
             "num_channels": num_channels,
-            "num_rows": self.num_rows,
-            "num_columns": self.num_columns,
+            "num_rows": num_rows,
+            "num_columns": num_columns,
             "HAS_GROUPS": group is not None,
             "PER_CHANNEL": num_channels > 1,
-            "BLOCK": min(triton.next_power_of_2(self.num_columns), _WIDEST_BLOCK),
+            "EDGES": _EDGES,
+            "BLOCK": min(triton.next_power_of_2(num_columns), _BLOCK),
+            "num_warps": 1,
         }
-
-    def step(self, term: Tensor, before: Tensor, target: Tensor, out: Tensor, k: int) -> None:
-        """Make target = 2 S term - before (for k = 1: S term), and add c_k target to out."""
-        _step_kernel[(self.num_rows,)](
-            *self.matrix, term, before, target, out, self.coefficients[k], self.group,
-            IS_FIRST=k == 1, **self.shared,
-        )  # fmt: skip
-
-    def step_back(
-        self,
-        b: Tensor,
-        b_next: Tensor,
-        t: Tensor,
-        t_next: Tensor,
-        grad: Tensor,
-        grad_values: Tensor,
-        k: int,
-    ) -> None:
-        """Both recurrences of the adjoint, one step back to the term k, and the edges' gradient."""
-        _step_back_kernel[(self.num_rows,)](
-            *self.matrix, b, b_next, t, t_next, grad, grad_values, self.coefficients[k], self.group,
-            IS_LAST=k == 0, **self.shared,
-        )  # fmt: skip
 
     def weigh(self, k: int, x: Tensor) -> Tensor:
         """c_k x, for every scale."""
         coefficient = self.coefficients[k]
-        if self.num_groups > 1:
+        if self.shared["HAS_GROUPS"]:
             coefficient = coefficient.index_select(1, self.group)
         return coefficient * x
+
+
+class _Forward(_Pass):
+    """Y = sum_k c_k T_k(S) X, and the last two terms; on memory that stays the same."""
+
+    def __init__(
+        self, pattern: _Pattern, values: Tensor, x: Tensor, coefficients: Tensor, group: Any
+    ) -> None:
+        super().__init__(pattern, values, x, coefficients, group)
+        self.x = x
+        self.out = values.new_empty(coefficients.size(1), *x.shape)
+        self.terms = [torch.empty_like(x) for _ in range(min(coefficients.size(0) - 1, 2))]
+
+    def launch(self) -> tuple[Tensor, ...]:
+        """Fill the memory; the result, T_(K-1) and T_K."""
+        self.out.copy_(self.weigh(0, self.x))
+        before, term = self.x, self.x
+        for k in range(1, self.coefficients.size(0)):
+            # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
+            target = self.terms[(k - 1) % 2]
+            _step_kernel[self.grid](
+                *self.matrix, term, before, target, self.out, self.coefficients[k], self.group,
+                IS_FIRST=k == 1, **self.shared,
+            )  # fmt: skip
+            before, term = term, target
+        return self.out, before, term
+
+
+class _Backward(_Pass):
+    """The adjoint of `_Forward`; on memory that stays the same."""
+
+    needs_coefficients = True
+
+    def __init__(
+        self,
+        pattern: _Pattern,
+        values: Tensor,
+        grad: Tensor,
+        before: Tensor,
+        term: Tensor,
+        coefficients: Tensor,
+        group: Any,
+    ) -> None:
+        super().__init__(pattern, values, term, coefficients, group)
+        self.grad, self.saved = grad, (before, term)
+        self.terms = [torch.empty_like(term) for _ in range(2)]
+        self.adjoints = [torch.empty_like(term) for _ in range(2)]
+        self.grad_values = torch.empty_like(values)
+        self.grad_coefficients = torch.empty_like(coefficients)
+
+    def launch(self) -> tuple[Tensor, ...]:
+        """Fill the memory; the gradients of x, the values and the coefficients."""
+        before, term = (own.copy_(saved) for own, saved in zip(self.terms, self.saved, strict=True))
+        b, b_next = self.adjoints
+        last = self.coefficients.size(0) - 1
+        b.copy_(self.weigh(last, self.grad).sum(0))
+        b_next.zero_()
+        self.grad_values.zero_()
+        self._project(last, term)
+        for k in range(last - 1, -1, -1):
+            # b holds B_(k+1), and b_next B_(k+2), which becomes B_k;
+            # before holds T_k, and term T_(k+1), which becomes T_(k-1).
+            self._project(k, before)
+            _step_back_kernel[self.grid](
+                *self.matrix, b, b_next, before, term, self.grad, self.grad_values,
+                self.coefficients[k], self.group, IS_LAST=k == 0, **self.shared,
+            )  # fmt: skip
+            b, b_next = b_next, b
+            before, term = term, before
+        return b, self.grad_values, self.grad_coefficients
+
+    def _project(self, k: int, term: Tensor) -> None:
+        if self.needs_coefficients:
+            group = self.group if self.shared["HAS_GROUPS"] else None
+            self.grad_coefficients[k] = project(self.grad, term, self.coefficients, group)
+
+
+class _BackwardAtFixedTime(_Backward):
+    """The same where nobody asks for the gradients of the coefficients: they stay undefined."""
+
+    needs_coefficients = False
 
 
 @triton.jit
@@ -159,7 +231,7 @@ def _step_kernel(
     order, rowptr, col, values, term, before, target, out, coefficient, group,
     num_scales, num_groups, num_channels, num_rows, num_columns,
     IS_FIRST: tl.constexpr, HAS_GROUPS: tl.constexpr, PER_CHANNEL: tl.constexpr,
-    BLOCK: tl.constexpr,
+    EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
@@ -169,10 +241,15 @@ def _step_kernel(
         inside = lanes < num_columns
         here = row * num_columns + lanes
         total = tl.zeros([BLOCK], dtype=out.dtype.element_ty)
-        for edge in range(start, stop):
-            there = tl.load(col + edge).to(tl.int64) * num_columns + lanes
-            neighbour = tl.load(term + there, mask=inside, other=0.0)  # [BLOCK]
-            total += tl.load(values + edge) * neighbour.to(total.dtype)
+        for edge in range(start, stop, EDGES):
+            edges = edge + tl.arange(0, EDGES)  # [EDGES]
+            real = edges < stop
+            neighbour = tl.load(col + edges, mask=real, other=0).to(tl.int64)
+            value = tl.load(values + edges, mask=real, other=0.0)
+            there = neighbour[:, None] * num_columns + lanes[None, :]  # [EDGES, BLOCK]
+            both = real[:, None] & inside[None, :]
+            gathered = tl.load(term + there, mask=both, other=0.0).to(total.dtype)
+            total += tl.sum(value[:, None] * gathered, axis=0)
         if not IS_FIRST:
             total = 2 * total - tl.load(before + here, mask=inside, other=0.0).to(total.dtype)
         tl.store(target + here, total.to(target.dtype.element_ty), mask=inside)
@@ -191,29 +268,36 @@ def _step_back_kernel(
     order, rowptr, col, values, b, b_next, t, t_next, grad, grad_values, coefficient, group,
     num_scales, num_groups, num_channels, num_rows, num_columns,
     IS_LAST: tl.constexpr, HAS_GROUPS: tl.constexpr, PER_CHANNEL: tl.constexpr,
-    BLOCK: tl.constexpr,
+    EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
     own_group = tl.load(group + row) if HAS_GROUPS else 0
     twice = 1.0 if IS_LAST else 2.0  # of S B_1, and of the gradient that B_1 and T_0 make
+    real_type = grad_values.dtype.element_ty
     for first in range(0, num_columns, BLOCK):
         lanes = first + tl.arange(0, BLOCK)  # [BLOCK]
         inside = lanes < num_columns
         here = row * num_columns + lanes
-        own_b = tl.load(b + here, mask=inside, other=0.0)  # [BLOCK]
-        total_b = tl.zeros([BLOCK], dtype=grad_values.dtype.element_ty)
-        total_t = tl.zeros([BLOCK], dtype=grad_values.dtype.element_ty)
-        for edge in range(start, stop):
-            there = tl.load(col + edge).to(tl.int64) * num_columns + lanes
-            value = tl.load(values + edge)
-            other_t = tl.load(t + there, mask=inside, other=0.0).to(total_t.dtype)  # [BLOCK]
-            total_b += value * tl.load(b + there, mask=inside, other=0.0).to(total_b.dtype)
-            total_t += value * other_t
-            product = tl.sum(own_b.to(total_t.dtype) * other_t)
-            tl.store(grad_values + edge, tl.load(grad_values + edge) + twice * product)
-        total_b = twice * total_b - tl.load(b_next + here, mask=inside, other=0.0).to(total_b.dtype)
-        total_t = 2 * total_t - tl.load(t_next + here, mask=inside, other=0.0).to(total_t.dtype)
+        own_b = tl.load(b + here, mask=inside, other=0.0).to(real_type)  # [BLOCK]
+        total_b = tl.zeros([BLOCK], dtype=real_type)
+        total_t = tl.zeros([BLOCK], dtype=real_type)
+        for edge in range(start, stop, EDGES):
+            edges = edge + tl.arange(0, EDGES)  # [EDGES]
+            real = edges < stop
+            neighbour = tl.load(col + edges, mask=real, other=0).to(tl.int64)
+            value = tl.load(values + edges, mask=real, other=0.0)
+            there = neighbour[:, None] * num_columns + lanes[None, :]  # [EDGES, BLOCK]
+            both = real[:, None] & inside[None, :]
+            other_b = tl.load(b + there, mask=both, other=0.0).to(real_type)
+            other_t = tl.load(t + there, mask=both, other=0.0).to(real_type)
+            total_b += tl.sum(value[:, None] * other_b, axis=0)
+            total_t += tl.sum(value[:, None] * other_t, axis=0)
+            product = tl.sum(own_b[None, :] * other_t, axis=1)  # [EDGES]
+            sofar = tl.load(grad_values + edges, mask=real, other=0.0)
+            tl.store(grad_values + edges, sofar + twice * product, mask=real)
+        total_b = twice * total_b - tl.load(b_next + here, mask=inside, other=0.0).to(real_type)
+        total_t = 2 * total_t - tl.load(t_next + here, mask=inside, other=0.0).to(real_type)
         for scale in range(num_scales):
             place = (scale * num_groups + own_group) * num_channels
             if PER_CHANNEL:
@@ -221,6 +305,6 @@ def _step_back_kernel(
             else:
                 weight = tl.load(coefficient + place)
             at = grad + (scale * num_rows + row) * num_columns + lanes
-            total_b += weight * tl.load(at, mask=inside, other=0.0).to(total_b.dtype)
+            total_b += weight * tl.load(at, mask=inside, other=0.0).to(real_type)
         tl.store(b_next + here, total_b.to(b_next.dtype.element_ty), mask=inside)
         tl.store(t_next + here, total_t.to(t_next.dtype.element_ty), mask=inside)
