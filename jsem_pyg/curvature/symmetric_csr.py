@@ -2,15 +2,12 @@
 
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
 from torch import Tensor
 
 from .._checks import check_edge_index_shape, check_edge_weight, check_node_index
-from ..kernels.triangles import reverse_slots
-
-IntArray = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
+from ..kernels.csr import CSR
+from ..kernels.triangles import TriangleKernels
 
 # How far w_ij and w_ji may differ before they count as different: relative to the entry, and to the
 # largest entry. Rounding passes, real asymmetry does not.
@@ -24,19 +21,30 @@ _TO_UNDIRECTED = (
 class SymmetricCSR(NamedTuple):
     """A simple undirected graph, both directions of every edge, sorted by row, then column."""
 
-    rowptr: IntArray  # [N + 1] where each row begins
-    row: IntArray  # [E]
-    col: IntArray  # [E]
-    reverse: IntArray  # [E] the slot of (j, i) for the slot of (i, j)
-    slot: IntArray  # [E] the slot of every column of the `edge_index` it was made from
+    csr: CSR
+    reverse: Tensor  # [E] the slot of (j, i) for the slot of (i, j)
+    order: Tensor | None  # [E] the column of `edge_index` in each slot; None: they are in order
+
+    def to_slots(self, values: Tensor) -> Tensor:
+        """[E] values of the columns -> [E] in the slots."""
+        return values if self.order is None else values[self.order]
+
+    def to_edges(self, slots: Tensor) -> Tensor:
+        """[E] values in the slots -> [E] of the columns."""
+        return (
+            slots if self.order is None else torch.empty_like(slots).scatter_(0, self.order, slots)
+        )
 
 
-def symmetric_csr(edge_index: Tensor, num_nodes: int | None = None) -> SymmetricCSR:
+def symmetric_csr(
+    edge_index: Tensor, num_nodes: int | None, kernels: TriangleKernels
+) -> SymmetricCSR:
     """Sort and check the edges of an undirected graph.
 
     Args:
         edge_index: [2, E] both directions of every edge once, in any order, no self-loops.
         num_nodes: N; the largest index + 1 where it is None.
+        kernels: what finds the reverse of each edge.
 
     Raises:
         TypeError: if `edge_index` is not a tensor.
@@ -47,20 +55,21 @@ def symmetric_csr(edge_index: Tensor, num_nodes: int | None = None) -> Symmetric
     if num_nodes is None:
         num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
     check_node_index("edge_index", edge_index, num_nodes)
-    source, target = edge_index.detach().cpu().long().numpy()
-    _check_simple(source, target)
-    order = np.lexsort((target, source))
-    row, col = source[order], target[order]
-    _check_unrepeated(row, col)
-    reverse = reverse_slots(col)
-    _check_undirected(row, col, reverse)
-    slot = np.empty_like(order)
-    slot[order] = np.arange(order.size)
-    rowptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=num_nodes))])
-    return SymmetricCSR(rowptr, row, col, reverse, slot)
+    row, col = edge_index.detach().long()
+    _check_simple(row, col)
+    key, order = row * num_nodes + col, None
+    if bool((key[1:] < key[:-1]).any()):
+        key, order = key.sort()
+        row, col = row[order], col[order]
+    _check_unrepeated(key)
+    nodes = torch.arange(num_nodes + 1, device=key.device)
+    csr = CSR(torch.searchsorted(row.contiguous(), nodes), row, col.contiguous())
+    reverse = kernels.reverse_slots(csr)
+    _check_undirected(csr, reverse)
+    return SymmetricCSR(csr, reverse, order)
 
 
-def symmetric_weight(graph: SymmetricCSR, edge_weight: Tensor) -> FloatArray:
+def symmetric_weight(graph: SymmetricCSR, edge_weight: Tensor) -> Tensor:
     """Check the weights [E] of the columns and bring them, in float64, into the slots [E].
 
     Raises:
@@ -68,28 +77,31 @@ def symmetric_weight(graph: SymmetricCSR, edge_weight: Tensor) -> FloatArray:
         ValueError: if its shape does not fit, or weights are not finite, not positive, or not the
             same in both directions.
     """
-    check_edge_weight(edge_weight, graph.slot.size)
-    weight = np.empty(graph.slot.size)
-    weight[graph.slot] = edge_weight.detach().cpu().double().numpy()
+    check_edge_weight(edge_weight, graph.reverse.numel())
+    weight = graph.to_slots(edge_weight.detach().double())
     zeros = int((weight == 0).sum())
     if zeros:
         raise ValueError(
             f"Expected 'edge_weight' to be positive, because this curvature divides by it (got "
-            f"{zeros} zeros of {weight.size}). To fix this, drop these edges or raise their weight."
+            f"{zeros} zeros of {weight.numel()}). To fix this, drop these edges or raise their "
+            "weight."
         )
     backward = weight[graph.reverse]
-    difference = np.abs(weight - backward)
-    limit = _SYMMETRY_RTOL * weight + _SYMMETRY_ATOL * weight.max(initial=0)
+    if torch.equal(weight, backward):
+        return weight
+    difference = (weight - backward).abs()
+    limit = _SYMMETRY_RTOL * weight + _SYMMETRY_ATOL * weight.max()
     uneven = int((difference > limit).sum())
     if uneven:
         raise ValueError(
             "Expected 'edge_weight' to be the same in both directions of an edge (got "
-            f"{uneven} entries that differ, by up to {difference.max():.3g}). {_TO_UNDIRECTED}"
+            f"{uneven} entries that differ, by up to {float(difference.max()):.3g}). "
+            f"{_TO_UNDIRECTED}"
         )
     return (weight + backward) / 2
 
 
-def _check_simple(source: IntArray, target: IntArray) -> None:
+def _check_simple(source: Tensor, target: Tensor) -> None:
     loops = int((source == target).sum())
     if loops:
         raise ValueError(
@@ -98,8 +110,8 @@ def _check_simple(source: IntArray, target: IntArray) -> None:
         )
 
 
-def _check_unrepeated(row: IntArray, col: IntArray) -> None:
-    repeated = int(((np.diff(row) == 0) & (np.diff(col) == 0)).sum())
+def _check_unrepeated(key: Tensor) -> None:
+    repeated = int((key[1:] == key[:-1]).sum())
     if repeated:
         raise ValueError(
             f"Expected 'edge_index' without repeated edges (got {repeated}). To fix this, call "
@@ -107,14 +119,14 @@ def _check_unrepeated(row: IntArray, col: IntArray) -> None:
         )
 
 
-def _check_undirected(row: IntArray, col: IntArray, reverse: IntArray) -> None:
+def _check_undirected(csr: CSR, reverse: Tensor) -> None:
     # The order by column, then row, is that of the reversed edges if these are the same edges.
-    if np.array_equal(row[reverse], col) and np.array_equal(col[reverse], row):
+    if torch.equal(csr.row[reverse], csr.col) and torch.equal(csr.col[reverse], csr.row):
         return
-    size = int(max(row.max(), col.max())) + 1
-    alone = np.flatnonzero(~np.isin(row * size + col, col * size + row))
-    i, j = row[alone[0]], col[alone[0]]
+    forward = csr.row * csr.num_nodes + csr.col
+    alone = (~torch.isin(forward, csr.col * csr.num_nodes + csr.row)).nonzero()[:, 0]
+    i, j = int(csr.row[alone[0]]), int(csr.col[alone[0]])
     raise ValueError(
         "Expected 'edge_index' to be undirected, each edge in both directions (got "
-        f"{alone.size} edges without their reverse, such as {i} -> {j}). {_TO_UNDIRECTED}"
+        f"{alone.numel()} edges without their reverse, such as {i} -> {j}). {_TO_UNDIRECTED}"
     )

@@ -34,10 +34,11 @@ def random_graph(seed, num_nodes, density):
     density=st.sampled_from([0.1, 0.3, 0.6, 1.0]),
     method=st.sampled_from(METHODS),
     weighted=st.booleans(),
+    backend=st.sampled_from(["auto", "reference", "torch", "numba"]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_equals_graph_ricci_curvature(
-    graph_ricci_curvature, seed, num_nodes, density, method, weighted
+    graph_ricci_curvature, seed, num_nodes, density, method, weighted, backend
 ):
     graph, edge_index, edge_weight = random_graph(seed, num_nodes, density)
     if weighted:
@@ -50,7 +51,7 @@ def test_equals_graph_ricci_curvature(
     # In any order of the columns.
     order = torch.randperm(expected.numel(), generator=torch.Generator().manual_seed(seed))
     weight = edge_weight[order] if weighted else torch.ones_like(edge_weight)
-    curvature = forman_curvature(edge_index[:, order], weight, num_nodes, method)
+    curvature = forman_curvature(edge_index[:, order], weight, num_nodes, method, backend)
     torch.testing.assert_close(curvature, expected[order], rtol=1e-6, atol=1e-6)
 
 

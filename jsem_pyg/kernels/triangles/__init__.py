@@ -1,9 +1,15 @@
 """Counts of triangles and squares on the edges of a graph, for curvature.
 
-Every backend has the signatures of :mod:`~.reference`. A *slot* is an entry of a symmetric CSR
-pattern without diagonal, rows sorted by column: one direction of one edge.
+Every backend has the functions of :mod:`~.reference`. A *slot* is an entry of a symmetric
+:class:`~jsem_pyg.kernels.csr.CSR` pattern without diagonal: one direction of one edge.
+
+===========  =========================================================  ==========
+"reference"  Python's sets: the definitions                             any device
+"torch"      paths of two edges, looked up by binary search, in chunks  any device
+"numba"      flags for the neighbours of a node, on all cores           CPU
+===========  =========================================================  ==========
 """
 
-from .reference import reverse_slots, square_counts, triangle_sums
+from .dispatch import BACKENDS, TriangleKernels, find_kernels
 
-__all__ = ["reverse_slots", "square_counts", "triangle_sums"]
+__all__ = ["BACKENDS", "TriangleKernels", "find_kernels"]

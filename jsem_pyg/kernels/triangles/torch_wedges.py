@@ -1,0 +1,128 @@
+"""Triangles and squares in plain torch, on any device: paths of two edges, in bounded chunks.
+
+A path is looked up in the sorted list of edges by binary search, so nothing has N x N entries, and
+no chunk has many more paths than a fixed number.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from ..csr import CSR
+from .reference import reverse_slots
+
+__all__ = ["reverse_slots", "square_counts", "triangle_sums"]
+
+_CHUNK_PATHS = 1 << 22
+
+
+def triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """See :func:`.reference.triangle_sums`.
+
+    Edges are directed from the lower to the higher degree, after which no node has more than
+    sqrt(2 E) successors, and each triangle is found once, from its lowest node (Schank and Wagner,
+    "Finding, counting and listing all triangles in large graphs", 2005, algorithm "forward").
+    """
+    values = values.double()
+    count, total = torch.zeros_like(csr.col), torch.zeros_like(values)
+    degree = csr.rowptr.diff()
+    low, high = degree[csr.row], degree[csr.col]
+    forward = ((low < high) | ((low == high) & (csr.row < csr.col))).nonzero()[:, 0]
+    graph = _select(csr, forward)
+    key = _keys(graph)
+    for chunk in _chunks(graph.rowptr.diff()[graph.col]):
+        uv, vw = _paths(graph, chunk)
+        uw, is_edge = _find(key, graph.row[uv] * graph.num_nodes + graph.col[vw])
+        triangle = forward[torch.stack([uv, vw, uw])[:, is_edge]]
+        others = values[triangle[[1, 0, 0]]] + values[triangle[[2, 2, 1]]]
+        count += torch.bincount(triangle.flatten(), minlength=count.numel())
+        total.index_add_(0, triangle.flatten(), others.flatten())
+    return count + count[reverse], total + total[reverse]
+
+
+def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
+    """See :func:`.reference.square_counts`.
+
+    For a path i - j - w, with w neither i nor next to it, each other path i - k - w makes a square
+    i - j - w - k - i, unless j and k are neighbours.
+    """
+    count, largest = torch.zeros_like(csr.col), torch.zeros_like(csr.col)
+    key, degree = _keys(csr), csr.rowptr.diff()
+    # Whole nodes i, since all paths from i may meet.
+    around = torch.zeros_like(degree).index_add(0, csr.row, degree[csr.col])
+    for nodes in _chunks(around):
+        slots = slice(int(csr.rowptr[nodes.start]), int(csr.rowptr[nodes.stop]))
+        ij, jw = _paths(csr, slots)
+        pair = csr.row[ij] * csr.num_nodes + csr.col[jw]
+        is_far = (csr.row[ij] != csr.col[jw]) & ~_find(key, pair)[1]
+        _count_squares(csr, key, slots, ij[is_far], pair[is_far], count, largest)
+    return count, largest
+
+
+def _count_squares(
+    csr: CSR, key: Tensor, slots: slice, ij: Tensor, pair: Tensor, count: Tensor, largest: Tensor
+) -> None:
+    """Count from all paths of some nodes i: their first slots, ascending, and their ends (i, w)."""
+    num_slots = csr.col.numel()
+    first = ij[pair.argsort()]  # the slots (i, k) that lead to each (i, w), one list after another
+    _, group, size = torch.unique(pair, return_inverse=True, return_counts=True)
+    begin = size.cumsum(0) - size
+    work = count.new_zeros(slots.stop - slots.start).index_add(0, ij - slots.start, size[group])
+    for part in _chunks(work):
+        bounds = torch.tensor([part.start, part.stop], device=ij.device) + slots.start
+        low, high = torch.searchsorted(ij, bounds).tolist()
+        path, place = _expand(size[group[low:high]])
+        path = path + low
+        this, other = ij[path], first[begin[group[path]] + place]
+        j, k = csr.col[this], csr.col[other]
+        apart = (j != k) & ~_find(key, j * csr.num_nodes + k)[1]
+        met, c = torch.unique(this[apart] * num_slots + other[apart], return_counts=True)
+        slot = met // max(num_slots, 1)
+        count += torch.bincount(slot, minlength=num_slots)
+        largest.scatter_reduce_(0, slot, c, "amax")
+
+
+def _keys(csr: CSR) -> Tensor:
+    """A number for each slot, ascending."""
+    return csr.row * csr.num_nodes + csr.col
+
+
+def _find(key: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Where in the sorted keys each wanted one would be, and whether it is there."""
+    if key.numel() == 0:
+        return torch.zeros_like(wanted), torch.zeros_like(wanted, dtype=torch.bool)
+    place = torch.searchsorted(key, wanted).clamp(max=key.numel() - 1)
+    return place, key[place] == wanted
+
+
+def _paths(csr: CSR, slots: slice) -> tuple[Tensor, Tensor]:
+    """All paths of two edges whose first edge is one of `slots`: both slots of each."""
+    end = csr.col[slots]
+    first, place = _expand(csr.rowptr.diff()[end])
+    return first + slots.start, csr.rowptr[end][first] + place
+
+
+def _expand(length: Tensor) -> tuple[Tensor, Tensor]:
+    """Lists of these lengths, one after another: the list of each item, and its place in there."""
+    item = torch.repeat_interleave(length)
+    begin = length.cumsum(0) - length
+    return item, torch.arange(item.numel(), device=length.device) - begin[item]
+
+
+def _select(csr: CSR, slots: Tensor) -> CSR:
+    """The pattern of some of the slots, given in ascending order."""
+    row, col = csr.row[slots], csr.col[slots]
+    length = torch.bincount(row, minlength=csr.num_nodes)
+    return CSR(torch.cat([length.new_zeros(1), length.cumsum(0)]), row, col)
+
+
+def _chunks(cost: Tensor) -> Iterator[slice]:
+    """Cut a sequence where its running cost passes multiples of the limit."""
+    running = cost.cumsum(0)
+    total = int(running[-1]) if cost.numel() else 0
+    marks = torch.tensor(range(_CHUNK_PATHS, total, _CHUNK_PATHS), dtype=torch.int64)
+    cuts = torch.searchsorted(running, marks.to(cost.device)).tolist()
+    for start, stop in pairwise(sorted({0, *cuts, cost.numel()})):
+        yield slice(start, stop)
