@@ -131,6 +131,17 @@ def test_the_benchmark_of_a_gpu(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 
 
+def test_the_benchmark_of_curvature(tmp_path, monkeypatch):
+    curvature = load(ROOT / "examples/benchmarks/curvature.py", monkeypatch)
+    monkeypatch.setattr(curvature, "SIZES", [60, 120])
+    sizes = ["--num-points", "80", "--channels", "8", "--k", "6"]
+    compared, grown = curvature.main([*sizes, "--repeats", "1", "--output", str(tmp_path)])
+    assert set(compared["way"]) == {"GraphRicciCurvature", "torch", "numba"}
+    assert (compared["ratio"] > 0).all()
+    assert sorted(set(grown["N"])) == [60, 120]
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
+
+
 def test_the_benchmark_of_sketching(tmp_path, monkeypatch):
     sketching = load(ROOT / "examples/benchmarks/sketching.py", monkeypatch)
     sketching.main(["--quick", "--output", str(tmp_path)])

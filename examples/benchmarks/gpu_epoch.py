@@ -16,7 +16,6 @@ them (7 X); on top come 8 bytes an edge forward, and 16 backward.
 """
 
 import argparse
-import platform
 import statistics
 import time
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from reporting import machine, write_table
 from scaling import random_structure
 from torch import Tensor
 from training_epoch import Epoch, check, fused, load_points, naive, symmetric_part
@@ -184,21 +184,10 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         weight = torch.ones(structure.num_edges, device=args.device)
         rows += measure(structure, x, weight, args, is_small=False)
     table = pd.DataFrame(rows)
-    report(table, args)
+    device = "CPU" if args.device == "cpu" else torch.cuda.get_device_name()
+    notes = [f"{device}, {machine()}", f"K = {args.degree}, t = 5, float32"]
+    write_table(table, args.output, "gpu_epoch", notes)
     return table
-
-
-def report(table: pd.DataFrame, args: argparse.Namespace) -> None:
-    args.output.mkdir(parents=True, exist_ok=True)
-    table.to_csv(args.output / "gpu_epoch.csv", index=False)
-    device = platform.machine() if args.device == "cpu" else torch.cuda.get_device_name()
-    lines = [f"{device}, torch {torch.__version__}, K = {args.degree}, float32", ""]
-    lines += [f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
-    for row in table.itertuples(index=False):
-        cells = (f"{v:.3g}" if isinstance(v, float) else str(v) for v in row)
-        lines.append(f"| {' | '.join(cells)} |".replace("nan", ""))
-    (args.output / "gpu_epoch.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
 
 
 if __name__ == "__main__":

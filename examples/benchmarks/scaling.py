@@ -10,9 +10,7 @@ before it, sampled every 2 ms after a warm-up, in multiples of the size of x ("c
 """
 
 import argparse
-import platform
 import statistics
-import threading
 import time
 from pathlib import Path
 
@@ -22,9 +20,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-import psutil
 import torch
 from matplotlib.ticker import NullFormatter
+from reporting import PeakMemory, exponent, machine, write_table
 from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 
@@ -53,38 +51,17 @@ def random_structure(num_nodes: int) -> GraphStructure:
     return GraphStructure(edge_index, num_nodes)
 
 
-class PeakMemory(threading.Thread):
-    """Samples the resident memory of the process until it is stopped."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.process, self.done = psutil.Process(), threading.Event()
-        self.base = self.peak = self.process.memory_info().rss
-
-    def run(self) -> None:
-        """Sample."""
-        while not self.done.wait(0.002):
-            self.peak = max(self.peak, self.process.memory_info().rss)
-
-    def stop(self) -> int:
-        """Return the most memory that was resident, beyond that at the start, in bytes."""
-        self.done.set()
-        self.join()
-        return self.peak - self.base
-
-
 def epoch(structure: GraphStructure, x: Tensor, t: Tensor, degree: int, backend: str) -> dict:
     """Run one epoch: its results, seconds, and peak memory in copies of x."""
     leaves = [x.clone(), torch.ones(structure.num_edges), t.clone()]
     leaves = [leaf.requires_grad_() for leaf in leaves]
     memory = PeakMemory()
-    memory.start()
     started = time.perf_counter()
     out = heat_diffusion(leaves[0], structure, *leaves[1:], degree=degree, backend=backend)
     out.backward(torch.ones_like(out))
     seconds = time.perf_counter() - started
     copies = memory.stop() / (x.numel() * x.element_size())
-    return {"results": [out, *(leaf.grad for leaf in leaves)], "s": seconds, "copies": copies}
+    return {"results": [out.detach(), *(leaf.grad for leaf in leaves)], "s": seconds, "copies": copies}
 
 
 def check(structure: GraphStructure, t: Tensor, degree: int, backends: list[str]) -> None:
@@ -119,13 +96,11 @@ def measure(structure: GraphStructure, args: argparse.Namespace, varied: str, **
 
 
 def exponents(table: pd.DataFrame) -> dict[str, float]:
-    """Of time in the number of edges: least squares of the logarithms, over the largest sizes."""
+    """Of time in the number of edges, from 100,000 nodes on where there are that many."""
     found = {}
     for backend, rows in table[table["varied"] == "N"].groupby("backend"):
         large = rows[rows["N"] >= 100_000] if (rows["N"] >= 100_000).sum() > 1 else rows
-        found[str(backend)] = float(
-            np.polyfit(np.log(large["edges"]), np.log(large["epoch s"]), 1)[0]
-        )
+        found[str(backend)] = exponent(large["edges"], large["epoch s"])
     return found
 
 
@@ -143,7 +118,6 @@ def draw(table: pd.DataFrame) -> plt.Figure:
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    args.output.mkdir(parents=True, exist_ok=True)
     rows = []
     for size in (size for size in SIZES if size <= args.max_nodes):
         rows += measure(random_structure(size), args, "N")
@@ -152,19 +126,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         for value in values:
             rows += measure(middle, args, varied, **{varied: value})
     table = pd.DataFrame(rows)
-    table.to_csv(args.output / "scaling.csv", index=False)
-    machine = platform.processor() or platform.machine()
-    lines = [
-        f"{machine}, {torch.get_num_threads()} threads, torch {torch.__version__}, float32",
-        *(f"exponent of time in edges, {name}: {e:.2f}" for name, e in exponents(table).items()),
-    ]
-    header = [f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
-    body = [
-        "| " + " | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row) + " |"
-        for row in table.itertuples(index=False)
-    ]
-    (args.output / "scaling.md").write_text("\n\n".join(lines) + "\n\n" + "\n".join(header + body))
-    print("\n".join(lines))
+    slopes = (f"exponent of time in edges, {n}: {e:.2f}" for n, e in exponents(table).items())
+    write_table(table, args.output, "scaling", [f"{machine()}, float32", *slopes])
     figure = draw(table)
     figure.savefig(args.output / "scaling.png", dpi=150)
     plt.close(figure)

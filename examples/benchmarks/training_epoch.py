@@ -10,7 +10,6 @@ anything is timed; ratios are of medians in the same run.
 """
 
 import argparse
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -24,6 +23,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from reporting import machine, write_table
 from scipy.sparse.linalg import expm_multiply
 from torch import Tensor
 from torch_geometric.nn import ChebConv
@@ -180,20 +180,12 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
 
 
 def report(table: pd.DataFrame, args: argparse.Namespace, edge_index: Tensor, x: Tensor) -> None:
-    args.output.mkdir(parents=True, exist_ok=True)
-    table.to_csv(args.output / "training_epoch.csv")
-    print(
+    notes = [
+        machine(),
         f"N = {x.size(0)}, D = {x.size(1)}, {edge_index.size(1)} directed edges, "
-        f"K = {args.degree}, t = 5, float32; {platform.processor() or platform.machine()}, "
-        f"{torch.get_num_threads()} threads, torch {torch.__version__}, "
-        f"Python {platform.python_version()}"
-    )
-    lines = [f"| way | {' | '.join(table.columns)} |", "| --- " * (1 + len(table.columns)) + "|"]
-    for name, row in table.iterrows():
-        cells = ["" if np.isnan(value) else f"{value:.3g}" for value in row]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    (args.output / "training_epoch.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines))
+        f"K = {args.degree}, t = 5, float32",
+    ]
+    write_table(table.reset_index(), args.output, "training_epoch", notes)
     figure, axis = plt.subplots(figsize=(8, 4), layout="constrained")
     whole = table["epoch s"].dropna().sort_values(ascending=False)
     axis.barh(whole.index, whole, color="C0")

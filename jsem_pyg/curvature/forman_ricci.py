@@ -109,7 +109,7 @@ def _balanced(graph: SymmetricCSR, kernels: TriangleKernels) -> Tensor:
     degree = csr.rowptr.diff().double()
     ends = degree[csr.row], degree[csr.col]
     low, high = torch.minimum(*ends), torch.maximum(*ends)
-    triangles, _ = kernels.triangle_sums(csr, graph.reverse, torch.zeros_like(low))
+    triangles, _ = kernels.triangle_sums(csr, graph.reverse, torch.ones_like(low))
     squares, degeneracy = kernels.square_counts(csr)
     squares = squares + squares[graph.reverse]
     degeneracy = torch.maximum(degeneracy, degeneracy[graph.reverse])

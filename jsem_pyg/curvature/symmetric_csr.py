@@ -1,9 +1,10 @@
 """The graph as curvature needs it, undirected, simple and sorted, or an error with its fix."""
 
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
+from torch_geometric.utils.sparse import index2ptr
 
 from .._checks import check_edge_index_shape, check_edge_weight, check_node_index
 from ..kernels.csr import CSR
@@ -62,10 +63,10 @@ def symmetric_csr(
         key, order = key.sort()
         row, col = row[order], col[order]
     _check_unrepeated(key)
-    nodes = torch.arange(num_nodes + 1, device=key.device)
-    csr = CSR(torch.searchsorted(row.contiguous(), nodes), row, col.contiguous())
+    csr = CSR(index2ptr(row, num_nodes), row, col.contiguous())
     reverse = kernels.reverse_slots(csr)
-    _check_undirected(csr, reverse)
+    if reverse is None:
+        _refuse_directed(key, csr)
     return SymmetricCSR(csr, reverse, order)
 
 
@@ -119,12 +120,8 @@ def _check_unrepeated(key: Tensor) -> None:
         )
 
 
-def _check_undirected(csr: CSR, reverse: Tensor) -> None:
-    # The order by column, then row, is that of the reversed edges if these are the same edges.
-    if torch.equal(csr.row[reverse], csr.col) and torch.equal(csr.col[reverse], csr.row):
-        return
-    forward = csr.row * csr.num_nodes + csr.col
-    alone = (~torch.isin(forward, csr.col * csr.num_nodes + csr.row)).nonzero()[:, 0]
+def _refuse_directed(key: Tensor, csr: CSR) -> NoReturn:
+    alone = (~torch.isin(key, csr.col * csr.num_nodes + csr.row)).nonzero()[:, 0]
     i, j = int(csr.row[alone[0]]), int(csr.col[alone[0]])
     raise ValueError(
         "Expected 'edge_index' to be undirected, each edge in both directions (got "

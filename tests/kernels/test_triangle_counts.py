@@ -111,11 +111,20 @@ def test_the_reference_counts_what_a_small_graph_shows():
     assert total.tolist() == [6.0, 5.0, 6.0, 3.0, 5.0, 3.0]
 
 
-def test_reverse_slots():
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_reverse_slots(backend):
     csr = random_csr(2, 15, 0.4)
-    reverse = reference.reverse_slots(csr)
+    reverse = find_kernels(backend, CPU).reverse_slots(csr)
     assert torch.equal(csr.row[reverse], csr.col)
     assert torch.equal(csr.col[reverse], csr.row)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("edges", [[(0, 1), (1, 2)], [(0, 1)], [(1, 0)], [(0, 1), (1, 2), (2, 0)]])
+def test_a_directed_pattern_has_no_reverse(backend, edges):
+    adjacency = np.zeros((3, 3), bool)
+    adjacency[tuple(np.transpose(edges))] = True
+    assert find_kernels(backend, CPU).reverse_slots(csr_of(adjacency)) is None
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ BACKENDS = {"reference": "reference", "torch": "torch_wedges", "numba": "numba_c
 class TriangleKernels(Protocol):
     """What a backend's module offers; see :mod:`.reference`."""
 
-    def reverse_slots(self, csr: CSR) -> Tensor:
-        """The slot of (j, i) for every slot (i, j)."""
+    def reverse_slots(self, csr: CSR) -> Tensor | None:
+        """The slot of (j, i) for every slot (i, j), or None if the pattern is not symmetric."""
 
     def triangle_sums(self, csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """For every slot: the triangles, and a sum over their other sides."""

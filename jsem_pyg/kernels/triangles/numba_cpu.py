@@ -27,9 +27,10 @@ _LARGEST_MARK = 2**31 - 2
 _PARTS = 8  # of the rows, for each thread: the next one takes the next part, so that all end alike
 
 
-def reverse_slots(csr: CSR) -> Tensor:
+def reverse_slots(csr: CSR) -> Tensor | None:
     """See :func:`.reference.reverse_slots`."""
-    return torch.from_numpy(_reverse_slots(csr.rowptr.numpy(), csr.col.numpy()))
+    reverse, is_symmetric = _reverse_slots(csr.rowptr.numpy(), csr.col.numpy())
+    return torch.from_numpy(reverse) if is_symmetric else None
 
 
 def triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,14 +64,19 @@ def _run(kernel: Callable[..., None], rowptr: Array, *arrays: Array) -> None:
 
 
 @njit(cache=True)
-def _reverse_slots(rowptr: Array, col: Array) -> Array:
-    # Slots are visited by row, so those with a column j come in the order of row j.
+def _reverse_slots(rowptr: Array, col: Array) -> tuple[Array, bool]:
+    # Slots are visited by row, so those with a column j have to come in the order of row j.
     place = rowptr[:-1].copy()
     reverse = np.empty(col.size, np.int64)
-    for slot in range(col.size):
-        reverse[slot] = min(place[col[slot]], col.size - 1)
-        place[col[slot]] += 1
-    return reverse
+    for i in range(place.size):
+        for slot in range(rowptr[i], rowptr[i + 1]):
+            j = col[slot]
+            back = place[j]
+            if back == rowptr[j + 1] or col[back] != i:
+                return reverse, False
+            reverse[slot] = back
+            place[j] += 1
+    return reverse, True
 
 
 @njit(nogil=True, cache=True)
@@ -84,28 +90,29 @@ def _triangles(
     first: int,
     last: int,
 ) -> None:
-    size = rowptr.size - 1
-    is_near, value_to = np.zeros(size), np.zeros(size)  # of the neighbours of i
+    value_to = np.zeros(
+        rowptr.size - 1
+    )  # of the neighbours of i; zero, which no value is, of others
     for i in range(first, last):
         start, stop = rowptr[i], rowptr[i + 1]
-        degree = stop - start
         for slot in range(start, stop):
-            is_near[col[slot]], value_to[col[slot]] = 1, values[slot]
+            value_to[col[slot]] = values[slot]
         for slot in range(start, stop):
             j = col[slot]
             other = rowptr[j + 1] - rowptr[j]
-            if other > degree or (other == degree and j > i):
+            if other > stop - start or (other == stop - start and j > i):
                 continue  # that end looks at this edge
             common, both = 0.0, 0.0
             for side in range(rowptr[j], rowptr[j + 1]):
-                near = is_near[col[side]]
+                value = value_to[col[side]]
+                near = 1.0 if value != 0 else 0.0
                 common += near
-                both += near * values[side] + value_to[col[side]]
+                both += value + near * values[side]
             back = reverse[slot]
             count[slot], total[slot] = int(common), both
             count[back], total[back] = int(common), both
         for slot in range(start, stop):
-            is_near[col[slot]], value_to[col[slot]] = 0, 0
+            value_to[col[slot]] = 0
 
 
 @njit(nogil=True, cache=True)

@@ -6,13 +6,11 @@ from torch import Tensor
 from ..csr import CSR
 
 
-def reverse_slots(csr: CSR) -> Tensor:
-    """The slot [nnz] of (j, i) for every slot (i, j) of a symmetric pattern.
-
-    Sorted by column, then row, the n-th slot is the reverse of the n-th by row, then column. Where
-    the pattern is not symmetric the answer has no meaning, but is still in range.
-    """
-    return torch.argsort(csr.col, stable=True)
+def reverse_slots(csr: CSR) -> Tensor | None:
+    """The slot [nnz] of (j, i) for every slot (i, j), or None if the pattern is not symmetric."""
+    slot = {pair: at for at, pair in enumerate(zip(*_edges(csr), strict=True))}
+    reverse = [slot.get((j, i), -1) for i, j in slot]
+    return None if -1 in reverse else torch.tensor(reverse, device=csr.col.device).long()
 
 
 def triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -21,7 +19,7 @@ def triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Te
     Args:
         csr: the pattern.
         reverse: [nnz] from :func:`reverse_slots`.
-        values: [nnz] a number on every slot, alike in both directions.
+        values: [nnz] a positive number on every slot, alike in both directions.
 
     Returns:
         The counts [nnz] (int64), and the sums [nnz] (float64) of values_ik + values_jk over the
@@ -29,7 +27,7 @@ def triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Te
     """
     side = [dict(zip(*pair, strict=True)) for pair in _rows(csr, values)]
     count, total = [], []
-    for i, j in zip(csr.row.tolist(), csr.col.tolist(), strict=True):
+    for i, j in zip(*_edges(csr), strict=True):
         common = side[i].keys() & side[j].keys()
         count.append(len(common))
         total.append(sum(side[i][k] + side[j][k] for k in common))
@@ -55,11 +53,15 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
     """
     near = [set(row) for row, _ in _rows(csr, csr.col)]
     found = torch.zeros(2, csr.col.numel(), dtype=torch.int64, device=csr.col.device)
-    for slot, (i, j) in enumerate(zip(csr.row.tolist(), csr.col.tolist(), strict=True)):
+    for slot, (i, j) in enumerate(zip(*_edges(csr), strict=True)):
         c = [len((near[j] & near[k]) - near[i] - {i}) for k in near[i] - near[j] - {j}]
         found[0, slot] = sum(each > 0 for each in c)
         found[1, slot] = max(c, default=0)
     return found[0], found[1]
+
+
+def _edges(csr: CSR) -> tuple[list[int], list[int]]:
+    return csr.row.tolist(), csr.col.tolist()
 
 
 def _rows(csr: CSR, values: Tensor) -> list[tuple[list[int], list[float]]]:

@@ -11,11 +11,18 @@ import torch
 from torch import Tensor
 
 from ..csr import CSR
-from .reference import reverse_slots
-
-__all__ = ["reverse_slots", "square_counts", "triangle_sums"]
 
 _CHUNK_PATHS = 1 << 22
+
+
+def reverse_slots(csr: CSR) -> Tensor | None:
+    """See :func:`.reference.reverse_slots`.
+
+    The order by column, then row, is that of the reversed edges if these are the same edges.
+    """
+    reverse = torch.argsort(csr.col, stable=True)
+    is_symmetric = torch.equal(csr.row[reverse], csr.col) and torch.equal(csr.col[reverse], csr.row)
+    return reverse if is_symmetric else None
 
 
 def triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
