@@ -61,7 +61,8 @@ def epoch(structure: GraphStructure, x: Tensor, t: Tensor, degree: int, backend:
     out.backward(torch.ones_like(out))
     seconds = time.perf_counter() - started
     copies = memory.stop() / (x.numel() * x.element_size())
-    return {"results": [out.detach(), *(leaf.grad for leaf in leaves)], "s": seconds, "copies": copies}
+    results = [out.detach(), *(leaf.grad for leaf in leaves)]
+    return {"results": results, "s": seconds, "copies": copies}
 
 
 def check(structure: GraphStructure, t: Tensor, degree: int, backends: list[str]) -> None:

@@ -12,7 +12,6 @@ training: the points themselves, and their diffusion by the model as it was befo
 """
 
 import argparse
-import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -24,6 +23,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from reporting import machine, write_table
 from sklearn.datasets import load_digits
 from torch import Tensor
 from torch_geometric.data import Data
@@ -150,19 +150,8 @@ def describe(data: Data, args: argparse.Namespace) -> str:
     return (
         f"{'digits' if args.embeddings is None else args.embeddings.stem}: N = {data.num_nodes}, "
         f"D = {data.x.size(1)}, {data.num_edges} directed edges, {args.epochs} epochs, "
-        f"seed {args.seed}, float32; {platform.processor() or platform.machine()}, "
-        f"{torch.get_num_threads()} threads, torch {torch.__version__}, {numba_version()}, "
-        f"Python {platform.python_version()}"
+        f"seed {args.seed}, float32; {machine()}, {numba_version()}"
     )
-
-
-def to_markdown(table: pd.DataFrame) -> str:
-    header = [table.index.name, *table.columns]
-    lines = [f"| {' | '.join(header)} |", "| --- " * len(header) + "|"]
-    for name, row in table.iterrows():
-        cells = ["" if np.isnan(value) else f"{value:.3g}" for value in row]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def draw(table: pd.DataFrame) -> plt.Figure:
@@ -191,16 +180,10 @@ def draw(table: pd.DataFrame) -> plt.Figure:
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    args.output.mkdir(parents=True, exist_ok=True)
     data = load(args)
-    header = describe(data, args)
-    print(header)
     check(data, args.t)
     table = measure(data, args)
-    table.to_csv(args.output / "sketching.csv")
-    text = to_markdown(table)
-    (args.output / "sketching.md").write_text(f"{header}\n\n{text}\n")
-    print(text)
+    write_table(table.reset_index(), args.output, "sketching", [describe(data, args)])
     figure = draw(table)
     figure.savefig(args.output / "sketching.png", dpi=150)
     plt.close(figure)
