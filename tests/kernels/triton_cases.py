@@ -119,7 +119,7 @@ def test_recorded_launches_follow_their_inputs(launch_graphs, groups):
     csr = type(case[0])(*(each.to(DEVICE) for each in case[0]))
     for each in (case, case, moved(case), case):  # run, record, replay, replay
         compare((csr, *each[1:]), 1e-12)
-    recordings = triton_gpu._prepared(csr.rowptr, csr.col).recordings
+    recordings = triton_gpu._prepared(csr).recordings
     assert sum(each is not None for each in recordings.values()) == 2  # forward and backward
 
 
@@ -138,9 +138,9 @@ def test_only_some_recordings_are_kept_and_none_of_large_inputs(launch_graphs, m
     csr = type(csr)(*(each.to(DEVICE) for each in csr))
     for degree in range(12):
         run(triton_gpu, csr, values, x, coefficients[: degree + 1], group)
-    assert len(triton_gpu._prepared(csr.rowptr, csr.col).recordings) == 8
+    assert len(triton_gpu._prepared(csr).recordings) == 8
     other = problem(30, 0, 3, 2, torch.float64)
     monkeypatch.setattr(triton_gpu.launch_graphs, "max_bytes", 8)
     for _ in range(2):
         run(triton_gpu, *other)
-    assert not triton_gpu._prepared(other[0].rowptr, other[0].col).recordings
+    assert not triton_gpu._prepared(other[0]).recordings

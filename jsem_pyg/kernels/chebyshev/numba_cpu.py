@@ -5,7 +5,7 @@ float64 columns of all nodes) is carried through the whole recurrence, forward o
 the next one begins: its terms are gathered from the L2 cache instead of memory. Tiles are
 independent; each of `torch.get_num_threads()` threads takes every so-many-th.
 
-The adjoint is that of :mod:`.torch_csr`: the last two terms are stored, the recurrence runs
+The adjoint is that of :mod:`.adjoint`: the last two terms are stored, the recurrence runs
 backwards, and one gather of a neighbour's rows of B and T serves both products and the
 gradient of the edge. S is symmetric, so only the sum of the gradients of S_ij and S_ji has a
 meaning: an edge below the diagonal gets all of it, the one above it none.
@@ -25,12 +25,11 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..csr import CSR
 from ..ordering import bandwidth_order
-from . import reference
+from .adjoint import Gradients, Halves
 from .lanes import add_row, adjoint_row, dot_row, project_row, step_row
 
 _log = logging.getLogger(__name__)
@@ -45,67 +44,70 @@ _CACHE_LINE = 64  # bytes
 _SMALL_TILE = 4 << 20  # bytes
 
 
-def chebyshev_series(
-    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
-) -> Tensor:
-    """See :mod:`jsem_pyg.kernels.chebyshev`; differentiable once."""
-    if x.numel() == 0:
-        return reference.chebyshev_series(csr, values, x, coefficients, group)
+def evaluate(
+    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """Forward; see :class:`.adjoint.Halves`. Kept are the tiles of the last two terms."""
     if values.numel() >= 2**31 or csr.num_nodes >= 2**31:
         raise ValueError(
             "Expected fewer than 2^31 nodes and edges for backend='numba' (got "
             f"{csr.num_nodes} and {values.numel()})."
         )
-    return _ChebyshevSeries.apply(csr.rowptr, csr.col, values, x, coefficients, group)
+    problem = _Problem(csr, values, x.shape, coefficients, group)
+    out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
+    last = np.empty(kept_shape(*x.shape, values.dtype) if keep else (0, 0, 0), problem.dtype)
+    problem.run(_forward, x.detach().contiguous().numpy(), out, last)
+    return torch.from_numpy(out), torch.from_numpy(last)
 
 
-class _ChebyshevSeries(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        rowptr: Tensor,
-        col: Tensor,
-        values: Tensor,
-        x: Tensor,
-        coefficients: Tensor,
-        group: Tensor | None,
-    ) -> Tensor:
-        needs_terms = ctx.needs_input_grad[2] or ctx.needs_input_grad[4]
-        problem = _Problem(rowptr, col, values, x.shape, coefficients, group)
-        out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
-        last = problem.tiles(2 if needs_terms else 0)
-        problem.run(_forward, x.detach().contiguous().numpy(), out, last)
-        ctx.save_for_backward(rowptr, col, values, torch.from_numpy(last), coefficients, group)
-        return torch.from_numpy(out)
+def differentiate(
+    csr: CSR,
+    values: Tensor,
+    kept: Tensor,
+    coefficients: Tensor,
+    group: Tensor | None,
+    grad: Tensor,
+    needs_values: bool,
+    needs_coefficients: bool,
+) -> Gradients:
+    """Backward; see :class:`.adjoint.Halves`."""
+    problem = _Problem(csr, values, grad.shape[1:], coefficients, group)
+    grad_x = np.empty(grad.shape[1:], problem.dtype)
+    # A part for each thread, so that the sums do not depend on who comes first.
+    grad_values = np.zeros((problem.num_threads, values.numel()), problem.dtype)
+    grad_coefficients = problem.coefficient_gradients()
+    problem.run(
+        _backward,
+        grad.contiguous().numpy(),
+        kept.numpy(),
+        grad_x,
+        grad_values,
+        grad_coefficients,
+        needs_values or needs_coefficients,
+        needs_coefficients,
+    )
+    return (
+        torch.from_numpy(grad_x),
+        problem.to_slots(grad_values.sum(0)) if needs_values else None,
+        problem.join(grad_coefficients).to(coefficients.dtype) if needs_coefficients else None,
+    )
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        rowptr, col, values, last, coefficients, group = ctx.saved_tensors
-        _, _, needs_values, _, needs_coefficients, _ = ctx.needs_input_grad
-        problem = _Problem(rowptr, col, values, grad.shape[1:], coefficients, group)
-        grad_x = np.empty(grad.shape[1:], problem.dtype)
-        # A part for each thread, so that the sums do not depend on who comes first.
-        grad_values = np.zeros((problem.num_threads, values.numel()), problem.dtype)
-        grad_coefficients = problem.coefficient_gradients()
-        problem.run(
-            _backward,
-            grad.contiguous().numpy(),
-            last.numpy(),
-            grad_x,
-            grad_values,
-            grad_coefficients,
-            needs_values or needs_coefficients,
-            needs_coefficients,
-        )
-        return (
-            None,
-            None,
-            problem.to_slots(grad_values.sum(0)) if needs_values else None,
-            torch.from_numpy(grad_x),
-            problem.join(grad_coefficients).to(coefficients.dtype) if needs_coefficients else None,
-            None,
-        )
+
+def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
+    """Two terms, tile after tile, zeros beyond the last column."""
+    lanes = _num_lanes(num_nodes, num_columns, dtype)
+    return 2, (num_columns + lanes - 1) // lanes, num_nodes * lanes
+
+
+HALVES = Halves(evaluate, differentiate, kept_shape)
+chebyshev_series = HALVES.series
+
+
+def _num_lanes(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> int:
+    """The columns of a tile: one cache line, or two."""
+    line = _CACHE_LINE // dtype.itemsize
+    is_wide = num_columns > line and 2 * _CACHE_LINE * num_nodes <= _SMALL_TILE
+    return 2 * line if is_wide else line
 
 
 @cache
@@ -155,8 +157,7 @@ class _Problem:
 
     def __init__(
         self,
-        rowptr: Tensor,
-        col: Tensor,
+        csr: CSR,
         values: Tensor,
         shape: torch.Size,
         coefficients: Tensor,
@@ -164,20 +165,14 @@ class _Problem:
     ) -> None:
         self.dtype = np.dtype(np.float32 if values.dtype == torch.float32 else np.float64)
         self.num_nodes, self.num_columns = shape
-        line = _CACHE_LINE // self.dtype.itemsize
-        is_wide = self.num_columns > line and 2 * _CACHE_LINE * self.num_nodes <= _SMALL_TILE
-        self.lanes = (0,) * (2 * line if is_wide else line)
+        self.lanes = (0,) * _num_lanes(self.num_nodes, self.num_columns, values.dtype)
         self.num_tiles = -(-self.num_columns // len(self.lanes))
         self.num_threads = max(1, min(torch.get_num_threads(), self.num_tiles))
         self.coefficients = coefficients.detach().contiguous().numpy()
-        self.pattern = _ordered_pattern(rowptr, col)
+        self.pattern = _ordered_pattern(csr.rowptr, csr.col)
         ordered_values = values.detach().contiguous().numpy()[self.pattern.slot]
         groups = np.zeros(0, np.int64) if group is None else group.numpy()[self.pattern.node]
         self.matrix = (*self.pattern[:4], ordered_values, groups)
-
-    def tiles(self, count: int) -> Array:
-        """`count` arrays of the size of x, tile after tile."""
-        return np.empty((count, self.num_tiles, self.num_nodes * len(self.lanes)), self.dtype)
 
     def run(self, kernel: Callable[..., None], *arrays: Any) -> None:
         """Run a kernel on all tiles, every `num_threads`-th of them on one thread."""

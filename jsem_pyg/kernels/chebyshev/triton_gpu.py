@@ -9,9 +9,8 @@ type of x and added up in float32 (float64 for float64); indices are int32, addr
 Programs start in reverse Cuthill-McKee order of their rows, so that rows in flight share neighbours
 in the L2 cache; hubs start before all others, so that the last to finish is a short one.
 
-Like :mod:`.torch_csr`, the adjoint stores the last two terms only and runs the recurrence
-backwards. ``TRITON_INTERPRET=1``, set before Triton is imported, runs the kernels on the CPU, for
-tests.
+The mathematics is in :mod:`.adjoint`. ``TRITON_INTERPRET=1``, set before Triton is imported, runs
+the kernels on the CPU, for tests.
 """
 
 from typing import Any, NamedTuple
@@ -20,14 +19,13 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..csr import CSR
 from ..ordering import bandwidth_order
-from . import reference
+from .adjoint import Gradients, Halves
 from .launch_graphs import LaunchGraphs, Recordings
-from .torch_csr import project
+from .torch_csr import kept_shape, project
 
 _BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
 _EDGES = 8  # neighbours that are gathered at a time
@@ -38,49 +36,34 @@ _HUB = 8  # times the mean number of neighbours
 launch_graphs = LaunchGraphs()
 
 
-def chebyshev_series(
-    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
-) -> Tensor:
-    """See :mod:`jsem_pyg.kernels.chebyshev`; differentiable once."""
-    if x.numel() == 0:
-        return reference.chebyshev_series(csr, values, x, coefficients, group)
-    return _ChebyshevSeries.apply(csr.rowptr, csr.col, values, x, coefficients, group)
+def evaluate(
+    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
+) -> tuple[Tensor, Tensor]:
+    """Forward; see :class:`.adjoint.Halves`. T_k is kept in the place (k - 1) % 2."""
+    inputs = (values, x, coefficients, group)
+    out, terms = launch_graphs.run(_Forward, _prepared(csr), inputs)
+    return out.to(x.dtype), terms  # whether asked to keep them or not: the adjoint takes them along
 
 
-class _ChebyshevSeries(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        rowptr: Tensor,
-        col: Tensor,
-        values: Tensor,
-        x: Tensor,
-        coefficients: Tensor,
-        group: Tensor | None,
-    ) -> Tensor:
-        pattern = _prepared(rowptr, col)
-        inputs = (values, x, coefficients, group)
-        out, before, term = launch_graphs.run(_Forward, pattern, inputs)
-        ctx.pattern = pattern
-        ctx.save_for_backward(values, before, term, coefficients, group)
-        return out.to(x.dtype)
+def differentiate(
+    csr: CSR,
+    values: Tensor,
+    kept: Tensor,
+    coefficients: Tensor,
+    group: Tensor | None,
+    grad: Tensor,
+    needs_values: bool,
+    needs_coefficients: bool,
+) -> Gradients:
+    """Backward; see :class:`.adjoint.Halves`."""
+    kind = _Backward if needs_coefficients else _BackwardAtFixedTime
+    inputs = (values, grad, kept, coefficients, group)
+    grad_x, grad_values, grad_coefficients = launch_graphs.run(kind, _prepared(csr), inputs)
+    return grad_x, grad_values, grad_coefficients
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        values, before, term, coefficients, group = ctx.saved_tensors
-        _, _, needs_values, _, needs_coefficients, _ = ctx.needs_input_grad
-        inputs = (values, grad, before, term, coefficients, group)
-        run = _Backward if needs_coefficients else _BackwardAtFixedTime
-        grad_x, grad_values, grad_coefficients = launch_graphs.run(run, ctx.pattern, inputs)
-        return (
-            None,
-            None,
-            grad_values if needs_values else None,
-            grad_x,
-            grad_coefficients if needs_coefficients else None,
-            None,
-        )
+
+HALVES = Halves(evaluate, differentiate, kept_shape)
+chebyshev_series = HALVES.series
 
 
 class _Pattern(NamedTuple):
@@ -96,7 +79,8 @@ class _Pattern(NamedTuple):
 _patterns: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
-def _prepared(rowptr: Tensor, col: Tensor) -> _Pattern:
+def _prepared(csr: CSR) -> _Pattern:
+    rowptr, col = csr.rowptr, csr.col
     if col not in _patterns:
         if col.numel() >= 2**31:
             raise ValueError(
@@ -154,10 +138,10 @@ class _Forward(_Pass):
         super().__init__(pattern, values, x, coefficients, group)
         self.x = x
         self.out = values.new_empty(coefficients.size(1), *x.shape)
-        self.terms = [torch.empty_like(x) for _ in range(min(coefficients.size(0) - 1, 2))]
+        self.terms = x.new_empty(2, *x.shape)
 
     def launch(self) -> tuple[Tensor, ...]:
-        """Fill the memory; the result, T_(K-1) and T_K."""
+        """Fill the memory; the result, and the last two terms."""
         self.out.copy_(self.weigh(0, self.x))
         before, term = self.x, self.x
         for k in range(1, self.coefficients.size(0)):
@@ -168,11 +152,13 @@ class _Forward(_Pass):
                 IS_FIRST=k == 1, **self.shared,
             )  # fmt: skip
             before, term = term, target
-        return self.out, before, term
+        if self.coefficients.size(0) <= 2:
+            self.terms[1].copy_(self.x)  # T_0
+        return self.out, self.terms
 
 
 class _Backward(_Pass):
-    """The adjoint of `_Forward`; on memory that stays the same."""
+    """The adjoint of `_Forward`; on memory that stays the same. It always needs the terms."""
 
     needs_coefficients = True
 
@@ -181,23 +167,22 @@ class _Backward(_Pass):
         pattern: _Pattern,
         values: Tensor,
         grad: Tensor,
-        before: Tensor,
-        term: Tensor,
+        kept: Tensor,
         coefficients: Tensor,
         group: Any,
     ) -> None:
-        super().__init__(pattern, values, term, coefficients, group)
-        self.grad, self.saved = grad, (before, term)
-        self.terms = [torch.empty_like(term) for _ in range(2)]
-        self.adjoints = [torch.empty_like(term) for _ in range(2)]
+        super().__init__(pattern, values, grad, coefficients, group)
+        self.grad, self.kept = grad, kept
+        self.terms, self.adjoints = kept.new_empty(2, 2, *grad.shape[1:])
         self.grad_values = torch.empty_like(values)
         self.grad_coefficients = torch.empty_like(coefficients)
 
     def launch(self) -> tuple[Tensor, ...]:
         """Fill the memory; the gradients of x, the values and the coefficients."""
-        before, term = (own.copy_(saved) for own, saved in zip(self.terms, self.saved, strict=True))
         b, b_next = self.adjoints
         last = self.coefficients.size(0) - 1
+        self.terms.copy_(self.kept)  # which must survive for a second backward pass
+        term, before = self.terms[(last - 1) % 2], self.terms[last % 2]
         b.copy_(self.weigh(last, self.grad).sum(0))
         b_next.zero_()
         self.grad_values.zero_()
