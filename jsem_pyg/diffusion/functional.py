@@ -44,8 +44,8 @@ def heat_diffusion(
     `edge_weight` and `t`; twice with `backend="reference"`. An isolated node keeps its features.
 
     Under `torch.compile` this is a single op without graph breaks, which checks what eager code
-    checks; its backward pass evaluates the series once more (see
-    :mod:`jsem_pyg.diffusion.registered_op`). Under `torch.autocast` it computes as without.
+    checks (see :mod:`jsem_pyg.diffusion.registered_op`). Under `torch.autocast` it computes as
+    without.
 
     Args:
         x: [..., N, D] signals; leading dimensions are batches on the same graph. Half precision is

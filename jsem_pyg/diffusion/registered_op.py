@@ -3,34 +3,43 @@
 The degree of the series depends on the value of t, and preparing a graph on its entries: a compiler
 cannot look into either. So compiled code calls ``jsem_pyg::heat_diffusion``, in which the eager
 code runs, its checks included, and ``jsem_pyg::heat_diffusion_backward``, which runs the eager code
-once more and differentiates it. That second forward pass is the price of being opaque: a compiled
-training step evaluates the series once more than an eager one, which makes the step 1.2 to 1.5
-times as long where diffusion dominates. (Keeping the autograd graph of the first pass would not do:
-the compiler is free to use the memory of its inputs for something else meanwhile.)
+once more and differentiates it. (Keeping the autograd graph of the first pass would not do: the
+compiler is free to use the memory of its inputs for something else meanwhile.) The series, which
+takes nearly all of the time, is not evaluated again: the first op also returns the terms that its
+derivative needs. Backends that leave the derivative to autograd do evaluate twice, and so does
+``normalization="rw"``, whose derivative needs the result of the series too.
 """
 
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._checks import check_edge_vector, check_finite
-from ..kernels.dispatch import find_backend
-from ..operators import GraphMemory, GraphStructure, laplacian_operator, read_adjacency
+from ..kernels.dispatch import ChebyshevSeries, find_backend, find_halves
+from ..operators import (
+    CheckMemory,
+    GraphMemory,
+    GraphStructure,
+    laplacian_operator,
+    read_adjacency,
+)
 from .chebyshev import (
     check_device,
     check_num_nodes,
     choose_weight,
+    compute_dtype,
     diffuse,
     diffusion_times,
     prepare_weight,
 )
 
-_graphs = GraphMemory()
+_graphs, _weights, _attrs = GraphMemory(), CheckMemory(), CheckMemory()
 
 
-@torch.library.custom_op("jsem_pyg::heat_diffusion", mutates_args=())
 def registered_heat_diffusion(
     x: Tensor,
     t: Tensor,
@@ -62,19 +71,63 @@ def registered_heat_diffusion(
     Returns:
         [..., S, N, D], differentiable in x, t, edge_weight and conductance.
     """
+    inputs = (x, t, edge_weight, conductance)
+    is_learning = torch.is_grad_enabled() and any(
+        each is not None and each.requires_grad for each in inputs
+    )
+    out, _ = heat_diffusion_op(
+        *inputs, edge_attr, target, source, degree, tol, normalization, backend,
+        is_learning and normalization != "rw",
+    )  # fmt: skip
+    return out
+
+
+@torch.library.custom_op("jsem_pyg::heat_diffusion", mutates_args=())
+def heat_diffusion_op(
+    x: Tensor,
+    t: Tensor,
+    edge_weight: Tensor | None,
+    conductance: Tensor | None,
+    edge_attr: Tensor | None,
+    target: Tensor,
+    source: Tensor,
+    degree: int | None,
+    tol: float,
+    normalization: str | None,
+    backend: str,
+    keep: bool,
+) -> tuple[Tensor, Tensor]:
+    """The same, and what is kept for the derivative: no entries unless `keep`."""
     structure, fresh = _graphs.get(target, source, x.size(-2))
     check_device("edge_index", structure.device, x)
     # A GPU has to wait for a look at values, so there it comes with the preparation of a graph.
     if fresh or x.device.type == "cpu":
         _check_values(structure, x, edge_weight, edge_attr)
+    kept = x.new_empty(0, dtype=compute_dtype(x))
+    series = find_backend(backend, x.device)
+    halves = find_halves(backend, x.device) if keep and x.numel() else None
+    if halves is not None:
+
+        def series(*arguments: Any) -> Tensor:  # type: ignore[misc]
+            nonlocal kept
+            out, kept = halves.evaluate(*arguments, True)
+            return out
+
     inputs = (x, t, edge_weight, conductance)
-    return _evaluate(structure, inputs, degree, tol, normalization, backend).contiguous()
+    out = _evaluate(structure, inputs, series, degree, tol, normalization)
+    return out.contiguous(), kept
 
 
-@registered_heat_diffusion.register_fake
-def _(x: Tensor, t: Tensor, *rest: Any) -> Tensor:
+@heat_diffusion_op.register_fake
+def _(x: Tensor, t: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     *batch, num_nodes, channels = x.shape
-    return x.new_empty(*batch, t.size(0), num_nodes, channels)
+    *_, backend, keep = rest
+    dtype = compute_dtype(x)
+    halves = find_halves(backend, x.device) if keep and x.numel() else None
+    columns = math.prod(batch) * channels
+    shape = (0,) if halves is None else halves.kept_shape(num_nodes, columns, dtype)
+    out = x.new_empty(*batch, t.size(0), num_nodes, channels)
+    return out, x.new_empty(shape, dtype=dtype)
 
 
 # Registered by the lower interface, since the body of a `custom_op` runs below autograd, and this
@@ -82,8 +135,8 @@ def _(x: Tensor, t: Tensor, *rest: Any) -> Tensor:
 torch.library.define(
     "jsem_pyg::heat_diffusion_backward",
     "(Tensor grad, bool[] needs, Tensor x, Tensor t, Tensor? edge_weight, Tensor? conductance, "
-    "Tensor target, Tensor source, SymInt? degree, float tol, str? normalization, str backend) "
-    "-> Tensor[]",
+    "Tensor kept, Tensor target, Tensor source, SymInt? degree, float tol, str? normalization, "
+    "str backend) -> Tensor[]",
 )
 
 
@@ -95,9 +148,13 @@ def _backward_op(
     t: Tensor,
     edge_weight: Tensor | None,
     conductance: Tensor | None,
+    kept: Tensor,
     target: Tensor,
     source: Tensor,
-    *options: Any,
+    degree: int | None,
+    tol: float,
+    normalization: str | None,
+    backend: str,
 ) -> list[Tensor]:
     """The gradients of those of (x, t, edge_weight, conductance) that need one."""
     structure, _ = _graphs.get(target, source, x.size(-2))
@@ -106,8 +163,12 @@ def _backward_op(
         each if each is None else each.detach().requires_grad_(need)
         for each, need in zip(inputs, needs, strict=True)
     ]
+    series = find_backend(backend, x.device)
+    halves = find_halves(backend, x.device)
+    if halves is not None and kept.numel():
+        series = partial(halves.resumed_series, kept)
     with torch.enable_grad():
-        out = _evaluate(structure, leaves, *options)
+        out = _evaluate(structure, leaves, series, degree, tol, normalization)
         wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
         if not out.requires_grad:  # a series of degree 0 does not look at the weights
             return [torch.zeros_like(each) for each in wanted]
@@ -121,19 +182,20 @@ def _(grad: Tensor, needs: Sequence[bool], *rest: Any) -> list[Tensor]:
     return [each.new_empty(each.shape) for each, need in inputs if need]
 
 
-def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, t, edge_weight, conductance, _, target, source, *ctx.options = inputs
-    ctx.save_for_backward(x, t, edge_weight, conductance, target, source)
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    x, t, edge_weight, conductance, _, target, source, *options, _ = inputs
+    ctx.options = options
+    ctx.save_for_backward(x, t, edge_weight, conductance, output[1], target, source)
 
 
-def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+def _differentiate(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     needs = list(ctx.needs_input_grad[:4])
     backward = torch.ops.jsem_pyg.heat_diffusion_backward
     gradients = iter(backward(grad, needs, *ctx.saved_tensors, *ctx.options))
-    return (*(next(gradients) if need else None for need in needs), *[None] * 7)
+    return (*(next(gradients) if need else None for need in needs), *[None] * 8)
 
 
-registered_heat_diffusion.register_autograd(_differentiate, setup_context=_remember)
+heat_diffusion_op.register_autograd(_differentiate, setup_context=_remember)
 
 
 def read_edges(
@@ -154,19 +216,19 @@ def _check_values(
 ) -> None:
     check_finite("x", x)
     if edge_weight is not None:
-        structure.check_weight(edge_weight)
+        _weights.check_once(structure.check_weight, edge_weight, structure)
     if edge_attr is not None:
         check_edge_vector("edge_attr", edge_attr[:, 0], structure.num_edges)
-        structure.check_attr(edge_attr)
+        _attrs.check_once(structure.check_attr, edge_attr, structure)
 
 
 def _evaluate(
     structure: GraphStructure,
     inputs: Sequence[Any],  # x, t, edge_weight, conductance
+    series: ChebyshevSeries,
     degree: int | None,
     tol: float,
     normalization: str | None,
-    backend: str,
 ) -> Tensor:
     """What eager code does with a graph that it has prepared and checked."""
     x, t, edge_weight, conductance = inputs
@@ -174,5 +236,4 @@ def _evaluate(
     if conductance is not None:
         weight = weight * conductance.to(weight.dtype)
     operator = laplacian_operator(structure, weight, normalization)
-    series = find_backend(backend, x.device)
     return diffuse(x, operator, diffusion_times(t, x), series, degree=degree, tol=tol)

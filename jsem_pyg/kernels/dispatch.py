@@ -4,12 +4,13 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from .._checks import check_choice
+from .chebyshev.adjoint import Halves
 from .csr import CSR
 
 
@@ -92,6 +93,24 @@ def find_backend(name: str, device: torch.device) -> ChebyshevSeries:
     Raises:
         ValueError: if there is no such backend, or it cannot run on `device`.
     """
+    series: ChebyshevSeries = _find_module(name, device).chebyshev_series
+    return series
+
+
+def find_halves(name: str, device: torch.device) -> Halves | None:
+    """The two halves of a backend, or None if it leaves differentiation to autograd.
+
+    Args:
+        name: a key of the table, or "auto".
+        device: where the tensors are.
+
+    Raises:
+        ValueError: if there is no such backend, or it cannot run on `device`.
+    """
+    return getattr(_find_module(name, device), "HALVES", None)
+
+
+def _find_module(name: str, device: torch.device) -> Any:
     check_backend(name)
     if name == "auto":
         preference = _PREFERENCE.get(device.type, ("reference",))
@@ -103,6 +122,4 @@ def find_backend(name: str, device: torch.device) -> ChebyshevSeries:
             f"Expected a 'backend' that can run on {str(device)!r} (got {name!r}: {obstacle}). "
             f"These can: {', '.join(repr(each) for each in able)}."
         )
-    module = import_module(f"{__package__}.chebyshev.{BACKENDS[name].module}")
-    series: ChebyshevSeries = module.chebyshev_series
-    return series
+    return import_module(f"{__package__}.chebyshev.{BACKENDS[name].module}")

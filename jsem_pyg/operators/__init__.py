@@ -5,11 +5,12 @@
 """
 
 from .adjacency import read_adjacency
-from .cache import GraphMemory, LastSeen, StructureCache
+from .cache import CheckMemory, GraphMemory, LastSeen, StructureCache
 from .laplacian import HeatOperator, laplacian_operator
 from .structure import GraphStructure
 
 __all__ = [
+    "CheckMemory",
     "GraphMemory",
     "GraphStructure",
     "HeatOperator",

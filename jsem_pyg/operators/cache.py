@@ -100,3 +100,25 @@ class GraphMemory:
         structure = GraphStructure.from_adjacency(adjacency, num_nodes)
         self._known.appendleft((target, source, structure))
         return structure, True
+
+
+class CheckMemory:
+    """Remembers the values that passed a check last, which it knows by their entries, too."""
+
+    def __init__(self) -> None:
+        self._structure: GraphStructure | None = None
+        self._passed: Tensor | None = None
+
+    def check_once(
+        self, check: Callable[[Tensor], None], values: Tensor, structure: GraphStructure
+    ) -> None:
+        """Call `check(values)` unless the same values have passed already, for this structure."""
+        passed = self._passed
+        if (
+            passed is None
+            or self._structure is not structure
+            or (passed.device, passed.dtype) != (values.device, values.dtype)
+            or not torch.equal(passed, values)
+        ):
+            check(values)
+            self._structure, self._passed = structure, values.detach().clone()

@@ -1,12 +1,15 @@
 """Compiled code gives what eager code gives, in one graph, and sees what eager code sees."""
 
+from importlib import import_module
+
 import pytest
 import torch
 from layer_cases import CHANNELS, NORMALIZATIONS, NUM_NODES, Similarity, bend, call, make_data
 from torch._dynamo.testing import CompileCounterWithBackend
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.diffusion.registered_op import registered_heat_diffusion
+from jsem_pyg.diffusion.registered_op import heat_diffusion_op
+from jsem_pyg.kernels.dispatch import find_halves
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 from jsem_pyg.operators import GraphStructure
 
@@ -236,12 +239,29 @@ def test_the_watched_path_is_not_compiled_whole_but_agrees():
 
 
 @pytest.mark.parametrize("differentiable", [True, False])
-def test_the_op_is_registered_properly(differentiable):
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("backend", ["reference", "torch", "numba"])
+def test_the_op_is_registered_properly(differentiable, keep, backend):
     data = make_data()
     x, weight = data.x.requires_grad_(differentiable), data.edge_weight.requires_grad_()
     t = torch.tensor([[0.5], [2.0]], requires_grad=True)
     source, target = data.edge_index
-    options = (None, 1e-6, "rw", "auto")
-    torch.library.opcheck(
-        registered_heat_diffusion, (x, t, weight, None, None, target, source, *options)
-    )
+    options = (None, 1e-6, "sym", backend, keep)
+    torch.library.opcheck(heat_diffusion_op, (x, t, weight, None, None, target, source, *options))
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+@pytest.mark.parametrize(("degree", "dtype"), [(0, torch.float32), (1, torch.float64), (9, None)])
+def test_the_series_is_evaluated_once_a_step(monkeypatch, backend, degree, dtype):
+    halves, calls = find_halves(backend, torch.device("cpu")), []
+    data = make_data()
+    layer = bend(AnisotropicDiffusion(t=[1.0, 2.0], degree=degree, backend=backend)).to(dtype)
+    for each in ("x", "edge_weight", "edge_attr"):
+        data[each] = data[each].to(dtype)
+    expected = results(layer, data)
+    counted = halves._replace(evaluate=lambda *a: calls.append(a) or halves.evaluate(*a))
+    module = import_module(halves.evaluate.__module__)
+    monkeypatch.setattr(module, "HALVES", counted)
+    monkeypatch.setattr(module, "chebyshev_series", counted.series)
+    assert_same(results(whole(layer), data), expected)
+    assert len(calls) == 1
