@@ -1,7 +1,12 @@
 """Standardisation that a few extreme values, such as the curvature of bridges, do not move."""
 
+from typing import Self
+
 import torch
 from torch import Tensor
+
+from .._checks import check_choice, check_finite, check_float
+from .ranks import group_ranks
 
 # What makes the two spreads below equal to the standard deviation of a normal distribution.
 _MEDIAN_DEVIATION, _MEAN_DEVIATION = 1.4826, 1.2533
@@ -27,27 +32,196 @@ def robust_standardize(
     Returns:
         [E] of the same type, a pure number.
 
+    Raises:
+        TypeError: if `values` is not a floating-point tensor.
+        ValueError: if it holds NaN or infinite values.
+
     Source: Iglewicz and Hoaglin, "How to detect and handle outliers", 1993, section 3.3.
 
     Example:
         >>> robust_standardize(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
         tensor([-1.3490, -0.6745,  0.0000,  0.6745, 65.4256])
     """
+    _check_values(values)
     if values.numel() == 0:
         return values.clone()
+    group, count = _groups(values, group, num_groups)
+    median, spread = _median_and_spread(values, group, count)
+    return (values - median[group]) / spread[group]
+
+
+def rank_standardize(
+    values: Tensor, group: Tensor | None = None, num_groups: int | None = None
+) -> Tensor:
+    r"""Replace each value by the normal quantile of its rank, its van der Waerden score.
+
+    .. math::
+        z = \Phi^{-1} \left( \frac{r}{n + 1} \right)
+
+    with the rank r = 1 ... n of a value among all n, and :math:`\Phi` the distribution function of
+    the standard normal distribution. The order of the values alone matters: whatever their
+    distribution, the result is spread like a normal sample, and no value is an outlier. Equal
+    values share their mean rank and so stay equal; where all are equal, the result is zero. No
+    gradient flows back.
+
+    Args:
+        values: [E] floating-point numbers.
+        group: [E] integers; each group is standardised by itself. None means a single group.
+        num_groups: the number of groups; the largest + 1 where it is None.
+
+    Returns:
+        [E] of the same type, a pure number.
+
+    Raises:
+        TypeError: if `values` is not a floating-point tensor.
+        ValueError: if it holds NaN or infinite values.
+
+    Source: van der Waerden, "Order tests for the two-sample problem and their power", Indagationes
+    Mathematicae 14, 1952.
+
+    Example:
+        >>> rank_standardize(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
+        tensor([-0.9674, -0.4307,  0.0000,  0.4307,  0.9674])
+    """
+    _check_values(values)
+    if values.numel() == 0:
+        return values.clone()
+    numbers = values.detach().cpu()
+    group, count = _groups(numbers, None if group is None else group.cpu(), num_groups)
+    quantile = group_ranks(numbers, group, count) / (count[group] + 1)
+    return torch.special.ndtri(quantile).to(values.device, values.dtype)
+
+
+class Standardizer:
+    """Standardises columns, and remembers how, so that values to come are scaled the same way.
+
+    "robust" remembers the median and the spread of each column, see :func:`robust_standardize`; a
+    column that was constant becomes zero for ever. "rank" remembers the sorted columns, see
+    :func:`rank_standardize`: a new value gets the score of its place among the n it was fitted
+    on, :math:`(b + c + 1) / (2n + 2)` with b of them below and c not above it. That is monotone in
+    the value and bounded, also far outside of what was seen.
+
+    Args:
+        method: "robust" or "rank".
+
+    Raises:
+        ValueError: if `method` is neither.
+
+    Example:
+        >>> standardizer = Standardizer().fit(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
+        >>> standardizer.transform(torch.tensor([3.0, 5.0]))
+        tensor([0.0000, 1.3490])
+    """
+
+    def __init__(self, method: str = "robust") -> None:
+        check_choice("method", method, tuple(STANDARDIZATIONS))
+        self.method = method
+        self._median = self._spread = self._sorted = torch.empty(0)
+        self._shape: tuple[int, ...] | None = None  # of a row of values: () or (F,)
+
+    def fit(self, values: Tensor) -> Self:
+        """Remember the scale of `values` [E] or [E, F], each column by itself; forget any other.
+
+        Raises:
+            TypeError: if `values` is not a floating-point tensor.
+            ValueError: if it has another shape, no row, or NaN or infinite values.
+        """
+        _check_values(values, dims=(1, 2))
+        if values.size(0) == 0:
+            raise ValueError(
+                "Expected 'values' to have at least one row to be fitted on (got shape "
+                f"{list(values.shape)})."
+            )
+        columns = values.detach().cpu().reshape(values.size(0), -1)
+        if self.method == "robust":
+            scales = [_median_and_spread(each, *_groups(each)) for each in columns.unbind(1)]
+            self._median, self._spread = (torch.cat(each) for each in zip(*scales, strict=True))
+        else:
+            self._sorted = columns.t().sort(dim=1).values.contiguous()
+        self._shape = tuple(values.shape[1:])
+        return self
+
+    def transform(self, values: Tensor) -> Tensor:
+        """Scale `values`, with as many columns as it was fitted on: -> the same shape and type.
+
+        Raises:
+            TypeError: if `values` is not a floating-point tensor.
+            RuntimeError: if :meth:`fit` has not been called.
+            ValueError: if the columns are others, or there are NaN or infinite values.
+        """
+        if self._shape is None:
+            raise RuntimeError(
+                f"Expected {self!r} to be fitted. To fix this, call fit(values) first."
+            )
+        _check_values(values, dims=(1, 2))
+        if tuple(values.shape[1:]) != self._shape:
+            fitted = ["E", *self._shape]
+            raise ValueError(
+                f"Expected 'values' to have shape [{', '.join(map(str, fitted))}], as those it was "
+                f"fitted on (got {list(values.shape)})."
+            )
+        if self.method == "robust":
+            return self._scaled(values)
+        return self._scores(values)
+
+    def _scaled(self, values: Tensor) -> Tensor:
+        # In the wider type, in which the spread cannot vanish.
+        dtype = torch.promote_types(values.dtype, self._spread.dtype)
+        median, spread = (
+            each.reshape(values.shape[1:]).to(values.device, dtype)
+            for each in (self._median, self._spread)
+        )
+        return ((values.to(dtype) - median) / spread).to(values.dtype)
+
+    def _scores(self, values: Tensor) -> Tensor:
+        """The scores of new values by their places among the sorted ones."""
+        # Compared in the wider type, so that no value moves past another.
+        dtype = torch.promote_types(values.dtype, self._sorted.dtype)
+        known = self._sorted.to(dtype)
+        columns = values.detach().cpu().to(dtype).reshape(-1, known.size(0)).t().contiguous()
+        places = torch.searchsorted(known, columns) + torch.searchsorted(known, columns, right=True)
+        quantile = (places + 1).double() / (2 * known.size(1) + 2)
+        return torch.special.ndtri(quantile).t().reshape(values.shape).to(values)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}(method={self.method!r})"
+
+
+# What the standardisations are called where there is a choice.
+STANDARDIZATIONS = {"robust": robust_standardize, "rank": rank_standardize}
+
+
+def _check_values(values: Tensor, dims: tuple[int, ...] = (1,)) -> None:
+    check_float("values", values)
+    if values.dim() not in dims:
+        expected = " or ".join(("[E]", "[E, F]")[dim - 1] for dim in dims)
+        raise ValueError(f"Expected 'values' to have shape {expected} (got {list(values.shape)}).")
+    check_finite("values", values)
+
+
+def _groups(
+    values: Tensor, group: Tensor | None = None, num_groups: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The group [E] of each value, zero by default, and the size [G] of each group."""
     if group is None:
         group = torch.zeros(values.size(0), dtype=torch.int64, device=values.device)
     size = num_groups if num_groups is not None else int(group.max()) + 1
-    count = group.bincount(minlength=size)
-    centred = values - _median(values, group, count)[group]
-    deviation = centred.abs()
+    return group, group.bincount(minlength=size)
+
+
+def _median_and_spread(values: Tensor, group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """The median [G] and the robust standard deviation [G] of each group.
+
+    A spread that vanishes is infinite: divided by it, the deviations of such a group become zero.
+    """
+    median = _median(values, group, count)
+    deviation = (values - median[group]).abs()
     spread = _MEDIAN_DEVIATION * _median(deviation, group, count)
-    mean = deviation.new_zeros(size).index_add(0, group, deviation) / count.clamp(min=1)
-    largest = values.new_ones(size).scatter_reduce(0, group, values.abs(), "amax")
+    mean = deviation.new_zeros(count.numel()).index_add(0, group, deviation) / count.clamp(min=1)
+    largest = values.new_ones(count.numel()).scatter_reduce(0, group, values.abs(), "amax")
     rounding = 8 * torch.finfo(values.dtype).eps * largest
     spread = torch.where(spread > rounding, spread, _MEAN_DEVIATION * mean)
-    # An infinite spread sends the deviations of a group without one to zero.
-    return centred / spread.masked_fill(spread <= rounding, torch.inf)[group]
+    return median, spread.masked_fill(spread <= rounding, torch.inf)
 
 
 def _median(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
