@@ -2,6 +2,7 @@
 
 from typing import Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,10 +97,10 @@ class Standardizer:
     """Standardises columns, and remembers how, so that values to come are scaled the same way.
 
     "robust" remembers the median and the spread of each column, see :func:`robust_standardize`; a
-    column that was constant becomes zero for ever. "rank" remembers the sorted columns, see
-    :func:`rank_standardize`: a new value gets the score of its place among the n it was fitted
-    on, :math:`(b + c + 1) / (2n + 2)` with b of them below and c not above it. That is monotone in
-    the value and bounded, also far outside of what was seen.
+    column that was constant becomes zero for ever. "rank" remembers the distinct values of each
+    column and their scores, see :func:`rank_standardize`: between two of them a new value gets a
+    score in between, by linear interpolation, and beyond the outermost that of the outermost. So it
+    is monotone, continuous and bounded, but has to keep the column.
 
     Args:
         method: "robust" or "rank".
@@ -116,7 +117,7 @@ class Standardizer:
     def __init__(self, method: str = "robust") -> None:
         check_choice("method", method, tuple(STANDARDIZATIONS))
         self.method = method
-        self._median = self._spread = self._sorted = torch.empty(0)
+        self._scales: list[tuple[Tensor, Tensor]] = []  # of each column
         self._shape: tuple[int, ...] | None = None  # of a row of values: () or (F,)
 
     def fit(self, values: Tensor) -> Self:
@@ -124,20 +125,15 @@ class Standardizer:
 
         Raises:
             TypeError: if `values` is not a floating-point tensor.
-            ValueError: if it has another shape, no row, or NaN or infinite values.
+            ValueError: if it has another shape, no entry, or NaN or infinite values.
         """
         _check_values(values, dims=(1, 2))
-        if values.size(0) == 0:
+        if values.numel() == 0:
             raise ValueError(
-                "Expected 'values' to have at least one row to be fitted on (got shape "
-                f"{list(values.shape)})."
+                f"Expected 'values' to hold numbers to be fitted on (got {list(values.shape)})."
             )
-        columns = values.detach().cpu().reshape(values.size(0), -1)
-        if self.method == "robust":
-            scales = [_median_and_spread(each, *_groups(each)) for each in columns.unbind(1)]
-            self._median, self._spread = (torch.cat(each) for each in zip(*scales, strict=True))
-        else:
-            self._sorted = columns.t().sort(dim=1).values.contiguous()
+        scale = _robust_scale if self.method == "robust" else _rank_scale
+        self._scales = [scale(column) for column in _columns(values)]
         self._shape = tuple(values.shape[1:])
         return self
 
@@ -155,36 +151,49 @@ class Standardizer:
             )
         _check_values(values, dims=(1, 2))
         if tuple(values.shape[1:]) != self._shape:
-            fitted = ["E", *self._shape]
+            fitted = ", ".join(map(str, ("E", *self._shape)))
             raise ValueError(
-                f"Expected 'values' to have shape [{', '.join(map(str, fitted))}], as those it was "
-                f"fitted on (got {list(values.shape)})."
+                f"Expected 'values' to have shape [{fitted}], as those it was fitted on (got "
+                f"{list(values.shape)})."
             )
-        if self.method == "robust":
-            return self._scaled(values)
-        return self._scores(values)
-
-    def _scaled(self, values: Tensor) -> Tensor:
-        # In the wider type, in which the spread cannot vanish.
-        dtype = torch.promote_types(values.dtype, self._spread.dtype)
-        median, spread = (
-            each.reshape(values.shape[1:]).to(values.device, dtype)
-            for each in (self._median, self._spread)
-        )
-        return ((values.to(dtype) - median) / spread).to(values.dtype)
-
-    def _scores(self, values: Tensor) -> Tensor:
-        """The scores of new values by their places among the sorted ones."""
-        # Compared in the wider type, so that no value moves past another.
-        dtype = torch.promote_types(values.dtype, self._sorted.dtype)
-        known = self._sorted.to(dtype)
-        columns = values.detach().cpu().to(dtype).reshape(-1, known.size(0)).t().contiguous()
-        places = torch.searchsorted(known, columns) + torch.searchsorted(known, columns, right=True)
-        quantile = (places + 1).double() / (2 * known.size(1) + 2)
-        return torch.special.ndtri(quantile).t().reshape(values.shape).to(values)
+        apply = _apply_robust if self.method == "robust" else _apply_rank
+        scaled = [
+            apply(column.double(), scale)
+            for column, scale in zip(_columns(values), self._scales, strict=True)
+        ]
+        return torch.stack(scaled, dim=1).reshape(values.shape).to(values)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(method={self.method!r})"
+
+
+def _columns(values: Tensor) -> tuple[Tensor, ...]:
+    """[E] or [E, F] -> F columns [E] on the CPU."""
+    values = values.detach().cpu()
+    return (values,) if values.dim() == 1 else values.unbind(1)
+
+
+def _robust_scale(column: Tensor) -> tuple[Tensor, Tensor]:
+    """The median and the spread of a column, whose own type says what is rounding."""
+    median, spread = _median_and_spread(column, *_groups(column))
+    return median.double(), spread.double()
+
+
+def _apply_robust(column: Tensor, scale: tuple[Tensor, Tensor]) -> Tensor:
+    median, spread = scale
+    return (column - median) / spread
+
+
+def _rank_scale(column: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct values of a column, ascending, and their scores."""
+    column = column.double()
+    known, where = column.unique(return_inverse=True)
+    return known, torch.empty_like(known).scatter(0, where, rank_standardize(column))
+
+
+def _apply_rank(column: Tensor, scale: tuple[Tensor, Tensor]) -> Tensor:
+    known, score = scale
+    return torch.from_numpy(np.interp(column.numpy(), known.numpy(), score.numpy()))
 
 
 # What the standardisations are called where there is a choice.

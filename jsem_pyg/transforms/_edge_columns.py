@@ -58,8 +58,8 @@ class EdgeColumns(BaseTransform):
         columns = [self._checked_columns(graph) for graph in graphs]
         if not sum(each.size(0) for each in columns):
             raise ValueError(
-                f"Expected 'data' to have edges to be fitted on (got {len(columns)} graphs without "
-                "any)."
+                f"Expected 'data' to have edges to be fitted on (got {len(columns)} graph(s) and "
+                "none)."
             )
         self._standardizer = Standardizer(self._method).fit(torch.cat(columns))
         return self
