@@ -1,7 +1,13 @@
-"""Ranks within groups: what distance ranks and rank standardisation share."""
+"""Order and ranks within groups: what distance ranks and standardisation share."""
 
 import torch
 from torch import Tensor
+
+
+def group_order(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
+    """The order [E] that sorts by group, then value; `count` [G] is the size of each group."""
+    order = values.argsort()
+    return order if count.numel() == 1 else order[group[order].argsort(stable=True)]
 
 
 def group_ranks(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
@@ -15,8 +21,7 @@ def group_ranks(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
     Returns:
         [E] float64.
     """
-    order = values.argsort()
-    order = order[group[order].argsort(stable=True)]
+    order = group_order(values, group, count)
     first = torch.ones_like(order, dtype=torch.bool)  # of a run of equal values in one group
     first[1:] = (values[order].diff() != 0) | (group[order].diff() != 0)
     run = first.cumsum(0) - 1

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_finite, check_float
-from .ranks import group_ranks
+from .ranks import group_order, group_ranks
 
 # What makes the two spreads below equal to the standard deviation of a normal distribution.
 _MEDIAN_DEVIATION, _MEAN_DEVIATION = 1.4826, 1.2533
@@ -235,9 +235,7 @@ def _median_and_spread(values: Tensor, group: Tensor, count: Tensor) -> tuple[Te
 
 def _median(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
     """The median of each group, the mean of the two middle values of an even number."""
-    order = values.argsort()
-    order = order[group[order].argsort(stable=True)]
-    ordered = values[order]
+    ordered = values[group_order(values, group, count)]
     start = count.cumsum(0) - count
     last = values.numel() - 1  # an empty group may begin behind the end; its median is never used
     lower = ordered[(start + (count - 1).clamp(min=0) // 2).clamp(max=last)]
