@@ -4,14 +4,14 @@ The package reads in the order in which data flows through it; a stage imports o
 
 0. :mod:`~jsem_pyg.datasets`: real things -> embeddings with labels
 1. :mod:`~jsem_pyg.graph`: points -> weighted edges
-2. :mod:`~jsem_pyg.curvature`: edges -> one number an edge (Forman-Ricci curvature)
+2. :mod:`~jsem_pyg.curvature`: edges -> a few numbers an edge (Forman-Ricci curvature, overlap)
 3. :mod:`~jsem_pyg.operators`: edges -> a symmetric operator S with its spectrum in [-1, 1]
 4. :mod:`~jsem_pyg.diffusion`: operator and signal -> diffused signal, exp(-tL) X
 5. :mod:`~jsem_pyg.nn`: layers whose edges learn how well they conduct
 6. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 7. :mod:`~jsem_pyg.evaluation`: representations -> numbers
 
-Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to stages 1 and 2,
+Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features,
 :mod:`~jsem_pyg.kernels` the ways to evaluate stage 4, and :mod:`~jsem_pyg.testing` assertions for
 layers and operators of your own.
 """

@@ -11,6 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+# How far values may differ between both directions of an edge: relative to the entry, and to the
+# largest entry. Rounding passes, real asymmetry does not.
+_SYMMETRY_RTOL, _SYMMETRY_ATOL = 1e-4, 1e-5
+
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     """Raise a ValueError unless `value` is one of `choices`."""
@@ -41,6 +45,14 @@ def check_positive(name: str, value: Any) -> None:
         raise TypeError(f"Expected '{name}' to be a positive number (got {value!r}).")
     if not 0 < float(value) < float("inf"):
         raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
+
+
+def check_nonnegative(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a finite number, zero or above."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected '{name}' to be a non-negative number (got {value!r}).")
+    if not 0 <= float(value) < float("inf"):
+        raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
 
 
 def check_finite(name: str, value: Tensor) -> None:
@@ -112,6 +124,20 @@ def check_edge_weight(edge_weight: Any, num_edges: int) -> None:
         raise ValueError(
             "Expected 'edge_weight' to be non-negative "
             f"(got a minimum of {float(edge_weight.detach().min())})."
+        )
+
+
+def check_symmetric(name: str, forward: Tensor, backward: Tensor) -> None:
+    """Raise a ValueError unless edges have the same values [E] as their reverses, to rounding."""
+    difference = (forward - backward).abs()
+    largest = forward.abs().max() if forward.numel() else 0
+    uneven = difference > _SYMMETRY_RTOL * forward.abs() + _SYMMETRY_ATOL * largest
+    if bool(uneven.any()):
+        raise ValueError(
+            f"Expected '{name}' to be the same in both directions of an edge (got "
+            f"{int(uneven.sum())} entries that differ, by up to {float(difference.max()):.3g}). To "
+            f"fix this, call torch_geometric.utils.to_undirected(edge_index, {name}, "
+            "reduce='mean')."
         )
 
 

@@ -1,10 +1,24 @@
-"""Stage 2: edges -> one number per edge.
+"""Stage 2: edges -> a few numbers per edge.
 
 :func:`forman_curvature` is the discrete curvature of an edge, which tells the bridges between
-clusters from the edges inside; :func:`robust_standardize` brings it to a common scale.
+clusters from the edges inside, and :func:`node_curvature` its mean at every node;
+:func:`jaccard_overlap`, :func:`degree_contrast` and :func:`distance_rank` look at an edge in other
+ways. :func:`robust_standardize` and :func:`rank_standardize` bring them to a common scale, which a
+:class:`Standardizer` remembers for graphs to come.
 """
 
+from .edge_geometry import degree_contrast, distance_rank, jaccard_overlap
 from .forman_ricci import forman_curvature
-from .standardize import robust_standardize
+from .node_curvature import node_curvature
+from .standardize import Standardizer, rank_standardize, robust_standardize
 
-__all__ = ["forman_curvature", "robust_standardize"]
+__all__ = [
+    "Standardizer",
+    "degree_contrast",
+    "distance_rank",
+    "forman_curvature",
+    "jaccard_overlap",
+    "node_curvature",
+    "rank_standardize",
+    "robust_standardize",
+]

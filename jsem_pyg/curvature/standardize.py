@@ -1,7 +1,13 @@
 """Standardisation that a few extreme values, such as the curvature of bridges, do not move."""
 
+from typing import Self
+
+import numpy as np
 import torch
 from torch import Tensor
+
+from .._checks import check_choice, check_finite, check_float
+from .ranks import group_order, group_ranks
 
 # What makes the two spreads below equal to the standard deviation of a normal distribution.
 _MEDIAN_DEVIATION, _MEAN_DEVIATION = 1.4826, 1.2533
@@ -27,34 +33,209 @@ def robust_standardize(
     Returns:
         [E] of the same type, a pure number.
 
+    Raises:
+        TypeError: if `values` is not a floating-point tensor.
+        ValueError: if it holds NaN or infinite values.
+
     Source: Iglewicz and Hoaglin, "How to detect and handle outliers", 1993, section 3.3.
 
     Example:
         >>> robust_standardize(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
         tensor([-1.3490, -0.6745,  0.0000,  0.6745, 65.4256])
     """
+    _check_values(values)
     if values.numel() == 0:
         return values.clone()
+    group, count = _groups(values, group, num_groups)
+    median, spread = _median_and_spread(values, group, count)
+    return (values - median[group]) / spread[group]
+
+
+def rank_standardize(
+    values: Tensor, group: Tensor | None = None, num_groups: int | None = None
+) -> Tensor:
+    r"""Replace each value by the normal quantile of its rank, its van der Waerden score.
+
+    .. math::
+        z = \Phi^{-1} \left( \frac{r}{n + 1} \right)
+
+    with the rank r = 1 ... n of a value among all n, and :math:`\Phi` the distribution function of
+    the standard normal distribution. The order of the values alone matters: whatever their
+    distribution, the result is spread like a normal sample, and no value is an outlier. Equal
+    values share their mean rank and so stay equal; where all are equal, the result is zero. No
+    gradient flows back.
+
+    Args:
+        values: [E] floating-point numbers.
+        group: [E] integers; each group is standardised by itself. None means a single group.
+        num_groups: the number of groups; the largest + 1 where it is None.
+
+    Returns:
+        [E] of the same type, a pure number.
+
+    Raises:
+        TypeError: if `values` is not a floating-point tensor.
+        ValueError: if it holds NaN or infinite values.
+
+    Source: van der Waerden, "Order tests for the two-sample problem and their power", Indagationes
+    Mathematicae 14, 1952.
+
+    Example:
+        >>> rank_standardize(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
+        tensor([-0.9674, -0.4307,  0.0000,  0.4307,  0.9674])
+    """
+    _check_values(values)
+    if values.numel() == 0:
+        return values.clone()
+    numbers = values.detach().cpu()
+    group, count = _groups(numbers, None if group is None else group.cpu(), num_groups)
+    quantile = group_ranks(numbers, group, count) / (count[group] + 1)
+    return torch.special.ndtri(quantile).to(values.device, values.dtype)
+
+
+class Standardizer:
+    """Standardises columns, and remembers how, so that values to come are scaled the same way.
+
+    "robust" remembers the median and the spread of each column, see :func:`robust_standardize`; a
+    column that was constant becomes zero for ever. "rank" remembers the distinct values of each
+    column and their scores, see :func:`rank_standardize`: between two of them a new value gets a
+    score in between, by linear interpolation, and beyond the outermost that of the outermost. So it
+    is monotone, continuous and bounded, but has to keep the column.
+
+    Args:
+        method: "robust" or "rank".
+
+    Raises:
+        ValueError: if `method` is neither.
+
+    Example:
+        >>> standardizer = Standardizer().fit(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
+        >>> standardizer.transform(torch.tensor([3.0, 5.0]))
+        tensor([0.0000, 1.3490])
+    """
+
+    def __init__(self, method: str = "robust") -> None:
+        check_choice("method", method, tuple(STANDARDIZATIONS))
+        self.method = method
+        self._scales: list[tuple[Tensor, Tensor]] = []  # of each column
+        self._shape: tuple[int, ...] | None = None  # of a row of values: () or (F,)
+
+    def fit(self, values: Tensor) -> Self:
+        """Remember the scale of `values` [E] or [E, F], each column by itself; forget any other.
+
+        Raises:
+            TypeError: if `values` is not a floating-point tensor.
+            ValueError: if it has another shape, no entry, or NaN or infinite values.
+        """
+        _check_values(values, dims=(1, 2))
+        if values.numel() == 0:
+            raise ValueError(
+                f"Expected 'values' to hold numbers to be fitted on (got {list(values.shape)})."
+            )
+        scale = _robust_scale if self.method == "robust" else _rank_scale
+        self._scales = [scale(column) for column in _columns(values)]
+        self._shape = tuple(values.shape[1:])
+        return self
+
+    def transform(self, values: Tensor) -> Tensor:
+        """Scale `values`, with as many columns as it was fitted on: -> the same shape and type.
+
+        Raises:
+            TypeError: if `values` is not a floating-point tensor.
+            RuntimeError: if :meth:`fit` has not been called.
+            ValueError: if the columns are others, or there are NaN or infinite values.
+        """
+        if self._shape is None:
+            raise RuntimeError(
+                f"Expected {self!r} to be fitted. To fix this, call fit(values) first."
+            )
+        _check_values(values, dims=(1, 2))
+        if tuple(values.shape[1:]) != self._shape:
+            fitted = ", ".join(map(str, ("E", *self._shape)))
+            raise ValueError(
+                f"Expected 'values' to have shape [{fitted}], as those it was fitted on (got "
+                f"{list(values.shape)})."
+            )
+        apply = _apply_robust if self.method == "robust" else _apply_rank
+        scaled = [
+            apply(column.double(), scale)
+            for column, scale in zip(_columns(values), self._scales, strict=True)
+        ]
+        return torch.stack(scaled, dim=1).reshape(values.shape).to(values)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}(method={self.method!r})"
+
+
+def _columns(values: Tensor) -> tuple[Tensor, ...]:
+    """[E] or [E, F] -> F columns [E] on the CPU."""
+    values = values.detach().cpu()
+    return (values,) if values.dim() == 1 else values.unbind(1)
+
+
+def _robust_scale(column: Tensor) -> tuple[Tensor, Tensor]:
+    """The median and the spread of a column, whose own type says what is rounding."""
+    median, spread = _median_and_spread(column, *_groups(column))
+    return median.double(), spread.double()
+
+
+def _apply_robust(column: Tensor, scale: tuple[Tensor, Tensor]) -> Tensor:
+    median, spread = scale
+    return (column - median) / spread
+
+
+def _rank_scale(column: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct values of a column, ascending, and their scores."""
+    column = column.double()
+    known, where = column.unique(return_inverse=True)
+    return known, torch.empty_like(known).scatter(0, where, rank_standardize(column))
+
+
+def _apply_rank(column: Tensor, scale: tuple[Tensor, Tensor]) -> Tensor:
+    known, score = scale
+    return torch.from_numpy(np.interp(column.numpy(), known.numpy(), score.numpy()))
+
+
+# What the standardisations are called where there is a choice.
+STANDARDIZATIONS = {"robust": robust_standardize, "rank": rank_standardize}
+
+
+def _check_values(values: Tensor, dims: tuple[int, ...] = (1,)) -> None:
+    check_float("values", values)
+    if values.dim() not in dims:
+        expected = " or ".join(("[E]", "[E, F]")[dim - 1] for dim in dims)
+        raise ValueError(f"Expected 'values' to have shape {expected} (got {list(values.shape)}).")
+    check_finite("values", values)
+
+
+def _groups(
+    values: Tensor, group: Tensor | None = None, num_groups: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The group [E] of each value, zero by default, and the size [G] of each group."""
     if group is None:
         group = torch.zeros(values.size(0), dtype=torch.int64, device=values.device)
     size = num_groups if num_groups is not None else int(group.max()) + 1
-    count = group.bincount(minlength=size)
-    centred = values - _median(values, group, count)[group]
-    deviation = centred.abs()
+    return group, group.bincount(minlength=size)
+
+
+def _median_and_spread(values: Tensor, group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """The median [G] and the robust standard deviation [G] of each group.
+
+    A spread that vanishes is infinite: divided by it, the deviations of such a group become zero.
+    """
+    median = _median(values, group, count)
+    deviation = (values - median[group]).abs()
     spread = _MEDIAN_DEVIATION * _median(deviation, group, count)
-    mean = deviation.new_zeros(size).index_add(0, group, deviation) / count.clamp(min=1)
-    largest = values.new_ones(size).scatter_reduce(0, group, values.abs(), "amax")
+    mean = deviation.new_zeros(count.numel()).index_add(0, group, deviation) / count.clamp(min=1)
+    largest = values.new_ones(count.numel()).scatter_reduce(0, group, values.abs(), "amax")
     rounding = 8 * torch.finfo(values.dtype).eps * largest
     spread = torch.where(spread > rounding, spread, _MEAN_DEVIATION * mean)
-    # An infinite spread sends the deviations of a group without one to zero.
-    return centred / spread.masked_fill(spread <= rounding, torch.inf)[group]
+    return median, spread.masked_fill(spread <= rounding, torch.inf)
 
 
 def _median(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
     """The median of each group, the mean of the two middle values of an even number."""
-    order = values.argsort()
-    order = order[group[order].argsort(stable=True)]
-    ordered = values[order]
+    ordered = values[group_order(values, group, count)]
     start = count.cumsum(0) - count
     last = values.numel() - 1  # an empty group may begin behind the end; its median is never used
     lower = ordered[(start + (count - 1).clamp(min=0) // 2).clamp(max=last)]

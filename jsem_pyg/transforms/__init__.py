@@ -1,10 +1,12 @@
-"""PyG's doors to stages 1 and 2: `Data` -> `Data`, each a thin wrapper of one function.
+"""PyG's doors to points, edges and their geometry: `Data` -> `Data`, each a thin wrapper.
 
 :class:`FaissKNNGraph` makes a graph of points, :class:`FormanCurvature` makes curvature an edge
 feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is what the layers of this package read.
+:class:`EdgeGeometry` appends further edge features.
 """
 
+from .edge_geometry import EdgeGeometry
 from .faiss_knn_graph import FaissKNNGraph
 from .forman_curvature import FormanCurvature
 
-__all__ = ["FaissKNNGraph", "FormanCurvature"]
+__all__ = ["EdgeGeometry", "FaissKNNGraph", "FormanCurvature"]

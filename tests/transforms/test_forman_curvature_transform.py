@@ -5,7 +5,7 @@ from torch.utils.data import IterDataPipe
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose
 
-from jsem_pyg.curvature import forman_curvature, robust_standardize
+from jsem_pyg.curvature import forman_curvature, rank_standardize, robust_standardize
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 
@@ -28,6 +28,9 @@ def test_writes_the_curvature_and_leaves_its_input_alone(method):
     normed = FormanCurvature(method)(data)
     assert torch.equal(raw.edge_attr, curvature[:, None])
     assert torch.equal(normed.edge_attr, robust_standardize(curvature)[:, None])
+    assert torch.equal(FormanCurvature(method, norm="robust")(data).edge_attr, normed.edge_attr)
+    ranked = FormanCurvature(method, norm="rank")(data)
+    assert torch.equal(ranked.edge_attr, rank_standardize(curvature)[:, None])
     assert data.edge_attr is None
 
 
@@ -54,7 +57,7 @@ def test_type_follows_edge_attr_then_x():
     assert categories[:, 0].tolist() == list(range(8))
 
 
-@pytest.mark.parametrize("norm", [True, False])
+@pytest.mark.parametrize("norm", [True, "robust", "rank", False])
 def test_a_batch_gives_what_its_graphs_give(norm):
     make = Compose([FaissKNNGraph(k=3), FormanCurvature(norm=norm)])
     generator = torch.Generator().manual_seed(0)
@@ -75,6 +78,9 @@ def test_a_graph_without_edges():
 def test_refuses():
     with pytest.raises(ValueError, match="'method' to be one of"):
         FormanCurvature(method="ollivier")
+    for norm in ("minmax", None):
+        with pytest.raises(ValueError, match="'norm' to be one of True, 'robust', 'rank', False"):
+            FormanCurvature(norm=norm)
     with pytest.raises(ValueError, match="to have an 'edge_index'"):
         FormanCurvature()(Data(num_nodes=2))
     with pytest.raises(TypeError, match="got HeteroData"):

@@ -1,0 +1,134 @@
+"""What the edges of a neighbour graph look like from their ends: overlap, contrast, rank."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._checks import check_edge_weight
+from ..kernels.triangles import triangle_sums
+from .ranks import group_ranks
+from .symmetric_csr import symmetric_csr
+from .symmetric_values import FloatArray, symmetric_values, to_columns
+
+
+def jaccard_overlap(edge_index: Tensor, num_nodes: int | None = None) -> Tensor:
+    r"""Compute which part of all neighbours of an edge's ends they have in common.
+
+    .. math::
+        J_{ij} = \frac{|N(i) \cap N(j)|}{|N(i) \cup N(j)|}
+
+    A bridge has no common neighbours, J = 0; between twins in a clique of n nodes it is
+    (n - 2) / n, since i and j are neighbours of each other, but not of themselves.
+
+    Args:
+        edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge
+            twice.
+        num_nodes: N; the largest index + 1 where it is None.
+
+    Returns:
+        [E] numbers in [0, 1), of torch's default type, the same in both directions.
+
+    Raises:
+        TypeError: if `edge_index` is not a tensor.
+        ValueError: if the graph is directed, out of range, or has self-loops or repeated edges.
+
+    Source: Jaccard, "The distribution of the flora in the alpine zone", New Phytologist 11, 1912.
+
+    Example:
+        A triangle 0, 1, 2 with a tail 2 - 3.
+
+        >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
+        >>> jaccard_overlap(edge_index)
+        tensor([0.3333, 0.3333, 0.2500, 0.2500, 0.2500, 0.2500, 0.0000, 0.0000])
+    """
+    graph = symmetric_csr(edge_index, num_nodes)
+    degree = np.diff(graph.rowptr)
+    common, _ = triangle_sums(graph.rowptr, graph.col, np.zeros(graph.col.size))
+    union = degree[graph.row] + degree[graph.col] - common
+    return to_columns(graph, common / union, like=edge_index)
+
+
+def degree_contrast(
+    edge_index: Tensor, edge_weight: Tensor | None = None, num_nodes: int | None = None
+) -> Tensor:
+    r"""Compute how much the degrees of an edge's ends differ, relative to their sum.
+
+    .. math::
+        c_{ij} = \frac{|d_i - d_j|}{d_i + d_j}, \qquad d_i = \sum_v w_{iv}
+
+    It is close to one where a hub meets a node of few edges. Between two nodes of degree zero,
+    whose edges have no weight, there is no contrast: c = 0.
+
+    Args:
+        edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge
+            twice.
+        edge_weight: [E] non-negative weights, the same in both directions; None means ones.
+        num_nodes: N; the largest index + 1 where it is None.
+
+    Returns:
+        [E] numbers in [0, 1], the same in both directions, in the type of `edge_weight` (torch's
+        default type without it).
+
+    Raises:
+        TypeError: if an argument is not a tensor of the right type.
+        ValueError: if the graph is directed, out of range, or has self-loops or repeated edges, or
+            if weights are negative, not finite or not symmetric.
+
+    Source: Michelson, "Studies in Optics", 1927, where this ratio is the visibility of fringes.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
+        >>> degree_contrast(edge_index)
+        tensor([0.0000, 0.0000, 0.2000, 0.2000, 0.2000, 0.2000, 0.5000, 0.5000])
+    """
+    graph = symmetric_csr(edge_index, num_nodes)
+    weight: FloatArray = np.ones(graph.slot.size)
+    if edge_weight is not None:
+        check_edge_weight(edge_weight, graph.slot.size)
+        weight = symmetric_values(graph, "edge_weight", edge_weight)
+    degree = np.bincount(graph.row, weights=weight, minlength=graph.rowptr.size - 1)
+    i, j = degree[graph.row], degree[graph.col]
+    total = i + j
+    contrast = np.abs(i - j) / np.where(total > 0, total, 1.0)
+    return to_columns(graph, contrast, like=edge_index if edge_weight is None else edge_weight)
+
+
+def distance_rank(edge_index: Tensor, edge_weight: Tensor, num_nodes: int | None = None) -> Tensor:
+    r"""Compute how far down an edge stands in its ends' lists of neighbours, nearest first.
+
+    .. math::
+        r_{ij} = \frac{1}{2} \left( \frac{\rho_i(j) - 1/2}{n_i}
+            + \frac{\rho_j(i) - 1/2}{n_j} \right)
+
+    where :math:`\rho_i(j)` is the place of j among the :math:`n_i` neighbours of i, from the
+    largest weight, so the shortest distance, to the smallest; equal weights share their mean place.
+    It is small where both are among each other's nearest, whatever the scale of the distances.
+
+    Args:
+        edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge
+            twice.
+        edge_weight: [E] non-negative weights, the same in both directions, the larger the nearer.
+        num_nodes: N; the largest index + 1 where it is None.
+
+    Returns:
+        [E] numbers in (0, 1), the same in both directions, in the type of `edge_weight`.
+
+    Raises:
+        TypeError: if an argument is not a tensor of the right type.
+        ValueError: if the graph is directed, out of range, or has self-loops or repeated edges, or
+            if weights are negative, not finite or not symmetric.
+
+    Example:
+        Node 1 is nearer to 2 than to 0, either of which has no other neighbour.
+
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> distance_rank(edge_index, torch.tensor([0.2, 0.2, 0.9, 0.9]))
+        tensor([0.6250, 0.6250, 0.3750, 0.3750])
+    """
+    graph = symmetric_csr(edge_index, num_nodes)
+    check_edge_weight(edge_weight, graph.slot.size)
+    weight = symmetric_values(graph, "edge_weight", edge_weight)
+    count = np.diff(graph.rowptr)
+    place = group_ranks(*(torch.from_numpy(each) for each in (-weight, graph.row, count)))
+    rank = (place.numpy() - 0.5) / count[graph.row]
+    return to_columns(graph, (rank + rank[graph.reverse]) / 2, like=edge_weight)

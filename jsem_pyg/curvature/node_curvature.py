@@ -1,0 +1,46 @@
+"""Curvature of nodes: the mean of their edges'."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .symmetric_csr import symmetric_csr
+from .symmetric_values import symmetric_values
+
+
+def node_curvature(edge_index: Tensor, curvature: Tensor, num_nodes: int | None = None) -> Tensor:
+    r"""Average a curvature of edges, or any other of their numbers, at every node.
+
+    .. math::
+        \bar{F}(i) = \frac{1}{|N(i)|} \sum_{j \in N(i)} F(i, j)
+
+    Args:
+        edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge
+            twice.
+        curvature: [E] finite numbers, the same in both directions, such as
+            :func:`~jsem_pyg.curvature.forman_curvature` returns.
+        num_nodes: N; the largest index + 1 where it is None.
+
+    Returns:
+        [N] the mean over the edges of each node, zero for a node without any, in the type of
+        `curvature` and on the device of `edge_index`. No gradient flows back.
+
+    Raises:
+        TypeError: if an argument is not a tensor of the right type.
+        ValueError: if the graph is directed, out of range, or has self-loops or repeated edges, or
+            if the numbers do not fit the edges, are not finite or not symmetric.
+
+    Example:
+        A triangle 0, 1, 2 with a tail 2 - 3, and node 4 alone.
+
+        >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
+        >>> curvature = torch.tensor([3.0, 3.0, 2.0, 2.0, 2.0, 2.0, 0.0, 0.0])
+        >>> node_curvature(edge_index, curvature, num_nodes=5)
+        tensor([2.5000, 2.5000, 1.3333, 0.0000, 0.0000])
+    """
+    graph = symmetric_csr(edge_index, num_nodes)
+    values = symmetric_values(graph, "curvature", curvature)
+    degree = np.diff(graph.rowptr)
+    total = np.bincount(graph.row, weights=values, minlength=degree.size)
+    mean = torch.from_numpy(total / np.maximum(degree, 1))
+    return mean.to(edge_index.device, curvature.dtype)

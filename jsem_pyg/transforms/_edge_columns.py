@@ -1,0 +1,107 @@
+"""What the transforms that append edge attributes share: scaling, fitting, types, batches."""
+
+from collections.abc import Iterable
+from typing import Self
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data.data import BaseData
+from torch_geometric.transforms import BaseTransform
+
+from .._checks import check_choice
+from ..curvature import Standardizer
+from ..curvature.standardize import STANDARDIZATIONS
+from ._batch import check_data, edge_graph, record_edges
+
+NORMS = (True, "robust", "rank", False)
+
+
+class EdgeColumns(BaseTransform):
+    """Appends columns to `data.edge_attr`; a subclass says which in `columns`.
+
+    Args:
+        norm: True or "robust", "rank", or False, how each column is standardised.
+        cat: whether to keep existing edge attributes.
+    """
+
+    def __init__(self, norm: bool | str, cat: bool) -> None:
+        check_choice("norm", norm, NORMS)
+        self.norm = norm
+        self.cat = cat
+        self._standardizer: Standardizer | None = None
+
+    def columns(self, data: Data) -> Tensor:
+        """Compute the columns [E, F], not scaled yet."""
+        raise NotImplementedError
+
+    def fit(self, data: Data | Iterable[Data]) -> Self:
+        """Remember the scale of these edges, which all later graphs are then brought to.
+
+        Args:
+            data: a graph, a mini-batch or any iterable of graphs (a dataset), whose edges are taken
+                together.
+
+        Returns:
+            The transform itself.
+
+        Raises:
+            TypeError: if `data` holds anything but homogeneous graphs.
+            ValueError: if `norm` is False, if there is no edge, or if a graph is refused.
+        """
+        if self._method is None:
+            raise ValueError(
+                "Expected 'norm' to be True, 'robust' or 'rank', as there is nothing to remember "
+                f"without a scale (got {self.norm!r})."
+            )
+        graphs = data if isinstance(data, Iterable) and not isinstance(data, BaseData) else [data]
+        columns = [self._checked_columns(graph) for graph in graphs]
+        if not sum(each.size(0) for each in columns):
+            raise ValueError(
+                f"Expected 'data' to have edges to be fitted on (got {len(columns)} graph(s) and "
+                "none)."
+            )
+        self._standardizer = Standardizer(self._method).fit(torch.cat(columns))
+        return self
+
+    def forward(self, data: Data) -> Data:
+        """Give `data`, which `__call__` has copied, its new columns."""
+        columns = self._scaled(self._checked_columns(data), data)
+        data.edge_attr = self._append(columns, data.get("edge_attr"), data.get("x"))
+        record_edges(data, "edge_attr")
+        return data
+
+    @property
+    def _method(self) -> str | None:
+        if isinstance(self.norm, str):
+            return self.norm
+        return "robust" if self.norm else None
+
+    def _checked_columns(self, data: Data) -> Tensor:
+        check_data(data)
+        if data.edge_index is None:
+            raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
+        return self.columns(data)
+
+    def _scaled(self, columns: Tensor, data: Data) -> Tensor:
+        if self._method is None:
+            return columns
+        if self._standardizer is not None:
+            return self._standardizer.transform(columns)
+        standardize, graph = STANDARDIZATIONS[self._method], edge_graph(data)
+        return torch.stack([standardize(column, graph) for column in columns.unbind(1)], dim=1)
+
+    def _append(self, columns: Tensor, edge_attr: Tensor | None, x: Tensor | None) -> Tensor:
+        for pattern in (edge_attr, x):
+            if pattern is not None and pattern.is_floating_point():
+                columns = columns.to(pattern.dtype)
+                break
+        if edge_attr is None or not self.cat:
+            return columns
+        kept = edge_attr[:, None] if edge_attr.dim() == 1 else edge_attr
+        return torch.cat([kept, columns], dim=1)
+
+    def _repr(self, options: str) -> str:
+        fitted = "" if self._standardizer is None else ", fitted=True"
+        norms = f"norm={self.norm!r}, cat={self.cat}"
+        return f"{self.__class__.__name__}({options}, {norms}{fitted})"

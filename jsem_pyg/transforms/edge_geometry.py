@@ -1,0 +1,132 @@
+"""PyG's door to the other geometry of edges: overlap, contrast, rank, diffusion cosine."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data.datapipes import functional_transform
+
+from .._checks import check_choice, check_nonnegative
+from ..curvature import degree_contrast, distance_rank, jaccard_overlap
+from ..diffusion import diffusion_cosine
+from ._edge_columns import EdgeColumns
+
+
+def _jaccard(data: Data, t: float) -> Tensor:
+    return jaccard_overlap(data.edge_index, data.num_nodes)
+
+
+def _degree_contrast(data: Data, t: float) -> Tensor:
+    return degree_contrast(data.edge_index, data.get("edge_weight"), data.num_nodes)
+
+
+def _distance_rank(data: Data, t: float) -> Tensor:
+    weight = _required(data, "edge_weight", "distance_rank")
+    return distance_rank(data.edge_index, weight, data.num_nodes)
+
+
+def _diffusion_cosine(data: Data, t: float) -> Tensor:
+    x = _required(data, "x", "diffusion_cosine")
+    return diffusion_cosine(x, data.edge_index, data.get("edge_weight"), t)
+
+
+FEATURES: dict[str, Callable[[Data, float], Tensor]] = {
+    "jaccard": _jaccard,
+    "degree_contrast": _degree_contrast,
+    "distance_rank": _distance_rank,
+    "diffusion_cosine": _diffusion_cosine,
+}
+
+
+@functional_transform("edge_geometry")
+class EdgeGeometry(EdgeColumns):
+    """Appends further geometry of each edge to `data.edge_attr` (`edge_geometry`), in this order.
+
+    * ``"jaccard"``: the part of all neighbours that both ends share,
+      :func:`jsem_pyg.curvature.jaccard_overlap`.
+    * ``"degree_contrast"``: how much the degrees of the ends differ,
+      :func:`jsem_pyg.curvature.degree_contrast`.
+    * ``"distance_rank"``: how far down each end's list of neighbours the other stands,
+      :func:`jsem_pyg.curvature.distance_rank`; needs `edge_weight`.
+    * ``"diffusion_cosine"``: how alike the ends are after a short isotropic diffusion,
+      :func:`jsem_pyg.diffusion.diffusion_cosine`; needs `x`.
+
+    Reads `edge_index` and, where there is one, `edge_weight`. The columns have the type of an
+    existing `edge_attr`, else of `x`, if these are floating-point; no gradient flows through them.
+    Every graph, in a mini-batch too, is standardised by itself, until :meth:`fit` has made the
+    transform remember the scale of the graphs it was given.
+
+    Args:
+        features: names of the above, a column each, in this order.
+        t: the diffusion time of ``"diffusion_cosine"``, >= 0.
+        norm: True or "robust" to standardise each column by median and median absolute deviation
+            (:func:`jsem_pyg.curvature.robust_standardize`), "rank" for normal scores of the ranks
+            (:func:`jsem_pyg.curvature.rank_standardize`), False for the numbers themselves.
+        cat: whether to keep existing edge attributes; False replaces them.
+
+    Raises:
+        TypeError: if `features` is not a sequence of names, `t` not a number, or `data` not a
+            homogeneous graph.
+        ValueError: if a feature is unknown or repeated, if `t` or `norm` is none of the above, if
+            `data` lacks what a feature needs, or if one of the functions refuses the graph.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
+        >>> data = Data(edge_index=edge_index, num_nodes=4)
+        >>> EdgeGeometry(["jaccard", "degree_contrast"], norm=False)(data).edge_attr[::2]
+        tensor([[0.3333, 0.0000],
+                [0.2500, 0.2000],
+                [0.2500, 0.2000],
+                [0.0000, 0.5000]])
+    """
+
+    def __init__(
+        self,
+        features: Sequence[str] = tuple(FEATURES),
+        t: float = 3.0,
+        norm: bool | str = True,
+        cat: bool = True,
+    ) -> None:
+        super().__init__(norm, cat)
+        self.features = _check_features(features)
+        check_nonnegative("t", t)
+        self.t = t
+
+    @torch.no_grad()
+    def columns(self, data: Data) -> Tensor:
+        """Compute the features [E, F], not scaled yet."""
+        return torch.stack([FEATURES[name](data, self.t) for name in self.features], dim=1)
+
+    def __repr__(self) -> str:
+        return self._repr(f"features={self.features}, t={self.t}")
+
+
+def _check_features(features: Any) -> tuple[str, ...]:
+    if isinstance(features, str) or not isinstance(features, Sequence):
+        raise TypeError(
+            f"Expected 'features' to be a list or tuple of names (got {features!r}). To fix this, "
+            "put brackets around a single name."
+        )
+    for name in features:
+        check_choice("features", name, FEATURES)
+    if not features or len(set(features)) < len(features):
+        raise ValueError(
+            f"Expected 'features' to hold at least one name, none of them twice (got {features})."
+        )
+    return tuple(features)
+
+
+def _required(data: Data, name: str, feature: str) -> Tensor:
+    value = data.get(name)
+    if value is None:
+        fix = {
+            "x": f"set data.x, or leave {feature!r} out of 'features'",
+            "edge_weight": "set data.edge_weight, which FaissKNNGraph does, or leave "
+            f"{feature!r} out of 'features'",
+        }[name]
+        raise ValueError(
+            f"Expected 'data' to have '{name}' for {feature!r} (got none). To fix this, {fix}."
+        )
+    return value

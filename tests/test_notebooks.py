@@ -1,0 +1,64 @@
+"""The notebooks run, on data that need no file, and are committed as they ran."""
+
+import json
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
+
+
+@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+def path(request):
+    return request.param
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
+
+
+def test_runs_on_data_that_need_no_file(path, tmp_path, monkeypatch):
+    monkeypatch.delenv("JSEM_DATA", raising=False)
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    committed = path.read_bytes()
+    notebook = read(path)
+    resources = {"metadata": {"path": str(tmp_path)}}
+    NotebookClient(notebook, timeout=240, resources=resources).execute()  # raises what a cell does
+    kinds = {
+        kind
+        for cell in code_cells(notebook)
+        for output in cell.outputs
+        for kind in output.get("data", {})
+    }
+    assert "image/png" in kinds
+    assert path.read_bytes() == committed
+
+
+def test_is_committed_as_it_ran_from_top_to_bottom(path):
+    cells = code_cells(read(path))
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert outputs
+    for output in outputs:
+        assert output.output_type != "error"
+        assert output.get("name") != "stderr"
+
+
+def test_shows_no_path_of_the_machine_that_ran_it(path):
+    for cell in code_cells(read(path)):
+        for output in cell.outputs:
+            shown = {k: v for k, v in output.get("data", {}).items() if k != "image/png"}
+            text = json.dumps([shown, output.get("text", "")])
+            assert not re.search(r"(?<![\w<.])/\w+/\w", text), text

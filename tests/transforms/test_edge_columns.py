@@ -1,0 +1,108 @@
+"""What `FormanCurvature` and `EdgeGeometry` share: scales that are remembered."""
+
+import io
+import pickle
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.transforms import Compose
+
+from jsem_pyg.curvature.standardize import STANDARDIZATIONS
+from jsem_pyg.testing import random_graph
+from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
+
+TRANSFORMS = [FormanCurvature, EdgeGeometry]
+
+
+def graph(seed, num_nodes=20, probability=0.3):
+    # In float64, in which rounding leaves the order of the numbers, and so their ranks, alone.
+    edge_index, weight = random_graph(num_nodes, probability, seed=seed)
+    x = torch.randn(num_nodes, 4, generator=torch.Generator().manual_seed(seed)).double()
+    return Data(x=x, edge_index=edge_index, edge_weight=weight)
+
+
+def test_repr():
+    transform = FormanCurvature(norm="rank").fit(graph(0))
+    assert repr(transform) == (
+        "FormanCurvature(method='augmented', norm='rank', cat=True, fitted=True)"
+    )
+
+
+@pytest.mark.parametrize("make", TRANSFORMS)
+@pytest.mark.parametrize("norm", [True, "robust", "rank"])
+class TestFitted:
+    def test_scales_the_graph_it_was_fitted_on_as_before(self, make, norm):
+        transform = make(norm=norm)
+        expected = transform(graph(0)).edge_attr
+        assert transform.fit(graph(0)) is transform
+        torch.testing.assert_close(transform(graph(0)).edge_attr, expected)
+
+    def test_scales_new_graphs_the_same_way(self, make, norm):
+        old, new = graph(0), graph(1, num_nodes=30, probability=0.6)
+        raw_old, raw_new = (make(norm=False)(each).edge_attr for each in (old, new))
+        transform = make(norm=norm).fit(old)
+        result = transform(new).edge_attr
+        # Where both graphs have the same number, it gets the same score; larger ones, larger ones.
+        scaled = torch.cat([transform(old).edge_attr, result])
+        for raw, score in zip(torch.cat([raw_old, raw_new]).T, scaled.T, strict=True):
+            order = raw.argsort()
+            assert (score[order].diff() >= 0).all()
+            equal = raw[order].diff() == 0
+            assert (score[order].diff()[equal] == 0).all()
+        assert not torch.allclose(result, make(norm=norm)(new).edge_attr, atol=0.05)
+
+    def test_remembers_the_edges_of_several_graphs_together(self, make, norm):
+        graphs = [graph(0), graph(1, num_nodes=12), graph(2, num_nodes=9, probability=0.0)]
+        raw = torch.cat([make(norm=False)(each).edge_attr for each in graphs])
+        standardize = STANDARDIZATIONS["rank" if norm == "rank" else "robust"]
+        expected = torch.stack([standardize(column) for column in raw.T], dim=1)
+        whole = Batch.from_data_list(graphs)
+        for data in (graphs, iter(graphs), whole):
+            transform = make(norm=norm).fit(data)
+            apart = torch.cat([transform(each).edge_attr for each in graphs])
+            torch.testing.assert_close(apart, expected)
+            torch.testing.assert_close(transform(whole).edge_attr, apart)
+
+    def test_can_be_saved(self, make, norm):
+        transform = Compose([FaissKNNGraph(k=3), make(norm=norm).fit(graph(0))])
+        expected = transform(graph(1)).edge_attr
+        file = io.BytesIO()
+        torch.save(transform, file)
+        file.seek(0)
+        for copied in (
+            pickle.loads(pickle.dumps(transform)),
+            torch.load(file, weights_only=False),
+        ):
+            assert repr(copied) == repr(transform)
+            assert torch.equal(copied(graph(1)).edge_attr, expected)
+
+    def test_can_be_fitted_anew(self, make, norm):
+        transform = make(norm=norm).fit(graph(0)).fit(graph(1))
+        expected = make(norm=norm).fit(graph(1))(graph(2)).edge_attr
+        assert torch.equal(transform(graph(2)).edge_attr, expected)
+
+    def test_takes_a_graph_without_edges(self, make, norm):
+        transform = make(norm=norm).fit(graph(0))
+        bare = transform(graph(0, probability=0.0)).edge_attr
+        assert bare.shape == (0, transform(graph(0)).edge_attr.size(1))
+
+    def test_leaves_what_it_is_fitted_on_alone(self, make, norm):
+        data = graph(0)
+        make(norm=norm).fit(data)
+        assert data.edge_attr is None
+
+
+@pytest.mark.parametrize("make", TRANSFORMS)
+def test_refuses_to_be_fitted(make):
+    with pytest.raises(ValueError, match="nothing to remember without a scale .got False"):
+        make(norm=False).fit(graph(0))
+    with pytest.raises(ValueError, match="to be fitted on .got 2 graph.s. and none"):
+        make().fit([graph(0, probability=0.0)] * 2)
+    with pytest.raises(ValueError, match="to be fitted on .got 0 graph.s. and none"):
+        make().fit([])
+    for data in (HeteroData(), [graph(0), None], 3):
+        with pytest.raises(TypeError, match="'data' to be a torch_geometric.data.Data"):
+            make().fit(data)
+    with pytest.raises(ValueError, match="to have an 'edge_index'"):
+        make().fit(Data(num_nodes=3))

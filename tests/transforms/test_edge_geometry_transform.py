@@ -1,0 +1,162 @@
+import pytest
+import tiny_graphs
+import torch
+from torch.utils.data import IterDataPipe
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.transforms import Compose
+
+from jsem_pyg.curvature import (
+    degree_contrast,
+    distance_rank,
+    jaccard_overlap,
+    rank_standardize,
+    robust_standardize,
+)
+from jsem_pyg.diffusion import diffusion_cosine
+from jsem_pyg.testing import random_graph
+from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph
+
+NAMES = ("jaccard", "degree_contrast", "distance_rank", "diffusion_cosine")
+
+
+def graph(seed=0, num_nodes=20, dtype=torch.float32):
+    edge_index, weight = random_graph(num_nodes, 0.3, num_isolated=2, seed=seed, dtype=dtype)
+    x = torch.randn(num_nodes, 4, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    return Data(x=x, edge_index=edge_index, edge_weight=weight)
+
+
+def columns(data, t=3.0):
+    edge_index, weight, size = data.edge_index, data.edge_weight, data.num_nodes
+    return {
+        "jaccard": jaccard_overlap(edge_index, size),
+        "degree_contrast": degree_contrast(edge_index, weight, size),
+        "distance_rank": distance_rank(edge_index, weight, size),
+        "diffusion_cosine": diffusion_cosine(data.x, edge_index, weight, t),
+    }
+
+
+def test_repr_and_functional_name():
+    expected = (
+        "EdgeGeometry(features=('jaccard', 'diffusion_cosine'), t=1.5, norm='rank', cat=True)"
+    )
+    assert repr(EdgeGeometry(["jaccard", "diffusion_cosine"], t=1.5, norm="rank")) == expected
+    assert EdgeGeometry().features == NAMES
+    assert "edge_geometry" in IterDataPipe.functions
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_writes_the_functions_values_and_leaves_its_input_alone(dtype):
+    data = graph(dtype=dtype)
+    expected = torch.stack([each.to(dtype) for each in columns(data).values()], dim=1)
+    raw = EdgeGeometry(norm=False)(data)
+    assert raw.edge_attr.dtype == dtype
+    assert torch.equal(raw.edge_attr, expected)
+    for norm, standardize in ((True, robust_standardize), ("rank", rank_standardize)):
+        normed = EdgeGeometry(norm=norm)(data).edge_attr
+        for column, values in zip(normed.T, expected.T, strict=True):
+            torch.testing.assert_close(column, standardize(values))
+    assert data.edge_attr is None
+
+
+def test_features_come_in_the_order_asked_for_after_those_there_are():
+    data = graph()
+    data.edge_attr = torch.rand(data.num_edges)
+    names = ["diffusion_cosine", "jaccard"]
+    result = EdgeGeometry(names, t=0.5, norm=False)(data).edge_attr
+    expected = columns(data, t=0.5)
+    assert torch.equal(result[:, 0], data.edge_attr)
+    assert torch.equal(result[:, 1:], torch.stack([expected[name] for name in names], dim=1))
+    assert EdgeGeometry(names, cat=False)(data).edge_attr.shape == (data.num_edges, 2)
+
+
+def test_no_gradient_comes_along():
+    data = graph()
+    data.x.requires_grad_()
+    data.edge_weight.requires_grad_()
+    assert not EdgeGeometry()(data).edge_attr.requires_grad
+
+
+@pytest.mark.parametrize("norm", [True, "rank", False])
+def test_a_batch_gives_what_its_graphs_give(norm):
+    make = Compose([FaissKNNGraph(k=3), EdgeGeometry(norm=norm)])
+    generator = torch.Generator().manual_seed(0)
+    graphs = [
+        Data(x=scale * torch.randn(n, 3, generator=generator).double())
+        for n, scale in ((9, 1), (14, 5), (5, 1))
+    ]
+    result = make(Batch.from_data_list(graphs))
+    for got, single in zip(result.to_data_list(), graphs, strict=True):
+        torch.testing.assert_close(got.edge_attr, make(single).edge_attr, rtol=1e-4, atol=1e-4)
+
+
+def test_a_graph_without_edges():
+    edge_index, _ = tiny_graphs.single_node()
+    data = Data(x=torch.ones(1, 2), edge_index=edge_index, edge_weight=torch.empty(0))
+    for norm in (True, "rank", False):
+        assert EdgeGeometry(norm=norm)(data).edge_attr.shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("features", "error", "message"),
+    [
+        ("jaccard", TypeError, "list or tuple of names .got 'jaccard'.*brackets"),
+        (None, TypeError, "list or tuple of names"),
+        (
+            ["jaccard", "ollivier"],
+            ValueError,
+            "'features' to be one of 'jaccard', .*got 'ollivier'",
+        ),
+        ([], ValueError, "at least one name"),
+        (["jaccard", "jaccard"], ValueError, "none of them twice"),
+    ],
+)
+def test_refuses_features(features, error, message):
+    with pytest.raises(error, match=message):
+        EdgeGeometry(features)
+
+
+def test_refuses_other_options():
+    with pytest.raises(TypeError, match="'t' to be a non-negative number"):
+        EdgeGeometry(t="3")
+    for t in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="'t' to be non-negative and finite"):
+            EdgeGeometry(t=t)
+    with pytest.raises(ValueError, match="'norm' to be one of"):
+        EdgeGeometry(norm="minmax")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"x": None}, ValueError, "to have 'x' for 'diffusion_cosine'.*set data.x"),
+        ({"edge_weight": None}, ValueError, "'edge_weight' for 'distance_rank'.*FaissKNNGraph"),
+        ({"edge_index": None}, ValueError, "to have an 'edge_index'"),
+        ({"x": torch.full((20, 4), torch.nan)}, ValueError, "'x' to be finite"),
+        ({"x": torch.ones(20, 4).long()}, TypeError, "'x' to be a floating-point"),
+    ],
+)
+def test_refuses_graphs(changes, error, message):
+    data = graph()
+    for name, value in changes.items():
+        data[name] = value
+    data.num_nodes = 20
+    with pytest.raises(error, match=message):
+        EdgeGeometry()(data)
+
+
+def test_refuses_weights_and_other_kinds_of_data():
+    for value, message in ((-1.0, "non-negative"), (float("nan"), "finite")):
+        data = graph()
+        data.edge_weight = torch.full_like(data.edge_weight, value)
+        for name in NAMES[1:]:
+            with pytest.raises(ValueError, match=f"'edge_weight' to be {message}"):
+                EdgeGeometry([name])(data)
+    with pytest.raises(TypeError, match="got HeteroData"):
+        EdgeGeometry()(HeteroData())
+
+
+def test_what_is_not_asked_for_is_not_needed():
+    data = graph()
+    del data.x, data.edge_weight
+    data.num_nodes = 20
+    assert EdgeGeometry(["jaccard", "degree_contrast"])(data).edge_attr.size(1) == 2
