@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 # How far values may differ between both directions of an edge: relative to the entry, and to the
-# largest entry. Rounding passes, real asymmetry does not.
+# largest entry. Rounding and the small steps of numerical differentiation pass, real asymmetry does
+# not.
 _SYMMETRY_RTOL, _SYMMETRY_ATOL = 1e-4, 1e-5
 
 

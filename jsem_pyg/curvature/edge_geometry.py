@@ -1,14 +1,12 @@
 """What the edges of a neighbour graph look like from their ends: overlap, contrast, rank."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from .._checks import check_edge_weight
-from ..kernels.triangles import triangle_sums
+from ..kernels.triangles import find_kernels
 from .ranks import group_ranks
-from .symmetric_csr import symmetric_csr
-from .symmetric_values import FloatArray, symmetric_values, to_columns
+from .symmetric_csr import symmetric_csr, symmetric_values
 
 
 def jaccard_overlap(edge_index: Tensor, num_nodes: int | None = None) -> Tensor:
@@ -42,10 +40,12 @@ def jaccard_overlap(edge_index: Tensor, num_nodes: int | None = None) -> Tensor:
         tensor([0.3333, 0.3333, 0.2500, 0.2500, 0.2500, 0.2500, 0.0000, 0.0000])
     """
     graph = symmetric_csr(edge_index, num_nodes)
-    degree = np.diff(graph.rowptr)
-    common, _ = triangle_sums(graph.rowptr, graph.col, np.zeros(graph.col.size))
-    union = degree[graph.row] + degree[graph.col] - common
-    return to_columns(graph, common / union, like=edge_index)
+    csr, degree = graph.csr, graph.degree
+    kernels = find_kernels("auto", edge_index.device)
+    ones = torch.ones(csr.col.numel(), dtype=torch.float64, device=csr.col.device)
+    common, _ = kernels.triangle_sums(csr, graph.reverse, ones)
+    union = degree[csr.row] + degree[csr.col] - common
+    return graph.to_edges(common.double() / union).to(torch.get_default_dtype())
 
 
 def degree_contrast(
@@ -82,15 +82,15 @@ def degree_contrast(
         tensor([0.0000, 0.0000, 0.2000, 0.2000, 0.2000, 0.2000, 0.5000, 0.5000])
     """
     graph = symmetric_csr(edge_index, num_nodes)
-    weight: FloatArray = np.ones(graph.slot.size)
+    csr, degree, dtype = graph.csr, graph.degree.double(), torch.get_default_dtype()
     if edge_weight is not None:
-        check_edge_weight(edge_weight, graph.slot.size)
-        weight = symmetric_values(graph, "edge_weight", edge_weight)
-    degree = np.bincount(graph.row, weights=weight, minlength=graph.rowptr.size - 1)
-    i, j = degree[graph.row], degree[graph.col]
+        check_edge_weight(edge_weight, csr.col.numel())
+        weight, dtype = symmetric_values(graph, "edge_weight", edge_weight), edge_weight.dtype
+        degree = torch.segment_reduce(weight, "sum", offsets=csr.rowptr)
+    i, j = degree[csr.row], degree[csr.col]
     total = i + j
-    contrast = np.abs(i - j) / np.where(total > 0, total, 1.0)
-    return to_columns(graph, contrast, like=edge_index if edge_weight is None else edge_weight)
+    contrast = (i - j).abs() / torch.where(total > 0, total, 1.0)
+    return graph.to_edges(contrast).to(dtype)
 
 
 def distance_rank(edge_index: Tensor, edge_weight: Tensor, num_nodes: int | None = None) -> Tensor:
@@ -126,9 +126,8 @@ def distance_rank(edge_index: Tensor, edge_weight: Tensor, num_nodes: int | None
         tensor([0.6250, 0.6250, 0.3750, 0.3750])
     """
     graph = symmetric_csr(edge_index, num_nodes)
-    check_edge_weight(edge_weight, graph.slot.size)
+    row, count = graph.csr.row, graph.degree
+    check_edge_weight(edge_weight, row.numel())
     weight = symmetric_values(graph, "edge_weight", edge_weight)
-    count = np.diff(graph.rowptr)
-    place = group_ranks(*(torch.from_numpy(each) for each in (-weight, graph.row, count)))
-    rank = (place.numpy() - 0.5) / count[graph.row]
-    return to_columns(graph, (rank + rank[graph.reverse]) / 2, like=edge_weight)
+    rank = (group_ranks(-weight, row, count) - 0.5) / count[row]
+    return graph.to_edges((rank + rank[graph.reverse]) / 2).to(edge_weight.dtype)

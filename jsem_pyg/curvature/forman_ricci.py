@@ -3,9 +3,14 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_edge_index_shape, check_edge_vector
+from .._checks import (
+    check_choice,
+    check_edge_index_shape,
+    check_edge_vector,
+    check_edge_weight,
+)
 from ..kernels.triangles import TriangleKernels, find_kernels
-from .symmetric_csr import SymmetricCSR, symmetric_csr, symmetric_weight
+from .symmetric_csr import SymmetricCSR, symmetric_csr, symmetric_values
 
 METHODS = ("augmented", "1d", "balanced")
 
@@ -78,12 +83,24 @@ def forman_curvature(
         check_edge_vector("edge_weight", edge_weight, graph.reverse.numel())
         dtype = edge_weight.dtype
         if method != "balanced":
-            weight = symmetric_weight(graph, edge_weight)
+            check_edge_weight(edge_weight, graph.reverse.numel())
+            weight = symmetric_values(graph, "edge_weight", edge_weight)
+            _check_positive(weight)
     if method == "balanced":
         curvature = _balanced(graph, kernels)
     else:
         curvature = _weighted(graph, weight, kernels if method == "augmented" else None)
     return graph.to_edges(curvature).to(dtype)
+
+
+def _check_positive(weight: Tensor) -> None:
+    zeros = int((weight == 0).sum())
+    if zeros:
+        raise ValueError(
+            f"Expected 'edge_weight' to be positive, because this curvature divides by it (got "
+            f"{zeros} zeros of {weight.numel()}). To fix this, drop these edges or raise their "
+            "weight."
+        )
 
 
 def _weighted(

@@ -1,11 +1,9 @@
 """Curvature of nodes: the mean of their edges'."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from .symmetric_csr import symmetric_csr
-from .symmetric_values import symmetric_values
+from .symmetric_csr import symmetric_csr, symmetric_values
 
 
 def node_curvature(edge_index: Tensor, curvature: Tensor, num_nodes: int | None = None) -> Tensor:
@@ -40,7 +38,5 @@ def node_curvature(edge_index: Tensor, curvature: Tensor, num_nodes: int | None 
     """
     graph = symmetric_csr(edge_index, num_nodes)
     values = symmetric_values(graph, "curvature", curvature)
-    degree = np.diff(graph.rowptr)
-    total = np.bincount(graph.row, weights=values, minlength=degree.size)
-    mean = torch.from_numpy(total / np.maximum(degree, 1))
-    return mean.to(edge_index.device, curvature.dtype)
+    total = torch.segment_reduce(values, "sum", offsets=graph.csr.rowptr)
+    return (total / graph.degree.clamp(min=1)).to(curvature.dtype)

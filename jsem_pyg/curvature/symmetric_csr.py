@@ -6,13 +6,15 @@ import torch
 from torch import Tensor
 from torch_geometric.utils.sparse import index2ptr
 
-from .._checks import check_edge_index_shape, check_edge_weight, check_node_index
+from .._checks import (
+    check_edge_index_shape,
+    check_edge_vector,
+    check_finite,
+    check_node_index,
+    check_symmetric,
+)
 from ..kernels.csr import CSR
-from ..kernels.triangles import TriangleKernels
-
-# How far w_ij and w_ji may differ before they count as different: relative to the entry, and to the
-# largest entry. Rounding passes, real asymmetry does not.
-_SYMMETRY_RTOL, _SYMMETRY_ATOL = 1e-4, 1e-5
+from ..kernels.triangles import TriangleKernels, find_kernels
 
 _TO_UNDIRECTED = (
     "To fix this, call torch_geometric.utils.to_undirected(edge_index, edge_weight, reduce='mean')."
@@ -30,6 +32,11 @@ class SymmetricCSR(NamedTuple):
         """[E] values of the columns -> [E] in the slots."""
         return values if self.order is None else values[self.order]
 
+    @property
+    def degree(self) -> Tensor:
+        """[N] the number of neighbours."""
+        return self.csr.rowptr.diff()
+
     def to_edges(self, slots: Tensor) -> Tensor:
         """[E] values in the slots -> [E] of the columns."""
         return (
@@ -38,14 +45,14 @@ class SymmetricCSR(NamedTuple):
 
 
 def symmetric_csr(
-    edge_index: Tensor, num_nodes: int | None, kernels: TriangleKernels
+    edge_index: Tensor, num_nodes: int | None = None, kernels: TriangleKernels | None = None
 ) -> SymmetricCSR:
     """Sort and check the edges of an undirected graph.
 
     Args:
         edge_index: [2, E] both directions of every edge once, in any order, no self-loops.
         num_nodes: N; the largest index + 1 where it is None.
-        kernels: what finds the reverse of each edge.
+        kernels: what finds the reverse of each edge; None: the fastest on the device.
 
     Raises:
         TypeError: if `edge_index` is not a tensor.
@@ -64,42 +71,29 @@ def symmetric_csr(
         row, col = row[order], col[order]
     _check_unrepeated(key)
     csr = CSR(index2ptr(row, num_nodes), row, col.contiguous())
+    kernels = kernels or find_kernels("auto", edge_index.device)
     reverse = kernels.reverse_slots(csr)
     if reverse is None:
         _refuse_directed(key, csr)
     return SymmetricCSR(csr, reverse, order)
 
 
-def symmetric_weight(graph: SymmetricCSR, edge_weight: Tensor) -> Tensor:
-    """Check the weights [E] of the columns and bring them, in float64, into the slots [E].
+def symmetric_values(graph: SymmetricCSR, name: str, values: Tensor) -> Tensor:
+    """The means [E] of both directions, in float64, in the slots, of `values` [E] of the columns.
 
     Raises:
-        TypeError: if `edge_weight` is not a floating-point tensor.
-        ValueError: if its shape does not fit, or weights are not finite, not positive, or not the
-            same in both directions.
+        TypeError: if `values` is not a floating-point tensor.
+        ValueError: if its shape does not fit, or values are not finite, or not the same in both
+            directions.
     """
-    check_edge_weight(edge_weight, graph.reverse.numel())
-    weight = graph.to_slots(edge_weight.detach().double())
-    zeros = int((weight == 0).sum())
-    if zeros:
-        raise ValueError(
-            f"Expected 'edge_weight' to be positive, because this curvature divides by it (got "
-            f"{zeros} zeros of {weight.numel()}). To fix this, drop these edges or raise their "
-            "weight."
-        )
-    backward = weight[graph.reverse]
-    if torch.equal(weight, backward):
-        return weight
-    difference = (weight - backward).abs()
-    limit = _SYMMETRY_RTOL * weight + _SYMMETRY_ATOL * weight.max()
-    uneven = int((difference > limit).sum())
-    if uneven:
-        raise ValueError(
-            "Expected 'edge_weight' to be the same in both directions of an edge (got "
-            f"{uneven} entries that differ, by up to {float(difference.max()):.3g}). "
-            f"{_TO_UNDIRECTED}"
-        )
-    return (weight + backward) / 2
+    check_edge_vector(name, values, graph.reverse.numel())
+    check_finite(name, values)
+    slots = graph.to_slots(values.detach().to(graph.reverse.device, torch.float64))
+    backward = slots[graph.reverse]
+    if torch.equal(slots, backward):
+        return slots
+    check_symmetric(name, slots, backward)
+    return (slots + backward) / 2
 
 
 def _check_simple(source: Tensor, target: Tensor) -> None:

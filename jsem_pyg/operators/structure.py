@@ -13,14 +13,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from .._checks import check_edge_weight, check_finite, check_node_index
+from .._checks import check_edge_weight, check_finite, check_node_index, check_symmetric
 from ..kernels.csr import CSR
 from .adjacency import Adjacency, read_adjacency
-
-# How far w_ij and w_ji may differ before the input counts as directed: rounding and the small steps
-# of numerical differentiation pass, real asymmetry does not. Relative to the entry, and to the
-# largest entry.
-_SYMMETRY_RTOL, _SYMMETRY_ATOL = 1e-4, 1e-5
 
 
 class GraphStructure:
@@ -179,19 +174,8 @@ class GraphStructure:
         self._check_symmetric("edge_attr", edge_attr)
 
     def _check_symmetric(self, name: str, values: Tensor) -> None:
-        if values.numel() == 0:
-            return
         slots = self.to_slots(values.detach())
-        difference = (slots - slots[self.reverse]).abs()
-        limit = _SYMMETRY_RTOL * slots.abs() + _SYMMETRY_ATOL * slots.abs().max()
-        uneven = difference > limit
-        if bool(uneven.any()):
-            raise ValueError(
-                f"Expected '{name}' to be the same in both directions of an edge (got "
-                f"{int(uneven.sum())} entries that differ, by up to {float(difference.max()):.3g})."
-                f" To fix this, call torch_geometric.utils.to_undirected(edge_index, {name}, "
-                "reduce='mean')."
-            )
+        check_symmetric(name, slots, slots[self.reverse])
 
     def __repr__(self) -> str:
         return f"GraphStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
