@@ -6,8 +6,9 @@ from torch import Tensor
 from .points import Points
 from .searcher import exact_neighbors
 
-# How many multiplications one round of searches may cost, about 20 s on two cores.
-BUDGET = 10**12
+# How many multiplications one round of searches may cost, about 8 s on two idle cores. With 100,000
+# points in 194 far clusters the links of a tenth of what is exact were 1.3 % longer in all.
+BUDGET = 5 * 10**11
 
 # Points that are searched for together, and products of theirs that are held at once.
 _CHUNK_POINTS, _CHUNK_NUMBERS = 1024, 1 << 24

@@ -184,9 +184,9 @@ class FaissKNNGraph(BaseTransform):
         return self._fitted
 
     def _options(self) -> dict[str, Any]:
-        names = ("k", "metric", "index", "kernel", "symmetrize", "connect")
-        names += ("recall_target", "seed", "progress")
-        return {name: getattr(self, name) for name in names}
+        shape = ("k", "metric", "index", "kernel", "symmetrize", "connect")
+        search = ("recall_target", "seed", "progress")
+        return {name: getattr(self, name) for name in shape + search}
 
     def __repr__(self) -> str:
         return (
