@@ -6,7 +6,8 @@ points all ways against the reference by torch. Then every way searches for the 
 neighbours of all points; seconds hold everything from the points to neighbours and their distances
 (building an index, measuring its recall, searching). The recall is measured again, on 1,000 points
 that the search has not seen for this. Peak memory is the most that was resident in the whole
-process, the points and the libraries included. "graph" is the whole `knn_graph`, weights and links between components included.
+process, the points and the libraries included. "graph" is the whole `knn_graph`, with weights and
+links between components.
 
     python examples/benchmarks/neighbours.py                        # up to 100,000 points
     python examples/benchmarks/neighbours.py --max-points 1000000   # the slow ways stop earlier

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+from functools import cache
 from typing import Any
 
 import torch
@@ -57,11 +58,16 @@ def faiss_neighbors(query: Tensor, base: Tensor, k: int) -> Tensor:
     """
     faiss = import_faiss()
     if has_faiss_gpu() and k <= _GPU_MOST:
-        resources = faiss.StandardGpuResources()
-        found = faiss.knn_gpu(resources, query.numpy(), base.numpy(), k)[1]
+        found = faiss.knn_gpu(_gpu_resources(), query.numpy(), base.numpy(), k)[1]
     else:
         found = faiss.knn(query.numpy(), base.numpy(), k)[1]
     return torch.from_numpy(found)
+
+
+@cache
+def _gpu_resources() -> Any:
+    """Scratch memory on the GPU, taken once."""
+    return import_faiss().StandardGpuResources()
 
 
 class ApproximateIndex:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 # How many distances are held at once.
-_CHUNK_NUMBERS = 1 << 25
+_CHUNK_NUMBERS = 1 << 26
 
 
 def torch_neighbors(query: Tensor, base: Tensor, k: int, device: torch.device) -> Tensor:

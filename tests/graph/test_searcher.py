@@ -4,7 +4,7 @@ import sys
 import pytest
 import torch
 
-from jsem_pyg.graph import knn_graph, knn_search
+from jsem_pyg.graph import faiss_search, knn_graph, knn_search
 from jsem_pyg.graph import searcher as module
 from jsem_pyg.graph.points import prepare_points
 from jsem_pyg.graph.searcher import Searcher, SearchOptions, choose_index, exact_neighbors
@@ -201,6 +201,7 @@ def test_gpus_of_faiss_are_used(monkeypatch):
     gpu = knn_search(x, 5, "l2", "ivf")[0]
     assert set(asked) == {"index", "knn"}
     monkeypatch.undo()
+    faiss_search._gpu_resources.cache_clear()
     assert torch.equal(gpu, knn_search(x, 5, "l2", "ivf")[0])
 
 
