@@ -67,13 +67,12 @@ def shortest_links(
 
 
 def _exits(points: Points, label: Tensor, groups: Groups, budget: int) -> Tensor:
-    """Links out of all components but the largest of each graph, in unfinished graphs."""
+    """Links out of components, the largest of each graph need none, in unfinished graphs."""
     small = _small_components(label, groups)
     unfinished = groups.maximum(small[label].long()) > 0
     links = []
     for nodes, valid in groups.small(unfinished):
-        link = all_pairs_exits(points, nodes, valid, label)
-        links.append(link[:, small[label[link[0]]]])
+        links.append(all_pairs_exits(points, nodes, valid, label))
     for graph in groups.large():
         if unfinished[graph]:
             links.append(_large_exits(points, label, small, groups, graph, budget))

@@ -42,8 +42,8 @@ def assert_joins(link, label):
 @pytest.mark.parametrize("chunk", [7, 100, 1024])
 @pytest.mark.parametrize("seed", range(3))
 def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
-    monkeypatch.setattr("jsem_pyg.graph.exits._CHUNK_POINTS", chunk)
-    monkeypatch.setattr("jsem_pyg.graph.exits._CHUNK_NUMBERS", 5000)
+    monkeypatch.setattr("jsem_pyg.graph.exits._QUERIES", chunk)
+    monkeypatch.setattr("jsem_pyg.graph.exits._BASE", 2 * chunk - 1)
     points, label = clusters(seed=seed)
     link, length = shortest_links(points, label)
     assert_joins(link, label)
@@ -58,6 +58,13 @@ def test_within_a_budget_links_join_and_are_hardly_longer(seed):
     assert_joins(link, label)
     shortest = spanning_length(points, label)
     assert shortest * (1 - 1e-6) <= float(length.sum()) <= 1.1 * shortest
+
+
+def test_approximate_links_are_improved_from_their_ends(monkeypatch):
+    points, label = clusters()
+    improved = shortest_links(points, label, budget=0)[1].sum()
+    monkeypatch.setattr("jsem_pyg.graph.exits._MOST_IMPROVEMENTS", 0)
+    assert improved < 0.95 * shortest_links(points, label, budget=0)[1].sum()
 
 
 def test_the_least_budget_still_joins():
