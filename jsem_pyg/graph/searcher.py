@@ -78,18 +78,21 @@ class Searcher:
             everyone = torch.arange(self.points.num_points)[None]
             neighbor, distance = all_pairs_neighbors(self.points, everyone, everyone >= 0, k)
             return neighbor[0], distance[0]
-        return self._search(self.points, k, among_itself=True)
+        order = None if self.index is None else self.index.order()
+        return self._search(self.points, k, True, order)
 
     def nearest(self, query: Points, k: int) -> tuple[Tensor, Tensor]:
         """The k nearest points of every point of `query`: indices and distances [M, k]."""
         return self._search(query, k, among_itself=False)
 
-    def _search(self, query: Points, k: int, among_itself: bool) -> tuple[Tensor, Tensor]:
+    def _search(
+        self, query: Points, k: int, among_itself: bool, order: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        order = torch.arange(query.num_points) if order is None else order
         neighbor = torch.empty(query.num_points, k, dtype=torch.int64)
         distance = query.coordinates.new_empty(query.num_points, k)
         with progress_bar("neighbours", query.num_points, self.progress) as advance:
-            for begin in range(0, query.num_points, _CHUNK_POINTS):
-                chunk = torch.arange(begin, min(begin + _CHUNK_POINTS, query.num_points))
+            for chunk in order.split(_CHUNK_POINTS):
                 neighbor[chunk], distance[chunk] = self._chunk(query, chunk, k, among_itself)
                 advance(chunk.numel())
         return neighbor, distance
