@@ -151,6 +151,35 @@ def test_the_benchmark_of_sketching(tmp_path, monkeypatch):
     assert (tmp_path / "sketching.png").stat().st_size > 10_000
 
 
+def test_the_benchmark_of_neighbours(tmp_path, monkeypatch):
+    neighbours = load(ROOT / "examples/benchmarks/neighbours.py", monkeypatch)
+    monkeypatch.setattr(neighbours, "SIZES", [500, 900])
+    table = neighbours.main(
+        [*("--features", "8", "--k", "4", "--num-graphs", "3"), "--output", str(tmp_path)]
+    )
+    assert table["way"].tolist() == ["flat", "ivf", "hnsw", "torch", "sklearn", "graph"] * 2
+    assert (table["recall"][table["way"] == "flat"] == 1).all()
+    assert (table["flat / this"][table["way"] == "flat"] == 1).all()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
+
+
+def test_unseen_documents(tmp_path, monkeypatch):
+    unseen = load(ROOT / "examples/unseen_documents.py", monkeypatch)
+    y = np.arange(150) % 3
+    x = np.random.default_rng(0).normal(size=(150, 6)) + 3 * np.eye(3, 6)[y]
+    np.savez(tmp_path / "mine.npz", x=x, y=y)
+    options = ["--epochs=2", "--seeds=2", "--k=6", f"--output={tmp_path}"]
+    table = unseen.main([*options, f"--embeddings={tmp_path / 'mine.npz'}"])
+    assert table.index.tolist() == ["raw", "extended", "refitted"]
+    rows = pd.read_csv(tmp_path / "unseen_documents.csv")
+    assert len(rows) == 6
+    extended = rows[rows["way"] == "extended"]
+    assert extended["refitted edges kept"].between(0.3, 0.999).all()
+    assert (extended["cosine to refitted"] > 0.9).all()
+    assert (rows["purity"] > 0.6).all()
+    assert "| extended | " in (tmp_path / "unseen_documents.md").read_text()
+
+
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text()

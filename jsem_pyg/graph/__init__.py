@@ -1,16 +1,22 @@
 """Stage 1: points -> weighted edges.
 
 :func:`knn_search` finds the nearest neighbours, :func:`affinity` turns their distances into
-weights, :func:`knn_graph` makes an undirected, connected graph of them. Points are prepared in
-`points.py`; components are joined in `connect.py`.
+weights, :func:`knn_graph` makes an undirected, connected graph of them, and :class:`NeighborIndex`
+places new points in it.
+
+Points are prepared in `points.py`, and those of a batch told apart in `groups.py`. Small graphs are
+searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
+`torch_search.py`. Components are joined in `connect.py`, by the links that `exits.py` finds.
 """
 
 from .affinity import MIN_WEIGHT, affinity, node_width, undirected_edges
 from .build import knn_graph
 from .knn import knn_search
+from .neighbor_index import NeighborIndex
 
 __all__ = [
     "MIN_WEIGHT",
+    "NeighborIndex",
     "affinity",
     "knn_graph",
     "knn_search",

@@ -7,6 +7,8 @@ directions are then the same number by construction.
 import torch
 from torch import Tensor
 
+from .groups import Groups, one_group
+
 KERNELS = ("gaussian", "self_tuning", "cosine", None)
 SYMMETRIZATIONS = ("max", "mean", "mutual")
 
@@ -17,28 +19,44 @@ MIN_WEIGHT = 1e-6
 _LOCAL_NEIGHBOR = 7
 
 
-def node_width(distance: Tensor, kernel: str | None) -> Tensor:
+def node_width(distance: Tensor, kernel: str | None, groups: Groups | None = None) -> Tensor:
     """The width of each node, against which the kernels measure distances.
 
-    It is the median distance to the k-th neighbour, the same for all nodes ("gaussian"), or the
-    node's own distance to its 7th neighbour, or the k-th where k < 7 ("self_tuning"). A node
-    surrounded by its duplicates has no width of its own and gets the median of the positive ones.
+    It is the median distance to the k-th neighbour, the same for all nodes of a graph ("gaussian"),
+    or the node's own distance to its 7th neighbour, or the k-th where k < 7 ("self_tuning"). A node
+    surrounded by its duplicates has no width of its own and gets :func:`common_width`.
 
     Args:
         distance: [N, k] distances to the nearest neighbours, ascending in each row.
         kernel: one of "gaussian", "self_tuning", "cosine", None; the last two ignore widths.
+        groups: the graphs that the nodes belong to; one if omitted.
 
     Returns:
         [N] positive widths.
     """
-    local = distance[:, min(_LOCAL_NEIGHBOR, distance.size(1)) - 1]
-    if kernel != "self_tuning":
-        local = distance[:, -1].median().expand(distance.size(0))
-    positive = distance[:, -1][distance[:, -1] > 0]
-    fallback = positive.median() if positive.numel() else distance.new_tensor(1.0)
+    groups = one_group(distance.size(0)) if groups is None else groups
+    fallback = common_width(distance, groups)[groups.label]
+    if kernel == "self_tuning":
+        return local_width(distance, fallback)
+    last = distance[:, -1]
+    return _unless_negligible(groups.median(last, last >= 0)[groups.label], fallback)
+
+
+def local_width(distance: Tensor, fallback: Tensor) -> Tensor:
+    """The distance [N] to the 7th neighbour, or the k-th where k < 7; `fallback` [N] for none."""
+    return _unless_negligible(distance[:, min(_LOCAL_NEIGHBOR, distance.size(1)) - 1], fallback)
+
+
+def common_width(distance: Tensor, groups: Groups) -> Tensor:
+    """The median [G] of the positive distances to the k-th neighbour in each graph, or else 1."""
+    last = distance[:, -1]
+    return groups.median(last, last > 0).nan_to_num(nan=1.0)
+
+
+def _unless_negligible(width: Tensor, fallback: Tensor) -> Tensor:
     # Duplicates may differ by rounding, so a negligible width counts as none.
-    negligible = local <= torch.finfo(distance.dtype).eps * fallback
-    return torch.where(negligible, fallback, local)
+    negligible = width <= torch.finfo(width.dtype).eps * fallback
+    return torch.where(negligible, fallback, width)
 
 
 def affinity(

@@ -1,7 +1,5 @@
 """From points to a weighted, undirected neighbour graph."""
 
-import logging
-
 import torch
 from torch import Tensor
 
@@ -15,10 +13,10 @@ from .affinity import (
     undirected_edges,
 )
 from .connect import component_labels, shortest_links
-from .knn import check_index, nearest_neighbors
-from .points import METRICS, prepare_points
-
-logger = logging.getLogger(__name__)
+from .groups import Groups, group_points, one_group
+from .knn import check_enough, neighbors_in_groups
+from .points import METRICS, Points, check_matrix, prepare_points
+from .searcher import SearchOptions
 
 
 def knn_graph(
@@ -29,34 +27,46 @@ def knn_graph(
     kernel: str | None = "gaussian",
     symmetrize: str = "max",
     connect: bool = True,
+    batch: Tensor | None = None,
+    *,
+    recall_target: float = 0.95,
+    seed: int = 0,
+    progress: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Build the weighted k-nearest-neighbour graph of points.
+    """Build the weighted k-nearest-neighbour graph of points, or of each graph of a batch.
 
     Edges have both directions, are sorted by row and column, and their weights are the same number
-    in both. Every node has at least k neighbours unless ``symmetrize="mutual"``. A graph is
-    discrete, so no gradient flows back to `x`.
+    in both. Every node has at least k neighbours unless ``symmetrize="mutual"``. A batch gives what
+    its graphs give one by one. A graph is discrete, so no gradient flows back to `x`.
 
     Args:
         x: [N, F] floating-point tensor, finite, on any device.
         k: neighbours of each point, 0 < k < N.
         metric: "cosine" (1 - cos) or "l2" (Euclidean).
-        index: "auto" or "flat", the exact search; "hnsw" and "ivf" are not built yet.
+        index: "auto", "flat", "hnsw" or "ivf", see :func:`~.knn.knn_search`.
         kernel: how a distance becomes a weight in [1e-6, 1], see :func:`~.affinity.affinity`:
             "gaussian" with the median distance to the k-th neighbour as its width, "self_tuning"
             with local widths, "cosine" for (1 + cos) / 2, None for ones.
         symmetrize: "max" (union, larger weight), "mean" ((W + W^T) / 2) or "mutual" (edges found
             from both ends only).
         connect: join the connected components by their shortest links, one fewer than there are
-            components. A link gets the kernel's weight for its length.
+            components. A link gets the kernel's weight for its length. With very many points
+            outside the largest component (Q N F > 2.5e11, Q of them) a link may be longer than the
+            shortest, see :func:`~.connect.shortest_links`.
+        batch: [N] the graph of each point, which need not be sorted; one graph if omitted.
+        recall_target: in (0, 1], for approximate searches.
+        seed: of what is random in approximate searches.
+        progress: show a bar on long searches, where there is a terminal to show it in.
 
     Returns:
         `edge_index` [2, E] (int64) and `edge_weight` [E] on the device of `x`; weights are float64
         for float64 points, float32 for all others.
 
     Raises:
-        TypeError: if `x` is not floating-point, or `k` not an integer.
-        ValueError: if `k`, the shape or the values of `x`, or one of the names does not fit.
-        ImportError: if faiss is missing.
+        TypeError: if `x` is not floating-point, or another argument not of its type.
+        ValueError: if `k`, the shape or the values of `x` or `batch`, or another argument does not
+            fit.
+        ImportError: if an approximate search is asked for and faiss is missing.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
@@ -65,27 +75,62 @@ def knn_graph(
         tensor([[0, 1, 1, 2, 2, 3],
                 [1, 0, 2, 1, 3, 2]])
     """
-    check_options(k, metric, index, kernel, symmetrize)
-    points = prepare_points(x, metric)
-    neighbor, distance = nearest_neighbors(points, k)
-    width = node_width(distance, kernel)
-    source = torch.arange(x.size(0)).repeat_interleave(k)
+    options = SearchOptions(index, recall_target, seed, progress)
+    check_options(k, metric, kernel, symmetrize, options)
+    check_matrix("x", x)
+    groups = _groups(x.size(0), k, batch)
+    points = prepare_points(x, metric, groups)
+    if points.num_points == 0:
+        return torch.empty(2, 0, dtype=torch.int64, device=x.device), points.coordinates.sum(1)
+    neighbor, distance = neighbors_in_groups(points, k, options, groups)
+    width = node_width(distance, kernel, groups)
+    edges = weighted_edges(points, neighbor, distance, width, kernel, symmetrize, connect, groups)
+    return edges[0].to(x.device), edges[1].to(x.device)
+
+
+def weighted_edges(
+    points: Points,
+    neighbor: Tensor,
+    distance: Tensor,
+    width: Tensor,
+    kernel: str | None,
+    symmetrize: str,
+    connect: bool,
+    groups: Groups | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Neighbours and distances [N, k] -> `edge_index` [2, E] and `edge_weight` [E] of the graph."""
+    num_nodes, k = neighbor.shape
+    source = torch.arange(num_nodes).repeat_interleave(k)
     weight = affinity(distance.flatten(), source, neighbor.flatten(), width, kernel)
     pair, weight = undirected_edges(neighbor, weight.view_as(distance), symmetrize)
     if connect:
-        link, length = shortest_links(points, component_labels(pair, x.size(0)))
-        logger.debug("Joined %d components by their shortest links.", length.numel() + 1)
+        link, length = shortest_links(points, component_labels(pair, num_nodes), groups)
         link_weight = affinity(length, link[0], link[1], width, kernel)
         pair, weight = torch.cat([pair, link], dim=1), torch.cat([weight, link_weight])
-    edge_index, edge_weight = both_directions(pair, weight, x.size(0))
-    return edge_index.to(x.device), edge_weight.to(x.device)
+    return both_directions(pair, weight, num_nodes)
 
 
-def check_options(k: int, metric: str, index: str, kernel: str | None, symmetrize: str) -> None:
+def _groups(num_points: int, k: int, batch: Tensor | None) -> Groups:
+    """The graphs of the points; raise unless each has more than k of them."""
+    if batch is None:
+        check_enough(k, num_points)
+        return one_group(num_points)
+    groups, number = group_points(batch, num_points)
+    for graph in (groups.size <= k).nonzero()[:1, 0].tolist():
+        try:
+            check_enough(k, int(groups.size[graph]))
+        except ValueError as error:
+            raise ValueError(f"In graph {int(number[graph])} of the batch: {error}") from error
+    return groups
+
+
+def check_options(
+    k: int, metric: str, kernel: str | None, symmetrize: str, options: SearchOptions
+) -> None:
     """Raise a TypeError or ValueError unless these options of :func:`knn_graph` fit together."""
     check_positive_int("k", k)
     check_choice("metric", metric, METRICS)
-    check_index(index)
+    options.check()
     check_choice("kernel", kernel, KERNELS)
     check_choice("symmetrize", symmetrize, SYMMETRIZATIONS)
     if kernel == "cosine" and metric != "cosine":

@@ -1,10 +1,10 @@
-r"""The shortest links that make a graph connected, without all pairs of distances.
+"""The shortest links that make a graph connected, without all pairs of distances.
 
-Borůvka's algorithm, with components for nodes: in each round every component but the largest takes
-its shortest link to the outside. To find it, note that two different component numbers differ in
-some binary digit: searching, for each digit, from the points with a zero there to those with a one
-and back visits every pair of points in different components, in a few large searches.
+Borůvka's algorithm, with components for nodes: in each round every component but the largest of its
+graph takes its shortest link to the outside.
 """
+
+import logging
 
 import numpy as np
 import torch
@@ -12,8 +12,12 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from torch import Tensor
 
-from .knn import search
+from .all_pairs import all_pairs_exits
+from .exits import BUDGET, component_exits, shortest_of_each
+from .groups import Groups, one_group
 from .points import Points
+
+logger = logging.getLogger(__name__)
 
 
 def component_labels(pair: Tensor, num_nodes: int) -> Tensor:
@@ -24,59 +28,80 @@ def component_labels(pair: Tensor, num_nodes: int) -> Tensor:
     return torch.from_numpy(labels).long()
 
 
-def shortest_links(points: Points, label: Tensor) -> tuple[Tensor, Tensor]:
-    """The fewest, shortest links that join all components.
+def shortest_links(
+    points: Points, label: Tensor, groups: Groups | None = None, budget: int = BUDGET
+) -> tuple[Tensor, Tensor]:
+    """The fewest, shortest links that join all components of each graph.
 
     They are a minimum spanning tree of the components, in which the distance between two components
     is that of their nearest points. With C components of which the largest lacks Q points, a round
-    costs at most Q N log2(C) distances; there are at most log2(C) + 1 rounds.
+    costs Q N distances; there are at most log2(C) + 1 rounds. Where Q N F exceeds the budget, each
+    component searches from some of its points only, see :func:`~.exits.component_exits`: the links
+    still join everything, and are as few, but a link may be longer than the shortest.
 
     Args:
         points: the N points.
         label: [N] the component of each point, numbered from zero.
+        groups: the graphs that the points belong to; one if omitted.
+        budget: multiplications in one round.
 
     Returns:
-        The links [2, C - 1] with i < j and their lengths [C - 1].
+        The links [2, C - G] for G graphs, with i < j, and their lengths [C - G].
 
     Source: Nešetřil, Milková and Nešetřilová, "Otakar Borůvka on minimum spanning tree problem",
     Discrete Mathematics 233, 2001.
     """
+    groups = one_group(label.numel()) if groups is None else groups
     links, lengths = [torch.empty(2, 0, dtype=torch.int64)], [points.coordinates.new_empty(0)]
-    while int(label.max()) > 0:
-        link, length = _shortest_exits(points, label)
-        tree = _spanning_tree(label[link].numpy(), int(label.max()) + 1)
+    while (count := int(label.max()) + 1) > groups.size.numel():
+        logger.info("Joining %d components of %d graphs.", count, groups.size.numel())
+        link = _exits(points, label, groups, budget)
+        link = shortest_of_each(label[link[0]], points.distance(*link), link)
+        length, order = points.distance(*link).sort(stable=True)
+        link = link[:, order]
+        tree = _spanning_tree(label[link].numpy(), count)
         links.append(link[:, tree].sort(dim=0).values)
         lengths.append(length[tree])
-        label = component_labels(label[link], int(label.max()) + 1)[label]
+        label = component_labels(label[link], count)[label]
     return torch.cat(links, dim=1), torch.cat(lengths)
 
 
-def _shortest_exits(points: Points, label: Tensor) -> tuple[Tensor, Tensor]:
-    """The shortest link out of each component but the largest, from short to long."""
-    link, length = _exits(points, label)
-    owner = label[link[0]]
-    order = torch.from_numpy(np.lexsort((owner.numpy(), length.numpy())))
-    _, first = np.unique(owner[order].numpy(), return_index=True)
-    chosen = order[torch.from_numpy(np.sort(first))]
-    return link[:, chosen], length[chosen]
-
-
-def _exits(points: Points, label: Tensor) -> tuple[Tensor, Tensor]:
-    """Links from points outside the largest component to their nearest point elsewhere.
-
-    For each binary digit, the nearest among the points whose component has the other digit; the
-    nearest of all is one of these.
-    """
-    small = label != label.bincount().argmax()
+def _exits(points: Points, label: Tensor, groups: Groups, budget: int) -> Tensor:
+    """Links out of components, the largest of each graph need none, in unfinished graphs."""
+    small = _small_components(label, groups)
+    unfinished = groups.maximum(small[label].long()) > 0
     links = []
-    for digit in range(int(label.max()).bit_length()):
-        one = (label >> digit) & 1 == 1
-        for side in (one, ~one):
-            query, base = (small & side).nonzero()[:, 0], (~side).nonzero()[:, 0]
-            if query.numel():
-                links.append(torch.stack([query, search(points, query, base, 1)[:, 0]]))
-    link = torch.cat(links, dim=1)
-    return link, points.distance(link[0], link[1])
+    for nodes, valid in groups.small(unfinished):
+        links.append(all_pairs_exits(points, nodes, valid, label))
+    for graph in groups.large():
+        if unfinished[graph]:
+            links.append(_large_exits(points, label, small, groups, graph, budget))
+    return torch.cat(links, dim=1)
+
+
+def _large_exits(
+    points: Points, label: Tensor, small: Tensor, groups: Groups, graph: int, budget: int
+) -> Tensor:
+    if groups.size.numel() == 1:
+        return component_exits(points, label, small, budget)
+    nodes = groups.nodes(graph)
+    component, local = label[nodes].unique(return_inverse=True)
+    return nodes[component_exits(points.take(nodes), local, small[component], budget)]
+
+
+def _small_components(label: Tensor, groups: Groups) -> Tensor:
+    """Whether a component [C] is another than the largest of its graph."""
+    size = label.bincount()
+    graph = torch.empty_like(size)
+    graph[label] = groups.label
+    # The largest first, the lower number among equals, graph by graph.
+    order = size.argsort(descending=True, stable=True)
+    order = order[graph[order].argsort(stable=True)]
+    small = torch.ones_like(size, dtype=torch.bool)
+    first = torch.ones_like(small)
+    first[1:] = graph[order].diff() != 0
+    small[order[first]] = False
+    return small
 
 
 def _spanning_tree(pair: np.ndarray, num_components: int) -> Tensor:

@@ -1,45 +1,58 @@
-"""Nearest neighbours by an exact Faiss search. The only file that imports faiss."""
-
-from typing import Any
+"""The nearest neighbours of every point, in one graph or in each graph of a batch."""
 
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_positive_int
+from .._checks import check_positive_int
+from .all_pairs import all_pairs_neighbors
+from .groups import Groups
 from .points import Points, prepare_points
-
-INDEXES = ("auto", "flat", "hnsw", "ivf")
-
-# Faiss ranks by float32 distances. That many more candidates are ranked again by their own
-# distances, so that rounding at the k-th place does not choose.
-_EXTRA_CANDIDATES = 8
+from .searcher import Searcher, SearchOptions
 
 
 def knn_search(
-    x: Tensor, k: int, metric: str = "cosine", index: str = "flat"
+    x: Tensor,
+    k: int,
+    metric: str = "cosine",
+    index: str = "auto",
+    *,
+    recall_target: float = 0.95,
+    seed: int = 0,
+    progress: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """Find the k nearest neighbours of every point; a point is never its own neighbour.
 
-    The search is exact up to float32 rounding of the ranking. Duplicates of a point are ordinary
-    neighbours at distance zero. A graph is discrete, so no gradient flows back to `x`.
+    An exact search is exact up to float32 rounding of the ranking. An approximate one ("ivf",
+    "hnsw") may take a farther point for a neighbour, but always gives k of them with their true
+    distances; its recall, the share of neighbours that are no farther than the true k-th, is
+    measured on 1,000 points, and its effort doubled until the recall, less its standard error,
+    is `recall_target`. The recall reached is logged (a warning where the target is missed).
+    Duplicates of a point are ordinary neighbours at distance zero. A graph is discrete, so no
+    gradient flows back to `x`.
+
+    Without faiss, and on devices that it does not know, the search is exact and by torch.
 
     Args:
         x: [N, F] floating-point tensor, finite, on any device.
         k: how many neighbours, 0 < k < N.
         metric: "cosine" for 1 - cos(x_i, x_j) in [0, 2], "l2" for ||x_i - x_j|| in the unit of `x`.
-        index: "flat" or "auto", the exact search; "hnsw" and "ivf" are not built yet.
+        index: "flat", the exact search; "ivf", an inverted file; "hnsw", a small-world graph (whose
+            result depends on timing, unless Faiss has one thread); "auto" is exact up to 100,000
+            points, and "ivf" above. Up to 128 points are always searched exactly.
+        recall_target: in (0, 1], for approximate searches.
+        seed: of what is random in approximate searches.
+        progress: show a bar on long searches, where there is a terminal to show it in.
 
     Returns:
         The neighbours [N, k] (int64) and their distances [N, k], ascending in each row, on the
         device of `x`; float64 for float64 points, float32 for all others.
 
     Raises:
-        TypeError: if `x` is not floating-point, or `k` not an integer.
-        ValueError: if `k`, the shape or the values of `x`, or one of the names does not fit.
-        ImportError: if faiss is missing.
-
-    Source: Johnson, Douze and Jegou, "Billion-scale similarity search with GPUs", 2017,
-    section 3 (the exact search).
+        TypeError: if `x` is not floating-point, `k` or `seed` not an integer, or `recall_target`
+            not a number.
+        ValueError: if `k`, the shape or the values of `x`, or one of the other arguments does not
+            fit.
+        ImportError: if an approximate search is asked for and faiss is missing.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
@@ -48,54 +61,36 @@ def knn_search(
         ([1, 0, 3, 2], [1.0, 1.0, 0.5, 0.5])
     """
     check_positive_int("k", k)
-    check_index(index)
-    neighbor, distance = nearest_neighbors(prepare_points(x, metric), k)
+    options = SearchOptions(index, recall_target, seed, progress)
+    options.check()
+    points = prepare_points(x, metric)
+    check_enough(k, points.num_points)
+    neighbor, distance = Searcher(points, k, options).neighbors(k)
     return neighbor.to(x.device), distance.to(x.device)
 
 
-def check_index(index: str) -> None:
-    """Raise a ValueError unless `index` names a search that this version has."""
-    check_choice("index", index, INDEXES)
-    if index in ("hnsw", "ivf"):
-        raise ValueError(
-            "Expected 'index' to be 'auto' or 'flat': this version searches exactly only "
-            f"(got {index!r})."
-        )
-
-
-def nearest_neighbors(points: Points, k: int) -> tuple[Tensor, Tensor]:
-    """The k nearest other points of every point: indices and distances [N, k], ascending."""
-    num_points = points.coordinates.size(0)
+def check_enough(k: int, num_points: int) -> None:
+    """Raise a ValueError unless each of the points has k others."""
     if k >= num_points:
         raise ValueError(
             f"Expected 'k' to be smaller than the number of points (got k={k} for {num_points} "
             "points). To fix this, lower 'k'."
         )
-    everyone = torch.arange(num_points)
-    # With more duplicates than candidates, a point need not be among its own candidates.
-    candidate = search(points, everyone, everyone, min(num_points, k + 1 + _EXTRA_CANDIDATES))
-    candidate = candidate.sort(dim=1).values  # ties go to the lower index
-    query = everyone.repeat_interleave(candidate.size(1))
-    distance = points.distance(query, candidate.flatten()).view_as(candidate)
-    distance = distance.masked_fill(candidate == everyone[:, None], torch.inf)
-    distance, order = distance.sort(dim=1, stable=True)
-    return candidate.gather(1, order)[:, :k].contiguous(), distance[:, :k].contiguous()
 
 
-def search(points: Points, query: Tensor, base: Tensor, k: int) -> Tensor:
-    """For each point of `query` [Q], the k nearest of the points `base` [B]: indices [Q, k]."""
-    faiss = _import_faiss()
-    flat = faiss.IndexFlatL2(points.search.size(1))
-    flat.add(points.search[base].numpy())
-    _, found = flat.search(points.search[query].numpy(), k)
-    return base[torch.from_numpy(found)]
-
-
-def _import_faiss() -> Any:
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError(
-            "The neighbour search needs faiss. To fix this, run `pip install faiss-cpu`."
-        ) from error
-    return faiss
+def neighbors_in_groups(
+    points: Points, k: int, options: SearchOptions, groups: Groups
+) -> tuple[Tensor, Tensor]:
+    """The k nearest other points of every point in its own graph: [N, k], ascending."""
+    if groups.size.numel() == 1:
+        return Searcher(points, k, options).neighbors(k)
+    neighbor = torch.empty(points.num_points, k, dtype=torch.int64)
+    distance = points.coordinates.new_empty(points.num_points, k)
+    for graph in groups.large():
+        nodes = groups.nodes(graph)
+        found, distance[nodes] = Searcher(points.take(nodes), k, options).neighbors(k)
+        neighbor[nodes] = nodes[found]
+    for nodes, valid in groups.small():
+        nearest, apart = all_pairs_neighbors(points, nodes, valid, k)
+        neighbor[nodes[valid]], distance[nodes[valid]] = nearest[valid], apart[valid]
+    return neighbor, distance

@@ -4,13 +4,14 @@ Under both metrics what decides is a Euclidean distance: between the points, or 
 directions, because 1 - cos(u, v) = ||u - v||^2 / 2 for unit vectors u and v.
 """
 
-import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_finite, check_float
+from .groups import Groups
 
 METRICS = ("cosine", "l2")
 
@@ -22,32 +23,56 @@ class Points(NamedTuple):
     """N points, of which distances are asked."""
 
     coordinates: Tensor  # [N, F] float32 or float64, scaled (l2) or of unit length (cosine)
-    search: Tensor  # [N, F] float32, the same points around their mean
+    center: Tensor  # [F] the mean of the coordinates
     metric: str
-    scale: float  # of the coordinates: the input is `coordinates * scale` under l2
+    scale: Tensor  # [N] under l2 the input is `coordinates * scale`, one number in each graph
+    device: torch.device  # of the input: where a search by torch runs
 
-    def distance(self, i: Tensor, j: Tensor) -> Tensor:
-        """The distances [M] between the points `i` [M] and `j` [M].
+    @property
+    def num_points(self) -> int:
+        """N."""
+        return self.coordinates.size(0)
+
+    def centred(self, index: Tensor | slice = slice(None)) -> Tensor:
+        """The points `index` around the mean of all, in float32, as searches want them."""
+        # ||u - v||^2 is expanded in float32: what is common to all points would only cost digits.
+        return (self.coordinates[index] - self.center).float().contiguous()
+
+    def take(self, index: Tensor) -> "Points":
+        """The points `index`, around their own mean."""
+        coordinates = self.coordinates[index]
+        return self._replace(
+            coordinates=coordinates, center=coordinates.mean(0), scale=self.scale[index]
+        )
+
+    def distance(self, i: Tensor, j: Tensor, to: "Points | None" = None) -> Tensor:
+        """The distances [M] from the points `i` [M] to the points `j` [M] (of `to`, or of these).
 
         They come from coordinate differences, so that near-duplicates keep their digits.
         """
-        step = max(1, _CHUNK_NUMBERS // self.coordinates.size(1))
+        source, target = self.coordinates, (to or self).coordinates
+        step = max(1, _CHUNK_NUMBERS // source.size(1))
         parts = [
-            (self.coordinates[a] - self.coordinates[b]).square().sum(-1)
+            (source[a] - target[b]).square().sum(-1)
             for a, b in zip(i.split(step), j.split(step), strict=True)
         ]
-        squared = torch.cat(parts) if parts else self.coordinates.new_empty(0)
+        squared = torch.cat(parts) if parts else source.new_empty(0)
+        return self.from_squared(squared, self.scale[i])
+
+    def from_squared(self, squared: Tensor, scale: Tensor) -> Tensor:
+        """Distances from squared coordinate differences."""
         if self.metric == "cosine":
             return (squared / 2).clamp(max=2)
-        return squared.sqrt() * self.scale
+        return squared.sqrt() * scale
 
 
-def prepare_points(x: Any, metric: str) -> Points:
+def prepare_points(x: Any, metric: str, groups: Groups | None = None) -> Points:
     """Check the points and bring them into the geometry of the metric.
 
     Args:
         x: [N, F] floating-point tensor of any precision and device; its gradient is not followed.
         metric: "cosine" (1 - cos) or "l2" (Euclidean).
+        groups: the graphs that the points belong to; one if omitted.
 
     Raises:
         TypeError: if `x` is not a floating-point tensor.
@@ -55,36 +80,87 @@ def prepare_points(x: Any, metric: str) -> Points:
             under the cosine metric.
     """
     check_choice("metric", metric, METRICS)
-    check_float("x", x)
-    if x.dim() != 2 or x.size(1) == 0:
-        raise ValueError(f"Expected 'x' to have shape [N, F] with F > 0 (got {list(x.shape)}).")
+    check_matrix("x", x)
     check_finite("x", x)
-    x = x.detach().cpu()
-    x = x if x.dtype == torch.float64 else x.float()
+    device, x = x.device, _plain(x)
     if metric == "cosine":
-        coordinates, scale = _directions(x), 1.0
+        coordinates, scale = _directions("x", x), x.new_ones(1).expand(x.size(0))
     else:
-        coordinates, scale = _rescaled(x)
-    # Faiss expands ||u - v||^2 in float32: what is common to all points would only cost digits.
-    search = (coordinates - coordinates.mean(0)).float().contiguous()
-    return Points(coordinates, search, metric, scale)
+        scale = _scales(x, groups)
+        coordinates = x / scale[:, None]
+    return Points(coordinates, coordinates.mean(0), metric, scale, device)
 
 
-def _directions(x: Tensor) -> Tensor:
+def place_points(x_new: Any, fitted: Points) -> Points:
+    """Check new points and bring them into the geometry that other points were brought into.
+
+    Raises:
+        TypeError: if `x_new` is not a tensor of the fitted points' precision.
+        ValueError: if `x_new` is not of shape [M, F] with the fitted F, is not finite, holds zero
+            vectors under the cosine metric, or lies beyond all comparison with the fitted points.
+    """
+    check_matrix("x_new", x_new)
+    check_finite("x_new", x_new)
+    num_features = fitted.coordinates.size(1)
+    if x_new.size(1) != num_features:
+        raise ValueError(
+            f"Expected 'x_new' to have the {num_features} columns of the fitted points "
+            f"(got {x_new.size(1)})."
+        )
+    device, x = x_new.device, _plain(x_new)
+    if x.dtype != fitted.coordinates.dtype:
+        raise TypeError(
+            f"Expected 'x_new' to be {fitted.coordinates.dtype}, as the fitted points are in the "
+            f"search (got {x_new.dtype}). To fix this, convert one or the other."
+        )
+    scale = fitted.scale[:1].expand(x.size(0))
+    if fitted.metric == "cosine":
+        return Points(_directions("x_new", x), fitted.center, "cosine", scale, device)
+    coordinates = x / scale[:, None]
+    if coordinates.numel() and not bool(coordinates.square().sum(1).float().isfinite().all()):
+        raise ValueError(
+            "Expected 'x_new' to be comparable with the fitted points, whose entries are below "
+            f"{float(scale[0]):.3g} (got one of {float(x.abs().max()):.3g})."
+        )
+    return Points(coordinates, fitted.center, "l2", scale, device)
+
+
+def check_matrix(name: str, x: Any) -> None:
+    """Raise unless `x` is a floating-point tensor of shape [N, F] with F > 0."""
+    check_float(name, x)
+    if x.dim() != 2 or x.size(1) == 0:
+        raise ValueError(
+            f"Expected '{name}' to have shape [N, F] with F > 0 (got {list(x.shape)})."
+        )
+
+
+def _plain(x: Tensor) -> Tensor:
+    """`x` without its gradient, on the CPU, in float64 or else float32."""
+    x = x.detach().cpu()
+    return x if x.dtype == torch.float64 else x.float()
+
+
+def _directions(name: str, x: Tensor) -> Tensor:
     largest = x.abs().amax(1, keepdim=True)
     zeros = int((largest == 0).sum())
     if zeros:
         raise ValueError(
-            "Expected 'x' without zero vectors, which have no direction for metric='cosine' "
+            f"Expected '{name}' without zero vectors, which have no direction for metric='cosine' "
             f"(got {zeros} of {x.size(0)} rows). To fix this, drop these rows or use metric='l2'."
         )
     x = x / largest  # so that no square under- or overflows
     return x / x.norm(dim=1, keepdim=True)
 
 
-def _rescaled(x: Tensor) -> tuple[Tensor, float]:
-    """Divide by a power of two, which costs no digit, so that no square under- or overflows."""
-    largest = float(x.abs().max()) if x.numel() else 0.0
-    limit = 126 if x.dtype == torch.float32 else 1000
-    exponent = max(-limit, min(limit, math.frexp(largest)[1]))
-    return x * 2.0**-exponent, 2.0**exponent
+def _scales(x: Tensor, groups: Groups | None) -> Tensor:
+    """A power of two for each point, the same in a graph: dividing costs no digit.
+
+    Then no square under- or overflows.
+    """
+    if x.size(0) == 0:
+        return x.new_ones(0)
+    row, limit = x.abs().amax(1), 126 if x.dtype == torch.float32 else 1000
+    largest = row.amax().expand(1) if groups is None else groups.maximum(row)
+    exponent = np.frexp(largest.numpy())[1].clip(-limit, limit)
+    scale = torch.from_numpy(np.ldexp(np.ones_like(largest.numpy()), exponent))
+    return scale.expand(x.size(0)) if groups is None else scale[groups.label]

@@ -1,8 +1,8 @@
 """PyG's doors to points, edges and their geometry: `Data` -> `Data`, each a thin wrapper.
 
-:class:`FaissKNNGraph` makes a graph of points, :class:`FormanCurvature` makes curvature an edge
-feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is what the layers of this package read.
-:class:`EdgeGeometry` appends further edge features.
+:class:`FaissKNNGraph` makes a graph of points and can take new ones, :class:`FormanCurvature` makes
+curvature an edge feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is what the layers of
+this package read. :class:`EdgeGeometry` appends further edge features.
 """
 
 from .edge_geometry import EdgeGeometry

@@ -4,7 +4,7 @@ from torch.utils.data import IterDataPipe
 from torch_geometric.data import Batch, Data, HeteroData
 
 from jsem_pyg.graph import knn_graph
-from jsem_pyg.transforms import FaissKNNGraph
+from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 
 def points(n, seed=0):
@@ -15,7 +15,7 @@ def test_repr_and_functional_name():
     transform = FaissKNNGraph(k=4, kernel=None)
     assert repr(transform) == (
         "FaissKNNGraph(k=4, metric='cosine', index='auto', kernel=None, symmetrize='max', "
-        "connect=True)"
+        "connect=True, recall_target=0.95)"
     )
     assert "faiss_knn_graph" in IterDataPipe.functions
 
@@ -73,8 +73,10 @@ def test_a_batch_without_nodes():
 def test_refuses_at_construction():
     with pytest.raises(ValueError, match="'k' to be a positive integer"):
         FaissKNNGraph(k=0)
-    with pytest.raises(ValueError, match="'auto' or 'flat'"):
-        FaissKNNGraph(index="hnsw")
+    with pytest.raises(ValueError, match="'index' to be one of 'auto'"):
+        FaissKNNGraph(index="tree")
+    with pytest.raises(ValueError, match=r"'recall_target' to be in \(0, 1\]"):
+        FaissKNNGraph(recall_target=1.5)
     with pytest.raises(ValueError, match="metric='cosine' for kernel='cosine'"):
         FaissKNNGraph(metric="l2", kernel="cosine")
 
@@ -87,3 +89,90 @@ def test_refuses_data():
     batch = Batch.from_data_list([Data(x=points(5)), Data(x=points(3))])
     with pytest.raises(ValueError, match=r"In graph 1 of the batch: .* \(got k=4 for 3 points"):
         FaissKNNGraph(k=4)(batch)
+
+
+def fitted(**options):
+    data = Data(
+        x=points(30),
+        y=torch.arange(30) % 3,
+        train_mask=torch.arange(30) < 5,
+        edge_attr=torch.ones(4, 1),
+        name="old",
+    )
+    return FaissKNNGraph(k=4, **options).fit(data), data
+
+
+def test_fitting_remembers_the_graph_and_changes_nothing():
+    transform, data = fitted()
+    expected = FaissKNNGraph(k=4)(data)
+    assert torch.equal(transform.graph.edge_index, expected.edge_index)
+    assert torch.equal(transform.graph.edge_weight, expected.edge_weight)
+    assert transform.graph.edge_attr is None
+    assert "edge_index" not in data
+    other = transform(Data(x=points(9)))  # a transform all the same, and a stateless one
+    assert torch.equal(other.edge_index, knn_graph(points(9), 4)[0])
+    assert transform.graph.num_nodes == 30
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+def test_extending_keeps_the_old_graph_and_marks_the_new_nodes(kernel):
+    transform, _ = fitted(kernel=kernel)
+    new = Data(x=points(7, seed=1), y=torch.ones(7, dtype=torch.int64), name="new")
+    data = transform.extend(new)
+    assert data.num_nodes == 37
+    assert data.is_new.nonzero()[:, 0].tolist() == list(range(30, 37))
+    old = (data.edge_index < 30).all(dim=0)
+    assert torch.equal(data.edge_index[:, old], transform.graph.edge_index)
+    assert torch.equal(data.edge_weight[old], transform.graph.edge_weight)
+    assert torch.equal(data.x, torch.cat([points(30), new.x]))
+    assert torch.equal(data.y, torch.cat([torch.arange(30) % 3, new.y]))
+    assert "train_mask" not in data  # unknown of the new nodes
+    assert data.name == "old"
+    assert data.edge_index[0].bincount()[30:].tolist() == [4] * 7
+    assert transform.graph.num_nodes == 30
+    assert FormanCurvature()(data).edge_attr.isfinite().all()
+
+
+def test_extending_by_points_alone():
+    transform, _ = fitted()
+    data = transform.extend(points(7, seed=1))
+    assert sorted(data.keys()) == ["edge_index", "edge_weight", "is_new", "name", "x"]
+    neighbor, _ = transform.query(points(7, seed=1))
+    assert neighbor.shape == (7, 4)
+    new = data.edge_index[0] >= 30
+    assert torch.equal(data.edge_index[1, new], neighbor.sort(dim=1).values.flatten())
+
+
+def test_pos_is_extended_by_pos():
+    transform = FaissKNNGraph(k=3).fit(Data(pos=points(20), num_nodes=20))
+    data = transform.extend(Data(pos=points(2, seed=1)))
+    assert data.pos.shape == (22, 3)
+    assert data.num_nodes == 22
+    with pytest.raises(ValueError, match="'new' to have points in 'pos'"):
+        transform.extend(Data(x=points(2)))
+
+
+def test_refuses_what_does_not_extend():
+    transform, _ = fitted()
+    batch = Batch.from_data_list([Data(x=points(9))])
+    for method in ("query", "extend"):
+        with pytest.raises(RuntimeError, match=r"to be fitted. To fix this, call fit\(data\)"):
+            getattr(FaissKNNGraph(), method)(points(3))
+    with pytest.raises(RuntimeError, match="to be fitted"):
+        _ = FaissKNNGraph().graph
+    with pytest.raises(ValueError, match="single graph .got a 'batch' vector"):
+        FaissKNNGraph(k=3).fit(batch)
+    with pytest.raises(ValueError, match="single graph .got a 'batch' vector"):
+        transform.extend(batch)
+    with pytest.raises(ValueError, match="columns of the fitted points"):
+        transform.extend(torch.ones(2, 5))
+    with pytest.raises(ValueError, match="finite"):
+        transform.extend(torch.full((2, 3), torch.nan))
+    with pytest.raises(TypeError, match="as the fitted points"):
+        transform.extend(points(2).double())
+    with pytest.raises(ValueError, match=r"'y' of the new nodes .*int64 of shape \[2\].*float32"):
+        transform.extend(Data(x=points(2), y=torch.ones(2)))
+    with pytest.raises(TypeError, match="got HeteroData"):
+        transform.fit(HeteroData())
+    with pytest.raises(ValueError, match="got k=4 for 3 points"):
+        FaissKNNGraph(k=4).fit(Data(x=points(3)))

@@ -1,0 +1,140 @@
+"""A neighbour graph that takes new points."""
+
+import torch
+from torch import Tensor
+
+from .._checks import check_positive_int
+from .affinity import affinity, both_directions, common_width, local_width, node_width
+from .build import check_options, weighted_edges
+from .groups import one_group
+from .knn import check_enough
+from .points import check_matrix, place_points, prepare_points
+from .searcher import Searcher, SearchOptions
+
+
+class NeighborIndex:
+    """Builds the neighbour graph of points, and remembers them to place new points in it.
+
+    Attributes:
+        edge_index: [2, E] the edges of :func:`~.build.knn_graph`.
+        edge_weight: [E] their weights.
+
+    Args:
+        x: [N, F] the points; see :func:`~.build.knn_graph` for all arguments and errors.
+        k: neighbours of each point.
+        metric: "cosine" or "l2".
+        index: "auto", "flat", "hnsw" or "ivf".
+        kernel: "gaussian", "self_tuning", "cosine" or None.
+        symmetrize: "max", "mean" or "mutual".
+        connect: join the connected components.
+        recall_target: of approximate searches.
+        seed: of approximate searches.
+        progress: show a bar on long searches.
+
+    Example:
+        >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
+        >>> index = NeighborIndex(x, k=1, metric="l2", kernel=None)
+        >>> index.query(torch.tensor([[2.5]]), k=2)
+        (tensor([[2, 3]]), tensor([[0.5000, 1.0000]]))
+        >>> index.extend(torch.tensor([[2.5]]))[0]
+        tensor([[0, 1, 1, 2, 2, 2, 3, 4],
+                [1, 0, 2, 1, 3, 4, 2, 2]])
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        k: int = 15,
+        metric: str = "cosine",
+        index: str = "auto",
+        kernel: str | None = "gaussian",
+        symmetrize: str = "max",
+        connect: bool = True,
+        *,
+        recall_target: float = 0.95,
+        seed: int = 0,
+        progress: bool = True,
+    ) -> None:
+        options = SearchOptions(index, recall_target, seed, progress)
+        check_options(k, metric, kernel, symmetrize, options)
+        check_matrix("x", x)
+        check_enough(k, x.size(0))
+        self.k, self.kernel = k, kernel
+        self.points = prepare_points(x, metric)
+        self._searcher = Searcher(self.points, k, options)
+        neighbor, distance = self._searcher.neighbors(k)
+        self.common_width = common_width(distance, one_group(x.size(0)))
+        self.width = node_width(distance, kernel)
+        edges = weighted_edges(
+            self.points, neighbor, distance, self.width, kernel, symmetrize, connect
+        )
+        self.edge_index, self.edge_weight = (each.to(x.device) for each in edges)
+
+    @property
+    def num_points(self) -> int:
+        """N, the number of points that the graph was built from."""
+        return self.points.num_points
+
+    def query(self, x_new: Tensor, k: int | None = None) -> tuple[Tensor, Tensor]:
+        """Find the nearest of the N points for each new point.
+
+        Args:
+            x_new: [M, F] floating-point tensor of the precision that the points had, finite.
+            k: how many, 0 < k <= N; as many as the graph was built with if omitted.
+
+        Returns:
+            The neighbours [M, k] (int64) and their distances [M, k], ascending in each row, on the
+            device of `x_new`. A point that is equal to one of the N has it for a neighbour.
+
+        Raises:
+            TypeError: if `x_new` is of another precision, or `k` not an integer.
+            ValueError: if `k`, the shape or the values of `x_new` do not fit.
+        """
+        k = self.k if k is None else k
+        check_positive_int("k", k)
+        if k > self.num_points:
+            raise ValueError(
+                f"Expected 'k' to be at most the number of fitted points (got k={k} for "
+                f"{self.num_points} points). To fix this, lower 'k'."
+            )
+        neighbor, distance = self._searcher.nearest(place_points(x_new, self.points), k)
+        return neighbor.to(x_new.device), distance.to(x_new.device)
+
+    def extend(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
+        """Add new points to the graph, each joined to its k nearest old points, both ways.
+
+        Nodes 0 to N - 1 and their edges are those of the graph; the new points are N to N + M - 1.
+        A weight comes from the kernel with the fitted widths of the old points and, for
+        "self_tuning", the new point's own local width; `symmetrize` does not matter, as a new point
+        counts as found by those whom it has found. New points are not joined with each other.
+
+        Args:
+            x_new: [M, F], as for :meth:`query`.
+
+        Returns:
+            `edge_index` [2, E + 2 M k], sorted, and `edge_weight`, on the device of the graph.
+        """
+        new = place_points(x_new, self.points)
+        neighbor, distance = self._searcher.nearest(new, self.k)
+        weight = self._weights(neighbor, distance).flatten()
+        node = self.num_points + torch.arange(new.num_points).repeat_interleave(self.k)
+        old = self.edge_index[:, self.edge_index[0] < self.edge_index[1]].cpu()
+        old_weight = self.edge_weight[self.edge_index[0] < self.edge_index[1]].cpu()
+        pair = torch.cat([old, torch.stack([neighbor.flatten(), node])], dim=1)
+        edges = both_directions(
+            pair, torch.cat([old_weight, weight]), self.num_points + new.num_points
+        )
+        device = self.edge_index.device
+        return edges[0].to(device), edges[1].to(device)
+
+    def _weights(self, neighbor: Tensor, distance: Tensor) -> Tensor:
+        """The weights [M, k] of the edges from new points to old ones."""
+        new_width = self.width[:1].expand(neighbor.size(0))
+        if self.kernel == "self_tuning":
+            new_width = local_width(distance, self.common_width)
+        i = self.num_points + torch.arange(neighbor.size(0))[:, None].expand_as(neighbor)
+        width = torch.cat([self.width, new_width])
+        return affinity(distance, i, neighbor, width, self.kernel)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}(num_points={self.num_points}, k={self.k})"

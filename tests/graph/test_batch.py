@@ -1,0 +1,101 @@
+import pytest
+import torch
+
+from jsem_pyg.graph import knn_graph
+from jsem_pyg.graph.groups import SMALL, group_points
+
+SIZES = [7, 40, SMALL, SMALL + 30, 5, 200, 41]
+
+
+def graphs(dtype=torch.float32, seed=0):
+    """Graphs below and above the size that all pairs are searched for, some with duplicates."""
+    generator = torch.Generator().manual_seed(seed)
+    parts = [torch.randn(size, 3, generator=generator) for size in SIZES]
+    parts[1][10:30] = parts[1][0].clone()
+    parts[4][:] = 1.0
+    # Apart in size as well: each has a unit of its own.
+    return [part.to(dtype) * 10.0 ** (6 * i - 18) for i, part in enumerate(parts)]
+
+
+def expected_edges(parts, **options):
+    offset, edges, weights = 0, [], []
+    for part in parts:
+        edge_index, edge_weight = knn_graph(part, **options)
+        edges.append(edge_index + offset)
+        weights.append(edge_weight)
+        offset += part.size(0)
+    return torch.cat(edges, dim=1), torch.cat(weights)
+
+
+@pytest.mark.parametrize("connect", [True, False])
+@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", None])
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+def test_a_batch_gives_what_its_graphs_give(metric, kernel, symmetrize, connect):
+    parts = graphs()
+    options = {"kernel": kernel, "symmetrize": symmetrize, "connect": connect, "metric": metric}
+    batch = torch.arange(len(SIZES)).repeat_interleave(torch.tensor(SIZES))
+    edge_index, edge_weight = knn_graph(torch.cat(parts), 2, batch=batch, **options)
+    expected_index, expected_weight = expected_edges(parts, k=2, **options)
+    assert torch.equal(edge_index, expected_index)
+    assert torch.equal(edge_weight, expected_weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_graphs_of_a_batch_may_be_interleaved_and_numbered_freely(dtype):
+    parts = graphs(dtype)
+    batch = torch.tensor([3, 1, 40, 9, 8, 0, 7]).repeat_interleave(torch.tensor(SIZES))
+    order = torch.randperm(batch.numel(), generator=torch.Generator().manual_seed(0))
+    x, batch = torch.cat(parts)[order], batch[order]
+    edge_index, edge_weight = knn_graph(x, 3, batch=batch)
+    assert ((edge_index[0] * batch.numel() + edge_index[1]).diff() > 0).all()
+    for graph in batch.unique():
+        nodes = (batch == graph).nonzero()[:, 0]
+        inside = batch[edge_index[0]] == graph
+        alone_index, alone_weight = knn_graph(x[nodes], 3)
+        assert torch.equal(edge_index[:, inside], nodes[alone_index])
+        assert torch.equal(edge_weight[inside], alone_weight)
+
+
+def test_many_small_graphs_in_pieces_become_connected_each():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(300 * 12, 2, generator=generator)
+    batch = torch.arange(300).repeat_interleave(12)
+    edge_index, _ = knn_graph(x, 1, batch=batch, metric="l2")
+    parts = x.split(12)
+    assert torch.equal(edge_index, expected_edges(parts, k=1, metric="l2")[0])
+    assert (batch[edge_index[0]] == batch[edge_index[1]]).all()
+
+
+def test_graphs_are_padded_with_those_of_their_size(monkeypatch):
+    monkeypatch.setattr("jsem_pyg.graph.groups._CHUNK_PAIRS", 2 * 41**2)
+    batch = torch.arange(len(SIZES)).repeat_interleave(torch.tensor(SIZES))
+    groups, _ = group_points(batch, batch.numel())
+    assert [list(valid.sum(1)) for _, valid in groups.small()] == [[5, 7], [40, 41], [128]]
+    assert groups.large() == [3, 5]
+    result = knn_graph(torch.cat(graphs()), 3, batch=batch)
+    monkeypatch.undo()
+    assert torch.equal(result[0], knn_graph(torch.cat(graphs()), 3, batch=batch)[0])
+
+
+def test_medians_of_graphs_are_torchs():
+    batch = torch.tensor([1, 0, 1, 1, 0, 2, 1])
+    value = torch.tensor([5.0, 2.0, 1.0, 7.0, 9.0, 3.0, 0.0])
+    groups, _ = group_points(batch, 7)
+    expected = [value[batch == graph].median() for graph in range(3)]
+    assert torch.equal(groups.median(value, value >= 0), torch.stack(expected))
+    assert groups.median(value, batch != 2)[2].isnan()
+    assert groups.maximum(value).tolist() == [9.0, 7.0, 3.0]
+
+
+def test_a_batch_without_points():
+    batch = torch.empty(0, dtype=torch.int64)
+    edge_index, edge_weight = knn_graph(torch.empty(0, 3), 2, batch=batch)
+    assert edge_index.shape == (2, 0)
+    assert edge_weight.shape == (0,)
+
+
+def test_a_batch_of_small_graphs_needs_no_index(monkeypatch):
+    monkeypatch.delattr("jsem_pyg.graph.knn.Searcher")  # whoever asks for it fails
+    batch = torch.arange(100) // 20
+    assert knn_graph(torch.randn(100, 3), 3, batch=batch)[0].size(1) >= 300

@@ -1,0 +1,118 @@
+import pytest
+import torch
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from jsem_pyg.graph.connect import component_labels, shortest_links
+from jsem_pyg.graph.exits import Outside, component_exits
+from jsem_pyg.graph.points import prepare_points
+
+
+def clusters(num_clusters=30, size=20, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    center = 10 * torch.randn(num_clusters, 4, generator=generator)
+    x = center.repeat_interleave(size, 0) + torch.randn(num_clusters * size, 4, generator=generator)
+    label = torch.arange(num_clusters).repeat_interleave(size)
+    order = torch.randperm(label.numel(), generator=generator)
+    return prepare_points(x[order], "l2"), label[order]
+
+
+def all_distances(points):
+    n = points.num_points
+    i, j = torch.cartesian_prod(torch.arange(n), torch.arange(n)).T
+    return points.distance(i, j).view(n, n)
+
+
+def spanning_length(points, label):
+    """The length of the minimum spanning tree, by all pairs."""
+    count = int(label.max()) + 1
+    key = label[:, None] * count + label
+    between = torch.full((count * count,), torch.inf, dtype=points.coordinates.dtype)
+    between = between.scatter_reduce(0, key.flatten(), all_distances(points).flatten(), "amin")
+    between = between.view(count, count).fill_diagonal_(0)
+    return float(minimum_spanning_tree(between.numpy()).sum())
+
+
+def assert_joins(link, label):
+    count = int(label.max()) + 1
+    assert link.size(1) == count - 1
+    assert int(component_labels(label[link], count).max()) == 0
+    assert (link[0] < link[1]).all()
+
+
+@pytest.mark.parametrize("chunk", [7, 100, 1024])
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
+    monkeypatch.setattr("jsem_pyg.graph.exits._QUERIES", chunk)
+    monkeypatch.setattr("jsem_pyg.graph.exits._BASE", 2 * chunk - 1)
+    points, label = clusters(seed=seed)
+    link, length = shortest_links(points, label)
+    assert_joins(link, label)
+    assert float(length.sum()) == pytest.approx(spanning_length(points, label), rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_within_a_budget_links_join_and_are_hardly_longer(seed):
+    points, label = clusters(seed=seed)
+    budget = 3 * 29 * points.coordinates.numel()  # three points of each component
+    link, length = shortest_links(points, label, budget=budget)
+    assert_joins(link, label)
+    shortest = spanning_length(points, label)
+    assert shortest * (1 - 1e-6) <= float(length.sum()) <= 1.1 * shortest
+
+
+def test_approximate_links_are_improved_from_their_ends(monkeypatch):
+    points, label = clusters()
+    improved = shortest_links(points, label, budget=0)[1].sum()
+    monkeypatch.setattr("jsem_pyg.graph.exits._MOST_IMPROVEMENTS", 0)
+    assert improved < 0.95 * shortest_links(points, label, budget=0)[1].sum()
+
+
+def test_the_least_budget_still_joins():
+    points, label = clusters()
+    assert_joins(shortest_links(points, label, budget=0)[0], label)
+
+
+def test_exits_begin_at_a_few_points_of_each_component(monkeypatch):
+    points, label = clusters(num_clusters=5, size=50)
+    asked = []
+    nearest = Outside.nearest
+    monkeypatch.setattr(
+        Outside, "nearest", lambda self, query: asked.append(query) or nearest(self, query)
+    )
+    small = torch.tensor([True, True, False, True, True])
+    link = component_exits(points, label, small, budget=8 * points.coordinates.numel())
+    assert label[asked[0]].bincount(minlength=5).tolist() == [2, 2, 0, 2, 2]
+    assert label[link[0]].tolist() == [0, 1, 3, 4]
+    assert (label[link[0]] != label[link[1]]).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_nearest_outside_by_all_pairs(dtype):
+    generator = torch.Generator().manual_seed(0)
+    points = prepare_points(torch.randn(300, 3, generator=generator, dtype=dtype), "l2")
+    label = torch.randint(9, (300,), generator=generator)
+    label[label == 8] = 0  # one is larger than the others
+    query = torch.randperm(300, generator=generator)[:120]
+    expected = all_distances(points)[query].masked_fill(label[query][:, None] == label, torch.inf)
+    found = Outside(points, label).nearest(query)
+    torch.testing.assert_close(points.distance(query, found), expected.amin(1))
+
+
+def test_duplicates_in_different_components_are_joined_at_distance_zero():
+    points = prepare_points(torch.ones(200, 2), "l2")
+    label = torch.arange(200) // 20
+    link, length = shortest_links(points, label)
+    assert_joins(link, label)
+    assert (length == 0).all()
+
+
+def test_one_component_needs_no_link():
+    points, _ = clusters(2, 3)
+    link, length = shortest_links(points, torch.zeros(6, dtype=torch.int64))
+    assert link.shape == (2, 0)
+    assert length.shape == (0,)
+
+
+def test_labels_of_components_are_scipys():
+    pair = torch.tensor([[0, 1, 4], [1, 2, 5]])
+    assert component_labels(pair, 6).tolist() == [0, 0, 0, 1, 2, 2]

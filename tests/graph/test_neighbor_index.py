@@ -1,0 +1,189 @@
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+
+from jsem_pyg.graph import MIN_WEIGHT, NeighborIndex, knn_graph
+from jsem_pyg.graph import searcher as searcher_module
+
+
+def points(n=150, dim=4, seed=0, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, dim, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def distances(x_new, x, metric):
+    if metric == "cosine":
+        x_new, x = (each / each.norm(dim=1, keepdim=True) for each in (x_new, x))
+    squared = (x_new.double()[:, None] - x.double()[None]).square().sum(2)
+    return squared / 2 if metric == "cosine" else squared.sqrt()
+
+
+@pytest.mark.parametrize("n", [40, 150])
+@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+def test_its_graph_is_knn_graph(n, symmetrize, kernel):
+    options = {"kernel": kernel, "symmetrize": symmetrize, "k": 4}
+    index = NeighborIndex(points(n), **options)
+    edge_index, edge_weight = knn_graph(points(n), **options)
+    assert torch.equal(index.edge_index, edge_index)
+    assert torch.equal(index.edge_weight, edge_weight)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+@pytest.mark.parametrize("n", [1, 30])
+@pytest.mark.parametrize("k", [1, 8, 150])
+def test_query_is_brute_force(metric, dtype, n, k):
+    x, x_new = points(dtype=dtype), points(n, seed=1, dtype=dtype)
+    neighbor, distance = NeighborIndex(x, 5, metric).query(x_new, k)
+    expected, order = distances(x_new, x, metric).sort(dim=1)
+    assert distance.dtype == dtype
+    assert torch.equal(neighbor, order[:, :k])
+    torch.testing.assert_close(distance, expected[:, :k].to(dtype))
+
+
+def test_a_point_that_was_fitted_finds_itself_first():
+    x = points()
+    neighbor, distance = NeighborIndex(x, 5, "l2").query(x[10:20])
+    assert neighbor[:, 0].tolist() == list(range(10, 20))
+    assert (distance[:, 0] == 0).all()
+
+
+@pytest.mark.parametrize("index", ["ivf", "hnsw"])
+def test_an_approximate_index_is_kept_for_queries(index):
+    x, x_new = points(2000), points(100, seed=1)
+    fitted = NeighborIndex(x, 10, "l2", index, recall_target=0.95)
+    neighbor, distance = fitted.query(x_new)
+    last = distances(x_new, x, "l2").sort(dim=1).values[:, 9:10]
+    assert float((distance <= last + 1e-6).double().mean()) > 0.8
+    found = distances(x_new, x, "l2").gather(1, neighbor)
+    torch.testing.assert_close(distance.double(), found, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+def test_extending_leaves_the_old_graph_as_it_was(kernel, symmetrize):
+    index = NeighborIndex(points(), 4, kernel=kernel, symmetrize=symmetrize)
+    x_new = points(25, seed=1)
+    edge_index, edge_weight = index.extend(x_new)
+    old = (edge_index < 150).all(dim=0)
+    assert torch.equal(edge_index[:, old], index.edge_index)
+    assert torch.equal(edge_weight[old], index.edge_weight)
+    assert ((edge_index[0] * 175 + edge_index[1]).diff() > 0).all()
+    assert not (edge_index >= 150).all(dim=0).any()  # new points are not joined
+    weight = edge_weight.new_zeros(175, 175).index_put(tuple(edge_index), edge_weight)
+    assert torch.equal(weight, weight.T)
+    assert ((edge_weight > 0) & (edge_weight <= 1)).all()
+    neighbor, _ = index.query(x_new)
+    expected = torch.zeros(25, 150, dtype=torch.bool).scatter(1, neighbor, True)
+    assert torch.equal(weight[150:, :150] > 0, expected)
+
+
+def test_weights_of_new_edges_by_hand():
+    x = torch.tensor([[0.0], [1.0], [3.0], [4.5]])
+    x_new = torch.tensor([[2.5]])
+    # k = 2: widths 3, 2, 2, 3.5 (distance to the 2nd neighbour), the median is 2; the new point
+    # has neighbours 2 at 0.5 and 1 at 1.5.
+    for kernel, expected in {
+        "gaussian": [math.exp(-(0.5**2) / 8), math.exp(-(1.5**2) / 8)],
+        "self_tuning": [math.exp(-(0.5**2) / (2 * 1.5)), math.exp(-(1.5**2) / (2 * 1.5))],
+        None: [1.0, 1.0],
+    }.items():
+        edge_index, edge_weight = NeighborIndex(x, 2, "l2", kernel=kernel).extend(x_new)
+        weight = torch.zeros(5, 5).index_put(tuple(edge_index), edge_weight)
+        assert weight[4].tolist() == pytest.approx([0, expected[1], expected[0], 0, 0])
+
+
+def test_weights_of_far_points_do_not_vanish():
+    index = NeighborIndex(points(), 4, "l2", kernel="gaussian")
+    weight = index.extend(torch.full((1, 4), 1e6))[1]
+    assert float(weight.min()) == pytest.approx(MIN_WEIGHT)
+
+
+def test_a_new_point_among_duplicates_has_the_common_width():
+    x = torch.cat([points(40), torch.ones(20, 4)])
+    index = NeighborIndex(x, 10, "l2", kernel="self_tuning")
+    edge_index, edge_weight = index.extend(torch.ones(2, 4))
+    assert torch.equal(edge_weight[edge_index[0] >= 60], torch.ones(20))
+    assert edge_weight.isfinite().all()
+
+
+@pytest.mark.parametrize("n", [50, 400])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine"])
+def test_who_arrives_together_does_not_matter(n, kernel):
+    index, x_new = NeighborIndex(points(n, 16), 5, kernel=kernel), points(40, 16, seed=1)
+    together_index, together_weight = index.extend(x_new)
+    for i in range(40):
+        edge_index, edge_weight = index.extend(x_new[i : i + 1])
+        alone, among = edge_index[0] == n, together_index[0] == n + i
+        assert torch.equal(edge_index[1, alone], together_index[1, among])
+        assert torch.equal(edge_weight[alone], together_weight[among])
+
+
+def test_no_new_point():
+    index = NeighborIndex(points(), 5)
+    edge_index, edge_weight = index.extend(torch.empty(0, 4))
+    assert torch.equal(edge_index, index.edge_index)
+    assert torch.equal(edge_weight, index.edge_weight)
+    assert index.query(torch.empty(0, 4))[0].shape == (0, 5)
+
+
+@pytest.mark.parametrize("index", ["flat", "ivf", "hnsw"])
+def test_survives_copying(index):
+    fitted = NeighborIndex(points(600), 5, index=index)
+    for copied in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        assert torch.equal(copied.query(points(9, seed=1))[0], fitted.query(points(9, seed=1))[0])
+    assert repr(fitted) == "NeighborIndex(num_points=600, k=5)"
+
+
+def test_without_faiss(monkeypatch):
+    expected = NeighborIndex(points(), 5).extend(points(9, seed=1))
+    monkeypatch.setattr(searcher_module, "has_faiss", lambda: False)
+    found = NeighborIndex(points(), 5).extend(points(9, seed=1))
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize(
+    ("x_new", "k", "error", "message"),
+    [
+        (points(3), 0, ValueError, r"'k' to be a positive integer \(got 0\)"),
+        (points(3), 1.5, TypeError, "'k' to be a positive integer"),
+        (points(3), 151, ValueError, "at most the number of fitted points .got k=151 for 150"),
+        (points(3, dim=5), None, ValueError, "the 4 columns of the fitted points .got 5"),
+        (points(3)[0], None, ValueError, r"'x_new' to have shape \[N, F\]"),
+        (points(3).double(), None, TypeError, "float32, as the fitted points.*got torch.float64"),
+        (points(3).long(), None, TypeError, "'x_new' to be a floating-point tensor"),
+        ([[1.0] * 4], None, TypeError, "'x_new' to be a torch.Tensor"),
+        (points(3) / 0, None, ValueError, "'x_new' to be finite"),
+        (torch.full((1, 4), torch.nan), None, ValueError, "'x_new' to be finite .got 4 NaN"),
+        (torch.zeros(1, 4), None, ValueError, "'x_new' without zero vectors"),
+    ],
+)
+def test_query_refuses(x_new, k, error, message):
+    with pytest.raises(error, match=message):
+        NeighborIndex(points(), 5).query(x_new, k)
+
+
+def test_refuses_points_beyond_comparison():
+    index = NeighborIndex(points() * 1e-30, 5, "l2")
+    with pytest.raises(ValueError, match="comparable with the fitted points"):
+        index.query(torch.full((1, 4), 1e9))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"k": 150}, ValueError, "got k=150 for 150 points"),
+        ({"k": 0}, ValueError, "'k' to be a positive integer"),
+        ({"metric": "l1"}, ValueError, "'metric' to be one of"),
+        ({"recall_target": -1}, ValueError, "'recall_target' to be positive"),
+        ({"metric": "l2", "kernel": "cosine"}, ValueError, "metric='cosine' for kernel"),
+    ],
+)
+def test_refuses_at_construction(options, error, message):
+    with pytest.raises(error, match=message):
+        NeighborIndex(points(), **options)
