@@ -128,6 +128,8 @@ def main(argv: list[str] | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     compared = compare(load_points(args), args)
     write_table(compared, args.output, "curvature_ratio", [machine()])
     grown = grow(args)
+    if grown.empty:
+        return compared, grown
     notes = [machine()]
     for method, rows in grown.groupby("method"):
         if len(rows) > 1:
