@@ -19,8 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import check_choice, check_finite
-from ..kernels.csr import CSR
-from ..kernels.dispatch import BACKENDS, find_backend
+from ..kernels.dispatch import BACKENDS, check_backend, find_backend
 from ..operators import HeatOperator
 from ..operators.hypergraph import HypergraphOperator, hypergraph_operator
 from ..operators.hypergraph_forms import read_hypergraph
@@ -130,6 +129,7 @@ def hypergraph_diffusion(
     """
     check_signal(x)
     check_choice("method", method, METHODS)
+    check_backend(backend)
     hypergraph = read_hypergraph(hyperedge_index, x.size(-2), num_hyperedges)
     structure = hypergraph.structure
     check_device("hyperedge_index", structure.device, x)

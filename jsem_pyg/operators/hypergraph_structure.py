@@ -92,7 +92,8 @@ class HypergraphStructure:
     @cached_property
     def num_slots(self) -> int:
         """The most entries that S can have: one for each pair of nodes that share a hyperedge."""
-        return min(self.num_pairs + self.num_nodes, self.num_nodes**2)
+        pairs = self.num_pairs - self.num_memberships  # of different nodes
+        return min(pairs + self.num_nodes, self.num_nodes**2)
 
     @cached_property
     @torch.inference_mode(False)
