@@ -19,9 +19,9 @@ class HyperedgeWeight(Module):
         floor: :math:`\epsilon`.
 
     Example:
-        >>> HyperedgeWeight(3)().detach()
-        tensor([1.0000, 1.0000, 1.0000])
-    """  # noqa: D415
+        >>> HyperedgeWeight(3)().detach().round(decimals=4)
+        tensor([1., 1., 1.])
+    """
 
     def __init__(self, num_hyperedges: int, floor: float = FLOOR) -> None:
         super().__init__()

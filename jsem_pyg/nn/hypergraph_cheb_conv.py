@@ -137,8 +137,7 @@ class HypergraphChebConv(HypergraphLayer):
         theta = self.lin.weight.unflatten(1, (self.time.num_scales, -1)).transpose(0, 1)
         mapped = F.linear(x, theta.flatten(0, 1)).split(self.out_channels, dim=-1)
         parts = [
-            flow(part, t).squeeze(-3)
-            for part, t in zip(mapped, self.t.reshape(-1), strict=True)
+            flow(part, t).squeeze(-3) for part, t in zip(mapped, self.t.reshape(-1), strict=True)
         ]
         return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
 

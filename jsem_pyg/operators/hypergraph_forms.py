@@ -67,7 +67,9 @@ def read_hypergraph(
     weight = attr = None
     index, is_data = hypergraph, isinstance(hypergraph, HyperGraphData)
     if is_data:
-        index, weight, attr = (hypergraph.get(f"edge_{name}") for name in ("index", "weight", "attr"))
+        index, weight, attr = (
+            hypergraph.get(f"edge_{name}") for name in ("index", "weight", "attr")
+        )
         num_hyperedges = _count_hyperedges(hypergraph, weight, attr, num_hyperedges)
     cache = HypergraphCache() if cache is None else cache
     structure, fresh = cache.get(index, num_nodes, num_hyperedges)
@@ -106,22 +108,26 @@ def _check_batch(data: HyperGraphData) -> None:
     where both counts agree: an empty hyperedge or an isolated node at the end shifts what follows.
     """
     increments = getattr(data, "_inc_dict", {}).get("edge_index")
-    slices = getattr(data, "_slice_dict", {})
     if increments is None:
         return
-    starts = torch.as_tensor(increments).reshape(-1, 2).cpu()
-    counts = {"num_hyperedges": data.get("num_hyperedges")}
-    for row, what, names in ((0, "nodes", ("x", "pos")), (1, "hyperedges", ("edge_attr", "edge_weight"))):
-        expected = [slices[name][:-1] for name in names if data.get(name) is not None]
-        if row == 1 and counts["num_hyperedges"] is not None:
-            count = torch.as_tensor(counts["num_hyperedges"]).reshape(-1).cpu()
-            expected.append(count.cumsum(0) - count)
-        for start in expected:
-            if not torch.equal(start.cpu(), starts[:, row]):
-                raise ValueError(
-                    f"Expected a batch that numbers {what} as it stacks their features (got "
-                    f"hypergraphs that start at {starts[:, row].tolist()}, features at "
-                    f"{start.tolist()}): PyG miscounts where the last {what} of a hypergraph are "
-                    f"in no membership. To fix this, put {what} without memberships first, or "
-                    "concatenate the 'hyperedge_index' yourself."
-                )
+    by_node, by_hyperedge = torch.as_tensor(increments).reshape(-1, 2).cpu().unbind(1)
+    slices = {key: value[:-1].cpu() for key, value in data._slice_dict.items()}
+    count = data.get("num_hyperedges")
+    if count is not None:
+        count = torch.as_tensor(count).reshape(-1).cpu()
+        slices["num_hyperedges"] = count.cumsum(0) - count
+    for key in ("x", "pos"):
+        _check_starts("nodes", by_node, slices.get(key))
+    for key in ("edge_attr", "edge_weight", "num_hyperedges"):
+        _check_starts("hyperedges", by_hyperedge, slices.get(key))
+
+
+def _check_starts(what: str, numbered: Tensor, stacked: Tensor | None) -> None:
+    """Raise unless every hypergraph's numbers start where its features do."""
+    if stacked is not None and not torch.equal(numbered, stacked):
+        raise ValueError(
+            f"Expected a batch that numbers {what} as it stacks their features (got hypergraphs "
+            f"that start at {numbered.tolist()}, features at {stacked.tolist()}): PyG miscounts "
+            f"where the last {what} of a hypergraph are in no membership. To fix this, put {what} "
+            "without memberships first, or concatenate the 'hyperedge_index' yourself."
+        )
