@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import check_choice, check_finite
-from ..kernels.dispatch import BACKENDS, check_backend, find_backend
+from ..kernels.dispatch import BACKENDS, ChebyshevSeries, check_backend, find_backend
 from ..operators import HeatOperator
 from ..operators.hypergraph import HypergraphOperator, hypergraph_operator
 from ..operators.hypergraph_forms import read_hypergraph
@@ -32,7 +32,7 @@ from .chebyshev import (
     diffusion_times,
     full_precision,
 )
-from .hypergraph_series import Series, incidence_series, reference_incidence_series
+from .hypergraph_series import incidence_series, reference_incidence_series
 
 METHODS = ("auto", "dense", "csr", "incidence")
 
@@ -188,7 +188,7 @@ def diffuse_hypergraph(
 
 def _sparse(
     operator: HypergraphOperator, t: Tensor, method: str, backend: str
-) -> tuple[HeatOperator, Tensor, Series]:
+) -> tuple[HeatOperator, Tensor, ChebyshevSeries]:
     """What :func:`~jsem_pyg.diffusion.chebyshev.diffuse` takes after its signal."""
     device = operator.share.device
     if method != "incidence":

@@ -19,7 +19,6 @@ membership.
 """
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -29,31 +28,38 @@ from torch.autograd.function import once_differentiable
 from ..kernels.chebyshev.recurrence import chebyshev_recurrence, spread
 from ..kernels.chebyshev.torch_csr import project
 from ..kernels.csr import CSR
+from ..kernels.dispatch import ChebyshevSeries
 from ..operators.hypergraph import HypergraphOperator
 from ..operators.hypergraph_structure import HypergraphStructure
 
-Series = Callable[[CSR, Tensor, Tensor, Tensor, Tensor | None], Tensor]
 
-
-def reference_incidence_series(operator: HypergraphOperator) -> Series:
+def reference_incidence_series(operator: HypergraphOperator) -> ChebyshevSeries:
     """Gather, multiply, scatter-add, and plain autograd: on any device, as often as one likes."""
     root = operator.inverse_root.unsqueeze(-1)
 
     def apply_s(term: Tensor) -> Tensor:
         return 2 * root * operator.two_steps(root * term) - term
 
-    return lambda csr, values, x, coefficients, group: chebyshev_recurrence(
-        apply_s, x, coefficients, group
-    )
+    def series(
+        csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
+    ) -> Tensor:
+        return chebyshev_recurrence(apply_s, x, coefficients, group)
+
+    return series
 
 
-def incidence_series(operator: HypergraphOperator) -> Series:
+def incidence_series(operator: HypergraphOperator) -> ChebyshevSeries:
     """Two CSR products for each term, in bounded memory; differentiable once."""
     h, h_t = _matrices(operator.structure, operator.share.dtype)
-    factors = (operator.inverse_root, operator.share)
-    return lambda csr, values, x, coefficients, group: _IncidenceSeries.apply(
-        h, h_t, *factors, x, coefficients
-    )
+    root, share = operator.inverse_root, operator.share
+
+    def series(
+        csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
+    ) -> Tensor:
+        out: Tensor = _IncidenceSeries.apply(h, h_t, root, share, x, coefficients)
+        return out
+
+    return series
 
 
 def _matrices(structure: HypergraphStructure, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -84,7 +84,7 @@ class ExpertCoupler(Module):
     @property
     def hyperedge_weight(self) -> Tensor:
         """The learned weights of the hyperedges, [num_layers, num_hyperedges]."""
-        return torch.stack([conv.weight() for conv in self.convs])
+        return torch.stack([conv.get_submodule("weight")() for conv in self.convs])
 
     def forward(self, x: Tensor) -> Tensor:
         """Couple the outputs of the experts; see the class for shapes."""

@@ -16,9 +16,7 @@ from jsem_pyg.testing import random_graph
 
 def members(hyperedge_index):
     """The set of each hyperedge."""
-    sets = [
-        set() for _ in range(int(hyperedge_index[1].max()) + 1 if hyperedge_index.numel() else 0)
-    ]
+    sets = [set() for _ in hyperedge_index[1].unique()]
     for node, hyperedge in hyperedge_index.t().tolist():
         sets[hyperedge].add(node)
     return sets
