@@ -2,7 +2,7 @@
 
 :func:`knn_search` finds the nearest neighbours, :func:`affinity` turns their distances into
 weights, :func:`knn_graph` makes an undirected, connected graph of them, and :class:`NeighborIndex`
-places new points in it.
+places new points in it. `hyperedges.py` makes hypergraphs of points, graphs and labels.
 
 Points are prepared in `points.py`, and those of a batch told apart in `groups.py`. Small graphs are
 searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
@@ -11,6 +11,13 @@ searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py
 
 from .affinity import MIN_WEIGHT, affinity, node_width, undirected_edges
 from .build import knn_graph
+from .hyperedges import (
+    clique_hyperedges,
+    cluster_hyperedges,
+    dual_hypergraph,
+    edge_hyperedges,
+    knn_hyperedges,
+)
 from .knn import knn_search
 from .neighbor_index import NeighborIndex
 
@@ -18,7 +25,12 @@ __all__ = [
     "MIN_WEIGHT",
     "NeighborIndex",
     "affinity",
+    "clique_hyperedges",
+    "cluster_hyperedges",
+    "dual_hypergraph",
+    "edge_hyperedges",
     "knn_graph",
+    "knn_hyperedges",
     "knn_search",
     "node_width",
     "undirected_edges",

@@ -4,11 +4,19 @@ from .anisotropic_cheb_conv import AnisotropicChebConv
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_time import DiffusionTime
+from .expert_coupler import ExpertCoupler
+from .hyperedge_weight import HyperedgeWeight
+from .hypergraph_cheb_conv import HypergraphChebConv
+from .hypergraph_diffusion import HypergraphDiffusion
 
 __all__ = [
     "AnisotropicChebConv",
     "AnisotropicDiffusion",
     "DiffusionTime",
+    "ExpertCoupler",
+    "HyperedgeWeight",
+    "HypergraphChebConv",
+    "HypergraphDiffusion",
     "MLPConductance",
     "SigmoidConductance",
 ]

@@ -2,11 +2,23 @@
 
 :class:`FaissKNNGraph` makes a graph of points and can take new ones, :class:`FormanCurvature` makes
 curvature an edge feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is what the layers of
-this package read. :class:`EdgeGeometry` appends further edge features.
+this package read. :class:`EdgeGeometry` appends further edge features. :class:`KNNHyperedges`,
+:class:`CliqueHyperedges` and :class:`ClusterHyperedges` make hypergraphs, :class:`DualHypergraph`
+turns edges into nodes.
 """
 
+from .dual_hypergraph import DualHypergraph
 from .edge_geometry import EdgeGeometry
 from .faiss_knn_graph import FaissKNNGraph
 from .forman_curvature import FormanCurvature
+from .hyperedges import CliqueHyperedges, ClusterHyperedges, KNNHyperedges
 
-__all__ = ["EdgeGeometry", "FaissKNNGraph", "FormanCurvature"]
+__all__ = [
+    "CliqueHyperedges",
+    "ClusterHyperedges",
+    "DualHypergraph",
+    "EdgeGeometry",
+    "FaissKNNGraph",
+    "FormanCurvature",
+    "KNNHyperedges",
+]

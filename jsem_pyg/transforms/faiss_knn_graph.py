@@ -84,7 +84,7 @@ class FaissKNNGraph(BaseTransform):
     def forward(self, data: Data) -> Data:
         """Give `data`, which `__call__` has copied, its new edges."""
         check_data(data)
-        points = data[_points_name(data)]
+        points = data[points_name(data)]
         edges = knn_graph(points, batch=data.get("batch"), **self._options())
         return _with_edges(data, *edges)
 
@@ -103,7 +103,7 @@ class FaissKNNGraph(BaseTransform):
                 points.
         """
         _check_single(data)
-        index = NeighborIndex(data[_points_name(data)], **self._options())
+        index = NeighborIndex(data[points_name(data)], **self._options())
         self._fitted = index, _with_edges(copy.copy(data), index.edge_index, index.edge_weight)
         return self
 
@@ -161,7 +161,7 @@ class FaissKNNGraph(BaseTransform):
                 width than the fitted ones, or if an attribute of both does not fit together.
         """
         index, fitted = self._memory
-        name = _points_name(fitted)
+        name = points_name(fitted)
         new = Data.from_dict({name: new}) if isinstance(new, Tensor) else new
         _check_single(new)
         if new.get(name) is None:
@@ -196,7 +196,8 @@ class FaissKNNGraph(BaseTransform):
         )
 
 
-def _points_name(data: Data) -> str:
+def points_name(data: Data) -> str:
+    """The attribute that holds the points: "x", or "pos" where there is none."""
     for name in ("x", "pos"):
         if data.get(name) is not None:
             return name

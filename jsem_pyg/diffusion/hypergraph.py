@@ -1,0 +1,229 @@
+r"""The functional core on hypergraphs: one structure, any number of signals, no copies of either.
+
+A batch [..., N, D] folds into the columns of one product. Three methods evaluate the same series,
+
+- ``"csr"``: the kernels of graphs, on S itself, an entry for every two nodes with a common
+  hyperedge;
+- ``"incidence"``: the two products :math:`\mathbf{H} (\mathbf{W} \mathbf{D}_e^{-1}
+  \mathbf{H}^{\top} \mathbf{X})`, which never look at pairs of nodes;
+- ``"dense"``: either of these, but on the N columns of the identity, which gives the heat kernel
+  :math:`e^{-t \mathbf{L}}` [N, N]; then one dense product for all signals;
+
+and ``"auto"`` takes the one that needs the fewest multiplications, see :func:`method_costs`.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .._checks import check_choice, check_finite
+from ..kernels.dispatch import BACKENDS, ChebyshevSeries, check_backend, find_backend
+from ..operators import HeatOperator
+from ..operators.hypergraph import HypergraphOperator, hypergraph_operator
+from ..operators.hypergraph_forms import read_hypergraph
+from ..operators.hypergraph_structure import HypergraphStructure
+from .chebyshev import (
+    check_device,
+    check_signal,
+    compute_dtype,
+    diffuse,
+    diffusion_times,
+    full_precision,
+)
+from .hypergraph_series import incidence_series, reference_incidence_series
+
+METHODS = ("auto", "dense", "csr", "incidence")
+
+# A series has about so many terms: t = 3 and a relative error of 1e-6 need ten.
+_TERMS = 10
+# So many multiplications of a dense product take the time of one of a sparse product. Measured on
+# CPUs between 5 and 20, with 64 to 4,096 columns; a factor of two here moves few choices.
+_DENSE_SPEEDUP = 8
+
+
+def method_costs(
+    structure: HypergraphStructure, num_columns: int, num_kernels: int = 1, num_scales: int = 1
+) -> dict[str, float]:
+    """Count the multiplications that each method needs, in those of a sparse product.
+
+    Args:
+        structure: the hypergraph.
+        num_columns: B D, all signals and channels together.
+        num_kernels: how many different times there are: S scales, or S D of scales and channels.
+        num_scales: S.
+
+    Returns:
+        A number for each of "csr", "incidence" and "dense".
+    """
+    size = structure.num_nodes**2
+
+    def csr(columns: int) -> float:
+        return structure.num_pairs + _TERMS * structure.num_slots * columns
+
+    def incidence(columns: int) -> float:
+        return 2 * _TERMS * structure.num_memberships * columns
+
+    kernel = min(csr(structure.num_nodes), incidence(structure.num_nodes))
+    product = num_scales * size * num_columns / _DENSE_SPEEDUP
+    return {
+        "csr": csr(num_columns),
+        "incidence": incidence(num_columns),
+        "dense": kernel + _TERMS * num_kernels * size + product,
+    }
+
+
+def hypergraph_diffusion(
+    x: Tensor,
+    hyperedge_index: Any,
+    hyperedge_weight: Tensor | None = None,
+    t: float | Tensor = 1.0,
+    *,
+    num_hyperedges: int | None = None,
+    degree: int | None = None,
+    tol: float = 1e-6,
+    normalization: str = "sym",
+    method: str = "auto",
+    backend: str = "auto",
+) -> Tensor:
+    r"""Diffuse signals on a weighted hypergraph for the time t.
+
+    .. math::
+        \mathbf{Y} = e^{-t (\mathbf{I} - \mathbf{S})} \mathbf{X}, \qquad
+        \mathbf{S} = \mathbf{D}_v^{-1/2} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1}
+        \mathbf{H}^{\top} \mathbf{D}_v^{-1/2}
+
+    (the operator: Zhou, Huang and Schölkopf 2006, "Learning with hypergraphs"). Differentiable in
+    `x`, `hyperedge_weight` and `t`; twice with `backend="reference"`. A node without a hyperedge,
+    or with weights of zero only, keeps its features.
+
+    Args:
+        x: [..., N, D] signals; leading dimensions are batches on the same hypergraph.
+        hyperedge_index: [2, M] memberships (node, hyperedge) as in PyG, a
+            `torch_geometric.data.HyperGraphData` or a batch of them, or a
+            :class:`~jsem_pyg.operators.HypergraphStructure`, which saves sorting and checking.
+        hyperedge_weight: [E] non-negative; None: that of the `HyperGraphData`, or ones.
+        t: diffusion time >= 0: a number or 0-d tensor, [S] scales, or [S, D] scales and channels.
+        num_hyperedges: E, where the last hyperedges may be empty.
+        degree: the number of products with S. None: the smallest that `tol` allows.
+        tol: the relative error allowed, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        normalization: "sym" as above, or "rw" for
+            :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
+        method: "dense", "csr", "incidence", or "auto", the cheapest of them.
+        backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`; the
+            method "incidence" has torch's CSR products, and "reference".
+
+    Returns:
+        A tensor like `x`; [..., S, N, D] if `t` has scales.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if the hypergraph is out of range, weights are negative, a value is NaN or
+            infinite, shapes do not fit, or the backend cannot run.
+
+    Example:
+        >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
+        >>> hypergraph_diffusion(torch.randn(100, 4, 8), hyperedge_index, t=2.0).shape
+        torch.Size([100, 4, 8])
+    """
+    check_signal(x)
+    check_choice("method", method, METHODS)
+    check_backend(backend)
+    hypergraph = read_hypergraph(hyperedge_index, x.size(-2), num_hyperedges)
+    structure = hypergraph.structure
+    check_device("hyperedge_index", structure.device, x)
+    weight = hypergraph.weight if hyperedge_weight is None else hyperedge_weight
+    # A GPU has to wait for a look at values, so there it comes with the preparation.
+    may_look = hypergraph.fresh or x.device.type == "cpu"
+    if may_look:
+        check_signal_finite(x)
+    if weight is None:
+        weight = torch.ones(structure.num_hyperedges, dtype=compute_dtype(x), device=x.device)
+    else:
+        structure.check_weight_shape(weight)
+        check_device("hyperedge_weight", weight.device, x)
+        if may_look:
+            structure.check_weight(weight)
+    operator = hypergraph_operator(structure, weight.to(compute_dtype(x)), normalization)
+    times = diffusion_times(t, x)
+    out = diffuse_hypergraph(x, operator, times, method, backend, degree=degree, tol=tol)
+    return out if isinstance(t, Tensor) and t.dim() > 0 else out.squeeze(-3)
+
+
+def check_signal_finite(x: Tensor) -> None:
+    """Raise a ValueError if `x` has NaN or infinite entries; reads it once if it has not."""
+    # A sum of finite numbers may overflow, but no sum over a NaN or an infinity is finite.
+    if not bool(x.detach().sum().isfinite()):
+        check_finite("x", x)
+
+
+def diffuse_hypergraph(
+    x: Tensor,
+    operator: HypergraphOperator,
+    t: Tensor,
+    method: str,
+    backend: str,
+    *,
+    degree: int | None,
+    tol: float,
+) -> Tensor:
+    """Diffuse [..., N, D] by an operator, for times t [S, 1 or D] -> [..., S, N, D]."""
+    if method == "auto":
+        num_columns = x.numel() // max(x.size(-2), 1)
+        costs = method_costs(operator.structure, num_columns, t.numel(), t.size(0))
+        method = min(costs, key=costs.__getitem__)
+    if method != "dense" or x.numel() == 0:
+        return diffuse(x, *_sparse(operator, t, method, backend), degree=degree, tol=tol)
+    # Every time, of whatever scale and channel, is a scale of the identity.
+    eye = torch.eye(x.size(-2), dtype=compute_dtype(x), device=x.device)
+    costs = method_costs(operator.structure, x.size(-2))
+    inner = "csr" if costs["csr"] <= costs["incidence"] else "incidence"
+    heat, times, series = _sparse(operator, t.reshape(-1, 1), inner, backend)
+    kernel = diffuse(eye, heat, times, series, degree=degree, tol=tol)
+    with full_precision(x.device):
+        out = _multiply(kernel.unflatten(0, t.shape), x.to(kernel.dtype))
+    return out.to(x.dtype)
+
+
+def _sparse(
+    operator: HypergraphOperator, t: Tensor, method: str, backend: str
+) -> tuple[HeatOperator, Tensor, ChebyshevSeries]:
+    """What :func:`~jsem_pyg.diffusion.chebyshev.diffuse` takes after its signal."""
+    device = operator.share.device
+    if method != "incidence":
+        return operator.to_heat_operator(), t, find_backend(backend, device)
+    if backend not in ("auto", "torch", "reference"):
+        raise ValueError(
+            "Expected 'backend' to be 'auto', 'torch' or 'reference' where the method is "
+            f"'incidence' (got {backend!r}). To fix this, take backend='auto', or another method."
+        )
+    if backend == "torch":
+        find_backend(backend, device)  # which says why, if it cannot run
+    has_products = BACKENDS["torch"].obstacle(device) is None
+    if backend == "reference" or not has_products:
+        series = reference_incidence_series(operator)
+    else:
+        series = incidence_series(operator)
+    return operator.to_factored_heat_operator(), t, series
+
+
+def _multiply(kernel: Tensor, x: Tensor) -> Tensor:
+    """Multiply [S, 1 or D, N, N] kernels and [..., N, D] signals -> [..., S, N, D].
+
+    The scales are rows of one matrix, interleaved so that the result of a node, all its scales
+    side by side, lies together in memory.
+    """
+    num_scales, num_kernels, num_nodes, _ = kernel.shape
+    if num_kernels > 1:
+        return torch.einsum("sdnm,...md->...snd", kernel, x)
+    rows = kernel[:, 0].transpose(0, 1).reshape(num_nodes * num_scales, num_nodes)
+    if x.size(-1) < num_nodes:
+        # One product of [B D, N] and [N, S N]: of a batched one, the gradient of the kernel would
+        # be an [N, N] matrix for every signal, more than the signals themselves.
+        out = F.linear(x.mT, rows).mT
+    else:
+        signals = x.reshape(-1, *x.shape[-2:])
+        out = torch.bmm(rows.expand(signals.size(0), -1, -1), signals)
+        out = out.reshape(*x.shape[:-2], *out.shape[-2:])
+    return out.unflatten(-2, (num_nodes, num_scales)).transpose(-3, -2)

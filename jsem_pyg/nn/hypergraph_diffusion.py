@@ -1,0 +1,111 @@
+"""The layer that diffuses on a hypergraph and does not mix channels."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.typing import OptTensor
+
+from .hypergraph_layer import HypergraphLayer
+
+
+class HypergraphDiffusion(HypergraphLayer):
+    r"""Heat diffusion on a hypergraph whose hyperedges learn how much they weigh.
+
+    .. math::
+        \mathbf{X}^{\prime} = e^{-t (\mathbf{I} - \mathbf{S})} \mathbf{X}, \qquad
+        \mathbf{S} = \mathbf{D}_v^{-1/2} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1}
+        \mathbf{H}^{\top} \mathbf{D}_v^{-1/2}
+
+    (the operator: `"Learning with Hypergraphs" <https://proceedings.neurips.cc/paper/2006/hash/
+    dff8e9c2ac33381546d96deea9922999-Abstract.html>`_). All signals of a batch share one structure
+    and fold into the columns of one product, see :mod:`jsem_pyg.diffusion.hypergraph`; no message
+    for a membership is ever stored. The weights of hyperedges act in the propagation itself, where
+    :class:`torch_geometric.nn.HypergraphConv` lets them into the degree only.
+
+    Args:
+        hyperedge_dim (int): Number :math:`F` of hyperedge features that weights are learned of;
+            0 for none.
+        num_hyperedges (int, optional): Learn a weight for each of so many hyperedges, where the
+            hypergraph is always the same.
+        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list of
+            :math:`S` scales (their results are concatenated on the channel axis), or a tensor of
+            shape :math:`(D)` with a time for every channel.
+        learn_t (bool): Whether :math:`t` is learned.
+        conductance (str or torch.nn.Module): What makes a weight of the features:
+            :obj:`"sigmoid"` (:class:`~jsem_pyg.nn.SigmoidConductance`), :obj:`"mlp"`
+            (:class:`~jsem_pyg.nn.MLPConductance`), or a module that maps `(hyperedge_attr)` to
+            :math:`[0, 1]`.
+        normalization (str): :obj:`"sym"` as above, or :obj:`"rw"` for the random walk
+            :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
+        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
+            :obj:`tol` needs.
+        tol (float): Relative error allowed.
+        method (str): :obj:`"dense"`, :obj:`"csr"`, :obj:`"incidence"`, or :obj:`"auto"`, the
+            cheapest of them; see :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
+        backend (str): What evaluates the series, see
+            :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
+
+    Shapes:
+        - **input:**
+          node features :math:`(\ldots, |\mathcal{V}|, D)`,
+          memberships :math:`(2, M)` (node, hyperedge), a
+          :class:`torch_geometric.data.HyperGraphData` or a batch of them, or a
+          :class:`~jsem_pyg.operators.HypergraphStructure`,
+          hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          hyperedge features :math:`(|\mathcal{E}|, F)` *(optional)*
+        - **output:** node features :math:`(\ldots, |\mathcal{V}|, S \cdot D)`
+
+    Example:
+        >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
+        >>> layer = HypergraphDiffusion(num_hyperedges=2, t=2.0)
+        >>> layer(torch.randn(100, 4, 16), hyperedge_index).shape
+        torch.Size([100, 4, 16])
+    """
+
+    def __init__(
+        self,
+        hyperedge_dim: int = 0,
+        num_hyperedges: int | None = None,
+        t: float | Sequence[float] | Tensor = 1.0,
+        learn_t: bool = True,
+        conductance: str | torch.nn.Module = "sigmoid",
+        normalization: str = "sym",
+        degree: int | None = None,
+        tol: float = 1e-6,
+        method: str = "auto",
+        backend: str = "auto",
+    ) -> None:
+        super().__init__(
+            hyperedge_dim,
+            num_hyperedges,
+            t,
+            learn_t,
+            conductance,
+            normalization,
+            degree,
+            tol,
+            method,
+            backend,
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        hyperedge_index: Any,
+        hyperedge_weight: OptTensor = None,
+        hyperedge_attr: OptTensor = None,
+        num_hyperedges: int | None = None,
+    ) -> Tensor:
+        """Diffuse the node features; see the class for shapes.
+
+        Where neither weights nor features say how many hyperedges there are, and the last ones may
+        be empty, `num_hyperedges` does.
+        """
+        hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
+        out = self._flow(x, *hypergraph)(x, self.t)
+        return out.transpose(-3, -2).flatten(-2)
+
+    def __repr__(self) -> str:
+        return f"{self.__class__.__name__}({self._describe()})"

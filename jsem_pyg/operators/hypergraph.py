@@ -1,0 +1,131 @@
+r"""The symmetric operator S of a weighted hypergraph, with its spectrum in [0, 1].
+
+.. math::
+    \mathbf{S} = \mathbf{D}_v^{-1/2} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}
+    \mathbf{D}_v^{-1/2}, \qquad \mathbf{L} = \mathbf{I} - \mathbf{S}
+
+(Zhou, Huang and Schölkopf 2006, "Learning with hypergraphs", section 4), with the incidence matrix
+H [N, E], the weights W of the hyperedges, and the degrees
+:math:`d_v(i) = \sum_e h_{ie} w_e` and :math:`d_e(e) = \sum_i h_{ie}`. S is positive semi-definite,
+since it is A A^T: so the Chebyshev series works on :math:`\mathbf{S}^{\prime} = 2 \mathbf{S} -
+\mathbf{I}`, whose spectrum fills [-1, 1], and :math:`\mathbf{I} - \mathbf{S} = (\mathbf{I} -
+\mathbf{S}^{\prime}) / 2` needs only the terms of half the time.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._checks import check_choice
+from .hypergraph_structure import HypergraphStructure
+from .laplacian import HeatOperator
+
+HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
+_HALF = torch.tensor([0.5])  # on the CPU, where the coefficients are computed
+
+
+@dataclass(frozen=True)
+class HypergraphOperator:
+    """The operator as its factors: S = D_v^(-1/2) H diag(share) H^T D_v^(-1/2)."""
+
+    structure: HypergraphStructure
+    share: Tensor  # [E] w_e / d_e, what a hyperedge gives each member; 0 if it is empty
+    inverse_root: Tensor  # [N] d_v^(-1/2); 1 on fixed nodes
+    fixed: Tensor  # [N] bool, nodes of no weight, which keep their features
+    similarity: Tensor | None = None  # [N] d_v^(1/2) for the random walk; None: symmetric
+
+    def matmul(self, x: Tensor) -> Tensor:
+        r"""One product: [..., N, D] -> the weighted means over hyperedges, then over nodes.
+
+        With the random walk this is :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W}
+        \mathbf{D}_e^{-1} \mathbf{H}^{\top} \mathbf{X}`: PyG's `HypergraphConv` without its linear
+        map, where all weights are one. A fixed node keeps its features.
+
+        Plain torch and the definition of the operator: it makes a [..., M', D] tensor of messages.
+        """
+        root = self.inverse_root.unsqueeze(-1)
+        if self.similarity is None:
+            out = root * self.two_steps(root * x)
+        else:
+            out = root.square() * self.two_steps(x)
+        return torch.where(self.fixed.unsqueeze(-1), x, out)
+
+    def two_steps(self, x: Tensor) -> Tensor:
+        """H diag(share) H^T x, [..., N, D] to the same, by a message for each membership."""
+        structure = self.structure
+        count = structure.multiplicity.to(x.dtype).unsqueeze(-1)
+        shape = (*x.shape[:-2], structure.num_hyperedges, x.size(-1))
+        sums = x.new_zeros(shape).index_add(
+            -2, structure.hyperedge, count * x.index_select(-2, structure.node)
+        )
+        means = self.share.unsqueeze(-1) * sums
+        return torch.zeros_like(x).index_add(
+            -2, structure.node, count * means.index_select(-2, structure.hyperedge)
+        )
+
+    def to_heat_operator(self) -> HeatOperator:
+        """S' = 2 S - I as CSR: an entry for every two nodes that share a hyperedge."""
+        hyperedge, slot, product, csr, diagonal = self.structure.pairs
+        root = self.inverse_root
+        weight = self.share.index_select(0, hyperedge) * product.to(self.share.dtype)
+        sums = weight.new_zeros(csr.col.numel()).index_add(0, slot, weight)
+        # In this order no product overflows, however small the weights of a node are.
+        values = 2 * (sums * root.index_select(0, csr.row)) * root.index_select(0, csr.col)
+        values = values.index_add(0, diagonal, sums.new_ones(diagonal.numel()), alpha=-1)
+        return HeatOperator(
+            csr=csr,
+            values=values,
+            edge_values=values,
+            diagonal=None,
+            rate=_HALF,
+            similarity=self.similarity,
+            fixed=self.fixed,
+        )
+
+    def to_factored_heat_operator(self) -> HeatOperator:
+        """S' = 2 S - I for a series that applies it by its factors: `csr` is that of H."""
+        return HeatOperator(
+            csr=self.structure.incidence,
+            values=self.share,
+            edge_values=self.share,
+            diagonal=None,
+            rate=_HALF,
+            similarity=self.similarity,
+            fixed=self.fixed,
+        )
+
+
+def hypergraph_operator(
+    structure: HypergraphStructure, hyperedge_weight: Tensor, normalization: str = "sym"
+) -> HypergraphOperator:
+    """Compute the operator of a weighted hypergraph; differentiable in the weights.
+
+    Weights act twice: in the degree of the nodes, and in what a hyperedge hands on. (PyG's
+    `HypergraphConv` lets them into the degree only.) A common factor of all weights cancels.
+
+    Args:
+        structure: the prepared hypergraph.
+        hyperedge_weight: [E] non-negative.
+        normalization: "sym" for the symmetric operator of Zhou et al. 2006, "rw" for the random
+            walk D_v^(-1) H W D_e^(-1) H^T, which is similar to it.
+
+    Raises:
+        ValueError: if `normalization` is none of these.
+    """
+    check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
+    count = structure.multiplicity.to(hyperedge_weight.dtype)
+    weight = count * hyperedge_weight.index_select(0, structure.hyperedge)
+    degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.node, weight)
+    # Below this the derivative of d^(-1/2) overflows: such a node counts as one without weight. One
+    # in place of its degree keeps every derivative finite; its row of S is as good as zero anyway.
+    fixed = degree < torch.finfo(degree.dtype).tiny ** (2 / 3)
+    safe_degree = torch.where(fixed, torch.ones_like(degree), degree)
+    size = structure.size.clamp(min=1).to(hyperedge_weight.dtype)
+    return HypergraphOperator(
+        structure=structure,
+        share=hyperedge_weight / size,
+        inverse_root=safe_degree.rsqrt(),
+        fixed=fixed,
+        similarity=safe_degree.sqrt() if normalization == "rw" else None,
+    )

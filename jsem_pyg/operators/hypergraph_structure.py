@@ -1,0 +1,182 @@
+"""What is prepared once for a hypergraph: sorting, counting, the checks.
+
+A training step changes values, never the structure: :class:`HypergraphStructure` is to hypergraphs
+what :class:`~jsem_pyg.operators.GraphStructure` is to graphs.
+"""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .._checks import (
+    check_edge_index_shape,
+    check_finite,
+    check_float,
+    check_nonnegative_int,
+)
+from ..kernels.csr import CSR
+
+
+class MemberPairs(NamedTuple):
+    """Every ordered pair of members of a hyperedge, and where it adds to a node x node matrix."""
+
+    hyperedge: Tensor  # [P] the hyperedge of each pair
+    slot: Tensor  # [P] its entry in `csr`
+    product: Tensor  # [P] float64, the product of both multiplicities
+    csr: CSR  # the pattern of S, with every diagonal entry
+    diagonal: Tensor  # [N] the entries (i, i) of `csr`
+
+
+class HypergraphStructure:
+    """A hypergraph without weights, sorted and checked once, to be used many times.
+
+    :func:`jsem_pyg.diffusion.hypergraph_diffusion` and the hypergraph layers accept a structure in
+    place of `hyperedge_index`, and then never look at the hypergraph again: weights and features of
+    hyperedges keep the numbers of the hyperedges.
+
+    Args:
+        hyperedge_index: [2, M] memberships, as in PyG: node, hyperedge. A repeated column is a node
+            that belongs twice, and counts twice.
+        num_nodes: the number N of nodes; those without a hyperedge are isolated.
+        num_hyperedges: the number E of hyperedges, empty ones included. None: as many as the
+            largest number in `hyperedge_index` says, so that empty ones at the end are lost.
+
+    Attributes:
+        node, hyperedge: [M'] the distinct memberships, sorted by node, then hyperedge.
+        multiplicity: [M'] how often each was given.
+        size: [E] the members of each hyperedge, counted as often as they were given: its degree.
+        num_pairs: the ordered pairs of distinct members, summed over the hyperedges.
+
+    Raises:
+        TypeError: if a number is not an integer.
+        ValueError: if the memberships have another shape or type, or leave the range.
+
+    Example:
+        >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
+        >>> HypergraphStructure(hyperedge_index, num_nodes=5)
+        HypergraphStructure(num_nodes=5, num_hyperedges=2, num_memberships=5)
+    """
+
+    @torch.inference_mode(False)  # what is kept may serve training later
+    def __init__(
+        self, hyperedge_index: Tensor, num_nodes: int, num_hyperedges: int | None = None
+    ) -> None:
+        _check_shape(hyperedge_index)
+        check_nonnegative_int("num_nodes", num_nodes)
+        node, hyperedge = hyperedge_index.long()
+        if num_hyperedges is None:
+            num_hyperedges = int(hyperedge.max()) + 1 if hyperedge.numel() else 0
+        check_nonnegative_int("num_hyperedges", num_hyperedges)
+        _check_range("node", node, num_nodes)
+        _check_range("hyperedge", hyperedge, num_hyperedges)
+        self.num_nodes, self.num_hyperedges = num_nodes, num_hyperedges
+        width = max(num_hyperedges, 1)
+        key, self.multiplicity = torch.unique(node * width + hyperedge, return_counts=True)
+        self.node, self.hyperedge = key // width, key % width
+        self.size = torch.bincount(hyperedge, minlength=num_hyperedges)
+        self._members = torch.bincount(self.hyperedge, minlength=num_hyperedges)
+        self.num_pairs = int(self._members.square().sum())
+
+    @property
+    def num_memberships(self) -> int:
+        """The number M' of distinct memberships."""
+        return self.node.numel()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the index tensors live."""
+        return self.node.device
+
+    @cached_property
+    def num_slots(self) -> int:
+        """The most entries that S can have: one for each pair of nodes that share a hyperedge."""
+        pairs = self.num_pairs - self.num_memberships  # of different nodes
+        return min(pairs + self.num_nodes, self.num_nodes**2)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def incidence(self) -> CSR:
+        """The pattern of the incidence matrix H: a row for each node, a column a hyperedge."""
+        return CSR(_pointer(self.node, self.num_nodes), self.node, self.hyperedge)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def transpose(self) -> tuple[CSR, Tensor]:
+        """The pattern of H^T, and the order in which it holds the memberships."""
+        order = self.hyperedge.argsort(stable=True)
+        row, col = self.hyperedge[order], self.node[order]
+        return CSR(_pointer(row, self.num_hyperedges), row, col), order
+
+    @cached_property
+    @torch.inference_mode(False)
+    def pairs(self) -> MemberPairs:
+        """Every pair of members of a hyperedge: num_pairs of them, so only where these are few."""
+        (pointer, hyperedge, node), order = self.transpose
+        multiplicity = self.multiplicity[order].double()
+        partners = self._members[hyperedge]  # as many as each member has, with itself
+        left = torch.arange(node.numel(), device=self.device).repeat_interleave(partners)
+        first = partners.cumsum(0) - partners  # the first pair of each left member
+        right = pointer[hyperedge[left]] + torch.arange(left.numel(), device=self.device)
+        right = right - first[left]
+        nodes, width = torch.arange(self.num_nodes, device=self.device), max(self.num_nodes, 1)
+        key, inverse = torch.unique(
+            torch.cat([node[left] * width + node[right], nodes * (width + 1)]), return_inverse=True
+        )
+        row, col = key // width, key % width
+        slot, diagonal = inverse[: left.numel()], inverse[left.numel() :]
+        csr = CSR(_pointer(row, self.num_nodes), row, col)
+        product = multiplicity[left] * multiplicity[right]
+        return MemberPairs(hyperedge[left], slot, product, csr, diagonal)
+
+    def check_weight(self, hyperedge_weight: Tensor) -> None:
+        """Raise unless `hyperedge_weight` is finite and non-negative."""
+        check_finite("hyperedge_weight", hyperedge_weight)
+        if hyperedge_weight.numel() and float(hyperedge_weight.detach().min()) < 0:
+            raise ValueError(
+                "Expected 'hyperedge_weight' to be non-negative "
+                f"(got a minimum of {float(hyperedge_weight.detach().min())})."
+            )
+
+    def check_weight_shape(self, hyperedge_weight: Tensor) -> None:
+        """Raise unless `hyperedge_weight` is a floating-point tensor of shape [E]."""
+        check_float("hyperedge_weight", hyperedge_weight)
+        if list(hyperedge_weight.shape) != [self.num_hyperedges]:
+            raise ValueError(
+                f"Expected 'hyperedge_weight' to have shape [{self.num_hyperedges}], one entry for "
+                f"each hyperedge (got {list(hyperedge_weight.shape)}). To fix this, give "
+                "'num_hyperedges' where the last hyperedges are empty."
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"HypergraphStructure(num_nodes={self.num_nodes}, "
+            f"num_hyperedges={self.num_hyperedges}, num_memberships={self.num_memberships})"
+        )
+
+
+def _pointer(row: Tensor, num_rows: int) -> Tensor:
+    """Sorted rows [nnz] -> [num_rows + 1] where each row begins."""
+    counts = torch.bincount(row, minlength=num_rows)
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+
+def _check_shape(hyperedge_index: Tensor) -> None:
+    try:
+        check_edge_index_shape(hyperedge_index)
+    except (TypeError, ValueError) as error:
+        message = str(error).replace("edge_index", "hyperedge_index").replace("[2, E]", "[2, M]")
+        raise type(error)(message) from None
+
+
+def _check_range(what: str, index: Tensor, count: int) -> None:
+    if index.numel() == 0:
+        return
+    low, high = int(index.min()), int(index.max())
+    if low < 0 or high >= count:
+        raise ValueError(
+            f"Expected 'hyperedge_index' to hold {what} numbers in [0, {count}) "
+            f"(got values from {low} to {high}). To fix this, see that its rows are node, "
+            f"hyperedge, and that 'num_{what}s' counts them all."
+        )

@@ -1,0 +1,246 @@
+import pytest
+import torch
+from hypergraph_cases import CASES, IDS, case, every, exact, random_hypergraph
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion
+from jsem_pyg.diffusion.hypergraph import METHODS, method_costs
+from jsem_pyg.operators import HypergraphStructure
+from jsem_pyg.testing import assert_heat_laws
+
+PATHS = [(m, b) for m in ("dense", "csr", "incidence") for b in ("auto", "reference")]
+
+
+def gradients(out, leaves):
+    direction = torch.linspace(-1, 2, out.numel(), dtype=out.dtype).sin().reshape(out.shape)
+    return torch.autograd.grad(out, leaves, direction, allow_unused=True, materialize_grads=True)
+
+
+def leaves_of(name, batch=(), dtype=torch.float64):
+    structure, weight = case(name, dtype)
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(*batch, structure.num_nodes, 3, generator=generator, dtype=dtype)
+    t = torch.tensor(1.7, dtype=torch.float64)
+    return structure, [each.requires_grad_() for each in (x, weight, t)]
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+@pytest.mark.parametrize(("method", "backend"), PATHS)
+def test_every_way_gives_the_matrix_exponential(name, normalization, method, backend):
+    structure, leaves = leaves_of(name, batch=(2,))
+    out = hypergraph_diffusion(
+        leaves[0],
+        structure,
+        *leaves[1:],
+        normalization=normalization,
+        method=method,
+        backend=backend,
+        tol=1e-12,
+    )
+    expected = exact(leaves[0], CASES[name][0], *leaves[1:], normalization)
+    torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
+    for actual, wanted in zip(gradients(out, leaves), gradients(expected, leaves), strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("method", METHODS)
+def test_float32_is_within_the_tolerance_and_finite(name, method):
+    structure, leaves = leaves_of(name, batch=(2,), dtype=torch.float32)
+    out = hypergraph_diffusion(leaves[0], structure, *leaves[1:], method=method)
+    doubles = [leaf.detach().double() for leaf in leaves]
+    expected = exact(doubles[0], CASES[name][0], *doubles[1:])
+    assert (out - expected).norm() <= 1e-6 * expected.norm()
+    assert all(bool(each.isfinite().all()) for each in gradients(out, leaves))
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 3), (2, 1)])  # S, or S and D
+@pytest.mark.parametrize("batch", [(), (2, 5)])
+@pytest.mark.parametrize("method", METHODS)
+def test_scales_and_a_time_for_every_channel(shape, batch, method):
+    structure, (x, weight, _) = leaves_of("random", batch)
+    t = torch.linspace(0.3, 3.0, 6).double()[: torch.Size(shape).numel()].reshape(shape)
+    t.requires_grad_()
+    out = hypergraph_diffusion(x, structure, weight, t, method=method, tol=1e-12)
+    times = t.reshape(2, -1).expand(2, 3)
+    expected = torch.stack(
+        [
+            torch.cat(
+                [exact(x[..., d : d + 1], CASES["random"][0], weight, each) for d, each in columns],
+                dim=-1,
+            )
+            for columns in map(enumerate, times)
+        ],
+        dim=-3,
+    )
+    torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
+    leaves = (x, weight, t)
+    for actual, wanted in zip(gradients(out, leaves), gradients(expected, leaves), strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
+@pytest.mark.parametrize("name", ["random", "repeated memberships", "every triple"])
+def test_gradcheck(method, name):
+    structure, leaves = leaves_of(name, batch=(2,))
+
+    def run(x, weight, t):
+        return hypergraph_diffusion(x, structure, weight, t, method=method, degree=8)
+
+    assert torch.autograd.gradcheck(run, leaves)
+
+
+@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
+def test_the_reference_may_be_differentiated_twice(method):
+    structure, leaves = leaves_of("single members")
+
+    def run(x, weight, t):
+        return hypergraph_diffusion(
+            x, structure, weight, t, method=method, degree=5, backend="reference"
+        )
+
+    assert torch.autograd.gradgradcheck(run, leaves)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2])
+def test_all_methods_cut_the_same_series(degree, caplog):
+    structure, leaves = leaves_of("random")
+    results = []
+    for method, backend in PATHS:
+        out = hypergraph_diffusion(
+            leaves[0], structure, *leaves[1:], method=method, backend=backend, degree=degree
+        )
+        results.append([out, *gradients(out, leaves)])
+    for result in results[1:]:
+        for actual, wanted in zip(result, results[0], strict=True):
+            torch.testing.assert_close(actual, wanted)
+    assert "too low" in caplog.text  # none of these degrees is enough
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_heat_laws(method):
+    structure, (x, weight, _) = leaves_of("isolated nodes")
+
+    def run(x, t):
+        return hypergraph_diffusion(x, structure, weight.detach(), t, method=method).detach()
+
+    assert_heat_laws(run, x.detach())
+    torch.testing.assert_close(run(x, 9.0)[-3:], x[-3:], rtol=0, atol=0)  # isolated
+
+
+def test_pairs_are_a_lazy_graph():
+    # A hyperedge of two: S = (I + D^(-1/2) A D^(-1/2)) / 2, so heat needs twice the time.
+    index, x = every(5, 2), torch.randn(5, 2).double()
+    ends = index[0].reshape(-1, 2).t()
+    expected = heat_diffusion(x, torch.cat([ends, ends.flip(0)], dim=1), t=1.0, tol=1e-12)
+    actual = hypergraph_diffusion(x, index, t=2.0, tol=1e-12)
+    torch.testing.assert_close(actual, expected)
+
+
+def test_a_node_permutation_commutes_and_the_order_of_memberships_is_free():
+    (index, num_nodes, _), x = CASES["random"], torch.randn(9, 3).double()
+    order = torch.randperm(num_nodes, generator=torch.Generator().manual_seed(0))
+    moved = torch.stack([order.argsort()[index[0]], index[1]]).flip(1)
+    actual = hypergraph_diffusion(x[order], moved)
+    torch.testing.assert_close(actual, hypergraph_diffusion(x, index)[order])
+
+
+class Largest(TorchDispatchMode):
+    """The number of entries of the largest tensor that any operation returns."""
+
+    def __init__(self):
+        super().__init__()
+        self.numel = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for each in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(each, torch.Tensor):
+                strided = each.layout == torch.strided
+                stored = each.untyped_storage().nbytes() // each.itemsize if strided else 0
+                self.numel = max(self.numel, stored)
+        return out
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_no_tensor_is_larger_than_the_signals(method, backend):
+    index, batch, channels = every(8, 3), 64, 16  # 168 memberships on 8 nodes, 56 hyperedges
+    structure = HypergraphStructure(index, 8)
+    x = torch.randn(batch, 8, channels, requires_grad=True)
+    weight = torch.rand(56, requires_grad=True)
+    t = torch.tensor(2.0, requires_grad=True)
+    with Largest() as largest:
+        out = hypergraph_diffusion(x, structure, weight, t, method=method, backend=backend)
+        out.square().sum().backward()
+    rows = 56 if method == "incidence" else 8  # that one holds the means of the hyperedges
+    # numba keeps the last two terms of a small problem in one tensor.
+    assert 8 * batch * channels <= largest.numel <= max(rows, 16) * batch * channels
+    with Largest() as largest:  # the reference does hold messages, so the measure sees them
+        hypergraph_diffusion(x, structure, weight, t, method="incidence", backend="reference")
+    assert largest.numel == 168 * batch * channels
+
+
+def test_the_cheapest_method_is_taken():
+    def cheapest(structure, *counts):
+        costs = method_costs(structure, *counts)
+        return min(costs, key=costs.__getitem__)
+
+    experts = HypergraphStructure(every(8, 3), 8)
+    assert cheapest(experts, 4096 * 64) == "dense"
+    assert cheapest(experts, 1) == "csr"
+    large = HypergraphStructure(random_hypergraph(400, 20, 0.1), 400)
+    assert cheapest(large, 64) == "incidence"  # 800 memberships, but 32,000 pairs
+    ring = torch.arange(3000)
+    pairs = torch.stack([torch.cat([ring, (ring + 1) % 3000]), torch.cat([ring, ring])])
+    assert cheapest(HypergraphStructure(pairs, 3000), 64) == "csr"
+
+
+def test_half_precision_and_no_channels():
+    index = CASES["random"][0]
+    x = torch.randn(4, 9, 3)
+    half = hypergraph_diffusion(x.bfloat16(), index)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), hypergraph_diffusion(x, index), rtol=0.02, atol=0.02)
+    assert hypergraph_diffusion(torch.ones(4, 9, 0), index).shape == (4, 9, 0)
+    assert hypergraph_diffusion(torch.ones(0, 9, 3), index).shape == (0, 9, 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_autocast_changes_nothing(method):
+    index, x = CASES["random"][0], torch.randn(4, 9, 12)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = hypergraph_diffusion(x, index, method=method)
+    torch.testing.assert_close(out, hypergraph_diffusion(x, index, method=method))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"x": torch.ones(9)}, ValueError, r"'x' to have shape \[..., N, D\]"),
+        ({"x": torch.ones(9, 2).long()}, TypeError, "'x' to be a floating-point tensor"),
+        ({"x": torch.full((9, 2), float("nan"))}, ValueError, "'x' to be finite"),
+        ({"x": torch.tensor([[float("inf")], [-float("inf")]] * 5)[:9]}, ValueError, "finite"),
+        ({"hyperedge_weight": torch.ones(4)}, ValueError, "'hyperedge_weight' to have shape"),
+        ({"hyperedge_weight": -torch.ones(5)}, ValueError, "to be non-negative"),
+        ({"t": -1.0}, ValueError, "'t' to be finite and >= 0"),
+        ({"t": torch.ones(2, 3)}, ValueError, "D = 2"),
+        ({"method": "fast"}, ValueError, "'method' to be one of 'auto', 'dense'"),
+        ({"backend": "fast"}, ValueError, "'backend' to be one of"),
+        ({"method": "incidence", "backend": "numba"}, ValueError, "'backend' to be 'auto', 'tor"),
+        ({"normalization": None}, ValueError, "'normalization' to be one of"),
+        ({"degree": -1}, ValueError, "'degree' to be an integer"),
+        ({"tol": 0.0}, ValueError, "'tol' to be positive"),
+        ({"num_hyperedges": 2}, ValueError, "hyperedge numbers in"),
+    ],
+)
+def test_bad_arguments_are_refused(change, error, message):
+    arguments = {"x": torch.ones(9, 2), "hyperedge_index": CASES["random"][0]} | change
+    with pytest.raises(error, match=message):
+        hypergraph_diffusion(**arguments)
+
+
+def test_a_sum_that_overflows_is_not_an_error():
+    x = torch.full((9, 4), 3e38)
+    assert hypergraph_diffusion(x, CASES["random"][0]).shape == (9, 4)

@@ -1,0 +1,310 @@
+"""HypergraphDiffusion and HypergraphChebConv: what both owe to the operator, and each to itself."""
+
+import copy
+
+import pytest
+import torch
+from hypergraph_cases import CASES, IDS, every, exact, random_hypergraph
+from torch_geometric.data import Batch
+from torch_geometric.data.hypergraph_data import HyperGraphData
+
+from jsem_pyg.diffusion import hypergraph_diffusion
+from jsem_pyg.nn import HyperedgeWeight, HypergraphChebConv, HypergraphDiffusion
+from jsem_pyg.operators import HypergraphStructure
+
+NUM_NODES, NUM_HYPEREDGES, CHANNELS = 9, 5, 4
+INDEX = CASES["random"][0]
+SCALES = [1.5, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS)]
+
+
+def bend(layer):
+    """Leave the start, where all hyperedges weigh the same."""
+    with torch.no_grad():
+        for module in (layer.conductance, layer.weight):
+            for parameter in [] if module is None else module.parameters():
+                parameter.add_(torch.linspace(-0.5, 1.5, parameter.numel()).view_as(parameter))
+    return layer
+
+
+def make_layers(**kwargs):
+    """A layer of each kind, with everything that may be learned of hyperedges."""
+    options = {"hyperedge_dim": 2, "num_hyperedges": NUM_HYPEREDGES, **kwargs}
+    layers = HypergraphDiffusion(**options), HypergraphChebConv(CHANNELS, 3, **options)
+    return [bend(layer) for layer in layers]
+
+
+def make_inputs(*batch, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(*batch, NUM_NODES, CHANNELS, generator=generator, dtype=dtype)
+    weight = 0.1 + torch.rand(NUM_HYPEREDGES, generator=generator, dtype=dtype)
+    attr = torch.randn(NUM_HYPEREDGES, 2, generator=generator, dtype=dtype)
+    return x, INDEX, weight, attr
+
+
+def results(layer, out, x):
+    """The output and all gradients."""
+    layer.zero_grad()
+    direction = torch.linspace(-1, 2, out.numel(), dtype=out.dtype).sin().reshape(out.shape)
+    (grad_x,) = torch.autograd.grad(out, x, direction, retain_graph=True)
+    out.backward(direction, inputs=list(layer.parameters()))
+    return [out, grad_x, *(parameter.grad for parameter in layer.parameters())]
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_diffuses_with_the_product_of_all_weights(normalization):
+    x, index, weight, attr = make_inputs(3)
+    layer = make_layers(t=2.0, normalization=normalization)[0]
+    total = weight * layer.conductance(attr) * layer.weight()
+    expected = exact(x.double(), index, total.double(), 2.0, normalization).float()
+    torch.testing.assert_close(layer(x, index, weight, attr), expected)
+    plain = hypergraph_diffusion(x, index, t=2.0, normalization=normalization)
+    assert not torch.allclose(expected, plain, atol=1e-2)
+
+
+def test_a_new_layer_weighs_all_hyperedges_alike():
+    x, index, _, attr = make_inputs()
+    layer = HypergraphDiffusion(hyperedge_dim=2, num_hyperedges=NUM_HYPEREDGES, t=2.0)
+    torch.testing.assert_close(
+        layer(x, index, hyperedge_attr=attr), hypergraph_diffusion(x, index, t=2.0)
+    )
+
+
+@pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
+@pytest.mark.parametrize("out_channels", [1, 2, 9])
+@pytest.mark.parametrize("bias", [True, False])
+def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
+    x, index, weight, _ = make_inputs(3)
+    conv = HypergraphChebConv(CHANNELS, out_channels, t=t, bias=bias)
+    expected = HypergraphDiffusion(t=t)(x, index, weight) @ conv.lin.weight.t()
+    if bias:
+        torch.nn.init.normal_(conv.bias)
+        expected = expected + conv.bias
+    torch.testing.assert_close(conv(x, index, weight), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_mapping_first_gives_the_same(t, batch):
+    (x, *hypergraph), conv = make_inputs(*batch), HypergraphChebConv(CHANNELS, 1, 2, t=t)
+    assert conv._narrows(x)
+    mapped_first = bend(conv)(x, *hypergraph)
+    conv._narrows = lambda x: False
+    torch.testing.assert_close(conv(x, *hypergraph), mapped_first, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
+def test_lazy_in_channels(t):
+    x, index, *_ = make_inputs()
+    conv = HypergraphChebConv(-1, 3, t=t)
+    out = conv(x, index)
+    assert out.shape == (NUM_NODES, 3)
+    assert conv.lin.in_channels == CHANNELS * conv.time.num_scales
+    torch.testing.assert_close(conv(x, index), out, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
+@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
+@pytest.mark.parametrize("shape", [(1,), (4,), (2, 3)])
+def test_a_batch_is_the_loop_over_its_signals(t, method, shape):
+    for layer in make_layers(t=t, method=method, tol=1e-12):
+        layer.double()
+        x, *hypergraph = make_inputs(*shape, dtype=torch.float64)
+        x.requires_grad_()
+        loop = torch.stack([layer(each, *hypergraph) for each in x.flatten(0, -3)])
+        expected = results(layer, loop.unflatten(0, shape), x)
+        expected = [each.clone() for each in expected]
+        actual = results(layer, layer(x, *hypergraph), x)
+        for one, other in zip(actual, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
+
+
+def curve(layer, forward, steps=50):
+    """The losses of a training."""
+    layer, losses = copy.deepcopy(layer), []
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
+    x, *hypergraph = make_inputs(6)
+    target = torch.randn(6, NUM_NODES, 3, generator=torch.Generator().manual_seed(1))
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = (forward(layer, x, *hypergraph) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def test_learning_curves_are_those_of_the_loop():
+    layer = make_layers()[1]
+    batched = curve(layer, lambda layer, *inputs: layer(*inputs))
+    loop = curve(layer, lambda layer, x, *h: torch.stack([layer(each, *h) for each in x]))
+    torch.testing.assert_close(batched, loop, rtol=1e-5, atol=1e-6)
+    assert batched[-1] < 0.9 * batched[0]
+
+
+@pytest.mark.parametrize("kind", ["diffusion", "conv"])
+def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
+    layer = HypergraphDiffusion(2) if kind == "diffusion" else HypergraphChebConv(CHANNELS, 3, 2)
+    graphs = []
+    for seed, (num_nodes, count) in enumerate([(5, 7), (9, 3), (6, 4)]):
+        index = random_hypergraph(num_nodes, count, 0.6, seed=seed)
+        assert index.amax(1).tolist() == [num_nodes - 1, count - 1]  # PyG counts these rightly
+        graphs.append(
+            HyperGraphData(
+                x=torch.randn(num_nodes, CHANNELS),
+                edge_index=index,
+                edge_attr=torch.randn(count, 2),
+                edge_weight=torch.rand(count),
+            )
+        )
+    bend(layer)
+    apart = torch.cat([layer(graph.x, graph) for graph in graphs])
+    batch = Batch.from_data_list(graphs)
+    torch.testing.assert_close(layer(batch.x, batch), apart, rtol=1e-5, atol=1e-5)
+    by_hand = layer(batch.x, batch.edge_index, batch.edge_weight, batch.edge_attr)
+    torch.testing.assert_close(by_hand, apart, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
+def test_awkward_hypergraphs_leave_everything_finite(name, method):
+    index, num_nodes, count = CASES[name]
+    options = {"num_hyperedges": count or None, "method": method}
+    for layer in (HypergraphDiffusion(**options), HypergraphChebConv(3, 4, **options)):
+        x = torch.randn(2, num_nodes, 3, requires_grad=True)
+        out = layer(x, index, num_hyperedges=count)
+        out.square().sum().backward()
+        assert out.isfinite().all()
+        assert x.grad.isfinite().all()
+        for parameter in layer.parameters():
+            assert parameter.grad is None or parameter.grad.isfinite().all()
+        if isinstance(layer, HypergraphDiffusion):
+            alone = torch.ones(num_nodes).index_fill(0, index[0], 0).bool()
+            assert torch.equal(out[:, alone], x[:, alone])
+
+
+def test_every_parameter_learns():
+    for layer in make_layers(t=[0.5, 2.0]):
+        layer(*make_inputs(2)).square().sum().backward()
+        for name, parameter in layer.named_parameters():
+            assert parameter.grad.abs().max() > 0, name
+
+
+def test_weights_learn_which_hyperedge_carries_the_answer():
+    # The target is the mean over the triple {0, 1, 2}; the other triples disturb.
+    torch.manual_seed(0)
+    index, layer = every(5, 3), HypergraphDiffusion(num_hyperedges=10, t=1.0)
+    x = torch.randn(64, 5, 2)
+    target = x[:, :3].mean(1, keepdim=True).expand(-1, 3, -1)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
+    for _ in range(80):
+        optimizer.zero_grad()
+        (layer(x, index)[:, :3] - target).square().mean().backward()
+        optimizer.step()
+    assert layer.weight().argmax() == 0
+    assert layer.weight()[0] > 3 * layer.weight()[1:].median()
+
+
+def test_the_structure_is_prepared_once_and_a_prepared_one_gives_the_same(monkeypatch):
+    x, index, weight, attr = make_inputs()
+    made, build = [], HypergraphStructure.__init__
+    monkeypatch.setattr(
+        HypergraphStructure, "__init__", lambda *args: made.append(1) or build(*args)
+    )
+    layer = make_layers()[0]
+    out = [layer(x, index, weight, attr) for _ in range(3)][-1]
+    assert len(made) == 1
+    structure = HypergraphStructure(index, NUM_NODES, NUM_HYPEREDGES)
+    torch.testing.assert_close(layer(x, structure, weight, attr), out)
+    assert len(made) == 2
+
+
+def test_a_step_on_a_prepared_structure_looks_at_no_index(monkeypatch):
+    x, index, weight, attr = make_inputs()
+    structure = HypergraphStructure(index, NUM_NODES, NUM_HYPEREDGES)
+    layer = make_layers()[0]
+    layer(x, structure, weight, attr)
+    for name in ("unique", "bincount", "argsort"):
+        monkeypatch.setattr(torch, name, None)
+        monkeypatch.setattr(torch.Tensor, name, None)
+    layer(x, structure, weight, attr).sum().backward()
+
+
+def test_a_structure_first_seen_in_inference_mode_may_be_trained_on():
+    for method in ("dense", "csr", "incidence"):
+        layer = make_layers(method=method)[0]
+        with torch.inference_mode():
+            layer(*make_inputs())
+        layer(*make_inputs()).sum().backward()
+        assert layer.time.raw.grad.isfinite()
+
+
+@pytest.mark.parametrize(
+    "conductance", ["mlp", torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Sigmoid())]
+)
+def test_other_conductances(conductance):
+    x, index, weight, attr = make_inputs()
+    layer = bend(HypergraphDiffusion(2, conductance=conductance))
+    expected = hypergraph_diffusion(x, index, weight * layer.conductance(attr))
+    torch.testing.assert_close(layer(x, index, weight, attr), expected)
+
+
+class SeesNodes(torch.nn.Module):
+    def forward(self, attr, x_i, x_j):
+        return attr
+
+
+def test_bad_constructions_are_refused():
+    for kwargs, message in [
+        ({"hyperedge_dim": -1}, "'hyperedge_dim' to be a non-negative"),
+        ({"num_hyperedges": 0}, "'num_hyperedges' to be a positive"),
+        ({"t": -1.0}, "'t' to be positive"),
+        ({"conductance": "step"}, "'conductance' to be 'sigmoid', 'mlp'"),
+        ({"conductance": SeesNodes()}, "takes .hyperedge_attr."),
+        ({"normalization": None}, "'normalization' to be one of 'sym', 'rw'"),
+        ({"degree": -1}, "'degree' to be an integer"),
+        ({"tol": 0.0}, "'tol' to be positive"),
+        ({"method": "fast"}, "'method' to be one of"),
+        ({"backend": "fast"}, "'backend' to be one of"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            HypergraphDiffusion(**kwargs)
+
+
+def test_bad_calls_are_refused():
+    x, index, weight, attr = make_inputs()
+    full, plain = make_layers()[0], HypergraphDiffusion()
+    for call, message in [
+        (lambda: full(x, index, weight), r"'hyperedge_attr' of shape \[5, 2\]"),
+        (lambda: full(x, index, weight, attr[:4]), r"have shape \[5, 2\], a row for each"),
+        (lambda: full(x, index, weight, attr[:, 0]), r"got \[5, 1\]"),
+        (lambda: full(x, index, weight, attr * torch.nan), "'hyperedge_attr' to be finite"),
+        (lambda: full(x, index, None, attr, num_hyperedges=6), "hypergraph of 5 hyperedges"),
+        (lambda: full(x, index, -weight, attr), "'hyperedge_weight' to be non-negative"),
+        (lambda: plain(x, index, weight, attr), "'hyperedge_attr' to be None"),
+        (lambda: plain(x * torch.nan, index), "'x' to be finite"),
+        (lambda: plain(x[:3], index), "node numbers"),
+        (lambda: plain(x[0], index), r"'x' to have shape \[..., N, D\]"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_reset_repr_state_and_files(tmp_path):
+    inputs = make_inputs()
+    layer = make_layers(t=[1.0, 2.5], normalization="rw")[0]
+    assert str(layer) == (
+        "HypergraphDiffusion(hyperedge_dim=2, num_hyperedges=5, t=[1.0, 2.5], normalization=rw)"
+    )
+    assert str(HypergraphChebConv(16, 32)) == (
+        "HypergraphChebConv(16, 32, t=1.0, normalization=sym)"
+    )
+    assert str(HyperedgeWeight(5)) == "HyperedgeWeight(5)"
+    bent = layer(*inputs)
+    torch.save(layer, tmp_path / "layer.pt")
+    loaded = torch.load(tmp_path / "layer.pt", weights_only=False)
+    torch.testing.assert_close(loaded(*inputs), bent)
+    copied = copy.deepcopy(layer)
+    layer.reset_parameters()
+    assert not torch.allclose(layer(*inputs), bent)
+    layer.load_state_dict(copied.state_dict())
+    torch.testing.assert_close(layer(*inputs), bent)

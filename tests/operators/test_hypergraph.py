@@ -1,0 +1,216 @@
+import pytest
+import torch
+from hypergraph_cases import CASES, IDS, case, dense_hypergraph_matrix
+from torch_geometric.data import Batch
+from torch_geometric.data.hypergraph_data import HyperGraphData
+from torch_geometric.nn import HypergraphConv
+
+from jsem_pyg.operators import (
+    HypergraphCache,
+    HypergraphStructure,
+    hypergraph_operator,
+    read_hypergraph,
+)
+
+INDEX = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
+
+
+def as_matrix(heat_operator):
+    s = torch.zeros(heat_operator.csr.num_nodes, heat_operator.csr.num_nodes).double()
+    s[heat_operator.csr.row, heat_operator.csr.col] = heat_operator.values
+    return s
+
+
+def test_by_hand():
+    # Hyperedges {0, 1, 2} and {2, 3}, weights 1 and 2: degrees 1, 1, 3, 2.
+    operator = hypergraph_operator(HypergraphStructure(INDEX, 4), torch.tensor([1.0, 2.0]), "rw")
+    third = 1 / 3
+    expected = torch.tensor(
+        [
+            [third, third, third, 0],
+            [third, third, third, 0],
+            [third / 3, third / 3, (third + 1) / 3, third],
+            [0, 0, 0.5, 0.5],
+        ]
+    )
+    torch.testing.assert_close(operator.matmul(torch.eye(4)), expected)
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_is_the_formula_of_the_paper(name, normalization):
+    structure, weight = case(name)
+    operator = hypergraph_operator(structure, weight, normalization)
+    eye = torch.eye(structure.num_nodes, dtype=torch.float64)
+    expected = dense_hypergraph_matrix(CASES[name][0], weight, structure.num_nodes, normalization)
+    torch.testing.assert_close(operator.matmul(eye), expected)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_csr_holds_twice_the_operator_less_the_identity_with_spectrum_in_one(name):
+    structure, weight = case(name)
+    operator = hypergraph_operator(structure, weight)
+    matrix = as_matrix(operator.to_heat_operator())
+    eye = torch.eye(structure.num_nodes, dtype=torch.float64)
+    fixed = operator.fixed.nonzero()[:, 0]
+    expected = 2 * operator.matmul(eye) - eye
+    expected[fixed, fixed] = -1  # S is zero there, and the layer lets these nodes be
+    torch.testing.assert_close(matrix, expected)
+    torch.testing.assert_close(matrix, matrix.t())
+    if structure.num_nodes:
+        spectrum = torch.linalg.eigvalsh(matrix)
+        assert spectrum.min() > -1 - 1e-12
+        assert spectrum.max() < 1 + 1e-12
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_one_product_of_the_random_walk_is_pyg_hypergraph_conv(name):
+    structure, _ = case(name)
+    index, num_nodes, num_hyperedges = CASES[name]
+    conv = HypergraphConv(3, 5, bias=False).double()
+    x = torch.randn(num_nodes, 3, dtype=torch.float64)
+    weight = torch.ones(num_hyperedges, dtype=torch.float64)
+    operator = hypergraph_operator(structure, weight, "rw")
+    expected = conv(x, index, num_edges=num_hyperedges)
+    actual = operator.matmul(conv.lin(x))
+    connected = ~operator.fixed  # PyG sets the others to zero
+    torch.testing.assert_close(actual[connected], expected[connected])
+
+
+def test_weights_act_where_those_of_pyg_do_not():
+    structure = HypergraphStructure(torch.tensor([[0, 1, 1, 2], [0, 0, 1, 1]]), 3)
+    x = torch.tensor([[1.0], [0.0], [0.0]])
+    heavy = hypergraph_operator(structure, torch.tensor([3.0, 1.0]), "rw").matmul(x)
+    light = hypergraph_operator(structure, torch.tensor([1.0, 3.0]), "rw").matmul(x)
+    torch.testing.assert_close(heavy[1], torch.tensor([0.375]))
+    torch.testing.assert_close(light[1], torch.tensor([0.125]))
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_a_common_factor_of_the_weights_cancels(normalization):
+    structure, weight = case("random", torch.float32)
+    x = torch.randn(9, 2)
+    expected = hypergraph_operator(structure, weight, normalization).matmul(x)
+    for factor in (1e-12, 1e12):
+        actual = hypergraph_operator(structure, factor * weight, normalization).matmul(x)
+        torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("small", [0.0, 1e-45, 1e-38, 1e-30, 1e-24])
+@pytest.mark.parametrize("csr", [True, False])
+def test_vanishing_weights_leave_values_and_gradients_finite(small, csr):
+    structure = HypergraphStructure(torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]]), 4)
+    weight = torch.tensor([1.0, small], requires_grad=True)
+    operator = hypergraph_operator(structure, weight)
+    out = operator.to_heat_operator().values if csr else operator.matmul(torch.eye(4))
+    out.square().sum().backward()
+    assert out.isfinite().all()
+    assert weight.grad.isfinite().all()
+
+
+def test_the_structure_counts():
+    structure = HypergraphStructure(torch.tensor([[0, 0, 1, 2], [0, 0, 0, 2]]), 4, 5)
+    assert structure.node.tolist() == [0, 1, 2]
+    assert structure.hyperedge.tolist() == [0, 0, 2]
+    assert structure.multiplicity.tolist() == [2, 1, 1]
+    assert structure.size.tolist() == [3, 0, 1, 0, 0]
+    assert structure.num_pairs == 5
+    assert structure.num_slots == 6  # a bound: 0 and 1 both ways, and the diagonal
+    assert str(structure) == (
+        "HypergraphStructure(num_nodes=4, num_hyperedges=5, num_memberships=3)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("index", "num_nodes", "num_hyperedges", "error", "message"),
+    [
+        ([[0], [1]], 2, None, TypeError, "'hyperedge_index' to be a .2, M. integer tensor"),
+        (torch.zeros(3, 2).long(), 2, None, ValueError, "'hyperedge_index' to have shape"),
+        (torch.zeros(2, 2), 2, None, ValueError, "'hyperedge_index' to be of integer type"),
+        (INDEX, 3, None, ValueError, r"node numbers in \[0, 3\) \(got values from 0 to 3\)"),
+        (INDEX, 4, 1, ValueError, r"hyperedge numbers in \[0, 1\) .*To fix this"),
+        (-INDEX, 4, 2, ValueError, "from -3 to 0"),
+        (INDEX, 4, -1, ValueError, "'num_hyperedges' to be a non-negative"),
+        (INDEX, 4.0, 2, TypeError, "'num_nodes' to be a non-negative integer"),
+    ],
+)
+def test_bad_structures_are_refused(index, num_nodes, num_hyperedges, error, message):
+    with pytest.raises(error, match=message):
+        HypergraphStructure(index, num_nodes, num_hyperedges)
+
+
+def test_bad_weights_are_refused():
+    structure = HypergraphStructure(INDEX, 4)
+    with pytest.raises(ValueError, match="'hyperedge_weight' to be non-negative"):
+        structure.check_weight(torch.tensor([1.0, -1.0]))
+    with pytest.raises(ValueError, match="'hyperedge_weight' to be finite"):
+        structure.check_weight(torch.tensor([1.0, float("nan")]))
+    with pytest.raises(ValueError, match=r"'hyperedge_weight' to have shape \[2\]"):
+        structure.check_weight_shape(torch.ones(3))
+    with pytest.raises(ValueError, match="'normalization' to be one of 'sym', 'rw'"):
+        hypergraph_operator(structure, torch.ones(2), None)
+
+
+def test_the_cache_prepares_once_and_sees_a_change():
+    cache, index = HypergraphCache(), INDEX.clone()
+    first, fresh = cache.get(index, 4, None)
+    assert fresh
+    assert cache.get(index, 4, None) == (first, False)
+    assert cache.get(index, 5, None)[1]
+    assert cache.get(index, 5, 3)[1]
+    index[0, 0] = 3
+    assert cache.get(index, 5, 3)[1]
+    with pytest.raises(ValueError, match="node numbers"):
+        cache.get(index, 2, None)
+    with pytest.raises(ValueError, match="node numbers"):  # what was refused is not remembered
+        cache.get(index, 2, None)
+
+
+def make_data(index, num_nodes, num_hyperedges, **kwargs):
+    x, edge_attr = torch.randn(num_nodes, 3), torch.randn(num_hyperedges, 2)
+    return HyperGraphData(x=x, edge_index=index, edge_attr=edge_attr, **kwargs)
+
+
+def test_reads_a_hypergraph_data():
+    data = make_data(INDEX, 4, 3, edge_weight=torch.rand(3))
+    hypergraph = read_hypergraph(data, 4)
+    assert hypergraph.structure.num_hyperedges == 3  # the last one is empty
+    assert hypergraph.weight is data.edge_weight
+    assert hypergraph.attr is data.edge_attr
+    data = HyperGraphData(x=torch.randn(4, 1), edge_index=INDEX, num_hyperedges=7)
+    assert read_hypergraph(data, 4).structure.num_hyperedges == 7
+
+
+def test_reads_a_batch():
+    batch = Batch.from_data_list([make_data(INDEX, 4, 2), make_data(INDEX, 5, 2)])
+    structure = read_hypergraph(batch, 9).structure
+    assert structure.num_hyperedges == 4
+    assert structure.node.tolist() == [0, 1, 2, 2, 3, 4, 5, 6, 6, 7]
+    batch = Batch.from_data_list(
+        [HyperGraphData(x=torch.ones(4, 1), edge_index=INDEX, num_hyperedges=2)] * 2
+    )
+    assert read_hypergraph(batch, 8).structure.num_hyperedges == 4
+
+
+def test_a_batch_that_pyg_numbers_wrongly_is_refused():
+    # PyG forgets empty hyperedges at the end, ...
+    batch = Batch.from_data_list([make_data(INDEX, 4, 3), make_data(INDEX, 4, 2)])
+    with pytest.raises(ValueError, match="numbers hyperedges as it stacks"):
+        read_hypergraph(batch, 8)
+    data = HyperGraphData(x=torch.ones(4, 1), edge_index=INDEX, num_hyperedges=3)
+    with pytest.raises(ValueError, match="numbers hyperedges as it stacks"):
+        read_hypergraph(Batch.from_data_list([data, data]), 8)
+    # ... and isolated nodes at the end where there are as many hyperedges as nodes.
+    index = torch.tensor([[0, 0, 1], [0, 1, 2]])
+    batch = Batch.from_data_list([make_data(index, 3, 3), make_data(INDEX, 4, 2)])
+    with pytest.raises(ValueError, match="numbers nodes as it stacks"):
+        read_hypergraph(batch, 7)
+
+
+def test_a_prepared_structure_has_to_fit():
+    structure = HypergraphStructure(INDEX, 4)
+    assert read_hypergraph(structure, 4).structure is structure
+    with pytest.raises(ValueError, match="'x' to have 4 nodes"):
+        read_hypergraph(structure, 5)
+    with pytest.raises(ValueError, match="'num_hyperedges' = 3"):
+        read_hypergraph(structure, 4, 3)
