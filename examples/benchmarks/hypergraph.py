@@ -4,18 +4,18 @@ B x L tokens carry a signal each on the same few experts. Ours folds the tokens 
 one product; the two ways that PyG offers are a Python loop over `HypergraphConv`, and
 `HypergraphConv` on the structure replicated for every token, which is what `Batch` makes. Answers
 are checked before anything is timed: one product of the operator is PyG's layer, the replicated
-structure gives what the loop gives, and ours is the matrix exponential. Ratios are of medians in
-the same run; memory is the peak above what was there before, by torch's own count.
+structure gives what the loop gives, and ours is the matrix exponential. Ratios are of the
+shortest of several repeats in the same run, the ways taking turns, since other work on the machine
+only ever adds time; memory is the peak above what was there before, by torch's own count.
 
     OMP_NUM_THREADS=2 python examples/benchmarks/hypergraph.py
-    python examples/benchmarks/hypergraph.py --device cuda
+    python examples/benchmarks/hypergraph.py --devices cuda
 """
 
 import argparse
 import platform
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
 
@@ -33,8 +33,9 @@ from torch_geometric.nn import HypergraphConv
 from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion
 from jsem_pyg.operators import HypergraphStructure, hypergraph_operator
 
-Call = Callable[[], Tensor]
+Call = Callable[[], object]
 
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 LOOP, BATCH = "PyG, loop over tokens", "PyG, replicated structure"
 CONV, DIFFUSION = "HypergraphChebConv", "HypergraphDiffusion"
 
@@ -47,7 +48,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--many-experts", type=int, default=64, help="of which all triples couple")
     parser.add_argument("--many-tokens", type=int, default=4, help="for which PyG fits in memory")
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--devices", nargs="+", default=DEVICES)
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
 
@@ -75,30 +76,36 @@ def replicate(index: Tensor, num_nodes: int, num_hyperedges: int, times: int) ->
 class Case:
     """A hypergraph, its signals, and everything that is timed on them."""
 
-    def __init__(self, index: Tensor, num_experts: int, tokens: int, args: argparse.Namespace):
+    def __init__(
+        self, index: Tensor, num_experts: int, tokens: int, channels: int, device: str
+    ) -> None:
         torch.manual_seed(0)
-        self.index, self.num_experts, self.tokens = index.to(args.device), num_experts, tokens
+        self.index, self.num_experts, self.tokens = index.to(device), num_experts, tokens
+        self.device = device
         self.num_hyperedges = int(index[1].max()) + 1
-        self.x = torch.randn(tokens, num_experts, args.channels, device=args.device)
+        self.x = torch.randn(tokens, num_experts, channels, device=device)
         self.direction = torch.randn_like(self.x)
         self.structure = HypergraphStructure(self.index, num_experts, self.num_hyperedges)
-        self.pyg = HypergraphConv(args.channels, args.channels).to(args.device)
+        self.pyg = HypergraphConv(channels, channels).to(device)
         learned = {"num_hyperedges": self.num_hyperedges}
-        self.conv = HypergraphChebConv(args.channels, args.channels, **learned).to(args.device)
-        self.diffusion = HypergraphDiffusion(**learned).to(args.device)
+        self.conv = HypergraphChebConv(channels, channels, **learned).to(device)
+        self.diffusion = HypergraphDiffusion(**learned).to(device)
         sizes = (num_experts, self.num_hyperedges, tokens)
         self.replicated = replicate(self.index, *sizes)
 
     def loop(self, x: Tensor) -> Tensor:
+        """A call for each token."""
         count = self.num_hyperedges
         return torch.stack([self.pyg(each, self.index, num_edges=count) for each in x])
 
     def batch(self, x: Tensor) -> Tensor:
+        """One call, with a copy of the structure for each token."""
         count = self.num_hyperedges * self.tokens
         out = self.pyg(x.flatten(0, 1), self.replicated, num_edges=count)
         return out.view(self.tokens, self.num_experts, -1)
 
     def ways(self) -> dict[str, Callable[[Tensor], Tensor]]:
+        """What is compared: signals [tokens, N, D] -> the same shape."""
         return {
             LOOP: self.loop,
             BATCH: self.batch,
@@ -129,16 +136,19 @@ def assert_close(name: str, actual: Tensor, expected: Tensor, tol: float = 1e-4)
         raise AssertionError(f"{name} disagrees: a relative error of {error:.2g}.")
 
 
-def seconds(call: Callable[[], object], repeats: int, device: str) -> float:
-    """The median time of a call, after one that warms up."""
-    times = []
-    for _ in range(repeats + 1):
-        synchronize(device)
-        started = time.perf_counter()
-        call()
-        synchronize(device)
-        times.append(time.perf_counter() - started)
-    return statistics.median(times[1:])
+def shortest(calls: dict[str, Call], repeats: dict[str, int], device: str) -> dict[str, float]:
+    """The shortest time of each call in seconds, after one round that warms up."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(max(repeats.values()) + 1):
+        for name, call in calls.items():
+            if turn > repeats[name]:
+                continue
+            synchronize(device)
+            started = time.perf_counter()
+            call()
+            synchronize(device)
+            times[name].append(time.perf_counter() - started)
+    return {name: min(each[1:]) for name, each in times.items()}
 
 
 def synchronize(device: str) -> None:
@@ -146,7 +156,7 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def peak_bytes(call: Callable[[], object], device: str) -> int:
+def peak_bytes(call: Call, device: str) -> int:
     """The most memory that a call held at a time, above what was held before."""
     if device.startswith("cuda"):
         before = torch.cuda.memory_allocated()
@@ -160,31 +170,29 @@ def peak_bytes(call: Callable[[], object], device: str) -> int:
     return int(np.cumsum([0, *(nbytes for _, nbytes in sorted(changes))]).max())
 
 
-def measure(case: Case, way: Callable[[Tensor], Tensor], repeats: int, device: str) -> dict:
+def measure(name: str, case: Case, repeats: int) -> pd.DataFrame:
+    """Time every way on a case, once its answers are right."""
+    case.check()
     x = case.x.clone().requires_grad_()
 
-    def forward() -> Tensor:
-        with torch.no_grad():
-            return way(x)
+    def forward(way: Callable[[Tensor], Tensor]) -> Call:
+        return torch.no_grad()(lambda: way(x))
 
-    def both() -> None:
-        x.grad = None
-        way(x).backward(case.direction)
+    def both(way: Callable[[Tensor], Tensor]) -> Call:
+        def call() -> None:
+            x.grad = None
+            way(x).backward(case.direction)
 
-    return {
-        "forward s": seconds(forward, repeats, device),
-        "forward + backward s": seconds(both, repeats, device),
-        "peak MB": peak_bytes(both, device) / 1e6,
+        return call
+
+    ways = case.ways()
+    turns = {way: min(repeats, 2) if way == LOOP else repeats for way in ways}
+    columns = {
+        unit: shortest({way: wrap(f) for way, f in ways.items()}, turns, case.device)
+        for unit, wrap in (("forward s", forward), ("forward + backward s", both))
     }
-
-
-def measure_case(name: str, case: Case, args: argparse.Namespace) -> pd.DataFrame:
-    case.check()
-    rows = {}
-    for way, function in case.ways().items():
-        repeats = min(args.repeats, 2) if way == LOOP else args.repeats
-        rows[way] = measure(case, function, repeats, args.device)
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("way").reset_index()
+    columns["peak MB"] = {way: peak_bytes(both(f), case.device) / 1e6 for way, f in ways.items()}
+    table = pd.DataFrame(columns).rename_axis("way").reset_index()
     for peer, short in ((LOOP, "loop"), (BATCH, "replicated")):
         of_peer = table.loc[table["way"] == peer].iloc[0]
         for column, unit in (("forward", "forward s"), ("both", "forward + backward s")):
@@ -192,18 +200,16 @@ def measure_case(name: str, case: Case, args: argparse.Namespace) -> pd.DataFram
     # The tensor that a message for every membership, token and channel would be.
     messages = case.tokens * case.index.size(1) * case.x.size(-1) * case.x.element_size()
     table["messages MB"] = messages / 1e6
-    table.insert(0, "hypergraph", name)
+    table.insert(0, "hypergraph", f"{name}, {case.device}")
     return table
 
 
-def cases(args: argparse.Namespace) -> dict[str, Case]:
-    few, many = args.experts, args.many_experts
-    return {
-        f"{few} experts, {few} triples in a ring": Case(rings(few), few, args.tokens, args),
-        f"{few} experts, every pair": Case(every(few, 2), few, args.tokens, args),
-        f"{few} experts, every triple": Case(every(few, 3), few, args.tokens, args),
-        f"{many} experts, every triple": Case(every(many, 3), many, args.many_tokens, args),
-    }
+def cases(args: argparse.Namespace, device: str) -> Iterator[tuple[str, Case]]:
+    few, many, rest = args.experts, args.many_experts, (args.channels, device)
+    yield f"{few} experts, {few} triples in a ring", Case(rings(few), few, args.tokens, *rest)
+    yield f"{few} experts, every pair", Case(every(few, 2), few, args.tokens, *rest)
+    yield f"{few} experts, every triple", Case(every(few, 3), few, args.tokens, *rest)
+    yield f"{many} experts, every triple", Case(every(many, 3), many, args.many_tokens, *rest)
 
 
 def to_markdown(table: pd.DataFrame) -> str:
@@ -230,7 +236,7 @@ def draw(table: pd.DataFrame) -> plt.Figure:
 
 
 def describe(args: argparse.Namespace) -> str:
-    device = torch.cuda.get_device_name() if args.device.startswith("cuda") else "CPU"
+    device = torch.cuda.get_device_name() if "cuda" in args.devices else "CPU"
     return (
         f"{args.tokens} tokens ({args.many_tokens} for {args.many_experts} experts), "
         f"D = {args.channels}, t = 1, float32; {device}, "
@@ -244,9 +250,10 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     args.output.mkdir(parents=True, exist_ok=True)
     print(describe(args))
     parts = []
-    for name, case in cases(args).items():
-        parts.append(measure_case(name, case, args))
-        print(to_markdown(parts[-1]), flush=True)
+    for device in args.devices:
+        for name, case in cases(args, device):
+            parts.append(measure(name, case, args.repeats))
+            print(to_markdown(parts[-1]), flush=True)
     table = pd.concat(parts, ignore_index=True)
     table.to_csv(args.output / "hypergraph.csv", index=False)
     text = f"{describe(args)}\n\n{to_markdown(table)}\n"
