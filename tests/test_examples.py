@@ -180,6 +180,38 @@ def test_unseen_documents(tmp_path, monkeypatch):
     assert "| extended | " in (tmp_path / "unseen_documents.md").read_text()
 
 
+def test_the_benchmark_of_hypergraphs(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/hypergraph.py", monkeypatch)
+    table = benchmark.main(
+        [
+            *("--tokens", "6", "--experts", "4", "--channels", "3", "--many-experts", "5"),
+            *("--many-tokens", "2", "--repeats", "1", "--devices", "cpu"),
+            *("--output", str(tmp_path)),
+        ]
+    )
+    assert len(table) == 4 * 4
+    assert (table["peak MB"] > 0).all()
+    assert (table.loc[table["way"] == benchmark.BATCH, "replicated / this, forward"] == 1).all()
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"hypergraph.{suffix}" for suffix in ("csv", "md", "png")
+    }
+
+
+def test_the_example_of_coupled_experts(tmp_path, monkeypatch):
+    example = load(ROOT / "examples/expert_coupling.py", monkeypatch)
+    table = example.main(
+        [
+            *("--experts", "4", "--channels", "8", "--hyperedges", "3", "--epochs", "6"),
+            *("--lr", "0.02", "--seeds", "1", "--output", str(tmp_path)),
+        ]
+    )
+    assert (table["accuracy"] > 0.8).all()
+    assert table["parameters"]["with coupler"] > table["parameters"]["without coupler"]
+    for name in ("training.png", "weights.png"):
+        assert (tmp_path / name).stat().st_size > 10_000
+    assert "aten::bmm" in (tmp_path / "profile.txt").read_text()
+
+
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text()

@@ -41,6 +41,9 @@ _TERMS = 10
 # So many multiplications of a dense product take the time of one of a sparse product. Measured on
 # CPUs between 5 and 20, with 64 to 4,096 columns; a factor of two here moves few choices.
 _DENSE_SPEEDUP = 8
+# A term of the two products costs at least the time of so many multiplications: it is half a dozen
+# calls of torch, where the other methods evaluate all terms in one call, or in two for each.
+_TERM_OVERHEAD = 10_000
 
 
 def method_costs(
@@ -63,7 +66,7 @@ def method_costs(
         return structure.num_pairs + _TERMS * structure.num_slots * columns
 
     def incidence(columns: int) -> float:
-        return 2 * _TERMS * structure.num_memberships * columns
+        return _TERMS * (2 * structure.num_memberships * columns + _TERM_OVERHEAD)
 
     kernel = min(csr(structure.num_nodes), incidence(structure.num_nodes))
     product = num_scales * size * num_columns / _DENSE_SPEEDUP
