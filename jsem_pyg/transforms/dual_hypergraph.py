@@ -30,6 +30,7 @@ class DualHypergraph(BaseTransform):
         ValueError: if `data` is a mini-batch, or has no `edge_index`.
 
     Example:
+        >>> import torch
         >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> data = Data(x=torch.ones(3, 5), edge_index=edge_index, edge_attr=torch.ones(4, 2))
         >>> DualHypergraph()(data)
