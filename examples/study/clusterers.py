@@ -6,12 +6,11 @@ from collections import Counter
 import numpy as np
 import torch
 import torch.nn.functional as F
+from filters import heat
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_scipy_sparse_matrix
-
-from filters import heat
 
 
 def umap(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> Tensor:
@@ -77,7 +76,7 @@ def leiden(data: Data, num_classes: int, seed: int) -> Tensor:
     return torch.tensor(found[min(found)])
 
 
-def _igraph(data: Data):  # noqa: ANN202 - igraph is imported on use
+def _igraph(data: Data):
     import igraph
 
     once = data.edge_index[0] < data.edge_index[1]
@@ -86,7 +85,7 @@ def _igraph(data: Data):  # noqa: ANN202 - igraph is imported on use
     return igraph.Graph(n=data.num_nodes, edges=edges, edge_attrs=weights)
 
 
-def _communities(graph, resolution: float, seed: int) -> list[int]:  # noqa: ANN001
+def _communities(graph, resolution: float, seed: int) -> list[int]:
     import igraph
 
     igraph.set_random_number_generator(random.Random(seed))

@@ -18,7 +18,7 @@ what the authors published:
 | heat + UMAP | both of the above |
 | spectral | as many eigenvectors as classes, regularised by the mean degree: Qin and Rohe 2013 |
 | Leiden | the resolution that gives as many communities as classes |
-| sigmoid, rank rule | augmented Forman curvature, standardised or ranked; floor 0.01; t as for heat |
+| sigmoid, rank rule | augmented curvature, standardised or ranked; floor 0.01; t as for heat |
 | community rule | Leiden as above; edges between communities times 0.1; t as for heat |
 | learned ... | `fit`'s defaults (100 epochs, triplet loss on the graph), t from heat's |
 
@@ -30,13 +30,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from torch import Tensor
-from torch_geometric.data import Data
-
 import clusterers
 import filters
 import learned
 import rules
+from torch import Tensor
+from torch_geometric.data import Data
 
 
 class Method(NamedTuple):

@@ -74,7 +74,7 @@ def as_markdown(table: pd.DataFrame) -> str:
     """A table of text as Markdown."""
     lines = [f"| {table.index.name} | {' | '.join(table.columns)} |"]
     lines.append("| --- " * (len(table.columns) + 1) + "|")
-    lines += [f"| {name} | {' | '.join(row)} |" for name, row in zip(table.index, table.values)]
+    lines += [f"| {name} | {' | '.join(row)} |" for name, row in table.iterrows()]
     return "\n".join(lines)
 
 

@@ -5,11 +5,11 @@ the unsupervised triplet loss likes best on the new weights.
 """
 
 import torch
+from clusterers import leiden
+from filters import heat
 from torch import Tensor
 from torch_geometric.data import Data
 
-from clusterers import leiden
-from filters import heat
 from jsem_pyg.curvature import forman_curvature, robust_standardize
 
 FLOOR = 0.01  # no edge closes: every node keeps a degree

@@ -16,7 +16,6 @@ import logging
 from pathlib import Path
 
 import pandas as pd
-
 from data_sets import DATA_SETS, load
 from methods import make_methods
 from report import write_report

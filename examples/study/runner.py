@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pandas as pd
+from data_sets import NEIGHBOURS, StudySet
+from methods import Method
 from torch import Tensor
 
-from data_sets import NEIGHBOURS, StudySet
 from jsem_pyg.evaluation import clustering_scores, neighbour_purity, partition_scores
 from jsem_pyg.graph import knn_graph
-from methods import Method
 
 KEY = ["dataset", "method", "seed"]
 log = logging.getLogger(__name__)

@@ -115,8 +115,11 @@ def _check_runs(runs: pd.DataFrame, reference: str, score: str) -> None:
     check_choice("reference", reference, sorted(runs["method"].unique()))
     twice = runs.duplicated(["dataset", "method", "seed"])
     if bool(twice.any()):
-        first = runs.loc[twice, ["dataset", "method", "seed"]].iloc[0].tolist()
-        raise ValueError(f"Expected one row for each run (got {first} twice).")
+        first = runs.loc[twice, ["dataset", "method", "seed"]].iloc[0]
+        raise ValueError(
+            f"Expected one row for each run (got {', '.join(map(str, first))} twice). To fix this, "
+            "remove one of them."
+        )
     finite = np.isfinite(runs[score].to_numpy(dtype=float))
     if not finite.all():
         raise ValueError(
