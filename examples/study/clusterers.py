@@ -7,6 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from filters import heat
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
 from torch import Tensor
 from torch_geometric.data import Data
@@ -35,14 +36,14 @@ def heat_umap(data: Data, num_classes: int, seed: int, epochs: int | None = None
 
 
 def spectral(data: Data, num_classes: int, seed: int) -> Tensor:
-    """Leading eigenvectors of the regularised normalised adjacency, rows of length one.
+    """Leading eigenvectors of the normalised adjacency, rows of length one (Ng et al. 2002).
 
-    Ng, Jordan and Weiss 2002; regularised as in Qin and Rohe 2013 by the mean degree, without
-    which the eigenvectors of a graph in many parts tell these parts only.
+    A graph in many parts is regularised by the mean degree (Qin and Rohe 2013), without which its
+    eigenvectors tell these parts only.
     """
     weights = to_scipy_sparse_matrix(data.edge_index, data.edge_weight, data.num_nodes).tocsr()
     degree = np.asarray(weights.sum(1)).ravel().astype(float)
-    tau = degree.mean()
+    tau = degree.mean() if connected_components(weights)[0] > 1 else 0.0
     scale = 1 / np.sqrt(degree + tau)
 
     def multiply(vector: np.ndarray) -> np.ndarray:

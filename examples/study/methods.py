@@ -16,7 +16,7 @@ what the authors published:
 | GDC | PageRank with alpha 0.15, 64 edges a node: the defaults of PyG's transform |
 | UMAP | 5-d, 15 neighbours, cosine, min_dist 0 (the manual on clustering), rest default |
 | heat + UMAP | both of the above |
-| spectral | as many eigenvectors as classes, regularised by the mean degree: Qin and Rohe 2013 |
+| spectral | as many eigenvectors as classes; a graph in parts regularised by its mean degree |
 | Leiden | the resolution that gives as many communities as classes |
 | sigmoid, rank rule | augmented curvature, standardised or ranked; floor 0.01; t as for heat |
 | community rule | Leiden as above; edges between communities times 0.1; t as for heat |
