@@ -51,7 +51,7 @@ def test_one_command_runs_everything_and_resumes(study, tmp_path, capsys):
     assert runs["method"].unique().tolist() == methods
     assert len(runs) == 2 * len(methods)
     assert set(runs["dataset"]) == {"digits"}
-    assert runs[["ari", "nmi", "acc", "seconds"]].notna().all(axis=None)
+    assert runs[["ari", "nmi", "acc", "cpu_seconds"]].notna().all(axis=None)
     assert runs.loc[runs["purity"].isna(), "method"].unique().tolist() == ["Leiden"]
     mean = runs.groupby("method")["ari"].mean()
     assert mean["raw"] > 0.4  # 0.1 or less of a broken method
@@ -214,7 +214,7 @@ def test_the_report_draws_several_sets_and_gaps(study, tmp_path):
     rng = np.random.default_rng(0)
     rows = [
         {"dataset": dataset, "method": method, "seed": seed}
-        | dict(zip(["ari", "nmi", "acc", "purity", "seconds"], rng.random(5), strict=True))
+        | dict(zip(["ari", "nmi", "acc", "purity", "cpu_seconds"], rng.random(5), strict=True))
         for dataset, methods in {"one": ["raw", "heat"], "two": ["heat"]}.items()
         for method in methods
         for seed in range(3)

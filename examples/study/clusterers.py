@@ -27,7 +27,10 @@ def umap(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> 
         random_state=seed,
         n_jobs=1,  # all that is reproducible
     )
-    return torch.from_numpy(model.fit_transform(data.x.numpy()))
+    threads = torch.get_num_threads()
+    embedding = model.fit_transform(data.x.numpy())
+    torch.set_num_threads(threads)  # numba raises it to all cores, whatever OMP_NUM_THREADS says
+    return torch.from_numpy(embedding)
 
 
 def heat_umap(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> Tensor:

@@ -12,7 +12,7 @@ import pandas as pd
 from jsem_pyg.evaluation import paired_comparisons
 
 REFERENCES = ["heat", "UMAP"]
-SCORES = ["ari", "nmi", "acc", "purity", "seconds"]
+SCORES = ["ari", "nmi", "acc", "purity", "cpu_seconds"]
 
 
 def write_report(runs: pd.DataFrame, folder: Path) -> str:
@@ -52,8 +52,12 @@ def markdown(runs: pd.DataFrame, tests: pd.DataFrame) -> str:
     for score in ("ari", "nmi", "acc", "purity"):
         table = pivot(runs, score).map(lambda value: "" if np.isnan(value) else f"{value:.3f}")
         parts.append(f"## {score.upper()}, mean over the seeds\n\n{as_markdown(table)}")
-    seconds = pivot(runs, "seconds").map(lambda value: "" if np.isnan(value) else f"{value:.3g}")
-    parts.append(f"## Seconds, without the k-NN graph and k-means\n\n{as_markdown(seconds)}")
+    seconds = pivot(runs, "cpu_seconds").map(
+        lambda value: "" if np.isnan(value) else f"{value:.3g}"
+    )
+    parts.append(
+        f"## Processor seconds, without the k-NN graph and k-means\n\n{as_markdown(seconds)}"
+    )
     for reference, part in tests.groupby("reference", sort=False):
         verdict = part.pivot(index="method", columns="dataset", values="verdict")
         verdict = verdict.reindex(index=part["method"].unique(), columns=part["dataset"].unique())
