@@ -6,7 +6,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 
 from jsem_pyg.evaluation import paired_comparisons
@@ -47,23 +46,19 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def markdown(runs: pd.DataFrame, tests: pd.DataFrame) -> str:
-    """A table a score, and one of wins and losses."""
-    parts = []
-    for score in ("ari", "nmi", "acc", "purity"):
-        table = pivot(runs, score).map(lambda value: "" if np.isnan(value) else f"{value:.3f}")
-        parts.append(f"## {score.upper()}, mean over the seeds\n\n{as_markdown(table)}")
-    seconds = pivot(runs, "cpu_seconds").map(
-        lambda value: "" if np.isnan(value) else f"{value:.3g}"
-    )
-    parts.append(
-        f"## Processor seconds, without the k-NN graph and k-means\n\n{as_markdown(seconds)}"
-    )
+    """A table a score, and one of wins and losses against each reference."""
+    parts = [
+        f"## {score.upper()}, mean over the seeds\n\n{as_markdown(pivot(runs, score), '.3f')}"
+        for score in ("ari", "nmi", "acc", "purity")
+    ]
+    times = as_markdown(pivot(runs, "cpu_seconds"), ".3g")
+    parts.append(f"## Processor seconds, without the k-NN graph and k-means\n\n{times}")
     for reference, part in tests.groupby("reference", sort=False):
         verdict = part.pivot(index="method", columns="dataset", values="verdict")
         verdict = verdict.reindex(index=part["method"].unique(), columns=part["dataset"].unique())
         parts.append(
             f"## ARI against {reference}: paired t-tests over the seeds, Holm-corrected p < 0.05"
-            f"\n\n{as_markdown(verdict.fillna('not run'))}"
+            f"\n\n{as_markdown(verdict, '')}"
         )
     return "\n\n".join(parts) + "\n"
 
@@ -74,11 +69,12 @@ def pivot(runs: pd.DataFrame, score: str) -> pd.DataFrame:
     return table.reindex(columns=runs["dataset"].unique())
 
 
-def as_markdown(table: pd.DataFrame) -> str:
-    """A table of text as Markdown."""
+def as_markdown(table: pd.DataFrame, form: str) -> str:
+    """A table as Markdown; what was not run, or has no such score, stays empty."""
+    cells = table.map(lambda value: "" if pd.isna(value) else format(value, form))
     lines = [f"| {table.index.name} | {' | '.join(table.columns)} |"]
     lines.append("| --- " * (len(table.columns) + 1) + "|")
-    lines += [f"| {name} | {' | '.join(row)} |" for name, row in table.iterrows()]
+    lines += [f"| {name} | {' | '.join(row)} |" for name, row in cells.iterrows()]
     return "\n".join(lines)
 
 
