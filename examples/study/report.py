@@ -94,5 +94,5 @@ def draw(summary: pd.DataFrame) -> plt.Figure:
         axis.barh(part["method"], part["ari"], xerr=part["ari_std"], color=colours)
         for reference in part.loc[part["method"].isin(REFERENCES), "ari"]:
             axis.axvline(reference, color="C1", linewidth=0.8)
-        axis.set(title=name, xlabel="ARI: mean and standard deviation over the seeds")
+        axis.set(title=name, xlabel="ARI, mean ± spread of the seeds")
     return figure
