@@ -2,16 +2,24 @@
 
 ``clustering_scores`` compares k-means with the labels, ``neighbour_purity`` asks how often
 neighbours share a class, ``dirichlet_energy`` measures how much a signal varies along the edges.
+``partition_scores`` compares any clustering with the labels, and ``paired_comparisons`` asks of
+many runs whether one method beats another (``holm_correction`` for the number of such questions).
 """
 
 from .clustering import ClusteringScores, SeedScores, clustering_scores
+from .comparison import holm_correction, paired_comparisons
 from .energy import dirichlet_energy
+from .partition import PartitionScores, partition_scores
 from .purity import neighbour_purity
 
 __all__ = [
     "ClusteringScores",
+    "PartitionScores",
     "SeedScores",
     "clustering_scores",
     "dirichlet_energy",
+    "holm_correction",
     "neighbour_purity",
+    "paired_comparisons",
+    "partition_scores",
 ]

@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
 from torch import Tensor
 
-from .._checks import check_labels, check_points, check_positive_int
+from .._checks import check_points, check_positive_int
+from .partition import as_labels, as_tensor, partition_scores
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +115,7 @@ def clustering_scores(
         ARI 1.000 ± 0.000, NMI 1.000 ± 0.000, ACC 1.000 ± 0.000 (2 clusters, 2 seeds)
     """
     points = _as_points(x, normalize)
-    labels = _as_labels(y, len(points))
+    labels = as_labels("y", y, len(points))
     num_clusters = len(np.unique(labels)) if num_clusters is None else num_clusters
     check_positive_int("num_clusters", num_clusters)
     check_positive_int("n_init", n_init)
@@ -129,19 +127,12 @@ def clustering_scores(
     runs = []
     for seed in _as_seeds(seeds):
         clusters = _kmeans(points, num_clusters, n_init, seed)
-        ari = float(adjusted_rand_score(labels, clusters))
-        nmi = float(normalized_mutual_info_score(labels, clusters))
-        runs.append(SeedScores(seed, ari, nmi, _matched_accuracy(labels, clusters)))
+        runs.append(SeedScores(seed, *partition_scores(clusters, labels)))
     return ClusteringScores(int(num_clusters), tuple(runs))
 
 
-def _as_tensor(value: Any) -> Tensor:
-    # A copy of arrays: torch warns when it is to share one that is read-only.
-    return torch.tensor(value) if isinstance(value, np.ndarray) else torch.as_tensor(value)
-
-
 def _as_points(x: Any, normalize: bool) -> np.ndarray:
-    points = _as_tensor(x).detach().cpu()
+    points = as_tensor(x).detach().cpu()
     check_points("x", points)
     if points.dtype != torch.float64:
         points = points.float()
@@ -150,12 +141,6 @@ def _as_points(x: Any, normalize: bool) -> np.ndarray:
         norm = torch.linalg.vector_norm(points, dim=1, keepdim=True, dtype=torch.float64)
         points = (points / torch.where(norm > 0, norm, 1.0)).to(points.dtype)
     return points.numpy()
-
-
-def _as_labels(y: Any, num_points: int) -> np.ndarray:
-    labels = _as_tensor(y)
-    check_labels("y", labels, num_points)
-    return labels.cpu().numpy()
 
 
 def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
@@ -182,10 +167,3 @@ def _kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np
             seed,
         )
     return clusters
-
-
-def _matched_accuracy(labels: np.ndarray, clusters: np.ndarray) -> float:
-    """Share of points in the cluster matched to their class; surplus clusters match nothing."""
-    table = contingency_matrix(labels, clusters)  # [classes, clusters]
-    matched = table[linear_sum_assignment(table, maximize=True)]
-    return float(matched.sum() / len(labels))

@@ -1,0 +1,97 @@
+"""What others do with a neighbour graph: UMAP, spectral embedding, communities."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from filters import heat
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import LinearOperator, eigsh
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.utils import to_scipy_sparse_matrix
+
+
+def umap(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> Tensor:
+    """UMAP of the features to five dimensions (McInnes et al. 2018); it builds its own graph."""
+    from umap import UMAP  # takes seconds: only those who run it wait
+
+    model = UMAP(
+        n_components=5,
+        n_neighbors=15,
+        min_dist=0.0,  # as UMAP's manual advises before clustering
+        metric="cosine",
+        n_epochs=epochs,
+        random_state=seed,
+        n_jobs=1,  # all that is reproducible
+    )
+    threads = torch.get_num_threads()
+    embedding = model.fit_transform(data.x.numpy())
+    torch.set_num_threads(threads)  # numba raises it to all cores, whatever OMP_NUM_THREADS says
+    return torch.from_numpy(embedding)
+
+
+def heat_umap(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> Tensor:
+    """UMAP of the features after isotropic heat: a UMAP that sees the given graph."""
+    return umap(Data(x=heat(data, num_classes, seed)), num_classes, seed, epochs)
+
+
+def spectral(data: Data, num_classes: int, seed: int) -> Tensor:
+    """Leading eigenvectors of the normalised adjacency, rows of length one (Ng et al. 2002).
+
+    A graph in many parts is regularised by the mean degree (Qin and Rohe 2013), without which its
+    eigenvectors tell these parts only.
+    """
+    weights = to_scipy_sparse_matrix(data.edge_index, data.edge_weight, data.num_nodes).tocsr()
+    degree = np.asarray(weights.sum(1)).ravel().astype(float)
+    tau = degree.mean() if connected_components(weights)[0] > 1 else 0.0
+    scale = 1 / np.sqrt(degree + tau)
+
+    def multiply(vector: np.ndarray) -> np.ndarray:
+        scaled = scale * vector.ravel()
+        return scale * (weights @ scaled + tau * scaled.mean())
+
+    size = (data.num_nodes, data.num_nodes)
+    start = np.random.default_rng(seed).normal(size=data.num_nodes)
+    operator = LinearOperator(size, multiply, dtype=np.float64)
+    _, vectors = eigsh(operator, num_classes, which="LA", v0=start)
+    return F.normalize(torch.from_numpy(vectors))
+
+
+def leiden(data: Data, num_classes: int, seed: int) -> Tensor:
+    """Leiden communities (Traag et al. 2019), as many of them as there are classes.
+
+    Bisects the logarithm of the resolution of modularity. Communities of less than a tenth of the
+    mean class do not count: a graph in many parts has many of those at every resolution.
+    """
+    graph = _igraph(data)
+    smallest = data.num_nodes / num_classes / 10
+    low, high, found = -6.0, 6.0, {}
+    for _ in range(12):
+        middle = (low + high) / 2
+        labels = _communities(graph, 2.0**middle, seed)
+        count = sum(size >= smallest for size in Counter(labels).values())
+        found.setdefault(abs(count - num_classes), labels)
+        if count == num_classes:
+            break
+        low, high = (middle, high) if count < num_classes else (low, middle)
+    return torch.tensor(found[min(found)])
+
+
+def _igraph(data: Data):
+    import igraph
+
+    once = data.edge_index[0] < data.edge_index[1]
+    edges = data.edge_index[:, once].t().tolist()
+    weights = {"weight": data.edge_weight[once].tolist()}
+    return igraph.Graph(n=data.num_nodes, edges=edges, edge_attrs=weights)
+
+
+def _communities(graph, resolution: float, seed: int) -> list[int]:
+    import igraph
+
+    igraph.set_random_number_generator(random.Random(seed))
+    found = graph.community_leiden("modularity", "weight", resolution, n_iterations=-1)
+    return found.membership

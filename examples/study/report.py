@@ -1,0 +1,98 @@
+"""From the CSV of the runs: the table, the tests, the figure."""
+
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from jsem_pyg.evaluation import paired_comparisons
+
+REFERENCES = ["heat", "UMAP"]
+SCORES = ["ari", "nmi", "acc", "purity", "cpu_seconds"]
+
+
+def write_report(runs: pd.DataFrame, folder: Path) -> str:
+    """Write summary.csv, comparisons.csv, summary.md and ari.png; return the Markdown."""
+    summary = summarise(runs)
+    tests = compare(runs)
+    summary.to_csv(folder / "summary.csv", index=False, float_format="%.4g")
+    tests.to_csv(folder / "comparisons.csv", index=False, float_format="%.4g")
+    text = markdown(runs, tests)
+    (folder / "summary.md").write_text(text)
+    figure = draw(summary)
+    figure.savefig(folder / "ari.png", dpi=150)
+    plt.close(figure)
+    return text
+
+
+def summarise(runs: pd.DataFrame) -> pd.DataFrame:
+    """Mean and standard deviation over the seeds, a row for each data set and method."""
+    groups = runs.groupby(["dataset", "method"], sort=False)
+    mean, spread = groups[SCORES].mean(), groups[SCORES].std(ddof=0).add_suffix("_std")
+    return groups.size().rename("seeds").to_frame().join(mean).join(spread).reset_index()
+
+
+def compare(runs: pd.DataFrame) -> pd.DataFrame:
+    """Every method against each reference by ARI; Holm's correction within a reference."""
+    tables = [
+        paired_comparisons(runs, reference).assign(reference=reference)
+        for reference in REFERENCES
+        if reference in set(runs["method"])
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def markdown(runs: pd.DataFrame, tests: pd.DataFrame) -> str:
+    """A table a score, and one of wins and losses against each reference."""
+    parts = [
+        f"## {score.upper()}, mean over the seeds\n\n{as_markdown(pivot(runs, score), '.3f')}"
+        for score in ("ari", "nmi", "acc", "purity")
+    ]
+    times = as_markdown(pivot(runs, "cpu_seconds"), ".3g")
+    parts.append(f"## Processor seconds, without the k-NN graph and k-means\n\n{times}")
+    for reference, part in tests.groupby("reference", sort=False):
+        verdict = part.pivot(index="method", columns="dataset", values="verdict")
+        verdict = verdict.reindex(index=part["method"].unique(), columns=part["dataset"].unique())
+        parts.append(
+            f"## ARI against {reference}: paired t-tests over the seeds, Holm-corrected p < 0.05"
+            f"\n\n{as_markdown(verdict, '')}"
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def pivot(runs: pd.DataFrame, score: str) -> pd.DataFrame:
+    """Mean scores, methods by data sets, in the order of the runs."""
+    table = runs.pivot_table(index="method", columns="dataset", values=score, sort=False)
+    return table.reindex(columns=runs["dataset"].unique())
+
+
+def as_markdown(table: pd.DataFrame, form: str) -> str:
+    """A table as Markdown; what was not run, or has no such score, stays empty."""
+    cells = table.map(lambda value: "" if pd.isna(value) else format(value, form))
+    lines = [f"| {table.index.name} | {' | '.join(table.columns)} |"]
+    lines.append("| --- " * (len(table.columns) + 1) + "|")
+    lines += [f"| {name} | {' | '.join(row)} |" for name, row in cells.iterrows()]
+    return "\n".join(lines)
+
+
+def draw(summary: pd.DataFrame) -> plt.Figure:
+    """The ARI of each method with the spread of its seeds, a panel for each data set."""
+    names = summary["dataset"].unique()
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(4.5 * columns, 4.2 * rows), layout="constrained", squeeze=False
+    )
+    for axis in axes.flat[len(names) :]:
+        axis.axis("off")
+    for axis, name in zip(axes.flat, names, strict=False):
+        part = summary[summary["dataset"] == name].iloc[::-1]
+        colours = ["C1" if method in REFERENCES else "C0" for method in part["method"]]
+        axis.barh(part["method"], part["ari"], xerr=part["ari_std"], color=colours)
+        for reference in part.loc[part["method"].isin(REFERENCES), "ari"]:
+            axis.axvline(reference, color="C1", linewidth=0.8)
+        axis.set(title=name, xlabel="ARI, mean ± spread of the seeds")
+    return figure

@@ -1,0 +1,149 @@
+"""Which method is better, and could that be chance? Paired tests, corrected for their number."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from .._checks import check_choice
+
+TESTS: dict[str, Callable[..., Any]] = {"t": stats.ttest_1samp, "wilcoxon": stats.wilcoxon}
+
+
+def holm_correction(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
+    r"""Correct p-values for their number, so that any false alarm has the probability alpha.
+
+    .. math::
+        \tilde p_{(i)} = \max_{j \le i} \, \min\left( 1, (m - j + 1) \, p_{(j)} \right)
+
+    for the m p-values in ascending order. It holds for dependent tests too, and rejects all that
+    Bonferroni's correction rejects.
+
+    Args:
+        p_values: [m] numbers in [0, 1].
+
+    Returns:
+        [m] corrected p-values, in the order of the input.
+
+    Raises:
+        ValueError: if the p-values are not a sequence of numbers in [0, 1].
+
+    Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
+
+    Example:
+        >>> holm_correction([0.01, 0.04, 0.03]).round(6).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    p = np.asarray(p_values, dtype=float)
+    if p.ndim != 1 or not bool(np.all((p >= 0) & (p <= 1))):
+        raise ValueError(f"Expected 'p_values' to hold numbers in [0, 1] (got {p_values!r}).")
+    order = np.argsort(p, kind="stable")
+    scaled = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
+    corrected = np.empty_like(p)
+    corrected[order] = np.maximum.accumulate(scaled)
+    return corrected
+
+
+def paired_comparisons(
+    runs: pd.DataFrame,
+    reference: str,
+    *,
+    score: str = "ari",
+    test: str = "t",
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """Compare every method with a reference on every data set, paired over the seeds.
+
+    All these comparisons are one family: Holm's correction is over all of them. A seed stands for
+    what is random in the methods, not for another draw of the data: the tests say whether a
+    difference exceeds the chance of the seeds on *this* data set.
+
+    Args:
+        runs: a row for each run, with the columns dataset, method, seed, and the score.
+        reference: the method that all others are compared with; data sets without it are left out.
+        score: the column to compare; higher is better.
+        test: "t", or "wilcoxon" (signed ranks), whose two-sided p is at least 2^(1 - n) for n
+            seeds: 0.06 for 5. Two-sided both. Differences that are all zero have p = 1.
+        alpha: the probability of any false alarm that is accepted.
+
+    Returns:
+        A row for each data set and method, but the reference: `pairs` (seeds that both have),
+        `difference` (mean of method - reference), `p`, `p_holm`, and the `verdict` "better",
+        "worse" or "" at level `alpha`.
+
+    Raises:
+        ValueError: if columns are missing, the reference is unknown, a run occurs twice, a score
+            is not finite, `test` or `alpha` is wrong, or two methods share fewer than two seeds.
+
+    Example:
+        >>> runs = pd.DataFrame({"dataset": "toy", "method": list("aaabbb"),
+        ...                      "seed": [0, 1, 2] * 2, "ari": [0.5, 0.6, 0.7, 0.7, 0.8, 0.91]})
+        >>> paired_comparisons(runs, "a")[["method", "pairs", "verdict"]].values.tolist()
+        [['b', 3, 'better']]
+    """
+    _check_runs(runs, reference, score)
+    check_choice("test", test, TESTS)
+    if not 0 < alpha < 1:
+        raise ValueError(f"Expected 'alpha' to be in (0, 1) (got {alpha}).")
+    rows = []
+    for dataset, part in runs.groupby("dataset", sort=False):
+        scores = part.pivot(index="seed", columns="method", values=score)
+        if reference not in scores:
+            continue
+        for method in part["method"].unique():
+            if method != reference:
+                difference = (scores[method] - scores[reference]).dropna().to_numpy()
+                rows.append(_compare(dataset, method, reference, difference, test))
+    columns = ["dataset", "method", "pairs", "difference", "p"]
+    table = pd.DataFrame(rows, columns=columns)
+    table["p_holm"] = holm_correction(table["p"].to_numpy(dtype=float))
+    better = np.where(table["difference"] > 0, "better", "worse")
+    table["verdict"] = np.where(table["p_holm"] < alpha, better, "")
+    return table
+
+
+def _check_runs(runs: pd.DataFrame, reference: str, score: str) -> None:
+    missing = [name for name in ("dataset", "method", "seed", score) if name not in runs]
+    if missing:
+        raise ValueError(
+            f"Expected 'runs' to have the columns dataset, method, seed and {score} "
+            f"(got none named {', '.join(missing)})."
+        )
+    check_choice("reference", reference, sorted(runs["method"].unique()))
+    twice = runs.duplicated(["dataset", "method", "seed"])
+    if bool(twice.any()):
+        first = runs.loc[twice, ["dataset", "method", "seed"]].iloc[0]
+        raise ValueError(
+            f"Expected one row for each run (got {', '.join(map(str, first))} twice). To fix this, "
+            "remove one of them."
+        )
+    finite = np.isfinite(runs[score].to_numpy(dtype=float))
+    if not finite.all():
+        raise ValueError(
+            f"Expected the scores '{score}' to be finite (got {int((~finite).sum())} of "
+            f"{len(runs)} that are not)."
+        )
+
+
+def _compare(
+    dataset: Any, method: str, reference: str, difference: np.ndarray, test: str
+) -> tuple[Any, str, int, float, float]:
+    if len(difference) < 2:
+        raise ValueError(
+            f"Expected {method!r} and {reference!r} to share at least two seeds on {dataset!r} "
+            f"(got {len(difference)}). To fix this, run more seeds."
+        )
+    return dataset, method, len(difference), float(difference.mean()), _p_value(difference, test)
+
+
+def _p_value(difference: np.ndarray, test: str) -> float:
+    if not difference.any():
+        return 1.0  # 0 / 0 in both tests
+    with warnings.catch_warnings():
+        # Equal differences, of two methods without randomness, are as sure as they look.
+        warnings.filterwarnings("ignore", "Precision loss occurred", RuntimeWarning)
+        arguments = (difference, 0.0) if test == "t" else (difference,)
+        return float(TESTS[test](*arguments).pvalue)

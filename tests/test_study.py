@@ -1,0 +1,226 @@
+"""The unsupervised study: it runs, resumes, and keeps the labels to itself."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.utils import to_dense_adj, to_undirected
+
+STUDY = Path(__file__).parent.parent / "examples/study"
+
+
+@pytest.fixture
+def study(monkeypatch):
+    """Import a file of the study by its name, with its folder on the path."""
+    pytest.importorskip("umap")
+    pytest.importorskip("igraph")
+    monkeypatch.syspath_prepend(STUDY)
+    yield importlib.import_module
+    for path in STUDY.glob("*.py"):  # so common names never answer another import
+        sys.modules.pop(path.stem, None)
+
+
+def clusters_of_points(num_classes=3, size=30, dim=8, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.arange(num_classes).repeat_interleave(size)
+    x = 3 * torch.eye(num_classes, dim)[y] + torch.randn(len(y), dim, generator=generator)
+    return Data(x=x, y=y)
+
+
+def citation_like(num_nodes=60):
+    """A graph in parts, with an isolated node, a duplicate and a row of zeros; no k-NN graph."""
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(num_nodes - 1, (2, 80), generator=generator)
+    edges = to_undirected(edges[:, edges[0] != edges[1]], num_nodes=num_nodes)
+    x = (torch.rand(num_nodes, 12, generator=generator) < 0.3).float()
+    x[0], x[1] = 0, x[2]
+    y = torch.arange(num_nodes) % 3
+    mask = torch.ones(num_nodes, dtype=torch.bool)
+    return Data(x=x, edge_index=edges, y=y, train_mask=mask, num_nodes=num_nodes)
+
+
+def test_one_command_runs_everything_and_resumes(study, tmp_path, capsys):
+    run = study("run")
+    runs = run.main(["--quick", "--output", str(tmp_path)])
+    methods = list(study("methods").make_methods())
+    assert runs["method"].unique().tolist() == methods
+    assert len(runs) == 2 * len(methods)
+    assert set(runs["dataset"]) == {"digits"}
+    assert runs[["ari", "nmi", "acc", "cpu_seconds"]].notna().all(axis=None)
+    assert runs.loc[runs["purity"].isna(), "method"].unique().tolist() == ["Leiden"]
+    mean = runs.groupby("method")["ari"].mean()
+    assert mean["raw"] > 0.4  # 0.1 or less of a broken method
+    assert mean["heat"] > mean["raw"]
+    assert (tmp_path / "ari.png").stat().st_size > 10_000
+    assert "## ARI against UMAP" in (tmp_path / "summary.md").read_text()
+    comparisons = pd.read_csv(tmp_path / "comparisons.csv")
+    assert set(comparisons["reference"]) == {"heat", "UMAP"}
+
+    before = (tmp_path / "runs.csv").read_bytes()
+    run.main(["--quick", "--output", str(tmp_path)])
+    assert (tmp_path / "runs.csv").read_bytes() == before  # not a single time measured anew
+
+
+def test_only_what_is_missing_runs(study, tmp_path):
+    runner, methods, data_sets = study("runner"), study("methods"), study("data_sets")
+    study_set = data_sets.hide_labels(clusters_of_points())
+    called = []
+
+    def spy(data, num_classes, seed):
+        called.append(seed)
+        return data.x
+
+    path = tmp_path / "runs.csv"
+    for seeds in ([0, 2], [0, 1, 2, 3]):
+        runner.run_missing(path, "toy", study_set, {"spy": methods.Method(spy)}, seeds)
+    assert called == [0, 2, 1, 3]
+    assert runner.read(path)["seed"].tolist() == [0, 2, 1, 3]
+    runner.run_missing(path, "toy", study_set, {"fixed": methods.Method(spy, False)}, [0, 1, 2])
+    assert called == [0, 2, 1, 3, 0]  # once, for three rows
+    assert len(runner.read(path)) == 7
+    assert [file.name for file in tmp_path.iterdir()] == ["runs.csv"]  # no temporary file
+
+
+def test_methods_get_the_graph_and_nothing_else(study):
+    for labelled in (clusters_of_points(), citation_like()):
+        study_set = study("data_sets").hide_labels(labelled)
+        assert set(study_set.data.keys()) == {"x", "edge_index", "edge_weight"}
+        assert study_set.num_classes == 3
+        length = study_set.data.x.norm(dim=1)
+        assert torch.allclose(length[labelled.x.any(dim=1)], torch.tensor(1.0))
+    assert torch.equal(study_set.data.edge_index, citation_like().edge_index)
+
+
+def test_a_method_cannot_change_the_data_of_the_next(study):
+    runner, methods, data_sets = study("runner"), study("methods"), study("data_sets")
+    study_set = data_sets.hide_labels(clusters_of_points())
+    before = study_set.data.x.clone()
+
+    def vandal(data, num_classes, seed):
+        data.x.zero_().add_(torch.rand(data.x.shape))
+        return data.x
+
+    list(runner.run_method(methods.Method(vandal), study_set, [0]))
+    assert torch.equal(study_set.data.x, before)
+
+
+@pytest.mark.parametrize("make", [clusters_of_points, citation_like])
+def test_every_method_on_points_and_on_a_graph_in_parts(study, make):
+    study_set = study("data_sets").hide_labels(make())
+    for name, method in study("methods").make_methods(epochs=2, umap_epochs=5).items():
+        result = method.run(study_set.data.clone(), study_set.num_classes, 0)
+        assert result.size(0) == study_set.data.num_nodes, name
+        assert result.dim() in (1, 2), name
+        assert torch.isfinite(result).all(), name
+        if not method.seeded:
+            other = method.run(study_set.data.clone(), study_set.num_classes, 1)
+            assert torch.equal(result, other), name
+
+
+def test_the_filters_are_the_published_ones(study):
+    filters = study("filters")
+    data = study("data_sets").hide_labels(clusters_of_points()).data
+    dense = to_dense_adj(data.edge_index, edge_attr=data.edge_weight)[0].double()
+    loops = dense + torch.eye(len(dense))
+    root = loops.sum(1).rsqrt()
+    s, x = root[:, None] * loops * root, data.x.double()
+    h = z = x
+    total = 0.05 * x
+    for _ in range(10):
+        z = 0.9 * s @ z + 0.1 * x
+    for _ in range(16):
+        h = s @ h
+        total = total + 0.95 / 16 * h
+    normalize = torch.nn.functional.normalize
+    torch.testing.assert_close(filters.ppr(data, 3, 0).double(), normalize(z), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        filters.ssgc(data, 3, 0).double(), normalize(total), atol=1e-5, rtol=0
+    )
+
+
+def test_gdc_is_pagerank_where_nothing_is_cut_off(study):
+    filters = study("filters")
+    data = study("data_sets").hide_labels(clusters_of_points(size=15)).data  # 45 nodes < 64 edges
+    dense = to_dense_adj(data.edge_index, edge_attr=data.edge_weight)[0].double()
+    loops = dense + torch.eye(len(dense))
+    root = loops.sum(1).rsqrt()
+    s = root[:, None] * loops * root
+    pagerank = 0.15 * torch.linalg.inv(torch.eye(len(s)) - 0.85 * s)
+    expected = (pagerank / pagerank.sum(1, keepdim=True)) @ data.x.double()
+    actual = filters.gdc(data, 3, 0).double()
+    torch.testing.assert_close(actual, torch.nn.functional.normalize(expected), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("make", [clusters_of_points, citation_like])
+def test_spectral_finds_the_eigenvectors_of_the_dense_matrix(study, make):
+    data = study("data_sets").hide_labels(make()).data
+    n = data.num_nodes
+    dense = to_dense_adj(data.edge_index, edge_attr=data.edge_weight, max_num_nodes=n)[0].double()
+    tau = dense.sum(1).mean() if make is citation_like else 0  # in parts, or connected
+    regular = dense + tau / n
+    root = regular.sum(1).rsqrt()
+    vectors = torch.linalg.eigh(root[:, None] * regular * root)[1][:, -3:]
+    expected = torch.nn.functional.normalize(vectors)
+    actual = study("clusterers").spectral(data, 3, 0)
+    # Up to a rotation, which the angles between the rows do not see.
+    torch.testing.assert_close(actual @ actual.t(), expected @ expected.t())
+
+
+def test_leiden_finds_as_many_communities_as_classes(study):
+    points = clusters_of_points(num_classes=4)
+    data = study("data_sets").hide_labels(points).data
+    labels = study("clusterers").leiden(data, 4, 0)
+    assert len(labels.unique()) == 4
+    scores = study("runner").score(labels, study("data_sets").hide_labels(points), 0)
+    assert scores["ari"] > 0.7
+
+
+def test_rules_close_edges_and_never_cut_them(study, monkeypatch):
+    rules = study("rules")
+    data = study("data_sets").hide_labels(citation_like()).data
+    seen = []
+    monkeypatch.setattr(rules, "heat", lambda graph, *rest: seen.append(graph) or graph.x)
+    for rule in (rules.sigmoid_curvature, rules.rank_curvature, rules.community_damped):
+        rule(data, 3, 0)
+    for graph in seen:
+        ratio = graph.edge_weight / data.edge_weight
+        assert ratio.min() >= rules.FLOOR - 1e-6
+        assert ratio.max() <= 1
+        assert len(ratio.unique()) > 1
+        dense = to_dense_adj(graph.edge_index, edge_attr=graph.edge_weight, max_num_nodes=60)[0]
+        torch.testing.assert_close(dense, dense.t())
+
+
+def test_sets_that_need_files_say_so(study, tmp_path):
+    data_sets = study("data_sets")
+    with pytest.raises(SystemExit, match="give the folder with --data"):
+        data_sets.load("cora", None)
+    y = np.arange(40) % 2
+    x = np.eye(2, 6)[y] + np.random.default_rng(0).normal(size=(40, 6))
+    names = np.array(["a", "b"])
+    file = tmp_path / "agnews8k_minilm.npz"
+    np.savez(file, x=x.astype("float16"), y=y, target_names=names)
+    study_set = data_sets.load("agnews", tmp_path)
+    assert study_set.y.tolist() == y.tolist()
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]  # left as it was
+
+
+def test_the_report_draws_several_sets_and_gaps(study, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [
+        {"dataset": dataset, "method": method, "seed": seed}
+        | dict(zip(["ari", "nmi", "acc", "purity", "cpu_seconds"], rng.random(5), strict=True))
+        for dataset, methods in {"one": ["raw", "heat"], "two": ["heat"]}.items()
+        for method in methods
+        for seed in range(3)
+    ]
+    text = study("report").write_report(pd.DataFrame(rows), tmp_path)
+    assert "| raw |" in text
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("summary.csv", "comparisons.csv", "summary.md", "ari.png")
+    }
