@@ -181,7 +181,7 @@ def test_the_search_of_semi_supervised_learning_sees_no_test_node(
     data = semi_supervised.load("synthetic", None)
     assert all(torch.equal(mask, data.val_mask) for mask in seen)
     assert not (data.val_mask & data.test_mask).any()
-    assert "('synthetic', 'GCN', 'plain'): {'weight_decay'" in capsys.readouterr().out
+    assert "('synthetic', 'GCN'): {'word_dropout'" in capsys.readouterr().out
 
 
 def test_views_that_agree_have_no_disagreement(semi_supervised):
