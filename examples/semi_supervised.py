@@ -11,10 +11,15 @@ hides the features of random nodes and asks for predictions that do not depend o
 
 Prints a table, and writes it as CSV and Markdown to the folder --output.
 
-What was tuned, and how: one thing for every model, on both data sets apart, by the mean validation
-accuracy of two seeds in plain training (`--tune --trainings plain --seeds 2`): for the others how
-many words are dropped (`GRID`), for ours the diffusion time (`HEAT_GRID`). The winners are in
-`TUNED`. All the rest is alike. Every run keeps the epoch of its lowest validation loss.
+What was tuned, and how: by the mean validation accuracy of two seeds, one thing a model, on both
+data sets apart. `--tune` searches: how many words are dropped (`GRID`), and for ours the diffusion
+time (`HEAT_GRID`). `TUNED` holds what won among the points that were run: for GCN and APPNP both of
+the grid, in plain training; for ours t = 4 against 8 on Cora and 2 against 4 on CiteSeer, in random
+propagation. What is not listed there stands at the defaults of `Recipe`, not searched. Every run
+keeps the epoch of its lowest validation loss.
+
+Published, with a diffusion as its layer and the same split: 84.7 and 73.3 (GRAND-l in Chamberlain
+et al., "GRAND: Graph Neural Diffusion", ICML 2021, which is not the GRAND above).
 """
 
 import argparse
@@ -66,8 +71,17 @@ TRAININGS = {
     "random propagation": Recipe(node_dropout=0.5, views=2, consistency=1.0),
 }
 GRID = {"word_dropout": [0.5, 0.8]}
-HEAT_GRID = {"t": [2.0, 4.0]}  # of our layers
-TUNED: dict[tuple[str, str], dict[str, float]] = {}  # (data set, model)
+HEAT_GRID = {"t": [2.0, 4.0, 8.0]}  # of our layers
+TUNED: dict[tuple[str, str], dict[str, float]] = {  # (data set, model)
+    ("Cora", "GCN"): {"word_dropout": 0.8},
+    ("Cora", "APPNP"): {"word_dropout": 0.8},
+    ("Cora", "isotropic heat"): {"t": 4.0},
+    ("Cora", "anisotropic heat"): {"t": 4.0},
+    ("CiteSeer", "GCN"): {"word_dropout": 0.5},
+    ("CiteSeer", "APPNP"): {"word_dropout": 0.5},
+    ("CiteSeer", "isotropic heat"): {"t": 2.0},
+    ("CiteSeer", "anisotropic heat"): {"t": 2.0},
+}
 
 
 def linear(in_channels: int, out_channels: int) -> Linear:
