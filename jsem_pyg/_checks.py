@@ -58,7 +58,7 @@ def check_nonnegative(name: str, value: Any) -> None:
 
 def check_finite(name: str, value: Tensor) -> None:
     """Raise a ValueError that counts the NaN and infinite entries of `value`, if there are any."""
-    finite = torch.isfinite(value)
+    finite = torch.isfinite(value.coalesce().values() if value.is_sparse else value)
     if not bool(finite.all()):
         bad = int((~finite).sum())
         raise ValueError(

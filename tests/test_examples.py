@@ -212,6 +212,58 @@ def test_the_example_of_coupled_experts(tmp_path, monkeypatch):
     assert "aten::bmm" in (tmp_path / "profile.txt").read_text()
 
 
+@pytest.fixture
+def semi_supervised(monkeypatch):
+    return load(ROOT / "examples/semi_supervised.py", monkeypatch)
+
+
+def test_semi_supervised_learning_without_a_file(semi_supervised, tmp_path):
+    table = semi_supervised.main(["--quick", "--output", str(tmp_path)])
+    assert len(table) == len(semi_supervised.MODELS) * len(semi_supervised.TRAININGS)
+    ours = table[table["model"] == "anisotropic heat"]
+    assert (ours["mean"] > 45).all()  # chance is 25
+    assert table["mean"].between(0, 100).all()
+    assert len(pd.read_csv(tmp_path / "semi_supervised.csv")) == len(table)
+    assert "| synthetic | GCN | plain |" in (tmp_path / "semi_supervised.md").read_text()
+
+
+def test_the_search_of_semi_supervised_learning_sees_no_test_node(
+    semi_supervised, tmp_path, monkeypatch, capsys
+):
+    seen = []
+    scores = semi_supervised.scores
+    monkeypatch.setattr(
+        semi_supervised, "scores", lambda *args: seen.append(args[2]) or scores(*args)
+    )
+    models = ["--models", "GCN", "anisotropic heat", "--trainings", "plain"]
+    table = semi_supervised.main(["--quick", "--tune", *models, "--output", str(tmp_path)])
+    assert table.empty
+    assert list(tmp_path.iterdir()) == []
+    data = semi_supervised.load("synthetic", None)
+    assert all(torch.equal(mask, data.val_mask) for mask in seen)
+    assert not (data.val_mask & data.test_mask).any()
+    assert "('synthetic', 'GCN'): {'word_dropout'" in capsys.readouterr().out
+
+
+def test_views_that_agree_have_no_disagreement(semi_supervised):
+    certain = torch.tensor([[[40.0, 0.0], [0.0, 40.0]]])
+    torch.testing.assert_close(
+        semi_supervised.disagreement(certain.expand(3, 2, 2), 0.5), torch.tensor(0.0)
+    )
+    apart = torch.stack([certain[0], certain[0].flip(-1)])  # the mean is undecided
+    torch.testing.assert_close(semi_supervised.disagreement(apart, 0.5), torch.tensor(0.5))
+
+
+def test_a_random_view_hides_whole_nodes_and_keeps_the_mean(semi_supervised):
+    torch.manual_seed(0)
+    x = torch.ones(2000, 10).to_sparse_coo()
+    recipe = semi_supervised.Recipe(node_dropout=0.5, word_dropout=0.0)
+    view = semi_supervised.random_view(x, recipe).to_dense()
+    assert set(view.unique().tolist()) == {0.0, 2.0}
+    assert (view == view[:, :1]).all()
+    assert 0.9 < view.mean() < 1.1
+
+
 def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text()

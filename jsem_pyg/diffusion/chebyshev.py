@@ -105,8 +105,13 @@ def compute_dtype(x: Tensor) -> torch.dtype:
 
 
 def check_signal(x: Tensor) -> None:
-    """Raise unless `x` is a floating-point tensor of shape [..., N, D]."""
+    """Raise unless `x` is a dense floating-point tensor of shape [..., N, D]."""
     check_float("x", x)
+    if x.layout != torch.strided:
+        raise ValueError(
+            f"Expected 'x' to be dense, since heat soon fills every row (got {x.layout}). To fix "
+            "this, pass x.to_dense(), or map the features to fewer channels first."
+        )
     if x.dim() < 2:
         raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
 

@@ -10,6 +10,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import zeros
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
+from ..diffusion.chebyshev import check_signal
 from .diffusion_layer import DiffusionLayer, Flow, single_node_set
 
 
@@ -22,7 +23,8 @@ class AnisotropicChebConv(DiffusionLayer):
 
     with the operator of :class:`~jsem_pyg.nn.AnisotropicDiffusion`. All scales share the products
     with the graph. Where the output is narrower than the input, the linear map comes first, as in
-    :class:`torch_geometric.nn.GCNConv`: the result is the same, with fewer columns to diffuse.
+    :class:`torch_geometric.nn.GCNConv`: the result is the same, with fewer columns to diffuse. The
+    features may then be a sparse COO tensor, such as bags of words.
 
     Args:
         in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
@@ -101,7 +103,9 @@ class AnisotropicChebConv(DiffusionLayer):
         edge_attr: OptTensor = None,
     ) -> Tensor:
         """Diffuse and map the node features; see the class for shapes."""
-        x = single_node_set(x)
+        x = single_node_set(x, check=False)
+        if not (x.is_sparse and self._takes_sparse(x)):
+            check_signal(x)
         flow = self._flow(x, edge_index, edge_weight, edge_attr)
         combine = self._map_then_diffuse if self._narrows(x) else self._diffuse_then_map
         out = combine(x, flow)
@@ -112,6 +116,10 @@ class AnisotropicChebConv(DiffusionLayer):
         mapped = self.time.num_scales * self.out_channels
         is_initialized = self.lin.in_channels > 0  # a lazy map learns its size in `lin` itself
         return is_initialized and self.time.num_channels is None and mapped < x.size(-1)
+
+    def _takes_sparse(self, x: Tensor) -> bool:
+        """Whether nothing but the linear map looks at the features."""
+        return x.dim() == 2 and not self.sees_nodes and self._narrows(x)
 
     def _diffuse_then_map(self, x: Tensor, flow: Flow) -> Tensor:
         return self.lin(flow(x, self.t).transpose(-3, -2).flatten(-2))

@@ -270,8 +270,12 @@ class _Graph(NamedTuple):
     may_look: bool  # whether values may be looked at, at the price of waiting for the device
 
 
-def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Tensor:
     """The signal itself, also where PyG hands over a pair, as `to_hetero` does.
+
+    Args:
+        x: the signal, or the pair.
+        check: whether it has to be fit for diffusion as it is.
 
     Raises:
         ValueError: if the pair is a bipartite graph's, on which heat cannot flow back.
@@ -283,5 +287,6 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:
                 "directions (got a pair of different tensors, as for a bipartite graph)."
             )
         x = x[0]
-    check_signal(x)
+    if check:
+        check_signal(x)
     return x

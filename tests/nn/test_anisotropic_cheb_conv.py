@@ -1,6 +1,6 @@
 import pytest
 import torch
-from layer_cases import NUM_NODES, bend, call, make_data
+from layer_cases import NUM_NODES, Similarity, bend, call, make_data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
@@ -29,6 +29,34 @@ def test_mapping_first_gives_the_same(t, batch):
     mapped_first = call(conv, data, x)
     conv._narrows = lambda x: False
     torch.testing.assert_close(call(conv, data, x), mapped_first, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
+def test_sparse_features_are_mapped_first(t, fuse):
+    data, conv = make_data(), bend(AnisotropicChebConv(4, 1, t=t, fuse=fuse))
+    x = data.x * (data.x > 0)
+    dense = call(conv, data, x)
+    expected = torch.autograd.grad(dense.square().sum(), conv.parameters())
+    sparse = call(conv, data, x.to_sparse_coo())
+    torch.testing.assert_close(sparse, dense)
+    actual = torch.autograd.grad(sparse.square().sum(), conv.parameters())
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_sparse_features_that_would_fill_up_or_are_not_finite_are_refused():
+    data = make_data()
+    x = data.x.to_sparse_coo()
+    for refusing in (
+        AnisotropicChebConv(4, 9),
+        AnisotropicChebConv(-1, 1),
+        AnisotropicChebConv(4, 1, conductance=Similarity()),
+        AnisotropicDiffusion(),
+    ):
+        with pytest.raises(ValueError, match="'x' to be dense.*pass x.to_dense()"):
+            call(refusing, data, x)
+    with pytest.raises(ValueError, match="'x' to be finite .got 60 NaN"):
+        call(AnisotropicChebConv(4, 1), data, x * float("nan"))
 
 
 def test_a_time_for_every_input_channel():
