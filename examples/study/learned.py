@@ -1,8 +1,9 @@
 """Conductances that `fit` learns without labels, with its defaults.
 
-The time starts where isotropic heat has its best unsupervised loss. Training sees 64 random
+Self-training gives labellings: the class that the model finds most probable. With triplets, the
+time starts where isotropic heat has its best unsupervised loss; training sees 64 random
 combinations of the channels where there are more (the operator is exact, and 6 times cheaper on
-MiniLM embeddings); the trained operator then diffuses them all.
+MiniLM embeddings), and the trained operator then diffuses them all.
 """
 
 import torch
@@ -11,11 +12,37 @@ from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
 
-from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, select_time
 from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
 SKETCH = 64
+
+
+class Open(torch.nn.Module):
+    """Every edge conducts fully."""
+
+    def forward(self, edge_attr: Tensor | None, x_i: Tensor, x_j: Tensor) -> Tensor:
+        return x_i.new_ones(len(x_i))
+
+
+def self_training(data: Data, num_classes: int, seed: int) -> Tensor:
+    """A linear classifier whose probabilities diffuse, along edges whose ends agree."""
+    return _self_trained(data, num_classes, seed, None)
+
+
+def isotropic_self_training(data: Data, num_classes: int, seed: int) -> Tensor:
+    """The same on edges that all conduct alike: the ablation of the conductance."""
+    return _self_trained(data, num_classes, seed, Open())
+
+
+def _self_trained(
+    data: Data, num_classes: int, seed: int, conductance: torch.nn.Module | None
+) -> Tensor:
+    model = DiffusionClassifier(data.x.size(1), num_classes, conductance=conductance)
+    fit(model, data, seed=seed)
+    with torch.no_grad():
+        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
 
 
 def learned_time(data: Data, num_classes: int, seed: int, epochs: int = 100) -> Tensor:

@@ -3,6 +3,7 @@
 from .anisotropic_cheb_conv import AnisotropicChebConv
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .conductance import MLPConductance, SigmoidConductance
+from .diffusion_classifier import AgreementConductance, DiffusionClassifier
 from .diffusion_time import DiffusionTime
 from .expert_coupler import ExpertCoupler
 from .hyperedge_weight import HyperedgeWeight
@@ -10,8 +11,10 @@ from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
 
 __all__ = [
+    "AgreementConductance",
     "AnisotropicChebConv",
     "AnisotropicDiffusion",
+    "DiffusionClassifier",
     "DiffusionTime",
     "ExpertCoupler",
     "HyperedgeWeight",

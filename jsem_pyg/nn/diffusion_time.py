@@ -50,8 +50,13 @@ class DiffusionTime(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Go back to the initial times."""
+        self.set(self.start)
+
+    def set(self, t: float | Tensor) -> None:
+        """Take other times > 0, in the shape of the initial ones; `reset_parameters` undoes it."""
+        t = torch.as_tensor(t, dtype=self.raw.dtype, device=self.raw.device)
         with torch.no_grad():  # the inverse of softplus, without overflow for large t
-            self.raw.copy_(self.start + torch.log(-torch.expm1(-self.start)))
+            self.raw.copy_(t + torch.log(-torch.expm1(-t)))
 
     def forward(self) -> Tensor:
         """The times: 0-d, [S] or [S, D]."""

@@ -5,18 +5,20 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative_int, check_positive, check_positive_int
+from .._checks import check_choice, check_nonnegative_int, check_positive, check_positive_int
+from ..nn import DiffusionClassifier
 from .history import EpochEnd, FitResult
 from .progress import Watcher, progress_bar, tensorboard_curves
 from .run import start_run, train_epoch
 from .seeds import Purpose
+from .self_training import ROUNDS, known_labels, self_train
 from .task import Loss, check_data, make_task, sketch
 from .triplets import TripletSampler
 
@@ -29,9 +31,9 @@ def fit(
     model: nn.Module,
     data: Data,
     *,
-    loss: Literal["triplet"] | Loss = "triplet",
+    loss: Literal["auto", "self_training", "triplet"] | Loss = "auto",
     sampler: Literal["graph", "labels"] | TripletSampler = "graph",
-    epochs: int = 100,
+    epochs: int | None = None,
     lr: float = 0.01,
     batch_size: int = 4096,
     margin: float = 0.5,
@@ -46,9 +48,15 @@ def fit(
     progress: bool = True,
     tensorboard: str | os.PathLike[str] | None = None,
 ) -> FitResult:
-    r"""Train a graph model so that nodes which are alike come to lie together.
+    r"""Train a graph model, without labels or with few.
 
-    An epoch draws triplets, passes once forward over the whole graph and once backward, and makes
+    A :class:`~jsem_pyg.nn.DiffusionClassifier` is trained by self-training: clusters of the
+    diffused features teach it, and then its own diffused probabilities do, see
+    :func:`~jsem_pyg.training.self_train`. It returns class probabilities, and chooses its own
+    diffusion time.
+
+    Any other model is trained by triplets, so that nodes which are alike come to lie together: an
+    epoch draws triplets, passes once forward over the whole graph and once backward, and makes
     one step of Adam. Any module that is called as `model(x, edge_index)` will do; `edge_weight`
     and `edge_attr` are passed by name if `data` has them.
 
@@ -66,12 +74,15 @@ def fit(
         model: The module to train, in place.
         data: A graph with `x` [N, D] and `edge_index` [2, E], both directions; optionally
             `edge_weight` [E] and `edge_attr` [E, edge_dim]. It is not changed.
-        loss: "triplet" (see `TripletLoss`), or a function of (z, triplets) to a scalar, z being
-            the model's output.
+        loss: "self_training" (see `self_train`), "triplet" (see `TripletLoss`), a function of (z,
+            triplets) to a scalar, z being the model's output, or "auto": "self_training" for a
+            `DiffusionClassifier`, else "triplet".
         sampler: "graph" (see `GraphTriplets`; no labels needed), "labels" (see `LabelTriplets`;
-            `data.y` on `data.train_mask`, or everywhere if there is no mask), or an object with
-            `sample(num_triplets, generator)`.
-        epochs: Number of epochs, those before a resume included.
+            `data.y` on `data.train_mask`, or everywhere if there is no mask; for self-training,
+            these labels are the known ones), or an object with `sample(num_triplets, generator)`.
+        epochs: Number of epochs, those before a resume included: 100 if omitted, or 4 rounds of
+            self-training, of which each solves for the classifier anew. What follows, other than
+            `device` and `seed`, is for triplets alone.
         lr: Learning rate of Adam.
         batch_size: Number of triplets an epoch.
         margin: Margin of the "triplet" loss, a distance on the unit sphere.
@@ -112,6 +123,23 @@ def fit(
         >>> len(result.to_pandas())
         3
     """
+    if isinstance(loss, str):
+        check_choice("loss", loss, ("auto", "self_training", "triplet"))
+    if loss == "auto":
+        loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
+    if loss == "self_training":
+        only_triplets: dict[str, Any] = {"sketch_dim": sketch_dim, "patience": patience}
+        only_triplets |= {"checkpoint": checkpoint, "tensorboard": tensorboard}
+        only_triplets |= {"callbacks": callbacks or None}
+        _refuse_in_self_training(model, only_triplets)
+        return self_train(
+            cast(DiffusionClassifier, model),
+            data if device is None else data.to(device),
+            rounds=ROUNDS if epochs is None else epochs,
+            labels=known_labels(data, sampler),
+            seed=seed,
+        )
+    epochs = 100 if epochs is None else epochs
     _check_numbers(epochs, lr, batch_size, patience, seed, checkpoint_every)
     check_data(data)
     x = data.x if sketch_dim is None else sketch(model, data.x, sketch_dim, seed)
@@ -147,6 +175,20 @@ def fit(
     result = FitResult(model.eval(), run.history, run.best.epoch, len(run.history) < epochs)
     _log.info("%s", result)
     return result
+
+
+def _refuse_in_self_training(model: nn.Module, given: dict[str, Any]) -> None:
+    if not isinstance(model, DiffusionClassifier):
+        raise ValueError(
+            f"Expected 'model' to be a DiffusionClassifier with loss='self_training' (got {model})."
+        )
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"Expected '{name}' to be left out for self-training, which makes a few rounds of "
+                f"seconds each (got {value!r}). To fix this error, leave it out, or pass "
+                "loss='triplet'."
+            )
 
 
 def _check_numbers(

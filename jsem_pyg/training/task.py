@@ -101,6 +101,15 @@ def check_data(data: Data) -> None:
     check_edge_index(data.edge_index, data.x.size(0))
 
 
+def check_has_labels(data: Data) -> None:
+    """Raise unless `data` has labels `y`."""
+    if "y" not in data:
+        raise ValueError(
+            f"Expected 'data' to have labels 'y' for sampler='labels' (got {data}). To fix this "
+            "error, set data.y, or use sampler='graph', which needs none."
+        )
+
+
 def sketch(model: nn.Module, x: Tensor, sketch_dim: int, seed: int) -> Tensor:
     """Project the channels of x [N, D] at random to [N, sketch_dim], keeping distances in the mean.
 
@@ -135,11 +144,7 @@ def _make_sampler(
     check_choice("sampler", sampler, ("graph", "labels"))
     if sampler == "graph":
         return GraphTriplets(data.edge_index, data.get("edge_weight"), data.x.size(0))
-    if "y" not in data:
-        raise ValueError(
-            f"Expected 'data' to have labels 'y' for sampler='labels' (got {data}). To fix this "
-            "error, set data.y, or use sampler='graph', which needs none."
-        )
+    check_has_labels(data)
     return LabelTriplets(data.y, data.get("train_mask"))
 
 

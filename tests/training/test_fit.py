@@ -598,7 +598,11 @@ def test_sketches_that_cannot_work_are_refused(make_model, sketch_dim, message):
         ({"patience": 0}, ValueError, "patience"),
         ({"seed": -1}, ValueError, "seed"),
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every"),
-        ({"loss": "contrastive"}, ValueError, "'loss' to be one of 'triplet'"),
+        (
+            {"loss": "contrastive"},
+            ValueError,
+            "'loss' to be one of 'auto', 'self_training', 'triplet'",
+        ),
         ({"sampler": "random"}, ValueError, "'sampler' to be one of 'graph', 'labels'"),
         ({"resume": True}, ValueError, "'checkpoint' to be given with resume=True"),
         ({"loss": nn.Linear(2, 2)}, ValueError, "no trainable parameters"),

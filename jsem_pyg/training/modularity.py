@@ -1,0 +1,52 @@
+"""How well a partition fits a graph."""
+
+import torch
+from torch import Tensor
+
+from .._checks import check_edge_index, check_edge_vector, check_labels
+
+
+def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
+    r"""The share of edge weight inside clusters, less what chance would put there.
+
+    .. math::
+        \sum_c \left( \frac{w_c}{w} - \left( \frac{d_c}{w} \right)^2 \right)
+
+    with the weight :math:`w` of all directed edges, :math:`w_c` of those inside cluster c, and
+    :math:`d_c` of those that start there.
+
+    Args:
+        edge_index: [2, E], both directions of every edge.
+        edge_weight: [E], or None for ones.
+        labels: [N] integers >= 0, the cluster of each node.
+
+    Returns:
+        A number in [-0.5, 1]; 0 for a graph without weight.
+
+    Raises:
+        TypeError: If an argument is of the wrong type.
+        ValueError: If shapes do not fit, or a label is negative.
+
+    Source: Newman and Girvan, "Finding and evaluating community structure in networks", 2004, with
+    weights as in Newman, "Analysis of weighted networks", 2004.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+        >>> modularity(edge_index, None, torch.tensor([0, 0, 1, 1]))
+        0.5
+    """
+    check_labels("labels", labels)
+    if labels.numel() and int(labels.min()) < 0:
+        raise ValueError(f"Expected 'labels' to be >= 0 (got {int(labels.min())}).")
+    check_edge_index(edge_index, labels.numel())
+    if edge_weight is None:
+        edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
+    check_edge_vector("edge_weight", edge_weight, edge_index.size(1))
+    weight = edge_weight.double()
+    total = weight.sum()
+    if total == 0:
+        return 0.0
+    source, target = labels[edge_index]
+    inside = weight[source == target].sum() / total
+    share = torch.bincount(source, weight) / total
+    return float(inside - share.square().sum())
