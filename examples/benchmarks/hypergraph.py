@@ -4,9 +4,9 @@ B x L tokens carry a signal each on the same few experts. Ours folds the tokens 
 one product; the two ways that PyG offers are a Python loop over `HypergraphConv`, and
 `HypergraphConv` on the structure replicated for every token, which is what `Batch` makes. Answers
 are checked before anything is timed: one product of the operator is PyG's layer, the replicated
-structure gives what the loop gives, and ours is the matrix exponential. Ratios are of the
-shortest of several repeats in the same run, the ways taking turns, since other work on the machine
-only ever adds time; memory is the peak above what was there before, by torch's own count.
+structure gives what the loop gives, and ours is the matrix exponential. Ratios are of medians over
+several repeats in the same run, the ways taking turns; memory is the peak above what was there
+before, by torch's own count.
 
     OMP_NUM_THREADS=2 python examples/benchmarks/hypergraph.py
     python examples/benchmarks/hypergraph.py --devices cuda
@@ -14,6 +14,7 @@ only ever adds time; memory is the peak above what was there before, by torch's 
 
 import argparse
 import platform
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from itertools import combinations
@@ -136,8 +137,8 @@ def assert_close(name: str, actual: Tensor, expected: Tensor, tol: float = 1e-4)
         raise AssertionError(f"{name} disagrees: a relative error of {error:.2g}.")
 
 
-def shortest(calls: dict[str, Call], repeats: dict[str, int], device: str) -> dict[str, float]:
-    """The shortest time of each call in seconds, after one round that warms up."""
+def medians(calls: dict[str, Call], repeats: dict[str, int], device: str) -> dict[str, float]:
+    """The median time of each call in seconds, after one round that warms up."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(max(repeats.values()) + 1):
         for name, call in calls.items():
@@ -148,7 +149,7 @@ def shortest(calls: dict[str, Call], repeats: dict[str, int], device: str) -> di
             call()
             synchronize(device)
             times[name].append(time.perf_counter() - started)
-    return {name: min(each[1:]) for name, each in times.items()}
+    return {name: statistics.median(each[1:]) for name, each in times.items()}
 
 
 def synchronize(device: str) -> None:
@@ -186,9 +187,9 @@ def measure(name: str, case: Case, repeats: int) -> pd.DataFrame:
         return call
 
     ways = case.ways()
-    turns = {way: min(repeats, 2) if way == LOOP else repeats for way in ways}
+    turns = {way: min(repeats, 3) if way == LOOP else repeats for way in ways}
     columns = {
-        unit: shortest({way: wrap(f) for way, f in ways.items()}, turns, case.device)
+        unit: medians({way: wrap(f) for way, f in ways.items()}, turns, case.device)
         for unit, wrap in (("forward s", forward), ("forward + backward s", both))
     }
     columns["peak MB"] = {way: peak_bytes(both(f), case.device) / 1e6 for way, f in ways.items()}

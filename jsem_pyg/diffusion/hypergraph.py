@@ -38,11 +38,12 @@ METHODS = ("auto", "dense", "csr", "incidence")
 
 # A series has about so many terms: t = 3 and a relative error of 1e-6 need ten.
 _TERMS = 10
-# So many multiplications of a dense product take the time of one of a sparse product. Measured on
-# CPUs between 5 and 20, with 64 to 4,096 columns; a factor of two here moves few choices.
+# So many multiplications of a dense product take the time of one of a sparse product: an estimate
+# from single timings on a CPU; a factor of two here moves few choices.
 _DENSE_SPEEDUP = 8
-# A term of the two products costs at least the time of so many multiplications: it is half a dozen
-# calls of torch, where the other methods evaluate all terms in one call, or in two for each.
+# A term of the two products costs at least the time of so many multiplications, by estimate: it is
+# half a dozen calls of torch, where the other methods evaluate all terms in one call, or in two for
+# each.
 _TERM_OVERHEAD = 10_000
 
 
