@@ -1,7 +1,11 @@
 """Learn how well the edges of a neighbour graph conduct, and see what that did.
 
 Points -> k-nearest-neighbour graph -> curvature of every edge -> a diffusion whose edges learn how
-well they conduct, without labels. Labels serve only to score the result at the end.
+well they conduct, without labels. Labels serve only to score the result at the end, and to say how
+many clusters there are if --clusters does not.
+
+By default a `DiffusionClassifier` trains itself: an edge conducts as far as its two ends agree.
+With --conductance sigmoid or mlp, edges conduct as their curvature says, learned from triplets.
 
     python examples/learn_diffusion.py                                  # digits, no file needed
     python examples/learn_diffusion.py --dataset 20newsgroups --data DIR
@@ -14,6 +18,7 @@ import argparse
 import logging
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 
@@ -33,7 +38,7 @@ from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset, TwentyNewsgroups
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import clustering_scores, dirichlet_energy
-from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, select_time
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
@@ -52,10 +57,13 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--k", type=int, default=15, help="neighbours of a point")
     parser.add_argument("--metric", choices=["cosine", "l2"], default="cosine")
     parser.add_argument("--curvature", choices=["augmented", "1d", "balanced"], default="augmented")
-    parser.add_argument("--conductance", choices=["sigmoid", "mlp"], default="sigmoid")
-    parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--lr", type=float, default=0.05)
-    parser.add_argument("--sketch-dim", type=int, default=64, help="0: train on all channels")
+    forms = ["agreement", "sigmoid", "mlp"]
+    parser.add_argument("--conductance", choices=forms, default="agreement")
+    parser.add_argument("--clusters", type=int, help="number of clusters; of classes if omitted")
+    parser.add_argument("--epochs", type=int, help="4 rounds of self-training, or 100 epochs")
+    parser.add_argument("--lr", type=float, default=0.05, help="of training by triplets")
+    sketch = "channels of training by triplets; 0 for all"
+    parser.add_argument("--sketch-dim", type=int, default=64, help=sketch)
     parser.add_argument("--seeds", type=int, default=5, help="k-means runs behind every score")
     parser.add_argument("--seed", type=int, default=0, help="of the training")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -87,6 +95,15 @@ def load_20newsgroups(root: Path, folder: Path | None) -> TwentyNewsgroups:
     return TwentyNewsgroups(root, data_home=folder / "scikit_learn_data")
 
 
+class Learned(NamedTuple):
+    """What training gives."""
+
+    x: torch.Tensor  # [N, D]: class probabilities, or diffused features
+    conductance: torch.Tensor  # [E]
+    t: float
+    history: pd.DataFrame
+
+
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
@@ -100,54 +117,73 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
 
     chosen = select_time(data)
     isotropic = heat_diffusion(data.x, data.edge_index, data.edge_weight, chosen.t)
-
-    model = AnisotropicDiffusion(t=chosen.t, conductance=args.conductance)
-    sketch_dim = args.sketch_dim if 0 < args.sketch_dim < data.x.size(1) else None
-    result = fit(
-        model,
-        data,
-        epochs=args.epochs,
-        lr=args.lr,
-        sketch_dim=sketch_dim,
-        seed=args.seed,
-        device=args.device,
-    )
-    model.cpu()
-    with torch.no_grad():
-        learned = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
-        conductance = model.conductance(data.edge_attr)
-        learned_t = model.t.item()
+    train = train_itself if args.conductance == "agreement" else train_by_triplets
+    learned = train(args, data, chosen.t)
 
     representations = {
         "raw": data.x,
         f"isotropic heat, t = {chosen.t:g}": isotropic,
-        f"learned, t = {learned_t:.2f}": learned,
+        f"learned, t = {learned.t:.3g}": learned.x,
     }
-    table = score(representations, data, args.seeds)
+    clusters = num_clusters(args, data) if data.y is not None or args.clusters else None
+    table = score(representations, data, clusters, args.seeds)
     show(table)
     table.to_csv(args.output / "results.csv")
-    epoch_time = result.to_pandas()["seconds"].median()
-    low, middle, high = conductance.quantile(torch.tensor([0.05, 0.5, 0.95])).tolist()
+    seconds = learned.history["seconds"]
+    low, middle, high = learned.conductance.quantile(torch.tensor([0.05, 0.5, 0.95])).tolist()
     console.print(
-        f"epoch: {epoch_time * 1000:.0f} ms (median of {args.epochs}, "
-        f"{sketch_dim or data.x.size(1)} of {data.x.size(1)} channels)\n"
-        f"t: {chosen.t:g} -> {learned_t:.2f}\n"
+        f"training: {len(seconds)} epochs, {seconds.median() * 1000:.0f} ms each (median)\n"
         f"conductance: median {middle:.3f}, 90 % of the edges in [{low:.3f}, {high:.3f}]"
     )
-    save_embeddings(args.output / "embeddings.npz", learned, data)
+    save_embeddings(args.output / "embeddings.npz", learned.x, data)
     if not args.no_figures:
-        draw(args, data, representations, conductance, result.to_pandas())
+        draw(args, data, representations, learned)
     console.print(f"Written to {args.output}/")
     return table
 
 
-def score(representations: dict[str, torch.Tensor], data: Data, seeds: int) -> pd.DataFrame:
+def train_itself(args: argparse.Namespace, data: Data, t: float) -> Learned:
+    """Clusters teach a classifier, whose probabilities diffuse and teach it anew."""
+    model = DiffusionClassifier(data.x.size(1), num_clusters(args, data), t=t)
+    result = fit(model, data, epochs=args.epochs, seed=args.seed, device=args.device)
+    model.cpu()
+    graph = data.x, data.edge_index, data.edge_weight
+    with torch.no_grad():
+        p, conductance = model(*graph), model.conductances(*graph)
+    return Learned(p, conductance, model.t.item(), result.to_pandas())
+
+
+def train_by_triplets(args: argparse.Namespace, data: Data, t: float) -> Learned:
+    """Neighbours are to be alike and strangers not, by what curvature says of the edges."""
+    model = AnisotropicDiffusion(t=t, conductance=args.conductance)
+    sketch_dim = args.sketch_dim if 0 < args.sketch_dim < data.x.size(1) else None
+    options = {"epochs": args.epochs, "seed": args.seed, "device": args.device}
+    result = fit(model, data, lr=args.lr, sketch_dim=sketch_dim, **options)
+    model.cpu()
+    with torch.no_grad():
+        z = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
+        conductance = model.conductance(data.edge_attr)
+    return Learned(z, conductance, model.t.item(), result.to_pandas())
+
+
+def num_clusters(args: argparse.Namespace, data: Data) -> int:
+    """As many as asked for, or as there are classes."""
+    if args.clusters:
+        return args.clusters
+    if data.y is None:
+        raise SystemExit("These points have no labels. To fix this, say how many --clusters.")
+    return int(data.y.unique().numel())
+
+
+def score(
+    representations: dict[str, torch.Tensor], data: Data, clusters: int | None, seeds: int
+) -> pd.DataFrame:
     """A row for each representation: clustering scores where there are labels, and roughness."""
     rows: dict[str, dict[str, str]] = {}
     for name, x in representations.items():
         rows[name] = {}
         if data.y is not None:
-            scores = clustering_scores(x, data.y, seeds=seeds)
+            scores = clustering_scores(x, data.y, clusters, seeds=seeds)
             rows[name] = {
                 "ARI": f"{scores.ari:.3f} ± {scores.ari_std:.3f}",
                 "NMI": f"{scores.nmi:.3f} ± {scores.nmi_std:.3f}",
@@ -160,7 +196,7 @@ def score(representations: dict[str, torch.Tensor], data: Data, seeds: int) -> p
 
 
 def show(table: pd.DataFrame) -> None:
-    rich_table = Table(title="k-means with the true number of classes: mean ± spread over seeds")
+    rich_table = Table(title="k-means, mean ± spread over seeds")
     for column in (table.index.name, *table.columns):
         rich_table.add_column(column, no_wrap=True)
     for name, row in table.iterrows():
@@ -181,17 +217,16 @@ def draw(
     args: argparse.Namespace,
     data: Data,
     representations: dict[str, torch.Tensor],
-    conductance: torch.Tensor,
-    history: pd.DataFrame,
+    learned: Learned,
 ) -> None:
     edge_weight = data.edge_weight
     curvature = forman_curvature(
         data.edge_index, edge_weight, data.num_nodes, method=args.curvature
     )
     figures = {
-        "training.png": draw_training(history),
+        "training.png": draw_training(learned.history),
         "curvature.png": draw_curvature(curvature, data),
-        "conductance.png": draw_conductance(curvature, conductance),
+        "conductance.png": draw_conductance(learned.conductance, data),
         "map.png": draw_map(representations, data),
     }
     for name, figure in figures.items():
@@ -200,13 +235,11 @@ def draw(
 
 
 def draw_training(history: pd.DataFrame) -> plt.Figure:
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
-    left.plot(history.index, history["loss"], alpha=0.5, label="this epoch's triplets")
-    left.plot(history.index, history["val_loss"], label="held-out triplets")
-    left.set(title="Triplet loss", xlabel="epoch")
-    left.legend()
-    right.plot(history.index, history["t"], color="C2")
-    right.set(title="Diffusion time t", xlabel="epoch")
+    figure, axis = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    axis.plot(history.index, history["loss"], marker=".", alpha=0.5, label="what it learns from")
+    axis.plot(history.index, history["val_loss"], marker=".", label="held out")
+    axis.set(title="Training without labels", xlabel="epoch", ylabel="loss")
+    axis.legend()
     return figure
 
 
@@ -214,32 +247,33 @@ def draw_curvature(curvature: torch.Tensor, data: Data) -> plt.Figure:
     figure, axis = plt.subplots(figsize=(6, 3.5), layout="constrained")
     once = data.edge_index[0] < data.edge_index[1]  # each edge has two directions
     values = curvature[once].numpy()
-    bins = np.linspace(*np.quantile(values, [0.002, 0.998]), 60)
-    if data.y is None:
-        axis.hist(values, bins)
-    else:
-        source, target = data.edge_index[:, once]
-        same = (data.y[source] == data.y[target]).numpy()
-        axis.hist([values[same], values[~same]], bins, stacked=True, label=["inside", "between"])
-        axis.legend(title="edges in and between classes")
+    histogram(axis, values, np.linspace(*np.quantile(values, [0.002, 0.998]), 60), data)
     axis.set(
         title=f"Forman-Ricci curvature: median {np.median(values):.1f}, "
         f"standard deviation {values.std():.1f}",
         xlabel="curvature",
-        ylabel="edges",
     )
     return figure
 
 
-def draw_conductance(curvature: torch.Tensor, conductance: torch.Tensor) -> plt.Figure:
+def draw_conductance(conductance: torch.Tensor, data: Data) -> plt.Figure:
     figure, axis = plt.subplots(figsize=(6, 3.5), layout="constrained")
-    order = curvature.argsort()
-    axis.plot(curvature[order], conductance[order], color="C3")
-    low, high = curvature.double().quantile(torch.tensor([0.05, 0.95]).double()).tolist()
-    axis.axvspan(low, high, alpha=0.1, label="90 % of the edges")
-    axis.set(title="Learned conductance", xlabel="curvature", ylabel="conductance", ylim=(0, 1.02))
-    axis.legend()
+    once = data.edge_index[0] < data.edge_index[1]
+    histogram(axis, conductance[once].numpy(), np.linspace(0, 1, 41), data)
+    axis.set(title="Learned conductance", xlabel="conductance", yscale="log")
     return figure
+
+
+def histogram(axis: plt.Axes, values: np.ndarray, bins: np.ndarray, data: Data) -> None:
+    """Numbers of edges, those inside a class and between two apart where classes are known."""
+    axis.set(ylabel="edges")
+    if data.y is None:
+        axis.hist(values, bins)
+        return
+    source, target = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    same = (data.y[source] == data.y[target]).numpy()
+    axis.hist([values[same], values[~same]], bins, label=["inside", "between"])
+    axis.legend(title="edges in and between classes")
 
 
 def draw_map(representations: dict[str, torch.Tensor], data: Data) -> plt.Figure:

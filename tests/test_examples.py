@@ -38,21 +38,30 @@ def test_the_main_job_on_its_embedded_default(learn_diffusion, tmp_path, monkeyp
     assert [name.split(",")[0] for name in table.index] == ["raw", "isotropic heat", "learned"]
     assert list(table.columns) == ["ARI", "NMI", "ACC", "energy"]
     ari = [float(value.split()[0]) for value in table["ARI"]]
-    assert 0.5 < ari[0] < ari[1]  # diffusion helps on digits
+    assert 0.5 < ari[0] < ari[1] < ari[2]  # diffusion helps on digits, and learning does
     for name in FIGURES:
         assert (tmp_path / name).stat().st_size > 10_000
     with np.load(tmp_path / "embeddings.npz") as saved:
-        assert saved["x"].shape == (1797, 64)
+        assert saved["x"].shape == (1797, 10)
         assert saved["y"].shape == (1797,)
     assert len(pd.read_csv(tmp_path / "results.csv")) == 3
+
+
+def test_the_main_job_with_a_conductance_from_curvature(learn_diffusion, tmp_path):
+    options = [*QUICK, "--conductance=mlp", "--no-figures", f"--output={tmp_path}"]
+    table = learn_diffusion.main(options)
+    assert float(table["ARI"].iloc[2].split()[0]) > 0.6
+    with np.load(tmp_path / "embeddings.npz") as saved:
+        assert saved["x"].shape == (1797, 64)
 
 
 def test_the_main_job_on_a_file_without_labels(learn_diffusion, tmp_path, monkeypatch):
     monkeypatch.setattr(learn_diffusion, "MAP_POINTS", 50)
     np.save(tmp_path / "mine.npy", torch.randn(60, 8).numpy())
-    table = learn_diffusion.main(
-        [*QUICK, "--dataset", str(tmp_path / "mine.npy"), "--output", str(tmp_path / "out")]
-    )
+    options = [*QUICK, f"--dataset={tmp_path / 'mine.npy'}", f"--output={tmp_path / 'out'}"]
+    with pytest.raises(SystemExit, match="say how many --clusters"):
+        learn_diffusion.main(options)
+    table = learn_diffusion.main([*options, "--clusters=3"])
     assert list(table.columns) == ["energy"]
     for name in FIGURES:
         assert (tmp_path / "out" / name).exists()

@@ -52,10 +52,12 @@ def test_one_command_runs_everything_and_resumes(study, tmp_path, capsys):
     assert len(runs) == 2 * len(methods)
     assert set(runs["dataset"]) == {"digits"}
     assert runs[["ari", "nmi", "acc", "cpu_seconds"]].notna().all(axis=None)
-    assert runs.loc[runs["purity"].isna(), "method"].unique().tolist() == ["Leiden"]
+    labellings = runs.loc[runs["purity"].isna(), "method"].unique().tolist()
+    assert labellings == ["Leiden", "self-training", "isotropic self-training"]
     mean = runs.groupby("method")["ari"].mean()
     assert mean["raw"] > 0.4  # 0.1 or less of a broken method
     assert mean["heat"] > mean["raw"]
+    assert mean["self-training"] > mean["raw"]
     assert (tmp_path / "ari.png").stat().st_size > 10_000
     assert "## ARI against UMAP" in (tmp_path / "summary.md").read_text()
     comparisons = pd.read_csv(tmp_path / "comparisons.csv")
@@ -194,6 +196,27 @@ def test_rules_close_edges_and_never_cut_them(study, monkeypatch):
         assert len(ratio.unique()) > 1
         dense = to_dense_adj(graph.edge_index, edge_attr=graph.edge_weight, max_num_nodes=60)[0]
         torch.testing.assert_close(dense, dense.t())
+
+
+def test_the_ablations(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
+    ablations = study("ablations")
+    runs = ablations.main(["--quick", "--output", str(tmp_path)])
+    assert runs["method"].tolist() == list(ablations.make_ablations())
+    assert runs["ari"].between(0.3, 1).all()
+    assert "| self-training, one view |" in (tmp_path / "ablations.md").read_text()
+
+
+def test_hard_negatives_are_the_nearest_of_several_strangers(study):
+    ablations = study("ablations")
+    data = study("data_sets").hide_labels(clusters_of_points()).data
+    sampler = ablations.make_sampler(data, "graph", 1.0)
+    hard = ablations.HardNegatives(sampler, data.x).sample(500, torch.Generator().manual_seed(0))
+    plain = sampler.sample(500, torch.Generator().manual_seed(0))
+    cosine = torch.nn.functional.cosine_similarity
+    assert (hard.negative != hard.anchor).all()
+    mean = [cosine(data.x[each.anchor], data.x[each.negative]).mean() for each in (plain, hard)]
+    assert mean[1] > mean[0] + 0.1
 
 
 def test_sets_that_need_files_say_so(study, tmp_path):
