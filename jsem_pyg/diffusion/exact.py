@@ -62,7 +62,8 @@ def exact_heat_diffusion(
         tensor([[0.5000],
                 [0.5000]])
     """
-    if edge_weight is not None:
-        edge_weight = edge_weight.to(x.dtype)
-    laplacian = dense_laplacian(edge_index, edge_weight, x.size(-2), normalization).to(x.dtype)
+    check_edge_index(edge_index, x.size(-2))
+    ones = x.new_ones(edge_index.size(1))
+    weight = ones if edge_weight is None else edge_weight.to(x.dtype)
+    laplacian = dense_laplacian(edge_index, weight, x.size(-2), normalization)
     return torch.matrix_exp(-t * laplacian) @ x

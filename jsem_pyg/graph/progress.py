@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from rich.console import Console
 from rich.progress import Progress
@@ -13,12 +14,20 @@ def progress_bar(
 ) -> Iterator[Callable[[int], object]]:
     """Show how many of `total` points are done; yield what is to be called with each new number.
 
-    Silent where the output (standard error) is neither a terminal nor a notebook.
+    Silent where nobody sees it, see :func:`is_watched`.
     """
     console = console or Console(stderr=True)
-    if not shown or not (console.is_terminal or console.is_jupyter):
+    if not (shown and is_watched(console)):
         yield lambda count: None
         return
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task(name, total=total)
         yield lambda count: progress.advance(task, count)
+
+
+def is_watched(console: Console) -> bool:
+    """Whether a bar is seen: in a terminal, or in a notebook that can draw one.
+
+    In a notebook without ipywidgets, rich would warn at every bar instead.
+    """
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ..graph.progress import is_watched
 from .history import EpochRow
 
 Watcher = Callable[[EpochRow], None]
@@ -16,8 +17,7 @@ Watcher = Callable[[EpochRow], None]
 def progress_bar(epochs: int, done: int = 0, console: Console | None = None) -> Iterator[Watcher]:
     """Show a bar with loss, t and seconds an epoch; yield what is to be called with each row.
 
-    Silent where the output (standard error) is neither a terminal nor a notebook: a log file
-    gets no bars.
+    Silent where nobody sees it, in a log file or in a notebook without ipywidgets.
 
     Args:
         epochs: Number of epochs to reach.
@@ -32,8 +32,7 @@ def progress_bar(epochs: int, done: int = 0, console: Console | None = None) -> 
         TextColumn("{task.fields[summary]}"),
         TimeRemainingColumn(),
     )
-    shown = console.is_terminal or console.is_jupyter
-    with Progress(*columns, console=console, disable=not shown) as progress:
+    with Progress(*columns, console=console, disable=not is_watched(console)) as progress:
         task = progress.add_task("fit", total=epochs, completed=done, summary="")
         yield lambda row: progress.update(task, completed=row.epoch, summary=summarise(row))
 

@@ -28,6 +28,14 @@ def relative_error(actual, expected):
     return float((actual - expected).norm() / expected.norm())
 
 
+def test_the_exact_way_without_weights_is_as_precise_as_the_signal():
+    edge_index, weight = random_graph(20, 0.2)
+    x = signal(20, 3)
+    ones = torch.ones_like(weight, dtype=torch.float64)
+    expected = exact_heat_diffusion(x, edge_index, ones, 5.0)
+    assert relative_error(exact_heat_diffusion(x, edge_index, None, 5.0), expected) < 1e-12
+
+
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-10])
