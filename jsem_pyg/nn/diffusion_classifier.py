@@ -8,8 +8,7 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.typing import Adj, OptTensor
 
-from .._checks import check_positive, check_positive_int
-from ..diffusion.chebyshev import check_signal
+from .._checks import check_points, check_positive, check_positive_int
 from .anisotropic_diffusion import AnisotropicDiffusion
 
 AGREEMENT_FLOOR = 0.05
@@ -140,7 +139,9 @@ class DiffusionClassifier(torch.nn.Module):
 
     def classify(self, x: Tensor) -> Tensor:
         """Probabilities [N, C] of each node by its own features, before any diffusion."""
-        check_signal(x)
+        check_points("x", x)
+        if x.size(1) != self.in_channels:
+            raise ValueError(f"Expected 'x' to have {self.in_channels} channels (got {x.size(1)}).")
         return self.lin(standardize(x)).softmax(-1)
 
     def spread(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:

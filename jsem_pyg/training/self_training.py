@@ -18,14 +18,19 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from sklearn.cluster import KMeans
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import check_choice, check_labels, check_nonnegative_int, check_positive_int
+from .._checks import (
+    check_choice,
+    check_labels,
+    check_nonnegative_int,
+    check_positive,
+    check_positive_int,
+)
 from ..diffusion import heat_diffusion
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import standardize
@@ -98,6 +103,7 @@ def self_train(
     check_nonnegative_int("seed", seed)
     check_data(data)
     _check_sizes(model, data, labels)
+    times = [model.t.item()] if times is None else _check_times(times)
     model.to(data.x.device).eval()
     with torch.no_grad():
         start = _start(model, data, times, labels, seed)
@@ -138,14 +144,14 @@ def known_labels(data: Data, sampler: object) -> Tensor | None:
 def _start(
     model: DiffusionClassifier,
     data: Data,
-    times: Sequence[float] | None,
+    times: Sequence[float],
     labels: Tensor | None,
     seed: int,
 ) -> Start:
     """Choose the time by modularity; begin with the clusters, or with the labels that diffuse."""
     weight = data.get("edge_weight")
     found = []
-    for t, z in _diffused(data, [float(model.t.detach())] if times is None else times):
+    for t, z in _diffused(data, times):
         p = _cluster(z, model.num_classes, seed)
         found.append((modularity(data.edge_index, weight, p.argmax(-1)), Start(t, p)))
     start = max(found, key=lambda pair: pair[0])[1]
@@ -177,8 +183,8 @@ def _choose_teachers(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
     """The more certain part of every class, and what they teach: masks and classes [N]."""
     certainty, target = p.max(-1)
     # Ranks within the class, most certain first.
-    order = np.lexsort((-certainty.cpu().numpy(), target.cpu().numpy()))
-    order = torch.from_numpy(order).to(p.device)
+    order = certainty.argsort(descending=True, stable=True)
+    order = order[target[order].argsort(stable=True)]
     size = torch.bincount(target, minlength=p.size(-1))
     first = size.cumsum(0) - size
     rank = torch.empty_like(target)
@@ -215,6 +221,14 @@ def _losses(q: Tensor, teaches: Tensor, target: Tensor) -> tuple[float, float]:
     surprise = -q.clamp(min=torch.finfo(q.dtype).tiny).log().gather(-1, target[:, None]).squeeze(-1)
     others = surprise[~teaches] if bool((~teaches).any()) else surprise
     return float(surprise[teaches].mean()), float(others.mean())
+
+
+def _check_times(times: Sequence[float]) -> Sequence[float]:
+    if len(times) == 0:
+        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
+    for t in times:
+        check_positive("times", t)
+    return times
 
 
 def _check_sizes(model: DiffusionClassifier, data: Data, labels: Tensor | None) -> None:

@@ -1,0 +1,156 @@
+import copy
+
+import pytest
+import torch
+from layer_cases import CHANNELS, NUM_NODES, make_data
+from tiny_graphs import single_node, two_parts
+
+from jsem_pyg.nn import AgreementConductance, DiffusionClassifier
+
+
+def make_model(num_classes=3, dtype=torch.float32, **kwargs):
+    torch.manual_seed(0)
+    return DiffusionClassifier(CHANNELS, num_classes, t=2.0, **kwargs).to(dtype)
+
+
+def by_the_formula(model, data):
+    """Dense, from the docstring alone."""
+    x = data.x - data.x.mean(0)
+    x = x / x.norm(dim=1, keepdim=True)
+    q = (x @ model.lin.weight.T + model.lin.bias).softmax(-1)
+    w = torch.zeros(len(x), len(x), dtype=x.dtype)
+    w[data.edge_index[1], data.edge_index[0]] = data.edge_weight
+
+    def heat(w, p):
+        degree = w.sum(1)
+        scale = torch.where(degree > 0, degree.clamp(min=1e-12).rsqrt(), 0.0)
+        laplacian = torch.diag((degree > 0).to(w)) - scale[:, None] * w * scale
+        return torch.matrix_exp(-model.t * laplacian) @ p
+
+    def balance(p):
+        p = p / p.mean(0) ** model.balance
+        return p / p.sum(1, keepdim=True)
+
+    p = balance(heat(w, q))
+    sharp = p**2 / (p**2).sum(1, keepdim=True)
+    agreement = 0.05 + 0.95 * sharp @ sharp.T
+    return balance(heat(w * agreement, p)), agreement
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
+def test_is_the_formula(balance):
+    data, model = make_data(), make_model(balance=balance, dtype=torch.float64)
+    data.x, data.edge_weight = data.x.double(), data.edge_weight.double()
+    actual = model(data.x, data.edge_index, data.edge_weight)
+    expected, agreement = by_the_formula(model, data)
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-7)
+    h = model.conductances(data.x, data.edge_index, data.edge_weight)
+    source, target = data.edge_index
+    torch.testing.assert_close(h, agreement[target, source], rtol=1e-5, atol=1e-7)
+    assert ((h > 0) & (h <= 1)).all()
+
+
+def test_gradients_are_those_of_the_formula():
+    data, model = make_data(), make_model(dtype=torch.float64)
+    data.x, data.edge_weight = data.x.double(), data.edge_weight.double()
+    direction = torch.randn(NUM_NODES, 3, dtype=torch.float64)
+    parameters = [model.lin.weight, model.lin.bias, model.isotropic.time.raw]
+    actual = model(data.x, data.edge_index, data.edge_weight)
+    expected, _ = by_the_formula(model, data)
+    torch.testing.assert_close(
+        torch.autograd.grad((actual * direction).sum(), parameters),
+        torch.autograd.grad((expected * direction).sum(), parameters),
+        rtol=1e-4,
+        atol=1e-6,
+    )
+
+
+def test_rows_are_probabilities_whatever_the_graph():
+    model = make_model()
+    for edge_index, num_nodes in (single_node(), two_parts()):
+        p = model(torch.randn(num_nodes, CHANNELS), edge_index)
+        assert (p >= 0).all()
+        torch.testing.assert_close(p.sum(-1), torch.ones(num_nodes))
+    same = torch.ones(6, CHANNELS)  # nothing is left of these once they are centred
+    assert torch.isfinite(model(same, two_parts()[0])).all()
+
+
+def test_nodes_may_come_in_any_order():
+    data, model = make_data(), make_model()
+    order = torch.randperm(NUM_NODES, generator=torch.Generator().manual_seed(1))
+    place = torch.empty_like(order)
+    place[order] = torch.arange(NUM_NODES)
+    p = model(data.x, data.edge_index, data.edge_weight)
+    permuted = model(data.x[order], place[data.edge_index], data.edge_weight)
+    torch.testing.assert_close(permuted, p[order], rtol=1e-4, atol=1e-5)
+
+
+def test_one_time_for_both_diffusions():
+    model = make_model()
+    model.isotropic.time.set(7.0)
+    assert model.t.item() == pytest.approx(7.0)
+    assert model.anisotropic.t.item() == pytest.approx(7.0)
+    copied = copy.deepcopy(model)
+    copied.isotropic.time.set(3.0)
+    assert copied.anisotropic.t.item() == pytest.approx(3.0)
+    assert model.t.item() == pytest.approx(7.0)
+    names = [name for name, _ in model.named_parameters()]
+    assert names == ["lin.weight", "lin.bias", "isotropic.time.raw"]
+    model.reset_parameters()
+    assert model.t.item() == pytest.approx(2.0)
+
+
+def test_a_state_dict_restores_the_model():
+    data, model, other = make_data(), make_model(), make_model()
+    model.isotropic.time.set(4.0)
+    with torch.no_grad():
+        model.lin.weight.mul_(3)
+    other.load_state_dict(model.state_dict())
+    arguments = (data.x, data.edge_index, data.edge_weight)
+    torch.testing.assert_close(other(*arguments), model(*arguments), rtol=0, atol=0)
+
+
+def test_agreement_is_the_chance_of_one_class():
+    certain = torch.eye(3)
+    conductance = AgreementConductance(floor=0.1)
+    assert conductance(None, certain[[0]], certain[[0]]).item() == pytest.approx(1)
+    assert conductance(None, certain[[0]], certain[[1]]).item() == pytest.approx(0.1)
+    undecided = torch.full((1, 3), 1 / 3)
+    assert conductance(None, undecided, undecided).item() == pytest.approx(0.1 + 0.9 / 3)
+    plain = AgreementConductance(sharpness=1.0)(None, *torch.tensor([[[0.7, 0.3]], [[0.4, 0.6]]]))
+    assert plain.item() == pytest.approx(0.05 + 0.95 * (0.7 * 0.4 + 0.3 * 0.6))
+
+
+def test_names_itself():
+    assert repr(make_model()) == "DiffusionClassifier(4, 3, t=2.0, balance=0.5)"
+    assert repr(AgreementConductance()) == "AgreementConductance(sharpness=2.0, floor=0.05)"
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: DiffusionClassifier(4, 0), ValueError, "'num_classes' to be a positive integer"),
+        (lambda: DiffusionClassifier(4, 2, balance=1.5), ValueError, r"'balance' to lie in \[0, 1"),
+        (lambda: DiffusionClassifier(4, 2, t=-1.0), ValueError, "'t' to be positive"),
+        (lambda: AgreementConductance(sharpness=0.0), ValueError, "'sharpness' to be positive"),
+        (lambda: AgreementConductance(floor=0.0), ValueError, r"'floor' to lie in \(0, 1\)"),
+        (
+            lambda: make_model()(torch.randn(6, 7), two_parts()[0]),
+            ValueError,
+            "'x' to have 4 channels .got 7",
+        ),
+        (
+            lambda: make_model()(torch.full((6, 4), torch.nan), two_parts()[0]),
+            ValueError,
+            "'x' to be finite",
+        ),
+        (
+            lambda: make_model()(torch.randn(2, 6, 4), two_parts()[0]),
+            ValueError,
+            r"'x' to have shape \[N, D\]",
+        ),
+    ],
+)
+def test_bad_arguments_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

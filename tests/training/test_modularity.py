@@ -1,0 +1,41 @@
+import networkx as nx
+import pytest
+import torch
+
+from jsem_pyg.testing import random_graph
+from jsem_pyg.training import modularity
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("weighted", [True, False])
+def test_agrees_with_networkx(seed, weighted):
+    edge_index, weight = random_graph(30, 0.2, 3, seed=seed, dtype=torch.float64)
+    labels = torch.randint(5, (30,), generator=torch.Generator().manual_seed(seed))
+    graph = nx.Graph()
+    graph.add_nodes_from(range(30))
+    weight = weight if weighted else torch.ones_like(weight)
+    for (i, j), value in zip(edge_index.T.tolist(), weight.tolist(), strict=True):
+        graph.add_edge(i, j, weight=value)
+    clusters = [set((labels == c).nonzero().flatten().tolist()) for c in range(5)]
+    expected = nx.community.modularity(graph, clusters, weight="weight")
+    actual = modularity(edge_index, weight if weighted else None, labels)
+    assert actual == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_graph_without_weight_has_none():
+    none = torch.empty(2, 0, dtype=torch.int64)
+    assert modularity(none, None, torch.tensor([0, 1])) == 0
+    edges = torch.tensor([[0, 1], [1, 0]])
+    assert modularity(edges, torch.zeros(2), torch.tensor([0, 1])) == 0
+
+
+def test_bad_input_is_refused():
+    edges, labels = torch.tensor([[0, 1], [1, 0]]), torch.tensor([0, 1])
+    with pytest.raises(ValueError, match="'labels' to be >= 0 .got -1"):
+        modularity(edges, None, torch.tensor([0, -1]))
+    with pytest.raises(TypeError, match="'labels' to be of integer type"):
+        modularity(edges, None, torch.tensor([0.0, 1.0]))
+    with pytest.raises(ValueError, match="'edge_weight' to have shape"):
+        modularity(edges, torch.ones(3), labels)
+    with pytest.raises(ValueError, match="'edge_index'"):
+        modularity(edges + 1, None, labels)

@@ -1,0 +1,167 @@
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+from training.training_cases import two_clusters
+
+from jsem_pyg.evaluation import clustering_scores, partition_scores
+from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.training import fit, self_train
+from jsem_pyg.training.self_training import TIMES, _choose_teachers, known_labels
+from jsem_pyg.transforms import FaissKNNGraph
+
+
+def blobs(num_classes=4, size=25, spread=0.5, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.arange(num_classes).repeat_interleave(size)
+    noise = spread * torch.randn(len(y), 6, generator=generator)
+    return FaissKNNGraph(k=6)(Data(x=3 * torch.eye(num_classes, 6)[y] + noise, y=y))
+
+
+def classes(model, data):
+    with torch.no_grad():
+        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
+
+
+def test_finds_clusters_that_are_apart():
+    data = blobs()
+    result = self_train(DiffusionClassifier(6, 4), data)
+    assert not result.model.training
+    assert partition_scores(classes(result.model, data), data.y).ari == 1
+    assert [row.epoch for row in result.history] == [1, 2, 3, 4]
+    assert all(math.isfinite(row.loss) and math.isfinite(row.val_loss) for row in result.history)
+    assert result.history[0].t in TIMES
+    assert result.model.t.item() == pytest.approx(result.history[0].t, rel=1e-5)
+
+
+def test_is_better_than_k_means_where_clusters_are_long():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(4).repeat_interleave(60)
+    noise = torch.randn(len(y), 6, generator=generator) * torch.tensor([0.6, 0.6, 0.6, 0.6, 3, 3])
+    data = FaissKNNGraph(k=6)(Data(x=3 * torch.eye(4, 6)[y] + noise, y=y))
+    found = classes(self_train(DiffusionClassifier(6, 4), data).model, data)
+    raw = clustering_scores(data.x, data.y)
+    assert partition_scores(found, data.y).ari > raw.ari + 0.02
+
+
+def test_follows_from_the_seed_and_leaves_the_callers_generator_alone():
+    data, weights = blobs(spread=1.5), []
+    for start in (1, 2):  # what the model starts with does not matter
+        torch.manual_seed(start)
+        model = DiffusionClassifier(6, 4)
+        state = torch.get_rng_state()
+        self_train(model, data, seed=3)
+        assert torch.equal(torch.get_rng_state(), state)
+        weights.append(model.lin.weight.detach())
+    torch.testing.assert_close(*weights, rtol=0, atol=0)
+
+
+def test_labels_in_the_data_are_not_looked_at():
+    data, found = blobs(spread=1.5), []
+    for y in (data.y, data.y.flip(0), None):
+        unlabelled = Data(x=data.x, edge_index=data.edge_index, edge_weight=data.edge_weight, y=y)
+        unlabelled.train_mask = torch.ones(data.num_nodes, dtype=torch.bool)
+        model = DiffusionClassifier(6, 4)
+        fit(model, unlabelled)
+        found.append(classes(model, data))
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])
+
+
+def test_known_labels_name_the_classes():
+    data = blobs()
+    order = torch.tensor([2, 0, 3, 1])
+    data.y = order[data.y]
+    data.train_mask = torch.zeros(100, dtype=torch.bool)
+    data.train_mask[[0, 25, 50, 75]] = True
+    result = fit(DiffusionClassifier(6, 4), data, sampler="labels")
+    assert torch.equal(classes(result.model, data), data.y)
+
+
+def test_known_labels_are_those_of_the_mask():
+    y = torch.tensor([0, 1, 2])
+    assert known_labels(Data(y=y), "graph") is None
+    assert known_labels(Data(y=y), "labels").tolist() == [0, 1, 2]
+    mask = torch.tensor([True, False, True])
+    assert known_labels(Data(y=y, train_mask=mask), "labels").tolist() == [0, -1, 2]
+
+
+def test_the_more_certain_half_of_every_class_teaches_and_all_that_is_known():
+    p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.1, 0.9], [0.4, 0.6], [0.7, 0.3]])
+    teaches, target = _choose_teachers(p, None)
+    assert target.tolist() == [0, 0, 0, 1, 1, 0]
+    assert teaches.tolist() == [True, True, False, True, False, False]
+    teaches, target = _choose_teachers(p, torch.tensor([-1, -1, 1, -1, -1, -1]))
+    assert target.tolist() == [0, 0, 1, 1, 1, 0]
+    assert teaches.tolist() == [True, True, True, True, False, False]
+
+
+def test_times_are_chosen_from_those_given():
+    data = blobs()
+    model = DiffusionClassifier(6, 4, t=2.5)
+    assert self_train(model, data, times=[0.5, 4.0]).history[0].t in (0.5, 4.0)
+    model.reset_parameters()
+    assert self_train(model, data, times=None).history[0].t == pytest.approx(2.5)
+
+
+def test_a_graph_without_edges_and_points_that_coincide_are_no_error():
+    none = torch.empty(2, 0, dtype=torch.int64)
+    data = Data(x=torch.eye(6)[torch.arange(12) % 6], edge_index=none)
+    model = self_train(DiffusionClassifier(6, 3), data).model
+    assert torch.isfinite(model(data.x, data.edge_index)).all()
+
+
+def test_fit_trains_a_classifier_by_self_training_and_all_else_by_triplets():
+    data = two_clusters()
+    result = fit(DiffusionClassifier(6, 2), data, epochs=2, device="cpu", progress=False)
+    assert len(result.history) == 2
+    assert result.model.lin.weight.abs().max() > 1  # solved for, not stepped
+    assert len(fit(AnisotropicDiffusion(), data, epochs=3).history) == 3
+    del data.edge_attr  # which a classifier does not take
+    assert len(fit(DiffusionClassifier(6, 2), data, loss="triplet", epochs=3).history) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"patience": 3}, "'patience' to be left out for self-training"),
+        ({"sketch_dim": 3}, "'sketch_dim' to be left out"),
+        ({"checkpoint": "run.pt"}, "'checkpoint' to be left out"),
+        ({"callbacks": [print]}, "'callbacks' to be left out"),
+        ({"tensorboard": "runs"}, "'tensorboard' to be left out"),
+        ({"sampler": object()}, "'sampler' to be 'graph' or 'labels' for self-training"),
+        ({"sampler": "all"}, "'sampler' to be one of 'graph', 'labels'"),
+        ({"epochs": 0}, "'rounds' to be a positive integer"),
+        ({"seed": -1}, "'seed' to be a non-negative integer"),
+    ],
+)
+def test_arguments_that_self_training_has_no_use_for_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        fit(DiffusionClassifier(6, 2), two_clusters(), **change)
+
+
+def test_other_models_cannot_train_themselves():
+    with pytest.raises(ValueError, match="'model' to be a DiffusionClassifier"):
+        fit(nn.Linear(6, 2), two_clusters(), loss="self_training")
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "message"),
+    [
+        (DiffusionClassifier(5, 2), {}, "'data.x' to have the 5 channels of 'model' .got 6"),
+        (DiffusionClassifier(6, 30), {}, "as many nodes as 'model' has classes .got 24 nodes"),
+        (
+            DiffusionClassifier(6, 3),
+            {"labels": torch.arange(24) % 2},
+            "a node of each class 0 to 2",
+        ),
+        (DiffusionClassifier(6, 2), {"labels": torch.zeros(3).long()}, "'labels' to have shape"),
+        (DiffusionClassifier(6, 2), {"times": []}, "'times' to hold at least one"),
+        (DiffusionClassifier(6, 2), {"times": [-1.0]}, "'times' to be positive"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, change, message):
+    with pytest.raises(ValueError, match=message):
+        self_train(model, two_clusters(), **change)
