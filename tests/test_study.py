@@ -207,6 +207,27 @@ def test_the_ablations(study, tmp_path, monkeypatch):
     assert "| self-training, one view |" in (tmp_path / "ablations.md").read_text()
 
 
+def test_few_labels(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
+    few_labels = study("few_labels")
+    monkeypatch.setattr(few_labels, "LABELS", [1, 3])
+    runs = few_labels.main(["--quick", "--output", str(tmp_path)])
+    assert len(runs) == 2 * len(few_labels.METHODS) * 2
+    assert runs["accuracy"].between(0.4, 1).all()
+    few_labels.main(["--quick", "--output", str(tmp_path)])  # nothing is missing any more
+    assert len(pd.read_csv(tmp_path / "few_labels.csv")) == len(runs)
+    assert "| digits, 3 |" in (tmp_path / "few_labels.md").read_text()
+    assert (tmp_path / "few_labels.png").stat().st_size > 10_000
+
+
+def test_labels_are_drawn_from_every_class(study):
+    y = torch.arange(30) % 3
+    known = study("few_labels").draw_labels(y, 4, seed=1)
+    assert torch.bincount(known[known >= 0]).tolist() == [4, 4, 4]
+    assert torch.equal(known[known >= 0], y[known >= 0])
+    assert not torch.equal(known, study("few_labels").draw_labels(y, 4, seed=2))
+
+
 def test_hard_negatives_are_the_nearest_of_several_strangers(study):
     ablations = study("ablations")
     data = study("data_sets").hide_labels(clusters_of_points()).data

@@ -10,7 +10,8 @@ to the others, and stops where the neighbourhoods of an edge's two ends disagree
 3. Diffuse its probabilities (:class:`~jsem_pyg.nn.DiffusionClassifier`), take them for the
    new clusters, and go back to 2.
 
-The model after a round determines the next round, so that nothing else has to be remembered.
+With a few labels, these diffuse to make the first clusters, for the time that the triplet loss
+likes best; labelled nodes always teach, and their probabilities stay what the labels say.
 """
 
 import logging
@@ -37,12 +38,14 @@ from ..nn.diffusion_classifier import standardize
 from .history import BestEpoch, EpochRow, FitResult
 from .modularity import modularity
 from .task import check_data, check_has_labels
+from .time_selection import select_time
 
 _log = logging.getLogger(__name__)
 
 TIMES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 ROUNDS = 4
 CERTAIN = 0.5  # the share of every cluster that teaches
+CERTAIN_OF_LABELS = 0.8  # of every class, where labels say what the classes are
 LOGIT_SCALE = 10.0  # features have rows of length one: this conditions the classifier's problem
 WEIGHT_DECAY = 1e-3
 KMEANS_STARTS = 3
@@ -75,9 +78,8 @@ def self_train(
             `edge_weight` [E]. Labels in it are not looked at.
         rounds: How often the classifier is taught.
         times: Diffusion times to choose from; None keeps the model's.
-        labels: [N] known classes in [0, C), -1 where unknown; none if omitted. They take the place
-            of k-means, and teach in every round.
-        seed: Of k-means.
+        labels: [N] known classes in [0, C), -1 where unknown; none if omitted.
+        seed: Of k-means, or of the triplets that choose the time.
 
     Returns:
         The model in evaluation mode, with a row for each round: the classifier's cross-entropy on
@@ -116,7 +118,8 @@ def self_train(
         _teach(model, data.x, teaches, target)
         with torch.no_grad():
             loss, val_loss = _losses(model.classify(data.x), teaches, target)
-            p = model(data.x, data.edge_index, data.get("edge_weight"))
+            q = _keep_known(model.classify(data.x), labels)
+            p = model.spread(q, data.edge_index, data.get("edge_weight"))
         best.update(epoch, val_loss, model, keep_weights=False)
         history.append(EpochRow(epoch, loss, val_loss, start.t, time.perf_counter() - began))
     return FitResult(model, history, best.epoch, stopped_early=False)
@@ -148,18 +151,26 @@ def _start(
     labels: Tensor | None,
     seed: int,
 ) -> Start:
-    """Choose the time by modularity; begin with the clusters, or with the labels that diffuse."""
+    """Begin with clusters, or with labels that diffuse."""
     weight = data.get("edge_weight")
+    if labels is not None:
+        t = select_time(data, times, seed=seed).t
+        model.isotropic.time.set(t)
+        none = data.x.new_zeros(data.x.size(0), model.num_classes)
+        return Start(t, model.spread(_keep_known(none, labels), data.edge_index, weight))
     found = []
     for t, z in _diffused(data, times):
         p = _cluster(z, model.num_classes, seed)
         found.append((modularity(data.edge_index, weight, p.argmax(-1)), Start(t, p)))
-    start = max(found, key=lambda pair: pair[0])[1]
+    return max(found, key=lambda pair: pair[0])[1]
+
+
+def _keep_known(q: Tensor, labels: Tensor | None) -> Tensor:
+    """Probabilities [N, C], with certainty where a label is known."""
     if labels is None:
-        return start
-    model.isotropic.time.set(start.t)
-    known = F.one_hot(labels.clamp(min=0), model.num_classes) * (labels >= 0)[:, None]
-    return Start(start.t, model.spread(known.to(data.x), data.edge_index, weight))
+        return q
+    certain = F.one_hot(labels.clamp(min=0), q.size(-1)).to(q)
+    return torch.where((labels >= 0)[:, None], certain, q)
 
 
 def _diffused(data: Data, times: Sequence[float]) -> Iterator[tuple[float, Tensor]]:
@@ -189,7 +200,8 @@ def _choose_teachers(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
     first = size.cumsum(0) - size
     rank = torch.empty_like(target)
     rank[order] = torch.arange(len(p), device=p.device) - first[target[order]]
-    teaches = rank < (CERTAIN * size).ceil()[target]
+    share = CERTAIN if labels is None else CERTAIN_OF_LABELS
+    teaches = rank < (share * size).ceil()[target]
     if labels is not None:
         known = labels >= 0
         teaches, target = teaches | known, torch.where(known, labels, target)

@@ -9,7 +9,7 @@ from training.training_cases import two_clusters
 from jsem_pyg.evaluation import clustering_scores, partition_scores
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, self_train
-from jsem_pyg.training.self_training import TIMES, _choose_teachers, known_labels
+from jsem_pyg.training.self_training import TIMES, _choose_teachers, _keep_known, known_labels
 from jsem_pyg.transforms import FaissKNNGraph
 
 
@@ -88,14 +88,28 @@ def test_known_labels_are_those_of_the_mask():
     assert known_labels(Data(y=y, train_mask=mask), "labels").tolist() == [0, -1, 2]
 
 
-def test_the_more_certain_half_of_every_class_teaches_and_all_that_is_known():
+def test_the_more_certain_half_of_every_class_teaches():
     p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.1, 0.9], [0.4, 0.6], [0.7, 0.3]])
     teaches, target = _choose_teachers(p, None)
     assert target.tolist() == [0, 0, 0, 1, 1, 0]
     assert teaches.tolist() == [True, True, False, True, False, False]
-    teaches, target = _choose_teachers(p, torch.tensor([-1, -1, 1, -1, -1, -1]))
-    assert target.tolist() == [0, 0, 1, 1, 1, 0]
-    assert teaches.tolist() == [True, True, True, True, False, False]
+
+
+def test_with_labels_more_teach_and_all_that_is_known():
+    p = torch.linspace(0.99, 0.6, 10)
+    p = torch.stack([p, 1 - p], dim=1)
+    labels = torch.full((10,), -1)
+    labels[9] = 1
+    teaches, target = _choose_teachers(p, labels)
+    assert target.tolist() == 9 * [0] + [1]
+    assert teaches.tolist() == 8 * [True] + [False, True]
+
+
+def test_known_probabilities_are_kept():
+    q = torch.tensor([[0.3, 0.7], [0.3, 0.7]])
+    assert _keep_known(q, None) is q
+    kept = _keep_known(q, torch.tensor([0, -1]))
+    torch.testing.assert_close(kept, torch.tensor([[1.0, 0.0], [0.3, 0.7]]))
 
 
 def test_times_are_chosen_from_those_given():
