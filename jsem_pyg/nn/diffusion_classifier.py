@@ -48,7 +48,9 @@ class AgreementConductance(torch.nn.Module):
         return self.floor + (1 - self.floor) * agreement
 
     def _sharpen(self, probability: Tensor) -> Tensor:
-        return normalize_rows(probability.pow(self.sharpness))
+        # Not of zero, where powers below one have no gradient.
+        positive = probability.clamp(min=torch.finfo(probability.dtype).tiny)
+        return normalize_rows(positive.pow(self.sharpness))
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(sharpness={self.sharpness}, floor={self.floor})"
@@ -110,7 +112,9 @@ class DiffusionClassifier(torch.nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
+        check_positive_int("in_channels", in_channels)
         check_positive_int("num_classes", num_classes)
+        check_positive("t", t)
         if not 0 <= balance <= 1:
             raise ValueError(f"Expected 'balance' to lie in [0, 1] (got {balance!r}).")
         self.in_channels = in_channels

@@ -1,5 +1,6 @@
 """The training loop: full-batch, one optimiser step an epoch, resumable bit for bit."""
 
+import copy
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -132,11 +133,12 @@ def fit(
         only_triplets |= {"checkpoint": checkpoint, "tensorboard": tensorboard}
         only_triplets |= {"callbacks": callbacks or None}
         _refuse_in_self_training(model, only_triplets)
+        moved = data if device is None else copy.copy(data).to(device)  # `to` acts in place
         return self_train(
             cast(DiffusionClassifier, model),
-            data if device is None else data.to(device),
+            moved,
             rounds=ROUNDS if epochs is None else epochs,
-            labels=known_labels(data, sampler),
+            labels=known_labels(moved, sampler),
             seed=seed,
         )
     epochs = 100 if epochs is None else epochs

@@ -39,6 +39,7 @@ from .history import BestEpoch, EpochRow, FitResult
 from .modularity import modularity
 from .task import check_data, check_has_labels
 from .time_selection import select_time
+from .triplets import check_known
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +104,10 @@ def self_train(
     """
     check_positive_int("rounds", rounds)
     check_nonnegative_int("seed", seed)
+    if not isinstance(model, DiffusionClassifier):
+        raise TypeError(
+            f"Expected 'model' to be a DiffusionClassifier (got {type(model).__name__})."
+        )
     check_data(data)
     _check_sizes(model, data, labels)
     times = [model.t.item()] if times is None else _check_times(times)
@@ -129,7 +134,9 @@ def known_labels(data: Data, sampler: object) -> Tensor | None:
     """Read `fit`'s argument `sampler`: the labels that may be used, -1 elsewhere, or None.
 
     Raises:
-        ValueError: If it is neither "graph" nor "labels", or if there are no labels.
+        TypeError: If labels or mask have the wrong type.
+        ValueError: If it is neither "graph" nor "labels", if there are no labels, or a mask of
+            another shape.
     """
     if not isinstance(sampler, str):
         raise ValueError(
@@ -141,6 +148,7 @@ def known_labels(data: Data, sampler: object) -> Tensor | None:
         return None
     check_has_labels(data)
     mask = data.get("train_mask")
+    check_known(data.y, mask)
     return data.y if mask is None else torch.where(mask, data.y, -1)
 
 

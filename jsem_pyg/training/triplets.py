@@ -185,7 +185,7 @@ class LabelTriplets:
     """
 
     def __init__(self, y: Tensor, mask: Tensor | None = None) -> None:
-        _check_labels(y, mask)
+        check_known(y, mask)
         y = y.detach().cpu().long()
         usable = y >= 0 if mask is None else (y >= 0) & mask.detach().cpu()
         labelled = torch.nonzero(usable).flatten()
@@ -251,7 +251,8 @@ def _row_starts(row: Tensor, num_rows: int) -> Tensor:
     return torch.searchsorted(row, torch.arange(num_rows + 1))
 
 
-def _check_labels(y: Tensor, mask: Tensor | None) -> None:
+def check_known(y: Tensor, mask: Tensor | None) -> None:
+    """Raise unless `y` holds integer classes [N], and `mask`, if given, says which may be used."""
     if not isinstance(y, Tensor) or y.is_floating_point() or y.is_complex():
         got = y.dtype if isinstance(y, Tensor) else type(y).__name__
         raise TypeError(f"Expected 'y' to be an integer tensor of classes (got {got}).")

@@ -3,9 +3,10 @@ import copy
 import pytest
 import torch
 from layer_cases import CHANNELS, NUM_NODES, make_data
-from tiny_graphs import single_node, two_parts
+from tiny_graphs import ring, single_node, two_parts, undirected
 
 from jsem_pyg.nn import AgreementConductance, DiffusionClassifier
+from jsem_pyg.testing import assert_permutation_equivariant
 
 
 def make_model(num_classes=3, dtype=torch.float32, **kwargs):
@@ -67,7 +68,7 @@ def test_gradients_are_those_of_the_formula():
 
 def test_rows_are_probabilities_whatever_the_graph():
     model = make_model()
-    for edge_index, num_nodes in (single_node(), two_parts()):
+    for edge_index, num_nodes in (single_node(), undirected([], 5), two_parts()):
         p = model(torch.randn(num_nodes, CHANNELS), edge_index)
         assert (p >= 0).all()
         torch.testing.assert_close(p.sum(-1), torch.ones(num_nodes))
@@ -76,13 +77,92 @@ def test_rows_are_probabilities_whatever_the_graph():
 
 
 def test_nodes_may_come_in_any_order():
+    data, model = make_data(num_isolated=2), make_model(dtype=torch.float64)
+    assert_permutation_equivariant(
+        model, data.x.double(), data.edge_index, data.edge_weight.double()
+    )
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.5, 1.0])
+def test_gradients_are_finite_differences(balance):
+    edge_index, num_nodes = ring(5)
+    model = make_model(num_classes=2, balance=balance, dtype=torch.float64, tol=1e-12)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(num_nodes, CHANNELS, dtype=torch.float64, generator=generator)
+    weight = 0.5 + torch.rand(num_nodes, dtype=torch.float64, generator=generator)
+    weight = weight.repeat(2)  # both directions of an edge
+    parameters = dict(model.named_parameters())
+
+    def call(x, scale, *values):
+        values = dict(zip(parameters, values, strict=True))
+        # One factor for both directions, so that the weights stay symmetric.
+        return torch.func.functional_call(model, values, (x, edge_index, weight * scale.repeat(2)))
+
+    scale = torch.ones(num_nodes, dtype=torch.float64)
+    inputs = [each.detach().requires_grad_() for each in (x, scale, *parameters.values())]
+    assert torch.autograd.gradcheck(call, inputs)
+
+
+def test_a_node_without_edges_keeps_what_its_features_say():
+    edge_index, _ = ring(4)
+    model = make_model(balance=0.0)
+    x = torch.randn(6, CHANNELS)
+    p, q = model(x, edge_index), model.classify(x)
+    torch.testing.assert_close(p[4:], q[4:])
+    assert not torch.allclose(p[:4], q[:4], atol=1e-3)
+    none = torch.empty(2, 0, dtype=torch.int64)
+    torch.testing.assert_close(model(x, none), q)
+
+
+def test_balance_draws_classes_towards_equal_size():
+    data, spread = make_data(), []
+    for balance in (0.0, 0.5, 1.0):
+        model = make_model(balance=balance)
+        with torch.no_grad():
+            model.lin.bias.copy_(torch.tensor([2.0, 0.0, -1.0]))
+            p = model(data.x, data.edge_index, data.edge_weight)
+        spread.append(p.mean(0).std().item())
+    assert spread[0] > 1.5 * spread[1] > 2 * spread[2]
+
+
+def test_an_edge_conducts_alike_in_both_directions():
     data, model = make_data(), make_model()
-    order = torch.randperm(NUM_NODES, generator=torch.Generator().manual_seed(1))
-    place = torch.empty_like(order)
-    place[order] = torch.arange(NUM_NODES)
-    p = model(data.x, data.edge_index, data.edge_weight)
-    permuted = model(data.x[order], place[data.edge_index], data.edge_weight)
-    torch.testing.assert_close(permuted, p[order], rtol=1e-4, atol=1e-5)
+    h = model.conductances(data.x, data.edge_index, data.edge_weight)
+    there = model.conductances(data.x, data.edge_index.flip(0), data.edge_weight)
+    torch.testing.assert_close(h, there)
+    assert h.max() - h.min() > 0.01
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sparse_adjacencies(dtype):
+    data, model = make_data(), make_model(dtype=dtype)
+    x, weight, size = data.x.to(dtype), data.edge_weight.to(dtype), (NUM_NODES, NUM_NODES)
+    expected = model(x, data.edge_index, weight)
+    assert expected.dtype == dtype
+    csr = torch.sparse_coo_tensor(data.edge_index, weight, size).to_sparse_csr()
+    torch.testing.assert_close(model(x, csr), expected, rtol=1e-5, atol=1e-5)
+    torch_sparse = pytest.importorskip("torch_sparse")
+    adj = torch_sparse.SparseTensor.from_edge_index(data.edge_index, weight, sparse_sizes=size)
+    torch.testing.assert_close(model(x, adj), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_an_own_conductance_sees_probabilities():
+    class Witness(torch.nn.Module):
+        def forward(self, edge_attr, x_i, x_j):
+            seen.append(torch.cat([x_i, x_j]))
+            return torch.full((len(x_i),), 0.5)
+
+    data, seen = make_data(), []
+    model = make_model(conductance=Witness())
+    model(data.x, data.edge_index, data.edge_weight)
+    torch.testing.assert_close(seen[0].sum(-1), torch.ones(2 * data.num_edges))
+
+
+def test_certain_probabilities_have_finite_gradients():
+    for sharpness in (0.5, 1.0, 2.0):
+        p = torch.eye(3).requires_grad_()
+        AgreementConductance(sharpness)(None, p, p.flip(0)).sum().backward()
+        assert torch.isfinite(p.grad).all()
 
 
 def test_one_time_for_both_diffusions():
@@ -131,6 +211,10 @@ def test_names_itself():
     [
         (lambda: DiffusionClassifier(4, 0), ValueError, "'num_classes' to be a positive integer"),
         (lambda: DiffusionClassifier(4, 2, balance=1.5), ValueError, r"'balance' to lie in \[0, 1"),
+        (lambda: DiffusionClassifier(-1, 2), ValueError, "'in_channels' to be a positive integer"),
+        (lambda: DiffusionClassifier(4, 2, balance=-0.1), ValueError, r"'balance' to lie in"),
+        (lambda: DiffusionClassifier(4, 2, t=[1.0, 2.0]), TypeError, "'t' to be a positive number"),
+        (lambda: AgreementConductance(floor=1.0), ValueError, r"'floor' to lie in \(0, 1\)"),
         (lambda: DiffusionClassifier(4, 2, t=-1.0), ValueError, "'t' to be positive"),
         (lambda: AgreementConductance(sharpness=0.0), ValueError, "'sharpness' to be positive"),
         (lambda: AgreementConductance(floor=0.0), ValueError, r"'floor' to lie in \(0, 1\)"),

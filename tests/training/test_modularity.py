@@ -1,6 +1,7 @@
 import networkx as nx
 import pytest
 import torch
+from tiny_graphs import two_parts
 
 from jsem_pyg.testing import random_graph
 from jsem_pyg.training import modularity
@@ -22,9 +23,17 @@ def test_agrees_with_networkx(seed, weighted):
     assert actual == pytest.approx(expected, abs=1e-6)
 
 
+def test_one_cluster_and_clusters_of_one():
+    edge_index, _ = two_parts()
+    assert modularity(edge_index, None, torch.zeros(6, dtype=torch.int64)) == pytest.approx(0)
+    assert modularity(edge_index, None, torch.arange(6)) == pytest.approx(-1 / 6)
+    assert modularity(edge_index, None, torch.arange(6) // 3 * 7) == pytest.approx(1 / 2)
+
+
 def test_a_graph_without_weight_has_none():
     none = torch.empty(2, 0, dtype=torch.int64)
     assert modularity(none, None, torch.tensor([0, 1])) == 0
+    assert modularity(none, None, torch.empty(0, dtype=torch.int64)) == 0
     edges = torch.tensor([[0, 1], [1, 0]])
     assert modularity(edges, torch.zeros(2), torch.tensor([0, 1])) == 0
 
@@ -37,5 +46,9 @@ def test_bad_input_is_refused():
         modularity(edges, None, torch.tensor([0.0, 1.0]))
     with pytest.raises(ValueError, match="'edge_weight' to have shape"):
         modularity(edges, torch.ones(3), labels)
+    with pytest.raises(TypeError, match="'edge_weight' to be a torch.Tensor"):
+        modularity(edges, [1.0, 1.0], labels)
+    with pytest.raises(ValueError, match=r"'labels' to have shape \[N\]"):
+        modularity(edges, None, labels[None])
     with pytest.raises(ValueError, match="'edge_index'"):
         modularity(edges + 1, None, labels)

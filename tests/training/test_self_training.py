@@ -137,6 +137,53 @@ def test_fit_trains_a_classifier_by_self_training_and_all_else_by_triplets():
     assert len(fit(DiffusionClassifier(6, 2), data, loss="triplet", epochs=3).history) == 3
 
 
+def test_training_elsewhere_leaves_the_data_where_it_is():
+    data = two_clusters()
+    with pytest.raises(RuntimeError, match="meta"):  # which stands for a GPU, but cannot compute
+        fit(DiffusionClassifier(6, 2), data, device="meta")
+    assert data.x.device.type == "cpu"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_in_either_precision(dtype):
+    data = blobs()
+    data.x, data.edge_weight = data.x.to(dtype), data.edge_weight.to(dtype)
+    model = self_train(DiffusionClassifier(6, 4).to(dtype), data).model
+    assert model(data.x, data.edge_index, data.edge_weight).dtype == dtype
+    assert partition_scores(classes(model, data), data.y).ari == 1
+
+
+def test_the_data_is_not_changed():
+    data, masks = blobs(), torch.ones(100, dtype=torch.bool)
+    data.train_mask = masks
+    before = data.clone()
+    for sampler in ("graph", "labels"):
+        fit(DiffusionClassifier(6, 4), data, sampler=sampler)
+    assert data.keys() == before.keys()
+    assert all(torch.equal(data[key], value) for key, value in before)
+
+
+@pytest.mark.parametrize(
+    ("mask", "error", "message"),
+    [
+        (torch.ones(24), TypeError, "'mask' to be a boolean tensor"),
+        (torch.ones(3, dtype=torch.bool), ValueError, r"'mask' to have shape \[24\]"),
+    ],
+)
+def test_a_mask_that_does_not_fit_is_refused(mask, error, message):
+    data = two_clusters()
+    data.train_mask = mask
+    with pytest.raises(error, match=message):
+        fit(DiffusionClassifier(6, 2), data, sampler="labels")
+
+
+def test_labels_are_needed_where_they_are_asked_for():
+    data = two_clusters()
+    del data.y
+    with pytest.raises(ValueError, match="'data' to have labels 'y'"):
+        fit(DiffusionClassifier(6, 2), data, sampler="labels")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -179,3 +226,28 @@ def test_other_models_cannot_train_themselves():
 def test_what_does_not_fit_is_refused(model, change, message):
     with pytest.raises(ValueError, match=message):
         self_train(model, two_clusters(), **change)
+
+
+@pytest.mark.parametrize(
+    ("model", "change", "message"),
+    [
+        (nn.Linear(6, 2), {}, "'model' to be a DiffusionClassifier .got Linear"),
+        (DiffusionClassifier(6, 2), {"rounds": 1.5}, "'rounds' to be a positive integer"),
+        (DiffusionClassifier(6, 2), {"seed": None}, "'seed' to be a non-negative integer"),
+        (DiffusionClassifier(6, 2), {"labels": [0, 1]}, "'labels' to be a torch.Tensor"),
+        (DiffusionClassifier(6, 2), {"labels": torch.zeros(24)}, "'labels' to be of integer type"),
+    ],
+)
+def test_wrong_types_are_refused(model, change, message):
+    with pytest.raises(TypeError, match=message):
+        self_train(model, two_clusters(), **change)
+
+
+def test_data_that_cannot_be_trained_with_is_refused():
+    model, data = DiffusionClassifier(6, 2), two_clusters()
+    with pytest.raises(ValueError, match="'data' to have 'edge_index'"):
+        self_train(model, Data(x=data.x))
+    with pytest.raises(ValueError, match="'data.x' to be finite"):
+        self_train(model, Data(x=data.x * torch.nan, edge_index=data.edge_index))
+    with pytest.raises(ValueError, match="'edge_weight' to have shape"):
+        self_train(model, Data(x=data.x, edge_index=data.edge_index, edge_weight=torch.ones(2)))
