@@ -59,7 +59,9 @@ def test_one_command_runs_everything_and_resumes(study, tmp_path, capsys):
     assert mean["heat"] > mean["raw"]
     assert mean["self-training"] > mean["raw"]
     assert (tmp_path / "ari.png").stat().st_size > 10_000
-    assert "## ARI against UMAP" in (tmp_path / "summary.md").read_text()
+    text = (tmp_path / "summary.md").read_text()
+    assert "## ARI against UMAP" in text
+    assert "## ARI of self-training less" in text
     comparisons = pd.read_csv(tmp_path / "comparisons.csv")
     assert set(comparisons["reference"]) == {"heat", "UMAP"}
 
