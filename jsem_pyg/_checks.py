@@ -58,7 +58,8 @@ def check_nonnegative(name: str, value: Any) -> None:
 
 def check_finite(name: str, value: Tensor) -> None:
     """Raise a ValueError that counts the NaN and infinite entries of `value`, if there are any."""
-    finite = torch.isfinite(value.coalesce().values() if value.is_sparse else value)
+    stored = value.coalesce() if value.is_sparse else value
+    finite = torch.isfinite(stored if stored.layout == torch.strided else stored.values())
     if not bool(finite.all()):
         bad = int((~finite).sum())
         raise ValueError(

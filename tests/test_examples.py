@@ -232,8 +232,39 @@ def test_semi_supervised_learning_without_a_file(semi_supervised, tmp_path):
     ours = table[table["model"] == "anisotropic heat"]
     assert (ours["mean"] > 45).all()  # chance is 25
     assert table["mean"].between(0, 100).all()
-    assert len(pd.read_csv(tmp_path / "semi_supervised.csv")) == len(table)
-    assert "| synthetic | GCN | plain |" in (tmp_path / "semi_supervised.md").read_text()
+    assert len(pd.read_csv(tmp_path / "semi_supervised.csv")) == 2 * len(table)  # seeds
+    assert "| synthetic | plain | GCN |" in (tmp_path / "semi_supervised.md").read_text()
+
+
+def test_an_interrupted_comparison_goes_on(semi_supervised, tmp_path, monkeypatch):
+    evaluate, ran = semi_supervised.evaluate, []
+
+    def evaluate_or_stop(data, model, recipe, seed):
+        if len(ran) == 3:
+            raise KeyboardInterrupt
+        ran.append((model, seed))
+        return evaluate(data, model, recipe, seed)
+
+    options = ["--quick", "--models", "GCN", "APPNP", "--trainings", "plain"]
+    options += ["--output", str(tmp_path)]
+    monkeypatch.setattr(semi_supervised, "evaluate", evaluate_or_stop)
+    with pytest.raises(KeyboardInterrupt):
+        semi_supervised.main(options)
+    ran.clear()
+    table = semi_supervised.main(options)
+    assert ran == [("APPNP", 1)]
+    monkeypatch.setattr(semi_supervised, "evaluate", evaluate)
+    fresh = semi_supervised.main([*options[:-1], str(tmp_path / "fresh")])
+    pd.testing.assert_frame_equal(table.drop(columns="seconds"), fresh.drop(columns="seconds"))
+
+
+def test_a_changed_recipe_runs_anew(semi_supervised, tmp_path, monkeypatch):
+    options = ["--quick", "--models", "GCN", "--trainings", "plain", "--output", str(tmp_path)]
+    semi_supervised.main(options)
+    monkeypatch.setitem(semi_supervised.TUNED, ("synthetic", "plain", "GCN"), {"word_dropout": 0.1})
+    table = semi_supervised.main(options)
+    assert table["seeds"].tolist() == [2]  # not together with those of the old recipe
+    assert len(pd.read_csv(tmp_path / "semi_supervised.csv")) == 2
 
 
 def test_the_search_of_semi_supervised_learning_sees_no_test_node(
@@ -251,7 +282,7 @@ def test_the_search_of_semi_supervised_learning_sees_no_test_node(
     data = semi_supervised.load("synthetic", None)
     assert all(torch.equal(mask, data.val_mask) for mask in seen)
     assert not (data.val_mask & data.test_mask).any()
-    assert "('synthetic', 'GCN'): {'word_dropout'" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("best: {'word_dropout'") == 2
 
 
 def test_views_that_agree_have_no_disagreement(semi_supervised):
@@ -265,7 +296,7 @@ def test_views_that_agree_have_no_disagreement(semi_supervised):
 
 def test_a_random_view_hides_whole_nodes_and_keeps_the_mean(semi_supervised):
     torch.manual_seed(0)
-    x = torch.ones(2000, 10).to_sparse_coo()
+    x = torch.ones(2000, 10).to_sparse_csr()
     recipe = semi_supervised.Recipe(node_dropout=0.5, word_dropout=0.0)
     view = semi_supervised.random_view(x, recipe).to_dense()
     assert set(view.unique().tolist()) == {0.0, 2.0}

@@ -31,22 +31,26 @@ def test_mapping_first_gives_the_same(t, batch):
     torch.testing.assert_close(call(conv, data, x), mapped_first, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-def test_sparse_features_are_mapped_first(t, fuse):
+def test_sparse_features_are_mapped_first(t, fuse, layout):
     data, conv = make_data(), bend(AnisotropicChebConv(4, 1, t=t, fuse=fuse))
     x = data.x * (data.x > 0)
     dense = call(conv, data, x)
     expected = torch.autograd.grad(dense.square().sum(), conv.parameters())
-    sparse = call(conv, data, x.to_sparse_coo())
+    sparse = call(conv, data, x.to_sparse(layout=layout))
     torch.testing.assert_close(sparse, dense)
     actual = torch.autograd.grad(sparse.square().sum(), conv.parameters())
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_sparse_features_that_would_fill_up_or_are_not_finite_are_refused():
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_features_that_would_fill_up_or_are_not_finite_are_refused(layout):
     data = make_data()
-    x = data.x.to_sparse_coo()
+    x = data.x.to_sparse(layout=layout)
     for refusing in (
         AnisotropicChebConv(4, 9),
         AnisotropicChebConv(-1, 1),
