@@ -117,7 +117,8 @@ def draw(summary: pd.DataFrame) -> plt.Figure:
         axis.axis("off")
     for axis, name in zip(axes.flat, names, strict=False):
         part = summary[summary["dataset"] == name].iloc[::-1]
-        colours = ["C1" if method in REFERENCES else "C0" for method in part["method"]]
+        emphasis = dict.fromkeys(REFERENCES, "C1") | {OURS: "C2"}
+        colours = [emphasis.get(method, "C0") for method in part["method"]]
         axis.barh(part["method"], part["ari"], xerr=part["ari_std"], color=colours)
         for reference in part.loc[part["method"].isin(REFERENCES), "ari"]:
             axis.axvline(reference, color="C1", linewidth=0.8)
