@@ -242,6 +242,10 @@ def test_the_best_rival_is_chosen_for_each_number_of_labels(study):
     assert rival["verdict"].tolist() == ["better", "better"]
     assert tests[few_labels.ABLATION]["verdict"].tolist() == ["better", "worse"]
     assert len(tests[few_labels.REFERENCE]) == 2 * 3
+    runs = pd.DataFrame(rows)
+    assert few_labels.compare(runs[runs["method"] == few_labels.OURS]) == {}
+    without_ours = runs[runs["method"] != few_labels.OURS]
+    assert list(few_labels.compare(without_ours)) == [few_labels.REFERENCE]
 
 
 def test_scores_are_of_the_nodes_whose_label_was_not_given(study):
