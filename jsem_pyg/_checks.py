@@ -14,7 +14,7 @@ from torch import Tensor
 # How far values may differ between both directions of an edge: relative to the entry, and to the
 # largest entry. Rounding and the small steps of numerical differentiation pass, real asymmetry does
 # not.
-_SYMMETRY_RTOL, _SYMMETRY_ATOL = 1e-4, 1e-5
+SYMMETRY_RTOL, SYMMETRY_ATOL = 1e-4, 1e-5
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
@@ -133,7 +133,7 @@ def check_symmetric(name: str, forward: Tensor, backward: Tensor) -> None:
     """Raise a ValueError unless edges have the same values [E] as their reverses, to rounding."""
     difference = (forward - backward).abs()
     largest = forward.abs().max() if forward.numel() else 0
-    uneven = difference > _SYMMETRY_RTOL * forward.abs() + _SYMMETRY_ATOL * largest
+    uneven = difference > SYMMETRY_RTOL * forward.abs() + SYMMETRY_ATOL * largest
     if bool(uneven.any()):
         raise ValueError(
             f"Expected '{name}' to be the same in both directions of an edge (got "

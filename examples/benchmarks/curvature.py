@@ -2,9 +2,9 @@
 
 First on the neighbour graph of embeddings, against GraphRicciCurvature 0.6.1, whose answers are the
 check: every edge within 1e-6. Then on the graphs of the 15 nearest neighbours of random points in
-four dimensions, up to as many as asked, with peak memory (resident, beyond that before the call)
-and the exponent of time in the number of edges. Times are medians; GraphRicciCurvature, which gets
-its networkx graph ready made, is timed once.
+four dimensions, up to as many as asked, sorted as `knn_graph` returns them, with peak memory
+(resident, beyond that before the call) and the exponent of time in the number of edges. Times are
+medians; GraphRicciCurvature, which gets its networkx graph ready made, is timed once.
 
     python examples/benchmarks/curvature.py --embeddings 20newsgroups_train_minilm.npz
     python examples/benchmarks/curvature.py --max-nodes 1000000
@@ -28,6 +28,7 @@ from GraphRicciCurvature.FormanRicci import FormanRicci
 from reporting import PeakMemory, exponent, machine, write_table
 from scaling import random_structure
 from torch import Tensor
+from torch_geometric.utils import coalesce
 from training_epoch import load_points
 
 from jsem_pyg.curvature import forman_curvature
@@ -94,9 +95,7 @@ def compare(x: Tensor, args: argparse.Namespace) -> pd.DataFrame:
 def grow(args: argparse.Namespace) -> pd.DataFrame:
     rows = []
     for size in (size for size in SIZES if size <= args.max_nodes):
-        structure = random_structure(size)
-        edge_index = torch.stack(structure.edges)
-        del structure
+        edge_index = coalesce(torch.stack(random_structure(size).edges))
         for method in METHODS:
             memory = PeakMemory()
             forman_curvature(edge_index, None, size, method)

@@ -1,5 +1,7 @@
 """Forman-Ricci curvature of the edges of an undirected graph, in three forms."""
 
+from typing import NoReturn, cast
+
 import torch
 from torch import Tensor
 
@@ -9,8 +11,9 @@ from .._checks import (
     check_edge_vector,
     check_edge_weight,
 )
+from ..kernels.csr import SymmetricCSR
 from ..kernels.triangles import TriangleKernels, find_kernels
-from .symmetric_csr import SymmetricCSR, symmetric_csr, symmetric_values
+from .symmetric_csr import symmetric_csr, symmetric_values
 
 METHODS = ("augmented", "1d", "balanced")
 
@@ -78,58 +81,47 @@ def forman_curvature(
     check_edge_index_shape(edge_index)
     kernels = find_kernels(backend, edge_index.device)
     graph = symmetric_csr(edge_index, num_nodes, kernels)
-    dtype, weight = torch.get_default_dtype(), None
+    dtype = torch.get_default_dtype()
     if edge_weight is not None:
         check_edge_vector("edge_weight", edge_weight, graph.reverse.numel())
         dtype = edge_weight.dtype
-        if method != "balanced":
-            check_edge_weight(edge_weight, graph.reverse.numel())
-            weight = symmetric_values(graph, "edge_weight", edge_weight)
-            _check_positive(weight)
     if method == "balanced":
         curvature = _balanced(graph, kernels)
     else:
-        curvature = _weighted(graph, weight, kernels if method == "augmented" else None)
+        curvature = _weighted(graph, edge_weight, kernels, with_triangles=method == "augmented")
     return graph.to_edges(curvature).to(dtype)
 
 
-def _check_positive(weight: Tensor) -> None:
-    zeros = int((weight == 0).sum())
-    if zeros:
-        raise ValueError(
-            f"Expected 'edge_weight' to be positive, because this curvature divides by it (got "
-            f"{zeros} zeros of {weight.numel()}). To fix this, drop these edges or raise their "
-            "weight."
-        )
-
-
 def _weighted(
-    graph: SymmetricCSR, weight: Tensor | None, kernels: TriangleKernels | None
+    graph: SymmetricCSR, edge_weight: Tensor | None, kernels: TriangleKernels, with_triangles: bool
 ) -> Tensor:
-    """F_1d or F_aug in the slots: the sums over all neighbours, less those that do not count."""
-    csr = graph.csr
-    if weight is None:
-        weight = torch.ones(csr.col.numel(), dtype=torch.float64, device=csr.col.device)
-    root = weight.sqrt()
-    length = 1 / root
-    reach = torch.segment_reduce(length, "sum", offsets=csr.rowptr, unsafe=True)
-    # Leaving out j at i and i at j adds sqrt(w) (1 / sqrt(w)) twice: 2 + 2 = 4.
-    curvature = 4 - root * (reach[csr.row] + reach[csr.col])
-    if kernels is not None:
-        count, sides = kernels.triangle_sums(csr, graph.reverse, length)
-        curvature += weight.square() * count + root * sides
+    """F_1d or F_aug in the slots."""
+    weight = None if edge_weight is None else graph.to_slots(edge_weight.to(graph.reverse.device))
+    curvature = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
+    if curvature is None:
+        _refuse_weight(graph, cast(Tensor, edge_weight))
     return curvature
+
+
+def _refuse_weight(graph: SymmetricCSR, edge_weight: Tensor) -> NoReturn:
+    check_edge_weight(edge_weight, edge_weight.numel())
+    symmetric_values(graph, "edge_weight", edge_weight)
+    zeros = int((edge_weight == 0).sum())
+    raise ValueError(
+        f"Expected 'edge_weight' to be positive, because this curvature divides by it (got {zeros} "
+        f"zeros of {edge_weight.numel()}). To fix this, drop these edges or raise their weight."
+    )
 
 
 def _balanced(graph: SymmetricCSR, kernels: TriangleKernels) -> Tensor:
     csr = graph.csr
-    degree = csr.rowptr.diff().double()
-    ends = degree[csr.row], degree[csr.col]
-    low, high = torch.minimum(*ends), torch.maximum(*ends)
-    triangles, _ = kernels.triangle_sums(csr, graph.reverse, torch.ones_like(low))
+    triangles = kernels.triangle_counts(csr, graph.reverse)
     squares, degeneracy = kernels.square_counts(csr)
     squares = squares + squares[graph.reverse]
     degeneracy = torch.maximum(degeneracy, degeneracy[graph.reverse])
+    degree = csr.rowptr.diff().double()
+    ends = degree[csr.row], degree[csr.col]
+    low, high = torch.minimum(*ends), torch.maximum(*ends)
     curvature = 2 / low + 2 / high - 2 + 2 * triangles / high + triangles / low
     curvature += squares / (degeneracy.clamp(min=1) * high)
     return curvature.masked_fill(low == 1, 0.0)

@@ -1,10 +1,9 @@
 """The graph as curvature needs it, undirected, simple and sorted, or an error with its fix."""
 
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import torch
 from torch import Tensor
-from torch_geometric.utils.sparse import index2ptr
 
 from .._checks import (
     check_edge_index_shape,
@@ -13,35 +12,8 @@ from .._checks import (
     check_node_index,
     check_symmetric,
 )
-from ..kernels.csr import CSR
+from ..kernels.csr import SymmetricCSR
 from ..kernels.triangles import TriangleKernels, find_kernels
-
-_TO_UNDIRECTED = (
-    "To fix this, call torch_geometric.utils.to_undirected(edge_index, edge_weight, reduce='mean')."
-)
-
-
-class SymmetricCSR(NamedTuple):
-    """A simple undirected graph, both directions of every edge, sorted by row, then column."""
-
-    csr: CSR
-    reverse: Tensor  # [E] the slot of (j, i) for the slot of (i, j)
-    order: Tensor | None  # [E] the column of `edge_index` in each slot; None: they are in order
-
-    def to_slots(self, values: Tensor) -> Tensor:
-        """[E] values of the columns -> [E] in the slots."""
-        return values if self.order is None else values[self.order]
-
-    @property
-    def degree(self) -> Tensor:
-        """[N] the number of neighbours."""
-        return self.csr.rowptr.diff()
-
-    def to_edges(self, slots: Tensor) -> Tensor:
-        """[E] values in the slots -> [E] of the columns."""
-        return (
-            slots if self.order is None else torch.empty_like(slots).scatter_(0, self.order, slots)
-        )
 
 
 def symmetric_csr(
@@ -62,20 +34,12 @@ def symmetric_csr(
     check_edge_index_shape(edge_index)
     if num_nodes is None:
         num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
-    check_node_index("edge_index", edge_index, num_nodes)
     row, col = edge_index.detach().long()
-    _check_simple(row, col)
-    key, order = row * num_nodes + col, None
-    if bool((key[1:] < key[:-1]).any()):
-        key, order = key.sort()
-        row, col = row[order], col[order]
-    _check_unrepeated(key)
-    csr = CSR(index2ptr(row, num_nodes), row, col.contiguous())
     kernels = kernels or find_kernels("auto", edge_index.device)
-    reverse = kernels.reverse_slots(csr)
-    if reverse is None:
-        _refuse_directed(key, csr)
-    return SymmetricCSR(csr, reverse, order)
+    found = kernels.read_edges(row, col, num_nodes)
+    if found is None:
+        _refuse(row, col, num_nodes)
+    return found
 
 
 def symmetric_values(graph: SymmetricCSR, name: str, values: Tensor) -> Tensor:
@@ -96,28 +60,26 @@ def symmetric_values(graph: SymmetricCSR, name: str, values: Tensor) -> Tensor:
     return (slots + backward) / 2
 
 
-def _check_simple(source: Tensor, target: Tensor) -> None:
-    loops = int((source == target).sum())
+def _refuse(row: Tensor, col: Tensor, num_nodes: int) -> NoReturn:
+    """Say what is wrong with the edges, the first of these."""
+    check_node_index("edge_index", torch.stack([row, col]), num_nodes)
+    loops = int((row == col).sum())
     if loops:
         raise ValueError(
             f"Expected 'edge_index' without self-loops (got {loops}). To fix this, call "
             "torch_geometric.utils.remove_self_loops(edge_index, edge_weight)."
         )
-
-
-def _check_unrepeated(key: Tensor) -> None:
-    repeated = int((key[1:] == key[:-1]).sum())
+    key = row * num_nodes + col
+    repeated = key.numel() - key.unique().numel()
     if repeated:
         raise ValueError(
             f"Expected 'edge_index' without repeated edges (got {repeated}). To fix this, call "
             "torch_geometric.utils.coalesce(edge_index, edge_weight)."
         )
-
-
-def _refuse_directed(key: Tensor, csr: CSR) -> NoReturn:
-    alone = (~torch.isin(key, csr.col * csr.num_nodes + csr.row)).nonzero()[:, 0]
-    i, j = int(csr.row[alone[0]]), int(csr.col[alone[0]])
+    alone = (~torch.isin(key, col * num_nodes + row)).nonzero()[:, 0]
+    i, j = int(row[alone[0]]), int(col[alone[0]])
     raise ValueError(
         "Expected 'edge_index' to be undirected, each edge in both directions (got "
-        f"{alone.numel()} edges without their reverse, such as {i} -> {j}). {_TO_UNDIRECTED}"
+        f"{alone.numel()} edges without their reverse, such as {i} -> {j}). To fix this, call "
+        "torch_geometric.utils.to_undirected(edge_index, edge_weight, reduce='mean')."
     )

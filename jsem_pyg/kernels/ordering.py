@@ -22,6 +22,8 @@ def bandwidth_order(rowptr: Array, col: Array) -> Array:
     Source: Cuthill and McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969.
     """
     size = rowptr.size - 1
+    if col.size == 0:
+        return np.arange(size)
     ones = np.ones(col.size, np.int8)
     matrix = csr_array((ones, col.astype(np.int32), rowptr), shape=(size, size))
     return reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int64)

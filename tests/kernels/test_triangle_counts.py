@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from jsem_pyg.kernels.csr import CSR
-from jsem_pyg.kernels.triangles import BACKENDS, find_kernels, numba_cpu, torch_wedges
+from jsem_pyg.kernels.triangles import BACKENDS, find_kernels, numba_squares, torch_wedges
 
 FAST = [name for name in BACKENDS if name != "reference"]
 CPU = torch.device("cpu")
@@ -60,19 +60,51 @@ def _chunk(request, monkeypatch):
     monkeypatch.setattr(torch_wedges, "_CHUNK_PATHS", request.param)
 
 
+def reverse_of(csr):
+    return reference.read_edges(csr.row, csr.col, csr.num_nodes).reverse
+
+
 @pytest.mark.usefixtures("_chunk")
 @pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_backends_count_as_the_reference_does(backend, name):
     csr, kernels = GRAPHS[name], find_kernels(backend, CPU)
-    values, reverse = symmetric_values(csr), reference.reverse_slots(csr)
-    assert torch.equal(kernels.reverse_slots(csr), reverse)
-    count, total = kernels.triangle_sums(csr, reverse, values)
-    expected_count, expected_total = reference.triangle_sums(csr, reverse, values)
-    assert torch.equal(count, expected_count)
-    torch.testing.assert_close(total, expected_total, rtol=1e-12, atol=1e-12)
+    count = kernels.triangle_counts(csr, reverse_of(csr))
+    assert torch.equal(count, reference.triangle_counts(csr, reverse_of(csr)))
     for got, expected in zip(kernels.square_counts(csr), reference.square_counts(csr), strict=True):
         assert torch.equal(got, expected)
+
+
+@pytest.mark.usefixtures("_chunk")
+@pytest.mark.parametrize("dtype", [None, torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("with_triangles", [False, True])
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_backends_compute_the_curvature_of_the_definition(backend, name, with_triangles, dtype):
+    csr, reverse = GRAPHS[name], reverse_of(GRAPHS[name])
+    weight = None if dtype is None else symmetric_values(csr).add(0.01).to(dtype)
+    got = find_kernels(backend, CPU).forman(csr, reverse, weight, with_triangles)
+    expected = reference.forman(csr, reverse, weight, with_triangles)
+    torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_curvature_takes_the_mean_of_weights_that_differ_by_rounding(backend):
+    csr, kernels = GRAPHS["dense"], find_kernels(backend, CPU)
+    weight, reverse = symmetric_values(csr).add(0.01), reverse_of(csr)
+    uneven = weight * (1 + 1e-6 * (csr.row < csr.col))
+    got = kernels.forman(csr, reverse, uneven, True)
+    expected = reference.forman(csr, reverse, (uneven + uneven[reverse]) / 2, True)
+    torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("bad", [0.0, -1.0, torch.nan, torch.inf, 2.0])
+def test_curvature_has_no_answer_to_bad_weights(backend, bad):
+    csr = GRAPHS["sparse"]
+    weight = torch.ones(csr.col.numel())
+    weight[7] = bad
+    assert find_kernels(backend, CPU).forman(csr, reverse_of(csr), weight, True) is None
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -90,11 +122,11 @@ def test_marks_start_anew_before_they_overflow(monkeypatch):
     csr = random_csr(5, 30, 0.3)
     rowptr, col = csr.rowptr.numpy(), csr.col.numpy()
     count, largest = np.zeros((2, col.size), np.int64)
-    monkeypatch.setattr(numba_cpu, "_LARGEST_MARK", 60)
+    monkeypatch.setattr(numba_squares, "_LARGEST_MARK", 60)
     # Uncompiled, since compiled code has the limit as a constant.
     for name in ("_paths", "_drop_single_paths", "_middles"):
-        monkeypatch.setattr(numba_cpu, name, getattr(numba_cpu, name).py_func)
-    numba_cpu._squares.py_func(rowptr, col, count, largest, 0, csr.num_nodes)
+        monkeypatch.setattr(numba_squares, name, getattr(numba_squares, name).py_func)
+    numba_squares._squares.py_func(rowptr, col, count, largest, 0, csr.num_nodes)
     expected = reference.square_counts(csr)
     np.testing.assert_array_equal(count, expected[0].numpy())
     np.testing.assert_array_equal(largest, expected[1].numpy())
@@ -105,26 +137,55 @@ def test_the_reference_counts_what_a_small_graph_shows():
     assert reference.square_counts(square)[0].tolist() == [1] * 8
     assert reference.square_counts(square)[1].tolist() == [1] * 8
     triangle = csr_of(~np.eye(3, dtype=bool))
-    values = torch.tensor([1.0, 2.0, 1.0, 4.0, 2.0, 4.0])  # of 01, 02, 10, 12, 20, 21
-    count, total = reference.triangle_sums(triangle, reference.reverse_slots(triangle), values)
-    assert count.tolist() == [1] * 6
-    assert total.tolist() == [6.0, 5.0, 6.0, 3.0, 5.0, 3.0]
+    assert reference.triangle_counts(triangle, reverse_of(triangle)).tolist() == [1] * 6
+
+
+def orders(csr):
+    """Its edges as they come: sorted by source, by target, and not at all."""
+    yield csr.row, csr.col
+    yield csr.col, csr.row
+    for seed in range(3):
+        order = torch.randperm(csr.col.numel(), generator=torch.Generator().manual_seed(seed))
+        yield csr.row[order], csr.col[order]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_reverse_slots(backend):
-    csr = random_csr(2, 15, 0.4)
-    reverse = find_kernels(backend, CPU).reverse_slots(csr)
-    assert torch.equal(csr.row[reverse], csr.col)
-    assert torch.equal(csr.col[reverse], csr.row)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_edges_are_read_in_any_order(backend, name):
+    csr = GRAPHS[name]
+    for row, col in orders(csr):
+        read = find_kernels(backend, CPU).read_edges(row, col, csr.num_nodes)
+        assert all(map(torch.equal, read.csr, csr))
+        assert torch.equal(csr.row[read.reverse], csr.col)
+        assert torch.equal(csr.col[read.reverse], csr.row)
+        # Each slot knows its edge, in one direction or the other.
+        low, high = read.to_slots(torch.stack([row, col]).T).sort(1).values.T
+        assert torch.equal(low, torch.minimum(csr.row, csr.col))
+        assert torch.equal(high, torch.maximum(csr.row, csr.col))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("edges", [[(0, 1), (1, 2)], [(0, 1)], [(1, 0)], [(0, 1), (1, 2), (2, 0)]])
-def test_a_directed_pattern_has_no_reverse(backend, edges):
-    adjacency = np.zeros((3, 3), bool)
-    adjacency[tuple(np.transpose(edges))] = True
-    assert find_kernels(backend, CPU).reverse_slots(csr_of(adjacency)) is None
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [(0, 1), (1, 2)],  # no reverse
+        [(0, 1)],
+        [(1, 0)],
+        [(0, 1), (1, 2), (2, 0)],
+        [(0, 1), (1, 0), (1, 1)],  # a loop
+        [(0, 1), (0, 1), (1, 0), (1, 0)],  # repeated
+        [(0, 1), (1, 0), (0, 1), (1, 0)],
+        [(0, 1), (1, 0), (1, 3), (3, 1)],  # outside
+        [(3, 1), (0, 1), (1, 0), (1, 3)],
+        [(-1, 1), (0, 1), (1, -1), (1, 0)],
+        [(0, 1), (1, 0), (-1, 1), (1, -1)],
+    ],
+)
+def test_other_graphs_are_not_read(backend, edges):
+    row, col = torch.tensor(edges).T
+    kernels = find_kernels(backend, CPU)
+    assert kernels.read_edges(row, col, 3) is None
+    assert kernels.read_edges(row.flip(0), col.flip(0), 3) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Counts of triangles and squares on the edges of a graph, for curvature.
+"""Triangles and squares on the edges of a graph, and the curvature that comes of them.
 
 Every backend has the functions of :mod:`~.reference`. A *slot* is an entry of a symmetric
 :class:`~jsem_pyg.kernels.csr.CSR` pattern without diagonal: one direction of one edge.

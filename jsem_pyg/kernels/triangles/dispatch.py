@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_choice
-from ..csr import CSR
+from ..csr import CSR, SymmetricCSR
 
 BACKENDS = {"reference": "reference", "torch": "torch_wedges", "numba": "numba_cpu"}
 
@@ -16,11 +16,16 @@ BACKENDS = {"reference": "reference", "torch": "torch_wedges", "numba": "numba_c
 class TriangleKernels(Protocol):
     """What a backend's module offers; see :mod:`.reference`."""
 
-    def reverse_slots(self, csr: CSR) -> Tensor | None:
-        """The slot of (j, i) for every slot (i, j), or None if the pattern is not symmetric."""
+    def read_edges(self, row: Tensor, col: Tensor, num_nodes: int) -> SymmetricCSR | None:
+        """The pattern, the slot of each reverse, and the place of each slot in the list."""
 
-    def triangle_sums(self, csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """For every slot: the triangles, and a sum over their other sides."""
+    def triangle_counts(self, csr: CSR, reverse: Tensor) -> Tensor:
+        """For every slot: the triangles."""
+
+    def forman(
+        self, csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool
+    ) -> Tensor | None:
+        """For every slot: the curvature, one-dimensional or augmented."""
 
     def square_counts(self, csr: CSR) -> tuple[Tensor, Tensor]:
         """For every slot: the squares without diagonals, and their degeneracy."""

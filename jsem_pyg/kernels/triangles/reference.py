@@ -1,41 +1,79 @@
 """The definitions, with Python's sets: what every other backend is compared with."""
 
+import math
+
 import torch
 from torch import Tensor
 
-from ..csr import CSR
+from ..csr import CSR, SymmetricCSR
+from .weights import mean_weight
 
 
-def reverse_slots(csr: CSR) -> Tensor | None:
-    """The slot [nnz] of (j, i) for every slot (i, j), or None if the pattern is not symmetric."""
-    slot = {pair: at for at, pair in enumerate(zip(*_edges(csr), strict=True))}
-    reverse = [slot.get((j, i), -1) for i, j in slot]
-    return None if -1 in reverse else torch.tensor(reverse, device=csr.col.device).long()
+def read_edges(row: Tensor, col: Tensor, num_nodes: int) -> SymmetricCSR | None:
+    """Sort the edges of a simple, undirected graph, and find the reverse of each.
+
+    Args:
+        row: [E] int64, where each edge starts.
+        col: [E] int64, where it ends.
+        num_nodes: N.
+
+    Returns:
+        None for an index outside [0, N), a loop, an edge that is repeated, or one that has no
+        reverse.
+    """
+    edges = list(zip(row.tolist(), col.tolist(), strict=True))
+    place = {edge: at for at, edge in enumerate(edges)}
+    in_order = sorted(edges)
+    slot = {edge: at for at, edge in enumerate(in_order)}
+    reverse = [slot.get((j, i), -1) for i, j in in_order]
+    is_inside = all(0 <= i < num_nodes and 0 <= j < num_nodes and i != j for i, j in edges)
+    if not is_inside or len(place) < len(edges) or -1 in reverse:
+        return None
+    length = torch.tensor([0] + [i + 1 for i, _ in in_order], device=row.device)
+    rowptr = length.bincount(minlength=num_nodes + 1).cumsum(0) - 1
+    order = torch.tensor([place[edge] for edge in in_order], device=row.device).long()
+    csr = CSR(rowptr, row[order], col[order])
+    back = torch.tensor(reverse, device=row.device).long()
+    return SymmetricCSR(csr, back, order)
 
 
-def triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """For every slot (i, j): the number of triangles (i, j, k), and a sum over their other sides.
+def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
+    """For every slot (i, j): the number [nnz] of triangles (i, j, k), int64.
 
     Args:
         csr: the pattern.
-        reverse: [nnz] from :func:`reverse_slots`.
-        values: [nnz] a positive number on every slot, alike in both directions.
+        reverse: [nnz] from :func:`read_edges`.
+    """
+    near = [set(row) for row, _ in _rows(csr, csr.col)]
+    count = [len(near[i] & near[j]) for i, j in zip(*_edges(csr), strict=True)]
+    return torch.tensor(count, dtype=torch.int64, device=csr.col.device)
+
+
+def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
+    """The curvature F_1d or, with triangles, F_aug of :func:`~jsem_pyg.curvature.forman_curvature`.
+
+    Args:
+        csr: the pattern.
+        reverse: [nnz] from :func:`read_edges`.
+        weight: [nnz] of every slot, or None for ones.
+        with_triangles: whether edges of a triangle count as parallel.
 
     Returns:
-        The counts [nnz] (int64), and the sums [nnz] (float64) of values_ik + values_jk over the
-        triangles.
+        [nnz] float64, for the means of the weights in both directions; None unless these are
+        positive, finite and, but for rounding, the same.
     """
-    side = [dict(zip(*pair, strict=True)) for pair in _rows(csr, values)]
-    count, total = [], []
+    weight = mean_weight(csr, reverse, weight)
+    if weight is None:
+        return None
+    side = [dict(zip(*pair, strict=True)) for pair in _rows(csr, weight)]
+    curvature = []
     for i, j in zip(*_edges(csr), strict=True):
-        common = side[i].keys() & side[j].keys()
-        count.append(len(common))
-        total.append(sum(side[i][k] + side[j][k] for k in common))
-    device = csr.col.device
-    return (
-        torch.tensor(count, dtype=torch.int64, device=device),
-        torch.tensor(total, dtype=torch.float64, device=device),
-    )
+        common = side[i].keys() & side[j].keys() if with_triangles else set()
+        apart = [w for k, w in side[i].items() if k != j and k not in common]
+        apart += [w for k, w in side[j].items() if k != i and k not in common]
+        faces = side[i][j] ** 2 * len(common)
+        curvature.append(2 + faces - sum(math.sqrt(side[i][j] / w) for w in apart))
+    return torch.tensor(curvature, dtype=torch.float64, device=csr.col.device)
 
 
 def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:

@@ -9,30 +9,62 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch_geometric.utils.sparse import index2ptr
 
-from ..csr import CSR
+from ..csr import CSR, SymmetricCSR
+from .weights import mean_weight
 
 _CHUNK_PATHS = 1 << 22
 
 
-def reverse_slots(csr: CSR) -> Tensor | None:
-    """See :func:`.reference.reverse_slots`.
+def read_edges(row: Tensor, col: Tensor, num_nodes: int) -> SymmetricCSR | None:
+    """See :func:`.reference.read_edges`.
 
     The order by column, then row, is that of the reversed edges if these are the same edges.
     """
+    low, high = torch.minimum(row, col), torch.maximum(row, col)
+    if bool(((low < 0) | (high >= num_nodes) | (low == high)).any()):
+        return None
+    key, order = row * num_nodes + col, None
+    if bool((key[1:] < key[:-1]).any()):
+        key, order = key.sort()
+        row, col = row[order], col[order]
+    csr = CSR(index2ptr(row, num_nodes), row, col.contiguous())
     reverse = torch.argsort(csr.col, stable=True)
     is_symmetric = torch.equal(csr.row[reverse], csr.col) and torch.equal(csr.col[reverse], csr.row)
-    return reverse if is_symmetric else None
+    if bool((key[1:] == key[:-1]).any()) or not is_symmetric:
+        return None
+    return SymmetricCSR(csr, reverse, order)
 
 
-def triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """See :func:`.reference.triangle_sums`.
+def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
+    """See :func:`.reference.triangle_counts`."""
+    return _triangle_sums(csr, reverse, torch.ones_like(csr.col, dtype=torch.float64))[0]
+
+
+def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
+    """See :func:`.reference.forman`: the sums over all neighbours, less those that do not count."""
+    weight = mean_weight(csr, reverse, weight)
+    if weight is None:
+        return None
+    root = weight.sqrt()
+    length = 1 / root
+    reach = torch.segment_reduce(length, "sum", offsets=csr.rowptr, unsafe=True)
+    # Leaving out j at i and i at j adds sqrt(w) w^(-1/2) twice: 2 + 2 = 4.
+    curvature = 4 - root * (reach[csr.row] + reach[csr.col])
+    if with_triangles:
+        count, sides = _triangle_sums(csr, reverse, length)
+        curvature += weight.square() * count + root * sides
+    return curvature
+
+
+def _triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """For every slot (i, j): the triangles (i, j, k), and the sum of values_ik + values_jk.
 
     Edges are directed from the lower to the higher degree, after which no node has more than
     sqrt(2 E) successors, and each triangle is found once, from its lowest node (Schank and Wagner,
     "Finding, counting and listing all triangles in large graphs", 2005, algorithm "forward").
     """
-    values = values.double()
     count, total = torch.zeros_like(csr.col), torch.zeros_like(values)
     degree = csr.rowptr.diff()
     low, high = degree[csr.row], degree[csr.col]

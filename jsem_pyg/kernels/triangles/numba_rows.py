@@ -1,0 +1,27 @@
+"""Rows of a pattern, shared among threads."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+_PARTS = 8  # of the rows, for each thread: the next one takes the next part, so that all end alike
+
+
+def run_on_rows(kernel: Callable[..., None], rowptr: Array, *arrays: Array | float) -> None:
+    """Run a kernel on parts of the rows that have about as many entries each."""
+    threads = torch.get_num_threads()
+    parts = 1 if threads == 1 else threads * _PARTS
+    bounds = np.searchsorted(rowptr, np.linspace(0, rowptr[-1], parts + 1)[1:-1])
+    bounds = np.unique([0, *bounds, rowptr.size - 1])
+    if threads == 1 or bounds.size <= 2:
+        kernel(rowptr, *arrays, 0, rowptr.size - 1)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda part: kernel(rowptr, *arrays, *part), pairwise(bounds)))

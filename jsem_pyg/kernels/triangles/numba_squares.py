@@ -1,0 +1,147 @@
+"""Squares without diagonals on the CPU, counted around one node after another.
+
+Every node w two steps away from i meets it in some of its neighbours, and each pair of these is a
+square. Memory: two arrays of N entries per thread, and the paths of two steps from one node. Nodes
+are relabelled first, so that what lies around a node is still in a cache for the next.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..csr import CSR
+from ..ordering import bandwidth_order
+from .numba_rows import run_on_rows
+
+Array = NDArray[Any]
+
+_LARGEST_MARK = 2**31 - 2
+
+
+def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
+    """See :func:`.reference.square_counts`."""
+    rowptr, col = csr.rowptr.numpy(), csr.col.contiguous().numpy()
+    order = bandwidth_order(rowptr, col)
+    new_rowptr, new_col, slot = _relabel(rowptr, col, order)
+    found = np.zeros((2, col.size), np.int64)  # the count, and the largest
+    run_on_rows(_squares, new_rowptr, new_col, *found)
+    count, largest = np.empty_like(found)
+    count[slot], largest[slot] = found
+    return torch.from_numpy(count), torch.from_numpy(largest)
+
+
+@njit(cache=True)
+def _relabel(rowptr: Array, col: Array, order: Array) -> tuple[Array, Array, Array]:
+    """The pattern with its nodes in this order, rows not sorted, and the old slot of each new."""
+    place = np.empty_like(order)
+    for new in range(order.size):
+        place[order[new]] = new
+    new_rowptr = np.zeros_like(rowptr)
+    new_col, slot = np.empty_like(col), np.empty_like(col)
+    at = 0
+    for new in range(order.size):
+        for old in range(rowptr[order[new]], rowptr[order[new] + 1]):
+            new_col[at], slot[at] = place[col[old]], old
+            at += 1
+        new_rowptr[new + 1] = at
+    return new_rowptr, new_col, slot
+
+
+@njit(nogil=True, cache=True)
+def _squares(
+    rowptr: Array, col: Array, count: Array, largest: Array, first: int, last: int
+) -> None:
+    size = rowptr.size - 1
+    # What a node is to i: less than `near` for nothing, `near` for i and its neighbours, and above
+    # for a node two steps away, by its number. So that no mark has to be wiped off, `near` grows.
+    mark, near = np.full(size, -1, np.int32), 0
+    next_to_j = np.full(size, -1, np.int64)  # the slot (i, j) for which a node was a neighbour of j
+    for i in range(first, last):
+        start, degree = rowptr[i], rowptr[i + 1] - rowptr[i]
+        if near > _LARGEST_MARK - size:
+            mark[:], near = -1, 0
+        end, begin, length = _paths(rowptr, col, i, mark, near)
+        near += length.size
+        _drop_single_paths(end, begin, length)
+        middle, after, stop = _middles(end, begin, length)
+        met = np.zeros(degree, np.int32)  # c_k, by the place of k among the neighbours of i
+        for j in range(degree):
+            if begin[j] == begin[j + 1]:
+                continue
+            for path in range(begin[j], begin[j + 1]):
+                for at in range(after[path], stop[end[path]]):
+                    met[middle[at]] += 1
+            node = col[start + j]
+            for side in range(rowptr[node], rowptr[node + 1]):
+                next_to_j[col[side]] = start + j
+            for k in range(j + 1, degree):
+                if met[k] > 0 and next_to_j[col[start + k]] != start + j:
+                    for slot in (start + j, start + k):
+                        count[slot] += 1
+                        largest[slot] = max(largest[slot], met[k])
+                met[k] = 0
+
+
+@njit(nogil=True, cache=True)
+def _paths(rowptr: Array, col: Array, i: int, mark: Array, near: int) -> tuple[Array, Array, Array]:
+    """The paths i - j - w to nodes w that are neither i nor next to it.
+
+    Returns: the number of the w of each path, in the order of j; where the paths of each j begin;
+    and how many paths end in each w. The number zero stands for nodes that are near.
+    """
+    start, stop = rowptr[i], rowptr[i + 1]
+    mark[i] = near
+    room = 0
+    for slot in range(start, stop):
+        mark[col[slot]] = near
+        room += rowptr[col[slot] + 1] - rowptr[col[slot]]
+    end, begin = np.empty(room + 1, np.int32), np.empty(stop - start + 1, np.int64)
+    length = np.zeros(min(room, mark.size) + 1, np.int32)
+    paths, found = 0, 0
+    for slot in range(start, stop):
+        begin[slot - start] = paths
+        for side in range(rowptr[col[slot]], rowptr[col[slot] + 1]):
+            # No branches in here, since no processor could predict them.
+            w = col[side]
+            is_new = mark[w] < near
+            found += is_new
+            mark[w] = near + found if is_new else mark[w]
+            end[paths] = mark[w] - near
+            length[end[paths]] += 1
+            paths += mark[w] != near
+    begin[stop - start] = paths
+    return end, begin, length[: found + 1]
+
+
+@njit(nogil=True, cache=True)
+def _drop_single_paths(end: Array, begin: Array, length: Array) -> None:
+    """Keep the paths whose end has other paths too, in place."""
+    kept = 0
+    for j in range(begin.size - 1):
+        first, begin[j] = begin[j], kept
+        for path in range(first, begin[j + 1]):
+            end[kept] = end[path]
+            kept += length[end[path]] > 1
+    begin[-1] = kept
+
+
+@njit(nogil=True, cache=True)
+def _middles(end: Array, begin: Array, length: Array) -> tuple[Array, Array, Array]:
+    """For each w, the list of the j before it, ascending.
+
+    Returns: the lists, one after another; for each path, where its j's successor is; and where the
+    list of each w stops.
+    """
+    filled = np.cumsum(length) - length
+    middle = np.empty(filled[-1] + length[-1], np.int32)
+    after = np.empty(begin[-1], np.int64)
+    for j in range(begin.size - 1):
+        for path in range(begin[j], begin[j + 1]):
+            middle[filled[end[path]]] = j
+            filled[end[path]] += 1
+            after[path] = filled[end[path]]
+    return middle, after, filled

@@ -1,0 +1,149 @@
+"""Triangles on the CPU, each node's neighbourhood marked in an array of N entries per thread.
+
+An edge is looked at from its end of higher degree, whose neighbours are marked: only the shorter of
+two neighbour lists is read, which bounds the steps by the number of edges times the arboricity of
+the graph (Chiba and Nishizeki, "Arboricity and subgraph listing algorithms", 1985).
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..._checks import SYMMETRY_ATOL, SYMMETRY_RTOL
+from ..csr import CSR
+from ..prefetch import prefetch
+from .numba_rows import run_on_rows
+
+Array = NDArray[Any]
+
+_AHEAD = 8  # edges: their other ends' rows are asked for, the first three lines of each
+_LINE = 8  # numbers
+
+# Sums may be taken in any order, by several at once.
+_SUMS = {"reassoc", "nsz", "contract"}
+
+
+def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
+    """See :func:`.reference.triangle_counts`."""
+    col = csr.col.contiguous().numpy()
+    count = np.zeros(col.size, np.int64)
+    run_on_rows(_count, csr.rowptr.numpy(), col, reverse.numpy(), count)
+    return torch.from_numpy(count)
+
+
+def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
+    """See :func:`.reference.forman`."""
+    rowptr, col, back = csr.rowptr.numpy(), csr.col.contiguous().numpy(), reverse.numpy()
+    length, reach = np.empty(col.size), np.empty(rowptr.size - 1)
+    values = np.ones(col.size) if weight is None else _as_array(weight)
+    atol = SYMMETRY_ATOL * values.max(initial=0)
+    is_good = np.ones(reach.size, np.bool_)
+    run_on_rows(_lengths, rowptr, back, values, atol, length, reach, is_good)
+    if not is_good.all():
+        return None
+    curvature = np.empty(col.size)
+    run_on_rows(_forman, rowptr, col, back, length, reach, curvature, with_triangles)
+    return torch.from_numpy(curvature)
+
+
+def _as_array(weight: Tensor) -> Array:
+    known = weight.dtype in (torch.float32, torch.float64)  # others numba does not read
+    return (weight if known else weight.double()).detach().contiguous().numpy()
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _lengths(
+    rowptr: Array,
+    reverse: Array,
+    weight: Array,
+    atol: float,
+    length: Array,
+    reach: Array,
+    is_good: Array,
+    first: int,
+    last: int,
+) -> None:
+    """The length w^(-1/2) of each edge, their sum at each node, and whether its weights will do."""
+    for i in range(first, last):
+        total, good = 0.0, True
+        for slot in range(rowptr[i], rowptr[i + 1]):
+            if slot + _AHEAD < reverse.size:
+                prefetch(weight, reverse[slot + _AHEAD])
+            here, there = np.float64(weight[slot]), np.float64(weight[reverse[slot]])
+            # False for NaN, too.
+            if not (0 < here < np.inf and abs(here - there) <= SYMMETRY_RTOL * here + atol):
+                good = False
+            length[slot] = 1 / np.sqrt(here + (there - here) / 2)  # of the mean, without overflow
+            total += length[slot]
+        reach[i], is_good[i] = total, good
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+def _forman(
+    rowptr: Array,
+    col: Array,
+    reverse: Array,
+    length: Array,
+    reach: Array,
+    curvature: Array,
+    with_triangles: bool,
+    first: int,
+    last: int,
+) -> None:
+    length_to = np.zeros(reach.size)  # of the edges of i; zero, which no length is, to others
+    for i in range(first, last):
+        start, stop = rowptr[i], rowptr[i + 1]
+        for slot in range(start, stop):
+            length_to[col[slot]] = length[slot]
+        for slot in range(start, stop):
+            if slot + 2 * _AHEAD < col.size:
+                prefetch(rowptr, col[slot + 2 * _AHEAD])
+                ahead = rowptr[col[slot + _AHEAD]]
+                for line in range(0, 3 * _LINE, _LINE):
+                    prefetch(col, ahead + line)
+                    prefetch(length, ahead + line)
+            j = col[slot]
+            other = rowptr[j + 1] - rowptr[j]
+            if other > stop - start or (other == stop - start and j > i):
+                continue  # that end looks at this edge
+            common, sides = 0.0, 0.0
+            if with_triangles:
+                for side in range(rowptr[j], rowptr[j + 1]):
+                    near = 1.0 if length_to[col[side]] != 0 else 0.0
+                    common += near
+                    sides += length_to[col[side]] + near * length[side]
+            # The edge itself is among the lengths at both ends: sqrt(w) w^(-1/2) twice, 2 + 2 = 4.
+            root = 1 / length[slot]
+            value = 4 - root * (reach[i] + reach[j] - sides) + root**4 * common
+            curvature[slot] = curvature[reverse[slot]] = value
+        for slot in range(start, stop):
+            length_to[col[slot]] = 0
+
+
+@njit(nogil=True, cache=True)
+def _count(rowptr: Array, col: Array, reverse: Array, count: Array, first: int, last: int) -> None:
+    is_near = np.zeros(rowptr.size - 1, np.uint8)  # to i
+    for i in range(first, last):
+        start, stop = rowptr[i], rowptr[i + 1]
+        for slot in range(start, stop):
+            is_near[col[slot]] = 1
+        for slot in range(start, stop):
+            if slot + 2 * _AHEAD < col.size:
+                prefetch(rowptr, col[slot + 2 * _AHEAD])
+                ahead = rowptr[col[slot + _AHEAD]]
+                for line in range(0, 3 * _LINE, _LINE):
+                    prefetch(col, ahead + line)
+            j = col[slot]
+            other = rowptr[j + 1] - rowptr[j]
+            if other > stop - start or (other == stop - start and j > i):
+                continue  # that end looks at this edge
+            common = 0
+            for side in range(rowptr[j], rowptr[j + 1]):
+                common += is_near[col[side]]
+            count[slot] = count[reverse[slot]] = common
+        for slot in range(start, stop):
+            is_near[col[slot]] = 0
