@@ -1,6 +1,7 @@
 """The training loop: full-batch, one optimiser step an epoch, resumable bit for bit."""
 
 import copy
+import inspect
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -83,7 +84,7 @@ def fit(
             these labels are the known ones), or an object with `sample(num_triplets, generator)`.
         epochs: Number of epochs, those before a resume included: 100 if omitted, or 4 rounds of
             self-training, of which each solves for the classifier anew. What follows, other than
-            `device` and `seed`, is for triplets alone.
+            `device` and `seed`, is for triplets alone; self-training is too short for a bar.
         lr: Learning rate of Adam.
         batch_size: Number of triplets an epoch.
         margin: Margin of the "triplet" loss, a distance on the unit sphere.
@@ -129,10 +130,11 @@ def fit(
     if loss == "auto":
         loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
     if loss == "self_training":
-        only_triplets: dict[str, Any] = {"sketch_dim": sketch_dim, "patience": patience}
-        only_triplets |= {"checkpoint": checkpoint, "tensorboard": tensorboard}
-        only_triplets |= {"callbacks": callbacks or None}
-        _refuse_in_self_training(model, only_triplets)
+        given: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin}
+        given |= {"sketch_dim": sketch_dim, "patience": patience, "tensorboard": tensorboard}
+        given |= {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+        given |= {"callbacks": tuple(callbacks)}
+        _refuse_in_self_training(model, given)
         moved = data if device is None else copy.copy(data).to(device)  # `to` acts in place
         return self_train(
             cast(DiffusionClassifier, model),
@@ -180,12 +182,14 @@ def fit(
 
 
 def _refuse_in_self_training(model: nn.Module, given: dict[str, Any]) -> None:
+    """Rather than ignore what is for triplets alone."""
     if not isinstance(model, DiffusionClassifier):
         raise ValueError(
             f"Expected 'model' to be a DiffusionClassifier with loss='self_training' (got {model})."
         )
+    defaults = inspect.signature(fit).parameters
     for name, value in given.items():
-        if value is not None:
+        if value != defaults[name].default:
             raise ValueError(
                 f"Expected '{name}' to be left out for self-training, which makes a few rounds of "
                 f"seconds each (got {value!r}). To fix this error, leave it out, or pass "

@@ -187,7 +187,12 @@ def test_labels_are_needed_where_they_are_asked_for():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"patience": 3}, "'patience' to be left out for self-training"),
+        ({"lr": 0.1}, "'lr' to be left out for self-training"),
+        ({"batch_size": 64}, "'batch_size' to be left out"),
+        ({"margin": 1.0}, "'margin' to be left out"),
+        ({"resume": True}, "'resume' to be left out"),
+        ({"checkpoint_every": 1}, "'checkpoint_every' to be left out"),
+        ({"patience": 3}, "'patience' to be left out"),
         ({"sketch_dim": 3}, "'sketch_dim' to be left out"),
         ({"checkpoint": "run.pt"}, "'checkpoint' to be left out"),
         ({"callbacks": [print]}, "'callbacks' to be left out"),
