@@ -10,8 +10,9 @@ to the others, and stops where the neighbourhoods of an edge's two ends disagree
 3. Diffuse its probabilities (:class:`~jsem_pyg.nn.DiffusionClassifier`), take them for the
    new clusters, and go back to 2.
 
-With a few labels, these diffuse to make the first clusters, for the time that the triplet loss
-likes best; labelled nodes always teach, and their probabilities stay what the labels say.
+With a few labels, a first classifier learns these from the diffused features, for the time that
+the triplet loss likes best, and what it says takes the place of the clusters; labelled nodes always
+teach, and their probabilities stay what the labels say.
 """
 
 import logging
@@ -46,7 +47,6 @@ _log = logging.getLogger(__name__)
 TIMES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 ROUNDS = 4
 CERTAIN = 0.5  # the share of every cluster that teaches
-CERTAIN_OF_LABELS = 0.8  # of every class, where labels say what the classes are
 LOGIT_SCALE = 10.0  # features have rows of length one: this conditions the classifier's problem
 WEIGHT_DECAY = 1e-3
 KMEANS_STARTS = 3
@@ -85,7 +85,7 @@ def self_train(
     Returns:
         The model in evaluation mode, with a row for each round: the classifier's cross-entropy on
         the nodes that taught it ("loss"), and on the others, whose classes the graph tells
-        ("val_loss").
+        ("val_loss"). The model is that of the last round, whichever `best_epoch` is.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -112,8 +112,10 @@ def self_train(
     _check_sizes(model, data, labels)
     times = [model.t.item()] if times is None else _check_times(times)
     model.to(data.x.device).eval()
-    with torch.no_grad():
-        start = _start(model, data, times, labels, seed)
+    if labels is None:
+        start = _from_clusters(model, data, times, seed)
+    else:
+        start = _from_labels(model, data, times, labels, seed)
     model.isotropic.time.set(start.t)
     _log.info("self-training with t = %g", start.t)
     p, history, best = start.p, [], BestEpoch()
@@ -122,9 +124,9 @@ def self_train(
         teaches, target = _choose_teachers(p, labels)
         _teach(model, data.x, teaches, target)
         with torch.no_grad():
-            loss, val_loss = _losses(model.classify(data.x), teaches, target)
-            q = _keep_known(model.classify(data.x), labels)
-            p = model.spread(q, data.edge_index, data.get("edge_weight"))
+            q = model.classify(data.x)
+            loss, val_loss = _losses(q, teaches, target)
+            p = model.spread(_keep_known(q, labels), data.edge_index, data.get("edge_weight"))
         best.update(epoch, val_loss, model, keep_weights=False)
         history.append(EpochRow(epoch, loss, val_loss, start.t, time.perf_counter() - began))
     return FitResult(model, history, best.epoch, stopped_early=False)
@@ -152,25 +154,29 @@ def known_labels(data: Data, sampler: object) -> Tensor | None:
     return data.y if mask is None else torch.where(mask, data.y, -1)
 
 
-def _start(
-    model: DiffusionClassifier,
-    data: Data,
-    times: Sequence[float],
-    labels: Tensor | None,
-    seed: int,
+def _from_clusters(
+    model: DiffusionClassifier, data: Data, times: Sequence[float], seed: int
 ) -> Start:
-    """Begin with clusters, or with labels that diffuse."""
-    weight = data.get("edge_weight")
-    if labels is not None:
-        t = select_time(data, times, seed=seed).t
-        model.isotropic.time.set(t)
-        none = data.x.new_zeros(data.x.size(0), model.num_classes)
-        return Start(t, model.spread(_keep_known(none, labels), data.edge_index, weight))
+    """Clusters of the diffused features, for the time at which they fit the graph best."""
     found = []
     for t, z in _diffused(data, times):
         p = _cluster(z, model.num_classes, seed)
-        found.append((modularity(data.edge_index, weight, p.argmax(-1)), Start(t, p)))
+        score = modularity(data.edge_index, data.get("edge_weight"), p.argmax(-1))
+        found.append((score, Start(t, p)))
     return max(found, key=lambda pair: pair[0])[1]
+
+
+def _from_labels(
+    model: DiffusionClassifier, data: Data, times: Sequence[float], labels: Tensor, seed: int
+) -> Start:
+    """What a classifier says that learns the labels from diffused features."""
+    t = select_time(data, times, seed=seed).t
+    [(_, z)] = _diffused(data, [t])
+    _teach(model, z, labels >= 0, labels)
+    model.isotropic.time.set(t)
+    with torch.no_grad():
+        q = _keep_known(model.classify(z), labels)
+        return Start(t, model.spread(q, data.edge_index, data.get("edge_weight")))
 
 
 def _keep_known(q: Tensor, labels: Tensor | None) -> Tensor:
@@ -181,6 +187,7 @@ def _keep_known(q: Tensor, labels: Tensor | None) -> Tensor:
     return torch.where((labels >= 0)[:, None], certain, q)
 
 
+@torch.no_grad()
 def _diffused(data: Data, times: Sequence[float]) -> Iterator[tuple[float, Tensor]]:
     """The features after each time, from the shortest on: heat for s + t is heat for s, then t."""
     z, before = standardize(data.x), 0.0
@@ -208,8 +215,7 @@ def _choose_teachers(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
     first = size.cumsum(0) - size
     rank = torch.empty_like(target)
     rank[order] = torch.arange(len(p), device=p.device) - first[target[order]]
-    share = CERTAIN if labels is None else CERTAIN_OF_LABELS
-    teaches = rank < (share * size).ceil()[target]
+    teaches = rank < (CERTAIN * size).ceil()[target]
     if labels is not None:
         known = labels >= 0
         teaches, target = teaches | known, torch.where(known, labels, target)
@@ -217,7 +223,7 @@ def _choose_teachers(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def _teach(model: DiffusionClassifier, x: Tensor, teaches: Tensor, target: Tensor) -> None:
-    """Multinomial logistic regression, to convergence: a new `model.lin`."""
+    """Multinomial logistic regression by at most 50 steps of L-BFGS: a new `model.lin`."""
     features = standardize(x)[teaches] * LOGIT_SCALE
     weight = features.new_zeros(model.num_classes, x.size(-1), requires_grad=True)
     bias = features.new_zeros(model.num_classes, requires_grad=True)

@@ -95,14 +95,14 @@ def test_the_more_certain_half_of_every_class_teaches():
     assert teaches.tolist() == [True, True, False, True, False, False]
 
 
-def test_with_labels_more_teach_and_all_that_is_known():
+def test_all_that_is_known_teaches():
     p = torch.linspace(0.99, 0.6, 10)
     p = torch.stack([p, 1 - p], dim=1)
     labels = torch.full((10,), -1)
     labels[9] = 1
     teaches, target = _choose_teachers(p, labels)
     assert target.tolist() == 9 * [0] + [1]
-    assert teaches.tolist() == 8 * [True] + [False, True]
+    assert teaches.tolist() == 5 * [True] + 4 * [False] + [True]
 
 
 def test_known_probabilities_are_kept():
