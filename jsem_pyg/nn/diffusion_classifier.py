@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.typing import Adj, OptTensor
 
-from .._checks import check_points, check_positive, check_positive_int
+from .._checks import check_edge_index, check_points, check_positive, check_positive_int
 from .anisotropic_diffusion import AnisotropicDiffusion
 
 AGREEMENT_FLOOR = 0.05
@@ -155,8 +155,21 @@ class DiffusionClassifier(torch.nn.Module):
         return self._balance(self.anisotropic(p, edge_index, edge_weight))
 
     def conductances(self, x: Tensor, edge_index: Tensor, edge_weight: OptTensor = None) -> Tensor:
-        """How well each edge conducts in the second diffusion: [E], in (0, 1]."""
-        p = self._balance(self.isotropic(self.classify(x), edge_index, edge_weight))
+        """How well each edge conducts in the second diffusion: [E], in (0, 1].
+
+        Args:
+            x: [N, D] node features.
+            edge_index: [2, E], both directions of every edge; not a sparse matrix, whose entries
+                have no order that the result could follow.
+            edge_weight: [E], or None for ones.
+
+        Raises:
+            TypeError: If `edge_index` is not a tensor.
+            ValueError: If a shape does not fit.
+        """
+        q = self.classify(x)
+        check_edge_index(edge_index, x.size(0))
+        p = self._balance(self.isotropic(q, edge_index, edge_weight))
         source, target = edge_index
         return self.anisotropic.conductance(None, p[target], p[source])
 

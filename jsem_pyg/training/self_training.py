@@ -115,6 +115,7 @@ def self_train(
     if labels is None:
         start = _from_clusters(model, data, times, seed)
     else:
+        labels = labels.to(data.x.device)
         start = _from_labels(model, data, times, labels, seed)
     model.isotropic.time.set(start.t)
     _log.info("self-training with t = %g", start.t)

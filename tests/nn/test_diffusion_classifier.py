@@ -238,3 +238,12 @@ def test_names_itself():
 def test_bad_arguments_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_conductances_are_those_of_a_list_of_edges():
+    data, model = make_data(), make_model()
+    sparse = torch.sparse_coo_tensor(data.edge_index, data.edge_weight, (NUM_NODES, NUM_NODES))
+    with pytest.raises(ValueError, match=r"'edge_index' to have shape \[2, E\]"):
+        model.conductances(data.x, sparse)
+    with pytest.raises(TypeError, match="'edge_index' to be a .* integer tensor .got tuple"):
+        model.conductances(data.x, tuple(data.edge_index))
