@@ -7,8 +7,8 @@ to the others, and stops where the neighbourhoods of an edge's two ends disagree
 1. Cluster the diffused features by k-means, for several diffusion times; keep the time whose
    partition has the highest modularity on the graph.
 2. Fit the linear classifier to the more certain half of every cluster.
-3. Diffuse its probabilities (:class:`~jsem_pyg.nn.DiffusionClassifier`), take them for the
-   new clusters, and go back to 2.
+3. Diffuse its probabilities (:class:`~jsem_pyg.nn.DiffusionClassifier`) for that time or half of
+   it, again by modularity; take them for the new clusters, and go back to 2.
 
 With a few labels, a first classifier learns these from the diffused features, for the time that
 the triplet loss likes best, and what it says takes the place of the clusters; labelled nodes always
@@ -17,7 +17,7 @@ teach, and their probabilities stay what the labels say.
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -52,11 +52,11 @@ WEIGHT_DECAY = 1e-3
 KMEANS_STARTS = 3
 
 
-class Start(NamedTuple):
-    """What self-training begins with."""
+class Guess(NamedTuple):
+    """Which classes the nodes may have, and the diffusion time that it came from."""
 
-    t: float  # the diffusion time
-    p: Tensor  # [N, C] class probabilities
+    t: float
+    p: Tensor  # [N, C] probabilities
 
 
 def self_train(
@@ -117,8 +117,7 @@ def self_train(
     else:
         labels = labels.to(data.x.device)
         start = _from_labels(model, data, times, labels, seed)
-    model.isotropic.time.set(start.t)
-    _log.info("self-training with t = %g", start.t)
+    _log.info("self-training from t = %g", start.t)
     p, history, best = start.p, [], BestEpoch()
     for epoch in range(1, rounds + 1):
         began = time.perf_counter()
@@ -127,9 +126,9 @@ def self_train(
         with torch.no_grad():
             q = model.classify(data.x)
             loss, val_loss = _losses(q, teaches, target)
-            p = model.spread(_keep_known(q, labels), data.edge_index, data.get("edge_weight"))
+            t, p = _spread(model, data, _keep_known(q, labels), start.t)
         best.update(epoch, val_loss, model, keep_weights=False)
-        history.append(EpochRow(epoch, loss, val_loss, start.t, time.perf_counter() - began))
+        history.append(EpochRow(epoch, loss, val_loss, t, time.perf_counter() - began))
     return FitResult(model, history, best.epoch, stopped_early=False)
 
 
@@ -157,27 +156,39 @@ def known_labels(data: Data, sampler: object) -> Tensor | None:
 
 def _from_clusters(
     model: DiffusionClassifier, data: Data, times: Sequence[float], seed: int
-) -> Start:
-    """Clusters of the diffused features, for the time at which they fit the graph best."""
-    found = []
-    for t, z in _diffused(data, times):
-        p = _cluster(z, model.num_classes, seed)
-        score = modularity(data.edge_index, data.get("edge_weight"), p.argmax(-1))
-        found.append((score, Start(t, p)))
-    return max(found, key=lambda pair: pair[0])[1]
+) -> Guess:
+    """Clusters of the diffused features."""
+    guesses = (Guess(t, _cluster(z, model.num_classes, seed)) for t, z in _diffused(data, times))
+    return _fittest(data, guesses)
 
 
 def _from_labels(
     model: DiffusionClassifier, data: Data, times: Sequence[float], labels: Tensor, seed: int
-) -> Start:
+) -> Guess:
     """What a classifier says that learns the labels from diffused features."""
     t = select_time(data, times, seed=seed).t
     [(_, z)] = _diffused(data, [t])
     _teach(model, z, labels >= 0, labels)
-    model.isotropic.time.set(t)
     with torch.no_grad():
-        q = _keep_known(model.classify(z), labels)
-        return Start(t, model.spread(q, data.edge_index, data.get("edge_weight")))
+        return _spread(model, data, _keep_known(model.classify(z), labels), t)
+
+
+def _spread(model: DiffusionClassifier, data: Data, q: Tensor, t: float) -> Guess:
+    """Diffuse probabilities for t or half of it: they are smoother than features, and go twice."""
+
+    def guess(t: float) -> Guess:
+        model.isotropic.time.set(t)
+        return Guess(t, model.spread(q, data.edge_index, data.get("edge_weight")))
+
+    fittest = _fittest(data, map(guess, (t, t / 2)))
+    model.isotropic.time.set(fittest.t)
+    return fittest
+
+
+def _fittest(data: Data, guesses: Iterable[Guess]) -> Guess:
+    """The one whose classes have the highest modularity on the graph, the first of equals."""
+    weight = data.get("edge_weight")
+    return max(guesses, key=lambda guess: modularity(data.edge_index, weight, guess.p.argmax(-1)))
 
 
 def _keep_known(q: Tensor, labels: Tensor | None) -> Tensor:

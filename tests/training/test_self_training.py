@@ -9,7 +9,8 @@ from training.training_cases import two_clusters
 from jsem_pyg.evaluation import clustering_scores, partition_scores
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, self_train
-from jsem_pyg.training.self_training import TIMES, _choose_teachers, _keep_known, known_labels
+from jsem_pyg.training.modularity import modularity
+from jsem_pyg.training.self_training import _choose_teachers, _keep_known, _spread, known_labels
 from jsem_pyg.transforms import FaissKNNGraph
 
 
@@ -32,8 +33,7 @@ def test_finds_clusters_that_are_apart():
     assert partition_scores(classes(result.model, data), data.y).ari == 1
     assert [row.epoch for row in result.history] == [1, 2, 3, 4]
     assert all(math.isfinite(row.loss) and math.isfinite(row.val_loss) for row in result.history)
-    assert result.history[0].t in TIMES
-    assert result.model.t.item() == pytest.approx(result.history[0].t, rel=1e-5)
+    assert result.model.t.item() == pytest.approx(result.history[-1].t, rel=1e-5)
 
 
 def test_is_better_than_k_means_where_clusters_are_long():
@@ -115,9 +115,36 @@ def test_known_probabilities_are_kept():
 def test_times_are_chosen_from_those_given():
     data = blobs()
     model = DiffusionClassifier(6, 4, t=2.5)
-    assert self_train(model, data, times=[0.5, 4.0]).history[0].t in (0.5, 4.0)
+    assert self_train(model, data, times=[0.5, 4.0]).history[0].t in (0.25, 0.5, 2.0, 4.0)
     model.reset_parameters()
-    assert self_train(model, data, times=None).history[0].t == pytest.approx(2.5)
+    (t,) = {row.t for row in self_train(model, data, times=None).history}
+    assert t == pytest.approx(2.5) or t == pytest.approx(1.25)
+
+
+def test_probabilities_diffuse_for_the_time_or_half_of_it_by_modularity():
+    data, model = blobs(spread=2.0), DiffusionClassifier(6, 4)
+    self_train(model, data)
+    q = model.classify(data.x).detach()
+    halved = []
+    for t in (0.1, 1.0, 3.0, 10.0, 30.0, 100.0):
+        chosen, p = _spread(model, data, q, t)
+        scores = {}
+        for time in (t, t / 2):
+            model.isotropic.time.set(time)
+            labels = model.spread(q, data.edge_index, data.edge_weight).argmax(-1)
+            scores[time] = modularity(data.edge_index, data.edge_weight, labels)
+        assert chosen == max(scores, key=scores.get)
+        assert modularity(data.edge_index, data.edge_weight, p.argmax(-1)) == scores[chosen]
+        halved.append(chosen < t)
+    assert set(halved) == {True, False}
+
+
+def test_labels_start_where_diffused_features_are_told_apart():
+    data = blobs(spread=1.0)
+    labels = torch.full((100,), -1)
+    labels[::25] = data.y[::25]
+    result = self_train(DiffusionClassifier(6, 4), data, rounds=1, labels=labels)
+    assert (classes(result.model, data) == data.y).float().mean() > 0.9
 
 
 def test_a_graph_without_edges_and_points_that_coincide_are_no_error():
