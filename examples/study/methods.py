@@ -20,7 +20,7 @@ what the authors published:
 | Leiden | the resolution that gives as many communities as classes |
 | sigmoid, rank rule | augmented curvature, standardised or ranked; floor 0.01; t as for heat |
 | community rule | Leiden as above; edges between communities times 0.1; t as for heat |
-| self-training ... | `fit`'s defaults for a `DiffusionClassifier`: times by modularity, four rounds |
+| self-training ... | `fit`'s defaults for a `DiffusionClassifier`: t by modularity, four rounds |
 | learned ... | `fit`'s defaults (100 epochs, triplet loss on the graph), t from heat's |
 
 The form of self-training and its constants (half of a cluster teaches, balance 0.5, sharpness 2,
