@@ -46,7 +46,10 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
     if not is_good.all():
         return None
     curvature = np.empty(col.size)
-    run_on_rows(_forman, rowptr, col, back, length, reach, curvature, with_triangles)
+    if with_triangles:
+        run_on_rows(_augmented, rowptr, col, back, length, reach, curvature)
+    else:
+        run_on_rows(_one_dimensional, rowptr, col, length, reach, curvature)
     return torch.from_numpy(curvature)
 
 
@@ -77,20 +80,29 @@ def _lengths(
             # False for NaN, too.
             if not (0 < here < np.inf and abs(here - there) <= SYMMETRY_RTOL * here + atol):
                 good = False
-            length[slot] = 1 / np.sqrt(here + (there - here) / 2)  # of the mean, without overflow
+            length[slot] = 1 / np.sqrt(here / 2 + there / 2)  # of the mean
             total += length[slot]
         reach[i], is_good[i] = total, good
 
 
+@njit(nogil=True, cache=True, error_model="numpy")
+def _one_dimensional(
+    rowptr: Array, col: Array, length: Array, reach: Array, curvature: Array, first: int, last: int
+) -> None:
+    for i in range(first, last):
+        for slot in range(rowptr[i], rowptr[i + 1]):
+            # The edge itself is among the lengths at both ends: sqrt(w) w^(-1/2) twice, 2 + 2 = 4.
+            curvature[slot] = 4 - (reach[i] + reach[col[slot]]) / length[slot]
+
+
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
-def _forman(
+def _augmented(
     rowptr: Array,
     col: Array,
     reverse: Array,
     length: Array,
     reach: Array,
     curvature: Array,
-    with_triangles: bool,
     first: int,
     last: int,
 ) -> None:
@@ -111,12 +123,10 @@ def _forman(
             if other > stop - start or (other == stop - start and j > i):
                 continue  # that end looks at this edge
             common, sides = 0.0, 0.0
-            if with_triangles:
-                for side in range(rowptr[j], rowptr[j + 1]):
-                    near = 1.0 if length_to[col[side]] != 0 else 0.0
-                    common += near
-                    sides += length_to[col[side]] + near * length[side]
-            # The edge itself is among the lengths at both ends: sqrt(w) w^(-1/2) twice, 2 + 2 = 4.
+            for side in range(rowptr[j], rowptr[j + 1]):
+                near = 1.0 if length_to[col[side]] != 0 else 0.0
+                common += near
+                sides += length_to[col[side]] + near * length[side]
             root = 1 / length[slot]
             value = 4 - root * (reach[i] + reach[j] - sides) + root**4 * common
             curvature[slot] = curvature[reverse[slot]] = value

@@ -18,4 +18,4 @@ def mean_weight(csr: CSR, reverse: Tensor, weight: Tensor | None) -> Tensor | No
     there = here[reverse]
     tolerance = SYMMETRY_RTOL * here + SYMMETRY_ATOL * (here.max() if here.numel() else 0)
     is_good = (here > 0) & here.isfinite() & ((here - there).abs() <= tolerance)
-    return here + (there - here) / 2 if bool(is_good.all()) else None
+    return here / 2 + there / 2 if bool(is_good.all()) else None
