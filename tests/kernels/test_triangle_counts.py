@@ -3,7 +3,13 @@ import pytest
 import torch
 
 from jsem_pyg.kernels.csr import CSR
-from jsem_pyg.kernels.triangles import BACKENDS, find_kernels, numba_squares, torch_wedges
+from jsem_pyg.kernels.triangles import (
+    BACKENDS,
+    find_kernels,
+    numba_squares,
+    numba_triangles,
+    torch_wedges,
+)
 
 FAST = [name for name in BACKENDS if name != "reference"]
 CPU = torch.device("cpu")
@@ -108,14 +114,22 @@ def test_curvature_has_no_answer_to_bad_weights(backend, bad):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_any_number_of_threads(threads):
+def test_any_number_of_threads(threads, monkeypatch):
+    monkeypatch.setattr(numba_triangles, "_LONG_SCAN", 0)
     csr, before = random_csr(4, 80, 0.2), torch.get_num_threads()
+    weight, reverse = symmetric_values(csr).add(0.01), reverse_of(csr)
+    kernels = find_kernels("numba", CPU)
     torch.set_num_threads(threads)
     try:
-        got = find_kernels("numba", CPU).square_counts(csr)
+        squares = kernels.square_counts(csr)
+        triangles = kernels.triangle_counts(csr, reverse)
+        curvature = [kernels.forman(csr, reverse, weight, each) for each in (False, True)]
     finally:
         torch.set_num_threads(before)
-    assert all(map(torch.equal, got, reference.square_counts(csr)))
+    assert all(map(torch.equal, squares, reference.square_counts(csr)))
+    assert torch.equal(triangles, reference.triangle_counts(csr, reverse))
+    for got, each in zip(curvature, (False, True), strict=True):
+        torch.testing.assert_close(got, reference.forman(csr, reverse, weight, each))
 
 
 def test_marks_start_anew_before_they_overflow(monkeypatch):

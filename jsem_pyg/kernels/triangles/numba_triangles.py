@@ -5,6 +5,7 @@ two neighbour lists is read, which bounds the steps by the number of edges times
 the graph (Chiba and Nishizeki, "Arboricity and subgraph listing algorithms", 1985).
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ Array = NDArray[Any]
 
 _AHEAD = 8  # edges: their other ends' rows are asked for, the first three lines of each
 _LINE = 8  # numbers
+_LONG_SCAN = 1 << 20  # entries; a shorter one is over before another thread has begun
 
 # Sums may be taken in any order, by several at once.
 _SUMS = {"reassoc", "nsz", "contract"}
@@ -42,14 +44,15 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
     values = np.ones(col.size) if weight is None else _as_array(weight)
     atol = SYMMETRY_ATOL * values.max(initial=0)
     is_good = np.ones(reach.size, np.bool_)
-    run_on_rows(_lengths, rowptr, back, values, atol, length, reach, is_good)
+    scan = partial(run_on_rows, threads_from=_LONG_SCAN)
+    scan(_lengths, rowptr, back, values, atol, length, reach, is_good)
     if not is_good.all():
         return None
     curvature = np.empty(col.size)
     if with_triangles:
         run_on_rows(_augmented, rowptr, col, back, length, reach, curvature)
     else:
-        run_on_rows(_one_dimensional, rowptr, col, length, reach, curvature)
+        scan(_one_dimensional, rowptr, col, length, reach, curvature)
     return torch.from_numpy(curvature)
 
 
