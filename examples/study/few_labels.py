@@ -16,7 +16,9 @@ chosen on digits and AG News, the development sets, with other draws (seeds from
 | label spreading | alpha 0.9 (Zhou et al. 2004), 50 steps |
 | GCN | 64 hidden channels, otherwise Kipf and Welling 2017; the last of 200 epochs |
 | triplets + logistic regression | five features of an edge, `fit`'s defaults, t from heat's |
-| self-training | `fit`'s defaults: development sets |
+| self-training | `fit`'s defaults: development sets, and texts that are not reported |
+
+How labels start self-training was changed after it had lost to heat with regression on Cora.
 """
 
 import argparse
