@@ -54,7 +54,8 @@ def _scan(row: Array, col: Array, num_nodes: int) -> tuple[Array, bool]:
     begun, last_col = 0, -1  # rows whose beginning is known; the column before, in the same row
     for slot in range(row.size):
         i, j = row[slot], col[slot]
-        if i < begun - 1 or i >= num_nodes or j < 0 or j >= num_nodes or i == j:
+        is_inside = 0 <= i < num_nodes and 0 <= j < num_nodes
+        if not is_inside or i < begun - 1 or i == j:
             return rowptr, False
         if i >= begun:
             rowptr[begun : i + 1] = slot
