@@ -78,7 +78,8 @@ def self_train(
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
             `edge_weight` [E]. Labels in it are not looked at.
         rounds: How often the classifier is taught.
-        times: Diffusion times to choose from; None keeps the model's.
+        times: Diffusion times to choose from, for features; None for the model's own. Probabilities
+            diffuse for the one that is chosen, or half of it.
         labels: [N] known classes in [0, C), -1 where unknown; none if omitted.
         seed: Of k-means, or of the triplets that choose the time.
 

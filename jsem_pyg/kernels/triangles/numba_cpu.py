@@ -1,7 +1,7 @@
 """Triangles and squares on the CPU, compiled, on all cores.
 
-Nothing here calls torch: its idle threads would spin for some milliseconds on the cores that the
-next kernel is to run on.
+Nothing here computes in torch, whose idle threads would spin for some milliseconds on the cores
+that the next kernel is to run on.
 """
 
 from .numba_pattern import read_edges

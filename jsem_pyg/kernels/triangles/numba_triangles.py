@@ -98,6 +98,13 @@ def _one_dimensional(
             curvature[slot] = 4 - (reach[i] + reach[col[slot]]) / length[slot]
 
 
+@njit(nogil=True, cache=True)
+def _ask_for(array: Array, start: int) -> None:
+    """Prefetch what a short row has from `start` on."""
+    for line in range(0, 3 * _LINE, _LINE):
+        prefetch(array, start + line)
+
+
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
 def _augmented(
     rowptr: Array,
@@ -117,10 +124,8 @@ def _augmented(
         for slot in range(start, stop):
             if slot + 2 * _AHEAD < col.size:
                 prefetch(rowptr, col[slot + 2 * _AHEAD])
-                ahead = rowptr[col[slot + _AHEAD]]
-                for line in range(0, 3 * _LINE, _LINE):
-                    prefetch(col, ahead + line)
-                    prefetch(length, ahead + line)
+                _ask_for(col, rowptr[col[slot + _AHEAD]])
+                _ask_for(length, rowptr[col[slot + _AHEAD]])
             j = col[slot]
             other = rowptr[j + 1] - rowptr[j]
             if other > stop - start or (other == stop - start and j > i):
@@ -147,9 +152,7 @@ def _count(rowptr: Array, col: Array, reverse: Array, count: Array, first: int, 
         for slot in range(start, stop):
             if slot + 2 * _AHEAD < col.size:
                 prefetch(rowptr, col[slot + 2 * _AHEAD])
-                ahead = rowptr[col[slot + _AHEAD]]
-                for line in range(0, 3 * _LINE, _LINE):
-                    prefetch(col, ahead + line)
+                _ask_for(col, rowptr[col[slot + _AHEAD]])
             j = col[slot]
             other = rowptr[j + 1] - rowptr[j]
             if other > stop - start or (other == stop - start and j > i):
