@@ -56,8 +56,28 @@ def check_nonnegative(name: str, value: Any) -> None:
         raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
 
 
+def numbers_of(value: Tensor) -> Tensor:
+    """The tensor behind the wrappers of `torch.func`, whose values can be looked at."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
+    return value.detach()
+
+
+def check_device(name: str, device: torch.device, x: Tensor) -> None:
+    """Raise unless `device`, that of the argument `name`, is the device of x."""
+    if device != x.device:
+        raise ValueError(
+            f"Expected '{name}' to be on the device of 'x', {str(x.device)!r} "
+            f"(got {str(device)!r})."
+        )
+
+
 def check_finite(name: str, value: Tensor) -> None:
     """Raise a ValueError that counts the NaN and infinite entries of `value`, if there are any."""
+    value = numbers_of(value)
+    # A sum of finite numbers may overflow, but no sum over a NaN or an infinity is finite.
+    if value.layout == torch.strided and bool(value.sum().isfinite()):
+        return
     stored = value.coalesce() if value.is_sparse else value
     finite = torch.isfinite(stored if stored.layout == torch.strided else stored.values())
     if not bool(finite.all()):
@@ -122,15 +142,16 @@ def check_edge_weight(edge_weight: Any, num_edges: int) -> None:
     """Raise unless `edge_weight` is a finite, non-negative float tensor of shape [num_edges]."""
     check_edge_vector("edge_weight", edge_weight, num_edges)
     check_finite("edge_weight", edge_weight)
-    if edge_weight.numel() > 0 and float(edge_weight.detach().min()) < 0:
-        raise ValueError(
-            "Expected 'edge_weight' to be non-negative "
-            f"(got a minimum of {float(edge_weight.detach().min())})."
-        )
+    lowest = float(numbers_of(edge_weight).min()) if edge_weight.numel() > 0 else 0.0
+    if lowest < 0:
+        raise ValueError(f"Expected 'edge_weight' to be non-negative (got a minimum of {lowest}).")
 
 
 def check_symmetric(name: str, forward: Tensor, backward: Tensor) -> None:
     """Raise a ValueError unless edges have the same values [E] as their reverses, to rounding."""
+    forward, backward = numbers_of(forward), numbers_of(backward)
+    if torch.equal(forward, backward):
+        return
     difference = (forward - backward).abs()
     largest = forward.abs().max() if forward.numel() else 0
     uneven = difference > SYMMETRY_RTOL * forward.abs() + SYMMETRY_ATOL * largest

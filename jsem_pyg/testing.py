@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.utils import coalesce, to_undirected
 
 from .kernels.csr import CSR
-from .kernels.dispatch import find_backend
+from .kernels.table import CHEBYSHEV
 
 
 def random_graph(
@@ -73,7 +73,8 @@ def assert_backends_agree(
         s, signal, c = (
             each.detach().clone().requires_grad_() for each in (values, x, coefficients)
         )
-        out = find_backend(name, x.device)(csr, s, signal, c, group)
+        kernel = CHEBYSHEV.find(name, x.device)
+        out = kernel.SparseOperator(csr, s).series(signal, c, group)
         direction = torch.linspace(-1, 2, out.numel(), dtype=out.dtype, device=out.device)
         out.backward(direction.sin().reshape(out.shape))
         grad_s, *gradients = (
@@ -90,8 +91,9 @@ def assert_backends_agree(
 
 def _both_directions(csr: CSR, slots: Tensor) -> Tensor:
     """[nnz] -> the sums over (i, j) and (j, i), one for each pair of nodes with an edge."""
-    low, high = torch.minimum(csr.row, csr.col), torch.maximum(csr.row, csr.col)
-    pair = torch.unique(low * max(csr.num_nodes, 1) + high, return_inverse=True)[1]
+    row, col = csr.row.long(), csr.col.long()
+    low, high = torch.minimum(row, col), torch.maximum(row, col)
+    pair = torch.unique(low * max(csr.num_rows, 1) + high, return_inverse=True)[1]
     return slots.new_zeros(slots.numel()).index_add(0, pair, slots)
 
 

@@ -4,12 +4,13 @@ import torch
 from torch import Tensor
 
 from .._checks import check_edge_weight
-from ..kernels.triangles import find_kernels
+from ..graph import GraphStructure
+from ..kernels.table import TRIANGLES
 from .ranks import group_ranks
-from .symmetric_csr import symmetric_csr, symmetric_values
+from .simple_graph import simple_graph
 
 
-def jaccard_overlap(edge_index: Tensor, num_nodes: int | None = None) -> Tensor:
+def jaccard_overlap(edge_index: Tensor | GraphStructure, num_nodes: int | None = None) -> Tensor:
     r"""Compute which part of all neighbours of an edge's ends they have in common.
 
     .. math::
@@ -39,16 +40,16 @@ def jaccard_overlap(edge_index: Tensor, num_nodes: int | None = None) -> Tensor:
         >>> jaccard_overlap(edge_index)
         tensor([0.3333, 0.3333, 0.2500, 0.2500, 0.2500, 0.2500, 0.0000, 0.0000])
     """
-    graph = symmetric_csr(edge_index, num_nodes)
-    csr, degree = graph.csr, graph.degree
-    kernels = find_kernels("auto", edge_index.device)
+    graph = simple_graph(edge_index, num_nodes)
+    csr, degree = graph.csr, graph.csr.degree
+    kernels = TRIANGLES.find("auto", graph.device)
     common = kernels.triangle_counts(csr, graph.reverse)
     union = degree[csr.row] + degree[csr.col] - common
     return graph.to_edges(common.double() / union).to(torch.get_default_dtype())
 
 
 def degree_contrast(
-    edge_index: Tensor, edge_weight: Tensor | None = None, num_nodes: int | None = None
+    edge_index: Tensor | GraphStructure, edge_weight: Tensor | None = None, num_nodes: int | None = None
 ) -> Tensor:
     r"""Compute how much the degrees of an edge's ends differ, relative to their sum.
 
@@ -80,11 +81,12 @@ def degree_contrast(
         >>> degree_contrast(edge_index)
         tensor([0.0000, 0.0000, 0.2000, 0.2000, 0.2000, 0.2000, 0.5000, 0.5000])
     """
-    graph = symmetric_csr(edge_index, num_nodes)
-    csr, degree, dtype = graph.csr, graph.degree.double(), torch.get_default_dtype()
+    graph = simple_graph(edge_index, num_nodes)
+    csr, dtype = graph.csr, torch.get_default_dtype()
+    degree = csr.degree.double()
     if edge_weight is not None:
-        check_edge_weight(edge_weight, csr.col.numel())
-        weight, dtype = symmetric_values(graph, "edge_weight", edge_weight), edge_weight.dtype
+        check_edge_weight(edge_weight, graph.num_edges)
+        weight, dtype = graph.read_symmetric("edge_weight", edge_weight), edge_weight.dtype
         degree = torch.segment_reduce(weight, "sum", offsets=csr.rowptr)
     i, j = degree[csr.row], degree[csr.col]
     total = i + j
@@ -92,7 +94,7 @@ def degree_contrast(
     return graph.to_edges(contrast).to(dtype)
 
 
-def distance_rank(edge_index: Tensor, edge_weight: Tensor, num_nodes: int | None = None) -> Tensor:
+def distance_rank(edge_index: Tensor | GraphStructure, edge_weight: Tensor, num_nodes: int | None = None) -> Tensor:
     r"""Compute how far down an edge stands in its ends' lists of neighbours, nearest first.
 
     .. math::
@@ -124,9 +126,9 @@ def distance_rank(edge_index: Tensor, edge_weight: Tensor, num_nodes: int | None
         >>> distance_rank(edge_index, torch.tensor([0.2, 0.2, 0.9, 0.9]))
         tensor([0.6250, 0.6250, 0.3750, 0.3750])
     """
-    graph = symmetric_csr(edge_index, num_nodes)
-    row, count = graph.csr.row, graph.degree
-    check_edge_weight(edge_weight, row.numel())
-    weight = symmetric_values(graph, "edge_weight", edge_weight)
+    graph = simple_graph(edge_index, num_nodes)
+    row, count = graph.csr.row, graph.csr.degree
+    check_edge_weight(edge_weight, graph.num_edges)
+    weight = graph.read_symmetric("edge_weight", edge_weight)
     rank = (group_ranks(-weight, row, count) - 0.5) / count[row]
     return graph.to_edges((rank + rank[graph.reverse]) / 2).to(edge_weight.dtype)

@@ -1,25 +1,24 @@
 """Forman-Ricci curvature of the edges of an undirected graph, in three forms."""
 
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import torch
 from torch import Tensor
 
 from .._checks import (
     check_choice,
-    check_edge_index_shape,
     check_edge_vector,
     check_edge_weight,
 )
-from ..kernels.csr import SymmetricCSR
-from ..kernels.triangles import TriangleKernels, find_kernels
-from .symmetric_csr import symmetric_csr, symmetric_values
+from ..graph import GraphStructure
+from ..kernels.table import TRIANGLES
+from .simple_graph import simple_graph
 
 METHODS = ("augmented", "1d", "balanced")
 
 
 def forman_curvature(
-    edge_index: Tensor,
+    edge_index: Tensor | GraphStructure,
     edge_weight: Tensor | None = None,
     num_nodes: int | None = None,
     method: str = "augmented",
@@ -78,12 +77,12 @@ def forman_curvature(
         tensor([3., 3., 2., 2., 2., 2., 0., 0.])
     """
     check_choice("method", method, METHODS)
-    check_edge_index_shape(edge_index)
-    kernels = find_kernels(backend, edge_index.device)
-    graph = symmetric_csr(edge_index, num_nodes, kernels)
+    TRIANGLES.check(backend)
+    graph = simple_graph(edge_index, num_nodes)
+    kernels = TRIANGLES.find(backend, graph.device)
     dtype = torch.get_default_dtype()
     if edge_weight is not None:
-        check_edge_vector("edge_weight", edge_weight, graph.reverse.numel())
+        check_edge_vector("edge_weight", edge_weight, graph.num_edges)
         dtype = edge_weight.dtype
     if method == "balanced":
         curvature = _balanced(graph, kernels)
@@ -93,19 +92,19 @@ def forman_curvature(
 
 
 def _weighted(
-    graph: SymmetricCSR, edge_weight: Tensor | None, kernels: TriangleKernels, with_triangles: bool
+    graph: GraphStructure, edge_weight: Tensor | None, kernels: Any, with_triangles: bool
 ) -> Tensor:
     """F_1d or F_aug in the slots."""
-    weight = None if edge_weight is None else graph.to_slots(edge_weight.to(graph.reverse.device))
-    curvature = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
+    weight = None if edge_weight is None else graph.to_slots(edge_weight.detach().to(graph.device))
+    curvature: Tensor | None = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
     if curvature is None:
         _refuse_weight(graph, cast(Tensor, edge_weight))
     return curvature
 
 
-def _refuse_weight(graph: SymmetricCSR, edge_weight: Tensor) -> NoReturn:
+def _refuse_weight(graph: GraphStructure, edge_weight: Tensor) -> NoReturn:
     check_edge_weight(edge_weight, edge_weight.numel())
-    symmetric_values(graph, "edge_weight", edge_weight)
+    graph.read_symmetric("edge_weight", edge_weight)
     zeros = int((edge_weight == 0).sum())
     raise ValueError(
         f"Expected 'edge_weight' to be positive, because this curvature divides by it (got {zeros} "
@@ -113,7 +112,7 @@ def _refuse_weight(graph: SymmetricCSR, edge_weight: Tensor) -> NoReturn:
     )
 
 
-def _balanced(graph: SymmetricCSR, kernels: TriangleKernels) -> Tensor:
+def _balanced(graph: GraphStructure, kernels: Any) -> Tensor:
     csr = graph.csr
     triangles = kernels.triangle_counts(csr, graph.reverse)
     squares, degeneracy = kernels.square_counts(csr)

@@ -3,10 +3,13 @@
 import torch
 from torch import Tensor
 
-from .symmetric_csr import symmetric_csr, symmetric_values
+from ..graph import GraphStructure
+from .simple_graph import simple_graph
 
 
-def node_curvature(edge_index: Tensor, curvature: Tensor, num_nodes: int | None = None) -> Tensor:
+def node_curvature(
+    edge_index: Tensor | GraphStructure, curvature: Tensor, num_nodes: int | None = None
+) -> Tensor:
     r"""Average a curvature of edges, or any other of their numbers, at every node.
 
     .. math::
@@ -36,7 +39,7 @@ def node_curvature(edge_index: Tensor, curvature: Tensor, num_nodes: int | None 
         >>> node_curvature(edge_index, curvature, num_nodes=5)
         tensor([2.5000, 2.5000, 1.3333, 0.0000, 0.0000])
     """
-    graph = symmetric_csr(edge_index, num_nodes)
-    values = symmetric_values(graph, "curvature", curvature)
+    graph = simple_graph(edge_index, num_nodes)
+    values = graph.read_symmetric("curvature", curvature)
     total = torch.segment_reduce(values, "sum", offsets=graph.csr.rowptr)
-    return (total / graph.degree.clamp(min=1)).to(curvature.dtype)
+    return (total / graph.csr.degree.clamp(min=1)).to(curvature.dtype)

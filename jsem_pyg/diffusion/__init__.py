@@ -2,22 +2,26 @@
 
 :func:`heat_diffusion` is the fast, differentiable way for graphs of any size,
 :func:`hypergraph_diffusion` the same on hypergraphs, and :func:`exact_heat_diffusion` the dense one
-to compare it with. :func:`diffusion_cosine` asks how alike the ends of each edge are afterwards.
+to compare it with. :func:`diffuse` takes any operator, also one of your own,
+:func:`heat_kernel_columns` shows how the heat of single nodes spreads, and :func:`diffusion_cosine` asks how alike the ends of each edge are afterwards.
 """
 
 from .edge_cosine import diffusion_cosine
+from .evolve import diffuse
 from .exact import dense_laplacian, exact_heat_diffusion
-from .functional import heat_diffusion
+from .functional import heat_diffusion, heat_kernel_columns
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .hypergraph import hypergraph_diffusion
 
 __all__ = [
     "dense_laplacian",
+    "diffuse",
     "diffusion_cosine",
     "exact_heat_diffusion",
     "heat_coefficients",
     "heat_degree",
     "heat_diffusion",
+    "heat_kernel_columns",
     "hypergraph_diffusion",
     "truncation_bound",
 ]

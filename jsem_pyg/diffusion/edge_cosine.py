@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import check_edge_index_shape, check_finite, check_float
-from ..operators import GraphStructure
+from ..graph import GraphStructure
 from .functional import heat_diffusion
 
 # How many numbers one chunk of products may hold.
@@ -58,16 +58,14 @@ def diffusion_cosine(
     """
     _check_inputs(x, edge_index, t)
     structure = GraphStructure(edge_index, x.size(0))
-    if edge_weight is not None:
-        structure.check_weight(edge_weight)
     y = heat_diffusion(x, structure, edge_weight, t, normalization=normalization, backend=backend)
     direction = _directions(y, structure)
     # One direction of every edge, which then serves both.
     slot = (structure.row < structure.col).nonzero()[:, 0]
     cosine = _products(direction, structure.row[slot], structure.col[slot])
     slots = cosine.new_zeros(structure.num_slots).index_copy(0, slot, cosine)
-    slots = slots.index_copy(0, structure.reverse[slot], cosine)
-    return slots[structure.slot].clamp(-1, 1).to(x.dtype)
+    slots = slots.index_copy(0, structure.reverse[slot].long(), cosine)
+    return structure.to_edges(slots).clamp(-1, 1).to(x.dtype)
 
 
 def _check_inputs(x: Tensor, edge_index: Tensor, t: float | Tensor) -> None:

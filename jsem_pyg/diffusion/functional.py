@@ -4,22 +4,21 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.typing import SparseTensor
 
-from .._checks import check_choice, check_finite
-from ..kernels.dispatch import find_backend
-from ..operators import GraphStructure, laplacian_operator, read_adjacency
-from ..operators.laplacian import NORMALIZATIONS
-from .chebyshev import (
-    check_device,
-    check_num_nodes,
-    check_signal,
-    choose_weight,
-    diffuse,
-    diffusion_times,
-    preferred_backend,
-    prepare_weight,
+from .._checks import (
+    check_edge_index_shape,
+    check_labels,
+    check_node_index,
+    check_nonnegative_int,
 )
-from .registered_op import read_edges, registered_heat_diffusion
+from ..graph import GraphStructure
+from ..graph.prepare import GraphReader
+from .evolve import check_signal, compute_dtype, squeeze_scales
+from .heat import flow, heat_operator, take_graph
+from .options import HeatOptions
+
+_READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
 
 def heat_diffusion(
@@ -52,7 +51,7 @@ def heat_diffusion(
             computed in float32.
         edge_index: the graph, with both directions of every edge and no self-loops: a [2, E]
             tensor, a `torch_sparse.SparseTensor` or torch sparse tensor [N, N], or a
-            :class:`~jsem_pyg.operators.GraphStructure`, which saves sorting and checking it again.
+            :class:`~jsem_pyg.graph.GraphStructure`, which saves sorting and checking it again.
         edge_weight: [E] non-negative weights, the same in both directions (the operator takes the
             mean of both, so each gets half of their gradient). None: the values of the sparse
             tensor, or ones. Sparse tensors order edges as they store them.
@@ -87,38 +86,92 @@ def heat_diffusion(
         True
     """
     check_signal(x)
-    check_choice("normalization", normalization, NORMALIZATIONS)
-    times = diffusion_times(t, x)
-    backend = preferred_backend(backend, edge_index)
-    if torch.compiler.is_compiling():
-        target, source, weight = read_edges(edge_index, edge_weight, x.size(-2))
-        options = (degree, tol, normalization, backend)
-        out = registered_heat_diffusion(x, times, weight, None, None, target, source, *options)
-    else:
-        structure, weight = _read_graph(edge_index, edge_weight, x)
-        operator = laplacian_operator(structure, weight, normalization)
-        series = find_backend(backend, x.device)
-        out = diffuse(x, operator, times, series, degree=degree, tol=tol)
-    return out if isinstance(t, Tensor) and t.dim() > 0 else out.squeeze(-3)
+    options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
+    graph = take_graph(_READER, x, edge_index, edge_weight)
+    return squeeze_scales(flow(x, heat_operator(graph, x, options), t, options), t)
 
 
-def _read_graph(
-    edge_index: Any, edge_weight: Tensor | None, x: Tensor
-) -> tuple[GraphStructure, Tensor]:
-    """Prepare a graph, unless it is, and check what it carries: the structure and its weights."""
-    fresh = not isinstance(edge_index, GraphStructure)
+def heat_kernel_columns(
+    edge_index: Any,
+    nodes: Tensor,
+    edge_weight: Tensor | None = None,
+    t: float | Tensor = 1.0,
+    *,
+    num_nodes: int | None = None,
+    degree: int | None = None,
+    tol: float = 1e-6,
+    normalization: str | None = "sym",
+    backend: str = "auto",
+) -> Tensor:
+    r"""Compute columns of the heat kernel: how the heat of single nodes spreads.
+
+    .. math::
+        \mathbf{K}_{:, m} = e^{-t \mathbf{L}} \mathbf{e}_{n_m}
+
+    with the indicator vectors :math:`\mathbf{e}`. Signatures, diffusion distances and costs of
+    alignments are made of these. All columns and scales share one series. Differentiable in
+    `edge_weight` and `t`.
+
+    Args:
+        edge_index: the graph, as in :func:`heat_diffusion`.
+        nodes: [M] integers in [0, N), whose columns are asked for; repeated ones are computed
+            again.
+        edge_weight: [E] non-negative weights, the same in both directions; None means ones.
+        t: diffusion time >= 0: a number or 0-d tensor, or [S] scales.
+        num_nodes: N, where isolated nodes may come after the last edge. None: that of a structure
+            or sparse tensor, or the largest index in `edge_index` and `nodes` + 1.
+        degree: as in :func:`heat_diffusion`, like all that follow.
+        tol: the relative error allowed.
+        normalization: "sym", "rw" or None.
+        backend: what evaluates the series.
+
+    Returns:
+        [N, M], or [S, N, M] if `t` has scales, in the type of `edge_weight` (torch's default type
+        without it).
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `nodes` leave the range, or :func:`heat_diffusion` refuses the graph.
+
+    Source: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21,
+    2006.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> columns = heat_kernel_columns(edge_index, torch.tensor([0, 2]), t=1.0)
+        >>> columns.shape
+        torch.Size([3, 2])
+        >>> torch.allclose(columns[1, 0], columns[1, 1])  # node 1 lies between 0 and 2
+        True
+    """
+    check_labels("nodes", nodes)
+    size = _count_nodes(edge_index, nodes, num_nodes)
+    check_node_index("nodes", nodes, size)
+    dtype = torch.get_default_dtype() if edge_weight is None else compute_dtype(edge_weight)
+    indicators = torch.zeros(size, nodes.numel(), dtype=dtype, device=nodes.device)
+    indicators[nodes.long(), torch.arange(nodes.numel(), device=nodes.device)] = 1
+    return heat_diffusion(
+        indicators,
+        edge_index,
+        edge_weight,
+        t,
+        degree=degree,
+        tol=tol,
+        normalization=normalization,
+        backend=backend,
+    )
+
+
+def _count_nodes(edge_index: Any, nodes: Tensor, num_nodes: int | None) -> int:
+    """N, from whatever says it."""
+    if num_nodes is not None:
+        check_nonnegative_int("num_nodes", num_nodes)
+        return int(num_nodes)
     if isinstance(edge_index, GraphStructure):
-        check_num_nodes(edge_index, x.size(-2))
-        structure = edge_index
-    else:
-        adjacency = read_adjacency(edge_index, x.size(-2))
-        structure = GraphStructure.from_adjacency(adjacency, x.size(-2))
-        edge_weight = choose_weight(adjacency.weight, edge_weight)
-    check_device("edge_index", structure.device, x)
-    weight = prepare_weight(structure, edge_weight, x)
-    # A GPU has to wait for a look at values, so there it comes with the preparation of a graph.
-    if fresh or x.device.type == "cpu":
-        check_finite("x", x)
-        if edge_weight is not None:
-            structure.check_weight(edge_weight)
-    return structure, weight
+        return edge_index.num_nodes
+    if isinstance(edge_index, SparseTensor):
+        return int(edge_index.size(0))
+    if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
+        return edge_index.size(0)
+    check_edge_index_shape(edge_index)
+    return max((int(each.max()) + 1 for each in (edge_index, nodes) if each.numel()), default=0)

@@ -18,23 +18,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._checks import check_choice, check_finite
-from ..kernels.dispatch import BACKENDS, ChebyshevSeries, check_backend, find_backend
-from ..operators import HeatOperator
-from ..operators.hypergraph import HypergraphOperator, hypergraph_operator
-from ..operators.hypergraph_forms import read_hypergraph
-from ..operators.hypergraph_structure import HypergraphStructure
-from .chebyshev import (
-    check_device,
+from ..graph import HypergraphStructure
+from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
+from ..operators import HeatOperator, HypergraphOperator, hypergraph_operator
+from .evolve import (
     check_signal,
     compute_dtype,
-    diffuse,
     diffusion_times,
+    evolve,
     full_precision,
+    squeeze_scales,
 )
-from .hypergraph_series import incidence_series, reference_incidence_series
+from .options import HypergraphOptions
 
-METHODS = ("auto", "dense", "csr", "incidence")
+_READER = HypergraphReader(size=0)
 
 # A series has about so many terms: t = 3 and a relative error of 1e-6 need ten.
 _TERMS = 10
@@ -106,7 +103,7 @@ def hypergraph_diffusion(
         x: [..., N, D] signals; leading dimensions are batches on the same hypergraph.
         hyperedge_index: [2, M] memberships (node, hyperedge) as in PyG, a
             `torch_geometric.data.HyperGraphData` or a batch of them, or a
-            :class:`~jsem_pyg.operators.HypergraphStructure`, which saves sorting and checking.
+            :class:`~jsem_pyg.graph.HypergraphStructure`, which saves sorting and checking.
         hyperedge_weight: [E] non-negative; None: that of the `HyperGraphData`, or ones.
         t: diffusion time >= 0: a number or 0-d tensor, [S] scales, or [S, D] scales and channels.
         num_hyperedges: E, where the last hyperedges may be empty.
@@ -132,84 +129,50 @@ def hypergraph_diffusion(
         torch.Size([100, 4, 8])
     """
     check_signal(x)
-    check_choice("method", method, METHODS)
-    check_backend(backend)
-    hypergraph = read_hypergraph(hyperedge_index, x.size(-2), num_hyperedges)
-    structure = hypergraph.structure
-    check_device("hyperedge_index", structure.device, x)
-    weight = hypergraph.weight if hyperedge_weight is None else hyperedge_weight
-    # A GPU has to wait for a look at values, so there it comes with the preparation.
-    may_look = hypergraph.fresh or x.device.type == "cpu"
-    if may_look:
-        check_signal_finite(x)
-    if weight is None:
-        weight = torch.ones(structure.num_hyperedges, dtype=compute_dtype(x), device=x.device)
-    else:
-        structure.check_weight_shape(weight)
-        check_device("hyperedge_weight", weight.device, x)
-        if may_look:
-            structure.check_weight(weight)
-    operator = hypergraph_operator(structure, weight.to(compute_dtype(x)), normalization)
+    options = HypergraphOptions(degree, tol, normalization, method, backend)
     times = diffusion_times(t, x)
-    out = diffuse_hypergraph(x, operator, times, method, backend, degree=degree, tol=tol)
-    return out if isinstance(t, Tensor) and t.dim() > 0 else out.squeeze(-3)
+    hypergraph = _READER.read(hyperedge_index, x, hyperedge_weight, None, num_hyperedges)
+    weight = hyperedge_weights(hypergraph, x)
+    return squeeze_scales(hypergraph_heat(x, hypergraph.structure, weight, times, options), t)
 
 
-def check_signal_finite(x: Tensor) -> None:
-    """Raise a ValueError if `x` has NaN or infinite entries; reads it once if it has not."""
-    # A sum of finite numbers may overflow, but no sum over a NaN or an infinity is finite.
-    if not bool(x.detach().sum().isfinite()):
-        check_finite("x", x)
+def hyperedge_weights(hypergraph: PreparedHypergraph, x: Tensor) -> Tensor:
+    """The weights [E] in the type of the computation, or ones where there are none."""
+    dtype, count = compute_dtype(x), hypergraph.structure.num_hyperedges
+    if hypergraph.weight is None:
+        return torch.ones(count, dtype=dtype, device=x.device)
+    return hypergraph.weight.to(dtype)
 
 
-def diffuse_hypergraph(
+def hypergraph_heat(
     x: Tensor,
-    operator: HypergraphOperator,
+    structure: HypergraphStructure,
+    hyperedge_weight: Tensor,
     t: Tensor,
-    method: str,
-    backend: str,
-    *,
-    degree: int | None,
-    tol: float,
+    options: HypergraphOptions,
 ) -> Tensor:
-    """Diffuse [..., N, D] by an operator, for times t [S, 1 or D] -> [..., S, N, D]."""
+    """Diffuse [..., N, D] on a hypergraph, for times t [S, 1 or D] -> [..., S, N, D]."""
+    operator = hypergraph_operator(structure, hyperedge_weight, options.normalization)
+    method = options.method
     if method == "auto":
         num_columns = x.numel() // max(x.size(-2), 1)
-        costs = method_costs(operator.structure, num_columns, t.numel(), t.size(0))
+        costs = method_costs(structure, num_columns, t.numel(), t.size(0))
         method = min(costs, key=costs.__getitem__)
     if method != "dense" or x.numel() == 0:
-        return diffuse(x, *_sparse(operator, t, method, backend), degree=degree, tol=tol)
+        return evolve(x, _heat_operator(operator, method, options.backend), t, options)
     # Every time, of whatever scale and channel, is a scale of the identity.
     eye = torch.eye(x.size(-2), dtype=compute_dtype(x), device=x.device)
-    costs = method_costs(operator.structure, x.size(-2))
+    costs = method_costs(structure, x.size(-2))
     inner = "csr" if costs["csr"] <= costs["incidence"] else "incidence"
-    heat, times, series = _sparse(operator, t.reshape(-1, 1), inner, backend)
-    kernel = diffuse(eye, heat, times, series, degree=degree, tol=tol)
+    heat = _heat_operator(operator, inner, options.backend)
+    kernel = evolve(eye, heat, t.reshape(-1, 1), options)
     with full_precision(x.device):
         out = _multiply(kernel.unflatten(0, t.shape), x.to(kernel.dtype))
     return out.to(x.dtype)
 
 
-def _sparse(
-    operator: HypergraphOperator, t: Tensor, method: str, backend: str
-) -> tuple[HeatOperator, Tensor, ChebyshevSeries]:
-    """What :func:`~jsem_pyg.diffusion.chebyshev.diffuse` takes after its signal."""
-    device = operator.share.device
-    if method != "incidence":
-        return operator.to_heat_operator(), t, find_backend(backend, device)
-    if backend not in ("auto", "torch", "reference"):
-        raise ValueError(
-            "Expected 'backend' to be 'auto', 'torch' or 'reference' where the method is "
-            f"'incidence' (got {backend!r}). To fix this, take backend='auto', or another method."
-        )
-    if backend == "torch":
-        find_backend(backend, device)  # which says why, if it cannot run
-    has_products = BACKENDS["torch"].obstacle(device) is None
-    if backend == "reference" or not has_products:
-        series = reference_incidence_series(operator)
-    else:
-        series = incidence_series(operator)
-    return operator.to_factored_heat_operator(), t, series
+def _heat_operator(operator: HypergraphOperator, method: str, backend: str) -> HeatOperator:
+    return operator.factored(backend) if method == "incidence" else operator.sparse(backend)
 
 
 def _multiply(kernel: Tensor, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Stage 1: points -> weighted edges.
+"""Stage 1: points -> weighted edges -> a structure that is prepared once.
 
 :func:`knn_search` finds the nearest neighbours, :func:`affinity` turns their distances into
 weights, :func:`knn_graph` makes an undirected, connected graph of them, and :class:`NeighborIndex`
@@ -7,6 +7,10 @@ places new points in it. `hyperedges.py` makes hypergraphs of points, graphs and
 Points are prepared in `points.py`, and those of a batch told apart in `groups.py`. Small graphs are
 searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
 `torch_search.py`. Components are joined in `connect.py`, by the links that `exits.py` finds.
+
+:class:`GraphStructure` and :class:`HypergraphStructure` are what every later stage works on: sorted
+and checked once, and the owner of all that follows from the pattern. What a user hands over becomes
+one in `prepare.py` and `prepare_hypergraph.py`, and nowhere else; `memory.py` is what is remembered.
 """
 
 from .affinity import MIN_WEIGHT, affinity, node_width, undirected_edges
@@ -18,11 +22,15 @@ from .hyperedges import (
     edge_hyperedges,
     knn_hyperedges,
 )
+from .hypergraph_structure import HypergraphStructure
 from .knn import knn_search
 from .neighbor_index import NeighborIndex
+from .structure import GraphStructure
 
 __all__ = [
     "MIN_WEIGHT",
+    "GraphStructure",
+    "HypergraphStructure",
     "NeighborIndex",
     "affinity",
     "clique_hyperedges",

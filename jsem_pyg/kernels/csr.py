@@ -1,46 +1,73 @@
-"""The patterns that kernels work on."""
+"""The pattern that kernels work on, and whatever follows from it, computed once."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+T = TypeVar("T")
 
-class CSR(NamedTuple):
-    """The pattern of a square sparse matrix, sorted by row, then column.
 
-    `row` repeats what `rowptr` says, entry by entry, for the kernels that scatter.
+class CSR:
+    """The pattern of a sparse matrix, sorted by row, then column.
+
+    An entry of the pattern is a *slot*. Forms that a kernel needs beside it (rows in another order,
+    other integer types) are made on first use and live as long as the pattern: see :meth:`derived`.
+
+    Args:
+        rowptr: [N + 1] int64, where each row begins.
+        col: [nnz] int32, or int64 where that is too narrow.
     """
 
-    rowptr: Tensor  # [N + 1] int64, where each row begins
-    row: Tensor  # [nnz] int64
-    col: Tensor  # [nnz] int64
+    def __init__(self, rowptr: Tensor, col: Tensor) -> None:
+        self.rowptr, self.col = rowptr, col
+        self._derived: dict[Any, Any] = {}
 
     @property
-    def num_nodes(self) -> int:
-        """The number N of rows and columns."""
+    def num_rows(self) -> int:
+        """The number of rows, which of a graph is the number N of nodes."""
         return self.rowptr.numel() - 1
 
-
-class SymmetricCSR(NamedTuple):
-    """A simple undirected graph, both directions of every edge, sorted by row, then column."""
-
-    csr: CSR
-    reverse: Tensor  # [E] the slot of (j, i) for the slot of (i, j)
-    # [E] the column of `edge_index` in each slot, or of its reverse; None: they are in order
-    order: Tensor | None
-
-    def to_slots(self, values: Tensor) -> Tensor:
-        """[E] values of the columns -> [E] in the slots."""
-        return values if self.order is None else values[self.order]
-
     @property
-    def degree(self) -> Tensor:
-        """[N] the number of neighbours."""
-        return self.csr.rowptr.diff()
+    def num_slots(self) -> int:
+        """The number nnz of entries."""
+        return self.col.numel()
 
-    def to_edges(self, slots: Tensor) -> Tensor:
-        """[E] values in the slots -> [E] of the columns."""
-        return (
-            slots if self.order is None else torch.empty_like(slots).scatter_(0, self.order, slots)
-        )
+    @cached_property
+    @torch.inference_mode(False)  # what is kept may serve training later
+    def degree(self) -> Tensor:
+        """[N] the number of entries in each row."""
+        return self.rowptr.diff()
+
+    @cached_property
+    @torch.inference_mode(False)
+    def row(self) -> Tensor:
+        """[nnz] the row of each slot: what `rowptr` says, entry by entry."""
+        rows = torch.arange(self.num_rows, dtype=self.col.dtype, device=self.col.device)
+        # Without the size, a GPU would have to wait for the sum of the counts.
+        return rows.repeat_interleave(self.degree, output_size=self.num_slots)
+
+    def derived(self, make: Callable[["CSR"], T]) -> T:
+        """What `make` makes of this pattern, made once. Two threads may both make it; one stays."""
+        if make not in self._derived:
+            with torch.inference_mode(False):
+                self._derived[make] = make(self)
+        found: T = self._derived[make]
+        return found
+
+    def to(self, device: torch.device | str) -> "CSR":
+        """The pattern on another device."""
+        return CSR(self.rowptr.to(device), self.col.to(device))
+
+
+def index_dtype(*sizes: int) -> torch.dtype:
+    """The narrowest integer type that holds indices below all of these sizes."""
+    return torch.int32 if max(sizes) < 2**31 else torch.int64
+
+
+def row_pointers(row: Tensor, num_rows: int) -> Tensor:
+    """Sorted rows [nnz] -> [N + 1] int64, where each row begins."""
+    counts = torch.bincount(row, minlength=num_rows)
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])

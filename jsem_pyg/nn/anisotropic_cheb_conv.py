@@ -5,16 +5,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
-from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.nn.inits import zeros
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
-from ..diffusion.chebyshev import check_signal
-from .diffusion_layer import DiffusionLayer, Flow, single_node_set
+from ..diffusion.evolve import check_signal
+from ..diffusion.options import HeatOptions
+from .channel_map import ChannelMap
+from .diffusion_layer import DiffusionLayer, single_node_set
 
 
-class AnisotropicChebConv(DiffusionLayer):
+class AnisotropicChebConv(ChannelMap, DiffusionLayer):
     r"""A graph convolution whose filters are anisotropic heat kernels with learned times.
 
     .. math::
@@ -31,8 +30,9 @@ class AnisotropicChebConv(DiffusionLayer):
             first input(s) to the forward method.
         out_channels (int): Size of each output sample.
         edge_dim (int): Number :math:`F` of edge features; 0 for none.
-        t (float, list or torch.Tensor): Initial diffusion time: a number, a list of :math:`S`
-            scales, or a tensor of shape :math:`(C_{in})` with a time for every input channel.
+        t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
+            :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
+            and input channel.
         learn_t (bool): Whether the times are learned.
         conductance (str or torch.nn.Module): See :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
         normalization (str, optional): :obj:`"sym"`, :obj:`"rw"` or :obj:`None`.
@@ -76,24 +76,15 @@ class AnisotropicChebConv(DiffusionLayer):
         fuse: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            edge_dim, t, learn_t, conductance, normalization, degree, tol, backend, fuse, **kwargs
-        )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        width = in_channels * self.time.num_scales if in_channels > 0 else -1
-        self.lin = Linear(width, out_channels, bias=False, weight_initializer="glorot")
-        if bias:
-            self.bias = Parameter(torch.empty(out_channels))
-        else:
-            self.register_parameter("bias", None)
+        options = HeatOptions(degree, tol, normalization, backend)
+        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, **kwargs)
+        self._make_map(in_channels, out_channels, bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the linear map anew, and go back to the isotropic operator and initial times."""
         super().reset_parameters()
-        self.lin.reset_parameters()
-        zeros(self.bias)
+        self._reset_map()
 
     def forward(
         self,
@@ -106,33 +97,17 @@ class AnisotropicChebConv(DiffusionLayer):
         x = single_node_set(x, check=False)
         if not self._takes_sparse(x):
             check_signal(x)
-        flow = self._flow(x, edge_index, edge_weight, edge_attr)
-        combine = self._map_then_diffuse if self._narrows(x) else self._diffuse_then_map
-        out = combine(x, flow)
-        return out if self.bias is None else out + self.bias
+        operator = self._operator(x, edge_index, edge_weight, edge_attr)
 
-    def _narrows(self, x: Tensor) -> bool:
-        """Whether mapping first leaves fewer columns to diffuse."""
-        mapped = self.time.num_scales * self.out_channels
-        is_initialized = self.lin.in_channels > 0  # a lazy map learns its size in `lin` itself
-        return is_initialized and self.time.num_channels is None and mapped < x.size(-1)
+        def diffuse(signal: Tensor, t: Tensor) -> Tensor:
+            return self._diffuse(signal, operator, t)
+
+        return self._map_and_diffuse(x, self._times(edge_attr), diffuse)
 
     def _takes_sparse(self, x: Tensor) -> bool:
         """Whether the features are sparse, and nothing but the linear map looks at them."""
         is_sparse = x.layout in (torch.sparse_coo, torch.sparse_csr)
-        return is_sparse and x.dim() == 2 and not self.sees_nodes and self._narrows(x)
-
-    def _diffuse_then_map(self, x: Tensor, flow: Flow) -> Tensor:
-        return self.lin(flow(x, self.t).transpose(-3, -2).flatten(-2))
-
-    def _map_then_diffuse(self, x: Tensor, flow: Flow) -> Tensor:
-        scales, width = self.time.num_scales, self.out_channels
-        # Theta_1, ..., Theta_S side by side: each scale gets columns, and times, of its own.
-        theta = self.lin.weight.unflatten(1, (scales, -1)).transpose(0, 1).flatten(0, 1)
-        mapped = torch.nn.functional.linear(x, theta)
-        t = self.t if scales == 1 else self.t.flatten().repeat_interleave(width).unsqueeze(0)
-        out = flow(mapped, t)
-        return out.squeeze(-3).unflatten(-1, (scales, width)).sum(-2)
+        return is_sparse and x.dim() == 2 and not self.sees_nodes and self._maps_first(x)
 
     def __repr__(self) -> str:
         return (

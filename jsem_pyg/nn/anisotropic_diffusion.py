@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
+from ..diffusion.options import HeatOptions
 from .diffusion_layer import DiffusionLayer, single_node_set
 
 
@@ -27,9 +28,9 @@ class AnisotropicDiffusion(DiffusionLayer):
     Args:
         edge_dim (int): Number :math:`F` of edge features; 0 for none, so that only :math:`t` is
             learned.
-        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list of
-            :math:`S` scales (their results are concatenated on the channel axis), or a tensor of
-            shape :math:`(D)` with a time for every channel.
+        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list or
+            tensor of :math:`S` scales (their results are concatenated on the channel axis), or a
+            tensor of shape :math:`(S, D)` with a time for every scale and channel.
         learn_t (bool): Whether :math:`t` is learned.
         conductance (str or torch.nn.Module): :math:`h_{\theta}`: :obj:`"sigmoid"`
             (:class:`~jsem_pyg.nn.SigmoidConductance`), :obj:`"mlp"`
@@ -77,9 +78,8 @@ class AnisotropicDiffusion(DiffusionLayer):
         fuse: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(
-            edge_dim, t, learn_t, conductance, normalization, degree, tol, backend, fuse, **kwargs
-        )
+        options = HeatOptions(degree, tol, normalization, backend)
+        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, **kwargs)
 
     @property
     def sketchable(self) -> bool:
@@ -95,7 +95,8 @@ class AnisotropicDiffusion(DiffusionLayer):
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
-        out = self._flow(x, edge_index, edge_weight, edge_attr)(x, self.t)
+        operator = self._operator(x, edge_index, edge_weight, edge_attr)
+        out = self._diffuse(x, operator, self._times(edge_attr))
         return out.transpose(-3, -2).flatten(-2)
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 
-from .._checks import check_finite
+from .._checks import check_finite, numbers_of
 
 FLOOR = 1e-4
 
@@ -95,17 +95,6 @@ class MLPConductance(Module):
         return f"{self.__class__.__name__}({self.hidden.in_features}, {self.hidden.out_features})"
 
 
-class UnitConductance(Module):
-    """Every edge conducts fully: what `edge_dim=0` means."""
-
-    def reset_parameters(self) -> None:
-        """Do nothing: there are no parameters."""
-
-    def forward(self, edge_attr: Tensor) -> Tensor:
-        """[E, ...] -> ones [E]."""
-        return edge_attr.new_ones(edge_attr.size(0))
-
-
 class ModuleConductance(Module):
     """A module of the user's: its output is checked, and kept above the floor.
 
@@ -140,7 +129,7 @@ class ModuleConductance(Module):
         # A compiler has no values to look at, so compiled code has to do without.
         if out.device.type == "cpu" and out.numel() and not torch.compiler.is_compiling():
             check_finite("conductance", out)
-            low, high = float(out.detach().min()), float(out.detach().max())
+            low, high = float(numbers_of(out).min()), float(numbers_of(out).max())
             if low < 0 or high > 1 + 1e-6:
                 raise ValueError(
                     f"Expected 'conductance' to return values in [0, 1] (got {low:.4g} to "
@@ -152,11 +141,11 @@ class ModuleConductance(Module):
         return f"{self.__class__.__name__}({self.module})"
 
 
-Conductance = SigmoidConductance | MLPConductance | UnitConductance | ModuleConductance
+Conductance = SigmoidConductance | MLPConductance | ModuleConductance
 
 
-def make_conductance(conductance: str | Module, edge_dim: int) -> Conductance:
-    """The module behind the `conductance` argument of the layers.
+def make_conductance(conductance: str | Module, edge_dim: int) -> Conductance | None:
+    """The module behind the `conductance` argument of the layers; None: every edge conducts fully.
 
     Raises:
         ValueError: if `conductance` is neither "sigmoid", "mlp" nor a module.
@@ -172,11 +161,16 @@ def make_conductance(conductance: str | Module, edge_dim: int) -> Conductance:
             f"Expected 'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Module "
             f"(got {conductance!r})."
         )
-    return forms[conductance](edge_dim) if edge_dim else UnitConductance()
+    return forms[conductance](edge_dim) if edge_dim else None
 
 
 def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
-    """Edge features as [E, F], checked against the F that a layer was made for, if it was."""
+    """Edge features as [E, F] numbers, checked against the F that a layer was made for, if any."""
+    if not isinstance(edge_attr, Tensor) or edge_attr.is_complex():
+        kind = edge_attr.dtype if isinstance(edge_attr, Tensor) else type(edge_attr).__name__
+        raise TypeError(f"Expected 'edge_attr' to be a tensor of real numbers (got {kind}).")
+    if not edge_attr.is_floating_point():
+        edge_attr = edge_attr.to(torch.get_default_dtype())
     columns = edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr
     if columns.dim() != 2 or edge_dim not in (None, columns.size(1)):
         raise ValueError(

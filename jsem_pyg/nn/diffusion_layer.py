@@ -1,47 +1,33 @@
 """What the diffusion layers share: parameters, the memory of the graph, and the two paths."""
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import Adj, OptTensor
 
-from .._checks import check_choice, check_edge_vector, check_finite, check_float
-from ..diffusion.chebyshev import (
-    check_accuracy,
-    check_device,
-    check_num_nodes,
-    check_signal,
-    choose_weight,
-    diffuse,
-    diffusion_times,
-    full_precision,
-    preferred_backend,
-    prepare_weight,
+from .._checks import check_nonnegative_int
+from ..diffusion.evolve import check_signal, full_precision
+from ..diffusion.heat import (
+    EdgeList,
+    UnmadeOperator,
+    edge_weights,
+    flow,
+    graph_ends,
+    heat_operator,
+    take_graph,
 )
-from ..diffusion.registered_op import read_edges, registered_heat_diffusion
-from ..kernels.chebyshev.recurrence import chebyshev_recurrence
-from ..kernels.csr import CSR
-from ..kernels.dispatch import ChebyshevSeries, check_backend, find_backend
-from ..operators import (
-    GraphStructure,
-    HeatOperator,
-    LastSeen,
-    StructureCache,
-    laplacian_operator,
-    read_adjacency,
-)
-from ..operators.laplacian import NORMALIZATIONS
+from ..diffusion.options import HeatOptions
+from ..graph.prepare import GraphReader, PreparedGraph
+from ..operators import HeatOperator, Operator
+from ..operators.laplacian import laplacian_entries
 from .conductance import as_columns, make_conductance
 from .diffusion_time import DiffusionTime
 
 _log = logging.getLogger(__name__)
-
-# (signal [..., N, D], times) -> [..., S, N, D]
-Flow = Callable[[Tensor, Tensor], Tensor]
 
 
 class DiffusionLayer(MessagePassing):
@@ -63,44 +49,33 @@ class DiffusionLayer(MessagePassing):
         t: float | Sequence[float] | Tensor,
         learn_t: bool,
         conductance: str | torch.nn.Module,
-        normalization: str | None,
-        degree: int | None,
-        tol: float,
-        backend: str,
+        options: HeatOptions,
         fuse: bool,
         **kwargs: Any,
     ) -> None:
-        if (
-            kwargs.setdefault("aggr", "add") not in ("add", "sum")
-            or kwargs.get("node_dim", -2) != -2
-        ):
+        is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
+        if not is_sum or kwargs.get("node_dim", -2) != -2:
             raise ValueError(
                 f"Expected 'aggr' to be 'add' and 'node_dim' to be -2, since the layer is a linear "
                 f"operator on the nodes (got {kwargs})."
             )
         super().__init__(**kwargs)
-        if isinstance(edge_dim, bool) or not isinstance(edge_dim, int) or edge_dim < 0:
-            raise ValueError(f"Expected 'edge_dim' to be an integer >= 0 (got {edge_dim!r}).")
-        check_choice("normalization", normalization, NORMALIZATIONS)
-        check_accuracy(degree, tol)
-        check_backend(backend)
+        check_nonnegative_int("edge_dim", edge_dim)
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim)
         self.time = DiffusionTime(t, learn_t)
-        self.normalization = normalization
-        self.degree = degree
-        self.tol = tol
-        self.backend = backend
+        self.options = options
         self.fuse = fuse
-        self._structures, self._weights, self._attrs = StructureCache(), LastSeen(), LastSeen()
+        self._reader = GraphReader()
         self._has_warned = False
 
     def reset_parameters(self) -> None:
         """Go back to the isotropic operator and the initial time."""
         super().reset_parameters()
         self.time.reset_parameters()
-        self.conductance.reset_parameters()
+        if self.conductance is not None:
+            self.conductance.reset_parameters()
 
     @property
     def t(self) -> Tensor:
@@ -117,132 +92,86 @@ class DiffusionLayer(MessagePassing):
         """An edge's share of S X, on the watched path."""
         return norm.view(-1, 1) * x_j
 
-    def _flow(
+    def _operator(
         self, x: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
-    ) -> Flow:
-        """Read graph and conductance, for as many signals and times as a layer has."""
-        if torch.compiler.is_compiling() and not self._is_watched():
-            return self._compiled_flow(x, edge_index, edge_weight, edge_attr)
-        graph = self._read(edge_index, edge_weight, x)
-        operator = self._operator(graph, x, edge_attr)
-        series = self._series(graph, operator, edge_index)
-
-        def flow(signal: Tensor, t: Tensor) -> Tensor:
-            times = diffusion_times(t, signal)
-            return diffuse(signal, operator, times, series, degree=self.degree, tol=self.tol)
-
-        return flow
-
-    def _compiled_flow(
-        self, x: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
-    ) -> Flow:
-        """The same through the registered op, which remembers and checks in its own way."""
-        target, source, weight = read_edges(edge_index, edge_weight, x.size(-2))
-        columns = None if edge_attr is None else self._columns(edge_attr)
-        conductance = self._conduct((target, source), x, columns)
-        graph = (weight, conductance, columns, target, source)
-        backend = preferred_backend(self.backend, edge_index)
-        options = (self.degree, self.tol, self.normalization, backend)
-
-        def flow(signal: Tensor, t: Tensor) -> Tensor:
-            times = diffusion_times(t, signal)
-            out: Tensor = registered_heat_diffusion(signal, times, *graph, *options)
-            return out
-
-        return flow
-
-    def _read(self, edge_index: Adj, edge_weight: OptTensor, x: Tensor) -> "_Graph":
-        """Prepare a graph, or remember it."""
-        if isinstance(edge_index, GraphStructure):
-            check_num_nodes(edge_index, x.size(-2))
-            structure, fresh = edge_index, False
-        else:
-            adjacency = read_adjacency(edge_index, x.size(-2))
-            edge_weight = choose_weight(adjacency.weight, edge_weight)
-            structure, fresh = self._structures.get(adjacency, x.size(-2))
-        check_device("edge_index", structure.device, x)
-        weight = prepare_weight(structure, edge_weight, x)
-        # A GPU has to wait for a look at values, so there it comes with the preparation of a graph.
-        may_look = fresh or x.device.type == "cpu"
-        if may_look:
-            check_finite("x", x)
-            if edge_weight is not None:
-                self._weights.check_once(structure.check_weight, edge_weight, structure)
-        return _Graph(structure, weight, may_look)
-
-    def _operator(self, graph: "_Graph", x: Tensor, edge_attr: OptTensor) -> HeatOperator:
+    ) -> HeatOperator | UnmadeOperator:
         """The operator of the weights times the conductance."""
-        weight = graph.weight
-        if edge_attr is not None:
-            edge_attr = self._columns(edge_attr)
-            check_edge_vector("edge_attr", edge_attr[:, 0], graph.structure.num_edges)
-            check_device("edge_attr", edge_attr.device, x)
-            if graph.may_look:
-                self._attrs.check_once(graph.structure.check_attr, edge_attr, graph.structure)
-        edges = graph.structure.edges if self.sees_nodes else None
-        conductance = self._conduct(edges, x, edge_attr)
-        if conductance is not None:
-            weight = weight * conductance.to(weight.dtype)
-        return laplacian_operator(graph.structure, weight, self.normalization)
+        edge_attr = None if edge_attr is None else self._columns(edge_attr)
+        is_watched = self._is_watched()
+        graph = take_graph(
+            self._reader, x, edge_index, edge_weight, edge_attr, prepare=is_watched
+        )
+        conductance = self._conduct(graph, x)
+        if is_watched and isinstance(graph, PreparedGraph):
+            return self._watched_operator(graph, x, conductance)
+        return heat_operator(graph, x, self.options.for_graph(edge_index), conductance)
+
+    def _diffuse(
+        self, signal: Tensor, operator: HeatOperator | UnmadeOperator, t: Tensor
+    ) -> Tensor:
+        """[..., N, D] -> [..., S, N, D]."""
+        return flow(signal, operator, t, self.options)
 
     def _columns(self, edge_attr: Tensor) -> Tensor:
-        """Edge features as [E, F]."""
-        check_float("edge_attr", edge_attr)
+        """Edge features as [E, F], in the type of the parameters."""
         edge_dim = None if self.conductance_form == "module" else self.edge_dim
-        return as_columns(edge_attr, edge_dim)
+        return as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
 
-    def _conduct(
-        self, edges: tuple[Tensor, Tensor] | None, x: Tensor, edge_attr: OptTensor
-    ) -> OptTensor:
-        """The conductance [E] of the edges (target, source), or None where nothing tells it."""
-        if edge_attr is not None:
-            edge_attr = edge_attr.to(self.time.raw.dtype)
-        elif not self.sees_nodes:
-            self._warn_of_missing_attr()
+    def _conduct(self, graph: PreparedGraph | EdgeList, x: Tensor) -> OptTensor:
+        """The conductance [E] of the edges, or None where nothing tells it."""
+        if self.conductance is None or (graph.attr is None and not self.sees_nodes):
+            self._warn_of_missing_attr(graph.attr)
             return None
-        if edges is None or not self.sees_nodes:
-            with full_precision(x.device):
-                return self.conductance(edge_attr)
+        with full_precision(x.device):
+            if not self.sees_nodes:
+                return self.conductance(graph.attr)
         if x.dim() > 2:
             raise ValueError(
                 "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
                 f"would differ from batch to batch (got {list(x.shape)})."
             )
-        target, source = edges
-        return self.conductance(edge_attr, x[target], x[source])
+        target, source = graph_ends(graph)
+        return self.conductance(graph.attr, x[target], x[source])
 
-    def _warn_of_missing_attr(self) -> None:
+    def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:
+        if self._has_warned or self.edge_dim == 0 or edge_attr is not None:
+            return
         if torch.compiler.is_compiling():
             return  # a compiled graph has no place for messages
-        if self.edge_dim > 0 and not self._has_warned:
-            self._has_warned = True
-            _log.warning(
-                "%s got no 'edge_attr', so that every edge conducts alike and the diffusion is "
-                "isotropic. jsem_pyg.transforms.FormanCurvature() makes one; edge_dim=0 means it.",
-                self.__class__.__name__,
-            )
+        self._has_warned = True
+        _log.warning(
+            "%s got no 'edge_attr', so that every edge conducts alike and the diffusion is "
+            "isotropic. jsem_pyg.transforms.FormanCurvature() makes one; edge_dim=0 means it.",
+            self.__class__.__name__,
+        )
 
-    def _series(self, graph: "_Graph", operator: HeatOperator, edge_index: Adj) -> ChebyshevSeries:
-        """The kernel, or message passing if somebody watches."""
-        if not self._is_watched():
-            return find_backend(preferred_backend(self.backend, edge_index), operator.values.device)
-        target, source = graph.structure.edges
-        ends = (source, target) if self.flow == "source_to_target" else (target, source)
-        pair, size = torch.stack(ends), (graph.structure.num_nodes, graph.structure.num_nodes)
+    def _times(self, edge_attr: OptTensor) -> Tensor:
+        """The times; a conductance that is not asked for gets gradients of zero through them.
 
-        def apply_s(term: Tensor) -> Tensor:
-            # propagate_type: (x: Tensor, norm: Tensor)
-            out = self.propagate(pair, size=size, x=term, norm=operator.edge_values)
-            if operator.diagonal is not None:
-                out = out + operator.diagonal.unsqueeze(-1) * term
-            return out
+        `DistributedDataParallel` takes a parameter without a gradient for an error.
+        """
+        if self.conductance is None or edge_attr is not None or self.sees_nodes:
+            return self.t
+        parameters = [each for each in self.conductance.parameters() if each.requires_grad]
+        if not (self.training and parameters and torch.is_grad_enabled()):
+            return self.t
+        return self.t + 0 * sum(each.sum() for each in parameters)
 
-        def series(
-            csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: OptTensor
-        ) -> Tensor:
-            return chebyshev_recurrence(apply_s, x, coefficients, group)
-
-        return series
+    def _watched_operator(
+        self, graph: PreparedGraph, x: Tensor, conductance: OptTensor
+    ) -> HeatOperator:
+        """The same operator, applied by message passing."""
+        structure, weight = graph.structure, edge_weights(graph, x)
+        conductance = None if conductance is None else conductance.to(weight.dtype)
+        entries = laplacian_entries(structure, weight, self.options.normalization, conductance)
+        target, source = structure.edges
+        pair = (source, target) if self.flow == "source_to_target" else (target, source)
+        norm = structure.share_among_edges(entries.off_diagonal)
+        edge_index = torch.stack(pair).long()
+        return HeatOperator(
+            _Propagation(self, edge_index, norm, entries.diagonal, structure.num_nodes),
+            entries.scaling,
+        )
 
     def _is_watched(self) -> bool:
         hooks = (
@@ -258,16 +187,30 @@ class DiffusionLayer(MessagePassing):
     def _describe(self) -> str:
         return (
             f"edge_dim={self.edge_dim}, t={self.time}, conductance={self.conductance_form}, "
-            f"normalization={self.normalization}"
+            f"normalization={self.options.normalization}"
         )
 
 
-class _Graph(NamedTuple):
-    """A graph in one call of a layer."""
+class _Propagation(Operator):
+    """S by a layer's `propagate`, for whoever watches it."""
 
-    structure: GraphStructure
-    weight: Tensor  # [E], in the type of the computation
-    may_look: bool  # whether values may be looked at, at the price of waiting for the device
+    def __init__(
+        self,
+        layer: DiffusionLayer,
+        edge_index: Tensor,
+        norm: Tensor,
+        diagonal: OptTensor,
+        num_nodes: int,
+    ) -> None:
+        self.layer, self.edge_index, self.norm = layer, edge_index, norm
+        self.diagonal, self.num_nodes = diagonal, num_nodes
+
+    def apply(self, x: Tensor) -> Tensor:
+        """One message passing."""
+        size = (self.num_nodes, self.num_nodes)
+        # propagate_type: (x: Tensor, norm: Tensor)
+        out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
+        return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Tensor:

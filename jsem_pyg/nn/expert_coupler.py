@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import LayerNorm, Module, ModuleList, Parameter
 
 from .._checks import check_positive_int
-from ..operators import HypergraphStructure
+from ..graph import HypergraphStructure
 from .hypergraph_cheb_conv import HypergraphChebConv
 
 

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
-from torch.nn import Parameter
-from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.nn.inits import zeros
 from torch_geometric.typing import OptTensor
 
-from .hypergraph_layer import Flow, HypergraphLayer
+from ..diffusion.evolve import check_signal
+from ..diffusion.options import HypergraphOptions
+from .channel_map import ChannelMap
+from .hypergraph_layer import HypergraphLayer
 
 
-class HypergraphChebConv(HypergraphLayer):
+class HypergraphChebConv(ChannelMap, HypergraphLayer):
     r"""A hypergraph convolution whose filters are heat kernels with learned times.
 
     .. math::
@@ -31,8 +30,9 @@ class HypergraphChebConv(HypergraphLayer):
         out_channels (int): Size of each output sample.
         hyperedge_dim (int): Number :math:`F` of hyperedge features; 0 for none.
         num_hyperedges (int, optional): Learn a weight for each of so many hyperedges.
-        t (float, list or torch.Tensor): Initial diffusion time: a number, a list of :math:`S`
-            scales, or a tensor of shape :math:`(C_{in})` with a time for every input channel.
+        t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
+            :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
+            and input channel.
         learn_t (bool): Whether the times are learned.
         conductance (str or torch.nn.Module): See :class:`~jsem_pyg.nn.HypergraphDiffusion`, as for
             all that follow.
@@ -75,33 +75,15 @@ class HypergraphChebConv(HypergraphLayer):
         backend: str = "auto",
         bias: bool = True,
     ) -> None:
-        super().__init__(
-            hyperedge_dim,
-            num_hyperedges,
-            t,
-            learn_t,
-            conductance,
-            normalization,
-            degree,
-            tol,
-            method,
-            backend,
-        )
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        width = in_channels * self.time.num_scales if in_channels > 0 else -1
-        self.lin = Linear(width, out_channels, bias=False, weight_initializer="glorot")
-        if bias:
-            self.bias = Parameter(torch.empty(out_channels))
-        else:
-            self.register_parameter("bias", None)
+        options = HypergraphOptions(degree, tol, normalization, method, backend)
+        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options)
+        self._make_map(in_channels, out_channels, bias)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the linear map anew, and go back to equal weights and the initial times."""
         super().reset_parameters()
-        self.lin.reset_parameters()
-        zeros(self.bias)
+        self._reset_map()
 
     def forward(
         self,
@@ -112,34 +94,14 @@ class HypergraphChebConv(HypergraphLayer):
         num_hyperedges: int | None = None,
     ) -> Tensor:
         """Diffuse and map the node features; see the class for shapes."""
+        check_signal(x)
         hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
-        flow = self._flow(x, *hypergraph)
-        if self._narrows(x):
-            out = self._map_then_diffuse(x, flow)
-            return out if self.bias is None else out + self.bias
-        return self._diffuse_then_map(x, flow)
+        structure, weight = self._weigh(x, *hypergraph)
 
-    def _narrows(self, x: Tensor) -> bool:
-        """Whether mapping first leaves fewer columns to diffuse."""
-        mapped = self.time.num_scales * self.out_channels
-        is_initialized = self.lin.in_channels > 0  # a lazy map learns its size in `lin` itself
-        return is_initialized and self.time.num_channels is None and mapped < x.size(-1)
+        def diffuse(signal: Tensor, t: Tensor) -> Tensor:
+            return self._diffuse(signal, structure, weight, t)
 
-    def _diffuse_then_map(self, x: Tensor, flow: Flow) -> Tensor:
-        diffused = flow(x, self.t).transpose(-3, -2).flatten(-2)
-        if self.bias is None or self.lin.in_channels < 0:  # a lazy map has no weight yet
-            out = self.lin(diffused)
-            return out if self.bias is None else out + self.bias
-        return F.linear(diffused, self.lin.weight, self.bias)  # the bias in the same pass
-
-    def _map_then_diffuse(self, x: Tensor, flow: Flow) -> Tensor:
-        # Theta_1, ..., Theta_S side by side.
-        theta = self.lin.weight.unflatten(1, (self.time.num_scales, -1)).transpose(0, 1)
-        mapped = F.linear(x, theta.flatten(0, 1)).split(self.out_channels, dim=-1)
-        parts = [
-            flow(part, t).squeeze(-3) for part, t in zip(mapped, self.t.reshape(-1), strict=True)
-        ]
-        return torch.stack(parts).sum(0) if len(parts) > 1 else parts[0]
+        return self._map_and_diffuse(x, self.t, diffuse)
 
     def __repr__(self) -> str:
         return (

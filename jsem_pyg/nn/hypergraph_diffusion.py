@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
+from ..diffusion.evolve import check_signal
+from ..diffusion.options import HypergraphOptions
 from .hypergraph_layer import HypergraphLayer
 
 
@@ -29,9 +31,9 @@ class HypergraphDiffusion(HypergraphLayer):
             0 for none.
         num_hyperedges (int, optional): Learn a weight for each of so many hyperedges, where the
             hypergraph is always the same.
-        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list of
-            :math:`S` scales (their results are concatenated on the channel axis), or a tensor of
-            shape :math:`(D)` with a time for every channel.
+        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list or
+            tensor of :math:`S` scales (their results are concatenated on the channel axis), or a
+            tensor of shape :math:`(S, D)` with a time for every scale and channel.
         learn_t (bool): Whether :math:`t` is learned.
         conductance (str or torch.nn.Module): What makes a weight of the features:
             :obj:`"sigmoid"` (:class:`~jsem_pyg.nn.SigmoidConductance`), :obj:`"mlp"`
@@ -52,7 +54,7 @@ class HypergraphDiffusion(HypergraphLayer):
           node features :math:`(\ldots, |\mathcal{V}|, D)`,
           memberships :math:`(2, M)` (node, hyperedge), a
           :class:`torch_geometric.data.HyperGraphData` or a batch of them, or a
-          :class:`~jsem_pyg.operators.HypergraphStructure`,
+          :class:`~jsem_pyg.graph.HypergraphStructure`,
           hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*,
           hyperedge features :math:`(|\mathcal{E}|, F)` *(optional)*
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, S \cdot D)`
@@ -77,18 +79,8 @@ class HypergraphDiffusion(HypergraphLayer):
         method: str = "auto",
         backend: str = "auto",
     ) -> None:
-        super().__init__(
-            hyperedge_dim,
-            num_hyperedges,
-            t,
-            learn_t,
-            conductance,
-            normalization,
-            degree,
-            tol,
-            method,
-            backend,
-        )
+        options = HypergraphOptions(degree, tol, normalization, method, backend)
+        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options)
 
     def forward(
         self,
@@ -103,8 +95,10 @@ class HypergraphDiffusion(HypergraphLayer):
         Where neither weights nor features say how many hyperedges there are, and the last ones may
         be empty, `num_hyperedges` does.
         """
+        check_signal(x)
         hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
-        out = self._flow(x, *hypergraph)(x, self.t)
+        structure, weight = self._weigh(x, *hypergraph)
+        out = self._diffuse(x, structure, weight, self.t)
         return out.transpose(-3, -2).flatten(-2)
 
     def __repr__(self) -> str:

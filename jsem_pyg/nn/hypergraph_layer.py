@@ -3,38 +3,22 @@
 Unlike the layers on graphs these are plain modules, since no message is ever made.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from .._checks import check_choice, check_finite, check_float, check_nonnegative_int
-from ..diffusion.chebyshev import (
-    check_accuracy,
-    check_device,
-    check_signal,
-    compute_dtype,
-    diffusion_times,
-    full_precision,
-)
-from ..diffusion.hypergraph import METHODS, check_signal_finite, diffuse_hypergraph
-from ..kernels.dispatch import check_backend
-from ..operators import (
-    HypergraphCache,
-    HypergraphOperator,
-    HypergraphStructure,
-    hypergraph_operator,
-    read_hypergraph,
-)
-from ..operators.hypergraph import HYPERGRAPH_NORMALIZATIONS
+from .._checks import check_float, check_nonnegative_int
+from ..diffusion.evolve import diffusion_times, full_precision
+from ..diffusion.hypergraph import hyperedge_weights, hypergraph_heat
+from ..diffusion.options import HypergraphOptions
+from ..graph import HypergraphStructure
+from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
 from .conductance import make_conductance
 from .diffusion_time import DiffusionTime
 from .hyperedge_weight import HyperedgeWeight
-
-# (signal [..., N, D], times) -> [..., S, N, D]
-Flow = Callable[[Tensor, Tensor], Tensor]
 
 
 class HypergraphLayer(torch.nn.Module):
@@ -52,18 +36,10 @@ class HypergraphLayer(torch.nn.Module):
         t: float | Sequence[float] | Tensor,
         learn_t: bool,
         conductance: str | torch.nn.Module,
-        normalization: str,
-        degree: int | None,
-        tol: float,
-        method: str,
-        backend: str,
+        options: HypergraphOptions,
     ) -> None:
         super().__init__()
         check_nonnegative_int("hyperedge_dim", hyperedge_dim)
-        check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
-        check_choice("method", method, METHODS)
-        check_accuracy(degree, tol)
-        check_backend(backend)
         self.hyperedge_dim = hyperedge_dim
         self.conductance = make_conductance(conductance, hyperedge_dim)
         if getattr(self.conductance, "sees_nodes", False):
@@ -73,17 +49,14 @@ class HypergraphLayer(torch.nn.Module):
             )
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
         self.time = DiffusionTime(t, learn_t)
-        self.normalization = normalization
-        self.degree = degree
-        self.tol = tol
-        self.method = method
-        self.backend = backend
-        self._structures = HypergraphCache()
+        self.options = options
+        self._reader = HypergraphReader()
 
     def reset_parameters(self) -> None:
         """Go back to equal weights and the initial times."""
         self.time.reset_parameters()
-        self.conductance.reset_parameters()
+        if self.conductance is not None:
+            self.conductance.reset_parameters()
         if self.weight is not None:
             self.weight.reset_parameters()
 
@@ -93,59 +66,35 @@ class HypergraphLayer(torch.nn.Module):
         times: Tensor = self.time()
         return times
 
-    def _flow(
+    def _weigh(
         self,
         x: Tensor,
         hyperedge_index: Any,
         hyperedge_weight: OptTensor,
         hyperedge_attr: OptTensor,
         num_hyperedges: int | None,
-    ) -> Flow:
-        """Read hypergraph and weights, for as many signals and times as a layer has."""
-        operator = self._operator(
-            x, hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges
-        )
-        settings = (self.method, self.backend)
-        accuracy: dict[str, Any] = {"degree": self.degree, "tol": self.tol}
-
-        def flow(signal: Tensor, t: Tensor) -> Tensor:
-            times = diffusion_times(t, signal)
-            return diffuse_hypergraph(signal, operator, times, *settings, **accuracy)
-
-        return flow
-
-    def _operator(
-        self,
-        x: Tensor,
-        hyperedge_index: Any,
-        hyperedge_weight: OptTensor,
-        hyperedge_attr: OptTensor,
-        num_hyperedges: int | None,
-    ) -> HypergraphOperator:
-        check_signal(x)
+    ) -> tuple[HypergraphStructure, Tensor]:
+        """The structure, and what its hyperedges weigh [E]."""
         if num_hyperedges is None:
             num_hyperedges = self._count(hyperedge_index, hyperedge_weight, hyperedge_attr)
-        hypergraph = read_hypergraph(hyperedge_index, x.size(-2), num_hyperedges, self._structures)
+        hypergraph = self._reader.read(
+            hyperedge_index, x, hyperedge_weight, hyperedge_attr, num_hyperedges
+        )
         structure = hypergraph.structure
-        check_device("hyperedge_index", structure.device, x)
-        # A GPU has to wait for a look at values, so there it comes with the preparation.
-        may_look = hypergraph.fresh or x.device.type == "cpu"
-        if may_look:
-            check_signal_finite(x)
-        if hyperedge_weight is None:
-            hyperedge_weight = hypergraph.weight
-        if hyperedge_attr is None and self.hyperedge_dim:
-            hyperedge_attr = hypergraph.attr
         with full_precision(x.device):
-            factors = (
-                self._given(structure, hyperedge_weight, x, may_look),
-                self._learned(structure),
-                self._conduct(structure, hyperedge_attr, x, may_look),
-            )
-            weight = x.new_ones(structure.num_hyperedges, dtype=compute_dtype(x))
+            weight = hyperedge_weights(hypergraph, x)
+            factors = self._learned(structure), self._conduct(hypergraph, hyperedge_attr, x)
             for factor in factors:
                 weight = weight if factor is None else weight * factor.to(weight.dtype)
-            return hypergraph_operator(structure, weight, self.normalization)
+        return structure, weight
+
+    def _diffuse(
+        self, signal: Tensor, structure: HypergraphStructure, weight: Tensor, t: Tensor
+    ) -> Tensor:
+        """[..., N, D] -> [..., S, N, D]."""
+        return hypergraph_heat(
+            signal, structure, weight, diffusion_times(t, signal), self.options
+        )
 
     def _count(self, index: Any, weight: OptTensor, attr: OptTensor) -> int | None:
         """The number of hyperedges, where something else than the memberships says it."""
@@ -154,17 +103,6 @@ class HypergraphLayer(torch.nn.Module):
         if self.weight is not None:
             return self.weight.raw.numel()
         return next((each.size(0) for each in (weight, attr) if each is not None), None)
-
-    def _given(
-        self, structure: HypergraphStructure, weight: OptTensor, x: Tensor, may_look: bool
-    ) -> OptTensor:
-        if weight is None:
-            return None
-        structure.check_weight_shape(weight)
-        check_device("hyperedge_weight", weight.device, x)
-        if may_look:
-            structure.check_weight(weight)
-        return weight
 
     def _learned(self, structure: HypergraphStructure) -> OptTensor:
         if self.weight is None:
@@ -180,20 +118,18 @@ class HypergraphLayer(torch.nn.Module):
         return learned
 
     def _conduct(
-        self, structure: HypergraphStructure, attr: OptTensor, x: Tensor, may_look: bool
+        self, hypergraph: PreparedHypergraph, given: OptTensor, x: Tensor
     ) -> OptTensor:
-        if self.hyperedge_dim == 0 and isinstance(attr, Tensor):
+        if self.conductance is None or self.hyperedge_dim == 0:
+            if given is None:
+                return None  # what a HyperGraphData happens to carry is not looked at
             raise ValueError(
                 "Expected 'hyperedge_attr' to be None where 'hyperedge_dim' is 0 (got shape "
-                f"{list(attr.shape)}). To fix this, make the layer with "
+                f"{list(given.shape)}). To fix this, make the layer with "
                 "hyperedge_dim=hyperedge_attr.size(1)."
             )
-        if self.hyperedge_dim == 0:
-            return None
-        attr = self._check_attr(structure, attr)
-        check_device("hyperedge_attr", attr.device, x)
-        if may_look:
-            check_finite("hyperedge_attr", attr)
+        attr = self._check_attr(hypergraph.structure, hypergraph.attr)
+        self._reader.check_attr(hypergraph.structure, attr, x)
         conductance: Tensor = self.conductance(attr.to(self.time.raw.dtype))
         return conductance
 
@@ -214,7 +150,7 @@ class HypergraphLayer(torch.nn.Module):
         return attr
 
     def _describe(self) -> str:
-        parts = [f"t={self.time}", f"normalization={self.normalization}"]
+        parts = [f"t={self.time}", f"normalization={self.options.normalization}"]
         if self.weight is not None:
             parts.insert(0, f"num_hyperedges={self.weight.raw.numel()}")
         if self.hyperedge_dim:

@@ -1,30 +1,25 @@
 """Stage 3: weighted edges -> a symmetric linear operator S with its spectrum in [-1, 1].
 
-:class:`GraphStructure` is the part that is prepared once for a graph (sorting, pairing, checks);
-:func:`laplacian_operator` is the part that is computed anew at every training step (values).
-:class:`HypergraphStructure` and :func:`hypergraph_operator` are the same for hypergraphs.
+:func:`laplacian_operator` makes the operator of a prepared graph, anew at every training step, and
+:func:`hypergraph_operator` that of a hypergraph. An :class:`Operator` of your own needs no more than
+a method that applies it: hand it to :func:`~jsem_pyg.diffusion.diffuse`.
 """
 
-from .adjacency import read_adjacency
-from .cache import CheckMemory, GraphMemory, LastSeen, StructureCache
+from ..graph import GraphStructure, HypergraphStructure
+from ..kernels.chebyshev import AdjointOperator, Operator, SeriesOperator
+from .heat_operator import HeatOperator, Scaling
 from .hypergraph import HypergraphOperator, hypergraph_operator
-from .hypergraph_forms import HypergraphCache, read_hypergraph
-from .hypergraph_structure import HypergraphStructure
-from .laplacian import HeatOperator, laplacian_operator
-from .structure import GraphStructure
+from .laplacian import laplacian_operator
 
 __all__ = [
-    "CheckMemory",
-    "GraphMemory",
+    "AdjointOperator",
     "GraphStructure",
     "HeatOperator",
-    "HypergraphCache",
     "HypergraphOperator",
     "HypergraphStructure",
-    "LastSeen",
-    "StructureCache",
+    "Operator",
+    "Scaling",
+    "SeriesOperator",
     "hypergraph_operator",
     "laplacian_operator",
-    "read_adjacency",
-    "read_hypergraph",
 ]

@@ -18,8 +18,10 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice
-from .hypergraph_structure import HypergraphStructure
-from .laplacian import HeatOperator
+from ..graph import HypergraphStructure
+from ..kernels.table import CHEBYSHEV
+from .heat_operator import HeatOperator, Scaling
+from .incidence import IncidenceOperator, MessageOperator
 
 HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
 _HALF = torch.tensor([0.5])  # on the CPU, where the coefficients are computed
@@ -31,25 +33,25 @@ class HypergraphOperator:
 
     structure: HypergraphStructure
     share: Tensor  # [E] w_e / d_e, what a hyperedge gives each member; 0 if it is empty
-    inverse_root: Tensor  # [N] d_v^(-1/2); 1 on fixed nodes
-    fixed: Tensor  # [N] bool, nodes of no weight, which keep their features
-    similarity: Tensor | None = None  # [N] d_v^(1/2) for the random walk; None: symmetric
+    inverse_root: Tensor  # [N] d_v^(-1/2); 1 on isolated nodes
+    isolated: Tensor  # [N] bool, nodes of no weight, which keep their features
+    row_scale: Tensor | None = None  # [N] d_v^(1/2) for the random walk; None: symmetric
 
     def matmul(self, x: Tensor) -> Tensor:
         r"""One product: [..., N, D] -> the weighted means over hyperedges, then over nodes.
 
         With the random walk this is :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W}
         \mathbf{D}_e^{-1} \mathbf{H}^{\top} \mathbf{X}`: PyG's `HypergraphConv` without its linear
-        map, where all weights are one. A fixed node keeps its features.
+        map, where all weights are one. An isolated node keeps its features.
 
         Plain torch and the definition of the operator: it makes a [..., M', D] tensor of messages.
         """
         root = self.inverse_root.unsqueeze(-1)
-        if self.similarity is None:
+        if self.row_scale is None:
             out = root * self.two_steps(root * x)
         else:
             out = root.square() * self.two_steps(x)
-        return torch.where(self.fixed.unsqueeze(-1), x, out)
+        return torch.where(self.isolated.unsqueeze(-1), x, out)
 
     def two_steps(self, x: Tensor) -> Tensor:
         """H diag(share) H^T x, [..., N, D] to the same, by a message for each membership."""
@@ -64,36 +66,45 @@ class HypergraphOperator:
             -2, structure.node, count * means.index_select(-2, structure.hyperedge)
         )
 
-    def to_heat_operator(self) -> HeatOperator:
-        """S' = 2 S - I as CSR: an entry for every two nodes that share a hyperedge."""
+    @property
+    def scaling(self) -> Scaling:
+        """L = I - S = (I - S') / 2, on nodes that have a weight."""
+        return Scaling(rate=_HALF, row_scale=self.row_scale, isolated=self.isolated)
+
+    def sparse(self, backend: str = "auto") -> HeatOperator:
+        """S' = 2 S - I as a sparse matrix: an entry for every two nodes that share a hyperedge."""
         hyperedge, slot, product, csr, diagonal = self.structure.pairs
         root = self.inverse_root
         weight = self.share.index_select(0, hyperedge) * product.to(self.share.dtype)
-        sums = weight.new_zeros(csr.col.numel()).index_add(0, slot, weight)
+        sums = weight.new_zeros(csr.num_slots).index_add(0, slot, weight)
         # In this order no product overflows, however small the weights of a node are.
         values = 2 * (sums * root.index_select(0, csr.row)) * root.index_select(0, csr.col)
         values = values.index_add(0, diagonal, sums.new_ones(diagonal.numel()), alpha=-1)
-        return HeatOperator(
-            csr=csr,
-            values=values,
-            edge_values=values,
-            diagonal=None,
-            rate=_HALF,
-            similarity=self.similarity,
-            fixed=self.fixed,
-        )
+        kernel = CHEBYSHEV.find(backend, self.share.device)
+        return HeatOperator(kernel.SparseOperator(csr, values), self.scaling)
 
-    def to_factored_heat_operator(self) -> HeatOperator:
-        """S' = 2 S - I for a series that applies it by its factors: `csr` is that of H."""
-        return HeatOperator(
-            csr=self.structure.incidence,
-            values=self.share,
-            edge_values=self.share,
-            diagonal=None,
-            rate=_HALF,
-            similarity=self.similarity,
-            fixed=self.fixed,
-        )
+    def factored(self, backend: str = "auto") -> HeatOperator:
+        """S' = 2 S - I by its factors, without pairs of nodes.
+
+        Raises:
+            ValueError: if `backend` is another than "auto", "torch" or "reference", or cannot run.
+        """
+        if backend not in ("auto", "torch", "reference"):
+            raise ValueError(
+                "Expected 'backend' to be 'auto', 'torch' or 'reference' where the method is "
+                f"'incidence' (got {backend!r}). To fix this, take backend='auto', or another "
+                "method."
+            )
+        device = self.share.device
+        if backend == "torch":
+            CHEBYSHEV.choose(backend, device)  # which says why, if it cannot run
+        factors = (self.share, self.inverse_root)
+        if backend == "reference" or not CHEBYSHEV.can_run("torch", device):
+            by_messages = MessageOperator(
+                self.structure.num_nodes, self.two_steps, self.inverse_root
+            )
+            return HeatOperator(by_messages, self.scaling)
+        return HeatOperator(IncidenceOperator(self.structure, *factors), self.scaling)
 
 
 def hypergraph_operator(
@@ -119,13 +130,13 @@ def hypergraph_operator(
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.node, weight)
     # Below this the derivative of d^(-1/2) overflows: such a node counts as one without weight. One
     # in place of its degree keeps every derivative finite; its row of S is as good as zero anyway.
-    fixed = degree < torch.finfo(degree.dtype).tiny ** (2 / 3)
-    safe_degree = torch.where(fixed, torch.ones_like(degree), degree)
+    isolated = degree < torch.finfo(degree.dtype).tiny ** (2 / 3)
+    safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
     size = structure.size.clamp(min=1).to(hyperedge_weight.dtype)
     return HypergraphOperator(
         structure=structure,
         share=hyperedge_weight / size,
         inverse_root=safe_degree.rsqrt(),
-        fixed=fixed,
-        similarity=safe_degree.sqrt() if normalization == "rw" else None,
+        isolated=isolated,
+        row_scale=safe_degree.sqrt() if normalization == "rw" else None,
     )

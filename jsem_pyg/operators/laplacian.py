@@ -7,45 +7,36 @@ where the rate r is one for the normalised Laplacians, and half a bound of the s
 connected component otherwise. This is the only file that takes the inverse root of a degree.
 """
 
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .._checks import check_choice
+from .._checks import check_choice, numbers_of
+from ..graph import GraphStructure
 from ..kernels.csr import CSR
-from .structure import GraphStructure
+from ..kernels.table import CHEBYSHEV
+from .heat_operator import HeatOperator, Scaling
 
 NORMALIZATIONS = ("sym", "rw", None)
 
 
-@dataclass(frozen=True)
-class HeatOperator:
-    """What diffusion needs to know of a graph: S as CSR, and how S relates to the Laplacian L.
+class Entries(NamedTuple):
+    """The entries of S, before a kernel is chosen for it."""
 
-    exp(-tL) = P^(-1) exp(-t r (I - S)) P, with the identity on the fixed nodes.
-    """
-
-    csr: CSR  # the pattern of S, structurally symmetric
-    values: Tensor  # [nnz] the entries of S, symmetric
-    edge_values: Tensor  # [E] the off-diagonal entries, in the order of the input's edges
-    diagonal: Tensor | None  # [N] the diagonal of S, where it has one
-    rate: Tensor | None = None  # [G] the rate r of each group of nodes; None: one everywhere
-    group: Tensor | None = None  # [N] the group of each node; None: a single group
-    similarity: Tensor | None = None  # [N] the diagonal of P; None: the identity
-    fixed: Tensor | None = None  # [N] bool, nodes that keep their features; None: no node does
-
-    def condition(self) -> Tensor | None:
-        """The condition number of P: how much the similarity can magnify an error; None: one."""
-        if self.similarity is None or self.similarity.numel() == 0:
-            return None
-        return (self.similarity.max() / self.similarity.min()).detach()
+    off_diagonal: Tensor  # [nnz] in the slots of the structure
+    diagonal: Tensor | None  # [N], where S has one
+    scaling: Scaling  # what else the Laplacian is made of
 
 
 def laplacian_operator(
-    structure: GraphStructure, edge_weight: Tensor, normalization: str | None = "sym"
+    structure: GraphStructure,
+    edge_weight: Tensor,
+    normalization: str | None = "sym",
+    conductance: Tensor | None = None,
+    backend: str = "auto",
 ) -> HeatOperator:
-    """Compute the operator of a weighted graph; differentiable in the weights.
+    """Compute the operator of a weighted graph; differentiable in weights and conductance.
 
     An edge is undirected, so the operator acts with the mean of w_ij and w_ji, and both get the
     same gradient: weights that are learned one by one stay symmetric.
@@ -55,40 +46,128 @@ def laplacian_operator(
         edge_weight: [E] non-negative weights, in the order of the structure's edges.
         normalization: "sym" for I - D^(-1/2) W D^(-1/2), "rw" for I - D^(-1) W (Chung 1997,
             sections 1.2 and 1.5), None for D - W.
+        conductance: [E] numbers in (0, 1] that the weights are multiplied by; None: ones.
+        backend: what applies it, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Raises:
-        ValueError: if `normalization` is none of these.
+        ValueError: if `normalization` or `backend` is none of these, or the backend cannot run.
     """
+    kernel = CHEBYSHEV.find(backend, edge_weight.device)
+    # What is left to autograd is meant to be differentiated more than once.
+    entries = laplacian_entries(structure, edge_weight, normalization, conductance)
+    if entries.diagonal is None:
+        pattern, values = structure.csr, entries.off_diagonal
+    else:
+        pattern, order = structure.csr_with_diagonal
+        values = torch.cat([entries.off_diagonal, entries.diagonal]).index_select(0, order)
+    return HeatOperator(kernel.SparseOperator(pattern, values), entries.scaling)
+
+
+def laplacian_entries(
+    structure: GraphStructure,
+    edge_weight: Tensor,
+    normalization: str | None,
+    conductance: Tensor | None = None,
+) -> Entries:
+    """Compute the entries of S; see :func:`laplacian_operator`."""
     check_choice("normalization", normalization, NORMALIZATIONS)
-    slots = structure.to_slots(edge_weight)
-    weight = 0.5 * (slots + slots.index_select(0, structure.reverse))
-    degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.row, weight)
+    weight = structure.symmetric(structure.to_slots(edge_weight))
+    if structure.has_repeated_edges and conductance is not None:
+        # Edges that share a slot conduct side by side: their weights add up, each as it conducts.
+        weight = structure.symmetric(structure.to_slots(edge_weight * conductance))
+        conductance = None
+    elif conductance is not None:
+        conductance = structure.symmetric(structure.to_slots(conductance))
     if normalization is None:
-        return _combinatorial(structure, weight, degree)
-    return _normalized(structure, weight, degree, random_walk=normalization == "rw")
+        weight = weight if conductance is None else weight * conductance
+        return _combinatorial(structure, weight)
+    return _normalized(structure.csr, weight, conductance, normalization == "rw")
 
 
 def _normalized(
-    structure: GraphStructure, weight: Tensor, degree: Tensor, random_walk: bool
-) -> HeatOperator:
-    fixed = degree == 0
-    # One in place of a zero degree keeps every derivative finite; the row of S is zero anyway.
-    safe_degree = torch.where(fixed, torch.ones_like(degree), degree)
-    inverse_root = safe_degree.rsqrt()
-    # Multiplied in this order, S is symmetric to the last bit.
-    values = weight * (inverse_root[structure.row] * inverse_root[structure.col])
-    return HeatOperator(
-        csr=structure.csr,
-        values=values,
-        edge_values=structure.to_edges(values),
-        diagonal=None,
-        similarity=safe_degree.sqrt() if random_walk else None,
-        # A GPU would have to wait for the answer to whether there are any.
-        fixed=None if fixed.device.type == "cpu" and not bool(fixed.any()) else fixed,
-    )
+    csr: CSR, weight: Tensor, conductance: Tensor | None, random_walk: bool
+) -> Entries:
+    r"""S_ij = w_ij h_ij / sqrt(d'_i d'_j), from numbers of order one, whatever the scale of w.
+
+    With P_ij = w_ij / d_i and S0 = D^(-1/2) W D^(-1/2) of the weights as they are given,
+    S_ij = S0_ij h_ij / sqrt(q_i q_j), where q_i = sum_j P_ij h_ij = d'_i / d_i.
+    """
+    values, degree = symmetric_normalize(csr, weight, weight)
+    isolated = degree == 0
+    root = degree
+    if conductance is not None:
+        safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
+        share = weight / safe_degree.index_select(0, csr.row)
+        values, remaining = symmetric_normalize(csr, values * conductance, share * conductance)
+        root = degree * remaining
+    row_scale = torch.where(isolated, torch.ones_like(root), root).sqrt() if random_walk else None
+    # A GPU would have to wait for the answer to whether there are any.
+    has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
+    scaling = Scaling(row_scale=row_scale, isolated=isolated if has_isolated else None)
+    return Entries(values, None, scaling)
 
 
-def _combinatorial(structure: GraphStructure, weight: Tensor, degree: Tensor) -> HeatOperator:
+def symmetric_normalize(csr: CSR, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Entries a_ij / sqrt(d_i d_j) and degrees d_i = sum_j b_ij; zero in rows without weight.
+
+    Computed so that nothing over- or underflows whose result does not, gradients included.
+
+    Args:
+        csr: a symmetric pattern.
+        a: [nnz] non-negative, symmetric, at most of the order of b.
+        b: [nnz] non-negative.
+
+    Returns:
+        [nnz] and [N]; differentiable, more than once.
+    """
+    values, degree = _SymmetricNormalize.apply(a, b, csr)
+    return values, degree
+
+
+class _SymmetricNormalize(torch.autograd.Function):
+    """Its derivative is written in terms of its results, which are all that has to be kept."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a: Tensor, b: Tensor, csr: CSR) -> tuple[Tensor, Tensor]:
+        degree = _row_sums(csr, b)
+        inverse_root = _inverse_root(degree)
+        # Two roots of a, so that no product overflows; and S is symmetric to the last bit.
+        root = a.sqrt()
+        left = root * inverse_root.index_select(0, csr.row)
+        return left.mul_(root.mul_(inverse_root.index_select(0, csr.col))), degree
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+        ctx.csr = inputs[2]
+        ctx.save_for_backward(*output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, grad_degree: Tensor) -> tuple[Any, ...]:
+        values, degree = ctx.saved_tensors
+        csr: CSR = ctx.csr
+        inverse_root = _inverse_root(degree)
+        grad_a = grad * inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
+        # d S_ij / d d_i = -S_ij / (2 d_i), and the same for d_j.
+        product = grad * values
+        both = _row_sums(csr, product).index_add(0, csr.col, product)
+        of_degree = grad_degree - 0.5 * both * inverse_root * inverse_root
+        return grad_a, of_degree.index_select(0, csr.row), None
+
+
+def _row_sums(csr: CSR, values: Tensor) -> Tensor:
+    return values.new_zeros(csr.num_rows).index_add(0, csr.row, values)
+
+
+def _inverse_root(degree: Tensor) -> Tensor:
+    """d^(-1/2), and zero where d is zero: the rows of S there are zero."""
+    positive = degree > 0
+    safe_degree = torch.where(positive, degree, torch.ones_like(degree))
+    return torch.where(positive, safe_degree.rsqrt(), torch.zeros_like(degree))
+
+
+def _combinatorial(structure: GraphStructure, weight: Tensor) -> Entries:
     r"""S = I - (2 / bound) (D - W), with a bound of its own for every connected component.
 
     The largest eigenvalue of D - W is at most the maximum of d_i + d_j over the edges (Anderson and
@@ -96,21 +175,16 @@ def _combinatorial(structure: GraphStructure, weight: Tensor, degree: Tensor) ->
     rows have the absolute sums d_i + d_j). A component of its own means that a graph in a batch
     diffuses exactly as it does alone. exp(-tL) does not depend on the bound, nor does its gradient.
     """
-    row, col, component = structure.row, structure.col, structure.component
+    csr, component = structure.csr, structure.component
+    degree = _row_sums(csr, weight)
     with torch.no_grad():
+        pair = degree.index_select(0, csr.row) + degree.index_select(0, csr.col)
         bound = degree.new_zeros(structure.num_components).scatter_reduce(
-            0, component[row], degree[row] + degree[col], "amax"
+            0, component.index_select(0, csr.row), pair, "amax"
         )
         # A component without weight does not diffuse: S = I at the rate zero.
-        scale = torch.where(bound > 0, 2 / bound, torch.zeros_like(bound))[component]
-    off_diagonal = scale[row] * weight
-    diagonal = 1 - scale * degree
-    csr, order = structure.csr_with_diagonal
-    return HeatOperator(
-        csr=csr,
-        values=torch.cat([off_diagonal, diagonal]).index_select(0, order),
-        edge_values=structure.to_edges(off_diagonal),
-        diagonal=diagonal,
-        rate=bound / 2,
-        group=component,
+        scale = torch.where(bound > 0, 2 / bound, torch.zeros_like(bound)).index_select(0, component)
+    off_diagonal = scale.index_select(0, csr.row) * weight
+    return Entries(
+        off_diagonal, 1 - scale * degree, Scaling(rate=bound / 2, group=component)
     )

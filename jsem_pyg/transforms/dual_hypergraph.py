@@ -7,7 +7,7 @@ from torch_geometric.transforms import BaseTransform
 
 from .._checks import check_edge_index_shape
 from ..graph.hyperedges import dual_hypergraph, edge_hyperedges
-from ..operators import read_hypergraph
+from ..graph.prepare_hypergraph import HypergraphReader
 from ._hypergraph import check_single
 
 
@@ -46,7 +46,7 @@ class DualHypergraph(BaseTransform):
         index, x = data.edge_index, data.get("x")
         num_nodes = data.num_nodes if x is None else x.size(0)
         if isinstance(data, HyperGraphData):
-            num_edges = read_hypergraph(data, num_nodes).structure.num_hyperedges
+            num_edges = HypergraphReader(size=0).structure(data, num_nodes).num_hyperedges
         else:
             index, num_edges = edge_hyperedges(index), index.size(1)
         dual = HyperGraphData(

@@ -1,11 +1,17 @@
-r"""Polynomials of a sparse symmetric matrix, applied to columns: sum over k of c_k T_k(S) X.
+r"""Polynomials of a symmetric operator, applied to columns: sum over k of c_k T_k(S) X.
 
-Every backend has the signature of :func:`~.reference.chebyshev_series`:
+:mod:`.operator` says what an operator is; every backend's module has one named ``SparseOperator``,
+made of a pattern and its values [nnz], whose method ``series`` maps
 
-``(csr, values [nnz], x [N, M], coefficients [K + 1, S, groups, channels], group) -> [S, N, M]``
+``(x [N, M], coefficients [K + 1, S, groups, channels], group) -> [S, N, M]``
 
 for S scales, with one coefficient for each term, scale, group of rows (`group` [N] names the row's
-group, None means a single one) and column (`channels` is 1 or M). All are differentiable in
-`values`, `x` and `coefficients`. The adjoint relies on the symmetry of S, so that of the gradient
-in `values` only the sum over (i, j) and (j, i) has a meaning.
+group, None means a single one) and column (`channels` is 1 or M). All are differentiable in the
+operator's values, `x` and `coefficients`. The adjoint relies on the symmetry of S, so that of the
+gradient in the values only the sum over (i, j) and (j, i) has a meaning.
 """
+
+from .adjoint import AdjointOperator
+from .operator import Gradients, Needs, Operator, SeriesOperator
+
+__all__ = ["AdjointOperator", "Gradients", "Needs", "Operator", "SeriesOperator"]

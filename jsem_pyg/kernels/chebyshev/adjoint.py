@@ -1,4 +1,4 @@
-r"""The derivative of a series, for backends that bring its two halves.
+r"""The derivative of a series, for operators that know the gradient of their own values.
 
 The adjoint of Y = sum_k c_k T_k(S) X for the gradient G of Y is a recurrence of the same kind:
 
@@ -13,94 +13,115 @@ The adjoint of Y = sum_k c_k T_k(S) X for the gradient G of Y is a recurrence of
 
 The recurrence of T runs backwards as well as forwards, T_(k-2) = 2 S T_(k-1) - T_k, from the last
 two terms (its roots lie on the unit circle, so rounding does not grow). These two are all that is
-kept between the halves, whatever the degree.
+kept between the passes, whatever the number of terms.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from abc import abstractmethod
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ..csr import CSR
-from . import reference
-
-Gradients = tuple[Tensor, Tensor | None, Tensor | None]
+from .operator import Gradients, Needs, SeriesOperator
+from .recurrence import per_row, project
 
 
-class Halves(NamedTuple):
-    """What a backend does forward and backward.
+class AdjointOperator(SeriesOperator):
+    """An operator that knows the gradient of its values: the whole series follows from it.
 
-    Attributes:
-        evaluate: ``(csr, values, x, coefficients, group, keep) -> (y [S, N, M], kept)``; `kept` is
-            what the backend needs of the last two terms, or has no entries unless `keep`.
-        differentiate: ``(csr, values, kept, coefficients, group, grad [S, N, M], needs_values,
-            needs_coefficients) -> (gradient of x, of the values, of the coefficients)``; it leaves
-            `kept` as it is. The latter two may be None where they are not needed.
-        kept_shape: ``(N, M, dtype) ->`` the shape of `kept`.
+    What can be done faster than here, an operator may override: `step`, `step_back`.
     """
 
-    evaluate: Callable[..., tuple[Tensor, Tensor]]
-    differentiate: Callable[..., Gradients]
-    kept_shape: Callable[[Any, Any, torch.dtype], tuple[Any, ...]]
+    @abstractmethod
+    def apply(self, x: Tensor) -> Tensor:
+        """Return S x, for x [N, M]."""
 
-    def series(
-        self, csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
-    ) -> Tensor:
-        """See :mod:`jsem_pyg.kernels.chebyshev`; differentiable once."""
-        if x.numel() == 0:
-            return reference.chebyshev_series(csr, values, x, coefficients, group)
-        return _Series.apply(self, csr, None, values, x, coefficients, group)
+    @abstractmethod
+    def add_gradient(self, totals: Sequence[Tensor], b: Tensor, t: Tensor, scale: float) -> None:
+        """Add `scale` times the gradient of <b, S t> in each of the values; b and t are [N, M]."""
 
-    def resumed_series(
-        self,
-        kept: Tensor,
-        csr: CSR,
-        values: Tensor,
-        x: Tensor,
-        coefficients: Tensor,
-        group: Tensor | None,
-    ) -> Tensor:
-        """The same, evaluated before: zeros in place of the values, but the right derivative."""
-        return _Series.apply(self, csr, kept, values, x, coefficients, group)
-
-
-class _Series(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        halves: Halves,
-        csr: CSR,
-        kept: Tensor | None,
-        values: Tensor,
-        x: Tensor,
-        coefficients: Tensor,
-        group: Tensor | None,
-    ) -> Tensor:
-        if kept is None:
-            needs_terms = ctx.needs_input_grad[3] or ctx.needs_input_grad[5]
-            out, kept = halves.evaluate(csr, values, x, coefficients, group, needs_terms)
+    def step(self, term: Tensor, before: Tensor | None, out: Tensor, alpha: float) -> None:
+        """Write alpha S term - before into `out`, which may be the memory of `before`."""
+        applied = alpha * self.apply(term)
+        if before is None:
+            out.copy_(applied)
         else:
-            out = x.new_zeros(()).expand(coefficients.size(1), *x.shape)
-        ctx.halves, ctx.csr = halves, csr
-        ctx.save_for_backward(values, kept, coefficients, group)
-        return out
+            torch.sub(applied, before, out=out)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        values, kept, coefficients, group = ctx.saved_tensors
-        needs_values, needs_coefficients = ctx.needs_input_grad[3], ctx.needs_input_grad[5]
-        grad_x, grad_values, grad_coefficients = ctx.halves.differentiate(
-            ctx.csr, values, kept, coefficients, group, grad, needs_values, needs_coefficients
-        )
-        return (
-            None,
-            None,
-            None,
-            grad_values if needs_values else None,
-            grad_x,
-            grad_coefficients if needs_coefficients else None,
-            None,
-        )
+    def step_back(
+        self,
+        b: Tensor,
+        b_after: Tensor,
+        t: Tensor,
+        t_after: Tensor,
+        t_out: Tensor | None,
+        totals: Sequence[Tensor] | None,
+        alpha: float,
+    ) -> None:
+        """One step of both recurrences, and its part of the gradient.
+
+        Args:
+            b: B_k.
+            b_after: B_(k+1), which becomes alpha S B_k - B_(k+1).
+            t: T_(k-1).
+            t_after: T_k.
+            t_out: what becomes 2 S T_(k-1) - T_k; None where nobody asks for it.
+            totals: where alpha times the gradient of <B_k, S T_(k-1)> is added; None likewise.
+            alpha: 2 - [k = 1].
+        """
+        if totals is not None:
+            self.add_gradient(totals, b, t, alpha)
+        self.step(b, b_after, b_after, alpha)
+        if t_out is not None:
+            self.step(t, t_after, t_out, 2)
+
+    def evaluate(
+        self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
+    ) -> tuple[Tensor, Tensor]:
+        """See :class:`SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
+        terms = x.new_empty(2, *x.shape)
+        before, term = x, x
+        out = per_row(coefficients[0], group) * x
+        for k in range(1, coefficients.size(0)):
+            target = terms[(k - 1) % 2]
+            # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
+            self.step(term, None if k == 1 else before, target, 1 if k == 1 else 2)
+            before, term = term, target
+            out.addcmul_(per_row(coefficients[k], group), term)
+        if coefficients.size(0) <= 2:
+            terms[1] = x  # T_0
+        return out, terms if keep else terms.new_empty(0)
+
+    def differentiate(
+        self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
+    ) -> Gradients:
+        """See :class:`SeriesOperator`."""
+        last = coefficients.size(0) - 1
+        needs_terms = needs.values or needs.coefficients
+        totals = tuple(torch.zeros_like(each) for each in self.values) if needs.values else None
+        grad_c = torch.zeros_like(coefficients) if needs.coefficients else None
+        term, before = (kept[(last - 1) % 2], kept[last % 2]) if needs_terms else (grad, grad)
+        b, b_after = grad.new_zeros(2, *grad.shape[1:])
+        _add_scales(b, coefficients[last], group, grad)
+        for k in range(last, 0, -1):
+            # b = B_k, b_after = B_(k+1), term = T_k, before = T_(k-1)
+            if grad_c is not None:
+                grad_c[k] = project(grad, term, coefficients, group)
+            t_out = None
+            if needs_terms and k > 1:
+                # What is kept must survive for a second backward pass.
+                t_out = term if k < last - 1 else torch.empty_like(term)
+            self.step_back(b, b_after, before, term, t_out, totals, 1 if k == 1 else 2)
+            b, b_after = b_after, b
+            _add_scales(b, coefficients[k - 1], group, grad)
+            if t_out is not None:
+                term, before = before, t_out
+        if grad_c is not None:
+            grad_c[0] = project(grad, before if last else term, coefficients, group)
+        return Gradients(b, totals, grad_c)
+
+
+def _add_scales(b: Tensor, coefficient: Tensor, group: Tensor | None, grad: Tensor) -> None:
+    """B += c_k G, summed over the scales, in place."""
+    for weight, grad_of_scale in zip(per_row(coefficient, group), grad, strict=True):
+        b.addcmul_(weight, grad_of_scale)

@@ -25,12 +25,11 @@ import torch
 from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..csr import CSR
 from ..ordering import bandwidth_order
-from .adjoint import Gradients, Halves
 from .lanes import add_row, adjoint_row, dot_row, project_row, step_row
+from .operator import Gradients, Needs, SeriesOperator
 
 _log = logging.getLogger(__name__)
 
@@ -44,63 +43,68 @@ _CACHE_LINE = 64  # bytes
 _SMALL_TILE = 4 << 20  # bytes
 
 
-def evaluate(
-    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
-) -> tuple[Tensor, Tensor]:
-    """Forward; see :class:`.adjoint.Halves`. Kept are the tiles of the last two terms."""
-    if values.numel() >= 2**31 or csr.num_nodes >= 2**31:
-        raise ValueError(
-            "Expected fewer than 2^31 nodes and edges for backend='numba' (got "
-            f"{csr.num_nodes} and {values.numel()})."
+class SparseOperator(SeriesOperator):
+    """A sparse symmetric S.
+
+    Args:
+        csr: the pattern, with N rows.
+        value: [nnz] the entries.
+
+    Raises:
+        ValueError: if there are more nodes or entries than int32 can count.
+    """
+
+    def __init__(self, csr: CSR, value: Tensor) -> None:
+        if csr.num_slots >= 2**31 or csr.num_rows >= 2**31:
+            raise ValueError(
+                "Expected fewer than 2^31 nodes and edges for backend='numba' (got "
+                f"{csr.num_rows} and {csr.num_slots})."
+            )
+        self.num_nodes = csr.num_rows
+        self.csr, self.values = csr, (value,)
+
+    def evaluate(
+        self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Forward; see :class:`.SeriesOperator`. Kept are the tiles of the last two terms."""
+        problem = _Problem(self.csr, self.values[0], x.shape, coefficients, group)
+        out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
+        shape = self.kept_shape(*x.shape, x.dtype) if keep else (0, 0, 0)
+        last = np.empty(shape, problem.dtype)
+        problem.run(_forward, x.detach().contiguous().numpy(), out, last)
+        return torch.from_numpy(out), torch.from_numpy(last)
+
+    def differentiate(
+        self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
+    ) -> Gradients:
+        """Backward; see :class:`.SeriesOperator`."""
+        problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, group)
+        grad_x = np.empty(grad.shape[1:], problem.dtype)
+        # A part for each thread, so that the sums do not depend on who comes first.
+        grad_values = np.zeros((problem.num_threads, self.csr.num_slots), problem.dtype)
+        grad_coefficients = problem.coefficient_gradients()
+        problem.run(
+            _backward,
+            grad.contiguous().numpy(),
+            kept.numpy(),
+            grad_x,
+            grad_values,
+            grad_coefficients,
+            needs.values or needs.coefficients,
+            needs.coefficients,
         )
-    problem = _Problem(csr, values, x.shape, coefficients, group)
-    out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
-    last = np.empty(kept_shape(*x.shape, values.dtype) if keep else (0, 0, 0), problem.dtype)
-    problem.run(_forward, x.detach().contiguous().numpy(), out, last)
-    return torch.from_numpy(out), torch.from_numpy(last)
+        joined = problem.join(grad_coefficients).to(coefficients.dtype)
+        return Gradients(
+            torch.from_numpy(grad_x),
+            (problem.to_slots(grad_values.sum(0)),) if needs.values else None,
+            joined if needs.coefficients else None,
+        )
 
-
-def differentiate(
-    csr: CSR,
-    values: Tensor,
-    kept: Tensor,
-    coefficients: Tensor,
-    group: Tensor | None,
-    grad: Tensor,
-    needs_values: bool,
-    needs_coefficients: bool,
-) -> Gradients:
-    """Backward; see :class:`.adjoint.Halves`."""
-    problem = _Problem(csr, values, grad.shape[1:], coefficients, group)
-    grad_x = np.empty(grad.shape[1:], problem.dtype)
-    # A part for each thread, so that the sums do not depend on who comes first.
-    grad_values = np.zeros((problem.num_threads, values.numel()), problem.dtype)
-    grad_coefficients = problem.coefficient_gradients()
-    problem.run(
-        _backward,
-        grad.contiguous().numpy(),
-        kept.numpy(),
-        grad_x,
-        grad_values,
-        grad_coefficients,
-        needs_values or needs_coefficients,
-        needs_coefficients,
-    )
-    return (
-        torch.from_numpy(grad_x),
-        problem.to_slots(grad_values.sum(0)) if needs_values else None,
-        problem.join(grad_coefficients).to(coefficients.dtype) if needs_coefficients else None,
-    )
-
-
-def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
-    """Two terms, tile after tile, zeros beyond the last column."""
-    lanes = _num_lanes(num_nodes, num_columns, dtype)
-    return 2, (num_columns + lanes - 1) // lanes, num_nodes * lanes
-
-
-HALVES = Halves(evaluate, differentiate, kept_shape)
-chebyshev_series = HALVES.series
+    @staticmethod
+    def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
+        """Two terms, tile after tile, zeros beyond the last column."""
+        lanes = _num_lanes(num_nodes, num_columns, dtype)
+        return 2, (num_columns + lanes - 1) // lanes, num_nodes * lanes
 
 
 def _num_lanes(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> int:
@@ -125,31 +129,37 @@ class _OrderedPattern(NamedTuple):
     col: Array  # [nnz] int32
     middle: Array  # [N] where, in each row, the columns are no longer below the diagonal
     node: Array  # [N] the node that each row stands for
-    slot: Array  # [nnz] the slot that each entry comes from
+    slot: Array  # [nnz] the slot that each entry comes from, or that of its reverse
 
 
-# For each pattern that is alive, by its `col`: ordering costs as much as preparing a graph.
-_ordered: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+def _ordered_pattern(csr: CSR) -> _OrderedPattern:
+    node, place = (each.numpy() for each in csr.derived(bandwidth_order))
+    return _OrderedPattern(*_renumber(csr.rowptr.numpy(), csr.col.numpy(), node, place))
 
 
-def _ordered_pattern(rowptr: Tensor, col: Tensor) -> _OrderedPattern:
-    if col not in _ordered:
-        _ordered[col] = _order(rowptr.numpy(), col.numpy())
-    pattern: _OrderedPattern = _ordered[col]
-    return pattern
+@njit(cache=True)
+def _renumber(
+    rowptr: Array, col: Array, node: Array, place: Array
+) -> tuple[Array, Array, Array, Array, Array]:
+    """The pattern with its rows in another order, and the columns of each ascending.
 
-
-def _order(rowptr: Array, col: Array) -> _OrderedPattern:
-    size = rowptr.size - 1
-    node = bandwidth_order(rowptr, col)
-    number = np.empty(size, np.int64)
-    number[node] = np.arange(size)
-    row = number[np.repeat(np.arange(size), np.diff(rowptr))]
-    slot = np.lexsort((number[col], row))
-    row, col = row[slot], number[col][slot].astype(np.int32)
-    new_rowptr = np.searchsorted(row, np.arange(size + 1))
-    below = np.bincount(row[col < row], minlength=size)
-    return _OrderedPattern(new_rowptr, col, new_rowptr[:-1] + below, node, slot)
+    The pattern is symmetric: so row r gets the column c whenever column c is passed with r in it,
+    and passing columns in ascending order leaves nothing to sort.
+    """
+    new_rowptr = np.zeros_like(rowptr)
+    for row in range(node.size):
+        new_rowptr[row + 1] = new_rowptr[row] + rowptr[node[row] + 1] - rowptr[node[row]]
+    filled = new_rowptr[:-1].copy()
+    new_col, slot = np.empty(col.size, np.int32), np.empty(col.size, np.int32)
+    middle = new_rowptr[:-1].copy()
+    for c in range(node.size):
+        for old in range(rowptr[node[c]], rowptr[node[c] + 1]):
+            row = place[col[old]]
+            at = filled[row]
+            new_col[at], slot[at] = c, old
+            filled[row] += 1
+            middle[row] += c < row
+    return new_rowptr, new_col, middle, node, slot
 
 
 class _Problem:
@@ -169,7 +179,7 @@ class _Problem:
         self.num_tiles = -(-self.num_columns // len(self.lanes))
         self.num_threads = max(1, min(torch.get_num_threads(), self.num_tiles))
         self.coefficients = coefficients.detach().contiguous().numpy()
-        self.pattern = _ordered_pattern(csr.rowptr, csr.col)
+        self.pattern = csr.derived(_ordered_pattern)
         ordered_values = values.detach().contiguous().numpy()[self.pattern.slot]
         groups = np.zeros(0, np.int64) if group is None else group.numpy()[self.pattern.node]
         self.matrix = (*self.pattern[:4], ordered_values, groups)

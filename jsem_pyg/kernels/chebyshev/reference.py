@@ -3,16 +3,22 @@
 from torch import Tensor
 
 from ..csr import CSR
-from .recurrence import chebyshev_recurrence
+from .operator import Operator
 
 
-def chebyshev_series(
-    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
-) -> Tensor:
-    """Gather, multiply, scatter-add. It holds [nnz, M] messages for every term while training."""
+class SparseOperator(Operator):
+    """A sparse symmetric S. It holds [nnz, M] messages for every term while training.
 
-    def apply_s(term: Tensor) -> Tensor:
-        messages = values.unsqueeze(-1) * term.index_select(0, csr.col)
-        return term.new_zeros(term.shape).index_add(0, csr.row, messages)
+    Args:
+        csr: the pattern, with N rows.
+        value: [nnz] the entries.
+    """
 
-    return chebyshev_recurrence(apply_s, x, coefficients, group)
+    def __init__(self, csr: CSR, value: Tensor) -> None:
+        self.num_nodes = csr.num_rows
+        self.csr, self.value = csr, value
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Gather, multiply, scatter-add."""
+        messages = self.value.unsqueeze(-1) * x.index_select(0, self.csr.col)
+        return x.new_zeros(x.shape).index_add(0, self.csr.row, messages)

@@ -3,24 +3,33 @@
 from torch import Tensor
 
 from ..csr import CSR
-from . import reference
-from .recurrence import chebyshev_recurrence
+from .operator import Operator
 
 
-def chebyshev_series(
-    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
-) -> Tensor:
-    """Plain autograd over `SparseTensor` products: every term is stored, no [nnz, M] messages."""
-    if x.numel() == 0:  # torch-sparse would divide by the number of columns
-        return reference.chebyshev_series(csr, values, x, coefficients, group)
-    from torch_sparse import SparseTensor
+class SparseOperator(Operator):
+    """A sparse symmetric S. Every term is stored while training, but no [nnz, M] messages.
 
-    matrix = SparseTensor(
-        rowptr=csr.rowptr,
-        col=csr.col,
-        value=values,
-        sparse_sizes=(csr.num_nodes, csr.num_nodes),
-        is_sorted=True,
-        trust_data=True,
-    )
-    return chebyshev_recurrence(matrix.matmul, x, coefficients, group)
+    Args:
+        csr: the pattern, with N rows.
+        value: [nnz] the entries.
+    """
+
+    def __init__(self, csr: CSR, value: Tensor) -> None:
+        from torch_sparse import SparseTensor
+
+        self.num_nodes = csr.num_rows
+        self._matrix = SparseTensor(
+            rowptr=csr.rowptr,
+            col=csr.col.long(),
+            value=value,
+            sparse_sizes=(csr.num_rows, csr.num_rows),
+            is_sorted=True,
+            trust_data=True,
+        )
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Multiply."""
+        if x.numel() == 0:  # torch-sparse would divide by the number of columns
+            return x * 1
+        product: Tensor = self._matrix.matmul(x)
+        return product

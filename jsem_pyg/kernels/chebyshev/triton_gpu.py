@@ -19,13 +19,12 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from ..csr import CSR
 from ..ordering import bandwidth_order
-from .adjoint import Gradients, Halves
 from .launch_graphs import LaunchGraphs, Recordings
-from .torch_csr import kept_shape, project
+from .operator import Gradients, Needs, SeriesOperator
+from .recurrence import project
 
 _BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
 _EDGES = 8  # neighbours that are gathered at a time
@@ -36,34 +35,47 @@ _HUB = 8  # times the mean number of neighbours
 launch_graphs = LaunchGraphs()
 
 
-def evaluate(
-    csr: CSR, values: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
-) -> tuple[Tensor, Tensor]:
-    """Forward; see :class:`.adjoint.Halves`. T_k is kept in the place (k - 1) % 2."""
-    inputs = (values, x, coefficients, group)
-    out, terms = launch_graphs.run(_Forward, _prepared(csr), inputs)
-    return out.to(x.dtype), terms  # whether asked to keep them or not: the adjoint takes them along
+class SparseOperator(SeriesOperator):
+    """A sparse symmetric S.
 
+    Args:
+        csr: the pattern, with N rows.
+        value: [nnz] the entries.
 
-def differentiate(
-    csr: CSR,
-    values: Tensor,
-    kept: Tensor,
-    coefficients: Tensor,
-    group: Tensor | None,
-    grad: Tensor,
-    needs_values: bool,
-    needs_coefficients: bool,
-) -> Gradients:
-    """Backward; see :class:`.adjoint.Halves`."""
-    kind = _Backward if needs_coefficients else _BackwardAtFixedTime
-    inputs = (values, grad, kept, coefficients, group)
-    grad_x, grad_values, grad_coefficients = launch_graphs.run(kind, _prepared(csr), inputs)
-    return grad_x, grad_values, grad_coefficients
+    Raises:
+        ValueError: if there are more entries than int32 can count.
+    """
 
+    def __init__(self, csr: CSR, value: Tensor) -> None:
+        if csr.num_slots >= 2**31:
+            raise ValueError(
+                f"Expected fewer than 2^31 edges for backend='triton' (got {csr.num_slots})."
+            )
+        self.num_nodes = csr.num_rows
+        self.csr, self.values = csr, (value,)
 
-HALVES = Halves(evaluate, differentiate, kept_shape)
-chebyshev_series = HALVES.series
+    def evaluate(
+        self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Forward; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
+        inputs = (self.values[0], x, coefficients, group)
+        out, terms = launch_graphs.run(_Forward, self.csr.derived(_prepared), inputs)
+        return out.to(x.dtype), terms  # asked for or not: the adjoint takes them along
+
+    def differentiate(
+        self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
+    ) -> Gradients:
+        """Backward; see :class:`.SeriesOperator`."""
+        kind = _Backward if needs.coefficients else _BackwardAtFixedTime
+        inputs = (self.values[0], grad, kept, coefficients, group)
+        grad_x, grad_value, grad_coefficients = launch_graphs.run(
+            kind, self.csr.derived(_prepared), inputs
+        )
+        return Gradients(
+            grad_x,
+            (grad_value,) if needs.values else None,
+            grad_coefficients if needs.coefficients else None,
+        )
 
 
 class _Pattern(NamedTuple):
@@ -75,24 +87,12 @@ class _Pattern(NamedTuple):
     recordings: Recordings
 
 
-# For each pattern that is alive, by its `col`: ordering costs as much as preparing a graph.
-_patterns: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-
-
 def _prepared(csr: CSR) -> _Pattern:
-    rowptr, col = csr.rowptr, csr.col
-    if col not in _patterns:
-        if col.numel() >= 2**31:
-            raise ValueError(
-                f"Expected fewer than 2^31 edges for backend='triton' (got {col.numel()})."
-            )
-        order = torch.from_numpy(bandwidth_order(rowptr.cpu().numpy(), col.cpu().numpy()))
-        length = rowptr.diff().cpu()[order]
-        is_hub = length > _HUB * col.numel() / length.numel()
-        order = torch.cat([order[is_hub], order[~is_hub]]).to(col.device)
-        _patterns[col] = _Pattern(order.int(), rowptr.int(), col.int(), Recordings())
-    pattern: _Pattern = _patterns[col]
-    return pattern
+    order = csr.derived(bandwidth_order).node
+    length = csr.degree.cpu()[order]
+    is_hub = length > _HUB * csr.num_slots / max(length.numel(), 1)
+    order = torch.cat([order[is_hub], order[~is_hub]]).to(csr.col.device)
+    return _Pattern(order.int(), csr.rowptr.int(), csr.col.int(), Recordings())
 
 
 class _Pass:

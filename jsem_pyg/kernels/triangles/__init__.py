@@ -9,7 +9,3 @@ Every backend has the functions of :mod:`~.reference`. A *slot* is an entry of a
 "numba"      flags for the neighbours of a node, on all cores           CPU
 ===========  =========================================================  ==========
 """
-
-from .dispatch import BACKENDS, TriangleKernels, find_kernels
-
-__all__ = ["BACKENDS", "TriangleKernels", "find_kernels"]

@@ -4,8 +4,7 @@ Nothing here computes in torch, whose idle threads would spin for some milliseco
 that the next kernel is to run on.
 """
 
-from .numba_pattern import read_edges
 from .numba_squares import square_counts
 from .numba_triangles import forman, triangle_counts
 
-__all__ = ["forman", "read_edges", "square_counts", "triangle_counts"]
+__all__ = ["forman", "square_counts", "triangle_counts"]

@@ -24,9 +24,9 @@ _LARGEST_MARK = 2**31 - 2
 
 def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
     """See :func:`.reference.square_counts`."""
-    rowptr, col = csr.rowptr.numpy(), csr.col.contiguous().numpy()
-    order = bandwidth_order(rowptr, col)
-    new_rowptr, new_col, slot = _relabel(rowptr, col, order)
+    rowptr, col = csr.rowptr.numpy(), csr.col.numpy()
+    order, place = (each.numpy() for each in csr.derived(bandwidth_order))
+    new_rowptr, new_col, slot = _relabel(rowptr, col, order, place)
     found = np.zeros((2, col.size), np.int64)  # the count, and the largest
     run_on_rows(_squares, new_rowptr, new_col, *found)
     count, largest = np.empty_like(found)
@@ -35,11 +35,10 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
 
 
 @njit(cache=True)
-def _relabel(rowptr: Array, col: Array, order: Array) -> tuple[Array, Array, Array]:
+def _relabel(
+    rowptr: Array, col: Array, order: Array, place: Array
+) -> tuple[Array, Array, Array]:
     """The pattern with its nodes in this order, rows not sorted, and the old slot of each new."""
-    place = np.empty_like(order)
-    for new in range(order.size):
-        place[order[new]] = new
     new_rowptr = np.zeros_like(rowptr)
     new_col, slot = np.empty_like(col), np.empty_like(col)
     at = 0

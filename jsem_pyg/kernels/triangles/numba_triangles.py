@@ -31,7 +31,7 @@ _SUMS = {"reassoc", "nsz", "contract"}
 
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
     """See :func:`.reference.triangle_counts`."""
-    col = csr.col.contiguous().numpy()
+    col = csr.col.numpy()
     count = np.zeros(col.size, np.int64)
     run_on_rows(_count, csr.rowptr.numpy(), col, reverse.numpy(), count)
     return torch.from_numpy(count)
@@ -39,7 +39,7 @@ def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
 
 def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
     """See :func:`.reference.forman`."""
-    rowptr, col, back = csr.rowptr.numpy(), csr.col.contiguous().numpy(), reverse.numpy()
+    rowptr, col, back = csr.rowptr.numpy(), csr.col.numpy(), reverse.numpy()
     length, reach = np.empty(col.size), np.empty(rowptr.size - 1)
     values = np.ones(col.size) if weight is None else _as_array(weight)
     atol = SYMMETRY_ATOL * values.max(initial=0)

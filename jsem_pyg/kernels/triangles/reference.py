@@ -5,36 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from ..csr import CSR, SymmetricCSR
+from ..csr import CSR
 from .weights import mean_weight
-
-
-def read_edges(row: Tensor, col: Tensor, num_nodes: int) -> SymmetricCSR | None:
-    """Sort the edges of a simple, undirected graph, and find the reverse of each.
-
-    Args:
-        row: [E] int64, where each edge starts.
-        col: [E] int64, where it ends.
-        num_nodes: N.
-
-    Returns:
-        None for an index outside [0, N), a loop, an edge that is repeated, or one that has no
-        reverse.
-    """
-    edges = list(zip(row.tolist(), col.tolist(), strict=True))
-    place = {edge: at for at, edge in enumerate(edges)}
-    in_order = sorted(edges)
-    slot = {edge: at for at, edge in enumerate(in_order)}
-    reverse = [slot.get((j, i), -1) for i, j in in_order]
-    is_inside = all(0 <= i < num_nodes and 0 <= j < num_nodes and i != j for i, j in edges)
-    if not is_inside or len(place) < len(edges) or -1 in reverse:
-        return None
-    length = torch.tensor([0] + [i + 1 for i, _ in in_order], device=row.device)
-    rowptr = length.bincount(minlength=num_nodes + 1).cumsum(0) - 1
-    order = torch.tensor([place[edge] for edge in in_order], device=row.device).long()
-    csr = CSR(rowptr, row[order], col[order])
-    back = torch.tensor(reverse, device=row.device).long()
-    return SymmetricCSR(csr, back, order)
 
 
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
@@ -42,7 +14,7 @@ def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
 
     Args:
         csr: the pattern.
-        reverse: [nnz] from :func:`read_edges`.
+        reverse: [nnz] the slot of the reverse of each edge.
     """
     near = [set(row) for row, _ in _rows(csr, csr.col)]
     count = [len(near[i] & near[j]) for i, j in zip(*_edges(csr), strict=True)]
@@ -54,7 +26,7 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
 
     Args:
         csr: the pattern.
-        reverse: [nnz] from :func:`read_edges`.
+        reverse: [nnz] the slot of the reverse of each edge.
         weight: [nnz] of every slot, or None for ones.
         with_triangles: whether edges of a triangle count as parallel.
 

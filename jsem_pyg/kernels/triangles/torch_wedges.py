@@ -9,41 +9,22 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
-from torch_geometric.utils.sparse import index2ptr
 
-from ..csr import CSR, SymmetricCSR
+from ..csr import CSR, row_pointers
 from .weights import mean_weight
 
 _CHUNK_PATHS = 1 << 22
 
 
-def read_edges(row: Tensor, col: Tensor, num_nodes: int) -> SymmetricCSR | None:
-    """See :func:`.reference.read_edges`.
-
-    The order by column, then row, is that of the reversed edges if these are the same edges.
-    """
-    low, high = torch.minimum(row, col), torch.maximum(row, col)
-    if bool(((low < 0) | (high >= num_nodes) | (low == high)).any()):
-        return None
-    key, order = row * num_nodes + col, None
-    if bool((key[1:] < key[:-1]).any()):
-        key, order = key.sort()
-        row, col = row[order], col[order]
-    csr = CSR(index2ptr(row, num_nodes), row, col.contiguous())
-    reverse = torch.argsort(csr.col, stable=True)
-    is_symmetric = torch.equal(csr.row[reverse], csr.col) and torch.equal(csr.col[reverse], csr.row)
-    if bool((key[1:] == key[:-1]).any()) or not is_symmetric:
-        return None
-    return SymmetricCSR(csr, reverse, order)
-
-
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
     """See :func:`.reference.triangle_counts`."""
+    csr = csr.derived(_wide)
     return _triangle_sums(csr, reverse, torch.ones_like(csr.col, dtype=torch.float64))[0]
 
 
 def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
     """See :func:`.reference.forman`: the sums over all neighbours, less those that do not count."""
+    csr = csr.derived(_wide)
     weight = mean_weight(csr, reverse, weight)
     if weight is None:
         return None
@@ -56,6 +37,11 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
         count, sides = _triangle_sums(csr, reverse, length)
         curvature += weight.square() * count + root * sides
     return curvature
+
+
+def _wide(csr: CSR) -> CSR:
+    """The pattern in int64: keys are products of two indices."""
+    return CSR(csr.rowptr, csr.col.long())
 
 
 def _triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -73,7 +59,7 @@ def _triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, T
     key = _keys(graph)
     for chunk in _chunks(graph.rowptr.diff()[graph.col]):
         uv, vw = _paths(graph, chunk)
-        uw, is_edge = _find(key, graph.row[uv] * graph.num_nodes + graph.col[vw])
+        uw, is_edge = _find(key, graph.row[uv] * graph.num_rows + graph.col[vw])
         triangle = forward[torch.stack([uv, vw, uw])[:, is_edge]]
         others = values[triangle[[1, 0, 0]]] + values[triangle[[2, 2, 1]]]
         count += torch.bincount(triangle.flatten(), minlength=count.numel())
@@ -87,6 +73,7 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
     For a path i - j - w, with w neither i nor next to it, each other path i - k - w makes a square
     i - j - w - k - i, unless j and k are neighbours.
     """
+    csr = csr.derived(_wide)
     count, largest = torch.zeros_like(csr.col), torch.zeros_like(csr.col)
     key, degree = _keys(csr), csr.rowptr.diff()
     # Whole nodes i, since all paths from i may meet.
@@ -94,7 +81,7 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
     for nodes in _chunks(around):
         slots = slice(int(csr.rowptr[nodes.start]), int(csr.rowptr[nodes.stop]))
         ij, jw = _paths(csr, slots)
-        pair = csr.row[ij] * csr.num_nodes + csr.col[jw]
+        pair = csr.row[ij] * csr.num_rows + csr.col[jw]
         is_far = (csr.row[ij] != csr.col[jw]) & ~_find(key, pair)[1]
         _count_squares(csr, key, slots, ij[is_far], pair[is_far], count, largest)
     return count, largest
@@ -116,7 +103,7 @@ def _count_squares(
         path = path + low
         this, other = ij[path], first[begin[group[path]] + place]
         j, k = csr.col[this], csr.col[other]
-        apart = (j != k) & ~_find(key, j * csr.num_nodes + k)[1]
+        apart = (j != k) & ~_find(key, j * csr.num_rows + k)[1]
         met, c = torch.unique(this[apart] * num_slots + other[apart], return_counts=True)
         slot = met // max(num_slots, 1)
         count += torch.bincount(slot, minlength=num_slots)
@@ -125,7 +112,7 @@ def _count_squares(
 
 def _keys(csr: CSR) -> Tensor:
     """A number for each slot, ascending."""
-    return csr.row * csr.num_nodes + csr.col
+    return csr.row * csr.num_rows + csr.col
 
 
 def _find(key: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
@@ -153,8 +140,7 @@ def _expand(length: Tensor) -> tuple[Tensor, Tensor]:
 def _select(csr: CSR, slots: Tensor) -> CSR:
     """The pattern of some of the slots, given in ascending order."""
     row, col = csr.row[slots], csr.col[slots]
-    length = torch.bincount(row, minlength=csr.num_nodes)
-    return CSR(torch.cat([length.new_zeros(1), length.cumsum(0)]), row, col)
+    return CSR(row_pointers(row, csr.num_rows), col)
 
 
 def _chunks(cost: Tensor) -> Iterator[slice]:

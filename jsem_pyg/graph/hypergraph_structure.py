@@ -1,7 +1,7 @@
 """What is prepared once for a hypergraph: sorting, counting, the checks.
 
 A training step changes values, never the structure: :class:`HypergraphStructure` is to hypergraphs
-what :class:`~jsem_pyg.operators.GraphStructure` is to graphs.
+what :class:`~jsem_pyg.graph.GraphStructure` is to graphs.
 """
 
 from functools import cached_property
@@ -15,8 +15,10 @@ from .._checks import (
     check_finite,
     check_float,
     check_nonnegative_int,
+    numbers_of,
 )
-from ..kernels.csr import CSR
+from ..kernels.csr import CSR, index_dtype, row_pointers
+from .memory import CheckLog
 
 
 class MemberPairs(NamedTuple):
@@ -29,7 +31,7 @@ class MemberPairs(NamedTuple):
     diagonal: Tensor  # [N] the entries (i, i) of `csr`
 
 
-class HypergraphStructure:
+class HypergraphStructure(CheckLog):
     """A hypergraph without weights, sorted and checked once, to be used many times.
 
     :func:`jsem_pyg.diffusion.hypergraph_diffusion` and the hypergraph layers accept a structure in
@@ -99,7 +101,7 @@ class HypergraphStructure:
     @torch.inference_mode(False)
     def incidence(self) -> CSR:
         """The pattern of the incidence matrix H: a row for each node, a column a hyperedge."""
-        return CSR(_pointer(self.node, self.num_nodes), self.node, self.hyperedge)
+        return CSR(row_pointers(self.node, self.num_nodes), self.hyperedge)
 
     @cached_property
     @torch.inference_mode(False)
@@ -107,13 +109,14 @@ class HypergraphStructure:
         """The pattern of H^T, and the order in which it holds the memberships."""
         order = self.hyperedge.argsort(stable=True)
         row, col = self.hyperedge[order], self.node[order]
-        return CSR(_pointer(row, self.num_hyperedges), row, col), order
+        return CSR(row_pointers(row, self.num_hyperedges), col), order
 
     @cached_property
     @torch.inference_mode(False)
     def pairs(self) -> MemberPairs:
         """Every pair of members of a hyperedge: num_pairs of them, so only where these are few."""
-        (pointer, hyperedge, node), order = self.transpose
+        csr, order = self.transpose
+        pointer, hyperedge, node = csr.rowptr, csr.row, csr.col
         multiplicity = self.multiplicity[order].double()
         partners = self._members[hyperedge]  # as many as each member has, with itself
         left = torch.arange(node.numel(), device=self.device).repeat_interleave(partners)
@@ -126,17 +129,18 @@ class HypergraphStructure:
         )
         row, col = key // width, key % width
         slot, diagonal = inverse[: left.numel()], inverse[left.numel() :]
-        csr = CSR(_pointer(row, self.num_nodes), row, col)
+        narrow = index_dtype(self.num_nodes, row.numel())
+        csr = CSR(row_pointers(row, self.num_nodes), col.to(narrow))
         product = multiplicity[left] * multiplicity[right]
         return MemberPairs(hyperedge[left], slot, product, csr, diagonal)
 
     def check_weight(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is finite and non-negative."""
         check_finite("hyperedge_weight", hyperedge_weight)
-        if hyperedge_weight.numel() and float(hyperedge_weight.detach().min()) < 0:
+        lowest = float(numbers_of(hyperedge_weight).min()) if hyperedge_weight.numel() else 0.0
+        if lowest < 0:
             raise ValueError(
-                "Expected 'hyperedge_weight' to be non-negative "
-                f"(got a minimum of {float(hyperedge_weight.detach().min())})."
+                f"Expected 'hyperedge_weight' to be non-negative (got a minimum of {lowest})."
             )
 
     def check_weight_shape(self, hyperedge_weight: Tensor) -> None:
@@ -154,12 +158,6 @@ class HypergraphStructure:
             f"HypergraphStructure(num_nodes={self.num_nodes}, "
             f"num_hyperedges={self.num_hyperedges}, num_memberships={self.num_memberships})"
         )
-
-
-def _pointer(row: Tensor, num_rows: int) -> Tensor:
-    """Sorted rows [nnz] -> [num_rows + 1] where each row begins."""
-    counts = torch.bincount(row, minlength=num_rows)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def _check_shape(hyperedge_index: Tensor) -> None:

@@ -1,8 +1,9 @@
-"""Every form in which PyG users hand over a graph, read into one: target, source and weight.
+"""Every form in which PyG users hand over a graph, read into one: rows, columns and weights.
 
-The sparse forms follow PyG's convention: they hold the *transposed* adjacency, so that their rows
-are the targets of messages. Their entries are the edges, in their own (row-major or column-major)
-order, which is therefore the order that `edge_attr` has to follow.
+The rows of an `edge_index` are the sources of messages. The sparse forms follow PyG's convention:
+they hold the *transposed* adjacency, so that their rows are the targets. Their entries are the
+edges, in their own (row-major or column-major) order, which is therefore the order that `edge_attr`
+has to follow.
 """
 
 from typing import Any, NamedTuple
@@ -18,10 +19,16 @@ from .._checks import check_edge_index_shape
 class Adjacency(NamedTuple):
     """A graph as handed over, not yet checked for symmetry."""
 
-    target: Tensor  # [E], the row of each edge
-    source: Tensor  # [E], the column of each edge
+    row: Tensor  # [E]
+    col: Tensor  # [E]
     weight: Tensor | None  # [E], where the form carries values
     identity: tuple[Tensor, ...]  # the index tensors that tell this graph from another
+    rows_are_targets: bool
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The target [E] and the source [E] of every edge."""
+        return (self.row, self.col) if self.rows_are_targets else (self.col, self.row)
 
 
 def read_adjacency(edge_index: Any, num_nodes: int) -> Adjacency:
@@ -39,13 +46,13 @@ def read_adjacency(edge_index: Any, num_nodes: int) -> Adjacency:
     if isinstance(edge_index, SparseTensor):
         _check_size(tuple(edge_index.sizes()), num_nodes)
         row, col = edge_index.storage.row(), edge_index.storage.col()
-        return Adjacency(row, col, edge_index.storage.value(), (row, col))
+        return Adjacency(row, col, edge_index.storage.value(), (row, col), True)
     if isinstance(edge_index, EdgeIndex):
         edge_index = edge_index.as_tensor()
     if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
         return _read_torch_sparse(edge_index, num_nodes)
     check_edge_index_shape(edge_index)
-    return Adjacency(edge_index[1], edge_index[0], None, (edge_index,))
+    return Adjacency(edge_index[0], edge_index[1], None, (edge_index,), False)
 
 
 def _read_torch_sparse(matrix: Tensor, num_nodes: int) -> Adjacency:
@@ -53,13 +60,15 @@ def _read_torch_sparse(matrix: Tensor, num_nodes: int) -> Adjacency:
     if matrix.layout == torch.sparse_coo:
         matrix = matrix.coalesce()
         indices = matrix.indices()
-        return Adjacency(indices[0], indices[1], matrix.values(), (indices,))
+        return Adjacency(indices[0], indices[1], matrix.values(), (indices,), True)
     if matrix.layout == torch.sparse_csr:
         pointer, index = matrix.crow_indices(), matrix.col_indices()
-        return Adjacency(_expand(pointer, index), index, matrix.values(), (pointer, index))
+        row = _expand(pointer, index)
+        return Adjacency(row, index, matrix.values(), (pointer, index), True)
     if matrix.layout == torch.sparse_csc:
         pointer, index = matrix.ccol_indices(), matrix.row_indices()
-        return Adjacency(index, _expand(pointer, index), matrix.values(), (pointer, index))
+        col = _expand(pointer, index)
+        return Adjacency(index, col, matrix.values(), (pointer, index), True)
     raise ValueError(
         "Expected a sparse 'edge_index' to have the layout torch.sparse_coo, torch.sparse_csr or "
         f"torch.sparse_csc (got {matrix.layout})."

@@ -1,0 +1,195 @@
+"""The Chebyshev series of an operator's heat kernel: where every diffusion comes together."""
+
+import logging
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._checks import check_float, numbers_of
+from ..operators import HeatOperator, Operator
+from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
+from .options import Accuracy
+
+_log = logging.getLogger(__name__)
+
+# The series is cut at a hundredth of the tolerance: its error is proportional to the signal that
+# goes in, and this keeps it below `tol` relative to what comes out, as long as diffusion leaves a
+# hundredth of the signal's norm. It costs two or three terms.
+_MARGIN = 0.01
+
+# (operator, columns [N, M], coefficients, group) -> [S, N, M]
+SeriesOf = Callable[[Operator, Tensor, Tensor, Tensor | None], Tensor]
+
+
+def diffuse(
+    x: Tensor,
+    operator: Operator | HeatOperator,
+    t: float | Tensor = 1.0,
+    *,
+    degree: int | None = None,
+    tol: float = 1e-6,
+) -> Tensor:
+    r"""Diffuse a signal by any operator, such as one of your own: exp(-t (I - S)) x.
+
+    Args:
+        x: [..., N, D] signals; leading dimensions are batches.
+        operator: S, a :class:`~jsem_pyg.operators.Operator`, symmetric with its spectrum in
+            [-1, 1]; or a :class:`~jsem_pyg.operators.HeatOperator`, which also says how the
+            Laplacian is made of S.
+        t: diffusion time >= 0: a number or 0-d tensor, [S] scales, or [S, D] scales and channels.
+        degree: the number of products with S. None: the smallest that `tol` allows.
+        tol: the relative error allowed, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+
+    Returns:
+        A tensor like `x`; [..., S, N, D] if `t` has scales.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if the sizes do not fit, or a number is out of its range.
+
+    Example:
+        >>> from jsem_pyg.operators import Operator
+        >>> class Ring(Operator):
+        ...     num_nodes = 4
+        ...
+        ...     def apply(self, x):
+        ...         return (x.roll(1, 0) + x.roll(-1, 0)) / 2
+        >>> diffuse(torch.eye(4), Ring(), t=100.0)[0]
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    check_signal(x)
+    if not isinstance(operator, Operator | HeatOperator):
+        raise TypeError(
+            "Expected 'operator' to be an Operator or a HeatOperator "
+            f"(got {type(operator).__name__})."
+        )
+    heat = operator if isinstance(operator, HeatOperator) else HeatOperator(operator)
+    if heat.num_nodes != x.size(-2):
+        raise ValueError(
+            f"Expected 'x' to have {heat.num_nodes} nodes, as 'operator' (got {x.size(-2)})."
+        )
+    out = evolve(x, heat, diffusion_times(t, x), Accuracy(degree, tol))
+    return squeeze_scales(out, t)
+
+
+def evolve(
+    x: Tensor,
+    operator: HeatOperator,
+    t: Tensor,
+    accuracy: Accuracy,
+    series: SeriesOf | None = None,
+) -> Tensor:
+    """Diffuse [..., N, D] by an operator, for times t [S, 1 or D] -> [..., S, N, D].
+
+    Batches fold into the columns, since the operator acts on each column by itself. `series` is
+    what evaluates it, where that is not the operator's own way.
+    """
+    batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
+    scaling, dtype = operator.scaling, compute_dtype(x)
+    signal = x.to(dtype)
+    if scaling.row_scale is not None:
+        signal = scaling.row_scale.unsqueeze(-1) * signal
+    columns = signal.movedim(-2, 0).reshape(num_nodes, math.prod(batch) * channels)
+    coefficients = _coefficients(operator, t, accuracy, dtype).to(x.device)
+    if coefficients.size(-1) > 1:
+        coefficients = coefficients.repeat(1, 1, 1, math.prod(batch))
+    group = scaling.group
+    if scaling.isolated is not None:
+        coefficients, group = _with_identity(coefficients), scaling.isolated.long()
+    with full_precision(x.device):
+        arguments = (columns, coefficients, group)
+        if series is None:
+            out = operator.matrix.series(*arguments)
+        else:
+            out = series(operator.matrix, *arguments)
+    out = out.reshape(t.size(0), num_nodes, *batch, channels).movedim((0, 1), (-3, -2))
+    if scaling.row_scale is not None:
+        out = out / scaling.row_scale.unsqueeze(-1)
+    return out.to(x.dtype)
+
+
+def _with_identity(coefficients: Tensor) -> Tensor:
+    """[K + 1, S, 1, C] -> [K + 1, S, 2, C]: the second group of nodes keeps its features."""
+    identity = torch.zeros_like(coefficients)
+    identity[0] = 1
+    return torch.cat([coefficients, identity], dim=2)
+
+
+def _coefficients(
+    operator: HeatOperator, t: Tensor, accuracy: Accuracy, dtype: torch.dtype
+) -> Tensor:
+    """[K + 1, S, G, C] coefficients, for as many terms as asked or as the tolerance needs."""
+    times = t.unsqueeze(1)
+    if operator.scaling.rate is not None:
+        times = times * operator.scaling.rate.cpu().double().unsqueeze(-1)
+    longest = float(numbers_of(times).max()) if times.numel() else 0.0
+    num_terms = accuracy.degree
+    if num_terms is None:
+        bound = max(_MARGIN * accuracy.tol, torch.finfo(dtype).eps / 2)
+        num_terms = heat_degree(longest, bound / operator.scaling.condition())
+    elif (error := truncation_bound(longest, num_terms)) > 1e-2:
+        _log.warning(
+            "degree=%d is too low for t = %.3g: the result can be wrong by %.2g of the signal's "
+            "norm. degree=None finds a degree that is high enough.",
+            num_terms,
+            longest,
+            error,
+        )
+    return heat_coefficients(times, num_terms).to(dtype)
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[Any]:
+    """A region without autocast: a long recurrence would add up the errors of low precision."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """The type to compute in: that of x, or float32 for half precision."""
+    return x.dtype if x.dtype in (torch.float32, torch.float64) else torch.float32
+
+
+def check_signal(x: Tensor) -> None:
+    """Raise unless `x` is a dense floating-point tensor of shape [..., N, D]."""
+    check_float("x", x)
+    if x.layout != torch.strided:
+        raise ValueError(
+            f"Expected 'x' to be dense, since heat soon fills every row (got {x.layout}). To fix "
+            "this, pass x.to_dense(), or map the features to fewer channels first."
+        )
+    if x.dim() < 2:
+        raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
+
+
+def diffusion_times(t: float | Tensor, x: Tensor) -> Tensor:
+    """Check diffusion times and bring them to the shape [S, 1 or D], in float64 on the CPU.
+
+    The number of terms and the Bessel functions are computed there; some devices have no float64.
+    """
+    if isinstance(t, float | int):
+        # Not `as_tensor`, for which torch.compile would make new code for every number.
+        times = torch.zeros((), dtype=torch.float64) + t
+    else:
+        times = t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=torch.float64)
+    if times.dim() > 2 or (times.dim() == 2 and times.size(1) not in (1, x.size(-1))):
+        raise ValueError(
+            "Expected 't' to be a number, [S] scales or [S, D] scales and channels, with "
+            f"D = {x.size(-1)} (got shape {list(times.shape)})."
+        )
+    times = times.cpu().double()
+    # A compiler has no values to look at: there the registered op comes here once more.
+    if not torch.compiler.is_compiling():
+        values = numbers_of(times)
+        if not bool(((values >= 0) & values.isfinite()).all()):
+            raise ValueError(f"Expected 't' to be finite and >= 0 (got {values.tolist()}).")
+    return times if times.dim() == 2 else times.reshape(-1, 1)
+
+
+def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
+    """[..., S, N, D] -> [..., N, D] where `t` is a single time and so names no scales."""
+    return out if isinstance(t, Tensor) and t.dim() > 0 else out.squeeze(-3)

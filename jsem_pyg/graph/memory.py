@@ -1,0 +1,100 @@
+"""What is remembered from call to call, so that a training loop prepares and checks once.
+
+A memory is a tuple of immutable entries that is swapped in one step: threads that share a layer may
+prepare a graph twice, but never see half of an entry.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+class CheckLog:
+    """Takes note of what has passed a check on a structure.
+
+    On a GPU, where a look at values has to wait for the device, the first look is enough.
+    """
+
+    _passed: frozenset[str] = frozenset()
+
+    def has_passed(self, name: str) -> bool:
+        """Whether values of this name have passed before."""
+        return name in self._passed
+
+    def note_passed(self, name: str) -> None:
+        """Take note that they have."""
+        self._passed = self._passed | {name}
+
+
+class _Entry(NamedTuple):
+    """What was made of some tensors."""
+
+    key: Any
+    tensors: tuple[Tensor, ...]  # kept alive, so that no other tensor can take their place
+    made: Any
+
+
+class Memory:
+    """Remembers what was made of the last few tensors that it was asked about.
+
+    Tensors are the same as before if they share memory, shape and version with them: what is
+    remembered is kept alive, so no other tensor can take its place in memory, and a change in place
+    raises the version. A change through `.data` or an array of NumPy's leaves no trace: whoever
+    makes one prepares the graph himself, a :class:`~jsem_pyg.graph.GraphStructure`. With
+    ``by_entries=True`` tensors are compared entry by entry, which costs a copy of them.
+
+    Args:
+        size: how many to remember.
+        by_entries: whether to compare entries.
+    """
+
+    def __init__(self, size: int = 1, by_entries: bool = False) -> None:
+        self.size, self.by_entries = size, by_entries
+        self._entries: tuple[_Entry, ...] = ()
+
+    def recall(self, tensors: tuple[Tensor, ...], make: Callable[[], T], *context: Any) -> T:
+        """What was made of `tensors` in the same context, or else what `make` makes of them now.
+
+        Args:
+            tensors: what the result depends on.
+            make: called without arguments; what it raises leaves nothing behind.
+            context: what else it depends on, compared by `==`, or for structures by identity.
+        """
+        key = (context, self._identity(tensors))
+        known = self._entries  # read once: another thread may swap it
+        for entry in known:
+            if entry.key == key and self._is_same(entry.tensors, tensors):
+                found: T = entry.made
+                return found
+        # Detached, so that no autograd graph is kept alive with the memory.
+        kept = tuple(each.detach() for each in tensors)
+        if self.by_entries:
+            kept = tuple(each.clone() for each in kept)
+        made = make()
+        if self.by_entries or not any(each.is_inference() for each in tensors):
+            self._entries = (_Entry(key, kept, made), *known)[: self.size]
+        return made
+
+    def _identity(self, tensors: tuple[Tensor, ...]) -> Any:
+        if self.by_entries:
+            return tuple((each.device, each.dtype, each.shape) for each in tensors)
+        return tuple(
+            # Inference tensors carry no version, so a change in place could not be seen.
+            (each.data_ptr(), each.shape, each.stride(), each.dtype, each.device, each._version)
+            if not each.is_inference()
+            else object()
+            for each in tensors
+        )
+
+    def _is_same(self, known: tuple[Tensor, ...], given: tuple[Tensor, ...]) -> bool:
+        return not self.by_entries or all(map(torch.equal, known, given))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Memory":
+        return Memory(self.size, self.by_entries)  # a copied or unpickled layer starts empty
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Memory, (self.size, self.by_entries))

@@ -1,0 +1,145 @@
+"""Every form in which PyG users hand over a hypergraph, read into one, and remembered."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data.hypergraph_data import HyperGraphData
+
+from .._checks import check_device, check_finite
+from .hypergraph_structure import HypergraphStructure
+from .prepare import Reader
+
+
+class PreparedHypergraph(NamedTuple):
+    """A hypergraph in one call, with what its hyperedges carry."""
+
+    structure: HypergraphStructure
+    weight: Tensor | None  # [E], None: ones
+    attr: Tensor | None  # [E, F]
+
+
+class HypergraphReader(Reader):
+    """Reads hypergraphs: the only way from what a user hands over to a structure."""
+
+    def read(
+        self,
+        hypergraph: Any,
+        x: Tensor,
+        weight: Tensor | None = None,
+        attr: Tensor | None = None,
+        num_hyperedges: int | None = None,
+    ) -> PreparedHypergraph:
+        """Prepare the hypergraph of a signal, unless it is, and check what comes with it.
+
+        Of a `HyperGraphData` are read: `edge_index` (the memberships), `edge_weight` and
+        `edge_attr` (of hyperedges, where there are any and none are given), and `num_hyperedges`,
+        where somebody has set it.
+
+        Args:
+            hypergraph: memberships [2, M], a `HyperGraphData` or a batch of them, or a
+                :class:`HypergraphStructure`.
+            x: [..., N, D], the signal, which is checked as well.
+            weight: [E] or None.
+            attr: [E, F] or None.
+            num_hyperedges: the number E of hyperedges; None: as many as the rest says.
+
+        Raises:
+            TypeError: if an argument is of the wrong type.
+            ValueError: if sizes, devices or values do not fit, or PyG numbered the hypergraphs of a
+                batch wrongly.
+        """
+        if isinstance(hypergraph, HyperGraphData):
+            weight = hypergraph.get("edge_weight") if weight is None else weight
+            attr = hypergraph.get("edge_attr") if attr is None else attr
+        structure = self.structure(hypergraph, x.size(-2), num_hyperedges)
+        check_device("hyperedge_index", structure.device, x)
+        self._check_signal(structure, x)
+        if weight is not None:
+            structure.check_weight_shape(weight)
+            check = structure.check_weight
+            self._check(structure, "hyperedge_weight", weight, x, check, self._weights)
+        return PreparedHypergraph(structure, weight, attr)
+
+    def check_attr(self, structure: HypergraphStructure, attr: Tensor, x: Tensor) -> None:
+        """Raise unless features [E, F] of the hyperedges are finite."""
+
+        def check(attr: Tensor) -> None:
+            check_finite("hyperedge_attr", attr)
+
+        self._check(structure, "hyperedge_attr", attr, x, check, self._attrs)
+
+    def structure(
+        self, hypergraph: Any, num_nodes: int, num_hyperedges: int | None = None
+    ) -> HypergraphStructure:
+        """Prepare or remember the structure alone; see :meth:`read`."""
+        if isinstance(hypergraph, HypergraphStructure):
+            _check_sizes(hypergraph, num_nodes, num_hyperedges)
+            return hypergraph
+        data = hypergraph if isinstance(hypergraph, HyperGraphData) else None
+        index = hypergraph if data is None else data.get("edge_index")
+        count = num_hyperedges if data is None else _count_hyperedges(data, num_hyperedges)
+
+        def make() -> HypergraphStructure:
+            structure = HypergraphStructure(index, num_nodes, count)
+            if data is not None:
+                _check_batch(data)
+            return structure
+
+        if not isinstance(index, Tensor):
+            return make()  # which says what is wrong
+        return self._structures.recall((index,), make, num_nodes, count)
+
+
+def _check_sizes(
+    structure: HypergraphStructure, num_nodes: int, num_hyperedges: int | None
+) -> None:
+    if structure.num_nodes != num_nodes or num_hyperedges not in (None, structure.num_hyperedges):
+        given = "" if num_hyperedges is None else f" and 'num_hyperedges' = {num_hyperedges}"
+        raise ValueError(
+            f"Expected 'x' to have {structure.num_nodes} nodes, and {structure.num_hyperedges} "
+            f"hyperedges, as the prepared 'hyperedge_index' (got {num_nodes} nodes{given})."
+        )
+
+
+def _count_hyperedges(data: HyperGraphData, given: int | None) -> int | None:
+    """The number of hyperedges, from whatever says it: PyG itself forgets empty ones at the end."""
+    if given is not None:
+        return given
+    stored = data.get("num_hyperedges")
+    if stored is not None:  # in a batch a number for each hypergraph
+        return int(torch.as_tensor(stored).sum())
+    carried = (data.get("edge_weight"), data.get("edge_attr"))
+    return next((each.size(0) for each in carried if each is not None), None)
+
+
+def _check_batch(data: HyperGraphData) -> None:
+    """Raise if a `Batch` numbered nodes or hyperedges otherwise than its features are stacked.
+
+    PyG counts the hyperedges of each hypergraph as the largest number in use, and the nodes too
+    where both counts agree: an empty hyperedge or an isolated node at the end shifts what follows.
+    """
+    increments = getattr(data, "_inc_dict", {}).get("edge_index")
+    if increments is None:
+        return
+    by_node, by_hyperedge = torch.as_tensor(increments).reshape(-1, 2).cpu().unbind(1)
+    slices = {key: value[:-1].cpu() for key, value in data._slice_dict.items()}
+    count = data.get("num_hyperedges")
+    if count is not None:
+        count = torch.as_tensor(count).reshape(-1).cpu()
+        slices["num_hyperedges"] = count.cumsum(0) - count
+    for key in ("x", "pos"):
+        _check_starts("nodes", by_node, slices.get(key))
+    for key in ("edge_attr", "edge_weight", "num_hyperedges"):
+        _check_starts("hyperedges", by_hyperedge, slices.get(key))
+
+
+def _check_starts(what: str, numbered: Tensor, stacked: Tensor | None) -> None:
+    """Raise unless every hypergraph's numbers start where its features do."""
+    if stacked is not None and not torch.equal(numbered, stacked):
+        raise ValueError(
+            f"Expected a batch that numbers {what} as it stacks their features (got hypergraphs "
+            f"that start at {numbered.tolist()}, features at {stacked.tolist()}): PyG miscounts "
+            f"where the last {what} of a hypergraph are in no membership. To fix this, put {what} "
+            "without memberships first, or concatenate the 'hyperedge_index' yourself."
+        )

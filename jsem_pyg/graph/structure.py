@@ -1,0 +1,238 @@
+"""What is prepared once for a graph: sorting, the pairing of (i, j) with (j, i), the checks.
+
+A training step changes values, never the structure. So the costly part and everything that would
+make a GPU wait happen here, when a graph is first seen, and whatever follows from the pattern alone
+is owned by it; `memory.py` remembers it from call to call.
+"""
+
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from .._checks import (
+    check_edge_vector,
+    check_edge_weight,
+    check_finite,
+    check_node_index,
+    check_nonnegative_int,
+    check_symmetric,
+)
+from ..kernels.csr import CSR
+from ..kernels.ordering import scipy_indices
+from ..kernels.table import EDGES
+from .adjacency import Adjacency, read_adjacency
+from .memory import CheckLog
+
+
+class GraphStructure(CheckLog):
+    """An undirected graph without weights, sorted and checked once, to be used many times.
+
+    Edges are coalesced into the *slots* of a sparse matrix: row i holds the neighbours of node i in
+    ascending order. :func:`jsem_pyg.diffusion.heat_diffusion`, the layers and the functions of
+    :mod:`jsem_pyg.curvature` accept a structure in place of `edge_index`; weights and edge features
+    keep the order of the columns it was made from. It never changes: edits of `edge_index` after it
+    was made have no effect.
+
+    Args:
+        edge_index: [2, E] tensor, `SparseTensor` or torch sparse tensor: both directions of every
+            edge, no self-loops. A repeated column is a second edge: weights add up.
+        num_nodes: the number N of nodes.
+
+    Attributes:
+        num_nodes: N.
+        num_edges: E, the number of columns handed in.
+        csr: the pattern: :class:`~jsem_pyg.kernels.csr.CSR`, a slot for every directed edge.
+        reverse: [nnz] the slot of (j, i) for the slot of (i, j).
+
+    Raises:
+        TypeError: if `edge_index` is no graph, or `num_nodes` no integer.
+        ValueError: if an edge has no reverse, is a self-loop or leaves the range of the nodes.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> GraphStructure(edge_index, num_nodes=4)
+        GraphStructure(num_nodes=4, num_edges=4)
+    """
+
+    def __init__(self, edge_index: Any, num_nodes: int) -> None:
+        check_nonnegative_int("num_nodes", num_nodes)
+        self._build(read_adjacency(edge_index, num_nodes), int(num_nodes))
+
+    @classmethod
+    def from_adjacency(cls, adjacency: Adjacency, num_nodes: int) -> "GraphStructure":
+        """Prepare a graph that :func:`read_adjacency` has read already."""
+        structure = cls.__new__(cls)
+        structure._build(adjacency, num_nodes)
+        return structure
+
+    @torch.inference_mode(False)  # what is kept may serve training later
+    def _build(self, adjacency: Adjacency, num_nodes: int) -> None:
+        row, col = adjacency.row.detach(), adjacency.col.detach()
+        found = EDGES.find("auto", row.device).sort_edges(row, col, num_nodes)
+        if found is None:
+            _refuse(row, col, num_nodes)
+        self.num_nodes, self.num_edges = num_nodes, row.numel()
+        self.csr, self.reverse, self._order, self._slot = found
+        self._rows_are_targets = adjacency.rows_are_targets
+
+    @property
+    def rowptr(self) -> Tensor:
+        """[N + 1] where each row begins."""
+        return self.csr.rowptr
+
+    @property
+    def row(self) -> Tensor:
+        """[nnz] the row of every slot."""
+        return self.csr.row
+
+    @property
+    def col(self) -> Tensor:
+        """[nnz] the column of every slot."""
+        return self.csr.col
+
+    @property
+    def num_slots(self) -> int:
+        """The number nnz of distinct directed edges."""
+        return self.csr.num_slots
+
+    @property
+    def device(self) -> torch.device:
+        """Where the index tensors live."""
+        return self.csr.col.device
+
+    @property
+    def has_repeated_edges(self) -> bool:
+        """Whether some edge was handed in more than once."""
+        return self.num_slots != self.num_edges
+
+    @cached_property
+    @torch.inference_mode(False)
+    def slot(self) -> Tensor:
+        """[E] the slot of every column of the input."""
+        if self._slot is not None:
+            return self._slot
+        slots = torch.arange(self.num_slots, dtype=self.csr.col.dtype, device=self.device)
+        if self._order is None:
+            return slots
+        return torch.empty_like(slots).scatter_(0, self._order.long(), slots)
+
+    @property
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """The target [E] and the source [E] of every column of the input, in its order."""
+        row, col = self.to_edges(self.csr.row), self.to_edges(self.csr.col)
+        return (row, col) if self._rows_are_targets else (col, row)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def csr_with_diagonal(self) -> tuple[CSR, Tensor]:
+        """The pattern with a slot (i, i) in every row, and the order that merges the entries.
+
+        Entries of the wider pattern are ``torch.cat([slots, diagonal])[order]``.
+        """
+        csr = self.csr
+        nodes = torch.arange(self.num_nodes, dtype=csr.col.dtype, device=self.device)
+        row, col = torch.cat([csr.row, nodes]), torch.cat([csr.col, nodes])
+        order = (row.long() * max(self.num_nodes, 1) + col).argsort()
+        rowptr = csr.rowptr + torch.arange(self.num_nodes + 1, device=self.device)
+        return CSR(rowptr, col[order]), order.to(csr.col.dtype)
+
+    @property
+    def num_components(self) -> int:
+        """The number of connected components."""
+        return int(self.component.max()) + 1 if self.num_nodes else 0
+
+    @cached_property
+    @torch.inference_mode(False)
+    def component(self) -> Tensor:
+        """[N] the connected component of each node, numbered from zero."""
+        if self.num_nodes == 0:
+            return torch.empty(0, dtype=torch.int64, device=self.device)
+        shape = (self.num_nodes, self.num_nodes)
+        pattern = csr_array((np.ones(self.num_slots, np.int8), *scipy_indices(self.csr)), shape)
+        labels = connected_components(pattern, directed=False)[1]
+        return torch.from_numpy(labels).to(self.device, torch.int64)
+
+    def to_slots(self, values: Tensor) -> Tensor:
+        """[E, ...] values of the columns of `edge_index` -> their sums [nnz, ...] in the slots."""
+        if self._slot is not None:
+            empty = values.new_zeros((self.num_slots, *values.shape[1:]))
+            return empty.index_add(0, self._slot, values)
+        return values if self._order is None else values.index_select(0, self._order)
+
+    def to_edges(self, slots: Tensor) -> Tensor:
+        """[nnz] values in the slots -> [E]: columns that share a slot get all of it."""
+        in_order = self._slot is None and self._order is None
+        return slots if in_order else slots.index_select(0, self.slot)
+
+    def share_among_edges(self, slots: Tensor) -> Tensor:
+        """[nnz] values in the slots -> [E]: columns that share a slot get equal parts of it."""
+        if not self.has_repeated_edges:
+            return self.to_edges(slots)
+        return self.to_edges(slots / self.to_slots(slots.new_ones(self.num_edges)))
+
+    def symmetric(self, values: Tensor) -> Tensor:
+        """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
+        halves = 0.5 * values
+        return halves + halves.index_select(0, self.reverse)
+
+    def read_symmetric(self, name: str, values: Tensor) -> Tensor:
+        """The means [nnz] of both directions, in float64, of a number [E] for each column.
+
+        Raises:
+            TypeError: if `values` is not a floating-point tensor.
+            ValueError: if its shape does not fit, or values are not finite, or not the same in both
+                directions.
+        """
+        check_edge_vector(name, values, self.num_edges)
+        check_finite(name, values)
+        slots = self.to_slots(values.detach().to(self.device, torch.float64))
+        backward = slots.index_select(0, self.reverse)
+        if torch.equal(slots, backward):
+            return slots
+        check_symmetric(name, slots, backward)
+        return slots / 2 + backward / 2
+
+    def check_weight(self, edge_weight: Tensor) -> None:
+        """Raise unless `edge_weight` [E] is finite, non-negative and alike in both directions."""
+        check_edge_weight(edge_weight, self.num_edges)
+        self._check_symmetric("edge_weight", edge_weight)
+
+    def check_attr(self, edge_attr: Tensor) -> None:
+        """Raise unless `edge_attr` [E, F] is finite and alike in both directions."""
+        check_finite("edge_attr", edge_attr)
+        self._check_symmetric("edge_attr", edge_attr)
+
+    def _check_symmetric(self, name: str, values: Tensor) -> None:
+        slots = self.to_slots(values.detach())
+        check_symmetric(name, slots, slots.index_select(0, self.reverse))
+
+    def __repr__(self) -> str:
+        return f"GraphStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
+
+
+def _refuse(row: Tensor, col: Tensor, num_nodes: int) -> NoReturn:
+    """Say what is wrong with the edges, the first of these."""
+    row, col = row.long(), col.long()
+    check_node_index("edge_index", torch.stack([row, col]), num_nodes)
+    loops = int((row == col).sum())
+    if loops:
+        raise ValueError(
+            f"Expected 'edge_index' without self-loops (got {loops}). To fix this, call "
+            "torch_geometric.utils.remove_self_loops(edge_index, edge_weight)."
+        )
+    key = row * num_nodes + col
+    alone = (~torch.isin(key, col * num_nodes + row)).nonzero()[:, 0]
+    i, j = int(row[alone[0]]), int(col[alone[0]])
+    raise ValueError(
+        "Expected 'edge_index' to be undirected, each edge in both directions (got "
+        f"{alone.numel()} edges without their reverse, such as {i} -> {j}). To fix this, call "
+        "torch_geometric.utils.to_undirected(edge_index, edge_weight, reduce='mean'); where a "
+        "sampler or an augmentation made the edges one-sided, ask it for both directions: "
+        "NeighborLoader(..., subgraph_type='bidirectional'), dropout_edge(..., "
+        "force_undirected=True)."
+    )

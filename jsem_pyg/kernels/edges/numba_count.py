@@ -1,0 +1,131 @@
+"""Sorting by counting, compiled: a few passes over the edges, on one core.
+
+These passes wait for memory rather than count, so what random access remains is asked for ahead of
+time.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numba import njit
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..csr import CSR, index_dtype
+from ..prefetch import prefetch
+from .reference import SortedEdges
+
+Array = NDArray[Any]
+
+_AHEAD = 16  # slots
+_ASCENDING, _REPEATED, _UNSORTED, _OUTSIDE = range(4)  # what a scan may find
+
+
+def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
+    """See :func:`.reference.sort_edges`. Edges that are in order already stay where they are."""
+    narrow = np.int32 if index_dtype(num_nodes, row.numel()) == torch.int32 else np.int64
+    source, target = row.contiguous().numpy(), col.contiguous().numpy()
+    rowptr, found = _scan(source, target, num_nodes)
+    if found == _OUTSIDE:
+        return None
+    order, slot, columns = None, None, target.astype(narrow, copy=False)
+    if found == _UNSORTED:
+        order = _sorting_order(source, target, num_nodes, np.empty(row.numel(), narrow))
+        source, columns = source[order], columns[order]
+        rowptr, found = _scan(source, columns, num_nodes)
+    if found == _REPEATED:
+        in_order = np.arange(row.numel(), dtype=narrow) if order is None else order
+        rowptr, columns, slot = _merge(source, columns, in_order, num_nodes)
+        order = None
+    reverse, is_symmetric = _reverse_slots(rowptr, columns)
+    if not is_symmetric:
+        return None
+    # What came in may be written to by its owner later.
+    columns = columns.copy() if np.shares_memory(columns, target) else columns
+    csr = CSR(torch.from_numpy(rowptr), torch.from_numpy(columns))
+    order, slot = (each if each is None else torch.from_numpy(each) for each in (order, slot))
+    return SortedEdges(csr, torch.from_numpy(reverse), order, slot)
+
+
+@njit(cache=True)
+def _scan(row: Array, col: Array, num_nodes: int) -> tuple[Array, int]:
+    """Where rows begin, if they ascend, and how far the list is from a sorted simple graph."""
+    rowptr = np.empty(num_nodes + 1, np.int64)
+    begun, last_col = 0, -1  # rows whose beginning is known; the column before, in the same row
+    found = _ASCENDING
+    for slot in range(row.size):
+        i, j = np.int64(row[slot]), np.int64(col[slot])
+        if not (0 <= i < num_nodes and 0 <= j < num_nodes) or i == j:
+            return rowptr, _OUTSIDE
+        if i < begun - 1 or (i == begun - 1 and j < last_col):
+            found = _UNSORTED
+        elif i >= begun:
+            rowptr[begun : i + 1] = slot
+            begun = i + 1
+        elif j == last_col and found == _ASCENDING:
+            found = _REPEATED
+        last_col = j
+    rowptr[begun:] = row.size
+    return rowptr, found
+
+
+@njit(cache=True)
+def _sorting_order(row: Array, col: Array, num_nodes: int, order: Array) -> Array:
+    """The order [E] that sorts by row, then column: counted by column, then by row."""
+    by_row, by_col = np.zeros((2, num_nodes + 1), np.int64)
+    for slot in range(row.size):
+        by_row[row[slot] + 1] += 1
+        by_col[col[slot] + 1] += 1
+    for i in range(num_nodes):
+        by_row[i + 1] += by_row[i]
+        by_col[i + 1] += by_col[i]
+    first = np.empty_like(order)
+    for slot in range(row.size):
+        first[by_col[col[slot]]] = slot
+        by_col[col[slot]] += 1
+    for at in range(row.size):
+        if at + _AHEAD < row.size:
+            prefetch(row, first[at + _AHEAD])
+        slot = first[at]
+        order[by_row[row[slot]]] = slot
+        by_row[row[slot]] += 1
+    return order
+
+
+@njit(cache=True)
+def _merge(
+    row: Array, col: Array, order: Array, num_nodes: int
+) -> tuple[Array, Array, Array]:
+    """Sorted edges without repetition, and the slot of each edge of the list."""
+    rowptr = np.zeros(num_nodes + 1, np.int64)
+    columns, slot = np.empty_like(col), np.empty_like(order)
+    kept = 0
+    for at in range(row.size):
+        if at == 0 or row[at] != row[at - 1] or col[at] != col[at - 1]:
+            columns[kept] = col[at]
+            rowptr[row[at] + 1] += 1
+            kept += 1
+        slot[order[at]] = kept - 1
+    for i in range(num_nodes):
+        rowptr[i + 1] += rowptr[i]
+    return rowptr, columns[:kept].copy(), slot
+
+
+@njit(cache=True)
+def _reverse_slots(rowptr: Array, col: Array) -> tuple[Array, bool]:
+    # Slots are visited by row, so those with a column j have to come in the order of row j.
+    place = rowptr[:-1].copy()
+    reverse = np.empty_like(col)
+    for i in range(place.size):
+        for slot in range(rowptr[i], rowptr[i + 1]):
+            if slot + 2 * _AHEAD < col.size:
+                prefetch(place, col[slot + 2 * _AHEAD])
+                prefetch(col, place[col[slot + _AHEAD]])
+            j = col[slot]
+            back = place[j]
+            if back == rowptr[j + 1] or col[back] != i:
+                return reverse, False
+            reverse[slot] = back
+            place[j] += 1
+    return reverse, True

@@ -1,0 +1,101 @@
+"""What the two convolutions share: a linear map of the channels beside a diffusion."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Parameter
+from torch.nn.modules import module as torch_module
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.nn.inits import zeros
+
+from .._checks import check_positive_int
+from .diffusion_time import DiffusionTime
+
+# (signal [..., N, D], times 0-d, [S] or [S, D]) -> [..., S, N, D]
+Diffuse = Callable[[Tensor, Tensor], Tensor]
+
+
+class ChannelMap:
+    """Mixin: `lin` and `bias`, applied after the diffusion, or before it where that is narrower.
+
+    The map is linear and the same for all nodes, so the order does not matter to the result. `lin`
+    is called as a module, so that hooks, adapters and parametrisations of it take effect.
+    """
+
+    lin: torch.nn.Module
+    bias: Parameter | None
+    time: DiffusionTime
+    in_channels: int
+    out_channels: int
+
+    def _make_map(self, in_channels: int, out_channels: int, bias: bool) -> None:
+        _check_channels(in_channels, out_channels)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        width = in_channels * self.time.num_scales if in_channels > 0 else -1
+        self.lin = Linear(width, out_channels, bias=False, weight_initializer="glorot")
+        self.bias = Parameter(torch.empty(out_channels)) if bias else None
+
+    def _reset_map(self) -> None:
+        reset = getattr(self.lin, "reset_parameters", None)
+        if callable(reset):
+            reset()
+        zeros(self.bias)
+
+    def _maps_first(self, x: Tensor) -> bool:
+        """Whether mapping first leaves fewer columns to diffuse, and can be done."""
+        if self.time.num_channels is not None:
+            return False  # every input channel has a time of its own
+        # A map that somebody put something around can only be called on all scales at once.
+        can_part = self.time.num_scales == 1 or _is_plain(self.lin)
+        return can_part and self.time.num_scales * self.out_channels < x.size(-1)
+
+    def _map_and_diffuse(self, x: Tensor, t: Tensor, diffuse: Diffuse) -> Tensor:
+        """[..., N, C_in] -> [..., N, C_out]; `diffuse` takes (signal, times)."""
+        if not self._maps_first(x):
+            return self._map(diffuse(x, t).transpose(-3, -2).flatten(-2))
+        if self.time.num_scales == 1:
+            out = diffuse(self.lin(x), t).squeeze(-3)
+        else:
+            scales = zip(self._part_map(x), t.reshape(-1), strict=True)
+            parts = [diffuse(F.linear(x, weight), time).squeeze(-3) for weight, time in scales]
+            out = torch.stack(parts).sum(0)
+        return out if self.bias is None else out + self.bias
+
+    def _map(self, x: Tensor) -> Tensor:
+        if _is_plain(self.lin) and _width(self.lin) > 0:
+            return F.linear(x, self.lin.weight, self.bias)  # the bias in the same pass
+        out: Tensor = self.lin(x)
+        return out if self.bias is None else out + self.bias
+
+    def _part_map(self, x: Tensor) -> tuple[Tensor, ...]:
+        """The S maps [C_out, C_in] of the scales, which stand side by side in `lin`."""
+        if _width(self.lin) < 0:  # a lazy map learns its width from its first input
+            self.lin(torch.zeros(0, x.size(-1) * self.time.num_scales).to(x))
+        weight: Tensor = self.lin.weight
+        return weight.chunk(self.time.num_scales, dim=1)
+
+
+def _check_channels(in_channels: int, out_channels: int) -> None:
+    if isinstance(in_channels, tuple | list):
+        raise ValueError(
+            "Expected 'in_channels' to be an integer, since diffusion needs an edge's both "
+            f"directions, and a bipartite graph has only one (got {in_channels!r})."
+        )
+    if in_channels != -1 or isinstance(in_channels, bool):
+        check_positive_int("in_channels", in_channels)
+    check_positive_int("out_channels", out_channels)
+
+
+def _width(lin: torch.nn.Module) -> int:
+    return int(getattr(lin, "in_channels", -1))
+
+
+def _is_plain(lin: torch.nn.Module) -> bool:
+    """Whether calling the map does nothing but multiply by its weight."""
+    hooks = (lin._forward_hooks, lin._forward_pre_hooks, lin._backward_hooks)
+    hooks += (lin._backward_pre_hooks, torch_module._global_forward_hooks)
+    hooks += (torch_module._global_forward_pre_hooks,)
+    is_lazy = _width(lin) < 0  # whose own hook is no one else's doing
+    return type(lin) is Linear and (is_lazy or not any(hooks)) and "weight" in lin._parameters
