@@ -26,13 +26,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from jsem_pyg.kernels.dispatch import BACKENDS
 from reporting import machine, write_table
 from scaling import random_structure
 from torch import Tensor
 from training_epoch import Epoch, check, fused, load_points, naive, symmetric_part
 
 from jsem_pyg.graph import knn_graph
-from jsem_pyg.kernels.dispatch import BACKENDS
 from jsem_pyg.operators import GraphStructure
 
 

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from jsem_pyg.kernels.dispatch import BACKENDS
 from reporting import machine, write_table
 from scipy.sparse.linalg import expm_multiply
 from torch import Tensor
@@ -31,7 +32,6 @@ from torch_geometric.utils import get_laplacian, to_scipy_sparse_matrix
 
 from jsem_pyg.diffusion import heat_coefficients, heat_diffusion
 from jsem_pyg.graph import knn_graph
-from jsem_pyg.kernels.dispatch import BACKENDS
 from jsem_pyg.operators import GraphStructure
 
 Epoch = Callable[[Tensor, Tensor, Tensor], Tensor]

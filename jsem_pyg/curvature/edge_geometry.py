@@ -49,7 +49,9 @@ def jaccard_overlap(edge_index: Tensor | GraphStructure, num_nodes: int | None =
 
 
 def degree_contrast(
-    edge_index: Tensor | GraphStructure, edge_weight: Tensor | None = None, num_nodes: int | None = None
+    edge_index: Tensor | GraphStructure,
+    edge_weight: Tensor | None = None,
+    num_nodes: int | None = None,
 ) -> Tensor:
     r"""Compute how much the degrees of an edge's ends differ, relative to their sum.
 
@@ -94,7 +96,9 @@ def degree_contrast(
     return graph.to_edges(contrast).to(dtype)
 
 
-def distance_rank(edge_index: Tensor | GraphStructure, edge_weight: Tensor, num_nodes: int | None = None) -> Tensor:
+def distance_rank(
+    edge_index: Tensor | GraphStructure, edge_weight: Tensor, num_nodes: int | None = None
+) -> Tensor:
     r"""Compute how far down an edge stands in its ends' lists of neighbours, nearest first.
 
     .. math::

@@ -78,6 +78,7 @@ class GraphStructure(CheckLog):
             _refuse(row, col, num_nodes)
         self.num_nodes, self.num_edges = num_nodes, row.numel()
         self.csr, self.reverse, self._order, self._slot = found
+        self._inverse: Tensor | None = None  # of the order, once somebody asks for it
         self._rows_are_targets = adjacency.rows_are_targets
 
     @property
@@ -110,13 +111,20 @@ class GraphStructure(CheckLog):
         """Whether some edge was handed in more than once."""
         return self.num_slots != self.num_edges
 
-    @cached_property
-    @torch.inference_mode(False)
+    @property
     def slot(self) -> Tensor:
         """[E] the slot of every column of the input."""
         if self._slot is not None:
             return self._slot
-        slots = torch.arange(self.num_slots, dtype=self.csr.col.dtype, device=self.device)
+        if self._inverse is None:
+            inverse = self._invert_order()
+            if torch.compiler.is_compiling():
+                return inverse  # compiled code keeps nothing
+            self._inverse = inverse
+        return self._inverse
+
+    def _invert_order(self) -> Tensor:
+        slots = torch.arange(self.num_slots, dtype=self.col.dtype, device=self.device)
         if self._order is None:
             return slots
         return torch.empty_like(slots).scatter_(0, self._order.long(), slots)

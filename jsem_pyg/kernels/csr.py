@@ -19,10 +19,16 @@ class CSR:
     Args:
         rowptr: [N + 1] int64, where each row begins.
         col: [nnz] int32, or int64 where that is too narrow.
+
+    Attributes:
+        row: [nnz] the row of each slot: what `rowptr` says, entry by entry.
     """
 
     def __init__(self, rowptr: Tensor, col: Tensor) -> None:
         self.rowptr, self.col = rowptr, col
+        rows = torch.arange(rowptr.numel() - 1, dtype=col.dtype, device=col.device)
+        # Without the size, a GPU would have to wait for the sum of the counts.
+        self.row = rows.repeat_interleave(rowptr.diff(), output_size=col.numel())
         self._derived: dict[Any, Any] = {}
 
     @property
@@ -40,14 +46,6 @@ class CSR:
     def degree(self) -> Tensor:
         """[N] the number of entries in each row."""
         return self.rowptr.diff()
-
-    @cached_property
-    @torch.inference_mode(False)
-    def row(self) -> Tensor:
-        """[nnz] the row of each slot: what `rowptr` says, entry by entry."""
-        rows = torch.arange(self.num_rows, dtype=self.col.dtype, device=self.col.device)
-        # Without the size, a GPU would have to wait for the sum of the counts.
-        return rows.repeat_interleave(self.degree, output_size=self.num_slots)
 
     def derived(self, make: Callable[["CSR"], T]) -> T:
         """What `make` makes of this pattern, made once. Two threads may both make it; one stays."""

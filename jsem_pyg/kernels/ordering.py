@@ -44,7 +44,7 @@ def bandwidth_order(csr: CSR) -> RowOrder:
         ones = np.ones(csr.num_slots, np.int8)
         matrix = csr_array((ones, *scipy_indices(csr)), shape=(size, size))
         # The reversal comes as a view with a negative stride, which torch does not take.
-        node = np.ascontiguousarray(reverse_cuthill_mckee(matrix, symmetric_mode=True), np.int32)
+        node = reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int32).copy()
     place = np.empty(size, np.int32)
     place[node] = np.arange(size, dtype=np.int32)
     return RowOrder(torch.from_numpy(node), torch.from_numpy(place))

@@ -92,15 +92,19 @@ class DiffusionLayer(MessagePassing):
         """An edge's share of S X, on the watched path."""
         return norm.view(-1, 1) * x_j
 
+    def propagate_once(self, edge_index: Tensor, num_nodes: int, x: Tensor, norm: Tensor) -> Tensor:
+        """S X but for its diagonal, on the watched path."""
+        # propagate_type: (x: Tensor, norm: Tensor)
+        out: Tensor = self.propagate(edge_index, size=(num_nodes, num_nodes), x=x, norm=norm)
+        return out
+
     def _operator(
         self, x: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
     ) -> HeatOperator | UnmadeOperator:
         """The operator of the weights times the conductance."""
         edge_attr = None if edge_attr is None else self._columns(edge_attr)
         is_watched = self._is_watched()
-        graph = take_graph(
-            self._reader, x, edge_index, edge_weight, edge_attr, prepare=is_watched
-        )
+        graph = take_graph(self._reader, x, edge_index, edge_weight, edge_attr, prepare=is_watched)
         conductance = self._conduct(graph, x)
         if is_watched and isinstance(graph, PreparedGraph):
             return self._watched_operator(graph, x, conductance)
@@ -207,9 +211,7 @@ class _Propagation(Operator):
 
     def apply(self, x: Tensor) -> Tensor:
         """One message passing."""
-        size = (self.num_nodes, self.num_nodes)
-        # propagate_type: (x: Tensor, norm: Tensor)
-        out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
+        out = self.layer.propagate_once(self.edge_index, self.num_nodes, x, self.norm)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
 
 

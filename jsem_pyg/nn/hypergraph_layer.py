@@ -92,9 +92,7 @@ class HypergraphLayer(torch.nn.Module):
         self, signal: Tensor, structure: HypergraphStructure, weight: Tensor, t: Tensor
     ) -> Tensor:
         """[..., N, D] -> [..., S, N, D]."""
-        return hypergraph_heat(
-            signal, structure, weight, diffusion_times(t, signal), self.options
-        )
+        return hypergraph_heat(signal, structure, weight, diffusion_times(t, signal), self.options)
 
     def _count(self, index: Any, weight: OptTensor, attr: OptTensor) -> int | None:
         """The number of hyperedges, where something else than the memberships says it."""
@@ -117,9 +115,7 @@ class HypergraphLayer(torch.nn.Module):
         learned: Tensor = self.weight()
         return learned
 
-    def _conduct(
-        self, hypergraph: PreparedHypergraph, given: OptTensor, x: Tensor
-    ) -> OptTensor:
+    def _conduct(self, hypergraph: PreparedHypergraph, given: OptTensor, x: Tensor) -> OptTensor:
         if self.conductance is None or self.hyperedge_dim == 0:
             if given is None:
                 return None  # what a HyperGraphData happens to carry is not looked at

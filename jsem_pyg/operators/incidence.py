@@ -58,9 +58,7 @@ class IncidenceOperator(AdjointOperator):
         inverse_root: [N].
     """
 
-    def __init__(
-        self, structure: HypergraphStructure, share: Tensor, inverse_root: Tensor
-    ) -> None:
+    def __init__(self, structure: HypergraphStructure, share: Tensor, inverse_root: Tensor) -> None:
         self.num_nodes, self.structure = structure.num_nodes, structure
         self.values = (share, inverse_root)
 

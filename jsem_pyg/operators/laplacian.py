@@ -84,9 +84,7 @@ def laplacian_entries(
     return _normalized(structure.csr, weight, conductance, normalization == "rw")
 
 
-def _normalized(
-    csr: CSR, weight: Tensor, conductance: Tensor | None, random_walk: bool
-) -> Entries:
+def _normalized(csr: CSR, weight: Tensor, conductance: Tensor | None, random_walk: bool) -> Entries:
     r"""S_ij = w_ij h_ij / sqrt(d'_i d'_j), from numbers of order one, whatever the scale of w.
 
     With P_ij = w_ij / d_i and S0 = D^(-1/2) W D^(-1/2) of the weights as they are given,
@@ -94,16 +92,16 @@ def _normalized(
     """
     values, degree = symmetric_normalize(csr, weight, weight)
     isolated = degree == 0
-    root = degree
+    safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
+    root = safe_degree.sqrt() if random_walk else None
     if conductance is not None:
-        safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
         share = weight / safe_degree.index_select(0, csr.row)
         values, remaining = symmetric_normalize(csr, values * conductance, share * conductance)
-        root = degree * remaining
-    row_scale = torch.where(isolated, torch.ones_like(root), root).sqrt() if random_walk else None
+        if root is not None:
+            root = root * torch.where(isolated, torch.ones_like(remaining), remaining).sqrt()
     # A GPU would have to wait for the answer to whether there are any.
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
-    scaling = Scaling(row_scale=row_scale, isolated=isolated if has_isolated else None)
+    scaling = Scaling(row_scale=root, isolated=isolated if has_isolated else None)
     return Entries(values, None, scaling)
 
 
@@ -148,7 +146,9 @@ class _SymmetricNormalize(torch.autograd.Function):
         values, degree = ctx.saved_tensors
         csr: CSR = ctx.csr
         inverse_root = _inverse_root(degree)
-        grad_a = grad * inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
+        grad_a = (
+            grad * inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
+        )
         # d S_ij / d d_i = -S_ij / (2 d_i), and the same for d_j.
         product = grad * values
         both = _row_sums(csr, product).index_add(0, csr.col, product)
@@ -183,8 +183,8 @@ def _combinatorial(structure: GraphStructure, weight: Tensor) -> Entries:
             0, component.index_select(0, csr.row), pair, "amax"
         )
         # A component without weight does not diffuse: S = I at the rate zero.
-        scale = torch.where(bound > 0, 2 / bound, torch.zeros_like(bound)).index_select(0, component)
+        scale = torch.where(bound > 0, 2 / bound, torch.zeros_like(bound)).index_select(
+            0, component
+        )
     off_diagonal = scale.index_select(0, csr.row) * weight
-    return Entries(
-        off_diagonal, 1 - scale * degree, Scaling(rate=bound / 2, group=component)
-    )
+    return Entries(off_diagonal, 1 - scale * degree, Scaling(rate=bound / 2, group=component))

@@ -4,8 +4,9 @@ from hypergraph_cases import CASES, IDS, case, every, exact, random_hypergraph
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion
-from jsem_pyg.diffusion.hypergraph import METHODS, method_costs
-from jsem_pyg.operators import HypergraphStructure
+from jsem_pyg.diffusion.hypergraph import method_costs
+from jsem_pyg.diffusion.options import METHODS
+from jsem_pyg.graph import HypergraphStructure
 from jsem_pyg.testing import assert_heat_laws
 
 PATHS = [(m, b) for m in ("dense", "csr", "incidence") for b in ("auto", "reference")]

@@ -3,23 +3,18 @@ import pytest
 import torch
 
 from jsem_pyg.kernels.csr import CSR
-from jsem_pyg.kernels.triangles import (
-    BACKENDS,
-    find_kernels,
-    numba_squares,
-    numba_triangles,
-    torch_wedges,
-)
+from jsem_pyg.kernels.table import TRIANGLES
+from jsem_pyg.kernels.triangles import numba_squares, numba_triangles, reference, torch_wedges
 
+BACKENDS = list(TRIANGLES.backends)
 FAST = [name for name in BACKENDS if name != "reference"]
 CPU = torch.device("cpu")
-reference = find_kernels("reference", CPU)
 
 
 def csr_of(adjacency):
     row, col = torch.from_numpy(adjacency).nonzero(as_tuple=True)
     rowptr = torch.searchsorted(row, torch.arange(len(adjacency) + 1))
-    return CSR(rowptr, row, col.contiguous())
+    return CSR(rowptr, col.int())
 
 
 def random_csr(seed, num_nodes, density):
@@ -28,7 +23,7 @@ def random_csr(seed, num_nodes, density):
 
 
 def symmetric_values(csr, seed=0):
-    values = torch.rand(csr.num_nodes, csr.num_nodes, generator=torch.Generator().manual_seed(seed))
+    values = torch.rand(csr.num_rows, csr.num_rows, generator=torch.Generator().manual_seed(seed))
     return (values + values.t())[csr.row, csr.col].double()
 
 
@@ -43,8 +38,8 @@ def wheel(num_nodes, spokes):
 
 def shuffled(csr, seed=0):
     """The same graph with nodes in another order, so that hubs are not the first."""
-    order = np.random.default_rng(seed).permutation(csr.num_nodes)
-    adjacency = np.zeros((csr.num_nodes, csr.num_nodes), bool)
+    order = np.random.default_rng(seed).permutation(csr.num_rows)
+    adjacency = np.zeros((csr.num_rows, csr.num_rows), bool)
     adjacency[order[csr.row], order[csr.col]] = True
     return csr_of(adjacency)
 
@@ -67,14 +62,14 @@ def _chunk(request, monkeypatch):
 
 
 def reverse_of(csr):
-    return reference.read_edges(csr.row, csr.col, csr.num_nodes).reverse
+    return csr.col.argsort(stable=True).int()
 
 
 @pytest.mark.usefixtures("_chunk")
 @pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_backends_count_as_the_reference_does(backend, name):
-    csr, kernels = GRAPHS[name], find_kernels(backend, CPU)
+    csr, kernels = GRAPHS[name], TRIANGLES.find(backend, CPU)
     count = kernels.triangle_counts(csr, reverse_of(csr))
     assert torch.equal(count, reference.triangle_counts(csr, reverse_of(csr)))
     for got, expected in zip(kernels.square_counts(csr), reference.square_counts(csr), strict=True):
@@ -89,14 +84,14 @@ def test_backends_count_as_the_reference_does(backend, name):
 def test_backends_compute_the_curvature_of_the_definition(backend, name, with_triangles, dtype):
     csr, reverse = GRAPHS[name], reverse_of(GRAPHS[name])
     weight = None if dtype is None else symmetric_values(csr).add(0.01).to(dtype)
-    got = find_kernels(backend, CPU).forman(csr, reverse, weight, with_triangles)
+    got = TRIANGLES.find(backend, CPU).forman(csr, reverse, weight, with_triangles)
     expected = reference.forman(csr, reverse, weight, with_triangles)
     torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_curvature_takes_the_mean_of_weights_that_differ_by_rounding(backend):
-    csr, kernels = GRAPHS["dense"], find_kernels(backend, CPU)
+    csr, kernels = GRAPHS["dense"], TRIANGLES.find(backend, CPU)
     weight, reverse = symmetric_values(csr).add(0.01), reverse_of(csr)
     uneven = weight * (1 + 1e-6 * (csr.row < csr.col))
     got = kernels.forman(csr, reverse, uneven, True)
@@ -110,7 +105,7 @@ def test_curvature_has_no_answer_to_bad_weights(backend, bad):
     csr = GRAPHS["sparse"]
     weight = torch.ones(csr.col.numel())
     weight[7] = bad
-    assert find_kernels(backend, CPU).forman(csr, reverse_of(csr), weight, True) is None
+    assert TRIANGLES.find(backend, CPU).forman(csr, reverse_of(csr), weight, True) is None
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -118,7 +113,7 @@ def test_any_number_of_threads(threads, monkeypatch):
     monkeypatch.setattr(numba_triangles, "_LONG_SCAN", 0)
     csr, before = random_csr(4, 80, 0.2), torch.get_num_threads()
     weight, reverse = symmetric_values(csr).add(0.01), reverse_of(csr)
-    kernels = find_kernels("numba", CPU)
+    kernels = TRIANGLES.find("numba", CPU)
     torch.set_num_threads(threads)
     try:
         squares = kernels.square_counts(csr)
@@ -140,7 +135,7 @@ def test_marks_start_anew_before_they_overflow(monkeypatch):
     # Uncompiled, since compiled code has the limit as a constant.
     for name in ("_paths", "_drop_single_paths", "_middles"):
         monkeypatch.setattr(numba_squares, name, getattr(numba_squares, name).py_func)
-    numba_squares._squares.py_func(rowptr, col, count, largest, 0, csr.num_nodes)
+    numba_squares._squares.py_func(rowptr, col, count, largest, 0, csr.num_rows)
     expected = reference.square_counts(csr)
     np.testing.assert_array_equal(count, expected[0].numpy())
     np.testing.assert_array_equal(largest, expected[1].numpy())
@@ -154,57 +149,6 @@ def test_the_reference_counts_what_a_small_graph_shows():
     assert reference.triangle_counts(triangle, reverse_of(triangle)).tolist() == [1] * 6
 
 
-def orders(csr):
-    """Its edges as they come: sorted by source, by target, and not at all."""
-    yield csr.row, csr.col
-    yield csr.col, csr.row
-    for seed in range(3):
-        order = torch.randperm(csr.col.numel(), generator=torch.Generator().manual_seed(seed))
-        yield csr.row[order], csr.col[order]
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", GRAPHS)
-def test_edges_are_read_in_any_order(backend, name):
-    csr = GRAPHS[name]
-    for row, col in orders(csr):
-        read = find_kernels(backend, CPU).read_edges(row, col, csr.num_nodes)
-        assert all(map(torch.equal, read.csr, csr))
-        assert torch.equal(csr.row[read.reverse], csr.col)
-        assert torch.equal(csr.col[read.reverse], csr.row)
-        # Each slot knows its edge, in one direction or the other.
-        low, high = read.to_slots(torch.stack([row, col]).T).sort(1).values.T
-        assert torch.equal(low, torch.minimum(csr.row, csr.col))
-        assert torch.equal(high, torch.maximum(csr.row, csr.col))
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(
-    "edges",
-    [
-        [(0, 1), (1, 2)],  # no reverse
-        [(0, 1)],
-        [(1, 0)],
-        [(0, 1), (1, 2), (2, 0)],
-        [(0, 1), (1, 0), (1, 1)],  # a loop
-        [(0, 1), (0, 1), (1, 0), (1, 0)],  # repeated
-        [(0, 1), (1, 0), (0, 1), (1, 0)],
-        [(0, 1), (1, 0), (1, 3), (3, 1)],  # outside
-        [(3, 1), (0, 1), (1, 0), (1, 3)],
-        [(-1, 1)],
-        [(-1, 2), (0, 1), (1, 0)],
-        [(0, 1), (1, 0), (2, 3)],
-        [(-1, 1), (0, 1), (1, -1), (1, 0)],
-        [(0, 1), (1, 0), (-1, 1), (1, -1)],
-    ],
-)
-def test_other_graphs_are_not_read(backend, edges):
-    row, col = torch.tensor(edges).T
-    kernels = find_kernels(backend, CPU)
-    assert kernels.read_edges(row, col, 3) is None
-    assert kernels.read_edges(row.flip(0), col.flip(0), 3) is None
-
-
 @pytest.mark.parametrize(
     ("backend", "device", "match"),
     [
@@ -214,4 +158,4 @@ def test_other_graphs_are_not_read(backend, edges):
 )
 def test_a_backend_that_cannot_run_is_refused(backend, device, match):
     with pytest.raises(ValueError, match=match):
-        find_kernels(backend, torch.device(device))
+        TRIANGLES.find(backend, torch.device(device))

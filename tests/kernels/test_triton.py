@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from jsem_pyg.kernels.dispatch import find_backend
+from jsem_pyg.kernels.table import CHEBYSHEV
 
 pytest.importorskip("triton")
 
@@ -64,4 +64,4 @@ def test_kernels_compile_for_a_gpu(name):
 def test_the_name_is_refused_where_it_cannot_run(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match="'triton': triton runs on CUDA, not on 'cpu'"):
-        find_backend("triton", torch.device("cpu"))
+        CHEBYSHEV.find("triton", torch.device("cpu"))

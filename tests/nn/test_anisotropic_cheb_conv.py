@@ -25,9 +25,9 @@ def test_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
 def test_mapping_first_gives_the_same(t, batch):
     data, conv = make_data(), bend(AnisotropicChebConv(4, 1, t=t))
     x = torch.randn(*batch, NUM_NODES, 4)
-    assert conv._narrows(x)
+    assert conv._maps_first(x)
     mapped_first = call(conv, data, x)
-    conv._narrows = lambda x: False
+    conv._maps_first = lambda x: False
     torch.testing.assert_close(call(conv, data, x), mapped_first, rtol=1e-5, atol=1e-5)
 
 
@@ -53,7 +53,7 @@ def test_sparse_features_that_would_fill_up_or_are_not_finite_are_refused(layout
     x = data.x.to_sparse(layout=layout)
     for refusing in (
         AnisotropicChebConv(4, 9),
-        AnisotropicChebConv(-1, 1),
+        AnisotropicChebConv(-1, 9),
         AnisotropicChebConv(4, 1, conductance=Similarity()),
         AnisotropicDiffusion(),
     ):
@@ -64,7 +64,7 @@ def test_sparse_features_that_would_fill_up_or_are_not_finite_are_refused(layout
 
 
 def test_a_time_for_every_input_channel():
-    data, times = make_data(), torch.linspace(0.5, 4.0, 4)
+    data, times = make_data(), torch.linspace(0.5, 4.0, 4).unsqueeze(0)
     conv = AnisotropicChebConv(4, 1, t=times)
     expected = call(AnisotropicDiffusion(t=times), data) @ conv.lin.weight.t() + conv.bias
     torch.testing.assert_close(call(conv, data), expected, rtol=1e-5, atol=1e-5)

@@ -5,11 +5,11 @@ import torch
 from layer_cases import CHANNELS, Similarity, bend, call, make_data
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.kernels.dispatch import BACKENDS
+from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
 CPU = torch.device("cpu")
-HERE = [name for name, entry in BACKENDS.items() if entry.obstacle(CPU) is None]
+HERE = [name for name in CHEBYSHEV.backends if CHEBYSHEV.can_run(name, CPU)]
 
 
 def autocast(dtype=torch.bfloat16):

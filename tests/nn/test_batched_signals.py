@@ -23,7 +23,7 @@ def gradients(layer, out, x):
 
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS)])
+@pytest.mark.parametrize("t", [1.5, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS).unsqueeze(0)])
 @pytest.mark.parametrize("shape", [(1,), (2, 3)])
 def test_a_batch_is_the_loop_over_its_signals(name, normalization, t, shape):
     data = make_data()

@@ -1,7 +1,5 @@
 """Compiled code gives what eager code gives, in one graph, and sees what eager code sees."""
 
-from importlib import import_module
-
 import pytest
 import torch
 from layer_cases import CHANNELS, NORMALIZATIONS, NUM_NODES, Similarity, bend, call, make_data
@@ -9,7 +7,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.registered_op import heat_diffusion_op
-from jsem_pyg.kernels.dispatch import find_halves
+from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 from jsem_pyg.operators import GraphStructure
 
@@ -28,7 +26,9 @@ class Model(torch.nn.Module):
         self.diffusion = bend(AnisotropicDiffusion(t=[0.5, 2.0], **options))
         self.widen = bend(AnisotropicChebConv(*widths[:2], t=[1.0, 3.0], **options))
         self.narrow = bend(AnisotropicChebConv(*widths[1:], t=[1.0, 3.0], **options))
-        self.channels = bend(AnisotropicDiffusion(t=torch.linspace(1, 2, 3), **options))
+        self.channels = bend(
+            AnisotropicDiffusion(t=torch.linspace(1, 2, 3).unsqueeze(0), **options)
+        )
 
     def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
         for layer in (self.diffusion, self.widen, self.narrow, self.channels):
@@ -253,15 +253,13 @@ def test_the_op_is_registered_properly(differentiable, keep, backend):
 @pytest.mark.parametrize("backend", ["torch", "numba"])
 @pytest.mark.parametrize(("degree", "dtype"), [(0, torch.float32), (1, torch.float64), (9, None)])
 def test_the_series_is_evaluated_once_a_step(monkeypatch, backend, degree, dtype):
-    halves, calls = find_halves(backend, torch.device("cpu")), []
+    kind, calls = CHEBYSHEV.find(backend, torch.device("cpu")).SparseOperator, []
     data = make_data()
     layer = bend(AnisotropicDiffusion(t=[1.0, 2.0], degree=degree, backend=backend)).to(dtype)
     for each in ("x", "edge_weight", "edge_attr"):
         data[each] = data[each].to(dtype)
     expected = results(layer, data)
-    counted = halves._replace(evaluate=lambda *a: calls.append(a) or halves.evaluate(*a))
-    module = import_module(halves.evaluate.__module__)
-    monkeypatch.setattr(module, "HALVES", counted)
-    monkeypatch.setattr(module, "chebyshev_series", counted.series)
+    evaluate = kind.evaluate
+    monkeypatch.setattr(kind, "evaluate", lambda *a: calls.append(a) or evaluate(*a))
     assert_same(results(whole(layer), data), expected)
     assert len(calls) == 1

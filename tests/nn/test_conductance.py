@@ -3,7 +3,7 @@ import torch
 from torch.nn import Linear, Sequential, Sigmoid
 
 from jsem_pyg.nn import MLPConductance, SigmoidConductance
-from jsem_pyg.nn.conductance import FLOOR, ModuleConductance, UnitConductance, make_conductance
+from jsem_pyg.nn.conductance import FLOOR, ModuleConductance, make_conductance
 
 FORMS = [SigmoidConductance, MLPConductance]
 
@@ -87,6 +87,6 @@ def test_a_module_is_kept_above_the_floor_and_refused_out_of_range():
 def test_names():
     assert isinstance(make_conductance("sigmoid", 2), SigmoidConductance)
     assert isinstance(make_conductance("mlp", 2), MLPConductance)
-    assert isinstance(make_conductance("mlp", 0), UnitConductance)
+    assert make_conductance("mlp", 0) is None
     with pytest.raises(ValueError, match="'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Mod"):
         make_conductance("relu", 1)

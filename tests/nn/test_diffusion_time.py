@@ -18,10 +18,11 @@ def test_starts_where_told_and_stays_positive(t):
 def test_shapes():
     assert DiffusionTime(2.0)().shape == ()
     assert DiffusionTime([2.0, 3.0])().shape == (2,)
-    assert DiffusionTime(torch.ones(4))().shape == (1, 4)
+    assert DiffusionTime(torch.ones(4))().shape == (4,)
     assert DiffusionTime(torch.ones(2, 4))().shape == (2, 4)
     assert (DiffusionTime([2.0, 3.0]).num_scales, DiffusionTime(2.0).num_scales) == (2, 1)
-    assert DiffusionTime(torch.ones(4)).num_channels == 4
+    assert DiffusionTime(torch.ones(4)).num_channels is None
+    assert DiffusionTime(torch.ones(1, 4)).num_channels == 4
     assert DiffusionTime([2.0, 3.0]).num_channels is None
 
 
@@ -37,7 +38,7 @@ def test_what_is_not_positive_is_refused(t):
 
 
 def test_shapes_that_mean_nothing_are_refused():
-    with pytest.raises(ValueError, match="'t' to be a number, a list of scales"):
+    with pytest.raises(ValueError, match="'t' to be a number, a list or tensor of S scales"):
         DiffusionTime(torch.ones(2, 3, 4))
-    with pytest.raises(ValueError, match="'t' to be a number, a list of scales"):
+    with pytest.raises(ValueError, match="'t' to be a number, a list or tensor of S scales"):
         DiffusionTime([])

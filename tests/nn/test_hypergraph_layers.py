@@ -14,7 +14,7 @@ from jsem_pyg.operators import HypergraphStructure
 
 NUM_NODES, NUM_HYPEREDGES, CHANNELS = 9, 5, 4
 INDEX = CASES["random"][0]
-SCALES = [1.5, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS)]
+SCALES = [1.5, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS).unsqueeze(0)]
 
 
 def bend(layer):
@@ -86,9 +86,9 @@ def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_mapping_first_gives_the_same(t, batch):
     (x, *hypergraph), conv = make_inputs(*batch), HypergraphChebConv(CHANNELS, 1, 2, t=t)
-    assert conv._narrows(x)
+    assert conv._maps_first(x)
     mapped_first = bend(conv)(x, *hypergraph)
-    conv._narrows = lambda x: False
+    conv._maps_first = lambda x: False
     torch.testing.assert_close(conv(x, *hypergraph), mapped_first, rtol=1e-5, atol=1e-5)
 
 

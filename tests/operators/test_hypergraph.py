@@ -5,20 +5,23 @@ from torch_geometric.data import Batch
 from torch_geometric.data.hypergraph_data import HyperGraphData
 from torch_geometric.nn import HypergraphConv
 
-from jsem_pyg.operators import (
-    HypergraphCache,
-    HypergraphStructure,
-    hypergraph_operator,
-    read_hypergraph,
-)
+from jsem_pyg.graph import HypergraphStructure
+from jsem_pyg.graph.prepare_hypergraph import HypergraphReader
+from jsem_pyg.operators import hypergraph_operator
 
 INDEX = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
 
 
 def as_matrix(heat_operator):
-    s = torch.zeros(heat_operator.csr.num_nodes, heat_operator.csr.num_nodes).double()
-    s[heat_operator.csr.row, heat_operator.csr.col] = heat_operator.values
+    csr, (value,) = heat_operator.matrix.csr, heat_operator.matrix.values
+    s = torch.zeros(csr.num_rows, csr.num_rows).double()
+    s[csr.row.long(), csr.col.long()] = value
     return s
+
+
+def read(hypergraph, num_nodes, num_hyperedges=None):
+    x = torch.zeros(num_nodes, 1)
+    return HypergraphReader(size=0).read(hypergraph, x, num_hyperedges=num_hyperedges)
 
 
 def test_by_hand():
@@ -50,11 +53,11 @@ def test_is_the_formula_of_the_paper(name, normalization):
 def test_csr_holds_twice_the_operator_less_the_identity_with_spectrum_in_one(name):
     structure, weight = case(name)
     operator = hypergraph_operator(structure, weight)
-    matrix = as_matrix(operator.to_heat_operator())
+    matrix = as_matrix(operator.sparse("torch"))
     eye = torch.eye(structure.num_nodes, dtype=torch.float64)
-    fixed = operator.fixed.nonzero()[:, 0]
+    isolated = operator.isolated.nonzero()[:, 0]
     expected = 2 * operator.matmul(eye) - eye
-    expected[fixed, fixed] = -1  # S is zero there, and the layer lets these nodes be
+    expected[isolated, isolated] = -1  # S is zero there, and the layer lets these nodes be
     torch.testing.assert_close(matrix, expected)
     torch.testing.assert_close(matrix, matrix.t())
     if structure.num_nodes:
@@ -73,7 +76,7 @@ def test_one_product_of_the_random_walk_is_pyg_hypergraph_conv(name):
     operator = hypergraph_operator(structure, weight, "rw")
     expected = conv(x, index, num_edges=num_hyperedges)
     actual = operator.matmul(conv.lin(x))
-    connected = ~operator.fixed  # PyG sets the others to zero
+    connected = ~operator.isolated  # PyG sets the others to zero
     torch.testing.assert_close(actual[connected], expected[connected])
 
 
@@ -102,7 +105,7 @@ def test_vanishing_weights_leave_values_and_gradients_finite(small, csr):
     structure = HypergraphStructure(torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]]), 4)
     weight = torch.tensor([1.0, small], requires_grad=True)
     operator = hypergraph_operator(structure, weight)
-    out = operator.to_heat_operator().values if csr else operator.matmul(torch.eye(4))
+    out = operator.sparse("torch").matrix.values[0] if csr else operator.matmul(torch.eye(4))
     out.square().sum().backward()
     assert out.isfinite().all()
     assert weight.grad.isfinite().all()
@@ -151,19 +154,18 @@ def test_bad_weights_are_refused():
         hypergraph_operator(structure, torch.ones(2), None)
 
 
-def test_the_cache_prepares_once_and_sees_a_change():
-    cache, index = HypergraphCache(), INDEX.clone()
-    first, fresh = cache.get(index, 4, None)
-    assert fresh
-    assert cache.get(index, 4, None) == (first, False)
-    assert cache.get(index, 5, None)[1]
-    assert cache.get(index, 5, 3)[1]
+def test_the_reader_prepares_once_and_sees_a_change():
+    reader, index = HypergraphReader(), INDEX.clone()
+    first = reader.structure(index, 4)
+    assert reader.structure(index, 4) is first
+    assert reader.structure(index, 5) is not first
+    second = reader.structure(index, 5, 3)
+    assert second.num_hyperedges == 3
     index[0, 0] = 3
-    assert cache.get(index, 5, 3)[1]
-    with pytest.raises(ValueError, match="node numbers"):
-        cache.get(index, 2, None)
-    with pytest.raises(ValueError, match="node numbers"):  # what was refused is not remembered
-        cache.get(index, 2, None)
+    assert reader.structure(index, 5, 3) is not second
+    for _ in range(2):  # what was refused is not remembered
+        with pytest.raises(ValueError, match="node numbers"):
+            reader.structure(index, 2)
 
 
 def make_data(index, num_nodes, num_hyperedges, **kwargs):
@@ -173,44 +175,44 @@ def make_data(index, num_nodes, num_hyperedges, **kwargs):
 
 def test_reads_a_hypergraph_data():
     data = make_data(INDEX, 4, 3, edge_weight=torch.rand(3))
-    hypergraph = read_hypergraph(data, 4)
+    hypergraph = read(data, 4)
     assert hypergraph.structure.num_hyperedges == 3  # the last one is empty
     assert hypergraph.weight is data.edge_weight
     assert hypergraph.attr is data.edge_attr
     data = HyperGraphData(x=torch.randn(4, 1), edge_index=INDEX, num_hyperedges=7)
-    assert read_hypergraph(data, 4).structure.num_hyperedges == 7
+    assert read(data, 4).structure.num_hyperedges == 7
 
 
 def test_reads_a_batch():
     batch = Batch.from_data_list([make_data(INDEX, 4, 2), make_data(INDEX, 5, 2)])
-    structure = read_hypergraph(batch, 9).structure
+    structure = read(batch, 9).structure
     assert structure.num_hyperedges == 4
     assert structure.node.tolist() == [0, 1, 2, 2, 3, 4, 5, 6, 6, 7]
     batch = Batch.from_data_list(
         [HyperGraphData(x=torch.ones(4, 1), edge_index=INDEX, num_hyperedges=2)] * 2
     )
-    assert read_hypergraph(batch, 8).structure.num_hyperedges == 4
+    assert read(batch, 8).structure.num_hyperedges == 4
 
 
 def test_a_batch_that_pyg_numbers_wrongly_is_refused():
     # PyG forgets empty hyperedges at the end, ...
     batch = Batch.from_data_list([make_data(INDEX, 4, 3), make_data(INDEX, 4, 2)])
     with pytest.raises(ValueError, match="numbers hyperedges as it stacks"):
-        read_hypergraph(batch, 8)
+        read(batch, 8)
     data = HyperGraphData(x=torch.ones(4, 1), edge_index=INDEX, num_hyperedges=3)
     with pytest.raises(ValueError, match="numbers hyperedges as it stacks"):
-        read_hypergraph(Batch.from_data_list([data, data]), 8)
+        read(Batch.from_data_list([data, data]), 8)
     # ... and isolated nodes at the end where there are as many hyperedges as nodes.
     index = torch.tensor([[0, 0, 1], [0, 1, 2]])
     batch = Batch.from_data_list([make_data(index, 3, 3), make_data(INDEX, 4, 2)])
     with pytest.raises(ValueError, match="numbers nodes as it stacks"):
-        read_hypergraph(batch, 7)
+        read(batch, 7)
 
 
 def test_a_prepared_structure_has_to_fit():
     structure = HypergraphStructure(INDEX, 4)
-    assert read_hypergraph(structure, 4).structure is structure
+    assert read(structure, 4).structure is structure
     with pytest.raises(ValueError, match="'x' to have 4 nodes"):
-        read_hypergraph(structure, 5)
+        read(structure, 5)
     with pytest.raises(ValueError, match="'num_hyperedges' = 3"):
-        read_hypergraph(structure, 4, 3)
+        read(structure, 4, 3)

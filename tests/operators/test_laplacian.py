@@ -2,35 +2,41 @@ import pytest
 import torch
 
 from jsem_pyg.diffusion import dense_laplacian
-from jsem_pyg.operators import GraphStructure, laplacian_operator
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.operators import laplacian_operator
+from jsem_pyg.operators.laplacian import laplacian_entries, symmetric_normalize
 from jsem_pyg.testing import random_graph
 
 NORMALIZATIONS = ["sym", "rw", None]
 
 
+def make(structure, weight, normalization="sym", **kwargs):
+    return laplacian_operator(structure, weight, normalization, backend="torch", **kwargs)
+
+
 def dense_s(operator):
-    size = operator.csr.num_nodes
-    dense = operator.values.new_zeros(size, size)
-    return dense.index_put((operator.csr.row, operator.csr.col), operator.values)
+    csr, (value,) = operator.matrix.csr, operator.matrix.values
+    dense = value.new_zeros(csr.num_rows, csr.num_rows)
+    return dense.index_put((csr.row.long(), csr.col.long()), value)
 
 
 def laplacian_of(operator):
-    """P^(-1) diag(rate) (I - S) P, with zero rows for the fixed nodes."""
-    size = operator.csr.num_nodes
-    dense = torch.eye(size, dtype=operator.values.dtype) - dense_s(operator)
-    if operator.rate is not None:
-        dense = operator.rate[operator.group].unsqueeze(1) * dense
-    if operator.similarity is not None:
-        dense = dense * operator.similarity / operator.similarity.unsqueeze(1)
-    if operator.fixed is not None:
-        dense[operator.fixed] = 0
+    """P^(-1) diag(rate) (I - S) P, with zero rows for isolated nodes."""
+    s, scaling = dense_s(operator), operator.scaling
+    dense = torch.eye(len(s), dtype=s.dtype) - s
+    if scaling.rate is not None:
+        dense = scaling.rate[scaling.group].unsqueeze(1) * dense
+    if scaling.row_scale is not None:
+        dense = dense * scaling.row_scale / scaling.row_scale.unsqueeze(1)
+    if scaling.isolated is not None:
+        dense[scaling.isolated] = 0
     return dense
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_describes_the_laplacian_and_has_its_spectrum_in_the_interval(normalization):
     edge_index, weight = random_graph(20, 0.15, num_isolated=2)
-    operator = laplacian_operator(GraphStructure(edge_index, 20), weight, normalization)
+    operator = make(GraphStructure(edge_index, 20), weight, normalization)
     expected = dense_laplacian(edge_index, weight, 20, normalization)
     torch.testing.assert_close(laplacian_of(operator), expected)
     s = dense_s(operator)
@@ -45,19 +51,21 @@ def test_edge_values_follow_the_input(normalization):
     edge_index, weight = random_graph(15, 0.3)
     order = torch.randperm(weight.numel(), generator=torch.Generator().manual_seed(0))
     edge_index, weight = edge_index[:, order], weight[order]
-    operator = laplacian_operator(GraphStructure(edge_index, 15), weight, normalization)
-    s = dense_s(operator)
-    torch.testing.assert_close(operator.edge_values, s[edge_index[1], edge_index[0]])
+    structure = GraphStructure(edge_index, 15)
+    entries = laplacian_entries(structure, weight, normalization)
+    s = dense_s(make(structure, weight, normalization))
+    values = structure.share_among_edges(entries.off_diagonal)
+    torch.testing.assert_close(values, s[edge_index[1], edge_index[0]])
     if normalization is None:
-        torch.testing.assert_close(operator.diagonal, s.diagonal())
+        torch.testing.assert_close(entries.diagonal, s.diagonal())
 
 
 def test_an_edge_and_its_reverse_get_the_same_gradient():
     edge_index, weight = random_graph(15, 0.3)
     structure = GraphStructure(edge_index, 15)
     weight.requires_grad_()
-    operator = laplacian_operator(structure, weight, "sym")
-    (operator.values * torch.arange(operator.values.numel())).sum().backward()
+    operator = make(structure, weight)
+    (operator.matrix.values[0] * torch.arange(structure.num_slots)).sum().backward()
     gradient = structure.to_slots(weight.grad)
     assert torch.equal(gradient, gradient[structure.reverse])
     assert gradient.abs().max() > 0
@@ -66,10 +74,8 @@ def test_an_edge_and_its_reverse_get_the_same_gradient():
 def test_the_bound_is_that_of_the_component():
     edge_index, weight = random_graph(10, 0.5)
     heavy = torch.cat([edge_index, edge_index + 10], dim=1)
-    alone = laplacian_operator(GraphStructure(edge_index, 10), weight, None)
-    together = laplacian_operator(
-        GraphStructure(heavy, 20), torch.cat([weight, 1000 * weight]), None
-    )
+    alone = make(GraphStructure(edge_index, 10), weight, None)
+    together = make(GraphStructure(heavy, 20), torch.cat([weight, 1000 * weight]), None)
     s_alone, s_together = dense_s(alone), dense_s(together)
     torch.testing.assert_close(s_together[:10, :10], s_alone)
     torch.testing.assert_close(s_together[10:, 10:], s_alone)
@@ -79,9 +85,9 @@ def test_the_bound_is_that_of_the_component():
 def test_zero_weights_isolate_a_node_without_nan(normalization):
     edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     weight = torch.tensor([1.0, 1.0, 0.0, 0.0], requires_grad=True)
-    operator = laplacian_operator(GraphStructure(edge_index, 3), weight, normalization)
+    operator = make(GraphStructure(edge_index, 3), weight, normalization)
     assert laplacian_of(operator)[2].tolist() == [0.0, 0.0, 0.0]
-    operator.values.sum().backward()
+    operator.matrix.values[0].sum().backward()
     assert weight.grad.isfinite().all()
 
 
@@ -89,3 +95,41 @@ def test_an_unknown_normalization_is_refused():
     structure = GraphStructure(torch.empty(2, 0, dtype=torch.long), 1)
     with pytest.raises(ValueError, match="'normalization' to be one of 'sym', 'rw', None"):
         laplacian_operator(structure, torch.empty(0), "row")
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_conductance_multiplies_the_weights(normalization):
+    edge_index, weight = random_graph(20, 0.2, num_isolated=2)
+    structure = GraphStructure(edge_index, 20)
+    conductance = structure.to_edges(structure.symmetric(torch.rand(weight.numel()).double()))
+    leaves = [[each.clone().requires_grad_() for each in (weight, conductance)] for _ in range(2)]
+    with_h = make(structure, leaves[0][0], normalization, conductance=leaves[0][1])
+    direct = make(structure, leaves[1][0] * leaves[1][1], normalization)
+    torch.testing.assert_close(laplacian_of(with_h), laplacian_of(direct))
+    for operator in (with_h, direct):
+        laplacian_of(operator).sin().sum().backward()
+    for one, other in zip(*leaves, strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_normalisation_is_differentiated_exactly_and_twice():
+    edge_index, weight = random_graph(8, 0.4, num_isolated=1)
+    csr = GraphStructure(edge_index, 8).csr
+    a, b = weight.clone().requires_grad_(), (weight + 1).requires_grad_()
+    torch.autograd.gradcheck(lambda a, b: symmetric_normalize(csr, a, b), (a, b))
+    torch.autograd.gradgradcheck(lambda a, b: symmetric_normalize(csr, a, b), (a, b))
+
+
+@pytest.mark.parametrize("scale", [1e-44, 1e-38, 1e-30, 1e-10, 1.0, 1e10, 1e30, 1e37])
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_a_common_factor_of_the_weights_does_not_matter(normalization, scale):
+    edge_index, weight = random_graph(12, 0.4, dtype=torch.float32)
+    structure = GraphStructure(edge_index, 12)
+    ones, results = torch.ones_like(weight), []
+    for w in (ones, scale * ones):
+        h = (0.1 + 0.8 * weight / 2).requires_grad_()
+        operator = make(structure, w, normalization, conductance=h)
+        laplacian_of(operator).square().sum().backward()
+        results.append([laplacian_of(operator).detach(), h.grad])
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

@@ -574,7 +574,7 @@ def test_a_sketch_keeps_distances_in_the_mean():
         (AnisotropicDiffusion, -2, "'sketch_dim' to be a positive integer"),
         (SmoothingStub, 3, "treats all channels alike"),
         (lambda: AnisotropicChebConv(6, 6), 3, "treats all channels alike"),
-        (lambda: AnisotropicDiffusion(t=torch.ones(6)), 3, "treats all channels alike"),
+        (lambda: AnisotropicDiffusion(t=torch.ones(1, 6)), 3, "treats all channels alike"),
     ],
 )
 def test_sketches_that_cannot_work_are_refused(make_model, sketch_dim, message):

@@ -94,9 +94,7 @@ def _sorting_order(row: Array, col: Array, num_nodes: int, order: Array) -> Arra
 
 
 @njit(cache=True)
-def _merge(
-    row: Array, col: Array, order: Array, num_nodes: int
-) -> tuple[Array, Array, Array]:
+def _merge(row: Array, col: Array, order: Array, num_nodes: int) -> tuple[Array, Array, Array]:
     """Sorted edges without repetition, and the slot of each edge of the list."""
     rowptr = np.zeros(num_nodes + 1, np.int64)
     columns, slot = np.empty_like(col), np.empty_like(order)

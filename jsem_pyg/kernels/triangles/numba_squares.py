@@ -35,9 +35,7 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
 
 
 @njit(cache=True)
-def _relabel(
-    rowptr: Array, col: Array, order: Array, place: Array
-) -> tuple[Array, Array, Array]:
+def _relabel(rowptr: Array, col: Array, order: Array, place: Array) -> tuple[Array, Array, Array]:
     """The pattern with its nodes in this order, rows not sorted, and the old slot of each new."""
     new_rowptr = np.zeros_like(rowptr)
     new_col, slot = np.empty_like(col), np.empty_like(col)

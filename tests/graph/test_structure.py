@@ -1,10 +1,12 @@
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
-from jsem_pyg.operators import GraphMemory, GraphStructure, StructureCache, read_adjacency
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.graph.prepare import GraphReader
 from jsem_pyg.testing import random_graph
 
 PATH = torch.tensor([[2, 0, 1, 1], [1, 1, 2, 0]])  # 0 - 1 - 2, unsorted
@@ -15,7 +17,7 @@ def test_slots_are_sorted_and_paired():
     assert structure.row.tolist() == [0, 1, 1, 2]
     assert structure.col.tolist() == [1, 0, 2, 1]
     assert structure.rowptr.tolist() == [0, 1, 3, 4, 4]
-    assert structure.slot.tolist() == [2, 1, 3, 0]
+    assert structure.slot.tolist() == [3, 0, 2, 1]
     assert structure.reverse.tolist() == [1, 0, 3, 2]
     assert structure.edges[0].tolist() == PATH[1].tolist()
     assert structure.edges[1].tolist() == PATH[0].tolist()
@@ -24,7 +26,7 @@ def test_slots_are_sorted_and_paired():
 def test_values_travel_to_slots_and_back():
     structure = GraphStructure(PATH, num_nodes=3)
     values = torch.tensor([1.0, 2.0, 3.0, 4.0])
-    assert structure.to_slots(values).tolist() == [4.0, 2.0, 1.0, 3.0]
+    assert structure.to_slots(values).tolist() == [2.0, 4.0, 3.0, 1.0]
     assert torch.equal(structure.to_edges(structure.to_slots(values)), values)
 
 
@@ -33,8 +35,9 @@ def test_repeated_edges_add_up_and_share_what_comes_back():
     assert structure.num_slots == 4
     assert structure.num_edges == 8
     slots = structure.to_slots(torch.arange(8.0))
-    assert slots.tolist() == [3.0 + 7.0, 1.0 + 5.0, 0.0 + 4.0, 2.0 + 6.0]
-    assert structure.to_edges(slots).tolist() == [2.0, 3.0, 4.0, 5.0] * 2
+    assert slots.tolist() == [1.0 + 5.0, 3.0 + 7.0, 2.0 + 6.0, 0.0 + 4.0]
+    assert structure.share_among_edges(slots).tolist() == [2.0, 3.0, 4.0, 5.0] * 2
+    assert structure.to_edges(slots).tolist() == [4.0, 6.0, 8.0, 10.0] * 2
 
 
 def test_components_are_numbered():
@@ -49,7 +52,7 @@ def test_diagonal_slots_merge_in_order():
     csr, order = structure.csr_with_diagonal
     off_diagonal, diagonal = torch.arange(1.0, 5.0), torch.arange(10.0, 13.0)
     dense = torch.zeros(3, 3)
-    dense[csr.row, csr.col] = torch.cat([off_diagonal, diagonal])[order]
+    dense[csr.row.long(), csr.col.long()] = torch.cat([off_diagonal, diagonal])[order]
     assert dense.tolist() == [[10.0, 1.0, 0.0], [2.0, 11.0, 3.0], [0.0, 4.0, 12.0]]
     assert csr.rowptr.tolist() == [0, 2, 5, 7]
 
@@ -99,98 +102,127 @@ def test_bad_weights_are_refused(weight, message):
         GraphStructure(PATH, num_nodes=3).check_weight(weight)
 
 
-class TestStructureCache:
-    @staticmethod
-    def is_new(cache, edge_index, num_nodes=8):
-        return cache.get(read_adjacency(edge_index, num_nodes), num_nodes)[1]
+def structure_of(reader, edge_index, num_nodes=8):
+    return reader.read(edge_index, torch.zeros(num_nodes, 1)).structure
 
+
+class TestMemory:
     def test_remembers_the_last_graph(self):
-        cache, (edge_index, _) = StructureCache(), random_graph(8, 0.5)
-        assert self.is_new(cache, edge_index)
-        assert not self.is_new(cache, edge_index)
-        assert self.is_new(cache, edge_index.clone())
-        assert self.is_new(cache, edge_index, num_nodes=9)
+        reader, (edge_index, _) = GraphReader(), random_graph(8, 0.5)
+        first = structure_of(reader, edge_index)
+        assert structure_of(reader, edge_index) is first
+        assert structure_of(reader, edge_index.clone()) is not first
+        assert structure_of(reader, edge_index, num_nodes=9).num_nodes == 9
 
     def test_sees_a_change_in_place(self):
-        cache, (edge_index, _) = StructureCache(), random_graph(8, 0.5)
-        self.is_new(cache, edge_index)
+        reader, (edge_index, _) = GraphReader(), random_graph(8, 0.5)
+        first = structure_of(reader, edge_index)
         edge_index.copy_(7 - edge_index)
-        assert self.is_new(cache, edge_index)
+        assert structure_of(reader, edge_index) is not first
 
     def test_a_new_tensor_in_the_same_memory_is_not_mistaken(self):
-        cache = StructureCache()
+        reader = GraphReader()
         for shift in range(3):  # each tensor is freed, and its memory free to be used again
             edge_index = torch.tensor([[0, 1 + shift], [1 + shift, 0]])
-            structure, fresh = cache.get(read_adjacency(edge_index, 8), 8)
-            assert fresh
-            assert structure.col.tolist() == [1 + shift, 0]
+            assert structure_of(reader, edge_index).col.tolist() == [1 + shift, 0]
             del edge_index
 
     def test_sparse_forms_are_remembered_too(self):
         edge_index, weight = random_graph(8, 0.5)
         csr = torch.sparse_coo_tensor(edge_index, weight, (8, 8)).to_sparse_csr()
-        cache = StructureCache()
-        assert self.is_new(cache, csr)
-        assert not self.is_new(cache, csr)
+        reader = GraphReader()
+        assert structure_of(reader, csr) is structure_of(reader, csr)
 
     def test_inference_tensors_are_prepared_each_time(self):
-        cache = StructureCache()
+        reader = GraphReader()
         with torch.inference_mode():
             edge_index, _ = random_graph(8, 0.5)
-            assert self.is_new(cache, edge_index)
-            assert self.is_new(cache, edge_index)
+            assert structure_of(reader, edge_index) is not structure_of(reader, edge_index)
 
     def test_copies_start_empty(self):
-        cache, (edge_index, _) = StructureCache(), random_graph(8, 0.5)
-        self.is_new(cache, edge_index)
-        assert self.is_new(copy.deepcopy(cache), edge_index)
-        assert self.is_new(pickle.loads(pickle.dumps(cache)), edge_index)
+        reader, (edge_index, _) = GraphReader(), random_graph(8, 0.5)
+        first = structure_of(reader, edge_index)
+        for copied in (copy.deepcopy(reader), pickle.loads(pickle.dumps(reader))):
+            assert structure_of(copied, edge_index) is not first
+
+    def test_a_size_of_zero_remembers_nothing(self):
+        reader, (edge_index, _) = GraphReader(size=0), random_graph(8, 0.5)
+        assert structure_of(reader, edge_index) is not structure_of(reader, edge_index)
+
+    def test_weights_are_checked_once_for_each_structure(self, monkeypatch):
+        calls, check = [], GraphStructure.check_weight
+        monkeypatch.setattr(
+            GraphStructure, "check_weight", lambda self, w: calls.append(w) or check(self, w)
+        )
+        reader, (edge_index, weight) = GraphReader(), random_graph(8, 0.5)
+        x = torch.zeros(8, 1)
+        for _ in range(3):
+            reader.read(edge_index, x, weight)
+        assert len(calls) == 1
+        reader.read(edge_index.clone(), x, weight)
+        assert len(calls) == 2
+        weight[0] = -1
+        for _ in range(2):  # what has not passed is not remembered
+            with pytest.raises(ValueError, match="non-negative"):
+                reader.read(edge_index, x, weight)
+
+    def test_threads_that_share_a_memory_get_their_own_graphs(self):
+        reader = GraphReader()
+        graphs = [random_graph(8, 0.5, seed=seed)[0] for seed in range(8)]
+        expected = [GraphStructure(graph, 8).col.tolist() for graph in graphs]
+
+        def work(i):
+            return all(
+                structure_of(reader, graphs[i]).col.tolist() == expected[i] for _ in range(200)
+            )
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(work, range(8)))
 
 
-class TestGraphMemory:
+class TestMemoryByEntries:
     @staticmethod
-    def is_new(memory, edge_index, num_nodes=8):
-        return memory.get(edge_index[1], edge_index[0], num_nodes)[1]
+    def reader():
+        return GraphReader(size=2, by_entries=True)
 
     def test_knows_a_graph_by_its_entries(self):
-        memory, (edge_index, _) = GraphMemory(), random_graph(8, 0.5)
-        assert self.is_new(memory, edge_index)
-        assert not self.is_new(memory, edge_index.clone())
-        assert self.is_new(memory, edge_index.int())
-        assert self.is_new(memory, edge_index, num_nodes=9)
-        edge_index.copy_(7 - edge_index)
-        assert self.is_new(memory, edge_index)
+        reader, (edge_index, _) = self.reader(), random_graph(8, 0.5)
+        first = structure_of(reader, edge_index)
+        assert structure_of(reader, edge_index.clone()) is first
+        assert structure_of(reader, edge_index.int()) is not first
+        assert structure_of(reader, edge_index, num_nodes=9) is not first
 
     def test_sees_a_change_that_leaves_no_trace(self):
-        memory, (edge_index, _) = GraphMemory(), random_graph(8, 0.5)
-        self.is_new(memory, edge_index)
+        reader, (edge_index, _) = self.reader(), random_graph(8, 0.5)
+        structure_of(reader, edge_index)
         version = edge_index._version
         entries = edge_index.numpy()
         entries[:] = 7 - entries
         assert edge_index._version == version
-        assert self.is_new(memory, edge_index)
-        structure, _ = memory.get(edge_index[1], edge_index[0], 8)
-        assert torch.equal(structure.edges[0], edge_index[1])
+        assert torch.equal(structure_of(reader, edge_index).edges[0].long(), edge_index[1])
 
     def test_forgets_the_oldest(self):
-        memory = GraphMemory(size=2)
+        reader = self.reader()
         graphs = [torch.tensor([[0, other], [other, 0]]) for other in (1, 2, 3)]
-        assert all(self.is_new(memory, graph) for graph in graphs)
-        assert not self.is_new(memory, graphs[2])
-        assert not self.is_new(memory, graphs[1])
-        assert self.is_new(memory, graphs[0])
+        made = [structure_of(reader, graph) for graph in graphs]
+        assert structure_of(reader, graphs[2]) is made[2]
+        assert structure_of(reader, graphs[1]) is made[1]
+        assert structure_of(reader, graphs[0]) is not made[0]
 
-    def test_keeps_nothing_of_a_graph_that_is_refused(self):
-        memory, directed = GraphMemory(), torch.tensor([[0], [1]])
+
+def test_keeps_nothing_of_a_graph_that_is_refused():
+    for reader in (GraphReader(), GraphReader(size=4, by_entries=True)):
+        directed = torch.tensor([[0], [1]])
         for _ in range(2):
             with pytest.raises(ValueError, match="undirected"):
-                self.is_new(memory, directed)
+                structure_of(reader, directed)
 
 
 def test_what_is_prepared_in_inference_mode_serves_training():
     with torch.inference_mode():
         structure = GraphStructure(PATH.clone(), num_nodes=3)
-        derived = (*structure.csr_with_diagonal[0], structure.component, *structure.edges)
+        wide, order = structure.csr_with_diagonal
+        derived = (wide.row, wide.col, wide.rowptr, order, structure.component)
         structure.to_slots(torch.ones(4))
     kept = (structure.row, structure.col, structure.rowptr, structure.slot, structure.reverse)
-    assert not any(each.is_inference() for each in (*kept, *derived, structure._order))
+    assert not any(each.is_inference() for each in (*kept, *derived))

@@ -3,7 +3,7 @@ import torch
 from torch_geometric import EdgeIndex
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.operators import read_adjacency
+from jsem_pyg.graph.adjacency import read_adjacency
 from jsem_pyg.testing import random_graph
 
 NUM_NODES = 12
@@ -73,10 +73,13 @@ def test_values_of_a_csr_tensor_learn(graph):
     torch.testing.assert_close(csr.grad.values(), direct.grad)
 
 
-def test_rows_are_targets():
-    adjacency = read_adjacency(torch.tensor([[0, 1], [2, 2]]), 3)
-    assert adjacency.target.tolist() == [2, 2]
-    assert adjacency.source.tolist() == [0, 1]
+def test_rows_are_sources_of_an_edge_index_and_targets_of_a_sparse_matrix():
+    edge_index = torch.tensor([[0, 1], [2, 2]])
+    transposed = torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(2), (3, 3))
+    for form in (edge_index, transposed, transposed.to_sparse_csr(), transposed.to_sparse_csc()):
+        target, source = read_adjacency(form, 3).ends
+        assert target.tolist() == [2, 2]
+        assert source.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
