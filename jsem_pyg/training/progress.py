@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ..graph.progress import is_watched
+from .._progress import is_watched
 from .history import EpochRow
 
 Watcher = Callable[[EpochRow], None]
