@@ -19,8 +19,8 @@ STAGES = [
     "operators",
     "diffusion",
     "nn",
-    "training",
     "evaluation",
+    "training",
     "transforms",
 ]
 GROUND = {"kernels", "_checks", "_files", "_groups", "_progress"}  # what any stage may stand on

@@ -1,4 +1,4 @@
-"""Training: model, data -> trained model, history.
+"""Stage 7, model, data -> trained model, history.
 
 `fit` trains a `DiffusionClassifier` by `self_train`: clusters teach a classifier, whose
 probabilities diffuse and teach it anew. With any other model it is a loop, not a framework: an
@@ -8,11 +8,11 @@ step. It returns a `FitResult` and writes no file unless given a path; `save_che
 `load_checkpoint` are how it writes and reads one.
 """
 
+from ..evaluation import modularity
 from .checkpoint import load_checkpoint, save_checkpoint
 from .fit import fit
 from .history import EpochEnd, EpochRow, FitResult
 from .losses import TripletLoss
-from .modularity import modularity
 from .self_training import self_train
 from .time_selection import SelectedTime, select_time
 from .triplets import GraphTriplets, LabelTriplets, Triplets, TripletSampler

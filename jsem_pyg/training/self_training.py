@@ -34,10 +34,10 @@ from .._checks import (
     check_positive_int,
 )
 from ..diffusion import heat_diffusion
+from ..evaluation import modularity
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import standardize
 from .history import BestEpoch, EpochRow, FitResult
-from .modularity import modularity
 from .task import check_data, check_has_labels
 from .time_selection import select_time
 from .triplets import check_known

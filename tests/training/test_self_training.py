@@ -6,10 +6,9 @@ from torch import nn
 from torch_geometric.data import Data
 from training.training_cases import two_clusters
 
-from jsem_pyg.evaluation import clustering_scores, partition_scores
+from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, self_train
-from jsem_pyg.training.modularity import modularity
 from jsem_pyg.training.self_training import _choose_teachers, _keep_known, _spread, known_labels
 from jsem_pyg.transforms import FaissKNNGraph
 
