@@ -36,7 +36,7 @@ from .._checks import (
 from ..diffusion import heat_diffusion
 from ..evaluation import modularity
 from ..nn import DiffusionClassifier
-from ..nn.diffusion_classifier import standardize
+from ..nn.diffusion_classifier import center_and_normalize
 from .history import BestEpoch, EpochRow, FitResult
 from .task import check_data, check_has_labels
 from .time_selection import select_time
@@ -179,7 +179,7 @@ def _spread(model: DiffusionClassifier, data: Data, q: Tensor, t: float) -> Gues
 
     def guess(t: float) -> Guess:
         model.isotropic.time.set(t)
-        return Guess(t, model.spread(q, data.edge_index, data.get("edge_weight")))
+        return Guess(t, model.diffuse(q, data.edge_index, data.get("edge_weight")))
 
     fittest = _fittest(data, map(guess, (t, t / 2)))
     model.isotropic.time.set(fittest.t)
@@ -203,7 +203,7 @@ def _keep_known(q: Tensor, labels: Tensor | None) -> Tensor:
 @torch.no_grad()
 def _diffused(data: Data, times: Sequence[float]) -> Iterator[tuple[float, Tensor]]:
     """The features after each time, from the shortest on: heat for s + t is heat for s, then t."""
-    z, before = standardize(data.x), 0.0
+    z, before = center_and_normalize(data.x, data.x.mean(0)), 0.0
     for t in sorted(times):
         z = heat_diffusion(z, data.edge_index, data.get("edge_weight"), t - before)
         before = t
@@ -237,7 +237,7 @@ def _choose_teachers(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
 
 def _teach(model: DiffusionClassifier, x: Tensor, teaches: Tensor, target: Tensor) -> None:
     """Multinomial logistic regression by at most 50 steps of L-BFGS: a new `model.lin`."""
-    features = standardize(x)[teaches] * LOGIT_SCALE
+    features = center_and_normalize(x, x.mean(0))[teaches] * LOGIT_SCALE
     weight = features.new_zeros(model.num_classes, x.size(-1), requires_grad=True)
     bias = features.new_zeros(model.num_classes, requires_grad=True)
     solver = torch.optim.LBFGS([weight, bias], max_iter=50, line_search_fn="strong_wolfe")

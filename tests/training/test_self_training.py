@@ -130,7 +130,7 @@ def test_probabilities_diffuse_for_the_time_or_half_of_it_by_modularity():
         scores = {}
         for time in (t, t / 2):
             model.isotropic.time.set(time)
-            labels = model.spread(q, data.edge_index, data.edge_weight).argmax(-1)
+            labels = model.diffuse(q, data.edge_index, data.edge_weight).argmax(-1)
             scores[time] = modularity(data.edge_index, data.edge_weight, labels)
         assert chosen == max(scores, key=scores.get)
         assert modularity(data.edge_index, data.edge_weight, p.argmax(-1)) == scores[chosen]
