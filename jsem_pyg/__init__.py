@@ -8,8 +8,8 @@ The package reads in the order in which data flows through it; a stage imports o
 3. :mod:`~jsem_pyg.operators`: edges -> a symmetric operator S with its spectrum in [-1, 1]
 4. :mod:`~jsem_pyg.diffusion`: operator and signal -> diffused signal, exp(-tL) X
 5. :mod:`~jsem_pyg.nn`: layers whose edges learn how well they conduct
-6. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
-7. :mod:`~jsem_pyg.evaluation`: representations -> numbers
+6. :mod:`~jsem_pyg.evaluation`: representations -> numbers
+7. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
 Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features,
 :mod:`~jsem_pyg.kernels` the ways to evaluate stage 4, and :mod:`~jsem_pyg.testing` assertions for

@@ -3,8 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from torch_geometric.data import Data, InMemoryDataset
 from torch_geometric.data.data import BaseData
 
+from .._files import write_whole
 from .points import LabelledPoints
 
 # To be raised when the same source shall give other points than before.
@@ -82,14 +82,14 @@ class PointsDataset(InMemoryDataset):
         data = Data(x=points.x) if points.y is None else Data(x=points.x, y=points.y)
         data = data if self.pre_transform is None else self.pre_transform(data)
         self.save([data], self.processed_paths[0])
-        with _whole(self.processed_paths[1]) as temporary:
-            Path(temporary).write_text(json.dumps(points.classes), encoding="utf-8")
+        names = json.dumps(points.classes)
+        write_whole(self.processed_paths[1], lambda file: file.write_text(names, encoding="utf-8"))
 
     @classmethod
     def save(cls, data_list: Sequence[BaseData], path: str) -> None:
         """Save as `InMemoryDataset` does, but whole or not at all."""
-        with _whole(path) as temporary:
-            super().save(data_list, temporary)
+        save = super().save
+        write_whole(path, lambda temporary: save(data_list, str(temporary)))
 
 
 def existing_file(name: str, path: str | os.PathLike[str]) -> Path:
@@ -104,14 +104,3 @@ def content_hash(path: Path) -> str:
     """Return the SHA-256 of a file: unlike its time, it survives a copy and betrays an edit."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-@contextmanager
-def _whole(path: str) -> Iterator[str]:
-    """Yield the name of a temporary file that becomes `path` in one step, if all goes well."""
-    temporary = f"{path}.{os.getpid()}.tmp"
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)  # there only if something above failed

@@ -1,14 +1,16 @@
-"""Stage 7, representations -> numbers: how well do diffused points show their classes?
+"""Stage 6, representations -> numbers: how well do diffused points show their classes?
 
 ``clustering_scores`` compares k-means with the labels, ``neighbour_purity`` asks how often
 neighbours share a class, ``dirichlet_energy`` measures how much a signal varies along the edges.
-``partition_scores`` compares any clustering with the labels, and ``paired_comparisons`` asks of
-many runs whether one method beats another (``holm_correction`` for the number of such questions).
+``partition_scores`` compares any clustering with the labels, and ``modularity`` with the graph,
+which needs no labels. ``paired_comparisons`` asks of many runs whether one method beats another
+(``holm_correction`` for the number of such questions).
 """
 
 from .clustering import ClusteringScores, SeedScores, clustering_scores
 from .comparison import holm_correction, paired_comparisons
 from .energy import dirichlet_energy
+from .modularity import modularity
 from .partition import PartitionScores, partition_scores
 from .purity import neighbour_purity
 
@@ -19,6 +21,7 @@ __all__ = [
     "clustering_scores",
     "dirichlet_energy",
     "holm_correction",
+    "modularity",
     "neighbour_purity",
     "paired_comparisons",
     "partition_scores",

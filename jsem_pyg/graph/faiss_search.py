@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._progress import progress_bar
 from .points import Points
-from .progress import progress_bar
 
 # Points that an index learns its cells from, for each cell.
 _TRAINING_POINTS = 64

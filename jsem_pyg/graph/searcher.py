@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_nonnegative_int, check_positive
+from .._progress import progress_bar
 from .all_pairs import all_pairs_neighbors
 from .faiss_search import ApproximateIndex, faiss_neighbors, has_faiss, has_faiss_gpu
 from .groups import SMALL
 from .points import Points
-from .progress import progress_bar
 from .torch_search import torch_neighbors
 
 logger = logging.getLogger(__name__)

@@ -1,9 +1,10 @@
 """Stage 5: layers. They own parameters and calls; the mathematics is in stages 3 and 4."""
 
+from .agreement_conductance import AgreementConductance
 from .anisotropic_cheb_conv import AnisotropicChebConv
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .conductance import MLPConductance, SigmoidConductance
-from .diffusion_classifier import AgreementConductance, DiffusionClassifier
+from .diffusion_classifier import DiffusionClassifier
 from .diffusion_time import DiffusionTime
 from .expert_coupler import ExpertCoupler
 from .hyperedge_weight import HyperedgeWeight

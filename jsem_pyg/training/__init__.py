@@ -1,21 +1,24 @@
-"""Training: model, data -> trained model, history.
+"""Stage 7: model, data -> trained model, history.
 
-`fit` trains a `DiffusionClassifier` by `self_train`: clusters teach a classifier, whose
-probabilities diffuse and teach it anew. With any other model it is a loop, not a framework: an
-epoch draws triplets of nodes (`GraphTriplets` from the graph alone, `LabelTriplets` from labels),
-passes once over the whole graph, compares the triplets' features (`TripletLoss`) and makes one
-step. It returns a `FitResult` and writes no file unless given a path; `save_checkpoint` and
-`load_checkpoint` are how it writes and reads one.
+`fit` picks one of two trainers by the model. `self_train` is for a `DiffusionClassifier`: clusters
+teach a classifier, whose probabilities diffuse and teach it anew. `fit_triplets` is for any other
+model, and a loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph
+alone, `LabelTriplets` from labels), passes once over the whole graph, compares the triplets'
+features (`TripletLoss`) and makes one step. Both return a `FitResult` and write no file unless
+given a path; `save_checkpoint` and `load_checkpoint` are how one is written and read.
 """
 
+from ..evaluation import modularity
 from .checkpoint import load_checkpoint, save_checkpoint
 from .fit import fit
+from .graph_triplets import GraphTriplets
 from .history import EpochEnd, EpochRow, FitResult
+from .label_triplets import LabelTriplets
 from .losses import TripletLoss
-from .modularity import modularity
 from .self_training import self_train
 from .time_selection import SelectedTime, select_time
-from .triplets import GraphTriplets, LabelTriplets, Triplets, TripletSampler
+from .triplet_training import fit_triplets
+from .triplets import Triplets, TripletSampler
 
 __all__ = [
     "EpochEnd",
@@ -28,6 +31,7 @@ __all__ = [
     "TripletSampler",
     "Triplets",
     "fit",
+    "fit_triplets",
     "load_checkpoint",
     "modularity",
     "save_checkpoint",

@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
+from .._files import write_whole
+
 _FORMAT = "jsem_pyg.training"
 _VERSION = 1
 
 
 def save_checkpoint(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Write `state` to `path`, whole or not at all.
-
-    The bytes go to a temporary file in the same folder, reach the disk (fsync), and only then
-    take the name `path`, in one step. Missing folders are made.
+    """Write `state` to `path`, whole or not at all; missing folders are made.
 
     Args:
         path: File to write; an existing one is replaced.
@@ -25,17 +24,13 @@ def save_checkpoint(path: str | os.PathLike[str], state: dict[str, Any]) -> None
     Raises:
         OSError: If the file cannot be written; the temporary file is then removed.
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+
+    def write(temporary: Path) -> None:
+        # To a file, not a name: torch would write that name into it, and its errors are no OSError.
         with temporary.open("wb") as file:
             torch.save({"format": _FORMAT, "version": _VERSION, "state": state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)  # there only if something above failed
+
+    write_whole(path, write)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -1,15 +1,12 @@
 """What changes from epoch to epoch: the weights, the optimiser, the history. One epoch of it."""
 
-import os
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..nn import DiffusionTime
-from .checkpoint import check_settings_agree, load_checkpoint, save_checkpoint
 from .history import BestEpoch, EpochRow
 from .seeds import Purpose, seeded_rng
 from .task import Task
@@ -18,38 +15,12 @@ from .triplets import Triplets
 
 @dataclass
 class Run:
-    """The state of training: all that a checkpoint must hold."""
+    """The state of training: what a checkpoint holds, besides the settings."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
     history: list[EpochRow] = field(default_factory=list)
     best: BestEpoch = field(default_factory=BestEpoch)
-
-    def save(self, path: str | os.PathLike[str], settings: dict[str, Any]) -> None:
-        """Write a checkpoint."""
-        state = {
-            "settings": settings,
-            "epoch": len(self.history),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "history": [row._asdict() for row in self.history],
-            "best": vars(self.best),
-        }
-        save_checkpoint(path, state)
-
-    def restore(self, path: str | os.PathLike[str], settings: dict[str, Any], epochs: int) -> None:
-        """Continue from a checkpoint, unless it belongs to another or a longer run."""
-        state = load_checkpoint(path)
-        check_settings_agree(path, state["settings"], settings)
-        if state["epoch"] > epochs:
-            raise ValueError(
-                f"Expected 'epochs' to be at least {state['epoch']}, the number that the "
-                f"checkpoint '{path}' has behind it (got {epochs})."
-            )
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.history = [EpochRow(**row) for row in state["history"]]
-        self.best = BestEpoch(**state["best"])
 
 
 def start_run(model: nn.Module, task: Task, lr: float) -> Run:

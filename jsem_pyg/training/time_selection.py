@@ -6,11 +6,12 @@ from typing import NamedTuple
 import torch
 from torch_geometric.data import Data
 
-from .._checks import check_finite, check_float, check_positive_int
+from .._checks import check_positive_int
 from ..diffusion import heat_diffusion
+from .graph_triplets import GraphTriplets
 from .losses import TripletLoss
+from .prepared_graph import PreparedGraph, prepare_graph
 from .seeds import Purpose, derive_generator
-from .triplets import GraphTriplets
 
 
 class SelectedTime(NamedTuple):
@@ -21,7 +22,7 @@ class SelectedTime(NamedTuple):
 
 
 def select_time(
-    data: Data,
+    data: Data | PreparedGraph,
     times: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0),
     *,
     margin: float = 0.5,
@@ -36,7 +37,8 @@ def select_time(
     times share one series of sparse products.
 
     Args:
-        data: a graph with `x` [N, D], `edge_index` [2, E] and, if it has weights, `edge_weight`.
+        data: a graph with `x` [N, D], `edge_index` [2, E] and, if it has weights, `edge_weight`; or
+            one that is prepared already.
         times: the diffusion times to choose from, >= 0.
         margin: of the loss, a distance on the unit sphere.
         num_triplets: how many triplets to compare the times on.
@@ -55,18 +57,16 @@ def select_time(
     if len(times) == 0:
         raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
     check_positive_int("num_triplets", num_triplets)
-    check_float("data.x", data.x)
-    check_finite("data.x", data.x)
-    weight = data.get("edge_weight")
-    sampler = GraphTriplets(data.edge_index, weight, data.x.size(0))
+    graph = prepare_graph(data)
+    sampler = GraphTriplets(graph.structure, graph.edge_weight, graph.structure.num_nodes)
     triplets = sampler.sample(num_triplets, derive_generator(seed, Purpose.VALIDATION))
-    triplets = triplets.to(data.x.device)
+    triplets = triplets.to(graph.x.device)
     loss = TripletLoss(margin)
     with torch.no_grad():
         scales = heat_diffusion(
-            data.x,
-            data.edge_index,
-            weight,
+            graph.x,
+            graph.structure,
+            graph.edge_weight,
             torch.tensor(times, dtype=torch.float64),
             normalization=normalization,
         )

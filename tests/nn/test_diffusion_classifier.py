@@ -1,11 +1,15 @@
 import copy
+import io
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from layer_cases import CHANNELS, NUM_NODES, make_data
 from tiny_graphs import ring, single_node, two_parts, undirected
+from torch_geometric.data import Batch
 
 from jsem_pyg.nn import AgreementConductance, DiffusionClassifier
+from jsem_pyg.operators import GraphStructure
 from jsem_pyg.testing import assert_permutation_equivariant
 
 
@@ -180,6 +184,142 @@ def test_one_time_for_both_diffusions():
     assert model.t.item() == pytest.approx(2.0)
 
 
+def trained_model(**kwargs):
+    """A model that has seen graphs of other means than those that it is to meet."""
+    model = make_model(**kwargs)
+    with torch.no_grad():
+        model.lin.bias.copy_(torch.tensor([1.0, 0.0, -0.5]))
+        for seed in (7, 8):
+            data = make_data(seed)
+            model(data.x + 0.5, data.edge_index, data.edge_weight)
+    return model.eval()
+
+
+def test_what_a_trained_model_says_of_a_node_does_not_depend_on_its_company():
+    model, data = trained_model(), make_data()
+    torch.testing.assert_close(model.classify(data.x[3:5]), model.classify(data.x)[3:5])
+    graphs = [make_data(seed) for seed in (1, 2, 3)]
+    graphs[1].x = graphs[1].x + 3
+    batch = Batch.from_data_list(graphs)
+    for call in (model, model.conductances):
+        apart = torch.cat([call(each.x, each.edge_index, each.edge_weight) for each in graphs])
+        together = call(batch.x, batch.edge_index, batch.edge_weight)
+        torch.testing.assert_close(together, apart, rtol=1e-5, atol=1e-6)
+    model.train()
+    own = torch.cat([model(each.x, each.edge_index, each.edge_weight) for each in graphs])
+    together = model(batch.x, batch.edge_index, batch.edge_weight)
+    assert not torch.allclose(own, together, atol=1e-2)
+
+
+def test_evaluation_changes_nothing_and_takes_the_call_where_there_was_no_training():
+    data, model = make_data(), make_model()
+    graph = data.edge_index, data.edge_weight
+    model.eval()
+    fresh = model(data.x, *graph)
+    assert model.center.num_calls == model.isotropic_mean.num_calls == 0
+    torch.testing.assert_close(model.train()(data.x, *graph), fresh)
+    torch.testing.assert_close(model.center.mean, data.x.mean(0))
+    model.eval()
+    torch.testing.assert_close(model(data.x, *graph), fresh)
+    assert not torch.allclose(model(data.x + 1, *graph), fresh, atol=1e-3)
+    model.reset_parameters()
+    torch.testing.assert_close(model.classify(data.x + 1), model.classify(data.x))
+
+
+def test_a_state_dict_carries_centre_and_class_means():
+    data, model, other = make_data(), trained_model(), make_model().eval()
+    arguments = (data.x, data.edge_index, data.edge_weight)
+    assert not torch.allclose(other(*arguments), model(*arguments), atol=1e-2)
+    other.load_state_dict(model.state_dict())
+    torch.testing.assert_close(other(*arguments), model(*arguments), rtol=0, atol=0)
+
+
+def watch_graphs(model):
+    """Collect what the two layers are called with."""
+    seen = []
+    for layer in (model.isotropic, model.anisotropic):
+        layer.register_forward_pre_hook(lambda layer, args: seen.append(args[1]))
+    return seen
+
+
+def test_both_diffusions_share_one_prepared_graph_which_is_remembered():
+    data, model = make_data(), make_model()
+    seen = watch_graphs(model)
+    model(data.x, data.edge_index, data.edge_weight)
+    model.conductances(data.x, data.edge_index, data.edge_weight)
+    model(data.x, data.edge_index)
+    assert len(seen) == 5
+    assert isinstance(seen[0], GraphStructure)
+    assert all(each is seen[0] for each in seen)
+    own = GraphStructure(data.edge_index, NUM_NODES)
+    model(data.x, own, data.edge_weight)
+    assert seen[-1] is seen[-2] is own
+
+
+def test_a_graph_that_changes_is_prepared_anew():
+    model, x = make_model(), torch.randn(6, CHANNELS)
+    edge_index = two_parts()[0]
+    first = model(x, edge_index)
+    edge_index.copy_(undirected([(0, 3), (1, 4), (2, 5), (0, 1), (1, 2), (3, 4)], 6)[0])
+    second = model(x, edge_index)
+    torch.testing.assert_close(second, model(x, edge_index.clone()))
+    assert not torch.allclose(first, second, atol=1e-3)
+    more = model(torch.cat([x, x[:1]]), edge_index)  # a node without edges
+    assert more.shape == (7, 3)
+    edge_index.data = two_parts()[0]  # without a new version
+    torch.testing.assert_close(model(x, edge_index), first)
+
+
+def test_inference_tensors_have_no_version_and_are_not_remembered():
+    model, x = make_model(), torch.randn(6, CHANNELS)
+    with torch.inference_mode():
+        edge_index = two_parts()[0].clone()
+        first = model(x, edge_index)
+        edge_index.copy_(undirected([(0, 3), (1, 4), (2, 5), (0, 1), (1, 2), (3, 4)], 6)[0])
+        second = model(x, edge_index)
+    assert not torch.allclose(first, second, atol=1e-3)
+
+
+def test_a_graph_that_is_refused_is_not_remembered():
+    model, x = make_model(), torch.randn(6, CHANNELS)
+    edge_index, _ = two_parts()
+    uneven = torch.rand(12)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="'edge_weight' to be the same in both directions"):
+            model(x, edge_index, uneven)
+        with pytest.raises(ValueError, match="'edge_index' to be undirected"):
+            model(x, edge_index[:, :6].contiguous())
+
+
+def test_copies_and_files_go_without_the_graph():
+    data, model = make_data(), make_model()
+    empty, full = io.BytesIO(), io.BytesIO()
+    torch.save(model, empty)
+    expected = model.eval()(data.x, data.edge_index, data.edge_weight)
+    torch.save(model, full)
+    assert abs(len(full.getvalue()) - len(empty.getvalue())) < 200
+    seen = watch_graphs(model)
+    copied = copy.deepcopy(model)
+    torch.testing.assert_close(copied(data.x, data.edge_index, data.edge_weight), expected)
+    model(data.x, data.edge_index, data.edge_weight)
+    assert seen[-1] is not seen[0]
+
+
+def test_threads_share_a_model():
+    model, graphs = trained_model(), [make_data(seed) for seed in range(4)]
+    with torch.no_grad():
+        expected = [model(each.x, each.edge_index, each.edge_weight) for each in graphs]
+
+        def run(number):
+            each = graphs[number % 4]
+            with torch.no_grad():
+                return model(each.x, each.edge_index, each.edge_weight)
+
+        with ThreadPoolExecutor(4) as pool:
+            for number, p in enumerate(pool.map(run, range(200))):
+                torch.testing.assert_close(p, expected[number % 4])
+
+
 def test_a_state_dict_restores_the_model():
     data, model, other = make_data(), make_model(), make_model()
     model.isotropic.time.set(4.0)
@@ -238,6 +378,21 @@ def test_names_itself():
 def test_bad_arguments_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("form", ["sigmoid", "mlp", "agreement", 3])
+def test_a_conductance_by_name_is_refused(form):
+    with pytest.raises(TypeError, match=f"'conductance' to be a torch.nn.Module.*got {form!r}"):
+        DiffusionClassifier(4, 2, conductance=form)
+
+
+def test_a_conductance_that_would_never_be_called_is_refused():
+    class OfEdges(torch.nn.Module):
+        def forward(self, edge_attr):
+            return torch.sigmoid(edge_attr.sum(-1))
+
+    with pytest.raises(ValueError, match=r"takes \(edge_attr, x_i, x_j\).*got OfEdges"):
+        DiffusionClassifier(4, 2, conductance=OfEdges())
 
 
 def test_conductances_are_those_of_a_list_of_edges():

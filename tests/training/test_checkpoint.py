@@ -3,7 +3,7 @@ import pickle
 import pytest
 import torch
 
-import jsem_pyg.training.checkpoint as checkpoint_module
+from jsem_pyg import _files
 from jsem_pyg.training import load_checkpoint, save_checkpoint
 
 STATE = {"w": torch.arange(3.0), "rows": [{"epoch": 1, "t": None}], "lr": 0.1}
@@ -18,6 +18,14 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert [file.name for file in path.parent.iterdir()] == ["a.pt"]
 
 
+def test_the_same_state_is_the_same_file(tmp_path):
+    contents = []
+    for name in ("a.pt", "b.pt"):
+        save_checkpoint(tmp_path / name, STATE)
+        contents.append((tmp_path / name).read_bytes())
+    assert contents[0] == contents[1]
+
+
 @pytest.mark.parametrize("step", ["save", "fsync", "replace"])
 def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(tmp_path, monkeypatch, step):
     path = tmp_path / "a.pt"
@@ -26,7 +34,7 @@ def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(tmp_path, mon
     def fail(*args, **kwargs):
         raise OSError("disk full")
 
-    owner = torch if step == "save" else checkpoint_module.os
+    owner = torch if step == "save" else _files.os
     with monkeypatch.context() as patch:
         patch.setattr(owner, step, fail)
         with pytest.raises(OSError, match="disk full"):

@@ -1,3 +1,4 @@
+import inspect
 import io
 import math
 import os
@@ -17,7 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 from training.training_cases import PlainStub, SmoothingStub, two_clusters
 
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import (
     EpochRow,
     FitResult,
@@ -25,10 +26,13 @@ from jsem_pyg.training import (
     TripletLoss,
     Triplets,
     fit,
+    fit_triplets,
     load_checkpoint,
+    self_train,
 )
-from jsem_pyg.training.progress import progress_bar
-from jsem_pyg.training.task import sketch
+from jsem_pyg.training.fit import TAKES
+from jsem_pyg.training.sketch import sketch
+from jsem_pyg.training.watchers import epoch_bar
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
@@ -216,6 +220,36 @@ def test_sampler_and_model_leave_the_global_generator_alone():
     assert_equal_weights(first.model, second.model)
     other = fit(SmoothingStub(dropout=0.5), two_clusters(), epochs=2, seed=1, **QUICK)
     assert numbers(other) != numbers(first)
+
+
+def test_fit_is_the_trainer_it_picks():
+    for change in ({}, {"seed": 3, "margin": 0.7, "patience": 2}):
+        results = [
+            train(SmoothingStub(dropout=0.3), two_clusters(), epochs=4, **QUICK, **change)
+            for train in (fit, fit_triplets)
+        ]
+        assert numbers(results[0]) == numbers(results[1])
+        assert_equal_weights(results[0].model, results[1].model)
+    assert len(fit_triplets(SmoothingStub(), two_clusters(), **QUICK).history) == 100
+    assert len(fit(SmoothingStub(), two_clusters(), **QUICK).history) == 100
+
+
+def test_fit_knows_what_each_trainer_takes():
+    both = {"model", "data", "loss", "sampler", "epochs", "device", "seed", "progress"}
+    taken = set(inspect.signature(fit_triplets).parameters)
+    assert set(TAKES["fit_triplets"]) == taken - both
+    taken = set(inspect.signature(self_train).parameters)
+    assert set(TAKES["self_train"]) == taken - both - {"rounds", "labels"}
+
+
+def test_wrong_keywords_are_named_with_who_takes_them():
+    model, data = SmoothingStub(), two_clusters()
+    with pytest.raises(ValueError, match="'times' .* only self_train takes it .got .1.0..*Diffusi"):
+        fit(model, data, times=[1.0])
+    with pytest.raises(TypeError, match="'lrr' to be left out, since no trainer .*got 0.1.* lr, "):
+        fit(model, data, lrr=0.1)
+    with pytest.raises(TypeError, match="'rounds' to be left out, since no .*fit takes .*epochs"):
+        fit(DiffusionClassifier(6, 2), data, rounds=2)
 
 
 # ---------------------------------------------------------------- stopping
@@ -496,7 +530,7 @@ def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_writte
 
 def test_the_bar_shows_loss_t_and_time():
     screen = Console(file=io.StringIO(), force_terminal=True, width=120)
-    with progress_bar(epochs=2, console=screen) as watch:
+    with epoch_bar(epochs=2, console=screen) as watch:
         watch(EpochRow(1, 0.25, 0.3, 4.5, 0.125))
     shown = screen.file.getvalue()
     for text in ("1/2", "0.2500", "4.50", "0.125"):
@@ -505,7 +539,7 @@ def test_the_bar_shows_loss_t_and_time():
 
 def test_the_bar_is_silent_in_a_file():
     log = Console(file=io.StringIO(), force_terminal=False)
-    with progress_bar(epochs=2, console=log) as watch:
+    with epoch_bar(epochs=2, console=log) as watch:
         watch(EpochRow(1, 0.25, 0.3, 4.5, 0.125))
     assert log.file.getvalue() == ""
 

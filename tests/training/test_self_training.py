@@ -1,4 +1,5 @@
 import math
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -6,11 +7,21 @@ from torch import nn
 from torch_geometric.data import Data
 from training.training_cases import two_clusters
 
-from jsem_pyg.evaluation import clustering_scores, partition_scores
+from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import fit, self_train
-from jsem_pyg.training.modularity import modularity
-from jsem_pyg.training.self_training import _choose_teachers, _keep_known, _spread, known_labels
+from jsem_pyg.operators import GraphStructure
+from jsem_pyg.training import (
+    GraphTriplets,
+    class_guesses,
+    fit,
+    prepared_graph,
+    self_train,
+    time_selection,
+)
+from jsem_pyg.training.class_guesses import diffuse_guess
+from jsem_pyg.training.data_checks import known_labels
+from jsem_pyg.training.prepared_graph import prepare_graph
+from jsem_pyg.training.teaching import choose_teachers, keep_known
 from jsem_pyg.transforms import FaissKNNGraph
 
 
@@ -90,7 +101,7 @@ def test_known_labels_are_those_of_the_mask():
 
 def test_the_more_certain_half_of_every_class_teaches():
     p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.1, 0.9], [0.4, 0.6], [0.7, 0.3]])
-    teaches, target = _choose_teachers(p, None)
+    teaches, target = choose_teachers(p, None)
     assert target.tolist() == [0, 0, 0, 1, 1, 0]
     assert teaches.tolist() == [True, True, False, True, False, False]
 
@@ -100,15 +111,15 @@ def test_all_that_is_known_teaches():
     p = torch.stack([p, 1 - p], dim=1)
     labels = torch.full((10,), -1)
     labels[9] = 1
-    teaches, target = _choose_teachers(p, labels)
+    teaches, target = choose_teachers(p, labels)
     assert target.tolist() == 9 * [0] + [1]
     assert teaches.tolist() == 5 * [True] + 4 * [False] + [True]
 
 
 def test_known_probabilities_are_kept():
     q = torch.tensor([[0.3, 0.7], [0.3, 0.7]])
-    assert _keep_known(q, None) is q
-    kept = _keep_known(q, torch.tensor([0, -1]))
+    assert keep_known(q, None) is q
+    kept = keep_known(q, torch.tensor([0, -1]))
     torch.testing.assert_close(kept, torch.tensor([[1.0, 0.0], [0.3, 0.7]]))
 
 
@@ -127,11 +138,11 @@ def test_probabilities_diffuse_for_the_time_or_half_of_it_by_modularity():
     q = model.classify(data.x).detach()
     halved = []
     for t in (0.1, 1.0, 3.0, 10.0, 30.0, 100.0):
-        chosen, p = _spread(model, data, q, t)
+        chosen, p = diffuse_guess(model, prepare_graph(data), q, t)
         scores = {}
         for time in (t, t / 2):
             model.isotropic.time.set(time)
-            labels = model.spread(q, data.edge_index, data.edge_weight).argmax(-1)
+            labels = model.diffuse(q, data.edge_index, data.edge_weight).argmax(-1)
             scores[time] = modularity(data.edge_index, data.edge_weight, labels)
         assert chosen == max(scores, key=scores.get)
         assert modularity(data.edge_index, data.edge_weight, p.argmax(-1)) == scores[chosen]
@@ -211,10 +222,78 @@ def test_labels_are_needed_where_they_are_asked_for():
         fit(DiffusionClassifier(6, 2), data, sampler="labels")
 
 
+def test_the_graph_is_sorted_once(monkeypatch):
+    data, prepared, used = blobs(), [], []
+
+    def record(owner, name, position):
+        function = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            used.append(args[position])
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, call)
+
+    def prepare(*args):
+        prepared.append(GraphStructure(*args))
+        return prepared[-1]
+
+    monkeypatch.setattr(prepared_graph, "GraphStructure", prepare)
+    record(class_guesses, "heat_diffusion", 1)
+    record(time_selection, "heat_diffusion", 1)
+    record(DiffusionClassifier, "diffuse", 2)
+    monkeypatch.setattr(time_selection, "GraphTriplets", Witness := MagicMock(wraps=GraphTriplets))
+    labels = torch.full((100,), -1)
+    labels[::25] = data.y[::25]
+    for known in (None, labels):
+        self_train(DiffusionClassifier(6, 4), data, labels=known, rounds=2)
+        [structure] = prepared
+        assert len(used) > 5
+        assert all(each is structure for each in used)
+        prepared.clear()
+        used.clear()
+    assert Witness.call_args.args[0] is structure
+
+
+def test_centre_and_class_means_of_the_graph_stay_with_the_model():
+    data, other = blobs(), blobs(seed=1)
+    model = self_train(DiffusionClassifier(6, 4), data).model
+    torch.testing.assert_close(model.center.mean, data.x.mean(0))
+    graph = data.edge_index, data.edge_weight
+    with torch.no_grad():
+        p = model(data.x, *graph)
+        alone = model.classify(data.x[:7])
+        torch.testing.assert_close(alone, model.classify(data.x)[:7])
+        model.reset_means()  # then evaluation takes the means of the call, which are the same
+        torch.testing.assert_close(model(data.x, *graph), p)
+    self_train(model, other)  # which forgets them
+    torch.testing.assert_close(model.center.mean, other.x.mean(0))
+
+
+def test_what_a_model_was_trained_on_before_does_not_matter():
+    data, other = blobs(spread=1.5), blobs(seed=1)
+    other.x = other.x + 5
+    weights = []
+    for before in (None, other):
+        model = DiffusionClassifier(6, 4)
+        if before is not None:
+            self_train(model, before)
+        weights.append(self_train(model, data).model.state_dict())
+    assert weights[0].keys() == weights[1].keys()
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_fit_hands_on_what_self_training_takes():
+    data = blobs()
+    result = fit(DiffusionClassifier(6, 4), data, times=[4.0], epochs=1)
+    assert [row.t in (2.0, 4.0) for row in result.history] == [True]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lr": 0.1}, "'lr' to be left out for self-training"),
+        ({"lr": 0.1}, "'lr' to be left out for self-training, since only fit_triplets .*got 0.1"),
+        ({"lr": 0.01}, "'lr' to be left out for self-training"),  # be it what triplets would take
         ({"batch_size": 64}, "'batch_size' to be left out"),
         ({"margin": 1.0}, "'margin' to be left out"),
         ({"resume": True}, "'resume' to be left out"),
@@ -236,7 +315,7 @@ def test_arguments_that_self_training_has_no_use_for_are_refused(change, message
 
 
 def test_other_models_cannot_train_themselves():
-    with pytest.raises(ValueError, match="'model' to be a DiffusionClassifier"):
+    with pytest.raises(TypeError, match="'model' to be a DiffusionClassifier .got Linear"):
         fit(nn.Linear(6, 2), two_clusters(), loss="self_training")
 
 

@@ -1,4 +1,4 @@
-"""A bar for searches that take long."""
+"""Bars for what takes long, where there is somebody to see them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ..graph.progress import is_watched
+from .._progress import is_watched
 from .history import EpochRow
 
 Watcher = Callable[[EpochRow], None]
 
 
 @contextmanager
-def progress_bar(epochs: int, done: int = 0, console: Console | None = None) -> Iterator[Watcher]:
+def epoch_bar(epochs: int, done: int = 0, console: Console | None = None) -> Iterator[Watcher]:
     """Show a bar with loss, t and seconds an epoch; yield what is to be called with each row.
 
     Silent where nobody sees it, in a log file or in a notebook without ipywidgets.

@@ -3,8 +3,9 @@ import pytest
 import torch
 from tiny_graphs import two_parts
 
+import jsem_pyg.training
+from jsem_pyg.evaluation import modularity
 from jsem_pyg.testing import random_graph
-from jsem_pyg.training import modularity
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -21,6 +22,10 @@ def test_agrees_with_networkx(seed, weighted):
     expected = nx.community.modularity(graph, clusters, weight="weight")
     actual = modularity(edge_index, weight if weighted else None, labels)
     assert actual == pytest.approx(expected, abs=1e-6)
+
+
+def test_is_where_it_used_to_be_as_well():
+    assert jsem_pyg.training.modularity is modularity
 
 
 def test_one_cluster_and_clusters_of_one():

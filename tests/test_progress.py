@@ -3,8 +3,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from jsem_pyg.graph import progress
-from jsem_pyg.graph.progress import is_watched, progress_bar
+from jsem_pyg import _progress
+from jsem_pyg._progress import is_watched, progress_bar
 
 
 @pytest.mark.parametrize(("terminal", "shown"), [(True, True), (True, False), (False, True)])
@@ -20,5 +20,5 @@ def test_a_bar_is_drawn_where_there_is_somebody_to_see_it(terminal, shown):
 
 @pytest.mark.parametrize("has_widgets", [True, False])
 def test_a_notebook_without_widgets_gets_no_bar(has_widgets, monkeypatch):
-    monkeypatch.setattr(progress, "find_spec", lambda name: object() if has_widgets else None)
+    monkeypatch.setattr(_progress, "find_spec", lambda name: object() if has_widgets else None)
     assert is_watched(Console(file=StringIO(), force_jupyter=True)) == has_widgets

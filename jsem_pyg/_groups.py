@@ -1,0 +1,90 @@
+"""Order within groups: what is needed wherever many lists of different length lie in one tensor.
+
+An entry i has a group `group[i]` in [0, G): the row of an edge, the class of a node, the graph of a
+point. Nothing here loops over groups, and all of it runs on any device.
+"""
+
+import torch
+from torch import Tensor
+
+
+def group_order(values: Tensor, group: Tensor, *, descending: bool = False) -> Tensor:
+    """The order that sorts by group, and within a group by value; equals keep their order.
+
+    Args:
+        values: [M] what to sort by.
+        group: [M] the group of each entry.
+        descending: Whether the largest value of a group comes first.
+
+    Returns:
+        [M] indices.
+
+    Example:
+        >>> group_order(torch.tensor([5, 3, 4]), torch.tensor([1, 0, 1]))
+        tensor([1, 2, 0])
+    """
+    order = values.argsort(descending=descending, stable=True)
+    return order[group[order].argsort(stable=True)]
+
+
+def group_starts(group: Tensor, num_groups: int) -> Tensor:
+    """Where each group begins once entries are sorted by group, and where the last one ends.
+
+    With the sizes of the groups as its differences, this is the row pointer of a CSR matrix.
+
+    Args:
+        group: [M] the group of each entry, in any order.
+        num_groups: The number G of groups; those without an entry count too.
+
+    Returns:
+        [G + 1] int64, from 0 to M.
+
+    Example:
+        >>> group_starts(torch.tensor([1, 0, 1]), num_groups=3)
+        tensor([0, 1, 3, 3])
+    """
+    size = torch.bincount(group, minlength=num_groups)
+    return torch.cat([size.new_zeros(1), size.cumsum(0)])
+
+
+def group_places(
+    values: Tensor, group: Tensor, num_groups: int, *, descending: bool = False
+) -> Tensor:
+    """The place of each entry in its group, from zero on; of equals, the first comes first.
+
+    Args:
+        values: [M] what to sort by.
+        group: [M] the group of each entry.
+        num_groups: The number of groups.
+        descending: Whether the largest value of a group has place zero.
+
+    Returns:
+        [M] int64, in the order of the entries.
+
+    Example:
+        >>> group_places(torch.tensor([5, 3, 4]), torch.tensor([1, 0, 1]), num_groups=2)
+        tensor([1, 0, 0])
+    """
+    order = group_order(values, group, descending=descending)
+    start = group_starts(group, num_groups)
+    place = torch.empty_like(order)
+    place[order] = torch.arange(order.numel(), device=order.device) - start[group[order]]
+    return place
+
+
+def group_firsts(group: Tensor) -> Tensor:
+    """Whether an entry is the first of its group, where entries are sorted by group.
+
+    Args:
+        group: [M] the group of each entry, the same ones side by side.
+
+    Returns:
+        [M] booleans.
+
+    Example:
+        >>> group_firsts(torch.tensor([0, 0, 2]))
+        tensor([ True, False,  True])
+    """
+    first = torch.ones(group.numel(), dtype=torch.bool, device=group.device)
+    first[1:] = group.diff() != 0
+    return first

@@ -1,0 +1,190 @@
+"""Triplets from a graph alone."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .._checks import check_edge_index, check_edge_weight, check_positive_int
+from .._groups import group_starts
+from ..operators import GraphStructure
+from .triplets import Triplets, draw_below
+
+
+class GraphTriplets:
+    r"""Triplets from a graph alone: the positive is a neighbour, the negative is not.
+
+    The anchor is uniform over the nodes that have both a neighbour and a non-neighbour, the
+    positive a neighbour :math:`j` of the anchor :math:`i` with probability :math:`w_{ij} /
+    \sum_k w_{ik}`, the negative uniform over all nodes but the anchor and its neighbours. Both
+    draws are exact (no rejection) and cost one binary search a triplet.
+
+    Self-loops are ignored. An edge of weight zero gives neither positives nor negatives.
+
+    Args:
+        edge_index: Edges in both directions. Shape [2, E], or a
+            :class:`~jsem_pyg.operators.GraphStructure`, which saves sorting them again.
+        edge_weight: Non-negative weights; all ones if omitted. Shape [E].
+        num_nodes: Number of nodes N, isolated ones included.
+
+    Raises:
+        TypeError: If the edges or weights are not tensors of the right type.
+        ValueError: If the edges or weights are malformed, or if no node can be an anchor: there
+            are no edges, or every node that has a neighbour is adjacent to all others.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> triplets = GraphTriplets(path, None, num_nodes=3).sample(4)
+        >>> triplets.positive  # the ends of the path know node 1 only
+        tensor([1, 1, 1, 1])
+        >>> (triplets.anchor + triplets.negative).tolist()  # and not each other
+        [2, 2, 2, 2]
+    """
+
+    def __init__(
+        self, edge_index: Tensor | GraphStructure, edge_weight: Tensor | None, num_nodes: int
+    ) -> None:
+        check_positive_int("num_nodes", num_nodes)
+        if isinstance(edge_index, GraphStructure):
+            edges = _read_structure(edge_index, edge_weight, num_nodes)
+        else:
+            edges = _read_edge_index(edge_index, edge_weight, num_nodes)
+        self.num_nodes = num_nodes
+        self._prepare_positives(edges)
+        self._prepare_negatives(edges.key)
+        self._anchors = self._find_anchors()
+
+    def _prepare_positives(self, edges: "_Edges") -> None:
+        """Stack the rows' distribution functions into one."""
+        kept = edges.weight > 0
+        row, weight = edges.row[kept], edges.weight[kept]
+        self._neighbour = edges.col[kept]
+        self._row_start = group_starts(row, self.num_nodes)
+        # Each row is scaled to mass one first; otherwise a row of tiny weights would vanish
+        # in the running sum of all the others.
+        row_mass = torch.zeros(self.num_nodes, dtype=torch.float64).index_add_(0, row, weight)
+        self._cumulative = torch.cumsum(weight / row_mass[row], dim=0)
+
+    def _prepare_negatives(self, key: Tensor) -> None:
+        """Prepare the search for the r-th node that a row does not exclude.
+
+        Let e_0 < e_1 < ... be the nodes that row i excludes: i and its neighbours. Before e_k lie
+        e_k - k nodes that are not excluded, so the r-th of those (from zero) is r + #{k: e_k - k
+        <= r}. As e_k - k never decreases along a row, i N + e_k - k is sorted over all rows, and
+        one search counts.
+        """
+        excluded = _with_diagonal(key, self.num_nodes)
+        row = excluded // self.num_nodes
+        self._excluded_start = group_starts(row, self.num_nodes)
+        rank = torch.arange(excluded.numel()) - self._excluded_start[row]
+        self._free_before = excluded - rank
+        self._num_free = self.num_nodes - self._excluded_start.diff()
+
+    def _find_anchors(self) -> Tensor:
+        has_neighbour = self._row_start.diff() > 0
+        if not bool(has_neighbour.any()):
+            raise ValueError(
+                "Expected a graph with at least one edge of positive weight between two different "
+                f"nodes, since a positive is a neighbour (got {self.num_nodes} nodes, none with "
+                "a neighbour)."
+            )
+        anchors = torch.nonzero(has_neighbour & (self._num_free > 0)).flatten()
+        if anchors.numel() == 0:
+            raise ValueError(
+                "Expected some node that has a neighbour to have a non-neighbour too, since a "
+                "negative is a non-neighbour (got a graph in which each is adjacent to all "
+                f"{self.num_nodes - 1} others). Use fewer neighbours k, or sampler='labels'."
+            )
+        return anchors
+
+    def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
+        """Draw triplets independently of each other, with replacement.
+
+        Args:
+            num_triplets: Number of triplets M.
+            generator: Source of the randomness, on the CPU; torch's own if omitted.
+
+        Returns:
+            M triplets, on the CPU.
+        """
+        check_positive_int("num_triplets", num_triplets)
+        anchor = self._anchors[draw_below(self._anchors.numel(), num_triplets, generator)]
+        return Triplets(
+            anchor, self._draw_positive(anchor, generator), self._draw_negative(anchor, generator)
+        )
+
+    def _draw_positive(self, anchor: Tensor, generator: torch.Generator | None) -> Tensor:
+        first, last = self._row_start[anchor], self._row_start[anchor + 1] - 1
+        mass_before = torch.where(first > 0, self._cumulative[first - 1], 0.0)
+        u = torch.rand(anchor.numel(), dtype=torch.float64, generator=generator)
+        target = mass_before + u * (self._cumulative[last] - mass_before)
+        edge = torch.searchsorted(self._cumulative, target, right=True)
+        # Rounding may carry the target past its row.
+        return self._neighbour[edge.clamp(min=first, max=last)]
+
+    def _draw_negative(self, anchor: Tensor, generator: torch.Generator | None) -> Tensor:
+        r = draw_below(self._num_free[anchor], anchor.numel(), generator)
+        end = torch.searchsorted(self._free_before, anchor * self.num_nodes + r, right=True)
+        return r + (end - self._excluded_start[anchor])
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(num_nodes={self.num_nodes}, "
+            f"num_edges={self._neighbour.numel()}, num_anchors={self._anchors.numel()})"
+        )
+
+
+class _Edges(NamedTuple):
+    """Edges without self-loops, on the CPU, sorted by row; a pair may occur twice."""
+
+    row: Tensor  # [M] int64, the anchor
+    col: Tensor  # [M] int64, its neighbour
+    weight: Tensor  # [M] float64, >= 0
+    key: Tensor  # [K] row N + col of the distinct pairs, ascending
+
+
+def _read_edge_index(edge_index: Any, edge_weight: Tensor | None, num_nodes: int) -> _Edges:
+    """Sort edges [2, E] in any order."""
+    check_edge_index(edge_index, num_nodes)
+    weight = _weight_or_ones(edge_weight, edge_index.size(1))
+    row, col = edge_index.detach().cpu().long()
+    no_loop = row != col
+    row, col, weight = row[no_loop], col[no_loop], weight[no_loop]
+    order = row.argsort(stable=True)
+    key = torch.unique(row * num_nodes + col)
+    return _Edges(row[order], col[order], weight[order], key)
+
+
+def _read_structure(
+    structure: GraphStructure, edge_weight: Tensor | None, num_nodes: int
+) -> _Edges:
+    """The slots of a structure, which are sorted already."""
+    if structure.num_nodes != num_nodes:
+        raise ValueError(
+            f"Expected 'num_nodes' to be {structure.num_nodes}, as the prepared 'edge_index' has "
+            f"(got {num_nodes})."
+        )
+    weight = _weight_or_ones(edge_weight, structure.num_edges)
+    row, col = structure.row.cpu(), structure.col.cpu()
+    total = torch.zeros_like(row, dtype=torch.float64).index_add_(0, structure.slot.cpu(), weight)
+    return _Edges(row, col, total, row * num_nodes + col)
+
+
+def _weight_or_ones(edge_weight: Tensor | None, num_edges: int) -> Tensor:
+    if edge_weight is None:
+        return torch.ones(num_edges, dtype=torch.float64)
+    check_edge_weight(edge_weight, num_edges)
+    return edge_weight.detach().cpu().double()
+
+
+def _with_diagonal(key: Tensor, num_nodes: int) -> Tensor:
+    """Merge the keys i N + i of all nodes into ascending keys that lack them, without sorting."""
+    row, col = key // num_nodes, key % num_nodes
+    # Before an edge come the diagonals of all rows above, and that of its own row if col > row.
+    place = torch.arange(key.numel()) + row + (col > row)
+    is_edge = torch.zeros(key.numel() + num_nodes, dtype=torch.bool)
+    is_edge[place] = True
+    merged = torch.empty(is_edge.numel(), dtype=torch.int64)
+    merged[is_edge] = key
+    merged[~is_edge] = torch.arange(num_nodes) * (num_nodes + 1)
+    return merged

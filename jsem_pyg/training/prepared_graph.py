@@ -1,0 +1,45 @@
+"""A graph that is sorted and checked once, for all that looks at it."""
+
+import copy
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..operators import GraphStructure
+from .data_checks import check_data
+
+
+class PreparedGraph(NamedTuple):
+    """The features and the edges of a `Data`."""
+
+    x: Tensor  # [N, D]
+    edge_index: Tensor  # [2, E], in the order of the weights
+    edge_weight: Tensor | None  # [E]
+    structure: GraphStructure  # the same edges, sorted
+
+
+def prepare_graph(
+    data: Data | PreparedGraph, device: torch.device | str | None = None
+) -> PreparedGraph:
+    """Sort and check a graph, unless that is done.
+
+    Args:
+        data: A graph with finite `x` [N, D], `edge_index` [2, E], both directions, and optionally
+            `edge_weight` [E]. It is not changed.
+        device: Where to prepare it; where `data.x` lies if omitted.
+
+    Raises:
+        TypeError: If features, edges or weights have the wrong type.
+        ValueError: If the graph is directed or has self-loops, or if values do not fit.
+    """
+    if isinstance(data, PreparedGraph):
+        return data
+    check_data(data)
+    moved = data if device is None else copy.copy(data).to(device)  # `to` acts in place
+    structure = GraphStructure(moved.edge_index, moved.x.size(0))
+    weight = moved.get("edge_weight")
+    if weight is not None:
+        structure.check_weight(weight)
+    return PreparedGraph(moved.x, moved.edge_index, weight, structure)

@@ -1,0 +1,189 @@
+"""Training by triplets: full-batch, one optimiser step an epoch, resumable bit for bit."""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Literal
+
+import torch
+from torch import nn
+from torch_geometric.data import Data
+
+from .._checks import check_nonnegative_int, check_positive, check_positive_int
+from .data_checks import check_data
+from .history import EpochEnd, FitResult
+from .run import Run, start_run, train_epoch
+from .run_file import RunFile
+from .seeds import Purpose
+from .sketch import sketch
+from .task import Loss, Task, make_loss, make_task
+from .triplets import TripletSampler
+from .watchers import Watcher, epoch_bar, tensorboard_curves
+
+_log = logging.getLogger(__name__)
+
+EPOCHS = 100
+
+Callback = Callable[[EpochEnd], bool | None]
+
+
+def fit_triplets(
+    model: nn.Module,
+    data: Data,
+    *,
+    loss: Literal["triplet"] | Loss = "triplet",
+    sampler: Literal["graph", "labels"] | TripletSampler = "graph",
+    epochs: int = EPOCHS,
+    lr: float = 0.01,
+    batch_size: int = 4096,
+    margin: float = 0.5,
+    sketch_dim: int | None = None,
+    patience: int | None = None,
+    device: torch.device | str | None = None,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    tensorboard: str | os.PathLike[str] | None = None,
+) -> FitResult:
+    r"""Train a graph model so that nodes which are alike come to lie together.
+
+    An epoch draws triplets, passes once forward over the whole graph and once backward, and makes
+    one step of Adam. Any module that is called as `model(x, edge_index)` will do; `edge_weight`
+    and `edge_attr` are passed by name if `data` has them.
+
+    All randomness follows from `seed` and the number of the epoch: the caller's generators are
+    neither read nor changed, and a run that was killed and resumed ends with the same weights as
+    one that was not, bit for bit on a CPU (dropout included).
+
+    Sketching: a diffusion acts on each channel by itself, so it commutes with a projection of the
+    channels, :math:`e^{-tL}(X R) = (e^{-tL} X) R`. `sketch_dim` trains on :math:`X R` with a
+    fixed Gaussian `R` of variance 1 / sketch_dim: the operator is exact, and the distances in
+    the loss are kept up to about :math:`\sqrt{1 / \text{sketch\_dim}}` (Johnson and
+    Lindenstrauss, 1984). The trained model then takes all channels.
+
+    Args:
+        model: The module to train, in place.
+        data: A graph with `x` [N, D] and `edge_index` [2, E], both directions; optionally
+            `edge_weight` [E] and `edge_attr` [E, edge_dim]. It is not changed.
+        loss: "triplet" (see `TripletLoss`), or a function of (z, triplets) to a scalar, z being the
+            model's output.
+        sampler: "graph" (see `GraphTriplets`; no labels needed), "labels" (see `LabelTriplets`;
+            `data.y` on `data.train_mask`, or everywhere if there is no mask), or an object with
+            `sample(num_triplets, generator)`.
+        epochs: Number of epochs, those before a resume included.
+        lr: Learning rate of Adam.
+        batch_size: Number of triplets an epoch.
+        margin: Margin of the "triplet" loss, a distance on the unit sphere.
+        sketch_dim: Number of channels to train on, less than D; all if omitted. Needs an
+            `AnisotropicDiffusion` that treats all channels alike.
+        patience: Stop after this many epochs without a lower validation loss, and give back the
+            weights that had the lowest. The validation loss is taken on triplets that are drawn
+            once, from the epoch's own forward pass: it belongs to the weights with which the
+            epoch began, and those after the very last step are never compared.
+        device: Where to train; the model stays there. Where `data.x` lies if omitted.
+        seed: A non-negative number that fixes all randomness.
+        checkpoint: File to keep the run in, replaced whole; nothing is written if omitted.
+        checkpoint_every: Epochs between two writes. The end of a run is always written.
+        resume: Continue from `checkpoint` if that file exists. `epochs` may have grown; what
+            else shapes the result must be as it was.
+        callbacks: Functions that are called with an `EpochEnd` after each epoch (and after the
+            checkpoint, if it is due). Training stops if any of them returns True.
+        progress: Show a bar with loss, t and time, where there is a terminal to show it in.
+        tensorboard: Folder for TensorBoard curves; none are written if omitted.
+
+    Returns:
+        The model in evaluation mode, with the history of the run.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If an argument, or what `data` holds, cannot be trained with, or if the run
+            disagrees with the checkpoint it is to continue.
+        ImportError: If `tensorboard` is asked for and not installed.
+        RuntimeError: If a loss or gradient is not finite; the weights are then those with which
+            that epoch began.
+
+    Source: Schroff et al., "FaceNet", CVPR 2015, for the triplet loss.
+
+    Example:
+        >>> from torch_geometric.nn import GCNConv
+        >>> ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
+        >>> graph = Data(x=torch.eye(4), edge_index=ring)
+        >>> result = fit_triplets(GCNConv(4, 2), graph, epochs=3, progress=False)
+        >>> len(result.to_pandas())
+        3
+    """
+    _check_numbers(epochs, lr, batch_size, patience, seed, checkpoint_every)
+    check_data(data)
+    x = data.x if sketch_dim is None else sketch(model, data.x, sketch_dim, seed)
+    device = data.x.device if device is None else torch.device(device)
+    chosen = make_loss(loss, margin, device)
+    task = make_task(data, x, sampler, chosen, batch_size, seed, device)
+    run = start_run(model, task, float(lr))
+    settings = {"lr": lr, "margin": margin, "sketch_dim": sketch_dim, "patience": patience}
+    file = RunFile(checkpoint, checkpoint_every, settings | task.settings())
+    if resume:
+        file.restore(run, epochs)
+    with ExitStack() as stack:
+        watchers = _open_watchers(stack, progress, tensorboard, epochs, len(run.history))
+        _train(run, task, epochs, patience, file, watchers, callbacks)
+    file.save(run)
+    if run.best.weights is not None:  # kept if there is a patience
+        model.load_state_dict(run.best.weights)
+    run.optimizer.zero_grad()
+    result = FitResult(model.eval(), run.history, run.best.epoch, len(run.history) < epochs)
+    _log.info("%s", result)
+    return result
+
+
+def _train(
+    run: Run,
+    task: Task,
+    epochs: int,
+    patience: int | None,
+    file: RunFile,
+    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
+) -> None:
+    """Run epochs until there are enough, nothing gets better, or a callback says so."""
+    validation = task.draw(Purpose.VALIDATION)
+    stop = False
+    while len(run.history) < epochs and not stop and not run.best.exhausted(patience):
+        row = train_epoch(run, task, validation, keep_best=patience is not None)
+        file.save_if_due(run)
+        for watch in watchers:
+            watch(row)
+        end = EpochEnd(run.model, row, run.history)
+        answers = [callback(end) for callback in callbacks]  # all of them, whatever one says
+        stop = any(answers)
+
+
+def _check_numbers(
+    epochs: int, lr: float, batch_size: int, patience: int | None, seed: int, checkpoint_every: int
+) -> None:
+    check_positive_int("epochs", epochs)
+    check_positive("lr", lr)
+    check_positive_int("batch_size", batch_size)
+    if patience is not None:
+        check_positive_int("patience", patience)
+    check_nonnegative_int("seed", seed)
+    check_positive_int("checkpoint_every", checkpoint_every)
+
+
+def _open_watchers(
+    stack: ExitStack,
+    progress: bool,
+    tensorboard: str | os.PathLike[str] | None,
+    epochs: int,
+    done: int,
+) -> list[Watcher]:
+    """Open what watches the run; the stack closes it."""
+    watchers = []
+    if tensorboard is not None:
+        watchers.append(stack.enter_context(tensorboard_curves(tensorboard, done)))
+    if progress:
+        watchers.append(stack.enter_context(epoch_bar(epochs, done)))
+    return watchers

@@ -1,0 +1,32 @@
+import pytest
+import torch
+from training.training_cases import two_clusters
+
+from jsem_pyg.training.prepared_graph import prepare_graph
+
+
+def test_holds_the_graph_and_leaves_the_data_alone():
+    data = two_clusters()
+    before = data.clone()
+    graph = prepare_graph(data, "cpu")
+    assert graph.structure.num_nodes == 24
+    assert graph.x is data.x
+    assert graph.edge_index is data.edge_index
+    assert graph.edge_weight is data.edge_weight
+    assert all(torch.equal(data[key], value) for key, value in before)
+    assert prepare_graph(graph) is graph
+    del data.edge_weight
+    assert prepare_graph(data).edge_weight is None
+
+
+def test_what_cannot_be_diffused_on_is_refused():
+    for name, bad, message in (
+        ("edge_weight", torch.rand(98), "'edge_weight' to be the same in both directions"),
+        ("edge_weight", -torch.ones(98), "'edge_weight' to be non-negative"),
+        ("edge_index", torch.tensor([[0], [1]]), "'edge_index' to be undirected"),
+        ("x", torch.full((24, 6), torch.inf), "'data.x' to be finite"),
+    ):
+        data = two_clusters()
+        data[name] = bad
+        with pytest.raises(ValueError, match=message):
+            prepare_graph(data)

@@ -1,0 +1,39 @@
+import pytest
+import torch
+from training.training_cases import two_clusters
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.training import GraphTriplets, TripletLoss, select_time
+from jsem_pyg.training.prepared_graph import prepare_graph
+from jsem_pyg.training.seeds import Purpose, derive_generator
+
+TIMES = [0.1, 2.0, 50.0]
+
+
+def test_the_losses_are_those_of_isotropic_diffusion():
+    data = two_clusters()
+    chosen = select_time(data, TIMES, num_triplets=200, seed=3)
+    graph = data.edge_index, data.edge_weight
+    triplets = GraphTriplets(*graph, 24).sample(200, derive_generator(3, Purpose.VALIDATION))
+    for t in TIMES:
+        z = heat_diffusion(data.x, *graph, t)
+        assert chosen.losses[t] == pytest.approx(TripletLoss()(z, triplets).item(), abs=1e-5)
+    assert chosen.t == min(chosen.losses, key=chosen.losses.get)
+
+
+def test_a_prepared_graph_will_do():
+    data = two_clusters()
+    assert select_time(prepare_graph(data), TIMES) == select_time(data, TIMES)
+
+
+def test_bad_arguments_are_refused():
+    data = two_clusters()
+    with pytest.raises(ValueError, match="'times' to hold at least one"):
+        select_time(data, [])
+    with pytest.raises(ValueError, match="'num_triplets' to be a positive integer"):
+        select_time(data, num_triplets=0)
+    with pytest.raises(ValueError, match="'t' to be finite and >= 0"):
+        select_time(data, [-1.0])
+    data.x = data.x * torch.nan
+    with pytest.raises(ValueError, match="'data.x' to be finite"):
+        select_time(data)
