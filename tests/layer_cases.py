@@ -3,7 +3,7 @@
 import torch
 from torch_geometric.data import Data
 
-from jsem_pyg.operators import GraphStructure
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.testing import random_graph
 
 NUM_NODES, CHANNELS = 15, 4

@@ -32,8 +32,7 @@ from scaling import random_structure
 from torch import Tensor
 from training_epoch import Epoch, check, fused, load_points, naive, symmetric_part
 
-from jsem_pyg.graph import knn_graph
-from jsem_pyg.operators import GraphStructure
+from jsem_pyg.graph import GraphStructure, knn_graph
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:

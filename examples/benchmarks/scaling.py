@@ -27,7 +27,7 @@ from sklearn.neighbors import kneighbors_graph
 from torch import Tensor
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.operators import GraphStructure
+from jsem_pyg.graph import GraphStructure
 
 SIZES = [1_000, 3_000, 10_000, 30_000, 100_000, 200_000, 500_000, 1_000_000]
 CHANNELS, DEGREES, SCALES = [16, 64, 128, 512], [5, 15, 30, 60, 120], [1, 2, 4, 8, 16]

@@ -3,7 +3,8 @@
 :func:`heat_diffusion` is the fast, differentiable way for graphs of any size,
 :func:`hypergraph_diffusion` the same on hypergraphs, and :func:`exact_heat_diffusion` the dense one
 to compare it with. :func:`diffuse` takes any operator, also one of your own,
-:func:`heat_kernel_columns` shows how the heat of single nodes spreads, and :func:`diffusion_cosine` asks how alike the ends of each edge are afterwards.
+:func:`heat_kernel_columns` shows how the heat of single nodes spreads, and :func:`diffusion_cosine`
+asks how alike the ends of each edge are afterwards.
 """
 
 from .edge_cosine import diffusion_cosine

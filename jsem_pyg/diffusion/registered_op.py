@@ -71,11 +71,11 @@ def heat_diffusion_op(
     kept = x.new_empty(0, dtype=compute_dtype(x))
     options = HeatOptions(degree, tol, normalization, backend)
 
-    def evaluate(matrix: Operator, *arguments: Any) -> Tensor:
+    def evaluate(matrix: Operator, columns: Tensor, c: Tensor, group: Tensor | None) -> Tensor:
         nonlocal kept
         if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
-            return matrix.series(*arguments)
-        out, kept = matrix.evaluate(*arguments, True)
+            return matrix.series(columns, c, group)
+        out, kept = matrix.evaluate(columns, c, group, True)
         return out
 
     operator = cast(HeatOperator, heat_operator(graph, x, options, conductance))
@@ -124,7 +124,7 @@ def _backward_op(
 ) -> list[Tensor]:
     """The gradients of those of (x, t, edge_weight, conductance) that need one."""
     structure = _reader.read(_adjacency(row, col), x).structure
-    leaves = [
+    leaves: list[Any] = [
         each if each is None else each.detach().requires_grad_(need)
         for each, need in zip((x, t, edge_weight, conductance), needs, strict=True)
     ]

@@ -10,7 +10,7 @@ searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py
 
 :class:`GraphStructure` and :class:`HypergraphStructure` are what every later stage works on: sorted
 and checked once, and the owner of all that follows from the pattern. What a user hands over becomes
-one in `prepare.py` and `prepare_hypergraph.py`, and nowhere else; `memory.py` is what is remembered.
+one in `prepare.py` and `prepare_hypergraph.py`, and nowhere else; `memory.py` is what is kept.
 """
 
 from .affinity import MIN_WEIGHT, affinity, node_width, undirected_edges

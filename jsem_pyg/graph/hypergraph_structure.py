@@ -17,7 +17,8 @@ from .._checks import (
     check_nonnegative_int,
     numbers_of,
 )
-from ..kernels.csr import CSR, index_dtype, row_pointers
+from .._groups import group_starts
+from ..kernels.csr import CSR, index_dtype
 from .memory import CheckLog
 
 
@@ -101,7 +102,7 @@ class HypergraphStructure(CheckLog):
     @torch.inference_mode(False)
     def incidence(self) -> CSR:
         """The pattern of the incidence matrix H: a row for each node, a column a hyperedge."""
-        return CSR(row_pointers(self.node, self.num_nodes), self.hyperedge)
+        return CSR(group_starts(self.node, self.num_nodes), self.hyperedge)
 
     @cached_property
     @torch.inference_mode(False)
@@ -109,7 +110,7 @@ class HypergraphStructure(CheckLog):
         """The pattern of H^T, and the order in which it holds the memberships."""
         order = self.hyperedge.argsort(stable=True)
         row, col = self.hyperedge[order], self.node[order]
-        return CSR(row_pointers(row, self.num_hyperedges), col), order
+        return CSR(group_starts(row, self.num_hyperedges), col), order
 
     @cached_property
     @torch.inference_mode(False)
@@ -130,7 +131,7 @@ class HypergraphStructure(CheckLog):
         row, col = key // width, key % width
         slot, diagonal = inverse[: left.numel()], inverse[left.numel() :]
         narrow = index_dtype(self.num_nodes, row.numel())
-        csr = CSR(row_pointers(row, self.num_nodes), col.to(narrow))
+        csr = CSR(group_starts(row, self.num_nodes), col.to(narrow))
         product = multiplicity[left] * multiplicity[right]
         return MemberPairs(hyperedge[left], slot, product, csr, diagonal)
 

@@ -63,9 +63,3 @@ class CSR:
 def index_dtype(*sizes: int) -> torch.dtype:
     """The narrowest integer type that holds indices below all of these sizes."""
     return torch.int32 if max(sizes) < 2**31 else torch.int64
-
-
-def row_pointers(row: Tensor, num_rows: int) -> Tensor:
-    """Sorted rows [nnz] -> [N + 1] int64, where each row begins."""
-    counts = torch.bincount(row, minlength=num_rows)
-    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])

@@ -1,6 +1,7 @@
 """What the two convolutions share: a linear map of the channels beside a diffusion."""
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,8 @@ from .diffusion_time import DiffusionTime
 
 # (signal [..., N, D], times 0-d, [S] or [S, D]) -> [..., S, N, D]
 Diffuse = Callable[[Tensor, Tensor], Tensor]
+
+_HOOKS = ("forward", "forward_pre", "backward", "backward_pre")  # that a module may carry
 
 
 class ChannelMap:
@@ -64,7 +67,7 @@ class ChannelMap:
         return out if self.bias is None else out + self.bias
 
     def _map(self, x: Tensor) -> Tensor:
-        if _is_plain(self.lin) and _width(self.lin) > 0:
+        if isinstance(self.lin, Linear) and _is_plain(self.lin) and _width(self.lin) > 0:
             return F.linear(x, self.lin.weight, self.bias)  # the bias in the same pass
         out: Tensor = self.lin(x)
         return out if self.bias is None else out + self.bias
@@ -73,7 +76,7 @@ class ChannelMap:
         """The S maps [C_out, C_in] of the scales, which stand side by side in `lin`."""
         if _width(self.lin) < 0:  # a lazy map learns its width from its first input
             self.lin(torch.zeros(0, x.size(-1) * self.time.num_scales).to(x))
-        weight: Tensor = self.lin.weight
+        weight = cast(Linear, self.lin).weight
         return weight.chunk(self.time.num_scales, dim=1)
 
 
@@ -94,8 +97,7 @@ def _width(lin: torch.nn.Module) -> int:
 
 def _is_plain(lin: torch.nn.Module) -> bool:
     """Whether calling the map does nothing but multiply by its weight."""
-    hooks = (lin._forward_hooks, lin._forward_pre_hooks, lin._backward_hooks)
-    hooks += (lin._backward_pre_hooks, torch_module._global_forward_hooks)
-    hooks += (torch_module._global_forward_pre_hooks,)
+    hooks = [getattr(lin, f"_{each}_hooks") for each in _HOOKS]
+    hooks += [getattr(torch_module, f"_global_{each}_hooks") for each in _HOOKS]
     is_lazy = _width(lin) < 0  # whose own hook is no one else's doing
     return type(lin) is Linear and (is_lazy or not any(hooks)) and "weight" in lin._parameters

@@ -1,6 +1,6 @@
 """Class probabilities that diffuse over the graph, and stop where they disagree."""
 
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -9,18 +9,11 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.typing import Adj, OptTensor
 
 from .._checks import check_edge_index, check_points, check_positive, check_positive_int
-from ..operators import GraphStructure
+from ..graph.prepare import GraphReader
 from .agreement_conductance import AgreementConductance, normalize_rows
 from .anisotropic_diffusion import AnisotropicDiffusion
+from .conductance import ModuleConductance
 from .running_mean import RunningMean
-
-
-class _Seen(NamedTuple):
-    """The graph of the last call. Swapped whole, so that no thread finds half of it."""
-
-    key: tuple[Any, ...]  # what tells its tensor from any other
-    kept: Tensor  # that tensor, so that no other takes its place in memory
-    structure: GraphStructure
 
 
 class DiffusionClassifier(torch.nn.Module):
@@ -107,7 +100,7 @@ class DiffusionClassifier(torch.nn.Module):
         self.center = RunningMean(in_channels)
         self.isotropic_mean = RunningMean(num_classes)
         self.anisotropic_mean = RunningMean(num_classes)
-        self._seen: _Seen | None = None
+        self._reader = GraphReader()
 
     def reset_parameters(self) -> None:
         """Draw the linear map anew, go back to the initial time, forget centre and class means."""
@@ -139,9 +132,9 @@ class DiffusionClassifier(torch.nn.Module):
 
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
         """Diffuse non-negative scores [N, C] everywhere, and then where they agree: [N, C]."""
-        graph = self._prepare(edge_index, edge_weight, q.size(-2))
-        p = self._balance(self.isotropic(q, graph, edge_weight), self.isotropic_mean)
-        return self._balance(self.anisotropic(p, graph, edge_weight), self.anisotropic_mean)
+        graph = self._prepare(q, edge_index, edge_weight)
+        p = self._balance(self.isotropic(q, *graph), self.isotropic_mean)
+        return self._balance(self.anisotropic(p, *graph), self.anisotropic_mean)
 
     def conductances(self, x: Tensor, edge_index: Tensor, edge_weight: OptTensor = None) -> Tensor:
         """How well each edge conducts in the second diffusion: [E], in (0, 1].
@@ -158,37 +151,22 @@ class DiffusionClassifier(torch.nn.Module):
         """
         q = self.classify(x)
         check_edge_index(edge_index, x.size(0))
-        graph = self._prepare(edge_index, edge_weight, x.size(0))
-        p = self._balance(self.isotropic(q, graph, edge_weight), self.isotropic_mean)
+        graph = self._prepare(q, edge_index, edge_weight)
+        p = self._balance(self.isotropic(q, *graph), self.isotropic_mean)
         source, target = edge_index
-        return self.anisotropic.conductance(None, p[target], p[source])
+        conductance = cast(ModuleConductance, self.anisotropic.conductance)
+        return conductance(None, p[target], p[source])
 
     def _balance(self, p: Tensor, class_mean: RunningMean) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below
         return normalize_rows(p / class_mean(p).clamp(min=1e-6) ** self.balance)
 
-    def _prepare(self, edge_index: Any, edge_weight: OptTensor, num_nodes: int) -> Any:
-        """Sort and check the edges once for both diffusions, and remember them.
-
-        What is no plain tensor goes to the layers as it is, and so does compiled code, where no
-        tensor has an identity.
-        """
-        is_plain = isinstance(edge_index, Tensor) and edge_index.layout == torch.strided
-        if not is_plain or torch.compiler.is_compiling():
-            return edge_index
-        key = _identity(edge_index, num_nodes)
-        seen = self._seen
-        if seen is not None and seen.key == key:
-            return seen.structure
-        structure = GraphStructure(edge_index, num_nodes)
-        if edge_weight is not None:
-            structure.check_weight(edge_weight)  # the layers look at it on a CPU only
-        if key is not None:
-            self._seen = _Seen(key, edge_index.detach(), structure)
-        return structure
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_seen": None}  # copies and files go without the graph
+    def _prepare(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor) -> tuple[Any, OptTensor]:
+        """Read the graph once for both diffusions; compiled code takes it as it is."""
+        if torch.compiler.is_compiling():
+            return edge_index, edge_weight
+        graph = self._reader.read(edge_index, q, edge_weight)
+        return graph.structure, graph.weight
 
     def __repr__(self) -> str:
         return (
@@ -200,14 +178,6 @@ class DiffusionClassifier(torch.nn.Module):
 def center_and_normalize(x: Tensor, center: Tensor) -> Tensor:
     """Features [N, D] less their centre [D], with rows of length one; a row there stays zero."""
     return F.normalize(x - center)
-
-
-def _identity(edge_index: Tensor, num_nodes: int) -> tuple[Any, ...] | None:
-    """What another tensor cannot share as long as this one is kept, nor it itself once changed."""
-    if edge_index.is_inference():
-        return None  # such tensors carry no version, so a change in place could not be seen
-    layout = (edge_index.shape, edge_index.stride(), edge_index.dtype, edge_index.device)
-    return (edge_index.data_ptr(), edge_index._version, *layout, num_nodes)
 
 
 def _check_conductance(conductance: Any) -> None:

@@ -1,7 +1,8 @@
 r"""An operator S together with how the Laplacian is made of it: what diffusion takes in.
 
 .. math::
-    e^{-t \mathbf{L}} = \mathbf{P}^{-1} e^{-t \, \mathrm{diag}(r) (\mathbf{I} - \mathbf{S})} \mathbf{P}
+    e^{-t \mathbf{L}} =
+    \mathbf{P}^{-1} e^{-t \, \mathrm{diag}(r) (\mathbf{I} - \mathbf{S})} \mathbf{P}
 """
 
 from dataclasses import dataclass, field

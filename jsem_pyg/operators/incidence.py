@@ -14,8 +14,8 @@ from right to left. H holds constants, so weights need no sparse gradient: with
     &= 2 ( \langle \mathbf{b}_i, V(\mathbf{t})_i \rangle
     + \langle V(\mathbf{b})_i, \mathbf{t}_i \rangle )
 
-which are row-wise products of what the two recurrences compute anyway. Memory holds a few [N, M] and
-[E, M] tensors, whatever the number of terms, and never a message for each membership.
+which are row-wise products of what the two recurrences compute anyway. Memory holds a few [N, M]
+and [E, M] tensors, whatever the number of terms, and never a message for each membership.
 """
 
 from collections.abc import Callable, Sequence

@@ -12,9 +12,9 @@ from ..diffusion import heat_diffusion
 from ..evaluation import modularity
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import center_and_normalize
-from .prepared_graph import PreparedGraph
 from .teaching import keep_known, teach
 from .time_selection import select_time
+from .training_graph import TrainingGraph
 
 KMEANS_STARTS = 3
 
@@ -27,7 +27,7 @@ class ClassGuess(NamedTuple):
 
 
 def guess_from_clusters(
-    num_classes: int, graph: PreparedGraph, times: Sequence[float], seed: int
+    num_classes: int, graph: TrainingGraph, times: Sequence[float], seed: int
 ) -> ClassGuess:
     """Clusters of the diffused features."""
     diffused = _diffused_features(graph, times)
@@ -36,7 +36,7 @@ def guess_from_clusters(
 
 def guess_from_labels(
     model: DiffusionClassifier,
-    graph: PreparedGraph,
+    graph: TrainingGraph,
     times: Sequence[float],
     labels: Tensor,
     seed: int,
@@ -50,7 +50,7 @@ def guess_from_labels(
 
 
 def diffuse_guess(
-    model: DiffusionClassifier, graph: PreparedGraph, q: Tensor, t: float
+    model: DiffusionClassifier, graph: TrainingGraph, q: Tensor, t: float
 ) -> ClassGuess:
     """Diffuse probabilities for t or half of it: they are smoother than features, and go twice.
 
@@ -66,7 +66,7 @@ def diffuse_guess(
     return fittest
 
 
-def _fittest(graph: PreparedGraph, guesses: Iterable[ClassGuess]) -> ClassGuess:
+def _fittest(graph: TrainingGraph, guesses: Iterable[ClassGuess]) -> ClassGuess:
     """The one whose classes have the highest modularity on the graph, the first of equals."""
 
     def fitness(guess: ClassGuess) -> float:
@@ -77,7 +77,7 @@ def _fittest(graph: PreparedGraph, guesses: Iterable[ClassGuess]) -> ClassGuess:
 
 @torch.no_grad()
 def _diffused_features(
-    graph: PreparedGraph, times: Sequence[float]
+    graph: TrainingGraph, times: Sequence[float]
 ) -> Iterator[tuple[float, Tensor]]:
     """The features after each time, from the shortest on: heat for s + t is heat for s, then t."""
     z, before = center_and_normalize(graph.x, graph.x.mean(0)), 0.0

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .._checks import check_edge_index, check_edge_weight, check_positive_int
 from .._groups import group_starts
-from ..operators import GraphStructure
+from ..graph import GraphStructure
 from .triplets import Triplets, draw_below
 
 

@@ -27,8 +27,8 @@ from .._checks import check_labels, check_nonnegative_int, check_positive, check
 from ..nn import DiffusionClassifier
 from .class_guesses import ClassGuess, diffuse_guess, guess_from_clusters, guess_from_labels
 from .history import BestEpoch, EpochRow, FitResult
-from .prepared_graph import PreparedGraph, prepare_graph
 from .teaching import choose_teachers, cross_entropies, keep_known, teach
+from .training_graph import TrainingGraph, prepare_graph
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def self_train(
 
 def _teach_in_rounds(
     model: DiffusionClassifier,
-    graph: PreparedGraph,
+    graph: TrainingGraph,
     start: ClassGuess,
     rounds: int,
     labels: Tensor | None,
@@ -129,7 +129,7 @@ def _teach_in_rounds(
 
 
 @torch.no_grad()
-def _keep_means(model: DiffusionClassifier, graph: PreparedGraph) -> None:
+def _keep_means(model: DiffusionClassifier, graph: TrainingGraph) -> None:
     """Let the trained model take in the centre and the class means of its graph, by one call."""
     model.train()
     model(graph.x, graph.structure, graph.edge_weight)

@@ -10,8 +10,8 @@ from .._checks import check_positive_int
 from ..diffusion import heat_diffusion
 from .graph_triplets import GraphTriplets
 from .losses import TripletLoss
-from .prepared_graph import PreparedGraph, prepare_graph
 from .seeds import Purpose, derive_generator
+from .training_graph import TrainingGraph, prepare_graph
 
 
 class SelectedTime(NamedTuple):
@@ -22,7 +22,7 @@ class SelectedTime(NamedTuple):
 
 
 def select_time(
-    data: Data | PreparedGraph,
+    data: Data | TrainingGraph,
     times: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0),
     *,
     margin: float = 0.5,

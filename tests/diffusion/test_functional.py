@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Batch, Data
 
 from jsem_pyg.diffusion import exact_heat_diffusion, heat_diffusion
-from jsem_pyg.operators import GraphStructure
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.testing import assert_heat_laws, assert_permutation_equivariant, random_graph
 
 NORMALIZATIONS = ["sym", "rw", None]

@@ -7,8 +7,8 @@ from torch_geometric.data import Batch
 from torch_geometric.nn import Sequential
 
 from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.operators import GraphStructure
 
 CONDUCTANCES = ["sigmoid", "mlp", Similarity()]
 

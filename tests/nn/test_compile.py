@@ -7,9 +7,9 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.registered_op import heat_diffusion_op
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
-from jsem_pyg.operators import GraphStructure
 
 
 @pytest.fixture(autouse=True)

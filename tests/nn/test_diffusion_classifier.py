@@ -8,8 +8,8 @@ from layer_cases import CHANNELS, NUM_NODES, make_data
 from tiny_graphs import ring, single_node, two_parts, undirected
 from torch_geometric.data import Batch
 
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AgreementConductance, DiffusionClassifier
-from jsem_pyg.operators import GraphStructure
 from jsem_pyg.testing import assert_permutation_equivariant
 
 

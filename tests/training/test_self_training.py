@@ -8,20 +8,20 @@ from torch_geometric.data import Data
 from training.training_cases import two_clusters
 
 from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.operators import GraphStructure
 from jsem_pyg.training import (
     GraphTriplets,
     class_guesses,
     fit,
-    prepared_graph,
     self_train,
     time_selection,
+    training_graph,
 )
 from jsem_pyg.training.class_guesses import diffuse_guess
 from jsem_pyg.training.data_checks import known_labels
-from jsem_pyg.training.prepared_graph import prepare_graph
 from jsem_pyg.training.teaching import choose_teachers, keep_known
+from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
 
@@ -238,7 +238,7 @@ def test_the_graph_is_sorted_once(monkeypatch):
         prepared.append(GraphStructure(*args))
         return prepared[-1]
 
-    monkeypatch.setattr(prepared_graph, "GraphStructure", prepare)
+    monkeypatch.setattr(training_graph, "GraphStructure", prepare)
     record(class_guesses, "heat_diffusion", 1)
     record(time_selection, "heat_diffusion", 1)
     record(DiffusionClassifier, "diffuse", 2)

@@ -4,8 +4,8 @@ from training.training_cases import two_clusters
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.training import GraphTriplets, TripletLoss, select_time
-from jsem_pyg.training.prepared_graph import prepare_graph
 from jsem_pyg.training.seeds import Purpose, derive_generator
+from jsem_pyg.training.training_graph import prepare_graph
 
 TIMES = [0.1, 2.0, 50.0]
 
@@ -21,7 +21,7 @@ def test_the_losses_are_those_of_isotropic_diffusion():
     assert chosen.t == min(chosen.losses, key=chosen.losses.get)
 
 
-def test_a_prepared_graph_will_do():
+def test_a_training_graph_will_do():
     data = two_clusters()
     assert select_time(prepare_graph(data), TIMES) == select_time(data, TIMES)
 

@@ -3,7 +3,7 @@ import torch
 from torch_geometric.utils import to_undirected
 from training.training_cases import two_clusters
 
-from jsem_pyg.operators import GraphStructure
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.training import GraphTriplets, LabelTriplets
 
 
@@ -58,7 +58,7 @@ def test_positives_are_neighbours_and_negatives_are_not(graph):
         assert torch.equal(drawn, free)
 
 
-def test_a_prepared_graph_gives_the_same_triplets_and_is_not_sorted_again(monkeypatch):
+def test_a_training_graph_gives_the_same_triplets_and_is_not_sorted_again(monkeypatch):
     data = two_clusters(40)
     expected = GraphTriplets(data.edge_index, data.edge_weight, 40).sample(500, generator())
     structure = GraphStructure(data.edge_index, 40)
@@ -77,7 +77,7 @@ def test_a_prepared_graph_gives_the_same_triplets_and_is_not_sorted_again(monkey
         assert all(torch.equal(*pair) for pair in zip(triplets, expected, strict=True))
 
 
-def test_a_repeated_edge_of_a_prepared_graph_weighs_twice():
+def test_a_repeated_edge_of_a_training_graph_weighs_twice():
     once, twice, far = [[0, 1], [1, 0]], [[0, 2, 0, 2], [2, 0, 2, 0]], [[3, 4], [4, 3]]
     edge_index = torch.cat([torch.tensor(part) for part in (once, twice, far)], dim=1)
     for edges in (edge_index, GraphStructure(edge_index, 5)):
@@ -86,7 +86,7 @@ def test_a_repeated_edge_of_a_prepared_graph_weighs_twice():
         assert second.item() == pytest.approx(2 / 3, abs=0.02)
 
 
-def test_a_prepared_graph_of_another_size_is_refused():
+def test_a_training_graph_of_another_size_is_refused():
     data = two_clusters()
     structure = GraphStructure(data.edge_index, 24)
     with pytest.raises(ValueError, match="'num_nodes' to be 24, as the prepared .*got 25"):

@@ -88,13 +88,13 @@ class _Series(torch.autograd.Function):
         return None, None, None, grad_x, grad_coefficients, None, *grad_values
 
     @staticmethod
-    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor, None]:
+    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, None]:
         x, coefficients, group, *values = ctx.saved_tensors
         operator = ctx.operator.with_values(values)
         _, _, _, of_x, of_coefficients, _, *of_values = tangents
         if any(each is not None for each in of_values):
             _refuse("forward-mode derivatives in the edge weights")
-        total = None
+        total: Tensor | None = None
         for signal, c in ((of_x, coefficients), (x, of_coefficients)):
             if signal is not None and c is not None:
                 part, _ = operator.evaluate(signal, c, group, False)

@@ -44,15 +44,20 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
     # What came in may be written to by its owner later.
     columns = columns.copy() if np.shares_memory(columns, target) else columns
     csr = CSR(torch.from_numpy(rowptr), torch.from_numpy(columns))
-    order, slot = (each if each is None else torch.from_numpy(each) for each in (order, slot))
-    return SortedEdges(csr, torch.from_numpy(reverse), order, slot)
+    return SortedEdges(
+        csr,
+        torch.from_numpy(reverse),
+        None if order is None else torch.from_numpy(order),
+        None if slot is None else torch.from_numpy(slot),
+    )
 
 
 @njit(cache=True)
 def _scan(row: Array, col: Array, num_nodes: int) -> tuple[Array, int]:
     """Where rows begin, if they ascend, and how far the list is from a sorted simple graph."""
     rowptr = np.empty(num_nodes + 1, np.int64)
-    begun, last_col = 0, -1  # rows whose beginning is known; the column before, in the same row
+    begun = np.int64(0)  # rows whose beginning is known
+    last_col = np.int64(-1)  # the column before, in the same row
     found = _ASCENDING
     for slot in range(row.size):
         i, j = np.int64(row[slot]), np.int64(col[slot])

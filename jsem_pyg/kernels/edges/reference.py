@@ -5,7 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..csr import CSR, index_dtype, row_pointers
+from ..._groups import group_starts
+from ..csr import CSR, index_dtype
 
 
 class SortedEdges(NamedTuple):
@@ -44,7 +45,7 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
         return torch.tensor(numbers, dtype=index_dtype(num_nodes, len(edges)), device=row.device)
 
     rows = torch.tensor([i for i, _ in in_order], dtype=torch.int64, device=row.device)
-    csr = CSR(row_pointers(rows, num_nodes), tensor([j for _, j in in_order]))
+    csr = CSR(group_starts(rows, num_nodes), tensor([j for _, j in in_order]))
     reverse = tensor([slot[j, i] for i, j in in_order])
     if len(in_order) < len(edges):
         return SortedEdges(csr, reverse, None, tensor([slot[edge] for edge in edges]))

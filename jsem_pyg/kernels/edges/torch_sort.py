@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from ..csr import CSR, index_dtype, row_pointers
+from ..._groups import group_starts
+from ..csr import CSR, index_dtype
 from .reference import SortedEdges
 
 
@@ -27,7 +28,7 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
     reverse = col.argsort(stable=True)
     if not (torch.equal(row[reverse], col) and torch.equal(col[reverse], row)):
         return None
-    csr = CSR(row_pointers(row, num_nodes), col.to(narrow))
+    csr = CSR(group_starts(row, num_nodes), col.to(narrow))
     return SortedEdges(
         csr,
         reverse.to(narrow),

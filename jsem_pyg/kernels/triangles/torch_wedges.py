@@ -10,7 +10,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from ..csr import CSR, row_pointers
+from ..._groups import group_starts
+from ..csr import CSR
 from .weights import mean_weight
 
 _CHUNK_PATHS = 1 << 22
@@ -140,7 +141,7 @@ def _expand(length: Tensor) -> tuple[Tensor, Tensor]:
 def _select(csr: CSR, slots: Tensor) -> CSR:
     """The pattern of some of the slots, given in ascending order."""
     row, col = csr.row[slots], csr.col[slots]
-    return CSR(row_pointers(row, csr.num_rows), col)
+    return CSR(group_starts(row, csr.num_rows), col)
 
 
 def _chunks(cost: Tensor) -> Iterator[slice]:

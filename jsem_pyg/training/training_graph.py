@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..operators import GraphStructure
+from ..graph import GraphStructure
 from .data_checks import check_data
 
 
-class PreparedGraph(NamedTuple):
+class TrainingGraph(NamedTuple):
     """The features and the edges of a `Data`."""
 
     x: Tensor  # [N, D]
@@ -21,8 +21,8 @@ class PreparedGraph(NamedTuple):
 
 
 def prepare_graph(
-    data: Data | PreparedGraph, device: torch.device | str | None = None
-) -> PreparedGraph:
+    data: Data | TrainingGraph, device: torch.device | str | None = None
+) -> TrainingGraph:
     """Sort and check a graph, unless that is done.
 
     Args:
@@ -34,7 +34,7 @@ def prepare_graph(
         TypeError: If features, edges or weights have the wrong type.
         ValueError: If the graph is directed or has self-loops, or if values do not fit.
     """
-    if isinstance(data, PreparedGraph):
+    if isinstance(data, TrainingGraph):
         return data
     check_data(data)
     moved = data if device is None else copy.copy(data).to(device)  # `to` acts in place
@@ -42,4 +42,4 @@ def prepare_graph(
     weight = moved.get("edge_weight")
     if weight is not None:
         structure.check_weight(weight)
-    return PreparedGraph(moved.x, moved.edge_index, weight, structure)
+    return TrainingGraph(moved.x, moved.edge_index, weight, structure)

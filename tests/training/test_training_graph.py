@@ -2,7 +2,7 @@ import pytest
 import torch
 from training.training_cases import two_clusters
 
-from jsem_pyg.training.prepared_graph import prepare_graph
+from jsem_pyg.training.training_graph import prepare_graph
 
 
 def test_holds_the_graph_and_leaves_the_data_alone():
