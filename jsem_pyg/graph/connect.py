@@ -22,7 +22,9 @@ logger = logging.getLogger(__name__)
 
 def component_labels(pair: Tensor, num_nodes: int) -> Tensor:
     """The connected component [N] of each node, numbered from zero, for undirected edges [2, M]."""
-    i, j = pair.numpy()
+    # In 32 bits, as in every graph for scipy.sparse.csgraph here: scipy 1.11.1 and 1.11.2 read
+    # 64-bit indices wrongly, and give wrong components without a word.
+    i, j = pair[0].int().numpy(), pair[1].int().numpy()
     adjacency = coo_array((np.ones(len(i), dtype=np.int8), (i, j)), shape=(num_nodes, num_nodes))
     labels = connected_components(adjacency, directed=False)[1]
     return torch.from_numpy(labels).long()

@@ -89,8 +89,8 @@ def one_group(num_points: int) -> Groups:
     return Groups(label, torch.arange(num_points), torch.tensor([0, num_points]))
 
 
-def group_points(batch: Any, num_points: int) -> tuple[Groups, Tensor]:
-    """The graphs of a PyG `batch` vector [N], and the number [G] that each of them has there.
+def group_points(batch: Any, num_points: int) -> Groups:
+    """The graphs of a PyG `batch` vector [N], in the order of their numbers there.
 
     Raises:
         TypeError: if `batch` is not an integer tensor.
@@ -104,6 +104,6 @@ def group_points(batch: Any, num_points: int) -> tuple[Groups, Tensor]:
             f"Expected 'batch' to have shape [{num_points}], one graph for each point "
             f"(got {list(batch.shape)})."
         )
-    number, label, count = batch.cpu().unique(return_inverse=True, return_counts=True)
+    _, label, count = batch.cpu().unique(return_inverse=True, return_counts=True)
     start = torch.cat([count.new_zeros(1), count.cumsum(0)])
-    return Groups(label, label.argsort(stable=True), start), number
+    return Groups(label, label.argsort(stable=True), start)
