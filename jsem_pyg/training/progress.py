@@ -3,18 +3,19 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING
 
 from ..graph.progress import is_watched
 from .history import EpochRow
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Watcher = Callable[[EpochRow], None]
 
 
 @contextmanager
-def progress_bar(epochs: int, done: int = 0, console: Console | None = None) -> Iterator[Watcher]:
+def progress_bar(epochs: int, done: int = 0, console: "Console | None" = None) -> Iterator[Watcher]:
     """Show a bar with loss, t and seconds an epoch; yield what is to be called with each row.
 
     Silent where nobody sees it, in a log file or in a notebook without ipywidgets.
@@ -24,6 +25,15 @@ def progress_bar(epochs: int, done: int = 0, console: Console | None = None) -> 
         done: Number of epochs done before, when a run is resumed.
         console: Where to draw.
     """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     console = console or Console(stderr=True)
     columns = (
         TextColumn("epoch"),
