@@ -35,6 +35,9 @@ def progress_bar(epochs: int, done: int = 0, console: "Console | None" = None) -
     )
 
     console = console or Console(stderr=True)
+    if not is_watched(console):  # a disabled Progress ends with an empty line in rich 13 and 14
+        yield lambda row: None
+        return
     columns = (
         TextColumn("epoch"),
         MofNCompleteColumn(),
@@ -42,7 +45,7 @@ def progress_bar(epochs: int, done: int = 0, console: "Console | None" = None) -
         TextColumn("{task.fields[summary]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not is_watched(console)) as progress:
+    with Progress(*columns, console=console) as progress:
         task = progress.add_task("fit", total=epochs, completed=done, summary="")
         yield lambda row: progress.update(task, completed=row.epoch, summary=summarise(row))
 
