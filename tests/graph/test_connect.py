@@ -124,7 +124,7 @@ def test_scipy_is_asked_in_32_bits(monkeypatch):
     asked = []
 
     def spy(graph, *arguments, **options):
-        asked.extend(index.dtype for index in graph.tocoo().coords)
+        asked.extend([graph.row.dtype, graph.col.dtype])
         return connected_components(graph, *arguments, **options)
 
     monkeypatch.setattr("jsem_pyg.graph.connect.connected_components", spy)
