@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 
-def group_order(values: Tensor, group: Tensor, *, descending: bool = False) -> Tensor:
+def group_order(values: Tensor, group: Tensor | None, *, descending: bool = False) -> Tensor:
     """The order that sorts by group, and within a group by value; equals keep their order.
 
     Args:
         values: [M] what to sort by.
-        group: [M] the group of each entry.
+        group: [M] the group of each entry; None where there is only one, which saves half the time.
         descending: Whether the largest value of a group comes first.
 
     Returns:
@@ -24,7 +24,7 @@ def group_order(values: Tensor, group: Tensor, *, descending: bool = False) -> T
         tensor([1, 2, 0])
     """
     order = values.argsort(descending=descending, stable=True)
-    return order[group[order].argsort(stable=True)]
+    return order if group is None else order[group[order].argsort(stable=True)]
 
 
 def group_starts(group: Tensor, num_groups: int) -> Tensor:
@@ -70,6 +70,33 @@ def group_places(
     place = torch.empty_like(order)
     place[order] = torch.arange(order.numel(), device=order.device) - start[group[order]]
     return place
+
+
+def group_ranks(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """The rank of each value in its group, from one on; equal values share their mean rank.
+
+    Args:
+        values: [M] numbers, finite.
+        group: [M] the group of each value.
+        num_groups: The number of groups.
+
+    Returns:
+        [M] float64.
+
+    Example:
+        >>> group_ranks(torch.tensor([5.0, 3.0, 5.0]), torch.tensor([0, 0, 0]), num_groups=1)
+        tensor([2.5000, 1.0000, 2.5000], dtype=torch.float64)
+    """
+    order = group_order(values, None if num_groups == 1 else group)
+    first = torch.ones_like(order, dtype=torch.bool)  # of a run of equal values in one group
+    first[1:] = (values[order].diff() != 0) | (group[order].diff() != 0)
+    run = first.cumsum(0) - 1
+    bounds = torch.cat([first.nonzero()[:, 0], order.new_tensor([order.numel()])])
+    # The mean position of a run, counted from one, less the positions of the groups before.
+    middle = (bounds[run] + bounds[run + 1] + 1).double() / 2
+    ranks = torch.empty_like(middle)
+    ranks[order] = middle - group_starts(group, num_groups)[group[order]]
+    return ranks
 
 
 def group_firsts(group: Tensor) -> Tensor:

@@ -3,19 +3,23 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import Progress
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @contextmanager
 def progress_bar(
-    name: str, total: int, shown: bool, console: Console | None = None
+    name: str, total: int, shown: bool, console: "Console | None" = None
 ) -> Iterator[Callable[[int], object]]:
     """Show how many of `total` points are done; yield what is to be called with each new number.
 
     Silent where nobody sees it, see :func:`is_watched`.
     """
+    from rich.console import Console
+    from rich.progress import Progress
+
     console = console or Console(stderr=True)
     if not (shown and is_watched(console)):
         yield lambda count: None
@@ -25,7 +29,7 @@ def progress_bar(
         yield lambda count: progress.advance(task, count)
 
 
-def is_watched(console: Console) -> bool:
+def is_watched(console: "Console") -> bool:
     """Whether a bar is seen: in a terminal, or in a notebook that can draw one.
 
     In a notebook without ipywidgets, rich would warn at every bar instead.

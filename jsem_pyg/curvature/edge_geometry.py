@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 
 from .._checks import check_edge_weight
+from .._groups import group_ranks
 from ..graph import GraphStructure
 from ..kernels.table import TRIANGLES
-from .ranks import group_ranks
 from .simple_graph import simple_graph
 
 
@@ -134,5 +134,5 @@ def distance_rank(
     row, count = graph.csr.row, graph.csr.degree
     check_edge_weight(edge_weight, graph.num_edges)
     weight = graph.read_symmetric("edge_weight", edge_weight)
-    rank = (group_ranks(-weight, row, count) - 0.5) / count[row]
+    rank = (group_ranks(-weight, row, graph.num_nodes) - 0.5) / count[row]
     return graph.to_edges((rank + rank[graph.reverse]) / 2).to(edge_weight.dtype)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_finite, check_float
-from .ranks import group_order, group_ranks
+from .._groups import group_order, group_ranks, group_starts
 
 # What makes the two spreads below equal to the standard deviation of a normal distribution.
 _MEDIAN_DEVIATION, _MEAN_DEVIATION = 1.4826, 1.2533
@@ -89,7 +89,7 @@ def rank_standardize(
         return values.clone()
     numbers = values.detach().cpu()
     group, count = _groups(numbers, None if group is None else group.cpu(), num_groups)
-    quantile = group_ranks(numbers, group, count) / (count[group] + 1)
+    quantile = group_ranks(numbers, group, count.numel()) / (count[group] + 1)
     return torch.special.ndtri(quantile).to(values.device, values.dtype)
 
 
@@ -235,8 +235,8 @@ def _median_and_spread(values: Tensor, group: Tensor, count: Tensor) -> tuple[Te
 
 def _median(values: Tensor, group: Tensor, count: Tensor) -> Tensor:
     """The median of each group, the mean of the two middle values of an even number."""
-    ordered = values[group_order(values, group, count)]
-    start = count.cumsum(0) - count
+    ordered = values[group_order(values, None if count.numel() == 1 else group)]
+    start = group_starts(group, count.numel())[:-1]
     last = values.numel() - 1  # an empty group may begin behind the end; its median is never used
     lower = ordered[(start + (count - 1).clamp(min=0) // 2).clamp(max=last)]
     upper = ordered[(start + count // 2).clamp(max=last)]

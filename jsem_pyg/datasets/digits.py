@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from sklearn.datasets import load_digits
-
 from .base import PointsDataset
 from .points import LabelledPoints, labelled_points
 
@@ -33,5 +31,8 @@ class DigitsDataset(PointsDataset):
 
     def read(self) -> LabelledPoints:
         """Load the digits and scale their 17 grey levels to [0, 1]."""
+        # Imported here, as wherever scikit-learn is used: it takes as long as all of this package.
+        from sklearn.datasets import load_digits
+
         digits = load_digits()
         return labelled_points(digits.data / 16, digits.target, digits.target_names.astype(str))

@@ -3,10 +3,12 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +70,9 @@ def read_table(
     return Documents(texts, None if label_column is None else _labels(table[label_column], path))
 
 
-def _read_csv(path: Path) -> pd.DataFrame:
+def _read_csv(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
     try:
         # All as text: a document "NA" is not a missing value, and "007" not a number. An empty line
         # of a single column is a document, too.
@@ -82,14 +86,16 @@ def _read_csv(path: Path) -> pd.DataFrame:
     return table
 
 
-def _default_text_columns(table: pd.DataFrame, label_column: str | None) -> list[str]:
+def _default_text_columns(table: "pd.DataFrame", label_column: str | None) -> list[str]:
+    import pandas as pd
+
     if "text" in table.columns and label_column != "text":
         return ["text"]
     others = [name for name in table.columns if name != label_column]
     return [name for name in others if pd.to_numeric(table[name], errors="coerce").isna().any()]
 
 
-def _labels(column: pd.Series, path: Path) -> np.ndarray:
+def _labels(column: "pd.Series", path: Path) -> np.ndarray:
     empty = int((column == "").sum())
     if empty:
         raise ValueError(

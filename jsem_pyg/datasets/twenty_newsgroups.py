@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from sklearn.datasets import fetch_20newsgroups
-
 from .._checks import check_choice
 from .base import PointsDataset, content_hash, existing_file
 from .points import LabelledPoints, labelled_points, read_embeddings
@@ -101,6 +99,8 @@ class TwentyNewsgroups(PointsDataset):
 
     def download(self) -> None:
         """Download the texts as scikit-learn does."""
+        from sklearn.datasets import fetch_20newsgroups
+
         try:
             fetch_20newsgroups(data_home=self.raw_dir)
         except OSError as error:
@@ -121,6 +121,8 @@ class TwentyNewsgroups(PointsDataset):
             if points.y is None:
                 raise ValueError(f"Expected '{self._source}' to hold the labels y (got none).")
             return points
+        from sklearn.datasets import fetch_20newsgroups
+
         try:
             posts = fetch_20newsgroups(
                 data_home=self.raw_dir,

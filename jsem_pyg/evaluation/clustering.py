@@ -5,17 +5,17 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor
 
 from .._checks import check_points, check_positive_int
 from .partition import as_labels, as_tensor, partition_scores
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 logger = logging.getLogger(__name__)
 
@@ -66,8 +66,10 @@ class ClusteringScores:
         """Standard deviation of the accuracy over the seeds."""
         return float(np.std([run.acc for run in self.per_seed]))
 
-    def to_pandas(self) -> pd.DataFrame:
+    def to_pandas(self) -> "pd.DataFrame":
         """Return one row a seed, with the columns ari, nmi and acc."""
+        import pandas as pd
+
         return pd.DataFrame(self.per_seed).set_index("seed")
 
     def __str__(self) -> str:
@@ -154,6 +156,9 @@ def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
 
 
 def _kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+
     model = KMeans(num_clusters, n_init=n_init, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # said below, with the seed

@@ -4,9 +4,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment
-from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
 from torch import Tensor
 
 from .._checks import check_labels
@@ -38,6 +35,8 @@ def partition_scores(clusters: Tensor | np.ndarray, y: Tensor | np.ndarray) -> P
         >>> partition_scores(torch.tensor([5, 5, 7, 8]), torch.tensor([0, 0, 1, 1])).acc
         0.75
     """
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
     labels = as_labels("y", y)
     groups = as_labels("clusters", clusters, len(labels))
     if len(labels) == 0:
@@ -62,6 +61,9 @@ def as_labels(name: str, y: Any, num_points: int | None = None) -> np.ndarray:
 
 def _matched_accuracy(labels: np.ndarray, clusters: np.ndarray) -> float:
     """Share of points in the cluster matched to their class; surplus clusters match nothing."""
+    from scipy.optimize import linear_sum_assignment
+    from sklearn.metrics.cluster import contingency_matrix
+
     table = contingency_matrix(labels, clusters)  # [classes, clusters]
     matched = table[linear_sum_assignment(table, maximize=True)]
     return float(matched.sum() / len(labels))

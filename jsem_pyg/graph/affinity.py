@@ -104,7 +104,8 @@ def undirected_edges(neighbor: Tensor, weight: Tensor, symmetrize: str) -> tuple
     """Join the directions of a neighbour relation.
 
     Args:
-        neighbor: [N, k] the neighbours of each node, without the node itself.
+        neighbor: [N, k] the neighbours of each node; the node itself, where it has fewer, is left
+            out.
         weight: [N, k] the weights W of these edges.
         symmetrize: "max" for the union of both directions with the larger weight, "mean" for
             (W + W^T) / 2, in which an edge in one direction only gets half its weight, "mutual"
@@ -121,13 +122,17 @@ def undirected_edges(neighbor: Tensor, weight: Tensor, symmetrize: str) -> tuple
     """
     num_nodes, k = neighbor.shape
     i, j = torch.arange(num_nodes).repeat_interleave(k), neighbor.flatten()
+    weight = weight.flatten()
+    other = i != j
+    if not bool(other.all()):
+        i, j, weight = i[other], j[other], weight[other]
     key = torch.minimum(i, j) * num_nodes + torch.maximum(i, j)
     key, edge, count = torch.unique(key, return_inverse=True, return_counts=True)
     joined = weight.new_zeros(key.numel())
     if symmetrize == "mean":
-        joined = joined.index_add(0, edge, weight.flatten()) / 2
+        joined = joined.index_add(0, edge, weight) / 2
     else:
-        joined = joined.scatter_reduce(0, edge, weight.flatten(), "amax")
+        joined = joined.scatter_reduce(0, edge, weight, "amax")
     pair = torch.stack([key // num_nodes, key % num_nodes])
     if symmetrize == "mutual":
         return pair[:, count == 2], joined[count == 2]

@@ -15,10 +15,11 @@ def all_pairs_neighbors(
         points: the N points.
         nodes: [B, n] the points of B graphs, ascending in each.
         valid: [B, n] whether there is a point, or only the end of a graph.
-        k: less than the number of points in each graph.
+        k: how many, at most n.
 
     Returns:
-        Neighbours and distances [B, n, k], ascending; ties go to the lower index.
+        Neighbours and distances [B, n, k], ascending; ties go to the lower index. Distances are
+        infinite where a graph has fewer other points.
     """
     distance = _distances(points, nodes)
     apart = ~torch.eye(nodes.size(1), dtype=torch.bool)

@@ -14,7 +14,7 @@ from .affinity import (
 )
 from .connect import component_labels, shortest_links
 from .groups import Groups, group_points, one_group
-from .knn import check_enough, neighbors_in_groups
+from .knn import neighbors_in_groups, warn_if_few
 from .points import METRICS, Points, check_matrix, prepare_points
 from .searcher import SearchOptions
 
@@ -36,12 +36,13 @@ def knn_graph(
     """Build the weighted k-nearest-neighbour graph of points, or of each graph of a batch.
 
     Edges have both directions, are sorted by row and column, and their weights are the same number
-    in both. Every node has at least k neighbours unless ``symmetrize="mutual"``. A batch gives what
-    its graphs give one by one. A graph is discrete, so no gradient flows back to `x`.
+    in both. Every node has at least k neighbours unless ``symmetrize="mutual"``; in a graph of no
+    more than k points, which is logged as a warning, all are joined. A batch gives what its graphs
+    give one by one. A graph is discrete, so no gradient flows back to `x`.
 
     Args:
         x: [N, F] floating-point tensor, finite, on any device.
-        k: neighbours of each point, 0 < k < N.
+        k: neighbours of each point, or all others where there are fewer.
         metric: "cosine" (1 - cos) or "l2" (Euclidean).
         index: "auto", "flat", "hnsw" or "ivf", see :func:`~.knn.knn_search`.
         kernel: how a distance becomes a weight in [1e-6, 1], see :func:`~.affinity.affinity`:
@@ -78,10 +79,12 @@ def knn_graph(
     options = SearchOptions(index, recall_target, seed, progress)
     check_options(k, metric, kernel, symmetrize, options)
     check_matrix("x", x)
-    groups = _groups(x.size(0), k, batch)
+    groups = one_group(x.size(0)) if batch is None else group_points(batch, x.size(0))
     points = prepare_points(x, metric, groups)
     if points.num_points == 0:
-        return torch.empty(2, 0, dtype=torch.int64, device=x.device), points.coordinates.sum(1)
+        edge_weight = points.coordinates.sum(1).to(x.device)
+        return torch.empty(2, 0, dtype=torch.int64, device=x.device), edge_weight
+    warn_if_few(k, groups)
     neighbor, distance = neighbors_in_groups(points, k, options, groups)
     width = node_width(distance, kernel, groups)
     edges = weighted_edges(points, neighbor, distance, width, kernel, symmetrize, connect, groups)
@@ -108,20 +111,6 @@ def weighted_edges(
         link_weight = affinity(length, link[0], link[1], width, kernel)
         pair, weight = torch.cat([pair, link], dim=1), torch.cat([weight, link_weight])
     return both_directions(pair, weight, num_nodes)
-
-
-def _groups(num_points: int, k: int, batch: Tensor | None) -> Groups:
-    """The graphs of the points; raise unless each has more than k of them."""
-    if batch is None:
-        check_enough(k, num_points)
-        return one_group(num_points)
-    groups, number = group_points(batch, num_points)
-    for graph in (groups.size <= k).nonzero()[:1, 0].tolist():
-        try:
-            check_enough(k, int(groups.size[graph]))
-        except ValueError as error:
-            raise ValueError(f"In graph {int(number[graph])} of the batch: {error}") from error
-    return groups
 
 
 def check_options(

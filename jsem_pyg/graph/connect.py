@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from torch import Tensor
 
+from .._groups import group_firsts, group_order
 from .all_pairs import all_pairs_exits
 from .exits import BUDGET, component_exits, shortest_of_each
 from .groups import Groups, one_group
@@ -22,7 +23,9 @@ logger = logging.getLogger(__name__)
 
 def component_labels(pair: Tensor, num_nodes: int) -> Tensor:
     """The connected component [N] of each node, numbered from zero, for undirected edges [2, M]."""
-    i, j = pair.numpy()
+    # In 32 bits, as in every graph for scipy.sparse.csgraph here: scipy 1.11.1 and 1.11.2 read
+    # 64-bit indices wrongly, and give wrong components without a word.
+    i, j = pair[0].int().numpy(), pair[1].int().numpy()
     adjacency = coo_array((np.ones(len(i), dtype=np.int8), (i, j)), shape=(num_nodes, num_nodes))
     labels = connected_components(adjacency, directed=False)[1]
     return torch.from_numpy(labels).long()
@@ -95,12 +98,9 @@ def _small_components(label: Tensor, groups: Groups) -> Tensor:
     graph = torch.empty_like(size)
     graph[label] = groups.label
     # The largest first, the lower number among equals, graph by graph.
-    order = size.argsort(descending=True, stable=True)
-    order = order[graph[order].argsort(stable=True)]
+    order = group_order(size, graph, descending=True)
     small = torch.ones_like(size, dtype=torch.bool)
-    first = torch.ones_like(small)
-    first[1:] = graph[order].diff() != 0
-    small[order[first]] = False
+    small[order[group_firsts(graph[order])]] = False
     return small
 
 

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from .._groups import group_firsts, group_order, group_places
 from .points import Points
 
 # How many multiplications one round of searches may cost, about 10 s on one core. Of 100,000 points
@@ -94,9 +95,8 @@ def _some_of_each(query: Tensor, label: Tensor, count: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     query = query[torch.randperm(query.numel(), generator=generator)]
     query = query[label[query].argsort(stable=True)]
-    size = label[query].bincount()
-    rank = torch.arange(query.numel()) - (size.cumsum(0) - size)[label[query]]
-    return query[rank < count]
+    position = torch.arange(query.numel())
+    return query[group_places(position, label[query], int(label.max()) + 1) < count]
 
 
 def _improved(
@@ -121,8 +121,5 @@ def _improved(
 
 def shortest_of_each(owner: Tensor, length: Tensor, link: Tensor) -> Tensor:
     """The shortest of the links [2, M] of each owner [M], in the order of the owners."""
-    order = length.argsort(stable=True)
-    order = order[owner[order].argsort(stable=True)]
-    first = torch.ones(order.numel(), dtype=torch.bool)
-    first[1:] = owner[order].diff() != 0
-    return link[:, order[first]]
+    order = group_order(length, owner)
+    return link[:, order[group_firsts(owner[order])]]

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .._groups import group_order, group_starts
+
 # Up to this many points a graph is searched by all its pairs, many graphs at once. Measured on one
 # core with 64 features: with so many points it takes as long as an index does (0.8 ms and 0.9 ms).
 SMALL = 128
@@ -42,10 +44,10 @@ class Groups(NamedTuple):
         NaN where it holds nowhere.
         """
         value, label = value[among], self.label[among]
-        order = value.argsort()
-        value = value[order[label[order].argsort(stable=True)]]
-        count = label.bincount(minlength=self.size.numel())
-        middle = count.cumsum(0) - count + (count - 1).clamp(min=0) // 2
+        value = value[group_order(value, label)]
+        start = group_starts(label, self.size.numel())
+        count = start.diff()
+        middle = start[:-1] + (count - 1).clamp(min=0) // 2
         found = value.new_full((count.numel(),), torch.nan)
         found[count > 0] = value[middle[count > 0]]
         return found
@@ -89,8 +91,8 @@ def one_group(num_points: int) -> Groups:
     return Groups(label, torch.arange(num_points), torch.tensor([0, num_points]))
 
 
-def group_points(batch: Any, num_points: int) -> tuple[Groups, Tensor]:
-    """The graphs of a PyG `batch` vector [N], and the number [G] that each of them has there.
+def group_points(batch: Any, num_points: int) -> Groups:
+    """The graphs of a PyG `batch` vector [N], in the order of their numbers there.
 
     Raises:
         TypeError: if `batch` is not an integer tensor.
@@ -104,6 +106,5 @@ def group_points(batch: Any, num_points: int) -> tuple[Groups, Tensor]:
             f"Expected 'batch' to have shape [{num_points}], one graph for each point "
             f"(got {list(batch.shape)})."
         )
-    number, label, count = batch.cpu().unique(return_inverse=True, return_counts=True)
-    start = torch.cat([count.new_zeros(1), count.cumsum(0)])
-    return Groups(label, label.argsort(stable=True), start), number
+    number, label = batch.cpu().unique(return_inverse=True)
+    return Groups(label, label.argsort(stable=True), group_starts(label, number.numel()))

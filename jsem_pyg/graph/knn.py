@@ -1,5 +1,7 @@
 """The nearest neighbours of every point, in one graph or in each graph of a batch."""
 
+import logging
+
 import torch
 from torch import Tensor
 
@@ -8,6 +10,8 @@ from .all_pairs import all_pairs_neighbors
 from .groups import Groups
 from .points import Points, prepare_points
 from .searcher import Searcher, SearchOptions
+
+logger = logging.getLogger(__name__)
 
 
 def knn_search(
@@ -64,12 +68,12 @@ def knn_search(
     options = SearchOptions(index, recall_target, seed, progress)
     options.check()
     points = prepare_points(x, metric)
-    check_enough(k, points.num_points)
+    _check_enough(k, points.num_points)
     neighbor, distance = Searcher(points, k, options).neighbors(k)
     return neighbor.to(x.device), distance.to(x.device)
 
 
-def check_enough(k: int, num_points: int) -> None:
+def _check_enough(k: int, num_points: int) -> None:
     """Raise a ValueError unless each of the points has k others."""
     if k >= num_points:
         raise ValueError(
@@ -78,19 +82,54 @@ def check_enough(k: int, num_points: int) -> None:
         )
 
 
+def warn_if_few(k: int, groups: Groups) -> None:
+    """Say which graphs have too few points for k neighbours: theirs are joined to all others."""
+    few = groups.size[groups.size <= k]
+    if few.numel():
+        logger.warning(
+            "k=%d neighbours were asked for, but %d of %d graphs have no more than %d points (the "
+            "smallest has %d): their points are joined to all others. To avoid this, lower 'k'.",
+            k,
+            few.numel(),
+            groups.size.numel(),
+            k,
+            int(few.min()),
+        )
+
+
 def neighbors_in_groups(
     points: Points, k: int, options: SearchOptions, groups: Groups
 ) -> tuple[Tensor, Tensor]:
-    """The k nearest other points of every point in its own graph: [N, k], ascending."""
-    if groups.size.numel() == 1:
+    """The k nearest other points of every point in its own graph: [N, k], ascending.
+
+    A row of a point that has fewer others goes on with the point itself, at the distance of its
+    last neighbour (zero where it has none). There are no more columns than the largest graph has
+    use for, but at least one.
+    """
+    most = int(groups.size.max()) - 1
+    if groups.size.numel() == 1 and k <= most:
         return Searcher(points, k, options).neighbors(k)
+    k = max(1, min(k, most))
     neighbor = torch.empty(points.num_points, k, dtype=torch.int64)
     distance = points.coordinates.new_empty(points.num_points, k)
     for graph in groups.large():
         nodes = groups.nodes(graph)
-        found, distance[nodes] = Searcher(points.take(nodes), k, options).neighbors(k)
-        neighbor[nodes] = nodes[found]
+        others = min(k, nodes.numel() - 1)
+        found, apart = Searcher(points.take(nodes), others, options).neighbors(others)
+        neighbor[nodes, :others], distance[nodes, :others] = nodes[found], apart
     for nodes, valid in groups.small():
         nearest, apart = all_pairs_neighbors(points, nodes, valid, k)
-        neighbor[nodes[valid]], distance[nodes[valid]] = nearest[valid], apart[valid]
-    return neighbor, distance
+        width = nearest.size(2)
+        neighbor[nodes[valid], :width] = nearest[valid]
+        distance[nodes[valid], :width] = apart[valid]
+    return complete_rows(neighbor, distance, groups)
+
+
+def complete_rows(neighbor: Tensor, distance: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
+    """Fill the rows [N, k] of points that have fewer than k others, see above."""
+    count = (groups.size - 1)[groups.label][:, None]
+    column = torch.arange(neighbor.size(1))
+    itself = torch.arange(neighbor.size(0))[:, None]
+    last = torch.minimum(column, (count - 1).clamp(min=0))
+    distance = distance.gather(1, last).masked_fill(count == 0, 0)
+    return torch.where(column < count, neighbor, itself), distance

@@ -7,7 +7,7 @@ from .._checks import check_positive_int
 from .affinity import affinity, both_directions, common_width, local_width, node_width
 from .build import check_options, weighted_edges
 from .groups import one_group
-from .knn import check_enough
+from .knn import complete_rows, warn_if_few
 from .points import check_matrix, place_points, prepare_points
 from .searcher import Searcher, SearchOptions
 
@@ -21,7 +21,7 @@ class NeighborIndex:
 
     Args:
         x: [N, F] the points; see :func:`~.build.knn_graph` for all arguments and errors.
-        k: neighbours of each point.
+        k: neighbours of each point, or all others where there are fewer.
         metric: "cosine" or "l2".
         index: "auto", "flat", "hnsw" or "ivf".
         kernel: "gaussian", "self_tuning", "cosine" or None.
@@ -58,12 +58,16 @@ class NeighborIndex:
         options = SearchOptions(index, recall_target, seed, progress)
         check_options(k, metric, kernel, symmetrize, options)
         check_matrix("x", x)
-        check_enough(k, x.size(0))
-        self.k, self.kernel = k, kernel
+        if x.size(0) == 0:
+            raise ValueError("Expected 'x' to have at least one point (got none).")
+        groups = one_group(x.size(0))
+        warn_if_few(k, groups)
+        self.k, self.kernel = min(k, x.size(0)), kernel  # as many as a new point can find
         self.points = prepare_points(x, metric)
-        self._searcher = Searcher(self.points, k, options)
-        neighbor, distance = self._searcher.neighbors(k)
-        self.common_width = common_width(distance, one_group(x.size(0)))
+        others = max(1, min(k, x.size(0) - 1))
+        self._searcher = Searcher(self.points, others, options)
+        neighbor, distance = complete_rows(*self._searcher.neighbors(others), groups)
+        self.common_width = common_width(distance, groups)
         self.width = node_width(distance, kernel)
         edges = weighted_edges(
             self.points, neighbor, distance, self.width, kernel, symmetrize, connect

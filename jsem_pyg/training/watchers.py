@@ -3,18 +3,19 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING
 
 from .._progress import is_watched
 from .history import EpochRow
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Watcher = Callable[[EpochRow], None]
 
 
 @contextmanager
-def epoch_bar(epochs: int, done: int = 0, console: Console | None = None) -> Iterator[Watcher]:
+def epoch_bar(epochs: int, done: int = 0, console: "Console | None" = None) -> Iterator[Watcher]:
     """Show a bar with loss, t and seconds an epoch; yield what is to be called with each row.
 
     Silent where nobody sees it, in a log file or in a notebook without ipywidgets.
@@ -24,7 +25,19 @@ def epoch_bar(epochs: int, done: int = 0, console: Console | None = None) -> Ite
         done: Number of epochs done before, when a run is resumed.
         console: Where to draw.
     """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
     console = console or Console(stderr=True)
+    if not is_watched(console):  # a disabled Progress ends with an empty line in rich 13 and 14
+        yield lambda row: None
+        return
     columns = (
         TextColumn("epoch"),
         MofNCompleteColumn(),
@@ -32,7 +45,7 @@ def epoch_bar(epochs: int, done: int = 0, console: Console | None = None) -> Ite
         TextColumn("{task.fields[summary]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not is_watched(console)) as progress:
+    with Progress(*columns, console=console) as progress:
         task = progress.add_task("fit", total=epochs, completed=done, summary="")
         yield lambda row: progress.update(task, completed=row.epoch, summary=summarise(row))
 

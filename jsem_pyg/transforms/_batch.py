@@ -6,9 +6,10 @@ A transform of a batch gives what the transforms of its graphs, batched, would g
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch_geometric.data import Data
+
+from .._groups import group_starts
 
 
 def check_data(data: Any) -> None:
@@ -32,8 +33,7 @@ def record_edges(data: Data, *names: str) -> None:
     if graph is None or not hasattr(data, "_slice_dict"):
         return
     ptr = data.ptr.cpu()
-    count = torch.bincount(graph.cpu(), minlength=ptr.numel() - 1)
-    slices = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    slices = group_starts(graph.cpu(), ptr.numel() - 1)
     # New dictionaries: the copy of a batch shares the old ones with it.
     data._slice_dict = {**data._slice_dict, **dict.fromkeys(names, slices)}
     increments = {name: ptr[:-1] if name == "edge_index" else None for name in names}

@@ -9,28 +9,33 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
+from .._checks import check_choice
 from ..graph import NeighborIndex, knn_graph
 from ..graph.build import check_options
 from ..graph.searcher import SearchOptions
 from ._batch import check_data, record_edges
+from ._points import METRICS, MetricPoints, points_name
 
 
 @functional_transform("faiss_knn_graph")
 class FaissKNNGraph(BaseTransform):
-    """Creates the weighted k-nearest-neighbour graph of `data.x` (`faiss_knn_graph`).
+    """Creates the weighted k-nearest-neighbour graph of points (`faiss_knn_graph`).
 
-    Writes `edge_index` [2, E], both directions of every edge, sorted, and `edge_weight` [E];
-    removes `edge_attr`, which belonged to other edges. Points come from `data.pos` where there is
-    no `data.x`. In a mini-batch every graph gets a neighbour graph of its own. Gradients do not
-    flow back to the points.
+    The points are `data.x`, compared by their cosine, or else `data.pos`, compared by their
+    distance; what was taken is said once in the log. Writes `edge_index` [2, E], both directions of
+    every edge, sorted, and `edge_weight` [E]; removes `edge_attr`, which belonged to other edges.
+    In a mini-batch every graph gets a neighbour graph of its own. Gradients do not flow back to the
+    points.
 
     As a transform it remembers nothing. For points that come later, :meth:`fit` it to the first
     ones; then :meth:`query` finds the neighbours of new points, and :meth:`extend` adds new points
     to the graph.
 
     Args:
-        k: neighbours of each point, less than the number of points of every graph.
-        metric: "cosine" or "l2".
+        k: neighbours of each point. In a graph of no more points than that all are joined, and the
+            log warns.
+        metric: "cosine" (1 - cos), "l2" (Euclidean distance), or "auto": "cosine" for `data.x`,
+            "l2" for `data.pos` unless the kernel is "cosine".
         index: "flat" (exact), "ivf" or "hnsw" (approximate), or "auto": exact up to 100,000 points,
             see :func:`jsem_pyg.graph.knn_search`.
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
@@ -58,7 +63,7 @@ class FaissKNNGraph(BaseTransform):
     def __init__(
         self,
         k: int = 15,
-        metric: str = "cosine",
+        metric: str = "auto",
         index: str = "auto",
         kernel: str | None = "gaussian",
         symmetrize: str = "max",
@@ -69,7 +74,8 @@ class FaissKNNGraph(BaseTransform):
         progress: bool = True,
     ) -> None:
         options = SearchOptions(index, recall_target, seed, progress)
-        check_options(k, metric, kernel, symmetrize, options)
+        check_choice("metric", metric, METRICS)
+        check_options(k, "cosine" if metric == "auto" else metric, kernel, symmetrize, options)
         self.k = k
         self.metric = metric
         self.index = index
@@ -79,13 +85,14 @@ class FaissKNNGraph(BaseTransform):
         self.recall_target = recall_target
         self.seed = seed
         self.progress = progress
+        self._points = MetricPoints(metric, kernel)
         self._fitted: tuple[NeighborIndex, Data] | None = None
 
     def forward(self, data: Data) -> Data:
         """Give `data`, which `__call__` has copied, its new edges."""
         check_data(data)
-        points = data[points_name(data)]
-        edges = knn_graph(points, batch=data.get("batch"), **self._options())
+        points, metric = self._points.read(data)
+        edges = knn_graph(points, metric=metric, batch=data.get("batch"), **self._options())
         return _with_edges(data, *edges)
 
     def fit(self, data: Data) -> "FaissKNNGraph":
@@ -103,7 +110,8 @@ class FaissKNNGraph(BaseTransform):
                 points.
         """
         _check_single(data)
-        index = NeighborIndex(data[points_name(data)], **self._options())
+        points, metric = self._points.read(data)
+        index = NeighborIndex(points, metric=metric, **self._options())
         self._fitted = index, _with_edges(copy.copy(data), index.edge_index, index.edge_weight)
         return self
 
@@ -184,7 +192,7 @@ class FaissKNNGraph(BaseTransform):
         return self._fitted
 
     def _options(self) -> dict[str, Any]:
-        shape = ("k", "metric", "index", "kernel", "symmetrize", "connect")
+        shape = ("k", "index", "kernel", "symmetrize", "connect")
         search = ("recall_target", "seed", "progress")
         return {name: getattr(self, name) for name in shape + search}
 
@@ -194,14 +202,6 @@ class FaissKNNGraph(BaseTransform):
             f"kernel={self.kernel!r}, symmetrize={self.symmetrize!r}, connect={self.connect}, "
             f"recall_target={self.recall_target})"
         )
-
-
-def points_name(data: Data) -> str:
-    """The attribute that holds the points: "x", or "pos" where there is none."""
-    for name in ("x", "pos"):
-        if data.get(name) is not None:
-            return name
-    raise ValueError("Expected 'data' to have points in 'x' or 'pos' (got neither).")
 
 
 def _check_single(data: Any) -> None:

@@ -1,8 +1,6 @@
 """PyG's doors to hypergraphs: hyperedges from points, graphs and clusters."""
 
 import torch
-from sklearn.cluster import KMeans
-from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.data.hypergraph_data import HyperGraphData
@@ -10,21 +8,20 @@ from torch_geometric.transforms import BaseTransform
 
 from .._checks import check_choice, check_points, check_positive_int
 from ..graph.hyperedges import clique_hyperedges, cluster_hyperedges, knn_hyperedges
-from ..graph.points import METRICS
 from ._hypergraph import check_single, with_hyperedges
-from .faiss_knn_graph import points_name
+from ._points import METRICS, MetricPoints, points_name
 
 
 @functional_transform("knn_hyperedges")
 class KNNHyperedges(BaseTransform):
     """Makes a hyperedge of every point and its k nearest neighbours (`knn_hyperedges`).
 
-    Returns a `HyperGraphData` with the nodes of `data`; points come from `data.pos` where there is
-    no `data.x`.
+    Returns a `HyperGraphData` with the nodes of `data`. The points are `data.x`, compared by their
+    cosine, or else `data.pos`, compared by their distance; what was taken is said once in the log.
 
     Args:
         k: neighbours of each point, less than the number of points.
-        metric: "cosine" or "l2".
+        metric: "cosine", "l2", or "auto": "cosine" for `data.x`, "l2" for `data.pos`.
 
     Raises:
         TypeError: if `k` is not an integer, or `data` not a homogeneous graph.
@@ -37,17 +34,19 @@ class KNNHyperedges(BaseTransform):
         HyperGraphData(x=[4, 1], edge_index=[2, 8], num_hyperedges=4)
     """
 
-    def __init__(self, k: int = 15, metric: str = "cosine") -> None:
+    def __init__(self, k: int = 15, metric: str = "auto") -> None:
         check_positive_int("k", k)
         check_choice("metric", metric, METRICS)
         self.k = k
         self.metric = metric
+        self._points = MetricPoints(metric)
 
     def forward(self, data: Data) -> HyperGraphData:
         """Give the nodes of `data` hyperedges."""
         check_single(data)
-        x = _points(data)
-        return with_hyperedges(data, knn_hyperedges(x, self.k, self.metric), x.size(0))
+        x, metric = self._points.read(data)
+        check_points("x", x)
+        return with_hyperedges(data, knn_hyperedges(x, self.k, metric), x.size(0))
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(k={self.k}, metric={self.metric!r})"
@@ -114,12 +113,15 @@ class ClusterHyperedges(BaseTransform):
     def forward(self, data: Data) -> HyperGraphData:
         """Give the nodes of `data` hyperedges."""
         check_single(data)
-        x = _points(data)
+        x = data[points_name(data)]
+        check_points("x", x)
         if x.size(0) < self.num_clusters:
             raise ValueError(
                 f"Expected 'num_clusters' to be at most the number of points, {x.size(0)} "
                 f"(got {self.num_clusters})."
             )
+        from sklearn.cluster import KMeans
+
         means = KMeans(self.num_clusters, random_state=self.seed, n_init=10)
         label = torch.from_numpy(means.fit_predict(x.detach().cpu().numpy())).to(x.device)
         hyperedge_index = cluster_hyperedges(label.long())
@@ -128,9 +130,3 @@ class ClusterHyperedges(BaseTransform):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(num_clusters={self.num_clusters}, seed={self.seed})"
-
-
-def _points(data: Data) -> Tensor:
-    points = data[points_name(data)]
-    check_points("x", points)
-    return points

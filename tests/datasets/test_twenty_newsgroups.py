@@ -138,7 +138,7 @@ def test_without_a_network_the_way_out_is_named(tmp_path, monkeypatch):
         assert Path(kwargs["data_home"]) == tmp_path / "raw"
         raise OSError("no route to host")
 
-    monkeypatch.setattr(twenty_newsgroups, "fetch_20newsgroups", unreachable)
+    monkeypatch.setattr("sklearn.datasets.fetch_20newsgroups", unreachable)
     with pytest.raises(OSError, match=r"no route to host.*'data_home'.*'embeddings'"):
         TwentyNewsgroups(tmp_path)
 

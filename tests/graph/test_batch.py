@@ -5,6 +5,7 @@ from jsem_pyg.graph import knn_graph
 from jsem_pyg.graph.groups import SMALL, group_points
 
 SIZES = [7, 40, SMALL, SMALL + 30, 5, 200, 41]
+TINY = [2, 9, 1, 3, 1, 2, SMALL + 2]
 
 
 def graphs(dtype=torch.float32, seed=0):
@@ -41,6 +42,25 @@ def test_a_batch_gives_what_its_graphs_give(metric, kernel, symmetrize, connect)
     assert torch.equal(edge_weight, expected_weight)
 
 
+@pytest.mark.parametrize("k", [1, 2, 8, 400])
+@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+def test_graphs_of_no_more_than_k_points_are_complete(kernel, symmetrize, k, caplog):
+    parts = [points + 1 for points in torch.rand(sum(TINY), 3).split(TINY)]
+    options = {"k": k, "kernel": kernel, "symmetrize": symmetrize, "connect": False}
+    batch = torch.arange(len(TINY)).repeat_interleave(torch.tensor(TINY))
+    edge_index, edge_weight = knn_graph(torch.cat(parts), batch=batch, **options)
+    expected_index, expected_weight = expected_edges(parts, **options)
+    assert torch.equal(edge_index, expected_index)
+    assert torch.equal(edge_weight, expected_weight)
+    assert ((edge_weight > 0) & (edge_weight <= 1)).all()
+    few = [size for size in TINY if size <= k]
+    assert f"k={k} neighbours were asked for, but {len(few)} of 7 graphs" in caplog.text
+    for graph in range(len(TINY)):
+        edges = int((batch[edge_index[0]] == graph).sum())
+        assert edges == TINY[graph] * (TINY[graph] - 1) or TINY[graph] > k
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_graphs_of_a_batch_may_be_interleaved_and_numbered_freely(dtype):
     parts = graphs(dtype)
@@ -70,7 +90,7 @@ def test_many_small_graphs_in_pieces_become_connected_each():
 def test_graphs_are_padded_with_those_of_their_size(monkeypatch):
     monkeypatch.setattr("jsem_pyg.graph.groups._CHUNK_PAIRS", 2 * 41**2)
     batch = torch.arange(len(SIZES)).repeat_interleave(torch.tensor(SIZES))
-    groups, _ = group_points(batch, batch.numel())
+    groups = group_points(batch, batch.numel())
     assert [list(valid.sum(1)) for _, valid in groups.small()] == [[5, 7], [40, 41], [128]]
     assert groups.large() == [3, 5]
     result = knn_graph(torch.cat(graphs()), 3, batch=batch)
@@ -81,7 +101,7 @@ def test_graphs_are_padded_with_those_of_their_size(monkeypatch):
 def test_medians_of_graphs_are_torchs():
     batch = torch.tensor([1, 0, 1, 1, 0, 2, 1])
     value = torch.tensor([5.0, 2.0, 1.0, 7.0, 9.0, 3.0, 0.0])
-    groups, _ = group_points(batch, 7)
+    groups = group_points(batch, 7)
     expected = [value[batch == graph].median() for graph in range(3)]
     assert torch.equal(groups.median(value, value >= 0), torch.stack(expected))
     assert groups.median(value, batch != 2)[2].isnan()

@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 import torch
-from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from jsem_pyg.graph.connect import component_labels, shortest_links
 from jsem_pyg.graph.exits import Outside, component_exits
@@ -116,3 +117,16 @@ def test_one_component_needs_no_link():
 def test_labels_of_components_are_scipys():
     pair = torch.tensor([[0, 1, 4], [1, 2, 5]])
     assert component_labels(pair, 6).tolist() == [0, 0, 0, 1, 2, 2]
+
+
+def test_scipy_is_asked_in_32_bits(monkeypatch):
+    # scipy 1.11.1 and 1.11.2 give wrong components for 64-bit indices.
+    asked = []
+
+    def spy(graph, *arguments, **options):
+        asked.extend([graph.row.dtype, graph.col.dtype])
+        return connected_components(graph, *arguments, **options)
+
+    monkeypatch.setattr("jsem_pyg.graph.connect.connected_components", spy)
+    component_labels(torch.tensor([[0, 2], [1, 3]]), 4)
+    assert asked == [np.int32, np.int32]

@@ -139,6 +139,20 @@ def test_survives_copying(index):
     assert repr(fitted) == "NeighborIndex(num_points=600, k=5)"
 
 
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_new_points_join_as_many_old_ones_as_there_are(n, kernel, caplog):
+    index = NeighborIndex(points(n), 7, kernel=kernel)
+    assert "neighbours were asked for" in caplog.text
+    expected = knn_graph(points(n), 7, kernel=kernel)
+    assert torch.equal(index.edge_index, expected[0])
+    assert torch.equal(index.edge_weight, expected[1])
+    assert index.query(points(3, seed=1))[0].sort().values.tolist() == [list(range(n))] * 3
+    edge_index, edge_weight = index.extend(points(3, seed=1))
+    assert edge_index.size(1) == n * (n - 1) + 2 * 3 * n
+    assert edge_weight.isfinite().all()
+
+
 def test_without_faiss(monkeypatch):
     expected = NeighborIndex(points(), 5).extend(points(9, seed=1))
     monkeypatch.setattr(searcher_module, "has_faiss", lambda: False)
@@ -168,6 +182,11 @@ def test_query_refuses(x_new, k, error, message):
         NeighborIndex(points(), 5).query(x_new, k)
 
 
+def test_refuses_to_be_fitted_to_nothing():
+    with pytest.raises(ValueError, match="'x' to have at least one point .got none"):
+        NeighborIndex(points(0), 5)
+
+
 def test_refuses_points_beyond_comparison():
     index = NeighborIndex(points() * 1e-30, 5, "l2")
     with pytest.raises(ValueError, match="comparable with the fitted points"):
@@ -177,7 +196,6 @@ def test_refuses_points_beyond_comparison():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"k": 150}, ValueError, "got k=150 for 150 points"),
         ({"k": 0}, ValueError, "'k' to be a positive integer"),
         ({"metric": "l1"}, ValueError, "'metric' to be one of"),
         ({"recall_target": -1}, ValueError, "'recall_target' to be positive"),

@@ -14,7 +14,7 @@ def points(n, seed=0):
 def test_repr_and_functional_name():
     transform = FaissKNNGraph(k=4, kernel=None)
     assert repr(transform) == (
-        "FaissKNNGraph(k=4, metric='cosine', index='auto', kernel=None, symmetrize='max', "
+        "FaissKNNGraph(k=4, metric='auto', index='auto', kernel=None, symmetrize='max', "
         "connect=True, recall_target=0.95)"
     )
     assert "faiss_knn_graph" in IterDataPipe.functions
@@ -37,10 +37,38 @@ def test_writes_the_edges_of_knn_graph_and_leaves_its_input_alone(dtype):
     assert "edge_weight" not in data
 
 
-def test_pos_where_there_is_no_x():
-    from_pos = FaissKNNGraph(k=3)(Data(pos=points(9)))
-    from_x = FaissKNNGraph(k=3)(Data(x=points(9), pos=points(9, seed=1)))
-    assert torch.equal(from_pos.edge_index, from_x.edge_index)
+def true_neighbor_share(pos, edge_index, k):
+    """The share of edges that join one of their ends to one of its k nearest points."""
+    distance = torch.cdist(pos, pos).fill_diagonal_(torch.inf)
+    nearest = torch.zeros_like(distance).scatter(1, distance.topk(k, largest=False).indices, 1)
+    return float(torch.maximum(nearest, nearest.T)[tuple(edge_index)].mean())
+
+
+def test_positions_are_compared_by_their_distance():
+    pos = torch.rand(300, 3, generator=torch.Generator().manual_seed(0))
+    of_pos = FaissKNNGraph(k=5, connect=False)(Data(pos=pos))
+    assert true_neighbor_share(pos, of_pos.edge_index, 5) == 1
+    assert torch.equal(of_pos.edge_index, knn_graph(pos, 5, "l2", connect=False)[0])
+    chosen = FaissKNNGraph(k=5, metric="cosine", connect=False)(Data(pos=pos))
+    assert true_neighbor_share(pos, chosen.edge_index, 5) < 0.5
+    kernel = FaissKNNGraph(k=5, kernel="cosine", connect=False)(Data(pos=pos))
+    assert torch.equal(kernel.edge_index, chosen.edge_index)
+
+
+def test_features_are_compared_by_their_cosine_and_go_before_positions():
+    data = FaissKNNGraph(k=3)(Data(x=points(9), pos=points(9, seed=1)))
+    assert torch.equal(data.edge_index, knn_graph(points(9), 3, "cosine")[0])
+
+
+def test_says_once_what_was_taken(caplog):
+    caplog.set_level("INFO")
+    transform = FaissKNNGraph(k=3)
+    for _ in range(2):
+        transform(Data(pos=points(9)))
+        transform(Data(x=points(9)))
+    said = [record.getMessage() for record in caplog.records]
+    taken = [("pos", "l2"), ("x", "cosine")]
+    assert said == [f"Neighbours of data.{name}, metric={metric!r}." for name, metric in taken]
 
 
 def test_a_batch_gives_what_its_graphs_give():
@@ -54,6 +82,27 @@ def test_a_batch_gives_what_its_graphs_give():
         assert torch.equal(got.edge_weight, expected.edge_weight)
     for got, graph in zip(batch.to_data_list(), graphs, strict=True):
         assert torch.equal(got.edge_index, graph.edge_index)
+
+
+@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+def test_small_graphs_of_a_batch_are_complete(kernel, symmetrize, caplog):
+    graphs = [Data(x=points(n, seed=n)) for n in (1, 9, 2, 3, 1)]
+    transform = FaissKNNGraph(k=4, kernel=kernel, symmetrize=symmetrize)
+    result = transform(Batch.from_data_list(graphs))
+    assert "4 of 5 graphs" in caplog.text
+    assert [graph.num_edges for graph in result.to_data_list()[::2]] == [0, 2, 0]
+    for got, graph in zip(result.to_data_list(), graphs, strict=True):
+        expected = transform(graph)
+        assert torch.equal(got.edge_index, expected.edge_index)
+        assert torch.equal(got.edge_weight, expected.edge_weight)
+        assert got.is_undirected()
+
+
+def test_fitting_few_points():
+    transform = FaissKNNGraph(k=4).fit(Data(x=points(3)))
+    assert transform.graph.num_edges == 6
+    assert transform.extend(points(2, seed=1)).num_edges == 6 + 2 * 2 * 3
 
 
 def test_interleaved_graphs_of_a_batch():
@@ -79,6 +128,8 @@ def test_refuses_at_construction():
         FaissKNNGraph(recall_target=1.5)
     with pytest.raises(ValueError, match="metric='cosine' for kernel='cosine'"):
         FaissKNNGraph(metric="l2", kernel="cosine")
+    with pytest.raises(ValueError, match="'metric' to be one of 'auto', 'cosine', 'l2'"):
+        FaissKNNGraph(metric="l1")
 
 
 def test_refuses_data():
@@ -86,9 +137,6 @@ def test_refuses_data():
         FaissKNNGraph()(Data(num_nodes=3))
     with pytest.raises(TypeError, match=r"Data with one kind .* \(got HeteroData\)"):
         FaissKNNGraph()(HeteroData())
-    batch = Batch.from_data_list([Data(x=points(5)), Data(x=points(3))])
-    with pytest.raises(ValueError, match=r"In graph 1 of the batch: .* \(got k=4 for 3 points"):
-        FaissKNNGraph(k=4)(batch)
 
 
 def fitted(**options):
@@ -174,5 +222,3 @@ def test_refuses_what_does_not_extend():
         transform.extend(Data(x=points(2), y=torch.ones(2)))
     with pytest.raises(TypeError, match="got HeteroData"):
         transform.fit(HeteroData())
-    with pytest.raises(ValueError, match="got k=4 for 3 points"):
-        FaissKNNGraph(k=4).fit(Data(x=points(3)))

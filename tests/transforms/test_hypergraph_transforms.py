@@ -29,6 +29,12 @@ def make_data(num_nodes=12, seed=0):
     )
 
 
+def test_positions_are_compared_by_their_distance():
+    pos = torch.rand(20, 3, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(KNNHyperedges(3)(Data(pos=pos)).edge_index, knn_hyperedges(pos, 3, "l2"))
+    assert torch.equal(KNNHyperedges(3)(Data(x=pos)).edge_index, knn_hyperedges(pos, 3, "cosine"))
+
+
 @pytest.mark.parametrize("transform", ALL[:3], ids=repr)
 def test_nodes_stay_and_edges_are_replaced(transform):
     data = make_data()
@@ -127,7 +133,7 @@ def test_bad_arguments_are_refused():
 
 def test_repr():
     assert [repr(each) for each in ALL] == [
-        "KNNHyperedges(k=3, metric='cosine')",
+        "KNNHyperedges(k=3, metric='auto')",
         "CliqueHyperedges(size=3)",
         "ClusterHyperedges(num_clusters=3, seed=0)",
         "DualHypergraph()",

@@ -1,0 +1,46 @@
+"""Which attribute holds the points of a graph, and by which metric they are compared."""
+
+import logging
+
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..graph import points as graph_points
+
+logger = logging.getLogger(__name__)
+
+METRICS = ("auto", *graph_points.METRICS)
+
+
+def points_name(data: Data) -> str:
+    """The attribute that holds the points: "x", or "pos" where there is none."""
+    for name in ("x", "pos"):
+        if data.get(name) is not None:
+            return name
+    raise ValueError("Expected 'data' to have points in 'x' or 'pos' (got neither).")
+
+
+class MetricPoints:
+    """Reads the points of graphs, and says in the log, once for each attribute, what was taken.
+
+    Args:
+        metric: "cosine", "l2" or "auto": positions are compared by their distance, features by
+            their cosine.
+        kernel: "cosine" is a function of the cosine alone, so that "auto" means it there.
+    """
+
+    def __init__(self, metric: str, kernel: str | None = None) -> None:
+        self.metric = metric
+        self.kernel = kernel
+        self._told: set[str] = set()
+
+    def read(self, data: Data) -> tuple[Tensor, str]:
+        """The points [N, F] of a graph, and "cosine" or "l2"."""
+        name = points_name(data)
+        metric = self.metric
+        if metric == "auto":
+            metric = "l2" if name == "pos" and self.kernel != "cosine" else "cosine"
+        if name not in self._told:
+            logger.info("Neighbours of data.%s, metric=%r.", name, metric)
+            self._told.add(name)
+        return data[name], metric

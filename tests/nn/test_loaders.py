@@ -1,0 +1,139 @@
+"""The recipes of the README: what PyG's loaders give, and dropped edges, are graphs for a layer."""
+
+import pytest
+import torch
+from layer_cases import bend, call
+from torch_geometric.data import Data
+from torch_geometric.loader import (
+    ClusterData,
+    ClusterLoader,
+    DataLoader,
+    GraphSAINTNodeSampler,
+    GraphSAINTRandomWalkSampler,
+    NeighborLoader,
+    RandomNodeLoader,
+)
+from torch_geometric.typing import WITH_METIS, WITH_PYG_LIB, WITH_TORCH_SPARSE
+from torch_geometric.utils import dropout_edge, to_dense_adj
+
+from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
+
+needs_sampler = pytest.mark.skipif(
+    not (WITH_PYG_LIB or WITH_TORCH_SPARSE), reason="needs pyg-lib or torch-sparse"
+)
+needs_torch_sparse = pytest.mark.skipif(not WITH_TORCH_SPARSE, reason="needs torch-sparse")
+needs_metis = pytest.mark.skipif(
+    not (WITH_PYG_LIB or WITH_METIS), reason="needs pyg-lib, or torch-sparse built with METIS"
+)
+# PyG itself says that sampling by torch-sparse is on its way out.
+pytestmark = pytest.mark.filterwarnings("ignore:Using '.*' without a 'pyg-lib' installation")
+
+
+def make_data(num_nodes=120, seed=0):
+    x = torch.randn(num_nodes, 4, generator=torch.Generator().manual_seed(seed))
+    data = Data(x=x, node=torch.arange(num_nodes))
+    return FormanCurvature()(FaissKNNGraph(k=4)(data))
+
+
+def make_layer():
+    return bend(AnisotropicDiffusion(t=2.0))
+
+
+def assert_a_part_diffuses(batch, data):
+    """A part has edges of the graph, both ways, with their own values, and a layer takes it."""
+    assert batch.num_edges > 0
+    assert batch.is_undirected()
+    position = torch.full((data.num_nodes, data.num_nodes), -1)
+    position[tuple(data.edge_index)] = torch.arange(data.num_edges)
+    edge = position[tuple(batch.node[batch.edge_index])]
+    assert (edge >= 0).all()
+    assert torch.equal(batch.edge_weight, data.edge_weight[edge])
+    assert torch.equal(batch.edge_attr, data.edge_attr[edge])
+    layer = make_layer()
+    call(layer, batch).square().mean().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+@needs_sampler
+def test_neighbor_loader():
+    data = make_data()
+    loader = NeighborLoader(data, [4, 3], subgraph_type="bidirectional", batch_size=16)
+    for batch in loader:
+        assert_a_part_diffuses(batch, data)
+        assert torch.equal(batch.node[: batch.batch_size], batch.input_id)
+
+
+@needs_sampler
+def test_all_neighbors_give_what_the_whole_graph_gives():
+    data, layer = make_data(), make_layer()
+    hops = [-1] * 40  # no node of this graph is farther from another
+    loader = NeighborLoader(data, hops, subgraph_type="bidirectional", batch_size=16)
+    expected = call(layer, data)
+    for batch in loader:
+        assert batch.num_nodes == data.num_nodes
+        torch.testing.assert_close(call(layer, batch), expected[batch.node])
+
+
+@needs_sampler
+def test_edges_of_one_direction_are_refused_with_what_mends_them():
+    data = make_data()
+    batch = next(iter(NeighborLoader(data, [4, 3], batch_size=16)))
+    with pytest.raises(ValueError, match="'edge_index' to be undirected"):
+        call(make_layer(), batch)
+
+
+@needs_metis
+def test_cluster_loader():
+    data = make_data()
+    for batch in ClusterLoader(ClusterData(data, num_parts=6, log=False), batch_size=2):
+        assert_a_part_diffuses(batch, data)
+
+
+@needs_torch_sparse
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    [
+        (GraphSAINTNodeSampler, {"batch_size": 60}),
+        (GraphSAINTRandomWalkSampler, {"batch_size": 20, "walk_length": 3}),
+    ],
+)
+def test_graph_saint(sampler, options):
+    data = make_data()
+    for batch in sampler(data, num_steps=3, sample_coverage=0, log=False, **options):
+        assert_a_part_diffuses(batch, data)
+
+
+def test_random_node_loader():
+    data = make_data()
+    for batch in RandomNodeLoader(data, num_parts=4, shuffle=True):
+        assert_a_part_diffuses(batch, data)
+
+
+def test_batches_of_graphs_diffuse_as_the_graphs_do():
+    graphs, layer = [make_data(n, seed=n) for n in (1, 9, 3, 30)], make_layer()
+    for batch in DataLoader(graphs, batch_size=4):
+        expected = torch.cat([call(layer, graph) for graph in graphs])
+        torch.testing.assert_close(call(layer, batch), expected)
+
+
+def test_dropped_edges():
+    data, layer = make_data(), make_layer()
+    torch.manual_seed(0)
+    edge_index, kept = dropout_edge(data.edge_index, p=0.2, force_undirected=True)
+    assert 0 < kept.numel() < data.num_edges
+    out = layer(data.x, edge_index, data.edge_weight[kept], data.edge_attr[kept])
+    is_open = to_dense_adj(edge_index, max_num_nodes=data.num_nodes)[0][tuple(data.edge_index)]
+    closed = is_open * data.edge_weight
+    torch.testing.assert_close(out, layer(data.x, data.edge_index, closed, data.edge_attr))
+    same, kept = dropout_edge(data.edge_index, p=0.2, force_undirected=True, training=False)
+    assert torch.equal(same, data.edge_index)
+    assert torch.equal(data.edge_weight[kept], data.edge_weight)
+
+
+def test_one_direction_dropped_is_refused():
+    data = make_data()
+    torch.manual_seed(0)
+    edge_index, kept = dropout_edge(data.edge_index, p=0.2)
+    with pytest.raises(ValueError, match="'edge_index' to be undirected"):
+        make_layer()(data.x, edge_index, data.edge_weight[kept], data.edge_attr[kept])
