@@ -26,13 +26,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
-from jsem_pyg.kernels.dispatch import BACKENDS
 from reporting import machine, write_table
 from scaling import random_structure
 from torch import Tensor
 from training_epoch import Epoch, check, fused, load_points, naive, symmetric_part
 
 from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.kernels.table import CHEBYSHEV
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -138,7 +138,7 @@ def limit(structure: GraphStructure, x: Tensor, degree: int, bytes_a_second: flo
 
 
 def ways(structure: GraphStructure, degree: int, device: torch.device, is_small: bool) -> dict:
-    able = [name for name, each in BACKENDS.items() if each.obstacle(device) is None]
+    able = [name for name in CHEBYSHEV.backends if CHEBYSHEV.can_run(name, device)]
     # The reference stores a message for every edge, channel and term.
     found = {name: fused(structure, degree, name) for name in able if name != "reference"}
     if "triton" in able:

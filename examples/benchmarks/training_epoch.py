@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from jsem_pyg.kernels.dispatch import BACKENDS
 from reporting import machine, write_table
 from scipy.sparse.linalg import expm_multiply
 from torch import Tensor
@@ -32,6 +31,7 @@ from torch_geometric.utils import get_laplacian, to_scipy_sparse_matrix
 
 from jsem_pyg.diffusion import heat_coefficients, heat_diffusion
 from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.kernels.table import CHEBYSHEV
 
 Epoch = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -140,7 +140,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     x = load_points(args)
     edge_index, weight = knn_graph(x, args.k)
     structure = GraphStructure(edge_index, x.size(0))
-    able = [name for name, each in BACKENDS.items() if each.obstacle(x.device) is None]
+    able = [name for name in CHEBYSHEV.backends if CHEBYSHEV.can_run(name, x.device)]
     # The reference stores a message for every edge, channel and term: too much at this size.
     fast = [name for name in able if name != "reference"]
     epochs = {name: fused(structure, args.degree, name) for name in fast}

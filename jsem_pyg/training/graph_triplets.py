@@ -165,7 +165,7 @@ def _read_structure(
             f"(got {num_nodes})."
         )
     weight = _weight_or_ones(edge_weight, structure.num_edges)
-    row, col = structure.row.cpu(), structure.col.cpu()
+    row, col = structure.row.cpu().long(), structure.col.cpu().long()
     total = torch.zeros_like(row, dtype=torch.float64).index_add_(0, structure.slot.cpu(), weight)
     return _Edges(row, col, total, row * num_nodes + col)
 
