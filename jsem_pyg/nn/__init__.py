@@ -9,6 +9,7 @@ from .expert_coupler import ExpertCoupler
 from .hyperedge_weight import HyperedgeWeight
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
+from .simplicial_diffusion import SimplicialDiffusion
 
 __all__ = [
     "AgreementConductance",
@@ -22,4 +23,5 @@ __all__ = [
     "HypergraphDiffusion",
     "MLPConductance",
     "SigmoidConductance",
+    "SimplicialDiffusion",
 ]
