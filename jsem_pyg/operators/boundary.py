@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..graph.simplicial_structure import SignedIncidence
-from ..kernels.chebyshev import AdjointOperator, Operator
+from ..kernels.chebyshev import AdjointOperator, Gradients, Needs, Operator
 from ..kernels.chebyshev.torch_csr import csr_matrix
 
 
@@ -49,6 +49,13 @@ class BoundaryOperator(AdjointOperator):
     def apply(self, x: Tensor) -> Tensor:
         """Two products."""
         return x - self.values[0].unsqueeze(-1) * self._products(x)[1]
+
+    def differentiate(
+        self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
+    ) -> Gradients:
+        """In full precision, since a backward pass may be called under autocast."""
+        with torch.autocast(grad.device.type, enabled=False):
+            return super().differentiate(kept, coefficients, group, grad, needs)
 
     def add_gradient(self, totals: Sequence[Tensor], b: Tensor, t: Tensor, scale: float) -> None:
         """See the head of this file."""

@@ -255,6 +255,19 @@ def test_half_precision_is_computed_in_single():
         assert torch.equal(simplicial_diffusion(x.float(), edge_index).bfloat16(), expected)
 
 
+def test_a_backward_pass_under_autocast_is_in_full_precision():
+    edge_index, _ = CASES["random"]
+    x, (w1, w2) = signal(edge_index, dtype=torch.float32), weights(edge_index, dtype=torch.float32)
+    t, grads = torch.tensor(0.8), []
+    for enabled in (False, True):
+        leaves = [each.clone().requires_grad_() for each in (x, w1, w2, t)]
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            out = simplicial_diffusion(leaves[0], edge_index, None, *leaves[1:])  # and backward
+            grads.append(torch.autograd.grad(out.square().sum(), leaves))
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_a_structure_stands_for_its_edges():
     edge_index, num_nodes = CASES["random"]
     x, triangles = signal(edge_index), torch.tensor([[0], [1], [2]])
