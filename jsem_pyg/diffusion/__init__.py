@@ -1,10 +1,10 @@
 """Stage 4: operator and signal -> diffused signal, Y = exp(-tL) X.
 
 :func:`heat_diffusion` is the fast, differentiable way for graphs of any size,
-:func:`hypergraph_diffusion` the same on hypergraphs, and :func:`exact_heat_diffusion` the dense one
-to compare it with. :func:`diffuse` takes any operator, also one of your own,
-:func:`heat_kernel_columns` shows how the heat of single nodes spreads, and :func:`diffusion_cosine`
-asks how alike the ends of each edge are afterwards.
+:func:`hypergraph_diffusion` the same on hypergraphs, :func:`simplicial_diffusion` for flows on
+edges, and :func:`exact_heat_diffusion` the dense one to compare it with. :func:`diffuse` takes any
+operator, also one of your own, :func:`heat_kernel_columns` shows how the heat of single nodes
+spreads, and :func:`diffusion_cosine` asks how alike the ends of each edge are afterwards.
 """
 
 from .edge_cosine import diffusion_cosine
@@ -13,6 +13,7 @@ from .exact import dense_laplacian, exact_heat_diffusion
 from .functional import heat_diffusion, heat_kernel_columns
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .hypergraph import hypergraph_diffusion
+from .simplicial import simplicial_diffusion
 
 __all__ = [
     "dense_laplacian",
@@ -24,5 +25,6 @@ __all__ = [
     "heat_diffusion",
     "heat_kernel_columns",
     "hypergraph_diffusion",
+    "simplicial_diffusion",
     "truncation_bound",
 ]

@@ -3,13 +3,12 @@
 import logging
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._checks import check_float, numbers_of
+from .._precision import compute_dtype, full_precision
 from ..operators import HeatOperator, Operator
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .options import Accuracy
@@ -131,6 +130,8 @@ def _coefficients(
     if num_terms is None:
         bound = max(_MARGIN * accuracy.tol, torch.finfo(dtype).eps / 2)
         num_terms = heat_degree(longest, bound / operator.scaling.condition())
+        # At the shortest times x itself is precise enough, but its derivative in t, -L x, is not.
+        num_terms = max(num_terms, int(t.requires_grad))
     elif (error := truncation_bound(longest, num_terms)) > 1e-2:
         _log.warning(
             "degree=%d is too low for t = %.3g: the result can be wrong by %.2g of the signal's "
@@ -140,18 +141,6 @@ def _coefficients(
             error,
         )
     return heat_coefficients(times, num_terms).to(dtype)
-
-
-def full_precision(device: torch.device) -> AbstractContextManager[Any]:
-    """A region without autocast: a long recurrence would add up the errors of low precision."""
-    if not torch.amp.is_autocast_available(device.type):
-        return nullcontext()
-    return torch.autocast(device.type, enabled=False)
-
-
-def compute_dtype(x: Tensor) -> torch.dtype:
-    """The type to compute in: that of x, or float32 for half precision."""
-    return x.dtype if x.dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def check_signal(x: Tensor) -> None:

@@ -12,9 +12,10 @@ from .._checks import (
     check_node_index,
     check_nonnegative_int,
 )
+from .._precision import compute_dtype
 from ..graph import GraphStructure
 from ..graph.prepare import GraphReader
-from .evolve import check_signal, compute_dtype, squeeze_scales
+from .evolve import check_signal, squeeze_scales
 from .heat import flow, heat_operator, take_graph
 from .options import HeatOptions
 

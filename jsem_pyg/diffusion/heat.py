@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .._precision import compute_dtype
 from ..graph.adjacency import Adjacency
 from ..graph.prepare import GraphReader, PreparedGraph, read_edges
 from ..operators import HeatOperator, laplacian_operator
-from .evolve import compute_dtype, diffusion_times, evolve
+from .evolve import diffusion_times, evolve
 from .options import HeatOptions
 
 

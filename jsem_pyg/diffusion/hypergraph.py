@@ -18,17 +18,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._precision import compute_dtype, full_precision
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
 from ..operators import HeatOperator, HypergraphOperator, hypergraph_operator
-from .evolve import (
-    check_signal,
-    compute_dtype,
-    diffusion_times,
-    evolve,
-    full_precision,
-    squeeze_scales,
-)
+from .evolve import check_signal, diffusion_times, evolve, squeeze_scales
 from .options import HypergraphOptions
 
 _READER = HypergraphReader(size=0)

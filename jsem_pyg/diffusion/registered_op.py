@@ -17,13 +17,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from .._precision import compute_dtype
 from ..graph.adjacency import Adjacency
 from ..graph.prepare import GraphReader, PreparedGraph
 from ..kernels.chebyshev import Operator, SeriesOperator
 from ..kernels.chebyshev.series import resumed_series
 from ..kernels.table import CHEBYSHEV
 from ..operators import HeatOperator
-from .evolve import compute_dtype, diffusion_times, evolve
+from .evolve import diffusion_times, evolve
 from .heat import EdgeList, heat_operator
 from .options import HeatOptions
 

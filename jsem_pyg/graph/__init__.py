@@ -8,9 +8,11 @@ Points are prepared in `points.py`, and those of a batch told apart in `groups.p
 searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
 `torch_search.py`. Components are joined in `connect.py`, by the links that `exits.py` finds.
 
-:class:`GraphStructure` and :class:`HypergraphStructure` are what every later stage works on: sorted
-and checked once, and the owner of all that follows from the pattern. What a user hands over becomes
-one in `prepare.py` and `prepare_hypergraph.py`, and nowhere else; `memory.py` is what is kept.
+:class:`GraphStructure`, :class:`HypergraphStructure` and :class:`SimplicialStructure` (edges and
+triangles) are what every later stage works on: sorted and checked once, and the owner of all that
+follows from the pattern. What a user hands over becomes one in `prepare.py`,
+`prepare_hypergraph.py` and `prepare_simplicial.py`, and nowhere else; `memory.py` is what is
+remembered.
 """
 
 from .affinity import MIN_WEIGHT, affinity, node_width, undirected_edges
@@ -25,6 +27,7 @@ from .hyperedges import (
 from .hypergraph_structure import HypergraphStructure
 from .knn import knn_search
 from .neighbor_index import NeighborIndex
+from .simplicial_structure import SimplicialStructure
 from .structure import GraphStructure
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "GraphStructure",
     "HypergraphStructure",
     "NeighborIndex",
+    "SimplicialStructure",
     "affinity",
     "clique_hyperedges",
     "cluster_hyperedges",

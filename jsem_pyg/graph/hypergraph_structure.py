@@ -18,7 +18,7 @@ from .._checks import (
     numbers_of,
 )
 from .._groups import group_starts
-from ..kernels.csr import CSR, index_dtype
+from ..kernels.csr import CSR, Incidence, index_dtype
 from .memory import CheckLog
 
 
@@ -100,9 +100,14 @@ class HypergraphStructure(CheckLog):
 
     @cached_property
     @torch.inference_mode(False)
-    def incidence(self) -> CSR:
-        """The pattern of the incidence matrix H: a row for each node, a column a hyperedge."""
-        return CSR(group_starts(self.node, self.num_nodes), self.hyperedge)
+    def incidence(self) -> tuple[Incidence, Incidence]:
+        """H [N, E] and its transpose: how often each node belongs to each hyperedge."""
+        h = CSR(group_starts(self.node, self.num_nodes), self.hyperedge)
+        h_t, order = self.transpose
+        return (
+            Incidence(h, self.multiplicity, self.num_hyperedges),
+            Incidence(h_t, self.multiplicity[order], self.num_nodes),
+        )
 
     @cached_property
     @torch.inference_mode(False)

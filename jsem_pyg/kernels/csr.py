@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -58,6 +58,19 @@ class CSR:
     def to(self, device: torch.device | str) -> "CSR":
         """The pattern on another device."""
         return CSR(self.rowptr.to(device), self.col.to(device))
+
+
+class Incidence(NamedTuple):
+    """A sparse matrix of constants, such as an incidence or boundary matrix."""
+
+    csr: CSR
+    value: Tensor  # [nnz], of any type of number
+    num_cols: int
+
+    def to_dense(self, dtype: torch.dtype = torch.float64) -> Tensor:
+        """The matrix, for laws and tests."""
+        zeros = self.value.new_zeros(self.csr.num_rows, self.num_cols, dtype=dtype)
+        return zeros.index_put((self.csr.row.long(), self.csr.col.long()), self.value.to(dtype))
 
 
 def index_dtype(*sizes: int) -> torch.dtype:

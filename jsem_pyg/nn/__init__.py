@@ -10,6 +10,7 @@ from .expert_coupler import ExpertCoupler
 from .hyperedge_weight import HyperedgeWeight
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
+from .simplicial_diffusion import SimplicialDiffusion
 
 __all__ = [
     "AgreementConductance",
@@ -23,4 +24,5 @@ __all__ = [
     "HypergraphDiffusion",
     "MLPConductance",
     "SigmoidConductance",
+    "SimplicialDiffusion",
 ]

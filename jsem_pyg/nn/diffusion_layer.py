@@ -10,7 +10,8 @@ from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import Adj, OptTensor
 
 from .._checks import check_nonnegative_int
-from ..diffusion.evolve import check_signal, full_precision
+from .._precision import full_precision
+from ..diffusion.evolve import check_signal
 from ..diffusion.heat import (
     EdgeList,
     UnmadeOperator,

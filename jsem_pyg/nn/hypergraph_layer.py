@@ -11,7 +11,8 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from .._checks import check_float, check_nonnegative_int
-from ..diffusion.evolve import diffusion_times, full_precision
+from .._precision import full_precision
+from ..diffusion.evolve import diffusion_times
 from ..diffusion.hypergraph import hyperedge_weights, hypergraph_heat
 from ..diffusion.options import HypergraphOptions
 from ..graph import HypergraphStructure

@@ -1,13 +1,15 @@
 """Stage 3: weighted edges -> a symmetric linear operator S with its spectrum in [-1, 1].
 
-:func:`laplacian_operator` makes the operator of a prepared graph, anew at every training step, and
-:func:`hypergraph_operator` that of a hypergraph. An :class:`Operator` of your own needs no more
-than a method that applies it: hand it to :func:`~jsem_pyg.diffusion.diffuse`.
+:func:`laplacian_operator` makes the operator of a prepared graph, anew at every training step,
+:func:`hypergraph_operator` that of a hypergraph, and :func:`hodge_operator` those of flows on
+edges. An :class:`Operator` of your own needs no more than a method that applies it: hand it to
+:func:`~jsem_pyg.diffusion.diffuse`.
 """
 
-from ..graph import GraphStructure, HypergraphStructure
+from ..graph import GraphStructure, HypergraphStructure, SimplicialStructure
 from ..kernels.chebyshev import AdjointOperator, Operator, SeriesOperator
 from .heat_operator import HeatOperator, Scaling
+from .hodge import hodge_operator
 from .hypergraph import HypergraphOperator, hypergraph_operator
 from .laplacian import laplacian_operator
 
@@ -20,6 +22,8 @@ __all__ = [
     "Operator",
     "Scaling",
     "SeriesOperator",
+    "SimplicialStructure",
+    "hodge_operator",
     "hypergraph_operator",
     "laplacian_operator",
 ]

@@ -20,8 +20,8 @@ from torch import Tensor
 from .._checks import check_choice
 from ..graph import HypergraphStructure
 from ..kernels.table import CHEBYSHEV
+from .factored import factored_operator
 from .heat_operator import HeatOperator, Scaling
-from .incidence import IncidenceOperator, MessageOperator
 
 HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
 _HALF = torch.tensor([0.5])  # on the CPU, where the coefficients are computed
@@ -84,27 +84,9 @@ class HypergraphOperator:
         return HeatOperator(kernel.SparseOperator(csr, values), self.scaling)
 
     def factored(self, backend: str = "auto") -> HeatOperator:
-        """S' = 2 S - I by its factors, without pairs of nodes.
-
-        Raises:
-            ValueError: if `backend` is another than "auto", "torch" or "reference", or cannot run.
-        """
-        if backend not in ("auto", "torch", "reference"):
-            raise ValueError(
-                "Expected 'backend' to be 'auto', 'torch' or 'reference' where the method is "
-                f"'incidence' (got {backend!r}). To fix this, take backend='auto', or another "
-                "method."
-            )
-        device = self.share.device
-        if backend == "torch":
-            CHEBYSHEV.choose(backend, device)  # which says why, if it cannot run
-        factors = (self.share, self.inverse_root)
-        if backend == "reference" or not CHEBYSHEV.can_run("torch", device):
-            by_messages = MessageOperator(
-                self.structure.num_nodes, self.two_steps, self.inverse_root
-            )
-            return HeatOperator(by_messages, self.scaling)
-        return HeatOperator(IncidenceOperator(self.structure, *factors), self.scaling)
+        """S' = 2 S - I by its factors, without pairs of nodes; see :func:`factored_operator`."""
+        factors = (self.structure.incidence, self.inverse_root, self.share)
+        return HeatOperator(factored_operator(*factors, -1, 2, backend), self.scaling)
 
 
 def hypergraph_operator(

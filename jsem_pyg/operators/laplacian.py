@@ -182,9 +182,23 @@ def _combinatorial(structure: GraphStructure, weight: Tensor) -> Entries:
         bound = degree.new_zeros(structure.num_components).scatter_reduce(
             0, component.index_select(0, csr.row), pair, "amax"
         )
-        # A component without weight does not diffuse: S = I at the rate zero.
-        scale = torch.where(bound > 0, 2 / bound, torch.zeros_like(bound)).index_select(
-            0, component
-        )
+        has_edges = csr.degree.new_zeros(bound.numel()).index_add(0, component, csr.degree) > 0
+        bound = _without_zeros(bound)
+        scale = (2 / bound).index_select(0, component)
+        rate, group = torch.where(has_edges, bound / 2, 0), component
+        if rate.device.type == "cpu":  # a group costs coefficients; a GPU would wait for the number
+            rate, same = rate.unique(return_inverse=True)
+            group = same.index_select(0, component)
     off_diagonal = scale.index_select(0, csr.row) * weight
-    return Entries(off_diagonal, 1 - scale * degree, Scaling(rate=bound / 2, group=component))
+    return Entries(off_diagonal, 1 - scale * degree, Scaling(rate=rate, group=group))
+
+
+def _without_zeros(bound: Tensor) -> Tensor:
+    """Bounds [G], the largest of all for components without weight.
+
+    Nothing flows there, whatever the rate; but a rate of zero would hide the gradient.
+    """
+    if bound.numel() == 0:
+        return bound
+    largest = bound.max()
+    return torch.where(bound > 0, bound, torch.where(largest > 0, largest, 1.0))

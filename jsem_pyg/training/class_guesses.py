@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from ..diffusion import heat_diffusion

@@ -12,6 +12,13 @@ gradient in the values only the sum over (i, j) and (j, i) has a meaning.
 """
 
 from .adjoint import AdjointOperator
-from .operator import Gradients, Needs, Operator, SeriesOperator
+from .operator import AutogradOperator, Gradients, Needs, Operator, SeriesOperator
 
-__all__ = ["AdjointOperator", "Gradients", "Needs", "Operator", "SeriesOperator"]
+__all__ = [
+    "AdjointOperator",
+    "AutogradOperator",
+    "Gradients",
+    "Needs",
+    "Operator",
+    "SeriesOperator",
+]

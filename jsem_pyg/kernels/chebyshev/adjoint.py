@@ -18,6 +18,7 @@ kept between the passes, whatever the number of terms.
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,20 +34,31 @@ class AdjointOperator(SeriesOperator):
     """
 
     @abstractmethod
-    def apply(self, x: Tensor) -> Tensor:
-        """Return S x, for x [N, M]."""
+    def product(self, x: Tensor) -> tuple[Tensor, Any]:
+        """Return S x, for x [N, M], and what `add_gradient` may use of the way there, or None."""
 
     @abstractmethod
-    def add_gradient(self, totals: Sequence[Tensor], b: Tensor, t: Tensor, scale: float) -> None:
-        """Add `scale` times the gradient of <b, S t> in each of the values; b and t are [N, M]."""
+    def add_gradient(
+        self, totals: Sequence[Tensor], b: Tensor, t: Tensor, of_b: Any, of_t: Any, scale: float
+    ) -> None:
+        """Add `scale` times the gradient of <b, S t> in each of the values.
+
+        Args:
+            totals: tensors like the values, which are added to.
+            b: [N, M].
+            t: [N, M].
+            of_b: what `product(b)` returned beside S b.
+            of_t: what `product(t)` returned beside S t.
+            scale: a number.
+        """
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Return S x, for x [N, M]."""
+        return self.product(x)[0]
 
     def step(self, term: Tensor, before: Tensor | None, out: Tensor, alpha: float) -> None:
         """Write alpha S term - before into `out`, which may be the memory of `before`."""
-        applied = alpha * self.apply(term)
-        if before is None:
-            out.copy_(applied)
-        else:
-            torch.sub(applied, before, out=out)
+        _combine(self.product(term)[0], before, out, alpha)
 
     def step_back(
         self,
@@ -69,11 +81,14 @@ class AdjointOperator(SeriesOperator):
             totals: where alpha times the gradient of <B_k, S T_(k-1)> is added; None likewise.
             alpha: 2 - [k = 1].
         """
-        if totals is not None:
-            self.add_gradient(totals, b, t, alpha)
-        self.step(b, b_after, b_after, alpha)
-        if t_out is not None:
-            self.step(t, t_after, t_out, 2)
+        s_b, of_b = self.product(b)
+        if totals is not None or t_out is not None:
+            s_t, of_t = self.product(t)
+            if totals is not None:
+                self.add_gradient(totals, b, t, of_b, of_t, alpha)
+            if t_out is not None:
+                _combine(s_t, t_after, t_out, 2)
+        _combine(s_b, b_after, b_after, alpha)
 
     def evaluate(
         self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
@@ -125,3 +140,11 @@ def _add_scales(b: Tensor, coefficient: Tensor, group: Tensor | None, grad: Tens
     """B += c_k G, summed over the scales, in place."""
     for weight, grad_of_scale in zip(per_row(coefficient, group), grad, strict=True):
         b.addcmul_(weight, grad_of_scale)
+
+
+def _combine(applied: Tensor, before: Tensor | None, out: Tensor, alpha: float) -> None:
+    """Write alpha applied - before into `out`."""
+    if before is None:
+        torch.mul(applied, alpha, out=out)
+    else:
+        torch.sub(alpha * applied, before, out=out)

@@ -66,6 +66,21 @@ class Operator(ABC):
         return chebyshev_recurrence(self.apply, x, coefficients, group)
 
 
+class AutogradOperator(Operator):
+    """Another operator whose derivatives are left to autograd, as often as one likes.
+
+    Args:
+        operator: what applies S, by torch's operations.
+    """
+
+    def __init__(self, operator: Operator) -> None:
+        self.num_nodes, self.operator = operator.num_nodes, operator
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Return S x, as the other operator has it."""
+        return self.operator.apply(x)
+
+
 class SeriesOperator(Operator):
     """An operator that evaluates a whole series, and differentiates it once, in bounded memory.
 

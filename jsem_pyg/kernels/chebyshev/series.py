@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..._precision import full_precision
 from .recurrence import per_row
 
 if TYPE_CHECKING:
@@ -129,9 +130,11 @@ class _Adjoint(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         from .operator import Needs
 
-        found = operator.with_values(values).differentiate(
-            kept, coefficients, group, grad, Needs(*needs)
-        )
+        # A backward pass may be called under an autocast that the forward pass was not.
+        with full_precision(grad.device):
+            found = operator.with_values(values).differentiate(
+                kept, coefficients, group, grad, Needs(*needs)
+            )
         return found.x, found.coefficients, *(found.values or (None,) * len(values))
 
     @staticmethod

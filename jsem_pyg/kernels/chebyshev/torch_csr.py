@@ -5,6 +5,7 @@ Extra memory, forward and backward: a few copies of X, whatever K; never [N, N],
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,14 +26,14 @@ class SparseOperator(AdjointOperator):
         self.num_nodes = csr.num_rows
         self.csr, self.values = csr, (value,)
 
-    def apply(self, x: Tensor) -> Tensor:
+    def product(self, x: Tensor) -> tuple[Tensor, None]:
         """One product."""
         out = torch.empty_like(x)
         self.step(x, None, out, 1)
-        return out
+        return out, None
 
     def step(self, term: Tensor, before: Tensor | None, out: Tensor, alpha: float) -> None:
-        """See :class:`.AdjointOperator`."""
+        """See :class:`.AdjointOperator`: product and subtraction in one, in place."""
         s = csr_matrix(self.csr, self.values[0], self.num_nodes)
         # With an `out`, autocast leaves the types alone: there are no CSR products in bfloat16.
         if before is None:
@@ -40,7 +41,26 @@ class SparseOperator(AdjointOperator):
         else:
             torch.addmm(before, s, term, beta=-1, alpha=alpha, out=out)
 
-    def add_gradient(self, totals: Sequence[Tensor], b: Tensor, t: Tensor, scale: float) -> None:
+    def step_back(
+        self,
+        b: Tensor,
+        b_after: Tensor,
+        t: Tensor,
+        t_after: Tensor,
+        t_out: Tensor | None,
+        totals: Sequence[Tensor] | None,
+        alpha: float,
+    ) -> None:
+        """See :class:`.AdjointOperator`."""
+        if totals is not None:
+            self.add_gradient(totals, b, t, None, None, alpha)
+        self.step(b, b_after, b_after, alpha)
+        if t_out is not None:
+            self.step(t, t_after, t_out, 2)
+
+    def add_gradient(
+        self, totals: Sequence[Tensor], b: Tensor, t: Tensor, of_b: Any, of_t: Any, scale: float
+    ) -> None:
         """<b[i], t[j]> on the slots alone."""
         total = csr_matrix(self.csr, totals[0], self.num_nodes)  # on the memory of `totals`
         torch.sparse.sampled_addmm(total, b, t.t(), alpha=scale, out=total)

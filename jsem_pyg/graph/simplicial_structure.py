@@ -1,0 +1,196 @@
+r"""What is prepared once for a complex of nodes, edges and triangles: sorting, boundaries, checks.
+
+.. math::
+    \mathbf{B}_1 [(j), (i, j)] = 1, \quad \mathbf{B}_1 [(i), (i, j)] = -1, \qquad
+    \mathbf{B}_2 [(j, k), \tau] = \mathbf{B}_2 [(i, j), \tau] = 1, \quad
+    \mathbf{B}_2 [(i, k), \tau] = -1
+
+for edges i < j and triangles :math:`\tau` = i < j < k, so that B1 B2 = 0: a boundary has no
+boundary (Lim 2020, "Hodge Laplacians on graphs", SIAM Review 62, section 2).
+"""
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from .._checks import SYMMETRY_ATOL, SYMMETRY_RTOL, check_finite, check_symmetric, numbers_of
+from .._groups import group_starts
+from ..kernels.csr import CSR, Incidence
+from ..kernels.triangles.listing import list_triangles
+from .memory import CheckLog
+from .simplices import check_repeats, find_edges, read_edges, read_triangles
+from .structure import GraphStructure
+
+
+class SimplicialStructure(CheckLog):
+    """Edges and triangles of a graph, sorted, oriented and checked once, to be used many times.
+
+    An edge signal is a *flow*: a number for each edge, positive along the edge and negative against
+    it. What is handed over follows the columns of `edge_index`, and a column points the way its
+    flow is counted. Inside, all edges point from the lower to the higher node.
+
+    Args:
+        edge_index: [2, E] each edge once, in either orientation; or in both, as PyG's undirected
+            graphs have them, where the flow of (j, i) is that of (i, j) with the other sign.
+        num_nodes: the number N of nodes. None: as many as `edge_index` names.
+        triangles: [3, F] the nodes of the triangles that are filled, in any order: a
+            `torch_geometric.data.Data` may carry them as `face`. None: all triangles of the graph,
+            in lexicographic order.
+
+    Attributes:
+        num_nodes: N.
+        num_columns: E, the number of columns handed in.
+        edges: [2, M] the edges i < j, in lexicographic order.
+        triangles: [3, F] the triangles i < j < k, in the order given.
+        triangle_edges: [3, F] the edges (i, j), (i, k), (j, k) of each triangle.
+        graph: the nodes and edges alone, a :class:`GraphStructure` of the columns and their
+            reverses.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if an edge is a self-loop, is repeated or leaves the range of the nodes, or if a
+            triangle is repeated or lacks an edge.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 2, 2], [1, 2, 0, 3]])
+        >>> structure = SimplicialStructure(edge_index)
+        >>> structure
+        SimplicialStructure(num_nodes=4, num_edges=4, num_triangles=1)
+        >>> structure.edges  # the third column, (2, 0), is the edge (0, 2) in reverse
+        tensor([[0, 0, 1, 2],
+                [1, 2, 2, 3]])
+    """
+
+    @torch.inference_mode(False)  # what is kept may serve training later
+    def __init__(
+        self, edge_index: Tensor, num_nodes: int | None = None, triangles: Tensor | None = None
+    ) -> None:
+        edge_index, num_nodes = read_edges(edge_index, num_nodes)
+        self.num_nodes, self.num_columns = num_nodes, edge_index.size(1)
+        both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+        self.graph = graph = GraphStructure(both, num_nodes)
+        self._is_forward = graph.row < graph.col
+        number = self._is_forward.cumsum(0) - 1
+        self._edge_of_slot = torch.where(self._is_forward, number, number[graph.reverse.long()])
+        ends = torch.stack([graph.row, graph.col])
+        self.edges = ends[:, self._is_forward].long()
+        self._edge = self._edge_of_slot[graph.slot[: self.num_columns].long()]
+        self._sign = torch.where(edge_index[0] < edge_index[1], 1.0, -1.0)
+        columns = torch.bincount(self._edge, minlength=self.num_edges)
+        self.has_both_directions = self.num_columns > self.num_edges
+        check_repeats(edge_index, self._edge, self._sign)
+        self._share = 1.0 / columns[self._edge]
+        if triangles is None:
+            self.triangles = list_triangles(graph.csr)
+        else:
+            self.triangles = read_triangles(triangles, edge_index.device, num_nodes)
+        self.triangle_edges = find_edges(self.edges, self.triangles, num_nodes)
+
+    @property
+    def num_edges(self) -> int:
+        """The number M of edges, each counted once."""
+        return self.edges.size(1)
+
+    @property
+    def num_triangles(self) -> int:
+        """F."""
+        return self.triangles.size(1)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the index tensors live."""
+        return self.edges.device
+
+    @cached_property
+    @torch.inference_mode(False)
+    def component(self) -> Tensor:
+        """[M] the connected component of each edge, numbered from zero; isolated nodes are none."""
+        return torch.unique(self.graph.component[self.edges[0]], return_inverse=True)[1]
+
+    @cached_property
+    def num_components(self) -> int:
+        """The number of connected components that have an edge."""
+        return int(self.component.max()) + 1 if self.num_edges else 0
+
+    @cached_property
+    @torch.inference_mode(False)
+    def triangle_counts(self) -> Tensor:
+        """[M] how many triangles each edge is in."""
+        return torch.bincount(self.triangle_edges.flatten(), minlength=self.num_edges)
+
+    @cached_property
+    @torch.inference_mode(False)
+    def edge_boundary(self) -> tuple[Incidence, Incidence]:
+        """B1 [N, M] and its transpose: where each edge ends (1) and where it starts (-1)."""
+        # The slots of a node, by neighbour, are its edges in ascending order.
+        b = CSR(self.graph.rowptr, self._edge_of_slot)
+        sign = 1 - 2 * self._is_forward.to(torch.int8)
+        pointer = torch.arange(self.num_edges + 1, device=self.device)
+        b_t = CSR(2 * pointer, self.edges.t().flatten())
+        return (
+            Incidence(b, sign, self.num_edges),
+            Incidence(b_t, sign.new_tensor([-1, 1]).repeat(self.num_edges), self.num_nodes),
+        )
+
+    @cached_property
+    @torch.inference_mode(False)
+    def triangle_boundary(self) -> tuple[Incidence, Incidence]:
+        """B2 [M, F] and its transpose: the edges around each triangle."""
+        edge = self.triangle_edges.t().flatten()  # ascending in each triangle
+        order = edge.argsort(stable=True)
+        sign = torch.tensor([1, -1, 1], dtype=torch.int8, device=self.device)
+        b = CSR(group_starts(edge[order], self.num_edges), order // 3)
+        pointer = torch.arange(self.num_triangles + 1, device=self.device)
+        return (
+            Incidence(b, sign[order % 3], self.num_triangles),
+            Incidence(CSR(3 * pointer, edge), sign.repeat(self.num_triangles), self.num_edges),
+        )
+
+    def to_edges(self, columns: Tensor) -> Tensor:
+        """[..., E, D] flows along the columns -> [..., M, D] along the edges, means of both."""
+        share = (self._sign * self._share).to(columns.dtype).unsqueeze(-1)
+        zeros = columns.new_zeros((*columns.shape[:-2], self.num_edges, columns.size(-1)))
+        return zeros.index_add(-2, self._edge, share * columns)
+
+    def to_columns(self, flow: Tensor) -> Tensor:
+        """[..., M, D] flows along the edges -> [..., E, D] along the columns."""
+        return self._sign.to(flow.dtype).unsqueeze(-1) * flow.index_select(-2, self._edge)
+
+    def mean_of_columns(self, values: Tensor) -> Tensor:
+        """[E] numbers without a sign, such as weights, -> [M], the means of both directions."""
+        zeros = values.new_zeros(self.num_edges)
+        return zeros.index_add(0, self._edge, self._share.to(values.dtype) * values)
+
+    def check_flow(self, x: Tensor) -> None:
+        """Raise unless flows x [..., E, D] are opposite where both directions are columns."""
+        if not self.has_both_directions:
+            return
+        x = numbers_of(x)
+        difference = (x - self.to_columns(self.to_edges(x))).abs()
+        largest = x.abs().max() if x.numel() else 0
+        uneven = difference > SYMMETRY_RTOL * x.abs() + SYMMETRY_ATOL * largest
+        if bool(uneven.any()):
+            raise ValueError(
+                "Expected 'x' to be a flow, that of the column (j, i) minus that of (i, j) (got "
+                f"{int(uneven.sum())} entries that are not, by up to "
+                f"{float(difference.max()):.3g}). To fix this, pass net flows, and each edge once: "
+                "edge_index[:, edge_index[0] < edge_index[1]]."
+            )
+
+    def check_edge_weight(self, edge_weight: Tensor) -> None:
+        """Raise unless `edge_weight` [E] is finite, positive and alike in both directions."""
+        check_finite("edge_weight", edge_weight)
+        weight = numbers_of(edge_weight)
+        if weight.numel() and float(weight.min()) <= 0:
+            raise ValueError(
+                f"Expected 'edge_weight' to be positive (got a minimum of {float(weight.min())}). "
+                "To fix this, leave out the edges of no weight."
+            )
+        check_symmetric("edge_weight", weight, self.mean_of_columns(weight)[self._edge])
+
+    def __repr__(self) -> str:
+        return (
+            f"SimplicialStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges}, "
+            f"num_triangles={self.num_triangles})"
+        )

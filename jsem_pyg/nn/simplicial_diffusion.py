@@ -1,0 +1,127 @@
+"""The layer that diffuses on edges and does not mix channels."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.typing import OptTensor
+
+from ..diffusion.evolve import check_signal, diffusion_times
+from ..diffusion.simplicial import SimplicialOptions, simplicial_heat
+from ..graph.prepare_simplicial import SimplicialReader
+from .diffusion_time import DiffusionTime
+
+
+class SimplicialDiffusion(torch.nn.Module):
+    r"""Heat diffusion of edge signals by the Hodge Laplacian, with times for gradients and curls.
+
+    .. math::
+        \mathbf{X}^{\prime} = e^{-t_{\mathrm{down}} \mathbf{L}_{\mathrm{down}} -
+        t_{\mathrm{up}} \mathbf{L}_{\mathrm{up}}} \mathbf{X}, \qquad
+        \mathbf{L}_{\mathrm{down}} = \mathbf{B}_1^{\top} \mathbf{B}_1, \quad
+        \mathbf{L}_{\mathrm{up}} = \mathbf{B}_2 \mathbf{B}_2^{\top}
+
+    (the operator: `"Hodge Laplacians on Graphs" <https://arxiv.org/abs/1507.05379>`_; normalised:
+    `"Random Walks on Simplicial Complexes and the Normalized Hodge 1-Laplacian"
+    <https://arxiv.org/abs/1807.05044>`_; triangles that learn how much they count, by
+    :obj:`triangle_weight`, as attention does in `"Generalized Simplicial Attention Neural Networks"
+    <https://arxiv.org/abs/2309.02138>`_). Edge signals are flows: see
+    :func:`~jsem_pyg.diffusion.simplicial_diffusion`. What flows around a hole stays for all times.
+
+    Flipping a column of :obj:`edge_index` and the sign of its flow flips the sign of the result;
+    so do odd activations and linear maps without a bias, with which this layer may be stacked.
+
+    Args:
+        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list or
+            tensor of :math:`S` scales (their results are concatenated on the channel axis), or a
+            tensor of shape :math:`(S, D)` with a time for every scale and channel. Gradients decay
+            by it.
+        t_up (float, list or torch.Tensor, optional): Initial time of the same shape, by which curls
+            decay; :obj:`None` takes :obj:`t`. Both are learned by themselves.
+        learn_t (bool): Whether the times are learned.
+        normalization (str, optional): :obj:`None` as above; :obj:`"sym"` or :obj:`"rw"` as in
+            :func:`~jsem_pyg.operators.hodge_operator`.
+        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
+            :obj:`tol` needs.
+        tol (float): Relative error allowed.
+        backend (str): :obj:`"torch"`, :obj:`"reference"` or :obj:`"auto"`, see
+            :func:`~jsem_pyg.diffusion.simplicial_diffusion`.
+
+    Shapes:
+        - **input:**
+          flows :math:`(\ldots, |\mathcal{E}|, D)`,
+          edge indices :math:`(2, |\mathcal{E}|)`, each edge once or in both directions, or a
+          :class:`~jsem_pyg.graph.SimplicialStructure`,
+          filled triangles :math:`(3, |\mathcal{F}|)` *(optional, else all)*,
+          edge weights :math:`(|\mathcal{E}|)` *(optional)*,
+          triangle weights :math:`(|\mathcal{F}|)` *(optional)*
+        - **output:** flows :math:`(\ldots, |\mathcal{E}|, S \cdot D)`
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 2, 0, 0]])
+        >>> layer = SimplicialDiffusion(t=2.0)
+        >>> layer(torch.randn(4, 16), edge_index).shape
+        torch.Size([4, 16])
+        >>> layer
+        SimplicialDiffusion(t=2.0, t_up=2.0, normalization=None)
+    """
+
+    def __init__(
+        self,
+        t: float | Sequence[float] | Tensor = 1.0,
+        t_up: float | Sequence[float] | Tensor | None = None,
+        learn_t: bool = True,
+        normalization: str | None = None,
+        degree: int | None = None,
+        tol: float = 1e-6,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.time_down = DiffusionTime(t, learn_t)
+        self.time_up = DiffusionTime(t if t_up is None else t_up, learn_t)
+        if self.time_up.raw.shape != self.time_down.raw.shape:
+            raise ValueError(
+                f"Expected 't_up' to have the shape of 't', {list(self.time_down.raw.shape)} "
+                f"(got {list(self.time_up.raw.shape)})."
+            )
+        self.options = SimplicialOptions(degree, tol, normalization, backend)
+        self._reader = SimplicialReader()
+
+    def reset_parameters(self) -> None:
+        """Go back to the initial times."""
+        self.time_down.reset_parameters()
+        self.time_up.reset_parameters()
+
+    @property
+    def t_down(self) -> Tensor:
+        """The times of gradients, > 0: 0-d, [S] scales or [S, D] scales and channels."""
+        times: Tensor = self.time_down()
+        return times
+
+    @property
+    def t_up(self) -> Tensor:
+        """The times of curls, > 0, likewise."""
+        times: Tensor = self.time_up()
+        return times
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        triangles: OptTensor = None,
+        edge_weight: OptTensor = None,
+        triangle_weight: OptTensor = None,
+    ) -> Tensor:
+        """Diffuse the flows; see the class for shapes."""
+        check_signal(x)
+        prepared = self._reader.read(edge_index, x, triangles, edge_weight, triangle_weight)
+        times = diffusion_times(self.t_down, x), diffusion_times(self.t_up, x)
+        out = simplicial_heat(x, prepared, *times, self.options)
+        return out.transpose(-3, -2).flatten(-2)
+
+    def __repr__(self) -> str:
+        return (
+            f"{self.__class__.__name__}(t={self.time_down}, t_up={self.time_up}, "
+            f"normalization={self.options.normalization})"
+        )

@@ -1,0 +1,142 @@
+r"""The Hodge Laplacian of edges and triangles, as its two parts.
+
+.. math::
+    \mathbf{L}_{\mathrm{down}} = \mathbf{W}_1^{1/2} \mathbf{B}_1^{\top} \mathbf{W}_0^{-1}
+    \mathbf{B}_1 \mathbf{W}_1^{1/2}, \qquad
+    \mathbf{L}_{\mathrm{up}} = \mathbf{W}_1^{-1/2} \mathbf{B}_2 \mathbf{W}_2 \mathbf{B}_2^{\top}
+    \mathbf{W}_1^{-1/2}
+
+with weights W0, W1, W2 of nodes, edges and triangles (Lim 2020, "Hodge Laplacians on graphs", SIAM
+Review 62; normalised: Schaub, Benson, Horn, Lippner and Jadbabaie 2020, "Random walks on simplicial
+complexes and the normalized Hodge 1-Laplacian", SIAM Review 62). Since B1 B2 = 0, the product of
+the parts is zero. So each may diffuse for a time of its own, and each by itself:
+
+.. math::
+    e^{-t_1 \mathbf{L}_{\mathrm{down}} - t_2 \mathbf{L}_{\mathrm{up}}} =
+    e^{-t_1 \mathbf{L}_{\mathrm{down}}} + e^{-t_2 \mathbf{L}_{\mathrm{up}}} - \mathbf{I}
+
+Two times, one for each part: Barbarossa and Sardellitti 2020, "Topological signal processing over
+simplicial complexes", IEEE Transactions on Signal Processing 68.
+"""
+
+import torch
+from torch import Tensor
+
+from .._checks import check_choice
+from ..graph import SimplicialStructure
+from ..kernels.csr import Incidence
+from .factored import FACTORED_BACKENDS, factored_operator
+from .heat_operator import HeatOperator, Scaling
+from .laplacian import NORMALIZATIONS
+
+
+def hodge_operator(
+    structure: SimplicialStructure,
+    part: str,
+    edge_weight: Tensor | None = None,
+    triangle_weight: Tensor | None = None,
+    normalization: str | None = None,
+    backend: str = "auto",
+) -> HeatOperator:
+    r"""Compute a part of the Hodge Laplacian; differentiable in the weights.
+
+    Args:
+        structure: the prepared complex.
+        part: "down", whose heat smooths out gradient flows, and keeps those that are free of
+            divergence; or "up", which smooths out what runs around triangles, and keeps those that
+            are free of curl.
+        edge_weight: [M] positive, in the order of the structure's edges. None: ones; with a
+            normalisation the number of triangles of each edge, or one where there are none.
+        triangle_weight: [F] non-negative, in the order of the structure's triangles; None: ones.
+        normalization: None for :math:`\mathbf{W}_0 = \mathbf{I}`; "sym" for Schaub's, W0 twice the
+            weighted degrees, and W2 a third of the weights of the triangles, which with the edge
+            weights above has its spectrum in [0, 1]; "rw" for the random walk that is similar to
+            it, :math:`\mathbf{W}_1^{1/2} \mathbf{L} \mathbf{W}_1^{-1/2}`.
+        backend: "torch" for CSR products in bounded memory, "reference" for plain torch on any
+            device, twice differentiable, or "auto", the first that can run.
+
+    Raises:
+        ValueError: if a choice is none of these, or the backend cannot run.
+    """
+    check_choice("part", part, ("down", "up"))
+    check_choice("normalization", normalization, NORMALIZATIONS)
+    check_choice("backend", backend, FACTORED_BACKENDS)
+    edge_weight, triangle_weight = _weights(structure, edge_weight, triangle_weight, normalization)
+    if part == "down":
+        b, b_t = reversed(structure.edge_boundary)
+        root, share = edge_weight.sqrt(), _node_share(structure, edge_weight, normalization)
+    else:
+        b, b_t = structure.triangle_boundary
+        root, share = edge_weight.rsqrt(), triangle_weight / (1 if normalization is None else 3)
+    rate = _rates(structure, b, root, share)
+    # Taken into D, which has a component for every row.
+    root = root * rate.rsqrt().index_select(0, structure.component)
+    matrix = factored_operator((b, b_t), root, share, 1, -1, backend)
+    return HeatOperator(
+        matrix,
+        Scaling(
+            rate=rate if structure.num_edges else None,
+            group=structure.component if structure.num_components > 1 else None,
+            row_scale=edge_weight.rsqrt() if normalization == "rw" else None,
+        ),
+    )
+
+
+def _weights(
+    structure: SimplicialStructure,
+    edge_weight: Tensor | None,
+    triangle_weight: Tensor | None,
+    normalization: str | None,
+) -> tuple[Tensor, Tensor]:
+    """What edges [M] and triangles [F] weigh, where nothing is given as well."""
+    given = edge_weight if triangle_weight is None else triangle_weight
+    dtype = torch.get_default_dtype() if given is None else given.dtype
+    if triangle_weight is None:
+        triangle_weight = structure.triangles.new_ones(structure.num_triangles, dtype=dtype)
+    if edge_weight is None:
+        counts = structure.triangle_counts.clamp(min=1)
+        edge_weight = (torch.ones_like(counts) if normalization is None else counts).to(dtype)
+    return edge_weight, triangle_weight
+
+
+def _node_share(
+    structure: SimplicialStructure, weight: Tensor, normalization: str | None
+) -> Tensor:
+    """[N] the inverse of W0; of isolated nodes it does not matter."""
+    if normalization is None:
+        return weight.new_ones(structure.num_nodes)
+    ends = structure.edges.flatten()
+    degree = weight.new_zeros(structure.num_nodes).index_add(0, ends, weight.repeat(2))
+    return 0.5 / torch.where(degree > 0, degree, torch.ones_like(degree))
+
+
+@torch.no_grad()
+def _rates(structure: SimplicialStructure, b: Incidence, root: Tensor, share: Tensor) -> Tensor:
+    r"""[G] half an upper bound of the spectrum of each component; exp(-tL) does not depend on it.
+
+    :math:`\mathbf{D B M B}^{\top} \mathbf{D}` shares its eigenvalues, but for zeros, with
+    :math:`\mathbf{B M B}^{\top} \mathbf{D}^2` and
+    :math:`\mathbf{B}^{\top} \mathbf{D}^2 \mathbf{B M}`, and none is above the largest absolute row
+    sum of either. Without weights the former is the bound d_i + d_j of Anderson and Morley 1985 for
+    edges; for triangles the latter is at most three times the number of triangles at an edge.
+    """
+    row, col, squared = b.csr.row, b.csr.col, root.square()
+
+    def to_cells(edges: Tensor) -> Tensor:
+        return share.new_zeros(b.num_cols).index_add(0, col, edges.index_select(0, row))
+
+    def to_edges(cells: Tensor) -> Tensor:
+        return squared.new_zeros(b.csr.num_rows).index_add(0, row, cells.index_select(0, col))
+
+    def largest(sums: Tensor, component: Tensor) -> Tensor:
+        zeros = sums.new_zeros(structure.num_components)
+        return zeros.scatter_reduce(0, component, sums, "amax")
+
+    of_edges = to_edges(share * to_cells(squared))
+    of_cells = to_cells(squared * to_edges(share)).index_select(0, col)
+    component = structure.component
+    bound = torch.minimum(
+        largest(of_edges, component), largest(of_cells, component.index_select(0, row))
+    )
+    # Without weight nothing flows, whatever the rate; but a rate of zero would hide the gradient.
+    return torch.where(bound > torch.finfo(bound.dtype).tiny, bound / 2, torch.ones_like(bound))

@@ -1,0 +1,312 @@
+import pytest
+import torch
+from simplicial_cases import CASES, IDS, RING, dense_parts, exact, once, signal, weights
+from torch_geometric.utils import to_undirected
+
+from jsem_pyg.diffusion import simplicial_diffusion
+from jsem_pyg.graph import SimplicialStructure
+from jsem_pyg.testing import assert_heat_laws
+
+TIGHT = {"tol": 1e-13}
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+
+
+def in_columns(structure, edge_weight):
+    """Weights of the structure's edges in the order of the columns."""
+    return structure.to_columns(edge_weight.unsqueeze(-1)).squeeze(-1).abs()
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("how", [None, "sym", "rw"])
+@pytest.mark.parametrize("times", [(0.8, None), (0.3, 2.5), (4.0, 0.0)])
+def test_is_the_matrix_exponential(name, how, times):
+    edge_index, num_nodes = CASES[name]
+    x, (w1, w2) = signal(edge_index, batch=(2,)), weights(edge_index)
+    out = simplicial_diffusion(x, edge_index, None, w1, w2, *times, normalization=how, **TIGHT)
+    expected = exact(x, dense_parts(edge_index, num_nodes, None, w1, w2, how), *times)
+    torch.testing.assert_close(out, expected, **CLOSE)
+    plain = simplicial_diffusion(
+        x, edge_index, None, None, None, *times, normalization=how, **TIGHT
+    )
+    expected = exact(x, dense_parts(edge_index, num_nodes, how=how), *times)
+    torch.testing.assert_close(plain, expected, **CLOSE)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_float32_is_accurate_to_the_tolerance(name):
+    edge_index, num_nodes = CASES[name]
+    x = signal(edge_index, dtype=torch.float32)
+    out = simplicial_diffusion(x, edge_index, t=1.5)
+    expected = exact(x.double(), dense_parts(edge_index, num_nodes), 1.5)
+    assert out.dtype == torch.float32
+    assert (out - expected).norm() <= 2e-6 * x.norm()
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("how", [None, "sym", "rw"])
+@pytest.mark.parametrize("backend", ["torch", "reference"])
+def test_all_gradients_are_those_of_the_matrix_exponential(name, how, backend):
+    edge_index, num_nodes = CASES[name]
+    x, (w1, w2) = signal(edge_index), weights(edge_index)
+    t, t_up = torch.tensor(0.7).double(), torch.tensor(1.9).double()
+    leaves = [each.requires_grad_() for each in (x, w1, w2, t, t_up)]
+    direction = signal(edge_index, seed=7)
+
+    def gradients(out):
+        found = torch.autograd.grad((out * direction).sum(), leaves, allow_unused=True)
+        pairs = zip(found, leaves, strict=True)
+        return [torch.zeros_like(leaf) if grad is None else grad for grad, leaf in pairs]
+
+    options = {"normalization": how, "backend": backend, **TIGHT}
+    actual = gradients(simplicial_diffusion(x, edge_index, None, w1, w2, t, t_up, **options))
+    parts = dense_parts(edge_index, num_nodes, None, w1, w2, how)
+    expected = gradients(exact(x, parts, t, t_up))
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other, **CLOSE)
+
+
+def test_reference_is_differentiable_twice():
+    edge_index, _ = CASES["one triangle"]
+    x, (w1, w2) = signal(edge_index, 1), weights(edge_index)
+    times = torch.tensor(0.7).double(), torch.tensor(1.9).double()
+    inputs = [each.requires_grad_() for each in (x, w1, w2, *times)]
+
+    def diffuse(x, w1, w2, t, t_up):
+        options = {"backend": "reference", **TIGHT}
+        return simplicial_diffusion(x, edge_index, None, w1, w2, t, t_up, **options)
+
+    assert torch.autograd.gradgradcheck(diffuse, inputs)
+
+
+@pytest.mark.parametrize("backend", ["torch", "reference"])
+def test_weights_of_zero_get_their_gradient(backend):
+    edge_index, num_nodes = CASES["random"]
+    x, (_, w2) = signal(edge_index), weights(edge_index)
+    grads = []
+    for which in ("ours", "dense"):
+        weight = torch.zeros_like(w2).requires_grad_()
+        if which == "ours":
+            options = {"backend": backend, **TIGHT}
+            out = simplicial_diffusion(x, edge_index, triangle_weight=weight, **options)
+        else:
+            out = exact(x, dense_parts(edge_index, num_nodes, triangle_weight=weight), 1.0)
+        (out * signal(edge_index, seed=7)).sum().backward()
+        grads.append(weight.grad)
+    torch.testing.assert_close(*grads, **CLOSE)
+    assert grads[0].abs().min() > 1e-6
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 3)])
+@pytest.mark.parametrize("scalar_up", [False, True])
+def test_scales_and_channels(shape, scalar_up):
+    edge_index, num_nodes = CASES["random"]
+    x = signal(edge_index, batch=(2,))
+    t = torch.linspace(0.3, 2.0, torch.Size(shape).numel()).double().reshape(shape)
+    t_up = 0.9 if scalar_up else t.flip(0)
+    out = simplicial_diffusion(x, edge_index, t=t, t_up=t_up, **TIGHT)
+    assert out.shape == (2, 2, *x.shape[1:])
+    parts = dense_parts(edge_index, num_nodes)
+    down = t.reshape(2, -1).expand(2, 3)
+    up = torch.full_like(down, 0.9) if scalar_up else down.flip(0)
+    for s in range(2):
+        for c in range(3):
+            expected = exact(x[..., c : c + 1], parts, down[s, c], up[s, c])
+            torch.testing.assert_close(out[:, s, :, c : c + 1], expected, **CLOSE)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_heat_laws(name):
+    edge_index, _ = CASES[name]
+    x = signal(edge_index)
+    # Of a complete graph next to nothing is left: its harmonic part is zero.
+    assert_heat_laws(lambda x, t: simplicial_diffusion(x, edge_index, t=t, **TIGHT), x)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_flipping_an_edge_flips_its_signal(name):
+    edge_index, _ = CASES[name]
+    x, (w1, w2) = signal(edge_index), weights(edge_index)
+    flip = torch.arange(x.size(0)) % 3 == 1
+    sign = torch.where(flip, -1.0, 1.0).double().unsqueeze(-1)
+    flipped = torch.where(flip, edge_index.flip(0), edge_index)
+    out = simplicial_diffusion(x, edge_index, None, w1, w2, **TIGHT)
+    other = simplicial_diffusion(sign * x, flipped, None, w1, w2, **TIGHT)
+    torch.testing.assert_close(other, sign * out, **CLOSE)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_renumbered_nodes_and_columns(name):
+    edge_index, num_nodes = CASES[name]
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(num_nodes, generator=generator)
+    columns = torch.randperm(edge_index.size(1), generator=generator)
+    x, (w1, _) = signal(edge_index), weights(edge_index)
+    out = simplicial_diffusion(x, edge_index, None, w1, **TIGHT)
+    moved = simplicial_diffusion(
+        x[columns], order[edge_index[:, columns]], None, w1[columns], **TIGHT
+    )
+    torch.testing.assert_close(moved, out[columns], **CLOSE)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_both_directions_diffuse_as_one(name):
+    edge_index, num_nodes = CASES[name]
+    x, (w1, _) = signal(edge_index), weights(edge_index)
+    expected = simplicial_diffusion(x, edge_index, None, w1, **TIGHT)
+    both, weight = to_undirected(edge_index, w1, num_nodes, reduce="max")
+    flows = torch.zeros(num_nodes, num_nodes, 3).double()
+    flows[edge_index[0], edge_index[1]] = x
+    flows = flows - flows.transpose(0, 1)
+    out = simplicial_diffusion(flows[both[0], both[1]], both, None, weight, **TIGHT)
+    back = torch.zeros_like(flows)
+    back[both[0], both[1]] = out
+    torch.testing.assert_close(back[edge_index[0], edge_index[1]], expected, **CLOSE)
+    torch.testing.assert_close(back, -back.transpose(0, 1))
+
+
+def test_what_flows_around_a_hole_stays():
+    around = torch.ones(RING.size(1), 1).double()
+    for t in (0.1, 10.0, 1e4):
+        out = simplicial_diffusion(around, RING, t=t, **TIGHT)
+        torch.testing.assert_close(out, around, **CLOSE)
+    # A filled ring of three has no hole.
+    triangle = once([(0, 1), (1, 2), (2, 0)])
+    out = simplicial_diffusion(around[:3], triangle, t=0.5, **TIGHT)
+    torch.testing.assert_close(out, torch.e ** (-1.5) * around[:3], **CLOSE)
+    none = torch.empty(3, 0, dtype=torch.int64)
+    out = simplicial_diffusion(around[:3], triangle, none, t=0.5, **TIGHT)
+    torch.testing.assert_close(out, around[:3], **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["random", "sparse", "parts", "ring, no triangle", "complete"])
+def test_every_part_decays_at_its_own_rate(name):
+    edge_index, num_nodes = CASES[name]
+    down, up = dense_parts(edge_index, num_nodes)
+    holes = 0
+    for vector in torch.linalg.eigh(down + 1.7 * up).eigenvectors.t():
+        of_down, of_up = vector @ down @ vector, vector @ up @ vector
+        if not torch.allclose(down @ vector, of_down * vector, atol=1e-9):
+            continue  # a mix of two parts that decay alike
+        holes += int(of_down < 1e-9 and of_up < 1e-9)
+        out = simplicial_diffusion(vector[:, None].clone(), edge_index, t=0.6, t_up=0.2, **TIGHT)
+        decay = torch.exp(-0.6 * of_down - 0.2 * of_up)
+        torch.testing.assert_close(out[:, 0], decay * vector, **CLOSE)
+    # Euler: holes = edges - rank of B1 - rank of B2.
+    ranks = torch.linalg.matrix_rank(down) + torch.linalg.matrix_rank(up)
+    assert holes == edge_index.size(1) - ranks
+
+
+def test_a_batch_of_graphs_is_the_graphs_apart():
+    parts = [CASES[name] for name in ("random", "ring, no triangle", "one edge", "complete")]
+    starts = torch.tensor([0] + [n for _, n in parts]).cumsum(0).tolist()
+    together = torch.cat([e + s for (e, _), s in zip(parts, starts, strict=False)], dim=1)
+    xs = [signal(edge_index, seed=s) for s, (edge_index, _) in enumerate(parts)]
+    for how in (None, "sym"):
+        options = {"t": 1.3, "t_up": 0.4, "normalization": how, **TIGHT}
+        out = simplicial_diffusion(torch.cat(xs), together, **options)
+        apart = [
+            simplicial_diffusion(x, edge_index, **options)
+            for x, (edge_index, _) in zip(xs, parts, strict=True)
+        ]
+        torch.testing.assert_close(out, torch.cat(apart), **CLOSE)
+
+
+def test_a_heavy_neighbour_does_not_change_the_rate():
+    # Each component has a bound of its own: with few terms, the light one would show it.
+    light, heavy = once([(0, 1), (1, 2)]), once([(3, 4), (4, 5)])
+    x = signal(torch.cat([light, heavy], dim=1))
+    weight = torch.tensor([1.0, 1.0, 50.0, 50.0]).double()
+    both = simplicial_diffusion(x, torch.cat([light, heavy], dim=1), None, weight, t=0.1, degree=9)
+    alone = simplicial_diffusion(x[:2], light, None, weight[:2], t=0.1, degree=9)
+    torch.testing.assert_close(both[:2], alone, rtol=1e-14, atol=1e-14)
+
+
+def test_strided_and_narrow_inputs():
+    edge_index, _ = CASES["random"]
+    x, (w1, w2) = signal(edge_index, 4), weights(edge_index)
+    triangles = SimplicialStructure(edge_index).triangles
+    expected = simplicial_diffusion(x, edge_index, triangles, w1, w2, **TIGHT)
+    strided = [each.repeat_interleave(2, 0)[::2] for each in (w1, w2)]
+    narrow = edge_index.int().t().contiguous().t(), triangles.int().flip(0)
+    out = simplicial_diffusion(x.t().contiguous().t(), *narrow, *strided, **TIGHT)
+    torch.testing.assert_close(out, expected, rtol=1e-14, atol=1e-14)
+    wide = x.repeat_interleave(2, 1)[:, ::2]
+    torch.testing.assert_close(simplicial_diffusion(wide, *narrow, *strided, **TIGHT), expected)
+
+
+@pytest.mark.parametrize("shape", [(0, 20, 3), (20, 0), (2, 20, 0)])
+def test_empty_signals(shape):
+    edge_index, _ = CASES["random"]
+    weight = torch.ones(20, requires_grad=True)
+    out = simplicial_diffusion(torch.zeros(shape), edge_index, None, weight)
+    assert out.shape == shape
+    out.sum().backward()
+    assert not weight.grad.any()
+
+
+def test_half_precision_is_computed_in_single():
+    edge_index, _ = CASES["random"]
+    x = signal(edge_index, dtype=torch.float32).bfloat16()
+    out = simplicial_diffusion(x, edge_index)
+    assert out.dtype == torch.bfloat16
+    expected = simplicial_diffusion(x.float(), edge_index).bfloat16()
+    assert torch.equal(out, expected)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(simplicial_diffusion(x.float(), edge_index).bfloat16(), expected)
+
+
+def test_a_backward_pass_under_autocast_is_in_full_precision():
+    edge_index, _ = CASES["random"]
+    x, (w1, w2) = signal(edge_index, dtype=torch.float32), weights(edge_index, dtype=torch.float32)
+    t, grads = torch.tensor(0.8), []
+    for enabled in (False, True):
+        leaves = [each.clone().requires_grad_() for each in (x, w1, w2, t)]
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            out = simplicial_diffusion(leaves[0], edge_index, None, *leaves[1:])  # and backward
+            grads.append(torch.autograd.grad(out.square().sum(), leaves))
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_a_structure_stands_for_its_edges():
+    edge_index, num_nodes = CASES["random"]
+    x, triangles = signal(edge_index), torch.tensor([[0], [1], [2]])
+    structure = SimplicialStructure(edge_index, num_nodes)
+    found = simplicial_diffusion(x, structure), simplicial_diffusion(x, edge_index)
+    assert torch.equal(*found)
+    with pytest.raises(ValueError, match="'triangles' to be None where 'edge_index' is a Simplic"):
+        simplicial_diffusion(x, structure, triangles)
+
+
+X, EDGES = torch.zeros(3, 2), once([(0, 1), (1, 2), (2, 0)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"x": [1.0]}, TypeError, "'x' to be a torch.Tensor"),
+        ({"x": X.long()}, TypeError, "'x' to be a floating-point"),
+        ({"x": X[:, 0]}, ValueError, "'x' to have shape"),
+        ({"x": X[:2]}, ValueError, r"'x' to have shape \[..., 3, D\], a row for each column"),
+        ({"x": X / 0}, ValueError, "'x' to be finite"),
+        ({"x": X.sparse_mask(X.to_sparse())}, ValueError, "'x' to be dense"),
+        ({"edge_index": [[0], [1]]}, TypeError, "'edge_index' to be a"),
+        ({"triangles": [[0], [1], [2]]}, TypeError, "'triangles' to be a"),
+        ({"edge_weight": torch.ones(2)}, ValueError, r"'edge_weight' to have shape \[3\]"),
+        ({"edge_weight": torch.zeros(3)}, ValueError, "'edge_weight' to be positive"),
+        ({"edge_weight": torch.ones(3) / 0}, ValueError, "'edge_weight' to be finite"),
+        ({"triangle_weight": torch.ones(2)}, ValueError, r"'triangle_weight' to have shape \[1\]"),
+        ({"triangle_weight": -torch.ones(1)}, ValueError, "'triangle_weight' to be non-negative"),
+        ({"triangle_weight": torch.ones(1) / 0}, ValueError, "'triangle_weight' to be finite"),
+        ({"triangle_weight": torch.ones(1).long()}, TypeError, "'triangle_weight' to be a float"),
+        ({"t": -1.0}, ValueError, "'t' to be finite and >= 0"),
+        ({"t_up": torch.ones(2)}, ValueError, "'t_up' to be a number, or to have as many scales"),
+        ({"tol": 0.0}, ValueError, "'tol' to be positive"),
+        ({"degree": -1}, ValueError, "'degree'"),
+        ({"normalization": "max"}, ValueError, "'normalization' to be one of"),
+        ({"backend": "numba"}, ValueError, "'backend' to be one of 'auto', 'torch', 'reference'"),
+    ],
+)
+def test_refuses(arguments, error, match):
+    with pytest.raises(error, match=match):
+        simplicial_diffusion(**{"x": X, "edge_index": EDGES, **arguments})

@@ -1,0 +1,160 @@
+import pytest
+import torch
+from simplicial_cases import CASES, IDS, cliques, dense_boundaries, once, shuffled
+from torch_geometric import EdgeIndex
+from torch_geometric.utils import to_undirected
+
+from jsem_pyg.graph import SimplicialStructure
+from jsem_pyg.kernels.triangles import listing, torch_wedges
+
+TRIANGLE = once([(0, 1), (1, 2), (2, 0)])
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_boundaries_are_those_of_the_definition(name):
+    edge_index, num_nodes = CASES[name]
+    structure = SimplicialStructure(edge_index, num_nodes)
+    assert torch.equal(structure.triangles, cliques(edge_index))
+    b1, b2 = dense_boundaries(structure.edges, num_nodes)
+    for actual, expected in zip(
+        (*structure.edge_boundary, *structure.triangle_boundary),
+        (b1, b1.t(), b2, b2.t()),
+        strict=True,
+    ):
+        assert torch.equal(actual.to_dense(), expected)
+        for row in actual.csr.col.split(actual.csr.degree.tolist()):
+            assert bool((row.diff() > 0).all())
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_boundary_has_no_boundary(name):
+    structure = SimplicialStructure(*CASES[name])
+    b1, b2 = structure.edge_boundary[0].to_dense(), structure.triangle_boundary[0].to_dense()
+    assert not (b1 @ b2).any()
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_edges_are_sorted_and_columns_find_theirs(name):
+    edge_index, num_nodes = CASES[name]
+    structure = SimplicialStructure(edge_index, num_nodes)
+    expected = sorted(sorted(each) for each in edge_index.t().tolist())
+    assert structure.edges.t().tolist() == expected
+    x = torch.randn(2, edge_index.size(1), 3)
+    flow = structure.to_edges(x)
+    for column, (i, j) in enumerate(edge_index.t().tolist()):
+        place = expected.index(sorted((i, j)))
+        sign = 1 if i < j else -1
+        torch.testing.assert_close(flow[:, place], sign * x[:, column])
+    torch.testing.assert_close(structure.to_columns(flow), x)
+
+
+def test_both_directions_are_one_edge():
+    edge_index = to_undirected(shuffled(8, 0.5), num_nodes=8)
+    structure = SimplicialStructure(edge_index, 8)
+    forward = edge_index[:, edge_index[0] < edge_index[1]]
+    assert torch.equal(structure.edges, forward)
+    assert structure.num_columns == 2 * structure.num_edges
+    flow = torch.randn(structure.num_edges, 2)
+    columns = structure.to_columns(flow)
+    structure.check_flow(columns)
+    torch.testing.assert_close(structure.to_edges(columns), flow)
+    weight = torch.rand(structure.num_edges)
+    column_weight = structure.to_columns(weight[:, None])[:, 0].abs()
+    structure.check_edge_weight(column_weight)
+    torch.testing.assert_close(structure.mean_of_columns(column_weight), weight)
+
+
+def test_some_edges_may_have_both_directions():
+    structure = SimplicialStructure(once([(0, 1), (2, 1), (1, 0)]))
+    x = torch.tensor([[2.0], [3.0], [-2.0]])
+    assert structure.to_edges(x).tolist() == [[2.0], [-3.0]]
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+def test_triangles_do_not_depend_on_the_chunks(limit, monkeypatch):
+    edge_index = shuffled(20, 0.4)
+    monkeypatch.setattr(torch_wedges, "_CHUNK_PATHS", limit)
+    found = listing.list_triangles(SimplicialStructure(edge_index, 20).graph.csr)
+    assert torch.equal(found, cliques(edge_index))
+
+
+def test_given_triangles_keep_their_order():
+    edge_index, num_nodes = CASES["complete"]
+    triangles = torch.tensor([[5, 2], [0, 1], [3, 0]])
+    structure = SimplicialStructure(edge_index, num_nodes, triangles)
+    assert structure.triangles.t().tolist() == [[0, 3, 5], [0, 1, 2]]
+    _, b2 = dense_boundaries(structure.edges, num_nodes, triangles)
+    assert torch.equal(structure.triangle_boundary[0].to_dense(), b2)
+    assert structure.triangle_counts.sum() == 6
+
+
+def test_components_leave_out_isolated_nodes():
+    structure = SimplicialStructure(once([(1, 2), (7, 5), (2, 3)]), 9)
+    assert structure.component.tolist() == [0, 0, 1]
+    assert structure.num_components == 2
+
+
+def test_forms_of_edge_index():
+    edge_index = CASES["random"][0]
+    expected = SimplicialStructure(edge_index, 9)
+    strided = torch.stack([edge_index[0], edge_index[1]], dim=1).t()
+    for form in (edge_index.int(), strided, EdgeIndex(edge_index, sparse_size=(9, 9))):
+        structure = SimplicialStructure(form, 9)
+        assert torch.equal(structure.edges, expected.edges)
+        assert torch.equal(structure.triangles, expected.triangles)
+        x = torch.eye(edge_index.size(1))
+        assert torch.equal(structure.to_edges(x), expected.to_edges(x))
+    assert SimplicialStructure(edge_index).num_nodes == int(edge_index.max()) + 1
+    triangles = expected.triangles.int()[:, ::2].flip(0)
+    assert SimplicialStructure(edge_index, 9, triangles).num_triangles == triangles.size(1)
+
+
+def test_what_is_kept_may_serve_training_later():
+    with torch.inference_mode():
+        structure = SimplicialStructure(*CASES["random"])
+        made = structure.edge_boundary, structure.triangle_boundary, structure.component
+    for matrix in (*made[0], *made[1]):
+        assert not matrix.value.is_inference()
+    assert not made[2].is_inference()
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "triangles", "error", "match"),
+    [
+        ([[0], [1]], None, TypeError, r"'edge_index' to be a \[2, E\] integer tensor"),
+        (torch.zeros(3, 4).long(), None, ValueError, r"shape \[2, E\] \(got \[3, 4\]\)"),
+        (torch.zeros(2, 4), None, ValueError, "integer type"),
+        (once([(0, 1), (2, 2)]), None, ValueError, r"without self-loops \(got 1\)"),
+        (once([(0, 1), (0, 9)]), None, ValueError, r"in \[0, 4\) \(got values from 0 to 9\)"),
+        (once([(0, 1), (-1, 2)]), None, ValueError, "got values from -1 to 2"),
+        (once([(0, 1), (1, 2), (0, 1)]), None, ValueError, r"1 repeated columns, such as \[0, 1\]"),
+        (TRIANGLE, [[0], [1], [2]], TypeError, r"'triangles' to be a \[3, F\] .* \(got list\)"),
+        (TRIANGLE, torch.zeros(2, 1).long(), ValueError, r"of shape \[2, 1\]"),
+        (TRIANGLE, torch.zeros(3, 1), ValueError, r"torch.float32 of shape \[3, 1\]"),
+        (TRIANGLE, torch.tensor([[0], [1], [4]]), ValueError, "'triangles' to hold node indices"),
+        (TRIANGLE, torch.tensor([[0], [1], [3]]), ValueError, r"1 without, such as \[0, 1, 3\]"),
+        (TRIANGLE, torch.tensor([[0], [1], [1]]), ValueError, r"1 without, such as \[0, 1, 1\]"),
+        (TRIANGLE, torch.tensor([[0, 2], [1, 1], [2, 0]]), ValueError, r"\(got 1 repeated\)"),
+        (once([]), torch.tensor([[0], [1], [2]]), ValueError, "1 without"),
+    ],
+)
+def test_refuses(edge_index, triangles, error, match):
+    with pytest.raises(error, match=match):
+        SimplicialStructure(edge_index, 4, triangles)
+
+
+def test_refuses_a_number_of_nodes_that_is_none():
+    with pytest.raises(ValueError, match="'num_nodes' to be a non-negative integer"):
+        SimplicialStructure(TRIANGLE, -1)
+    with pytest.raises(TypeError, match="'num_nodes'"):
+        SimplicialStructure(TRIANGLE, 3.0)
+
+
+def test_refuses_values_that_differ_in_both_directions():
+    structure = SimplicialStructure(once([(0, 1), (1, 0)]))
+    with pytest.raises(ValueError, match=r"a flow, .* \(got 2 entries that are not, by up to 1\)"):
+        structure.check_flow(torch.ones(2, 1))
+    with pytest.raises(ValueError, match="'edge_weight' to be the same in both directions"):
+        structure.check_edge_weight(torch.tensor([1.0, 2.0]))
+    with pytest.raises(ValueError, match=r"positive \(got a minimum of 0"):
+        structure.check_edge_weight(torch.tensor([0.0, 0.0]))

@@ -1,0 +1,181 @@
+import copy
+import pickle
+
+import pytest
+import torch
+from simplicial_cases import CASES, IDS, cliques, dense_parts, exact, once, signal, weights
+from torch_geometric.data import Batch, Data
+
+from jsem_pyg.diffusion import simplicial_diffusion
+from jsem_pyg.graph import SimplicialStructure
+from jsem_pyg.nn import SimplicialDiffusion
+
+TIGHT = {"tol": 1e-13}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_is_the_heat_of_the_hodge_laplacian(name):
+    edge_index, num_nodes = CASES[name]
+    x = signal(edge_index, batch=(2,))
+    layer = SimplicialDiffusion(t=0.7, **TIGHT).double()
+    out = layer(x, edge_index)
+    assert out.shape == x.shape
+    parts = dense_parts(edge_index, num_nodes)
+    torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
+    layer = SimplicialDiffusion(t=0.7, t_up=2.0, **TIGHT).double()
+    out = layer(x, edge_index)
+    torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
+
+
+@pytest.mark.parametrize("how", [None, "sym", "rw"])
+def test_weights_and_given_triangles(how):
+    edge_index, num_nodes = CASES["complete"]
+    triangles = cliques(edge_index)[:, [3, 1, 7]]
+    x, (w1, w2) = signal(edge_index), weights(edge_index)
+    layer = SimplicialDiffusion(0.7, 1.5, normalization=how, **TIGHT).double()
+    out = layer(x, edge_index, triangles, w1, w2[:3])
+    parts = dense_parts(edge_index, num_nodes, triangles, w1, w2[:3], how)
+    torch.testing.assert_close(out, exact(x, parts, layer.t_down, layer.t_up))
+
+
+def test_scales_lie_side_by_side():
+    edge_index, _ = CASES["random"]
+    x = signal(edge_index, dtype=torch.float32)
+    layer = SimplicialDiffusion(t=[0.5, 3.0], t_up=[1.0, 2.0])
+    out = layer(x, edge_index)
+    assert out.shape == (x.size(0), 6)
+    for s, times in enumerate([(0.5, 1.0), (3.0, 2.0)]):
+        expected = simplicial_diffusion(x, edge_index, t=times[0], t_up=times[1])
+        torch.testing.assert_close(out[:, 3 * s : 3 * s + 3], expected, rtol=1e-5, atol=1e-5)
+    channels = SimplicialDiffusion(t=torch.tensor([[0.5, 1.0, 2.0]]))
+    for c, t in enumerate((0.5, 1.0, 2.0)):
+        expected = simplicial_diffusion(x[:, c : c + 1], edge_index, t=t)
+        out = channels(x, edge_index)[:, c : c + 1]
+        torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["random", "ring, no triangle", "no edges"])
+def test_every_parameter_receives_a_gradient(name):
+    edge_index, _ = CASES[name]
+    layer = SimplicialDiffusion(t=0.7)
+    layer(signal(edge_index, dtype=torch.float32), edge_index).square().sum().backward()
+    for parameter in layer.parameters():
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+    assert name != "random" or all(parameter.grad != 0 for parameter in layer.parameters())
+    fixed = SimplicialDiffusion(t=0.7, learn_t=False)
+    assert not any(parameter.requires_grad for parameter in fixed.parameters())
+
+
+def test_learns_both_times():
+    edge_index, _ = CASES["random"]
+    x = signal(edge_index, 8, torch.float32)
+    target = simplicial_diffusion(x, edge_index, t=0.3, t_up=0.05)
+    layer = SimplicialDiffusion(t=0.15)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
+    for _ in range(150):
+        optimizer.zero_grad()
+        (layer(x, edge_index) - target).square().sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(layer.t_down.detach(), torch.tensor(0.3), rtol=1e-2, atol=0)
+    torch.testing.assert_close(layer.t_up.detach(), torch.tensor(0.05), rtol=1e-2, atol=0)
+
+
+def test_a_batch_of_pyg_is_the_graphs_apart():
+    layer = SimplicialDiffusion(t=0.7, t_up=1.2, **TIGHT).double()
+    graphs, apart = [], []
+    for seed, name in enumerate(["random", "one triangle", "ring, no triangle", "complete"]):
+        edge_index, num_nodes = CASES[name]
+        x, face = signal(edge_index, seed=seed), cliques(edge_index)[:, ::2]
+        graphs.append(Data(edge_index=edge_index, edge_attr=x, face=face, num_nodes=num_nodes))
+        apart.append(layer(x, edge_index, face))
+    batch = Batch.from_data_list(graphs)
+    out = layer(batch.edge_attr, batch.edge_index, batch.face)
+    torch.testing.assert_close(out, torch.cat(apart), rtol=1e-11, atol=1e-11)
+
+
+def test_stacks_with_odd_maps_and_stays_a_flow():
+    edge_index = torch.cat([CASES["random"][0], CASES["random"][0].flip(0)], dim=1)
+    x = signal(CASES["random"][0], dtype=torch.float32)
+    x = torch.cat([x, -x])
+    first, second = SimplicialDiffusion(0.5), SimplicialDiffusion(1.0)
+    linear = torch.nn.Linear(3, 4, bias=False)
+    out = second(torch.tanh(linear(first(x, edge_index))), edge_index)
+    torch.testing.assert_close(out[:20], -out[20:])
+    biased = torch.nn.Linear(3, 4)
+    with pytest.raises(ValueError, match="'x' to be a flow"):
+        second(biased(first(x, edge_index)), edge_index)
+
+
+def test_prepares_a_complex_once(monkeypatch):
+    edge_index, _ = CASES["random"]
+    triangles = cliques(edge_index)
+    layer, x = SimplicialDiffusion(), signal(edge_index, dtype=torch.float32)
+    made = []
+    real = SimplicialStructure.__init__
+
+    def counting(self, *args, **kwargs):
+        made.append(args)
+        real(self, *args, **kwargs)
+
+    monkeypatch.setattr(SimplicialStructure, "__init__", counting)
+    for _ in range(3):
+        layer(x, edge_index)
+    assert len(made) == 1
+    for _ in range(3):
+        layer(x, edge_index, triangles)
+    assert len(made) == 2
+    triangles[:, 0] = triangles[:, 0].flip(0)  # in place: read again
+    layer(x, edge_index, triangles)
+    assert len(made) == 3
+    structure = SimplicialStructure(edge_index)
+    layer(x, structure)
+    assert len(made) == 4
+
+
+def test_copies_pickles_and_state():
+    edge_index, _ = CASES["random"]
+    x = signal(edge_index, dtype=torch.float32)
+    layer = SimplicialDiffusion(t=[0.5, 3.0], t_up=[1.0, 2.0])
+    expected = layer(x, edge_index)
+    other = SimplicialDiffusion(t=[1.0, 1.0])
+    other.load_state_dict(layer.state_dict())
+    for same in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), other):
+        assert torch.equal(same(x, edge_index), expected)
+    other.reset_parameters()
+    torch.testing.assert_close(other.t_up, torch.ones(2))
+
+
+def test_serves_training_after_inference_mode():
+    edge_index, _ = CASES["random"]
+    layer, x = SimplicialDiffusion(), signal(edge_index, dtype=torch.float32)
+    with torch.inference_mode():
+        expected = layer(x, edge_index)
+    out = layer(x, edge_index)
+    out.sum().backward()
+    assert torch.equal(out, expected)
+
+
+def test_says_what_it_is():
+    layer = SimplicialDiffusion(t=2.0, t_up=0.5, normalization="sym")
+    assert str(layer) == "SimplicialDiffusion(t=2.0, t_up=0.5, normalization=sym)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"t": 0.0}, "'t' to be positive"),
+        ({"t": 1.0, "t_up": [1.0, 2.0]}, r"'t_up' to have the shape of 't', \[\] \(got \[2\]\)"),
+        ({"normalization": "max"}, "'normalization' to be one of"),
+        ({"backend": "triton"}, "'backend' to be one of"),
+        ({"tol": -1.0}, "'tol'"),
+    ],
+)
+def test_refuses_on_construction(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        SimplicialDiffusion(**arguments)
+
+
+def test_refuses_features_of_another_number_of_edges():
+    with pytest.raises(ValueError, match=r"'x' to have shape \[..., 2, D\]"):
+        SimplicialDiffusion()(torch.zeros(3, 1), once([(0, 1), (1, 2)]))

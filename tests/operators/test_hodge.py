@@ -1,0 +1,137 @@
+import pytest
+import torch
+from simplicial_cases import CASES, IDS, cliques, dense_boundaries, dense_parts, weights
+
+from jsem_pyg.operators import SimplicialStructure, hodge_operator
+
+PARTS = ["down", "up"]
+
+
+def case(name):
+    edge_index, num_nodes = CASES[name]
+    structure = SimplicialStructure(edge_index, num_nodes)
+    return structure, weights(structure.edges)
+
+
+def dense(structure, part, given=(None, None), how=None):
+    edges = structure.edges, structure.num_nodes, structure.triangles
+    return dense_parts(*edges, *given, how)[PARTS.index(part)]
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("how", [None, "sym", "rw"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_is_the_formula(name, part, how, weighted):
+    structure, given = case(name)
+    given = given if weighted else (None, torch.ones_like(given[1]))
+    operator = hodge_operator(structure, part, *given, normalization=how)
+    eye = torch.eye(structure.num_edges, dtype=torch.float64)
+    expected = dense(structure, part, given, how)
+    torch.testing.assert_close(operator.apply_laplacian(eye), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("how", [None, "sym"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_spectrum_is_within_one_and_the_bound_is_not_far(name, part, how, weighted):
+    structure, given = case(name)
+    given = given if weighted else (None, torch.ones_like(given[1]))
+    operator = hodge_operator(structure, part, *given, normalization=how)
+    matrix = operator.matrix.apply(torch.eye(structure.num_edges, dtype=torch.float64))
+    torch.testing.assert_close(matrix, matrix.t())
+    laplacian = dense(structure, part, given, how)
+    for group in range(structure.num_components):
+        chosen = structure.component == group
+        spectrum = torch.linalg.eigvalsh(matrix[chosen][:, chosen])
+        assert spectrum.min() > -1 - 1e-12
+        assert spectrum.max() < 1 + 1e-12
+        largest = torch.linalg.eigvalsh(laplacian[chosen][:, chosen]).max()
+        if largest > 1e-9:
+            assert 2 * operator.scaling.rate[group] < 3 * largest
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("part", PARTS)
+def test_schaub_normalised_has_its_spectrum_in_zero_one(name, part):
+    structure, _ = case(name)
+    operator = hodge_operator(structure, part, normalization="sym")
+    eye = torch.eye(structure.num_edges)
+    spectrum = torch.linalg.eigvalsh(operator.apply_laplacian(eye))
+    assert spectrum.numel() == 0 or (spectrum.min() > -1e-5 and spectrum.max() < 1 + 1e-5)
+
+
+def test_random_walk_is_that_of_schaub():
+    # D2 B1^T D1^-1 B1 + B2 D3 B2^T D2^-1, with D2 = max(|B2| 1, 1), D1 = 2 |B1| D2 1, D3 = 1/3.
+    structure, _ = case("random")
+    b1, b2 = dense_boundaries(structure.edges, structure.num_nodes)
+    d2 = b2.abs().sum(1).clamp(min=1)
+    d1 = 2 * (b1.abs() @ d2).clamp(min=1)
+    expected = d2[:, None] * (b1.t() @ (b1 / d1[:, None])) + b2 @ b2.t() / 3 / d2
+    ones = torch.ones(structure.num_triangles, dtype=torch.float64)
+    eye = torch.eye(structure.num_edges, dtype=torch.float64)
+    total = sum(
+        hodge_operator(structure, part, None, ones, "rw").apply_laplacian(eye) for part in PARTS
+    )
+    torch.testing.assert_close(total, expected)
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("how", [None, "sym", "rw"])
+def test_the_product_of_the_parts_is_zero(name, how):
+    structure, given = case(name)
+    down, up = (hodge_operator(structure, part, *given, how) for part in PARTS)
+    eye = torch.eye(structure.num_edges, dtype=torch.float64)
+    product = down.apply_laplacian(up.apply_laplacian(eye))
+    assert product.abs().sum() < 1e-11
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("part", PARTS)
+def test_gradients_of_the_values_are_those_of_autograd(name, part):
+    structure, given = case(name)
+    generator = torch.Generator().manual_seed(0)
+    b, t = torch.randn(2, structure.num_edges, 3, generator=generator, dtype=torch.float64)
+    matrix = hodge_operator(structure, part, *given).matrix
+    values = [each.detach().requires_grad_() for each in matrix.values]
+    (b * matrix.with_values(values).apply(t)).sum().backward()
+    totals = [torch.zeros_like(each) for each in values]
+    of_b, of_t = (matrix.product(each)[1] for each in (b, t))
+    matrix.add_gradient(totals, b, t, of_b, of_t, 2.5)
+    for total, value in zip(totals, values, strict=True):
+        torch.testing.assert_close(total, 2.5 * value.grad)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_messages_are_the_products(part):
+    structure, given = case("random")
+    x = torch.randn(structure.num_edges, 2, dtype=torch.float64)
+    expected = hodge_operator(structure, part, *given, backend="torch").matrix.apply(x)
+    actual = hodge_operator(structure, part, *given, backend="reference").matrix.apply(x)
+    torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("small", [0.0, 1e-45, 1e-30])
+def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
+    structure, _ = case("random")
+    weight = torch.full((cliques(structure.edges).size(1),), small, requires_grad=True)
+    operator = hodge_operator(structure, "up", None, weight)
+    x = torch.randn(structure.num_edges, 2)
+    out = operator.matrix.apply(x)
+    out.sum().backward()
+    assert out.isfinite().all()
+    assert weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"part": "both"}, "'part' to be one of 'down', 'up'"),
+        ({"part": "up", "normalization": "row"}, "'normalization' to be one of"),
+        ({"part": "up", "backend": "numba"}, "'backend' to be one of"),
+    ],
+)
+def test_refuses(arguments, match):
+    with pytest.raises(ValueError, match=match):
+        hodge_operator(case("random")[0], **arguments)
