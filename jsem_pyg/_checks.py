@@ -24,6 +24,12 @@ def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
         raise ValueError(f"Expected '{name}' to be one of {listed} (got {value!r}).")
 
 
+def check_bool(name: str, value: Any) -> None:
+    """Raise a TypeError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"Expected '{name}' to be True or False (got {value!r}).")
+
+
 def check_positive_int(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is an integer above zero."""
     if isinstance(value, bool) or not isinstance(value, Integral):

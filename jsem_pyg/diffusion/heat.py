@@ -18,7 +18,7 @@ from ..graph.adjacency import Adjacency
 from ..graph.prepare import GraphReader, PreparedGraph, read_edges
 from ..operators import HeatOperator, laplacian_operator
 from .evolve import diffusion_times, evolve
-from .options import HeatOptions
+from .options import Accuracy, HeatOptions
 
 
 class EdgeList(NamedTuple):
@@ -34,6 +34,7 @@ class UnmadeOperator(NamedTuple):
 
     graph: EdgeList
     conductance: Tensor | None  # [E]
+    options: HeatOptions
 
 
 def take_graph(
@@ -65,24 +66,29 @@ def heat_operator(
 ) -> HeatOperator | UnmadeOperator:
     """The operator of the weights of a graph times the conductance [E], for signals like x."""
     if isinstance(graph, EdgeList):
-        return UnmadeOperator(graph, conductance)
+        return UnmadeOperator(graph, conductance, options)
     weight = edge_weights(graph, x)
     conductance = conductance if conductance is None else conductance.to(weight.dtype)
     return laplacian_operator(
-        graph.structure, weight, options.normalization, conductance, options.backend
+        graph.structure,
+        weight,
+        options.normalization,
+        conductance,
+        options.backend,
+        options.self_loop,
     )
 
 
 def flow(
-    x: Tensor, operator: HeatOperator | UnmadeOperator, t: float | Tensor, options: HeatOptions
+    x: Tensor, operator: HeatOperator | UnmadeOperator, t: float | Tensor, accuracy: Accuracy
 ) -> Tensor:
     """Diffuse [..., N, D] for times t: a number, [S] or [S, 1 or D] -> [..., S, N, D]."""
     times = diffusion_times(t, x)
     if isinstance(operator, HeatOperator):
-        return evolve(x, operator, times, options)
+        return evolve(x, operator, times, accuracy)
     from .registered_op import registered_heat
 
-    return registered_heat(x, operator.graph, times, options, operator.conductance)
+    return registered_heat(x, operator, times)
 
 
 def edge_weights(graph: PreparedGraph, x: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ class HeatOptions(Accuracy):
 
     normalization: str | None = "sym"
     backend: str = "auto"
+    self_loop: float = 0.0  # the weight of a loop that is added to every node
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,7 +25,7 @@ from ..kernels.chebyshev.series import resumed_series
 from ..kernels.table import CHEBYSHEV
 from ..operators import HeatOperator
 from .evolve import diffusion_times, evolve
-from .heat import EdgeList, heat_operator
+from .heat import UnmadeOperator, heat_operator
 from .options import HeatOptions
 
 # Compiled code may hand over new entries in old memory without a trace of it, so graphs are known
@@ -35,10 +35,9 @@ _reader = GraphReader(size=4, by_entries=True)
 Leaves = Sequence[Any]  # x, t, edge_weight, conductance
 
 
-def registered_heat(
-    x: Tensor, graph: EdgeList, t: Tensor, options: HeatOptions, conductance: Tensor | None
-) -> Tensor:
+def registered_heat(x: Tensor, operator: UnmadeOperator, t: Tensor) -> Tensor:
     """See :func:`~.heat.flow`. The features of the edges are checked, and not used."""
+    graph, conductance, options = operator
     inputs = (x, t, graph.weight, conductance)
     is_learning = torch.is_grad_enabled() and any(
         each is not None and each.requires_grad for each in inputs
@@ -46,7 +45,7 @@ def registered_heat(
     row, col = graph.adjacency.row, graph.adjacency.col
     out, _ = heat_diffusion_op(
         *inputs, graph.attr, row, col,
-        options.degree, options.tol, options.normalization, options.backend,
+        options.degree, options.tol, options.normalization, options.backend, options.self_loop,
         is_learning and options.normalization != "rw",
     )  # fmt: skip
     return out
@@ -65,12 +64,13 @@ def heat_diffusion_op(
     tol: float,
     normalization: str | None,
     backend: str,
+    self_loop: float,
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
     """The diffused signal, and what is kept for the derivative: no entries unless `keep`."""
     graph = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
     kept = x.new_empty(0, dtype=compute_dtype(x))
-    options = HeatOptions(degree, tol, normalization, backend)
+    options = HeatOptions(degree, tol, normalization, backend, self_loop)
 
     def evaluate(matrix: Operator, columns: Tensor, c: Tensor, group: Tensor | None) -> Tensor:
         nonlocal kept
@@ -87,7 +87,7 @@ def heat_diffusion_op(
 @heat_diffusion_op.register_fake
 def _(x: Tensor, t: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     *batch, num_nodes, channels = x.shape
-    *_, backend, keep = rest
+    *_, backend, _, keep = rest
     dtype, shape = compute_dtype(x), (0,)
     if keep and x.numel():
         kind = CHEBYSHEV.find(backend, x.device).SparseOperator
@@ -103,7 +103,7 @@ torch.library.define(
     "jsem_pyg::heat_diffusion_backward",
     "(Tensor grad, bool[] needs, Tensor x, Tensor t, Tensor? edge_weight, Tensor? conductance, "
     "Tensor kept, Tensor row, Tensor col, SymInt? degree, float tol, str? normalization, "
-    "str backend) -> Tensor[]",
+    "str backend, float self_loop) -> Tensor[]",
 )
 
 
@@ -122,6 +122,7 @@ def _backward_op(
     tol: float,
     normalization: str | None,
     backend: str,
+    self_loop: float,
 ) -> list[Tensor]:
     """The gradients of those of (x, t, edge_weight, conductance) that need one."""
     structure = _reader.read(_adjacency(row, col), x).structure
@@ -137,7 +138,7 @@ def _backward_op(
 
     signal, times, weight, conducted = leaves
     graph = PreparedGraph(structure, weight, None)
-    options = HeatOptions(degree, tol, normalization, backend)
+    options = HeatOptions(degree, tol, normalization, backend, self_loop)
     with torch.enable_grad():
         operator = cast(HeatOperator, heat_operator(graph, signal, options, conducted))
         out = evolve(signal, operator, diffusion_times(times, signal), options, resume)
@@ -164,7 +165,7 @@ def _differentiate(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     needs = list(ctx.needs_input_grad[:4])
     backward = torch.ops.jsem_pyg.heat_diffusion_backward
     gradients = iter(backward(grad, needs, *ctx.saved_tensors, *ctx.options))
-    return (*(next(gradients) if need else None for need in needs), *[None] * 8)
+    return (*(next(gradients) if need else None for need in needs), *[None] * 9)
 
 
 heat_diffusion_op.register_autograd(_differentiate, setup_context=_remember)

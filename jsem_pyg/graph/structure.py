@@ -142,12 +142,18 @@ class GraphStructure(CheckLog):
 
         Entries of the wider pattern are ``torch.cat([slots, diagonal])[order]``.
         """
-        csr = self.csr
-        nodes = torch.arange(self.num_nodes, dtype=csr.col.dtype, device=self.device)
-        row, col = torch.cat([csr.row, nodes]), torch.cat([csr.col, nodes])
-        order = (row.long() * max(self.num_nodes, 1) + col).argsort()
+        csr, narrow = self.csr, self.csr.col.dtype
         rowptr = csr.rowptr + torch.arange(self.num_nodes + 1, device=self.device)
-        return CSR(rowptr, col[order]), order.to(csr.col.dtype)
+        # Before a slot come the diagonals of all rows above, and that of its own if col > row.
+        slots = torch.arange(self.num_slots, dtype=narrow, device=self.device)
+        place = slots + csr.row + (csr.col > csr.row)
+        order = slots.new_empty(self.num_slots + self.num_nodes)
+        is_slot = torch.zeros(order.numel(), dtype=torch.bool, device=self.device)
+        is_slot[place] = True
+        order[place] = slots
+        nodes = torch.arange(self.num_nodes, dtype=narrow, device=self.device)
+        order[~is_slot] = self.num_slots + nodes
+        return CSR(rowptr, torch.cat([csr.col, nodes]).index_select(0, order)), order
 
     @property
     def num_components(self) -> int:

@@ -8,7 +8,10 @@ from torch import Tensor
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from ..diffusion.options import HeatOptions
-from .diffusion_layer import DiffusionLayer, single_node_set
+from .diffusion_layer import DiffusionLayer, Rates, single_node_set
+
+# At t = 5 the time moves by the learning rate in every step of Adam, as the slope does.
+_RATES = Rates(time=0.2)
 
 
 class AnisotropicDiffusion(DiffusionLayer):
@@ -79,7 +82,7 @@ class AnisotropicDiffusion(DiffusionLayer):
         **kwargs: Any,
     ) -> None:
         options = HeatOptions(degree, tol, normalization, backend)
-        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, **kwargs)
+        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, _RATES, **kwargs)
 
     @property
     def sketchable(self) -> bool:

@@ -5,7 +5,6 @@ floor: a node whose edges all close keeps a positive degree, and gradients stay 
 """
 
 import inspect
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -21,22 +20,23 @@ class SigmoidConductance(Module):
 
     .. math::
         h(\mathbf{k}) = \epsilon + (1 - \epsilon) \,
-        \sigma\left( \mathbf{s}^{\top} (\mathbf{k} - \mathbf{k}_0) \right)
+        \sigma\left( r \, \mathbf{s}^{\top} (\mathbf{k} - \mathbf{k}_0) \right)
 
     with the slope :math:`\mathbf{s}`, which starts at zero, and the threshold :math:`\mathbf{k}_0`.
 
     Args:
         edge_dim: the number F of edge features, such as the curvature alone.
         floor: :math:`\epsilon`.
+        rate: :math:`r > 0`, how fast it learns beside other parameters.
 
     Shapes:
         - **input:** edge features :math:`(|\mathcal{E}|, F)`
         - **output:** conductance :math:`(|\mathcal{E}|)`
     """  # noqa: D415
 
-    def __init__(self, edge_dim: int = 1, floor: float = FLOOR) -> None:
+    def __init__(self, edge_dim: int = 1, floor: float = FLOOR, rate: float = 1.0) -> None:
         super().__init__()
-        self.floor = floor
+        self.floor, self.rate = floor, rate
         self.slope = Parameter(torch.empty(edge_dim))
         self.threshold = Parameter(torch.empty(edge_dim))
         self.reset_parameters()
@@ -49,7 +49,7 @@ class SigmoidConductance(Module):
     def forward(self, edge_attr: Tensor) -> Tensor:
         """[E, F] -> [E]; a single feature may come as [E]."""
         logit = (as_columns(edge_attr, self.slope.numel()) - self.threshold) @ self.slope
-        return self.floor + (1 - self.floor) * torch.sigmoid(logit)
+        return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.slope.numel()})"
@@ -59,7 +59,7 @@ class MLPConductance(Module):
     r"""A small perceptron of the edge features.
 
     .. math::
-        h(\mathbf{k}) = \epsilon + (1 - \epsilon) \, \sigma(\mathrm{MLP}(\mathbf{k}))
+        h(\mathbf{k}) = \epsilon + (1 - \epsilon) \, \sigma(r \, \mathrm{MLP}(\mathbf{k}))
 
     Its last layer starts at zero.
 
@@ -67,15 +67,22 @@ class MLPConductance(Module):
         edge_dim: the number F of edge features.
         hidden_channels: the width of the hidden layer.
         floor: :math:`\epsilon`.
+        rate: :math:`r > 0`, how fast it learns beside other parameters.
 
     Shapes:
         - **input:** edge features :math:`(|\mathcal{E}|, F)`
         - **output:** conductance :math:`(|\mathcal{E}|)`
     """
 
-    def __init__(self, edge_dim: int = 1, hidden_channels: int = 16, floor: float = FLOOR) -> None:
+    def __init__(
+        self,
+        edge_dim: int = 1,
+        hidden_channels: int = 16,
+        floor: float = FLOOR,
+        rate: float = 1.0,
+    ) -> None:
         super().__init__()
-        self.floor = floor
+        self.floor, self.rate = floor, rate
         self.hidden = Linear(edge_dim, hidden_channels)
         self.out = Linear(hidden_channels, 1)
         self.reset_parameters()
@@ -89,7 +96,8 @@ class MLPConductance(Module):
     def forward(self, edge_attr: Tensor) -> Tensor:
         """[E, F] -> [E]; a single feature may come as [E]."""
         hidden = self.hidden(as_columns(edge_attr, self.hidden.in_features)).relu()
-        return self.floor + (1 - self.floor) * torch.sigmoid(self.out(hidden).squeeze(-1))
+        logit = self.out(hidden).squeeze(-1)
+        return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.hidden.in_features}, {self.hidden.out_features})"
@@ -144,7 +152,9 @@ class ModuleConductance(Module):
 Conductance = SigmoidConductance | MLPConductance | ModuleConductance
 
 
-def make_conductance(conductance: str | Module, edge_dim: int) -> Conductance | None:
+def make_conductance(
+    conductance: str | Module, edge_dim: int, rate: float = 1.0
+) -> Conductance | None:
     """The module behind the `conductance` argument of the layers; None: every edge conducts fully.
 
     Raises:
@@ -152,16 +162,20 @@ def make_conductance(conductance: str | Module, edge_dim: int) -> Conductance | 
     """
     if isinstance(conductance, Module):
         return ModuleConductance(conductance)
-    forms: dict[str, Callable[[int], Conductance]] = {
-        "sigmoid": SigmoidConductance,
-        "mlp": MLPConductance,
-    }
-    if conductance not in forms:
+    if conductance not in ("sigmoid", "mlp"):
         raise ValueError(
             f"Expected 'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Module "
             f"(got {conductance!r})."
         )
-    return forms[conductance](edge_dim) if edge_dim else None
+    form = SigmoidConductance if conductance == "sigmoid" else MLPConductance
+    return form(edge_dim, rate=rate) if edge_dim else None
+
+
+def initial_conductance(conductance: Conductance | None) -> float:
+    """What every edge of a new layer conducts; one for a module that cannot be asked."""
+    if isinstance(conductance, SigmoidConductance | MLPConductance):
+        return conductance.floor + (1 - conductance.floor) / 2
+    return 1.0
 
 
 def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,10 +26,17 @@ from ..diffusion.options import HeatOptions
 from ..graph.prepare import GraphReader, PreparedGraph
 from ..operators import HeatOperator, Operator
 from ..operators.laplacian import laplacian_entries
-from .conductance import as_columns, make_conductance
+from .conductance import as_columns, initial_conductance, make_conductance
 from .diffusion_time import DiffusionTime
 
 _log = logging.getLogger(__name__)
+
+
+class Rates(NamedTuple):
+    """How fast the times and the conductance of a layer learn, beside the weights around it."""
+
+    time: float
+    conductance: float = 1.0
 
 
 class DiffusionLayer(MessagePassing):
@@ -52,6 +60,7 @@ class DiffusionLayer(MessagePassing):
         conductance: str | torch.nn.Module,
         options: HeatOptions,
         fuse: bool,
+        rates: Rates,
         **kwargs: Any,
     ) -> None:
         is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
@@ -64,9 +73,12 @@ class DiffusionLayer(MessagePassing):
         check_nonnegative_int("edge_dim", edge_dim)
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
-        self.conductance = make_conductance(conductance, edge_dim)
-        self.time = DiffusionTime(t, learn_t)
+        self.conductance = make_conductance(conductance, edge_dim, rates.conductance)
+        self.time = DiffusionTime(t, learn_t, rates.time)
         self.options = options
+        # A loop conducts as edges do at first: a new layer is the same with and without features.
+        loop = options.self_loop * initial_conductance(self.conductance)
+        self._conducted_options = replace(options, self_loop=loop)
         self.fuse = fuse
         self._reader = GraphReader()
         self._has_warned = False
@@ -107,9 +119,10 @@ class DiffusionLayer(MessagePassing):
         is_watched = self._is_watched()
         graph = take_graph(self._reader, x, edge_index, edge_weight, edge_attr, prepare=is_watched)
         conductance = self._conduct(graph, x)
+        options = self.options if conductance is None else self._conducted_options
         if is_watched and isinstance(graph, PreparedGraph):
-            return self._watched_operator(graph, x, conductance)
-        return heat_operator(graph, x, self.options.for_graph(edge_index), conductance)
+            return self._watched_operator(graph, x, conductance, options)
+        return heat_operator(graph, x, options.for_graph(edge_index), conductance)
 
     def _diffuse(
         self, signal: Tensor, operator: HeatOperator | UnmadeOperator, t: Tensor
@@ -163,12 +176,14 @@ class DiffusionLayer(MessagePassing):
         return self.t + 0 * sum(each.sum() for each in parameters)
 
     def _watched_operator(
-        self, graph: PreparedGraph, x: Tensor, conductance: OptTensor
+        self, graph: PreparedGraph, x: Tensor, conductance: OptTensor, options: HeatOptions
     ) -> HeatOperator:
         """The same operator, applied by message passing."""
         structure, weight = graph.structure, edge_weights(graph, x)
         conductance = None if conductance is None else conductance.to(weight.dtype)
-        entries = laplacian_entries(structure, weight, self.options.normalization, conductance)
+        entries = laplacian_entries(
+            structure, weight, options.normalization, conductance, options.self_loop
+        )
         target, source = structure.edges
         pair = (source, target) if self.flow == "source_to_target" else (target, source)
         norm = structure.share_among_edges(entries.off_diagonal)

@@ -3,29 +3,38 @@
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Parameter
 
+from .._checks import check_positive
+
 
 class DiffusionTime(torch.nn.Module):
-    r"""One or several learnable times :math:`t = \log(1 + e^{u}) > 0`.
+    r"""One or several learnable times :math:`t = t_0 \, e^{r u} > 0`.
+
+    The parameter u starts at zero, so that weight decay draws a time back to where it began. A step
+    of an optimiser such as Adam moves u by the learning rate, and so t by the part r of that: free
+    times run ahead of the weights beside them, to where the training nodes alone are best.
 
     Args:
-        t: the initial time, > 0: a number, a list or [S] tensor of scales, or an [S, D] tensor with
-            a time for every scale and channel.
-        learn: whether u is a parameter.
+        t: the initial time :math:`t_0 > 0`: a number, a list or [S] tensor of scales, or an [S, D]
+            tensor with a time for every scale and channel.
+        learn: whether u is learned.
+        rate: r > 0.
 
     Raises:
         ValueError: if a time is not positive and finite, or the shape is another.
 
     Example:
         >>> DiffusionTime([1.0, 4.0])()
-        tensor([1., 4.], grad_fn=<SoftplusBackward0>)
+        tensor([1., 4.], grad_fn=<MulBackward0>)
     """
 
-    def __init__(self, t: float | Sequence[float] | Tensor, learn: bool = True) -> None:
+    def __init__(
+        self, t: float | Sequence[float] | Tensor, learn: bool = True, rate: float = 0.5
+    ) -> None:
         super().__init__()
+        check_positive("rate", rate)
         if isinstance(t, Tensor):
             t = t.detach()
         # On the CPU, also where a layer is made on the device "meta", which has no values.
@@ -38,7 +47,11 @@ class DiffusionTime(torch.nn.Module):
         if not bool(((start > 0) & start.isfinite()).all()):
             raise ValueError(f"Expected 't' to be positive and finite (got {start.tolist()}).")
         self._start = start.tolist()
+        self.rate = rate
         self.raw = Parameter(torch.empty(start.shape), requires_grad=learn)
+        # Saved with u, which means nothing without it.
+        self.register_buffer("start", torch.empty(start.shape))
+        self.start: Tensor
         self.reset_parameters()
 
     @property
@@ -53,17 +66,18 @@ class DiffusionTime(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Go back to the initial times."""
-        self.set(torch.tensor(self._start, dtype=torch.float64, device="cpu"))
+        with torch.no_grad():
+            self.start.copy_(torch.tensor(self._start, dtype=torch.float64, device="cpu"))
+            self.raw.zero_()
 
     def set(self, t: float | Tensor) -> None:
         """Take other times > 0, in the shape of the initial ones; `reset_parameters` undoes it."""
-        t = torch.as_tensor(t, dtype=torch.float64)
-        with torch.no_grad():  # the inverse of softplus, without overflow for large t
-            self.raw.copy_(t + torch.log(-torch.expm1(-t)))
+        with torch.no_grad():
+            self.raw.copy_((torch.as_tensor(t).to(self.start) / self.start).log() / self.rate)
 
     def forward(self) -> Tensor:
         """The times: 0-d, [S] or [S, D]."""
-        return F.softplus(self.raw)
+        return self.start * torch.exp(self.rate * self.raw)
 
     def __repr__(self) -> str:
         return f"DiffusionTime({self})"

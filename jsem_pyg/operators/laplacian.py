@@ -35,6 +35,7 @@ def laplacian_operator(
     normalization: str | None = "sym",
     conductance: Tensor | None = None,
     backend: str = "auto",
+    self_loop: float = 0.0,
 ) -> HeatOperator:
     """Compute the operator of a weighted graph; differentiable in weights and conductance.
 
@@ -48,13 +49,15 @@ def laplacian_operator(
             sections 1.2 and 1.5), None for D - W.
         conductance: [E] numbers in (0, 1] that the weights are multiplied by; None: ones.
         backend: what applies it, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
+            and Welling 2017, "Semi-supervised classification with graph convolutional networks",
+            equation 2); D - W does not depend on it.
 
     Raises:
         ValueError: if `normalization` or `backend` is none of these, or the backend cannot run.
     """
     kernel = CHEBYSHEV.find(backend, edge_weight.device)
-    # What is left to autograd is meant to be differentiated more than once.
-    entries = laplacian_entries(structure, edge_weight, normalization, conductance)
+    entries = laplacian_entries(structure, edge_weight, normalization, conductance, self_loop)
     if entries.diagonal is None:
         pattern, values = structure.csr, entries.off_diagonal
     else:
@@ -68,6 +71,7 @@ def laplacian_entries(
     edge_weight: Tensor,
     normalization: str | None,
     conductance: Tensor | None = None,
+    self_loop: float = 0.0,
 ) -> Entries:
     """Compute the entries of S; see :func:`laplacian_operator`."""
     check_choice("normalization", normalization, NORMALIZATIONS)
@@ -78,9 +82,12 @@ def laplacian_entries(
         conductance = None
     elif conductance is not None:
         conductance = structure.symmetric(structure.to_slots(conductance))
-    if normalization is None:
+    if normalization is None or self_loop > 0:
         weight = weight if conductance is None else weight * conductance
+    if normalization is None:
         return _combinatorial(structure, weight)
+    if self_loop > 0:
+        return _with_self_loops(structure.csr, weight, self_loop, normalization == "rw")
     return _normalized(structure.csr, weight, conductance, normalization == "rw")
 
 
@@ -105,8 +112,17 @@ def _normalized(csr: CSR, weight: Tensor, conductance: Tensor | None, random_wal
     return Entries(values, None, scaling)
 
 
-def symmetric_normalize(csr: CSR, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Entries a_ij / sqrt(d_i d_j) and degrees d_i = sum_j b_ij; zero in rows without weight.
+def _with_self_loops(csr: CSR, weight: Tensor, self_loop: float, random_walk: bool) -> Entries:
+    """S = (D + l I)^(-1/2) (W + l I) (D + l I)^(-1/2): an isolated node has nothing but its loop."""
+    values, degree = symmetric_normalize(csr, weight, weight, self_loop)
+    scaling = Scaling(row_scale=degree.sqrt() if random_walk else None)
+    return Entries(values, self_loop / degree, scaling)
+
+
+def symmetric_normalize(
+    csr: CSR, a: Tensor, b: Tensor, self_loop: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    r"""Entries a_ij / sqrt(d_i d_j), degrees d_i = l + sum_j b_ij; zero in rows without weight.
 
     Computed so that nothing over- or underflows whose result does not, gradients included.
 
@@ -114,11 +130,12 @@ def symmetric_normalize(csr: CSR, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]
         csr: a symmetric pattern.
         a: [nnz] non-negative, symmetric, at most of the order of b.
         b: [nnz] non-negative.
+        self_loop: l >= 0.
 
     Returns:
         [nnz] and [N]; differentiable, more than once.
     """
-    values, degree = _SymmetricNormalize.apply(a, b, csr)
+    values, degree = _SymmetricNormalize.apply(a, b, csr, self_loop)
     return values, degree
 
 
@@ -128,8 +145,8 @@ class _SymmetricNormalize(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(a: Tensor, b: Tensor, csr: CSR) -> tuple[Tensor, Tensor]:
-        degree = _row_sums(csr, b)
+    def forward(a: Tensor, b: Tensor, csr: CSR, self_loop: float) -> tuple[Tensor, Tensor]:
+        degree = self_loop + _row_sums(csr, b)
         inverse_root = _inverse_root(degree)
         # Two roots of a, so that no product overflows; and S is symmetric to the last bit.
         root = a.sqrt()
@@ -153,7 +170,7 @@ class _SymmetricNormalize(torch.autograd.Function):
         product = grad * values
         both = _row_sums(csr, product).index_add(0, csr.col, product)
         of_degree = grad_degree - 0.5 * both * inverse_root * inverse_root
-        return grad_a, of_degree.index_select(0, csr.row), None
+        return grad_a, of_degree.index_select(0, csr.row), None, None
 
 
 def _row_sums(csr: CSR, values: Tensor) -> Tensor:

@@ -88,6 +88,8 @@ def _diffused_features(
 
 def _cluster(z: Tensor, num_classes: int, seed: int) -> Tensor:
     """k-means as probabilities [N, C]: the nearer a centre, the more probable."""
+    from sklearn.cluster import KMeans
+
     kmeans = KMeans(num_classes, n_init=KMEANS_STARTS, random_state=seed).fit(z.cpu().numpy())
     distance = torch.from_numpy(kmeans.transform(z.cpu().numpy())).to(z).square()
     width = distance.min(-1).values.mean().clamp(min=torch.finfo(z.dtype).tiny)

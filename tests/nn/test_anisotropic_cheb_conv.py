@@ -11,8 +11,9 @@ from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 @pytest.mark.parametrize("bias", [True, False])
 def test_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
     data = make_data()
-    conv = bend(AnisotropicChebConv(4, out_channels, t=t, bias=bias))
-    diffusion = bend(AnisotropicDiffusion(t=t))
+    conv = bend(AnisotropicChebConv(4, out_channels, t=t, bias=bias, add_self_loops=False))
+    diffusion = AnisotropicDiffusion(t=t)
+    diffusion.conductance = conv.conductance
     expected = call(diffusion, data) @ conv.lin.weight.t()
     if bias:
         torch.nn.init.normal_(conv.bias)
@@ -65,7 +66,7 @@ def test_sparse_features_that_would_fill_up_or_are_not_finite_are_refused(layout
 
 def test_a_time_for_every_input_channel():
     data, times = make_data(), torch.linspace(0.5, 4.0, 4).unsqueeze(0)
-    conv = AnisotropicChebConv(4, 1, t=times)
+    conv = AnisotropicChebConv(4, 1, t=times, add_self_loops=False)
     expected = call(AnisotropicDiffusion(t=times), data) @ conv.lin.weight.t() + conv.bias
     torch.testing.assert_close(call(conv, data), expected, rtol=1e-5, atol=1e-5)
 
@@ -100,7 +101,7 @@ def test_the_watched_path_is_the_fused_path(out_channels):
 def test_repr_and_reset():
     conv = AnisotropicChebConv(16, 32)
     assert str(conv) == (
-        "AnisotropicChebConv(16, 32, edge_dim=1, t=1.0, conductance=sigmoid, normalization=sym)"
+        "AnisotropicChebConv(16, 32, edge_dim=1, t=2.0, conductance=sigmoid, normalization=sym)"
     )
     weight = conv.lin.weight.clone()
     bend(conv).reset_parameters()
@@ -139,3 +140,34 @@ def test_learns_to_tell_two_blocks_apart():
         torch.nn.functional.cross_entropy(out, y).backward()
         optimizer.step()
     assert (out.argmax(-1) == y).float().mean() > 0.9
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("with_attr", [True, False])
+def test_self_loops_are_those_of_gcn(normalization, fuse, with_attr):
+    data, conv = make_data(), AnisotropicChebConv(4, 3, normalization=normalization, fuse=fuse)
+    bend(conv)
+    h, loop = torch.ones(data.num_edges), 1.0
+    if with_attr:
+        h, loop = conv.conductance(data.edge_attr), (1 + conv.conductance.floor) / 2
+    adjacency = torch.zeros(NUM_NODES, NUM_NODES).double()
+    adjacency[data.edge_index[0], data.edge_index[1]] = (data.edge_weight * h).detach().double()
+    adjacency += loop * torch.eye(NUM_NODES)
+    degree = adjacency.sum(1)
+    laplacian = degree.diag() - adjacency
+    if normalization == "sym":
+        laplacian = laplacian / degree.sqrt() / degree.sqrt()[:, None]
+    elif normalization == "rw":
+        laplacian = laplacian / degree[:, None]
+    heat = torch.matrix_exp(-2.0 * laplacian) @ data.x.double()
+    attr = data.edge_attr if with_attr else None
+    actual = conv(data.x, data.edge_index, data.edge_weight, attr)
+    expected = conv.lin(heat.float()) + conv.bias
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_new_layer_is_the_same_with_and_without_edge_features():
+    data, conv = make_data(), AnisotropicChebConv(4, 3)
+    plain = conv(data.x, data.edge_index, data.edge_weight)
+    torch.testing.assert_close(call(conv, data), plain)

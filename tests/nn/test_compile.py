@@ -246,7 +246,7 @@ def test_the_op_is_registered_properly(differentiable, keep, backend):
     x, weight = data.x.requires_grad_(differentiable), data.edge_weight.requires_grad_()
     t = torch.tensor([[0.5], [2.0]], requires_grad=True)
     source, target = data.edge_index
-    options = (None, 1e-6, "sym", backend, keep)
+    options = (None, 1e-6, "sym", backend, 1.0, keep)
     torch.library.opcheck(heat_diffusion_op, (x, t, weight, None, None, target, source, *options))
 
 
