@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 # How far values may differ between both directions of an edge: relative to the entry, and to the
 # largest entry. Rounding and the small steps of numerical differentiation pass, real asymmetry does
@@ -60,7 +61,8 @@ def numbers_of(value: Tensor) -> Tensor:
     """The tensor behind the wrappers of `torch.func`, whose values can be looked at."""
     while torch._C._functorch.is_functorch_wrapped_tensor(value):
         value = torch._C._functorch.get_unwrapped(value)
-    return value.detach()
+    with temporarily_clear_interpreter_stack():  # where it would be wrapped again
+        return value.detach()
 
 
 def check_device(name: str, device: torch.device, x: Tensor) -> None:

@@ -18,6 +18,7 @@ from .._checks import (
     numbers_of,
 )
 from ..kernels.csr import CSR, index_dtype, row_pointers
+from ..kernels.lasting import lasting
 from .memory import CheckLog
 
 
@@ -61,7 +62,7 @@ class HypergraphStructure(CheckLog):
         HypergraphStructure(num_nodes=5, num_hyperedges=2, num_memberships=5)
     """
 
-    @torch.inference_mode(False)  # what is kept may serve training later
+    @lasting
     def __init__(
         self, hyperedge_index: Tensor, num_nodes: int, num_hyperedges: int | None = None
     ) -> None:
@@ -98,13 +99,13 @@ class HypergraphStructure(CheckLog):
         return min(pairs + self.num_nodes, self.num_nodes**2)
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def incidence(self) -> CSR:
         """The pattern of the incidence matrix H: a row for each node, a column a hyperedge."""
         return CSR(row_pointers(self.node, self.num_nodes), self.hyperedge)
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def transpose(self) -> tuple[CSR, Tensor]:
         """The pattern of H^T, and the order in which it holds the memberships."""
         order = self.hyperedge.argsort(stable=True)
@@ -112,7 +113,7 @@ class HypergraphStructure(CheckLog):
         return CSR(row_pointers(row, self.num_hyperedges), col), order
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def pairs(self) -> MemberPairs:
         """Every pair of members of a hyperedge: num_pairs of them, so only where these are few."""
         csr, order = self.transpose

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from .lasting import lasting
+
 T = TypeVar("T")
 
 
@@ -36,13 +38,13 @@ class CSR:
         return self.col.numel()
 
     @cached_property
-    @torch.inference_mode(False)  # what is kept may serve training later
+    @lasting
     def degree(self) -> Tensor:
         """[N] the number of entries in each row."""
         return self.rowptr.diff()
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def row(self) -> Tensor:
         """[nnz] the row of each slot: what `rowptr` says, entry by entry."""
         rows = torch.arange(self.num_rows, dtype=self.col.dtype, device=self.col.device)
@@ -52,8 +54,7 @@ class CSR:
     def derived(self, make: Callable[["CSR"], T]) -> T:
         """What `make` makes of this pattern, made once. Two threads may both make it; one stays."""
         if make not in self._derived:
-            with torch.inference_mode(False):
-                self._derived[make] = make(self)
+            self._derived[make] = lasting(make)(self)
         found: T = self._derived[make]
         return found
 

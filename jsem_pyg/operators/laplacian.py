@@ -142,6 +142,7 @@ class _SymmetricNormalize(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
         ctx.csr = inputs[2]
         ctx.save_for_backward(*output)
+        ctx.save_for_forward(*output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, grad_degree: Tensor) -> tuple[Any, ...]:
@@ -154,6 +155,17 @@ class _SymmetricNormalize(torch.autograd.Function):
         both = _row_sums(csr, product).index_add(0, csr.col, product)
         of_degree = grad_degree - 0.5 * both * inverse_root * inverse_root
         return grad_a, of_degree.index_select(0, csr.row), None
+
+    @staticmethod
+    def jvp(ctx: Any, of_a: Tensor, of_b: Tensor, _: None) -> tuple[Tensor, Tensor]:
+        values, degree = ctx.saved_tensors
+        csr: CSR = ctx.csr
+        inverse_root = _inverse_root(degree)
+        of_degree = _row_sums(csr, of_b)
+        relative = 0.5 * of_degree * inverse_root * inverse_root
+        both = relative.index_select(0, csr.row) + relative.index_select(0, csr.col)
+        of_a = of_a * inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
+        return of_a - values * both, of_degree
 
 
 def _row_sums(csr: CSR, values: Tensor) -> Tensor:
