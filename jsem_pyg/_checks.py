@@ -65,6 +65,18 @@ def numbers_of(value: Tensor) -> Tensor:
         return value.detach()
 
 
+def check_unbatched(name: str, value: Tensor) -> None:
+    """Raise a ValueError if `value` is what `torch.func.vmap` maps over."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        if torch._C._functorch.is_batchedtensor(value):
+            raise ValueError(
+                f"Expected '{name}' to be the same for all that 'vmap' maps over, since a graph is "
+                "prepared once (got one for each). To fix this, pass one disjoint union of the "
+                "graphs, as torch_geometric.data.Batch makes it."
+            )
+        value = torch._C._functorch.get_unwrapped(value)
+
+
 def check_device(name: str, device: torch.device, x: Tensor) -> None:
     """Raise unless `device`, that of the argument `name`, is the device of x."""
     if device != x.device:

@@ -15,6 +15,7 @@ from .._checks import (
     check_finite,
     check_float,
     check_nonnegative_int,
+    check_unbatched,
     numbers_of,
 )
 from ..kernels.csr import CSR, index_dtype, row_pointers
@@ -68,7 +69,8 @@ class HypergraphStructure(CheckLog):
     ) -> None:
         _check_shape(hyperedge_index)
         check_nonnegative_int("num_nodes", num_nodes)
-        node, hyperedge = hyperedge_index.long()
+        check_unbatched("hyperedge_index", hyperedge_index)
+        node, hyperedge = numbers_of(hyperedge_index).long()
         if num_hyperedges is None:
             num_hyperedges = int(hyperedge.max()) + 1 if hyperedge.numel() else 0
         check_nonnegative_int("num_hyperedges", num_hyperedges)

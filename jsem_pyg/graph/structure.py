@@ -21,6 +21,7 @@ from .._checks import (
     check_node_index,
     check_nonnegative_int,
     check_symmetric,
+    check_unbatched,
     numbers_of,
 )
 from ..kernels.csr import CSR
@@ -74,6 +75,7 @@ class GraphStructure(CheckLog):
 
     @lasting
     def _build(self, adjacency: Adjacency, num_nodes: int) -> None:
+        check_unbatched("edge_index", adjacency.row)
         row, col = numbers_of(adjacency.row), numbers_of(adjacency.col)
         found = EDGES.find("auto", row.device).sort_edges(row, col, num_nodes)
         if found is None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -42,6 +42,9 @@ class DiffusionLayer(MessagePassing):
     which it does not know, nor the watched path, whose length depends on the time: there the graph
     breaks. Autocast leaves conductance and diffusion in full precision.
     """
+
+    # PyG writes the code of `propagate` for every class, by the arguments that it is called with.
+    propagate_type: ClassVar[dict[str, type]] = {"x": Tensor, "norm": Tensor}
 
     def __init__(
         self,
@@ -208,7 +211,6 @@ class _Propagation(Operator):
     def apply(self, x: Tensor) -> Tensor:
         """One message passing."""
         size = (self.num_nodes, self.num_nodes)
-        # propagate_type: (x: Tensor, norm: Tensor)
         out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
 
