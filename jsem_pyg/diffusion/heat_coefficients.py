@@ -16,6 +16,8 @@ import torch
 from scipy.special import ive
 from torch import Tensor
 
+from ..kernels.torch_func import check_forward_mode
+
 
 def heat_coefficients(t: Tensor, degree: int) -> Tensor:
     """The coefficients c_0(t), ..., c_K(t).
@@ -38,7 +40,7 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
 
 
 class _ScaledBessel(torch.autograd.Function):
-    """e^(-t) I_k(t) for k = 0..K; differentiable as often as one likes, in both directions."""
+    """e^(-t) I_k(t) for k = 0..K."""
 
     @staticmethod
     def forward(t: Tensor, degree: int) -> Tensor:
@@ -58,13 +60,12 @@ class _ScaledBessel(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, of_t: Tensor, _: None) -> Tensor:
+        check_forward_mode()
         (t,) = ctx.saved_tensors
         return of_t * _bessel_derivative(t, ctx.degree)
 
     @staticmethod
-    def vmap(
-        info: Any, in_dims: tuple[int, None], t: Tensor, degree: int
-    ) -> tuple[Tensor, int]:
+    def vmap(info: Any, in_dims: tuple[int, None], t: Tensor, degree: int) -> tuple[Tensor, int]:
         return _ScaledBessel.apply(t.movedim(in_dims[0], 0), degree), 1
 
 

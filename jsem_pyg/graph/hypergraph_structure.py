@@ -19,7 +19,7 @@ from .._checks import (
     numbers_of,
 )
 from ..kernels.csr import CSR, index_dtype, row_pointers
-from ..kernels.lasting import lasting
+from ..kernels.torch_func import lasting
 from .memory import CheckLog
 
 

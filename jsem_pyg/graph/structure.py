@@ -25,9 +25,9 @@ from .._checks import (
     numbers_of,
 )
 from ..kernels.csr import CSR
-from ..kernels.lasting import lasting
 from ..kernels.ordering import scipy_indices
 from ..kernels.table import EDGES
+from ..kernels.torch_func import lasting
 from .adjacency import Adjacency, read_adjacency
 from .memory import CheckLog
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from .lasting import lasting
+from .torch_func import lasting
 
 T = TypeVar("T")
 

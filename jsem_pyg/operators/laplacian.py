@@ -16,6 +16,7 @@ from .._checks import check_choice, numbers_of
 from ..graph import GraphStructure
 from ..kernels.csr import CSR
 from ..kernels.table import CHEBYSHEV
+from ..kernels.torch_func import check_forward_mode
 from .heat_operator import HeatOperator, Scaling
 
 NORMALIZATIONS = ("sym", "rw", None)
@@ -158,6 +159,7 @@ class _SymmetricNormalize(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, of_a: Tensor, of_b: Tensor, _: None) -> tuple[Tensor, Tensor]:
+        check_forward_mode()
         values, degree = ctx.saved_tensors
         csr: CSR = ctx.csr
         inverse_root = _inverse_root(degree)

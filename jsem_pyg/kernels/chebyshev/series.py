@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..torch_func import check_forward_mode
 from .recurrence import per_row
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class _Series(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor, None]:
+        check_forward_mode()
         x, coefficients, group, *values = ctx.saved_tensors
         _, _, _, of_x, of_coefficients, _, *of_values = tangents
         if any(each is not None for each in of_values):
@@ -160,6 +162,7 @@ class _Adjoint(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        check_forward_mode()
         kept, coefficients, group, *values = ctx.saved_tensors
         of_grad, others = tangents[6], (*tangents[:6], *tangents[7:])
         if any(ctx.needs) or any(each is not None for each in others):
@@ -199,6 +202,5 @@ def refuse_transform(what: str) -> NoReturn:
     """Name the backend for which autograd and `torch.func` know no bounds."""
     raise NotImplementedError(
         f"Expected backend='reference' for {what} (got another, which knows the first derivatives "
-        "of a whole series only). To fix this, pass backend='reference', which leaves everything to "
-        "autograd."
+        "of a whole series). To fix this, pass backend='reference', which leaves all to autograd."
     )

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from ..csr import CSR
-from ..lasting import is_transformed
+from ..torch_func import is_transformed
 from .operator import Operator
 from .series import refuse_transform
 

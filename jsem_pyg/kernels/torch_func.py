@@ -1,10 +1,11 @@
-"""What is kept from call to call belongs to none: to no inference mode, and to no transform."""
+"""What code has to know of the transforms of `torch.func` that it may run inside of."""
 
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import torch
+from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 P = ParamSpec("P")
@@ -12,7 +13,7 @@ T = TypeVar("T")
 
 
 def lasting(make: Callable[P, T]) -> Callable[P, T]:
-    """Let a function, whose result is kept, run as if nobody had called it from somewhere.
+    """Decorate a function whose result is kept from call to call: it belongs to none of them.
 
     Tensors that are made in `torch.inference_mode` could not serve training later; and inside of
     `torch.func.grad` or `jvp` every new tensor is one of the transform's, even of plain ones.
@@ -33,3 +34,17 @@ def lasting(make: Callable[P, T]) -> Callable[P, T]:
 def is_transformed() -> bool:
     """Whether this runs inside of a transform of `torch.func`."""
     return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def check_forward_mode() -> None:
+    """Raise a NotImplementedError in a forward-mode rule that runs inside of another.
+
+    There torch disables the outer derivative, and would return zeros in its place.
+    """
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    if sum(each.key() == TransformType.Jvp for each in stack) > 1:
+        raise NotImplementedError(
+            "Expected no forward mode inside of forward mode (got a 'jvp' or 'jacfwd' in another). "
+            "To fix this, take one of both derivatives in reverse mode, as torch.func.hessian "
+            "does: with backend='reference', jacfwd(jacrev(...))."
+        )
