@@ -163,7 +163,9 @@ def test_a_lazy_map_of_sparse_features(t, layout):
 
 
 @pytest.mark.parametrize("t", SCALES)
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda conv: pickle.loads(pickle.dumps(conv))])
+@pytest.mark.parametrize(
+    "duplicate", [copy.deepcopy, lambda conv: pickle.loads(pickle.dumps(conv))]
+)
 def test_copies(duplicate, t):
     data = make_data()
     arguments = (data.x, data.edge_index, data.edge_weight, data.edge_attr)
