@@ -128,6 +128,9 @@ def test_one_transform_in_another(backend, inputs):
     expected = torch.autograd.grad(each(diffusion(), *leaves), leaves)
     assert_same(grad(batch, argnums=(0, 1, 2))(signals, weight, t), expected)
     assert_same(vmap(grad(lambda x: loss(run)(x, weight, t)))(signals), expected[0])
+    expected = plain_gradients(diffusion(), (x, weight, t))[2]
+    by_scale = vmap(run, in_dims=(None, None, 0))
+    assert_same(grad(lambda t: by_scale(x, weight, t).sin().sum())(t), expected)
     # Jacobians, by both modes, and the derivative of the gradient of a function of the signal.
     jacobian = torch.autograd.functional.jacobian(lambda x: diffusion()(x, weight, t), x)
     assert_same(jacrev(lambda x: run(x, weight, t))(x), jacobian)

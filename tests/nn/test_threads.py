@@ -10,6 +10,7 @@ from layer_cases import CHANNELS, bend, call, make_data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
+from jsem_pyg.graph.memory import Memory
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, HypergraphDiffusion
 
 NUM_THREADS, NUM_CALLS = 8, 200
@@ -68,6 +69,23 @@ def test_every_call_gives_what_it_gives_alone(name):
 
     with ThreadPoolExecutor(NUM_THREADS) as pool:
         assert list(pool.map(work, range(NUM_THREADS))) == [0] * NUM_THREADS
+
+
+def test_a_memory_that_is_swapped_while_it_is_read():
+    memory, graphs = Memory(), [torch.zeros(2), torch.ones(2)]
+
+    class Meddler:
+        """Compared in the middle of a look-up, it lets the memory learn something else."""
+
+        def __eq__(self, other):
+            memory.recall((graphs[1],), lambda: "another")
+            return True
+
+        __hash__ = None
+
+    memory.recall((graphs[0],), lambda: "this", Meddler())
+    assert memory.recall((graphs[0],), lambda: "this", Meddler()) == "this"
+    assert memory.recall((graphs[1],), lambda: "made anew") == "another"
 
 
 def test_training_in_threads():
