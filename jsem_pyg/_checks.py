@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
 # How far values may differ between both directions of an edge: relative to the entry, and to the
 # largest entry. Rounding and the small steps of numerical differentiation pass, real asymmetry does
@@ -66,7 +67,20 @@ def numbers_of(value: Tensor) -> Tensor:
     """The tensor behind the wrappers of `torch.func`, whose values can be looked at."""
     while torch._C._functorch.is_functorch_wrapped_tensor(value):
         value = torch._C._functorch.get_unwrapped(value)
-    return value.detach()
+    with temporarily_clear_interpreter_stack():  # where it would be wrapped again
+        return value.detach()
+
+
+def check_unbatched(name: str, value: Tensor) -> None:
+    """Raise a ValueError if `value` is what `torch.func.vmap` maps over."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        if torch._C._functorch.is_batchedtensor(value):
+            raise ValueError(
+                f"Expected '{name}' to be the same for all that 'vmap' maps over, since a graph is "
+                "prepared once (got one for each). To fix this, pass one disjoint union of the "
+                "graphs, as torch_geometric.data.Batch makes it."
+            )
+        value = torch._C._functorch.get_unwrapped(value)
 
 
 def check_device(name: str, device: torch.device, x: Tensor) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric import EdgeIndex
 from torch_geometric.typing import SparseTensor
 
 from .._checks import (
@@ -120,7 +121,7 @@ def heat_kernel_columns(
         edge_weight: [E] non-negative weights, the same in both directions; None means ones.
         t: diffusion time >= 0: a number or 0-d tensor, or [S] scales.
         num_nodes: N, where isolated nodes may come after the last edge. None: that of a structure
-            or sparse tensor, or the largest index in `edge_index` and `nodes` + 1.
+            or sparse tensor, or `EdgeIndex`, or the largest index in `edge_index` and `nodes` + 1.
         degree: as in :func:`heat_diffusion`, like all that follow.
         tol: the relative error allowed.
         normalization: "sym", "rw" or None.
@@ -175,4 +176,6 @@ def _count_nodes(edge_index: Any, nodes: Tensor, num_nodes: int | None) -> int:
     if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
         return edge_index.size(0)
     check_edge_index_shape(edge_index)
-    return max((int(each.max()) + 1 for each in (edge_index, nodes) if each.numel()), default=0)
+    known = edge_index.sparse_size() if isinstance(edge_index, EdgeIndex) else ()
+    largest = [int(each.max()) for each in (edge_index, nodes) if each.numel()]
+    return max(0, *(size or 0 for size in known), *(each + 1 for each in largest))

@@ -16,6 +16,8 @@ import torch
 from scipy.special import ive
 from torch import Tensor
 
+from ..kernels.torch_func import check_forward_mode
+
 
 def heat_coefficients(t: Tensor, degree: int) -> Tensor:
     """The coefficients c_0(t), ..., c_K(t).
@@ -38,26 +40,43 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
 
 
 class _ScaledBessel(torch.autograd.Function):
-    """e^(-t) I_k(t) for k = 0..K.
-
-    The derivative in t is (f_(k-1) + f_(k+1)) / 2 - f_k, with f_(-1) = f_1: in terms of the same
-    function, one order higher, so that it can be differentiated again.
-    """
+    """e^(-t) I_k(t) for k = 0..K."""
 
     @staticmethod
-    def forward(ctx: Any, t: Tensor, degree: int) -> Tensor:
-        ctx.save_for_backward(t)
-        ctx.degree = degree
+    def forward(t: Tensor, degree: int) -> Tensor:
         order = np.arange(degree + 1).reshape(-1, *([1] * t.dim()))
         return torch.from_numpy(np.asarray(ive(order, t.detach().cpu().numpy()))).to(t.device)
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        t, ctx.degree = inputs
+        ctx.save_for_backward(t)
+        ctx.save_for_forward(t)
+
+    @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (t,) = ctx.saved_tensors
-        f = _ScaledBessel.apply(t, ctx.degree + 1)
-        lower = torch.cat([f[1:2], f[:-2]])
-        derivative = 0.5 * (lower + f[1:]) - f[:-1]
-        return (grad * derivative).sum(0), None
+        return (grad * _bessel_derivative(t, ctx.degree)).sum(0), None
+
+    @staticmethod
+    def jvp(ctx: Any, of_t: Tensor, _: None) -> Tensor:
+        check_forward_mode()
+        (t,) = ctx.saved_tensors
+        return of_t * _bessel_derivative(t, ctx.degree)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int, None], t: Tensor, degree: int) -> tuple[Tensor, int]:
+        return _ScaledBessel.apply(t.movedim(in_dims[0], 0), degree), 1
+
+
+def _bessel_derivative(t: Tensor, degree: int) -> Tensor:
+    """The derivative of f_k in t, (f_(k-1) + f_(k+1)) / 2 - f_k with f_(-1) = f_1.
+
+    It is written in terms of the same function, one order higher, so that it has one itself.
+    """
+    f = _ScaledBessel.apply(t, degree + 1)
+    lower = torch.cat([f[1:2], f[:-2]])
+    return 0.5 * (lower + f[1:]) - f[:-1]
 
 
 def truncation_bound(t: float, degree: int) -> float:

@@ -15,10 +15,12 @@ from .._checks import (
     check_finite,
     check_float,
     check_nonnegative_int,
+    check_unbatched,
     numbers_of,
 )
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence, index_dtype
+from ..kernels.torch_func import lasting
 from .memory import CheckLog
 
 
@@ -62,13 +64,14 @@ class HypergraphStructure(CheckLog):
         HypergraphStructure(num_nodes=5, num_hyperedges=2, num_memberships=5)
     """
 
-    @torch.inference_mode(False)  # what is kept may serve training later
+    @lasting
     def __init__(
         self, hyperedge_index: Tensor, num_nodes: int, num_hyperedges: int | None = None
     ) -> None:
         _check_shape(hyperedge_index)
         check_nonnegative_int("num_nodes", num_nodes)
-        node, hyperedge = hyperedge_index.long()
+        check_unbatched("hyperedge_index", hyperedge_index)
+        node, hyperedge = numbers_of(hyperedge_index).long()
         if num_hyperedges is None:
             num_hyperedges = int(hyperedge.max()) + 1 if hyperedge.numel() else 0
         check_nonnegative_int("num_hyperedges", num_hyperedges)
@@ -99,7 +102,7 @@ class HypergraphStructure(CheckLog):
         return min(pairs + self.num_nodes, self.num_nodes**2)
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def incidence(self) -> tuple[Incidence, Incidence]:
         """H [N, E] and its transpose: how often each node belongs to each hyperedge."""
         h = CSR(group_starts(self.node, self.num_nodes), self.hyperedge)
@@ -110,7 +113,7 @@ class HypergraphStructure(CheckLog):
         )
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def transpose(self) -> tuple[CSR, Tensor]:
         """The pattern of H^T, and the order in which it holds the memberships."""
         order = self.hyperedge.argsort(stable=True)
@@ -118,7 +121,7 @@ class HypergraphStructure(CheckLog):
         return CSR(group_starts(row, self.num_hyperedges), col), order
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def pairs(self) -> MemberPairs:
         """Every pair of members of a hyperedge: num_pairs of them, so only where these are few."""
         csr, order = self.transpose

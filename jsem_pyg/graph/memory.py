@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from .._checks import numbers_of
+
 T = TypeVar("T")
 
 
@@ -64,16 +66,15 @@ class Memory:
             make: called without arguments; what it raises leaves nothing behind.
             context: what else it depends on, compared by `==`, or for structures by identity.
         """
+        tensors = tuple(map(numbers_of, tensors))
         key = (context, self._identity(tensors))
         known = self._entries  # read once: another thread may swap it
         for entry in known:
             if entry.key == key and self._is_same(entry.tensors, tensors):
                 found: T = entry.made
                 return found
-        # Detached, so that no autograd graph is kept alive with the memory.
-        kept = tuple(each.detach() for each in tensors)
-        if self.by_entries:
-            kept = tuple(each.clone() for each in kept)
+        # `numbers_of` detaches, so that no autograd graph is kept alive with the memory.
+        kept = tuple(each.clone() for each in tensors) if self.by_entries else tensors
         made = make()
         if self.by_entries or not any(each.is_inference() for each in tensors):
             self._entries = (_Entry(key, kept, made), *known)[: self.size]

@@ -21,10 +21,13 @@ from .._checks import (
     check_node_index,
     check_nonnegative_int,
     check_symmetric,
+    check_unbatched,
+    numbers_of,
 )
 from ..kernels.csr import CSR
 from ..kernels.ordering import scipy_indices
 from ..kernels.table import EDGES
+from ..kernels.torch_func import lasting
 from .adjacency import Adjacency, read_adjacency
 from .memory import CheckLog
 
@@ -70,9 +73,10 @@ class GraphStructure(CheckLog):
         structure._build(adjacency, num_nodes)
         return structure
 
-    @torch.inference_mode(False)  # what is kept may serve training later
+    @lasting
     def _build(self, adjacency: Adjacency, num_nodes: int) -> None:
-        row, col = adjacency.row.detach(), adjacency.col.detach()
+        check_unbatched("edge_index", adjacency.row)
+        row, col = numbers_of(adjacency.row), numbers_of(adjacency.col)
         found = EDGES.find("auto", row.device).sort_edges(row, col, num_nodes)
         if found is None:
             _refuse(row, col, num_nodes)
@@ -136,7 +140,7 @@ class GraphStructure(CheckLog):
         return (row, col) if self._rows_are_targets else (col, row)
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def csr_with_diagonal(self) -> tuple[CSR, Tensor]:
         """The pattern with a slot (i, i) in every row, and the order that merges the entries.
 
@@ -161,7 +165,7 @@ class GraphStructure(CheckLog):
         return int(self.component.max()) + 1 if self.num_nodes else 0
 
     @cached_property
-    @torch.inference_mode(False)
+    @lasting
     def component(self) -> Tensor:
         """[N] the connected component of each node, numbered from zero."""
         if self.num_nodes == 0:

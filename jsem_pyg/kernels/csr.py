@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from .torch_func import lasting
+
 T = TypeVar("T")
 
 
@@ -42,7 +44,7 @@ class CSR:
         return self.col.numel()
 
     @cached_property
-    @torch.inference_mode(False)  # what is kept may serve training later
+    @lasting
     def degree(self) -> Tensor:
         """[N] the number of entries in each row."""
         return self.rowptr.diff()
@@ -50,8 +52,7 @@ class CSR:
     def derived(self, make: Callable[["CSR"], T]) -> T:
         """What `make` makes of this pattern, made once. Two threads may both make it; one stays."""
         if make not in self._derived:
-            with torch.inference_mode(False):
-                self._derived[make] = make(self)
+            self._derived[make] = lasting(make)(self)
         found: T = self._derived[make]
         return found
 

@@ -43,8 +43,9 @@ def bandwidth_order(csr: CSR) -> RowOrder:
     if csr.num_slots:
         ones = np.ones(csr.num_slots, np.int8)
         matrix = csr_array((ones, *scipy_indices(csr)), shape=(size, size))
-        # The reversal comes as a view with a negative stride, which torch does not take.
-        node = reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int32).copy()
+        # The reversal comes as a view with a negative stride, which torch does not take, and which
+        # NumPy calls contiguous where there is a single node: so a copy, whatever it is.
+        node = reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int32, order="C")
     place = np.empty(size, np.int32)
     place[node] = np.arange(size, dtype=np.int32)
     return RowOrder(torch.from_numpy(node), torch.from_numpy(place))

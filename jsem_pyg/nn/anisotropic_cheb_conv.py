@@ -26,10 +26,11 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         \mathbf{\Theta}_s + \mathbf{b}
 
     with the operator of :class:`~jsem_pyg.nn.AnisotropicDiffusion`, and self-loops as in
-    :class:`torch_geometric.nn.GCNConv`: :math:`\mathbf{L}_{\theta} = \mathbf{I} -
-    \tilde{\mathbf{D}}^{-1/2} (\mathbf{W}^{\prime} + \mathbf{I}) \tilde{\mathbf{D}}^{-1/2}`. All scales share the products
-    with the graph. Where the output is narrower than the input, the linear map comes first, as in
-    :class:`torch_geometric.nn.GCNConv`: the result is the same, with fewer columns to diffuse. The
+    :class:`torch_geometric.nn.GCNConv`,
+    :math:`\mathbf{L}_{\theta} = \mathbf{I} - \tilde{\mathbf{D}}^{-1/2}
+    (\mathbf{W}^{\prime} + \mathbf{I}) \tilde{\mathbf{D}}^{-1/2}`. All scales share the products
+    with the graph. Where the output is narrower than the input, the linear map comes first, as
+    there too: the result is the same, with fewer columns to diffuse. The
     features may then be a sparse COO or CSR tensor, such as bags of words; CSR is the faster one.
 
     Args:

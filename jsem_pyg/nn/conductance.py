@@ -178,13 +178,17 @@ def initial_conductance(conductance: Conductance | None) -> float:
     return 1.0
 
 
+def as_real(name: str, values: Tensor) -> Tensor:
+    """Integers and truth values as floating-point numbers; a TypeError for what is neither."""
+    if not isinstance(values, Tensor) or values.is_complex():
+        kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
+        raise TypeError(f"Expected '{name}' to be a tensor of real numbers (got {kind}).")
+    return values if values.is_floating_point() else values.to(torch.get_default_dtype())
+
+
 def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
     """Edge features as [E, F] numbers, checked against the F that a layer was made for, if any."""
-    if not isinstance(edge_attr, Tensor) or edge_attr.is_complex():
-        kind = edge_attr.dtype if isinstance(edge_attr, Tensor) else type(edge_attr).__name__
-        raise TypeError(f"Expected 'edge_attr' to be a tensor of real numbers (got {kind}).")
-    if not edge_attr.is_floating_point():
-        edge_attr = edge_attr.to(torch.get_default_dtype())
+    edge_attr = as_real("edge_attr", edge_attr)
     columns = edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr
     if columns.dim() != 2 or edge_dim not in (None, columns.size(1)):
         raise ValueError(

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -51,6 +51,9 @@ class DiffusionLayer(MessagePassing):
     which it does not know, nor the watched path, whose length depends on the time: there the graph
     breaks. Autocast leaves conductance and diffusion in full precision.
     """
+
+    # PyG writes the code of `propagate` for every class, by the arguments that it is called with.
+    propagate_type: ClassVar[dict[str, type]] = {"x": Tensor, "norm": Tensor}
 
     def __init__(
         self,
@@ -227,7 +230,8 @@ class _Propagation(Operator):
 
     def apply(self, x: Tensor) -> Tensor:
         """One message passing."""
-        out = self.layer.propagate_once(self.edge_index, self.num_nodes, x, self.norm)
+        size = (self.num_nodes, self.num_nodes)
+        out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
 
 

@@ -37,6 +37,11 @@ class DiffusionTime(torch.nn.Module):
         check_positive("rate", rate)
         if isinstance(t, Tensor):
             t = t.detach()
+            if t.is_meta:
+                raise ValueError(
+                    "Expected 't' to have values (got a tensor on the device 'meta'). To fix this, "
+                    "make it with device='cpu', or pass a list."
+                )
         # On the CPU, also where a layer is made on the device "meta", which has no values.
         start = torch.as_tensor(t, dtype=torch.float64, device="cpu")
         if start.dim() > 2 or start.numel() == 0:

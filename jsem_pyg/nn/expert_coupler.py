@@ -64,7 +64,13 @@ class ExpertCoupler(Module):
         self.num_experts = num_experts
         self.channels = channels
         index = hyperedges if isinstance(hyperedges, Tensor) else every(num_experts, hyperedges)
-        self.register_buffer("hyperedge_index", index, persistent=isinstance(hyperedges, Tensor))
+        # The buffer is filled with the rest, for it may be made on the device "meta".
+        self._index = index
+        is_given = isinstance(hyperedges, Tensor)
+        device = index.device if is_given else None
+        self.register_buffer(
+            "hyperedge_index", torch.empty(index.shape, dtype=index.dtype, device=device), is_given
+        )
         self.hyperedge_index: Tensor
         count = HypergraphStructure(index, num_experts).num_hyperedges
         self.norms = ModuleList(LayerNorm(channels) for _ in range(num_layers))
@@ -76,7 +82,8 @@ class ExpertCoupler(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Go back to a coupler that changes nothing."""
+        """Go back to a coupler that changes nothing, on the hyperedges it was made with."""
+        self.hyperedge_index.copy_(self._index)
         for part in (*self.norms, *self.convs):
             part.reset_parameters()
         torch.nn.init.zeros_(self.gain)
@@ -117,5 +124,7 @@ def every(num_nodes: int, size: int) -> Tensor:
         raise ValueError(
             f"Expected 'hyperedges' to be at most the number of experts, {num_nodes} (got {size})."
         )
-    sets = torch.tensor(list(combinations(range(num_nodes), size)))
-    return torch.stack([sets.flatten(), torch.arange(len(sets)).repeat_interleave(size)])
+    # On the CPU, also where a layer is made on the device "meta", which has no values.
+    sets = torch.tensor(list(combinations(range(num_nodes), size)), device="cpu")
+    number = torch.arange(len(sets), device="cpu").repeat_interleave(size)
+    return torch.stack([sets.flatten(), number])

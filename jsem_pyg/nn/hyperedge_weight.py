@@ -1,5 +1,7 @@
 """A learned weight for every hyperedge, positive by construction."""
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -32,8 +34,7 @@ class HyperedgeWeight(Module):
 
     def reset_parameters(self) -> None:
         """Go back to ones."""
-        start = torch.full((), 1.0 - self.floor)
-        torch.nn.init.constant_(self.raw, float(torch.expm1(start).log()))
+        torch.nn.init.constant_(self.raw, math.log(math.expm1(1.0 - self.floor)))
 
     def forward(self) -> Tensor:
         """The weights [E]."""

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from .._checks import check_float, check_nonnegative_int
+from .._checks import check_nonnegative_int
 from .._precision import full_precision
 from ..diffusion.evolve import diffusion_times
 from ..diffusion.hypergraph import hyperedge_weights, hypergraph_heat
 from ..diffusion.options import HypergraphOptions
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
-from .conductance import make_conductance
+from .conductance import as_real, make_conductance
 from .diffusion_time import DiffusionTime
 from .hyperedge_weight import HyperedgeWeight
 
@@ -101,7 +101,7 @@ class HypergraphLayer(torch.nn.Module):
             return None
         if self.weight is not None:
             return self.weight.raw.numel()
-        return next((each.size(0) for each in (weight, attr) if each is not None), None)
+        return next((len(each) for each in (weight, attr) if each is not None), None)
 
     def _learned(self, structure: HypergraphStructure) -> OptTensor:
         if self.weight is None:
@@ -137,7 +137,7 @@ class HypergraphLayer(torch.nn.Module):
                 f"Expected 'hyperedge_attr' of shape {expected}, since the layer was made with "
                 f"hyperedge_dim={self.hyperedge_dim} (got None). hyperedge_dim=0 means none."
             )
-        check_float("hyperedge_attr", attr)
+        attr = as_real("hyperedge_attr", attr)
         attr = attr.unsqueeze(-1) if attr.dim() == 1 else attr
         if list(attr.shape) != expected:
             raise ValueError(

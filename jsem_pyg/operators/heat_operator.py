@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from .._checks import numbers_of
 from ..kernels.chebyshev import Operator
 
 
@@ -26,7 +27,8 @@ class Scaling:
         """The condition number of P: how much it can magnify an error."""
         if self.row_scale is None or self.row_scale.numel() == 0:
             return 1.0
-        return float(self.row_scale.detach().max() / self.row_scale.detach().min())
+        row_scale = numbers_of(self.row_scale)
+        return float(row_scale.max() / row_scale.min())
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from .factored import factored_operator
 from .heat_operator import HeatOperator, Scaling
 
 HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
-_HALF = torch.tensor([0.5])  # on the CPU, where the coefficients are computed
+_HALF = torch.tensor([0.5], device="cpu")  # on the CPU, where the coefficients are computed
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from .._checks import check_choice, numbers_of
 from ..graph import GraphStructure
 from ..kernels.csr import CSR
 from ..kernels.table import CHEBYSHEV
+from ..kernels.torch_func import check_forward_mode
 from .heat_operator import HeatOperator, Scaling
 
 NORMALIZATIONS = ("sym", "rw", None)
@@ -113,7 +114,7 @@ def _normalized(csr: CSR, weight: Tensor, conductance: Tensor | None, random_wal
 
 
 def _with_self_loops(csr: CSR, weight: Tensor, self_loop: float, random_walk: bool) -> Entries:
-    """S = (D + l I)^(-1/2) (W + l I) (D + l I)^(-1/2): an isolated node has nothing but its loop."""
+    """S = (D + l I)^(-1/2) (W + l I) (D + l I)^(-1/2); an isolated node has only its loop."""
     values, degree = symmetric_normalize(csr, weight, weight, self_loop)
     scaling = Scaling(row_scale=degree.sqrt() if random_walk else None)
     return Entries(values, self_loop / degree, scaling)
@@ -157,6 +158,7 @@ class _SymmetricNormalize(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
         ctx.csr = inputs[2]
         ctx.save_for_backward(*output)
+        ctx.save_for_forward(*output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, grad_degree: Tensor) -> tuple[Any, ...]:
@@ -171,6 +173,18 @@ class _SymmetricNormalize(torch.autograd.Function):
         both = _row_sums(csr, product).index_add(0, csr.col, product)
         of_degree = grad_degree - 0.5 * both * inverse_root * inverse_root
         return grad_a, of_degree.index_select(0, csr.row), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, of_a: Tensor, of_b: Tensor, _: None) -> tuple[Tensor, Tensor]:
+        check_forward_mode()
+        values, degree = ctx.saved_tensors
+        csr: CSR = ctx.csr
+        inverse_root = _inverse_root(degree)
+        of_degree = _row_sums(csr, of_b)
+        relative = 0.5 * of_degree * inverse_root * inverse_root
+        both = relative.index_select(0, csr.row) + relative.index_select(0, csr.col)
+        of_a = of_a * inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
+        return of_a - values * both, of_degree
 
 
 def _row_sums(csr: CSR, values: Tensor) -> Tensor:

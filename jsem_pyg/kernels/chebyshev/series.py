@@ -1,12 +1,13 @@
 """A series as one differentiable function, for autograd and for `torch.func`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..._precision import full_precision
+from ..torch_func import check_forward_mode
 from .recurrence import per_row
 
 if TYPE_CHECKING:
@@ -18,14 +19,14 @@ def bounded_series(
 ) -> Tensor:
     """The series by the operator's own two passes: [N, M] -> [S, N, M].
 
-    Differentiable once, in x, the coefficients and the operator's values; forward mode and `vmap`
-    work in x and the coefficients, and in x.
+    Differentiable once, in x, the coefficients and the operator's values. Of `torch.func`, forward
+    mode and `vmap` work in x and the coefficients, and forward over reverse mode in x.
     """
     if x.numel() == 0:
         unused = sum((value.sum() for value in operator.values), coefficients.sum())
         return per_row(coefficients[0], group) * x + 0 * unused
     learned = (coefficients, *operator.values)
-    keep = torch.is_grad_enabled() and any(each.requires_grad for each in learned)
+    keep = torch.is_grad_enabled() and any(map(_requires_grad, learned))
     out, _ = _Series.apply(operator, keep, None, x, coefficients, group, *operator.values)
     return out
 
@@ -51,7 +52,10 @@ def resumed_series(
 
 
 class _Series(torch.autograd.Function):
-    """(operator, keep, kept, x, coefficients, group, *values) -> the series, and what is kept."""
+    """(operator, keep, kept, x, coefficients, group, *values) -> the series, and what is kept.
+
+    Its rules call it again, so that they hold under more transforms than one.
+    """
 
     @staticmethod
     def forward(
@@ -84,21 +88,21 @@ class _Series(torch.autograd.Function):
             return (None,) * (6 + len(values))
         needs = any(ctx.needs_input_grad[6:]), ctx.needs_input_grad[4]
         grad_x, grad_coefficients, *grad_values = _Adjoint.apply(
-            ctx.operator, needs, kept, coefficients, group, grad, *values
+            ctx.operator, *needs, kept, coefficients, group, grad, *values
         )
         return None, None, None, grad_x, grad_coefficients, None, *grad_values
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, None]:
+        check_forward_mode()
         x, coefficients, group, *values = ctx.saved_tensors
-        operator = ctx.operator.with_values(values)
         _, _, _, of_x, of_coefficients, _, *of_values = tangents
         if any(each is not None for each in of_values):
-            _refuse("forward-mode derivatives in the edge weights")
+            refuse_transform("forward-mode derivatives in the edge weights")
         total: Tensor | None = None
         for signal, c in ((of_x, coefficients), (x, of_coefficients)):
             if signal is not None and c is not None:
-                part, _ = operator.evaluate(signal, c, group, False)
+                part, _ = _Series.apply(ctx.operator, False, None, signal, c, group, *values)
                 total = part if total is None else total + part
         return total, None
 
@@ -107,21 +111,31 @@ class _Series(torch.autograd.Function):
         info: Any, in_dims: tuple[int | None, ...], *inputs: Any
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, None]]:
         operator, keep, kept, x, coefficients, group, *values = inputs
-        if any(dim is not None for at, dim in enumerate(in_dims) if at != 3):
-            _refuse("'vmap' over anything but the signal")
-        columns = x.movedim(in_dims[3], 1).flatten(1)  # [N, B M]
-        c = _repeated(coefficients, info.batch_size)
+        of_x, of_c, size = in_dims[3], in_dims[4], info.batch_size
+        if any(dim is not None for dim in (in_dims[2], *in_dims[5:])):
+            refuse_transform("'vmap' over anything but signals and times")
+        if of_x is None:  # other coefficients are other scales
+            scales = coefficients.movedim(of_c, 1).flatten(1, 2)  # [K + 1, B S, G, C]
+            out, kept = _Series.apply(operator, keep, kept, x, scales, group, *values)
+            return (out.unflatten(0, (size, -1)), kept), (0, None)
+        columns = x.movedim(of_x, 1).flatten(1)  # [N, B M]
+        if of_c is None:
+            c = _repeated(coefficients, size)
+        else:
+            c = coefficients.movedim(of_c, -2)  # [K + 1, S, G, B, C]
+            c = c.expand(*c.shape[:-1], columns.size(1) // size).flatten(-2)
         out, kept = _Series.apply(operator, keep, kept, columns, c, group, *values)
-        return (out.unflatten(-1, (info.batch_size, -1)), kept), (2, None)
+        return (out.unflatten(-1, (size, -1)), kept), (2, None)
 
 
 class _Adjoint(torch.autograd.Function):
-    """(operator, needs, kept, coefficients, group, grad, *values) -> gradients."""
+    """(operator, *needs, kept, coefficients, group, grad, *values) -> gradients."""
 
     @staticmethod
     def forward(
         operator: "SeriesOperator",
-        needs: tuple[bool, bool],
+        needs_values: bool,
+        needs_coefficients: bool,
         kept: Tensor,
         coefficients: Tensor,
         group: Tensor | None,
@@ -133,28 +147,53 @@ class _Adjoint(torch.autograd.Function):
         # A backward pass may be called under an autocast that the forward pass was not.
         with full_precision(grad.device):
             found = operator.with_values(values).differentiate(
-                kept, coefficients, group, grad, Needs(*needs)
+                kept, coefficients, group, grad, Needs(needs_values, needs_coefficients)
             )
         return found.x, found.coefficients, *(found.values or (None,) * len(values))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        pass
+        ctx.set_materialize_grads(False)
+        ctx.operator, ctx.needs = inputs[0].with_values(()), inputs[1:3]
+        kept, coefficients, group, _, *values = inputs[3:]
+        ctx.save_for_forward(kept, coefficients, group, *values)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Any) -> Any:
-        _refuse("a second derivative")
+        refuse_transform("a second derivative")
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        check_forward_mode()
+        kept, coefficients, group, *values = ctx.saved_tensors
+        of_grad, others = tangents[6], (*tangents[:6], *tangents[7:])
+        if any(ctx.needs) or any(each is not None for each in others):
+            refuse_transform("a second derivative")
+        # The gradient of x is linear in the one that comes in.
+        return tuple(
+            _Adjoint.apply(ctx.operator, False, False, kept, coefficients, group, of_grad, *values)
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
-        operator, needs, kept, coefficients, group, grad, *values = inputs
-        if any(dim is not None for at, dim in enumerate(in_dims) if at != 5) or any(needs):
-            _refuse("derivatives in weights or times, signal by signal,")
-        columns = grad.movedim(in_dims[5], 2).flatten(2)  # [S, N, B M]
+        operator, *needs = inputs[:3]
+        kept, coefficients, group, grad, *values = inputs[3:]
+        if any(dim is not None for at, dim in enumerate(in_dims) if at != 6) or any(needs):
+            refuse_transform("derivatives in weights or times, signal by signal,")
+        columns = grad.movedim(in_dims[6], 2).flatten(2)  # [S, N, B M]
         c = _repeated(coefficients, info.batch_size)
-        grad_x, *others = _Adjoint.apply(operator, needs, kept, c, group, columns, *values)
+        grad_x, *others = _Adjoint.apply(operator, *needs, kept, c, group, columns, *values)
         return (grad_x.unflatten(-1, (info.batch_size, -1)), *others), (1, *[None] * len(others))
+
+
+def _requires_grad(value: Tensor) -> bool:
+    """Whether a derivative may be asked for, by autograd or by any transform of `torch.func`."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        if value.requires_grad:
+            return True
+        value = torch._C._functorch.get_unwrapped(value)
+    return value.requires_grad
 
 
 def _repeated(coefficients: Tensor, count: int) -> Tensor:
@@ -162,8 +201,9 @@ def _repeated(coefficients: Tensor, count: int) -> Tensor:
     return coefficients.repeat(1, 1, 1, count) if coefficients.size(-1) > 1 else coefficients
 
 
-def _refuse(what: str) -> None:
+def refuse_transform(what: str) -> NoReturn:
+    """Name the backend for which autograd and `torch.func` know no bounds."""
     raise NotImplementedError(
-        f"Expected backend='reference' for {what} (got a backend that computes in bounded memory). "
-        "To fix this, pass backend='reference', which leaves everything to autograd."
+        f"Expected backend='reference' for {what} (got another, which knows the first derivatives "
+        "of a whole series). To fix this, pass backend='reference', which leaves all to autograd."
     )

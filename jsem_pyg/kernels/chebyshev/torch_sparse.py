@@ -3,7 +3,9 @@
 from torch import Tensor
 
 from ..csr import CSR
+from ..torch_func import is_transformed
 from .operator import Operator
+from .series import refuse_transform
 
 
 class SparseOperator(Operator):
@@ -17,6 +19,8 @@ class SparseOperator(Operator):
     def __init__(self, csr: CSR, value: Tensor) -> None:
         from torch_sparse import SparseTensor
 
+        if is_transformed():
+            refuse_transform("the transforms of torch.func")
         self.num_nodes = csr.num_rows
         self._matrix = SparseTensor(
             rowptr=csr.rowptr,

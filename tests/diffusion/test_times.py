@@ -1,0 +1,117 @@
+"""The shape of `t` means the same at every door: [S] scales, or [S, D] scales and channels."""
+
+import pytest
+import torch
+from hypergraph_cases import case
+from layer_cases import CHANNELS, make_data
+
+from jsem_pyg.diffusion import (
+    diffuse,
+    heat_diffusion,
+    heat_kernel_columns,
+    hypergraph_diffusion,
+)
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.nn import (
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    DiffusionTime,
+    HypergraphChebConv,
+    HypergraphDiffusion,
+)
+from jsem_pyg.operators import laplacian_operator
+
+DATA = make_data()
+STRUCTURE, WEIGHT = case("random", dtype=torch.float32)
+SIGNAL = torch.randn(STRUCTURE.num_nodes, CHANNELS, generator=torch.Generator().manual_seed(0))
+
+
+def on_operator(t):
+    structure = GraphStructure(DATA.edge_index, len(DATA.x))
+    return diffuse(DATA.x, laplacian_operator(structure, DATA.edge_weight), t)
+
+
+def compiled(t):
+    torch._dynamo.reset()  # each shape of t is code of its own
+    run = torch.compile(heat_diffusion, backend="eager", fullgraph=True)
+    return run(DATA.x, DATA.edge_index, DATA.edge_weight, t)
+
+
+FUNCTIONS = {
+    "heat_diffusion": lambda t: heat_diffusion(DATA.x, DATA.edge_index, DATA.edge_weight, t),
+    "compiled": compiled,
+    "diffuse": on_operator,
+    "hypergraph_diffusion": lambda t: hypergraph_diffusion(SIGNAL, STRUCTURE, WEIGHT, t),
+    "dense": lambda t: hypergraph_diffusion(SIGNAL, STRUCTURE, WEIGHT, t, method="dense"),
+}
+LAYERS = {
+    "diffusion": lambda t: AnisotropicDiffusion(edge_dim=0, t=t)(
+        DATA.x, DATA.edge_index, DATA.edge_weight
+    ),
+    "watched": lambda t: AnisotropicDiffusion(edge_dim=0, t=t, fuse=False)(
+        DATA.x, DATA.edge_index, DATA.edge_weight
+    ),
+    "hypergraph": lambda t: HypergraphDiffusion(t=t)(SIGNAL, STRUCTURE, WEIGHT),
+}
+SCALES = torch.tensor([0.5, 1.0, 2.0, 4.0])  # as many as there are channels, on purpose
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_dimension_is_scales(name):
+    run = FUNCTIONS[name]
+    one = [run(float(t)) for t in SCALES]
+    torch.testing.assert_close(run(SCALES), torch.stack(one))
+    torch.testing.assert_close(run(SCALES[:, None]), torch.stack(one))
+    assert run(SCALES[0]).shape == one[0].shape
+    assert run(SCALES[:1]).shape == (1, *one[0].shape)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_two_dimensions_are_scales_and_channels(name):
+    run = FUNCTIONS[name]
+    times = torch.stack([SCALES, SCALES.flip(0) + 0.1])
+    one = [[run(float(t))[:, i] for i, t in enumerate(row)] for row in times]
+    expected = torch.stack([torch.stack(row, dim=1) for row in one])
+    torch.testing.assert_close(run(times), expected)
+    torch.testing.assert_close(run(times[:1]), expected[:1])
+    with pytest.raises((ValueError, RuntimeError), match=r"\[S\] scales or \[S, D\] scales and"):
+        run(torch.ones(2, CHANNELS + 1))
+    with pytest.raises((ValueError, RuntimeError), match=r"\[S\] scales or \[S, D\] scales and"):
+        run(torch.ones(1, 2, CHANNELS))
+
+
+def test_columns_of_the_kernel():
+    nodes = torch.tensor([3, 0])
+    one = [heat_kernel_columns(DATA.edge_index, nodes, t=float(t)) for t in SCALES]
+    many = heat_kernel_columns(DATA.edge_index, nodes, t=SCALES)
+    torch.testing.assert_close(many, torch.stack(one))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_put_scales_side_by_side(name):
+    layer = LAYERS[name]
+    side_by_side = torch.cat([layer(float(t)) for t in SCALES], dim=-1)
+    for t in (SCALES, SCALES.tolist(), SCALES[:, None].expand(-1, CHANNELS)):
+        torch.testing.assert_close(layer(t), side_by_side)
+    by_channel = layer(SCALES[None])
+    expected = torch.stack([layer(float(t))[:, i] for i, t in enumerate(SCALES)], dim=1)
+    torch.testing.assert_close(by_channel, expected)
+
+
+@pytest.mark.parametrize("conv", [AnisotropicChebConv, HypergraphChebConv])
+def test_convolutions(conv):
+    for t, width in ((2.0, 1), (SCALES, 4), (SCALES.tolist(), 4), (SCALES[None], 1)):
+        layer = conv(CHANNELS, 3, t=t)
+        assert layer.lin.weight.shape == (3, width * CHANNELS)
+        torch.testing.assert_close(layer.t, torch.as_tensor(t))
+
+
+def test_times_of_a_layer():
+    assert DiffusionTime(SCALES).num_scales == DiffusionTime(SCALES.tolist()).num_scales == 4
+    assert DiffusionTime(SCALES).num_channels is None
+    assert DiffusionTime(SCALES[None]).num_scales == 1
+    assert DiffusionTime(SCALES[None]).num_channels == 4
+    with pytest.raises(ValueError, match=r"S scales, or an \[S, D\] tensor"):
+        DiffusionTime(torch.ones(1, 2, 3))
+    with pytest.raises(ValueError, match="'t' to have values.*'meta'"):
+        DiffusionTime(torch.ones(2, device="meta"))

@@ -1,0 +1,28 @@
+"""Two processes learn what one learns of the data of both; no parameter goes without a gradient."""
+
+import pytest
+import torch
+from parallel_cases import CASES, WORLD, run, train
+
+pytestmark = pytest.mark.skipif(
+    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+    reason="this build of torch has no gloo",
+)
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    """What each process learned in each case."""
+    folder = tmp_path_factory.mktemp("data_parallel")
+    torch.multiprocessing.spawn(run, (str(folder),), nprocs=WORLD)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_in_one_process(name, learned):
+    make, make_arguments, with_attr = CASES[name]
+    torch.manual_seed(0)
+    layer = make()
+    expected = train(layer, layer, range(WORLD), make_arguments, with_attr)
+    for each in learned:
+        torch.testing.assert_close(each[name], expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,111 @@
+"""Layers are made without memory, and filled in later, as large models are."""
+
+import inspect
+
+import pytest
+import torch
+from hypergraph_cases import case
+from layer_cases import CHANNELS, call, make_data
+
+import jsem_pyg.nn
+from jsem_pyg.nn import (
+    AgreementConductance,
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    DiffusionClassifier,
+    DiffusionTime,
+    ExpertCoupler,
+    HyperedgeWeight,
+    HypergraphChebConv,
+    HypergraphDiffusion,
+    MLPConductance,
+    SigmoidConductance,
+)
+
+STRUCTURE, _ = case("random")
+COUNT = STRUCTURE.num_hyperedges
+SIGNAL = torch.randn(STRUCTURE.num_nodes, CHANNELS)
+GRAPH = [[0, 1, 2, 3], [1, 0, 3, 2]]
+
+
+def on_graph(layer):
+    return call(layer, make_data())
+
+
+def on_hypergraph(layer):
+    return layer(SIGNAL, STRUCTURE)
+
+
+def on_features(layer):
+    return layer(torch.randn(7, 2))
+
+
+def alone(layer):
+    return layer()
+
+
+# What makes a layer, and what uses it.
+LAYERS = [
+    (lambda: AnisotropicDiffusion(t=[1.0, 2.0]), on_graph),
+    (lambda: AnisotropicDiffusion(t=torch.ones(2, CHANNELS, device="cpu")), on_graph),
+    (lambda: AnisotropicDiffusion(conductance="mlp"), on_graph),
+    (lambda: AnisotropicChebConv(CHANNELS, 2, t=[1.0, 2.0]), on_graph),
+    (lambda: AnisotropicChebConv(CHANNELS, 9), on_graph),
+    (lambda: DiffusionClassifier(CHANNELS, 3), lambda layer: layer(
+        make_data().x, make_data().edge_index)),
+    (lambda: HypergraphDiffusion(num_hyperedges=COUNT, t=[1.0, 2.0]), on_hypergraph),
+    (lambda: HypergraphChebConv(CHANNELS, 2, num_hyperedges=COUNT), on_hypergraph),
+    (lambda: ExpertCoupler(5, CHANNELS, hyperedges=3), lambda layer: layer(
+        torch.randn(2, 5, CHANNELS))),
+    (lambda: ExpertCoupler(4, CHANNELS, torch.tensor(GRAPH, device="cpu")), lambda layer: layer(
+        torch.randn(2, 4, CHANNELS))),
+    (lambda: SigmoidConductance(2), on_features),
+    (lambda: MLPConductance(2), on_features),
+    (lambda: AgreementConductance(), lambda layer: layer(None, torch.rand(3, 2), torch.rand(3, 2))),
+    (lambda: DiffusionTime([1.0, 2.0]), alone),
+    (lambda: HyperedgeWeight(3), alone),
+]  # fmt: skip
+IDS = [f"{type(make()).__name__}{i}" for i, (make, _) in enumerate(LAYERS)]
+
+
+def test_every_public_layer_is_here():
+    public = {each for each in vars(jsem_pyg.nn).values() if inspect.isclass(each)}
+    assert {type(make()) for make, _ in LAYERS} == public
+
+
+@pytest.mark.parametrize(("make", "use"), LAYERS, ids=IDS)
+def test_a_layer_made_on_meta_becomes_a_new_one(make, use):
+    with torch.device("meta"):
+        layer = make()
+    assert all(each.is_meta for each in layer.parameters())
+    layer = layer.to_empty(device="cpu")
+    for each in (*layer.parameters(), *layer.buffers()):  # what `to_empty` happens to find
+        each.data.fill_(torch.nan if each.is_floating_point() else 1 << 40)
+    torch.manual_seed(0)
+    if hasattr(layer, "reset_parameters"):
+        layer.reset_parameters()
+    other = make()
+    torch.manual_seed(0)
+    if hasattr(other, "reset_parameters"):
+        other.reset_parameters()
+    expected = {**dict(other.named_parameters()), **dict(other.named_buffers())}
+    actual = {**dict(layer.named_parameters()), **dict(layer.named_buffers())}
+    assert actual.keys() == expected.keys()
+    for name, value in actual.items():
+        assert torch.equal(value, expected[name]), name
+        assert value.requires_grad == expected[name].requires_grad
+    torch.manual_seed(1)
+    out = use(layer)
+    torch.manual_seed(1)
+    assert torch.equal(out, use(other))
+
+
+def test_a_state_dict_fills_a_layer_on_meta():
+    with torch.device("meta"):
+        layer = ExpertCoupler(5, CHANNELS, hyperedges=2, num_layers=1)
+    trained = ExpertCoupler(5, CHANNELS, hyperedges=2, num_layers=1)
+    torch.nn.init.ones_(trained.gain)
+    layer.to_empty(device="cpu").reset_parameters()
+    layer.load_state_dict(trained.state_dict())
+    x = torch.randn(2, 5, CHANNELS)
+    assert torch.equal(layer(x), trained(x))
