@@ -63,14 +63,14 @@ class ExpertCoupler(Module):
         check_positive_int("num_layers", num_layers)
         self.num_experts = num_experts
         self.channels = channels
-        is_given = isinstance(hyperedges, Tensor)
-        index = hyperedges if is_given else every(num_experts, hyperedges)
-        # The buffer is filled with the rest, for it may be made on the device "meta".
+        # The buffer is filled with the parameters, for it may be made on the device "meta".
+        if isinstance(hyperedges, Tensor):
+            index, empty = hyperedges, torch.empty_like(hyperedges)
+        else:
+            index = every(num_experts, hyperedges)
+            empty = torch.empty(index.shape, dtype=index.dtype)  # on the default device
         self._index = index
-        device = index.device if is_given else None
-        self.register_buffer(
-            "hyperedge_index", torch.empty(index.shape, dtype=index.dtype, device=device), is_given
-        )
+        self.register_buffer("hyperedge_index", empty, persistent=isinstance(hyperedges, Tensor))
         self.hyperedge_index: Tensor
         count = HypergraphStructure(index, num_experts).num_hyperedges
         self.norms = ModuleList(LayerNorm(channels) for _ in range(num_layers))
