@@ -44,9 +44,13 @@ def heat_diffusion(
     polynomials, and c_k from :func:`~jsem_pyg.diffusion.heat_coefficients`. Differentiable in `x`,
     `edge_weight` and `t`; twice with `backend="reference"`. An isolated node keeps its features.
 
-    Under `torch.compile` this is a single op without graph breaks, which checks what eager code
-    checks (see :mod:`jsem_pyg.diffusion.registered_op`). Under `torch.autocast` it computes as
-    without.
+    Of `torch.func`, `grad` and `vjp` work on every backend but "torch_sparse", and so do `jvp` and
+    `vmap` in `x` and `t`; everything else, such as Hessians and ensembles of weights, on
+    "reference", which the others name when asked. Graphs are not mapped over.
+
+    Under `torch.compile` and `torch.export` this is a single op without graph breaks, which checks
+    what eager code checks (see :mod:`jsem_pyg.diffusion.registered_op`). Under `torch.autocast` it
+    computes as without.
 
     Args:
         x: [..., N, D] signals; leading dimensions are batches on the same graph. Half precision is
@@ -79,6 +83,7 @@ def heat_diffusion(
         TypeError: if an argument is of the wrong type.
         ValueError: if the graph is directed or out of range, has self-loops or negative weights, if
             a value is NaN or infinite, if shapes do not fit, or if the backend cannot run.
+        NotImplementedError: if the backend does not know the derivative that `torch.func` asks for.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

@@ -47,9 +47,10 @@ class DiffusionLayer(MessagePassing):
     taken wherever somebody watches: under `torch_geometric.explain`, with hooks on `propagate`,
     `message` or `aggregate`, and with ``fuse=False``.
 
-    `torch.compile` takes the fused path whole, as one registered op; not torch sparse tensors,
-    which it does not know, nor the watched path, whose length depends on the time: there the graph
-    breaks. Autocast leaves conductance and diffusion in full precision.
+    `torch.compile` and `torch.export` take the fused path whole, as one registered op; an exported
+    program runs on graphs of other sizes if they are declared dynamic. Not so torch sparse tensors,
+    which the compiler does not know, nor the watched path, whose length depends on the time: there
+    the graph breaks. Autocast leaves conductance and diffusion in full precision.
     """
 
     # PyG writes the code of `propagate` for every class, by the arguments that it is called with.

@@ -28,6 +28,9 @@ class HypergraphLayer(torch.nn.Module):
     A hyperedge weighs the product of what is given in the call (`hyperedge_weight`), what is
     learned for each hyperedge (`num_hyperedges`), and what is learned of its features
     (`hyperedge_dim`, `conductance`).
+
+    `torch.compile` breaks its graph where the hypergraph is prepared, and `torch.export` does not
+    take these layers: there is no registered op for hypergraphs.
     """
 
     def __init__(
