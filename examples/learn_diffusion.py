@@ -115,7 +115,9 @@ def load_20newsgroups(root: Path, folder: Path | None) -> TwentyNewsgroups:
 class Open(torch.nn.Module):
     """Every edge conducts fully."""
 
-    def forward(self, edge_attr: torch.Tensor | None, x_i: torch.Tensor, x_j: torch.Tensor):
+    def forward(
+        self, edge_attr: torch.Tensor | None, x_i: torch.Tensor, x_j: torch.Tensor
+    ) -> torch.Tensor:
         return x_i.new_ones(len(x_i))
 
 
