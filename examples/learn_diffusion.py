@@ -6,17 +6,23 @@ many clusters there are if --clusters does not.
 
 By default a `DiffusionClassifier` trains itself: an edge conducts as far as its two ends agree.
 With --conductance sigmoid or mlp, edges conduct as their curvature says, learned from triplets.
+Beside either stands the same model, trained in the same way with every edge open: what the
+conductance adds is the difference between these two rows, and not that to isotropic heat.
 
     python examples/learn_diffusion.py                                  # digits, no file needed
     python examples/learn_diffusion.py --dataset 20newsgroups --data DIR
     python examples/learn_diffusion.py --dataset embeddings.npz         # or .npy, .csv, .txt
 
 Prints a table, and writes it with figures and the diffused embeddings to the folder --output.
+Every model is trained anew for each seed; figures and embeddings are those of the first one.
 """
 
 import argparse
+import copy
 import logging
 import os
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,8 +34,11 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import MaxNLocator
 from rich.console import Console
 from rich.table import Table
+from sklearn.cluster import KMeans
 from sklearn.manifold import TSNE
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
@@ -37,7 +46,7 @@ from torch_geometric.data import Data
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset, TwentyNewsgroups
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.evaluation import clustering_scores, dirichlet_energy
+from jsem_pyg.evaluation import clustering_scores, dirichlet_energy, modularity
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, select_time
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
@@ -45,8 +54,15 @@ from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 # Where --data is looked for if it is not given; otherwise 20 Newsgroups are downloaded.
 DATA_FOLDERS = ("data", "../data", "../shared/data")
 MAP_POINTS = 2000  # at most so many points in the 2-D map, which is the slowest picture
+# Ten colours that stay apart with any of the common kinds of colour blindness, too; beyond ten
+# classes they come again with another marker.
+COLOURS = (
+    *("#332288", "#ff7f00", "#66ccee", "#bd1f01", "#000000"),
+    *("#fb9a99", "#9467bd", "#ddcc77", "#8c564b", "#aa3377"),
+)
+MARKERS = "ox^s"
 
-console = Console(width=max(100, Console().width))  # the table needs 90 columns
+console = Console(width=max(110, Console().width))  # the table needs 100 columns
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -64,15 +80,16 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=0.05, help="of training by triplets")
     sketch = "channels of training by triplets; 0 for all"
     parser.add_argument("--sketch-dim", type=int, default=64, help=sketch)
-    parser.add_argument("--seeds", type=int, default=5, help="k-means runs behind every score")
-    parser.add_argument("--seed", type=int, default=0, help="of the training")
+    seeds = "runs behind every score: each trains anew, and clusters by k-means"
+    parser.add_argument("--seeds", type=int, default=5, help=seeds)
+    parser.add_argument("--seed", type=int, default=0, help="the first of them")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--no-figures", action="store_true")
     return parser.parse_args(argv)
 
 
-def load(args: argparse.Namespace) -> Data:
-    """The points, with rows of length one, and their labels if they have any."""
+def load(args: argparse.Namespace) -> tuple[Data, list[str]]:
+    """The points, with rows of length one, their labels if they have any, and their classes."""
     root = args.output / "datasets" / Path(args.dataset).name
     if args.dataset == "digits":
         dataset = DigitsDataset(root)
@@ -82,7 +99,7 @@ def load(args: argparse.Namespace) -> Data:
         dataset = EmbeddingDataset(root, args.dataset)
     data = dataset[0]
     data.x = F.normalize(data.x)
-    return data
+    return data, dataset.classes
 
 
 def load_20newsgroups(root: Path, folder: Path | None) -> TwentyNewsgroups:
@@ -95,13 +112,22 @@ def load_20newsgroups(root: Path, folder: Path | None) -> TwentyNewsgroups:
     return TwentyNewsgroups(root, data_home=folder / "scikit_learn_data")
 
 
-class Learned(NamedTuple):
-    """What training gives."""
+class Open(torch.nn.Module):
+    """Every edge conducts fully."""
+
+    def forward(
+        self, edge_attr: torch.Tensor | None, x_i: torch.Tensor, x_j: torch.Tensor
+    ) -> torch.Tensor:
+        return x_i.new_ones(len(x_i))
+
+
+class Represented(NamedTuple):
+    """The points as one run gives them; what training tells is missing where there was none."""
 
     x: torch.Tensor  # [N, D]: class probabilities, or diffused features
-    conductance: torch.Tensor  # [E]
-    t: float
-    history: pd.DataFrame
+    t: float = 0.0
+    conductance: torch.Tensor | None = None  # [E]
+    history: pd.DataFrame | None = None
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
@@ -110,60 +136,89 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     seed_everything(args.seed)
     args.output.mkdir(parents=True, exist_ok=True)
 
-    data = load(args)
+    data, classes = load(args)
     data = FaissKNNGraph(args.k, args.metric)(data)
     data = FormanCurvature(args.curvature)(data)
     console.print(f"{args.dataset}: {data}")
 
-    chosen = select_time(data)
-    isotropic = heat_diffusion(data.x, data.edge_index, data.edge_weight, chosen.t)
-    train = train_itself if args.conductance == "agreement" else train_by_triplets
-    learned = train(args, data, chosen.t)
-
-    representations = {
-        "raw": data.x,
-        f"isotropic heat, t = {chosen.t:g}": isotropic,
-        f"learned, t = {learned.t:.3g}": learned.x,
-    }
+    runs = represent(args, data)
     clusters = num_clusters(args, data) if data.y is not None or args.clusters else None
-    table = score(representations, data, clusters, args.seeds)
+    table = score(runs, data, clusters, seeds_of(args))
     show(table)
     table.to_csv(args.output / "results.csv")
+    learned = list(runs.values())[-1][0]
     seconds = learned.history["seconds"]
     low, middle, high = learned.conductance.quantile(torch.tensor([0.05, 0.5, 0.95])).tolist()
+    unit = "rounds" if args.conductance == "agreement" else "epochs"
     console.print(
-        f"training: {len(seconds)} epochs, {seconds.median() * 1000:.0f} ms each (median)\n"
+        f"training: {len(seconds)} {unit}, {seconds.median() * 1000:.0f} ms each (median)\n"
         f"conductance: median {middle:.3f}, 90 % of the edges in [{low:.3f}, {high:.3f}]"
     )
     save_embeddings(args.output / "embeddings.npz", learned.x, data)
     if not args.no_figures:
-        draw(args, data, representations, learned)
+        draw(args, data, classes, {name: each[0] for name, each in runs.items()})
     console.print(f"Written to {args.output}/")
     return table
 
 
-def train_itself(args: argparse.Namespace, data: Data, t: float) -> Learned:
+def seeds_of(args: argparse.Namespace) -> range:
+    return range(args.seed, args.seed + args.seeds)
+
+
+def represent(args: argparse.Namespace, data: Data) -> dict[str, list[Represented]]:
+    """Every representation by name, simplest first: a run for each seed."""
+    t = select_time(data).t
+    heat = heat_diffusion(data.x, data.edge_index, data.edge_weight, t)
+    runs = {"raw": [Represented(data.x)] * args.seeds}
+    runs["isotropic heat"] = [Represented(heat, t)] * args.seeds
+    is_classifier = args.conductance == "agreement"
+    train, kind = (train_itself, "classifier") if is_classifier else (train_by_triplets, "triplets")
+    for name, is_open in {"every edge open": True, "learned conductance": False}.items():
+        runs[f"{kind}, {name}"] = [train(args, data, t, seed, is_open) for seed in seeds_of(args)]
+    return runs
+
+
+def train_itself(
+    args: argparse.Namespace,
+    data: Data,
+    t: float,
+    seed: int,
+    is_open: bool = False,
+    rounds: int | None = None,
+) -> Represented:
     """Clusters teach a classifier, whose probabilities diffuse and teach it anew."""
-    model = DiffusionClassifier(data.x.size(1), num_clusters(args, data), t=t)
-    result = fit(model, data, epochs=args.epochs, seed=args.seed, device=args.device)
+    sizes = data.x.size(1), num_clusters(args, data)
+    seed_everything(seed)
+    model = DiffusionClassifier(*sizes, t=t, conductance=Open() if is_open else None)
+    result = fit(model, data, epochs=rounds or args.epochs, seed=seed, device=args.device)
     model.cpu()
     graph = data.x, data.edge_index, data.edge_weight
     with torch.no_grad():
         p, conductance = model(*graph), model.conductances(*graph)
-    return Learned(p, conductance, model.t.item(), result.to_pandas())
+    return Represented(p, model.t.item(), conductance, result.to_pandas())
 
 
-def train_by_triplets(args: argparse.Namespace, data: Data, t: float) -> Learned:
-    """Neighbours are to be alike and strangers not, by what curvature says of the edges."""
-    model = AnisotropicDiffusion(t=t, conductance=args.conductance)
+def train_by_triplets(
+    args: argparse.Namespace, data: Data, t: float, seed: int, is_open: bool = False
+) -> Represented:
+    """Neighbours are to be alike and strangers not, by what curvature says of the edges.
+
+    With every edge open, the time alone learns.
+    """
+    if is_open:
+        data = copy.copy(data)
+        data.edge_attr = None
+    seed_everything(seed)
+    edge_dim = 0 if is_open else data.edge_attr.size(1)
+    model = AnisotropicDiffusion(edge_dim, t=t, conductance=args.conductance)
     sketch_dim = args.sketch_dim if 0 < args.sketch_dim < data.x.size(1) else None
-    options = {"epochs": args.epochs, "seed": args.seed, "device": args.device}
+    options = {"epochs": args.epochs, "seed": seed, "device": args.device}
     result = fit(model, data, lr=args.lr, sketch_dim=sketch_dim, **options)
     model.cpu()
     with torch.no_grad():
         z = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
-        conductance = model.conductance(data.edge_attr)
-    return Learned(z, conductance, model.t.item(), result.to_pandas())
+        h = torch.ones(data.num_edges) if is_open else model.conductance(data.edge_attr)
+    return Represented(z, model.t.item(), h, result.to_pandas())
 
 
 def num_clusters(args: argparse.Namespace, data: Data) -> int:
@@ -176,31 +231,43 @@ def num_clusters(args: argparse.Namespace, data: Data) -> int:
 
 
 def score(
-    representations: dict[str, torch.Tensor], data: Data, clusters: int | None, seeds: int
+    runs: dict[str, list[Represented]], data: Data, clusters: int | None, seeds: Sequence[int]
 ) -> pd.DataFrame:
-    """A row for each representation: clustering scores where there are labels, and roughness."""
-    rows: dict[str, dict[str, str]] = {}
-    for name, x in representations.items():
-        rows[name] = {}
-        if data.y is not None:
-            scores = clustering_scores(x, data.y, clusters, seeds=seeds)
-            rows[name] = {
-                "ARI": f"{scores.ari:.3f} ± {scores.ari_std:.3f}",
-                "NMI": f"{scores.nmi:.3f} ± {scores.nmi_std:.3f}",
-                "ACC": f"{scores.acc:.3f} ± {scores.acc_std:.3f}",
-            }
-        # How rough the representation is on the graph: Dirichlet energy, between 0 and 2.
-        energy = dirichlet_energy(x, data.edge_index, data.edge_weight, relative=True)
-        rows[name]["energy"] = f"{float(energy):.3f}"
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("representation")
+    """A row for each representation: means and standard deviations over the seeds."""
+    rows = []
+    for name, each in runs.items():
+        for run, seed in zip(each, seeds, strict=True):
+            row = {"representation": name, "t": run.t}
+            if data.y is not None:
+                scores = clustering_scores(run.x, data.y, clusters, seeds=[seed])
+                row |= {"ari": scores.ari, "nmi": scores.nmi, "acc": scores.acc}
+            # How rough the representation is on the graph: Dirichlet energy, between 0 and 2.
+            energy = dirichlet_energy(run.x, data.edge_index, data.edge_weight, relative=True)
+            rows.append(row | {"energy": float(energy)})
+    groups = pd.DataFrame(rows).groupby("representation", sort=False)
+    mean, std = groups.mean(), groups.std(ddof=0)
+    columns = {
+        f"{measure}_{kind}": table[measure]
+        for measure in mean.columns
+        for kind, table in (("mean", mean), ("std", std))
+    }
+    return pd.DataFrame(columns).assign(seeds=len(seeds))
 
 
 def show(table: pd.DataFrame) -> None:
-    rich_table = Table(title="k-means, mean ± spread over seeds")
-    for column in (table.index.name, *table.columns):
-        rich_table.add_column(column, no_wrap=True)
+    """Print the table; scores with their standard deviation, the rest as means."""
+    seeds = f"{table['seeds'].iloc[0]} seeds"
+    rich_table = Table(title=f"k-means, mean ± standard deviation over {seeds}")
+    measures = [column.removesuffix("_mean") for column in table if column.endswith("_mean")]
+    headings = {"ari": "ARI", "nmi": "NMI", "acc": "ACC"}
+    for heading in ("representation", *(headings.get(each, each) for each in measures)):
+        rich_table.add_column(heading, no_wrap=True)
     for name, row in table.iterrows():
-        rich_table.add_row(str(name), *row)
+        cells = [f"{row['t_mean']:.3g}"]
+        cells += [
+            f"{row[f'{each}_mean']:.3f} ± {row[f'{each}_std']:.3f}" for each in measures[1:-1]
+        ]
+        rich_table.add_row(str(name), *cells, f"{row['energy_mean']:.3f}")
     console.print(rich_table)
 
 
@@ -214,31 +281,75 @@ def save_embeddings(path: Path, x: torch.Tensor, data: Data) -> None:
 
 
 def draw(
-    args: argparse.Namespace,
-    data: Data,
-    representations: dict[str, torch.Tensor],
-    learned: Learned,
+    args: argparse.Namespace, data: Data, classes: list[str], shown: dict[str, Represented]
 ) -> None:
-    edge_weight = data.edge_weight
+    learned = list(shown.values())[-1]
     curvature = forman_curvature(
-        data.edge_index, edge_weight, data.num_nodes, method=args.curvature
+        data.edge_index, data.edge_weight, data.num_nodes, method=args.curvature
     )
+    is_classifier = args.conductance == "agreement"
+    training = draw_rounds(args, data, shown) if is_classifier else draw_losses(learned.history)
     figures = {
-        "training.png": draw_training(learned.history),
+        "training.png": training,
         "curvature.png": draw_curvature(curvature, data),
         "conductance.png": draw_conductance(learned.conductance, data),
-        "map.png": draw_map(representations, data),
+        "map.png": draw_map({name: each.x for name, each in shown.items()}, data, classes),
     }
     for name, figure in figures.items():
         figure.savefig(args.output / name, dpi=150)
         plt.close(figure)
 
 
-def draw_training(history: pd.DataFrame) -> plt.Figure:
+def follow_rounds(args: argparse.Namespace, data: Data, learned: Represented) -> pd.DataFrame:
+    """What each round of self-training made of the classes; nothing here needs labels.
+
+    Training is deterministic, so a run of two rounds is the beginning of one of four.
+    """
+    last = len(learned.history)
+    runs = [train_itself(args, data, learned.t, args.seed, rounds=r) for r in range(1, last)]
+    found = [run.x.argmax(-1) for run in (*runs, learned)]
+    changed = [float((a != b).float().mean()) for a, b in pairwise(found)]
+    fitness = [modularity(data.edge_index, data.edge_weight, each) for each in found]
+    rounds = pd.RangeIndex(1, last + 1, name="round")
+    return pd.DataFrame({"changed": [np.nan, *changed], "modularity": fitness}, rounds)
+
+
+def draw_rounds(args: argparse.Namespace, data: Data, shown: dict[str, Represented]) -> plt.Figure:
+    """Whether self-training settles, and on what.
+
+    Its loss does not tell: the classifier learns from the certain half of each class, which it fits
+    at once, and "val_loss" compares it with the graph on the other half, where the two differ most.
+    That it is high, or rises, is no sign of divergence.
+    """
+    *before, learned = [(name, shown[name]) for name in ("raw", "isotropic heat", [*shown][-1])]
+    rounds = follow_rounds(args, data, learned[1])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained")
+    bars = left.bar(rounds.index, 100 * rounds["changed"], width=0.5)
+    left.bar_label(bars, [f"{share:.2g} %" for share in 100 * rounds["changed"]], padding=2)
+    left.set(title="Points whose class changed", ylabel="per cent, since the round before")
+    left.set(xlim=(1.4, len(rounds) + 0.6), ylim=(0, max(1, 120 * rounds["changed"].max())))
+    right.plot(rounds.index, rounds["modularity"], marker="o", label="self-training")
+    for (name, run), style in zip(before, (":", "--"), strict=True):
+        kmeans = KMeans(num_clusters(args, data), n_init=3, random_state=args.seed)
+        clusters = torch.from_numpy(kmeans.fit_predict(F.normalize(run.x).numpy())).long()
+        fitness = modularity(data.edge_index, data.edge_weight, clusters)
+        right.axhline(fitness, color="0.4", ls=style, label=f"k-means, {name}")
+    right.set(title="How well the classes fit the graph", ylabel="modularity")
+    low, high = right.get_ylim()
+    right.set(xlim=(0.6, len(rounds) + 0.4), ylim=(low - 0.01, high + 0.01))
+    right.legend()
+    for axis in (left, right):
+        axis.set(xlabel="round")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.suptitle("Self-training, without labels")
+    return figure
+
+
+def draw_losses(history: pd.DataFrame) -> plt.Figure:
     figure, axis = plt.subplots(figsize=(6, 3.5), layout="constrained")
     axis.plot(history.index, history["loss"], marker=".", alpha=0.5, label="what it learns from")
     axis.plot(history.index, history["val_loss"], marker=".", label="held out")
-    axis.set(title="Training without labels", xlabel="epoch", ylabel="loss")
+    axis.set(title="Training by triplets, without labels", xlabel="epoch", ylabel="loss")
     axis.legend()
     return figure
 
@@ -276,22 +387,52 @@ def histogram(axis: plt.Axes, values: np.ndarray, bins: np.ndarray, data: Data) 
     axis.legend(title="edges in and between classes")
 
 
-def draw_map(representations: dict[str, torch.Tensor], data: Data) -> plt.Figure:
-    names = list(representations)
-    shown = {names[0]: representations[names[0]], names[-1]: representations[names[-1]]}
-    figure, axes = plt.subplots(1, 2, figsize=(11, 5), layout="constrained")
+def draw_map(
+    representations: dict[str, torch.Tensor], data: Data, classes: list[str]
+) -> plt.Figure:
+    """A t-SNE of each representation; all begin with the map of the first one.
+
+    So a class stays about where it was, if nothing moves it, but distances cannot be compared from
+    one panel to another.
+    """
+    figure, axes = plt.subplots(2, 2, figsize=(11, 9), layout="constrained")
     generator = torch.Generator().manual_seed(0)
     sample = torch.randperm(data.num_nodes, generator=generator)[:MAP_POINTS]
-    colours = None if data.y is None else data.y[sample].numpy()
-    for axis, (name, x) in zip(axes, shown.items(), strict=True):
+    y = None if data.y is None else data.y[sample].numpy()
+    start: str | np.ndarray = "pca"
+    for axis, (name, x) in zip(axes.flat, representations.items(), strict=True):
         points = F.normalize(x[sample]).numpy()
         perplexity = min(30.0, (len(points) - 1) / 3)
-        tsne = TSNE(perplexity=perplexity, init="pca", max_iter=500, random_state=0)
+        tsne = TSNE(perplexity=perplexity, init=start, max_iter=500, random_state=0)
         flat = tsne.fit_transform(points)
-        axis.scatter(*flat.T, c=colours, cmap="tab20", s=4)
+        if isinstance(start, str):
+            start = 1e-4 * flat / flat[:, 0].std()  # as small as "pca" begins
+        scatter(axis, flat, y, classes)
         axis.set(title=name, xticks=[], yticks=[])
-    figure.suptitle("t-SNE of the points, coloured by class")
+    figure.suptitle("Each panel is a t-SNE of its own, which starts from the map of the raw points")
+    if y is not None:
+        columns = -(-len(classes) // 25)
+        handles, names = axes.flat[0].get_legend_handles_labels()
+        style = {"title": "class", "frameon": False, "markerscale": 2.5, "ncols": columns}
+        figure.legend(handles, names, loc="outside right upper", **style)
     return figure
+
+
+def scatter(axis: plt.Axes, flat: np.ndarray, y: np.ndarray | None, classes: list[str]) -> None:
+    """Points in the colour and marker of their class, and up to ten classes by name."""
+    if y is None:
+        axis.scatter(*flat.T, s=6, lw=0, color=COLOURS[0])
+        return
+    for label, name in enumerate(classes):
+        own = flat[y == label]
+        marker = MARKERS[label // len(COLOURS) % len(MARKERS)]
+        style = {"marker": marker, "s": 9, "lw": 0.7 if marker == "x" else 0}
+        axis.scatter(*own.T, color=COLOURS[label % len(COLOURS)], label=name, **style)
+        if len(own) and len(classes) <= len(COLOURS):
+            middle = own[np.abs(own - np.median(own, axis=0)).sum(1).argmin()]  # on a point of it
+            halo = [withStroke(linewidth=3, foreground="white")]
+            centre = {"ha": "center", "va": "center", "path_effects": halo}
+            axis.annotate(name, middle, fontsize=11, weight="bold", **centre)
 
 
 if __name__ == "__main__":

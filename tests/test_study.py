@@ -11,6 +11,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import to_dense_adj, to_undirected
 
+from jsem_pyg.nn import AnisotropicDiffusion
+
 STUDY = Path(__file__).parent.parent / "examples/study"
 
 
@@ -265,6 +267,13 @@ def test_labels_are_drawn_from_every_class(study):
     assert torch.bincount(known[known >= 0]).tolist() == [4, 4, 4]
     assert torch.equal(known[known >= 0], y[known >= 0])
     assert not torch.equal(known, study("few_labels").draw_labels(y, 4, seed=2))
+
+
+def test_a_time_for_each_channel_is_one_scale(study):
+    times = study("ablations").times
+    assert AnisotropicDiffusion(0, t=times("channels", 2.0, 6)).time.num_channels == 6
+    assert AnisotropicDiffusion(0, t=times("channels", 2.0, 6)).time.num_scales == 1
+    assert AnisotropicDiffusion(0, t=times("scales", 2.0, 6)).time.num_scales == 3
 
 
 def test_hard_negatives_are_the_nearest_of_several_strangers(study):

@@ -116,7 +116,7 @@ def with_features(data: Data, features: str) -> tuple[Data, str | torch.nn.Modul
 
 def times(time: str, t: float, channels: int) -> float | list[float] | Tensor:
     """One time, three scales around it, or one for each channel."""
-    return {"one": t, "scales": [t / 4, t, 4 * t], "channels": torch.full((channels,), t)}[time]
+    return {"one": t, "scales": [t / 4, t, 4 * t], "channels": torch.full((1, channels), t)}[time]
 
 
 def make_sampler(data: Data, positives: str, t: float) -> GraphTriplets:
