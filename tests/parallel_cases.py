@@ -1,5 +1,7 @@
 """What a process of a data-parallel run does: a module of its own, for a new process to import."""
 
+from datetime import timedelta
+
 import torch
 from hypergraph_cases import case
 from layer_cases import CHANNELS, make_data
@@ -54,7 +56,11 @@ def run(rank, folder):
     """All cases in one process of two; writes what it learned."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=WORLD
+        "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=WORLD,
+        timeout=timedelta(seconds=60),  # a process whose partner died ends, too
     )
     learned = {}
     for name, (make, make_arguments, with_attr) in CASES.items():

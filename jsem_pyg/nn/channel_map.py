@@ -52,6 +52,8 @@ class ChannelMap:
             return False  # every input channel has a time of its own
         # A map that somebody put something around can only be called on all scales at once.
         can_part = self.time.num_scales == 1 or _is_plain(self.lin)
+        if getattr(self.lin, "bias", None) is not None:
+            return False  # one of somebody else's map, which must not diffuse
         return can_part and self.time.num_scales * self.out_channels < x.size(-1)
 
     def _map_and_diffuse(self, x: Tensor, t: Tensor, diffuse: Diffuse) -> Tensor:

@@ -42,6 +42,9 @@ _CACHE_LINE = 64  # bytes
 # the tiles of all threads would be what takes most memory.
 _SMALL_TILE = 4 << 20  # bytes
 
+# Less is over before a second thread has begun: about a millisecond of multiplications.
+_MUCH_WORK = 1 << 22
+
 
 class SparseOperator(SeriesOperator):
     """A sparse symmetric S.
@@ -177,7 +180,9 @@ class _Problem:
         self.num_nodes, self.num_columns = shape
         self.lanes = (0,) * _num_lanes(self.num_nodes, self.num_columns, values.dtype)
         self.num_tiles = -(-self.num_columns // len(self.lanes))
-        self.num_threads = max(1, min(torch.get_num_threads(), self.num_tiles))
+        work = csr.num_slots * self.num_columns * coefficients.size(0)
+        threads = torch.get_num_threads() if work >= _MUCH_WORK else 1
+        self.num_threads = max(1, min(threads, self.num_tiles))
         self.coefficients = coefficients.detach().contiguous().numpy()
         self.pattern = csr.derived(_ordered_pattern)
         ordered_values = values.detach().contiguous().numpy()[self.pattern.slot]
