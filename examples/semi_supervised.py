@@ -67,7 +67,7 @@ from torch_geometric.transforms import (
 )
 from torch_geometric.utils import remove_self_loops, to_undirected
 
-from jsem_pyg.nn import AnisotropicChebConv
+from jsem_pyg.nn import AnisotropicChebConv, SigmoidConductance
 from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
 
@@ -209,8 +209,17 @@ class HeatNet(Module):
 
     def __init__(self, channels: int, classes: int, recipe: Recipe, edge_dim: int) -> None:
         super().__init__()
+        # The time is tuned, and the conductance has a learning rate of its own below: neither is
+        # slowed down by the layer.
+        conductance = SigmoidConductance(edge_dim) if edge_dim else "sigmoid"
         self.first = AnisotropicChebConv(
-            channels, recipe.hidden, edge_dim, t=recipe.t, learn_t=False
+            channels,
+            recipe.hidden,
+            edge_dim,
+            t=recipe.t,
+            learn_t=False,
+            conductance=conductance,
+            add_self_loops=False,
         )
         self.last = linear(recipe.hidden, classes)
         self.dropout = recipe.dropout

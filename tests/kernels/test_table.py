@@ -1,0 +1,62 @@
+"""The table of backends: what it chooses, what it refuses, and how a stranger adds to it."""
+
+import sys
+import types
+
+import pytest
+import torch
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.kernels.chebyshev import Operator
+from jsem_pyg.kernels.table import CHEBYSHEV, Backend, KernelFamily, no_obstacle
+from jsem_pyg.testing import random_graph
+
+CPU = torch.device("cpu")
+
+
+def family(**obstacles):
+    backends = {name: Backend("math", lambda device, o=o: o) for name, o in obstacles.items()}
+    return KernelFamily(backends, {"cpu": tuple(backends)}, fallback=list(backends)[-1])
+
+
+def test_auto_takes_the_first_that_can_run_and_the_fallback_elsewhere():
+    table = family(fast="no hands", slow=None, plain=None)
+    assert table.choose("auto", CPU) == "slow"
+    assert table.choose("auto", torch.device("meta")) == "plain"
+    assert table.find("slow", CPU).__name__ == "math"
+
+
+def test_what_cannot_run_says_why_and_what_can():
+    table = family(fast="no hands", slow=None, plain=None)
+    with pytest.raises(ValueError, match=r"'fast': no hands\)\. These can: 'slow', 'plain'"):
+        table.choose("fast", CPU)
+    with pytest.raises(ValueError, match="'backend' to be one of 'auto', 'fast', 'slow', 'plain'"):
+        table.check("quick")
+
+
+def test_a_backend_from_outside_is_an_entry(monkeypatch):
+    class SparseOperator(Operator):
+        def __init__(self, csr, value):
+            self.num_nodes = csr.num_rows
+            self.dense = torch.zeros(csr.num_rows, csr.num_rows, dtype=value.dtype)
+            self.dense = self.dense.index_put((csr.row.long(), csr.col.long()), value)
+
+        def apply(self, x):
+            return self.dense @ x
+
+    module = types.ModuleType("dense_backend")
+    module.SparseOperator = SparseOperator
+    monkeypatch.setitem(sys.modules, "dense_backend", module)
+    monkeypatch.setitem(CHEBYSHEV.backends, "dense", Backend("dense_backend", no_obstacle))
+    edge_index, weight = random_graph(12, 0.3, num_isolated=1)
+    x = torch.randn(12, 3, dtype=torch.float64)
+    for normalization in ("sym", "rw", None):
+        results = []
+        for backend in ("dense", "reference"):
+            leaves = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+            out = heat_diffusion(
+                leaves[0], edge_index, leaves[1], normalization=normalization, backend=backend
+            )
+            results.append([out, *torch.autograd.grad(out.sin().sum(), leaves)])
+        for one, other in zip(*results, strict=True):
+            torch.testing.assert_close(one, other)
