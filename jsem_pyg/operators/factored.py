@@ -29,6 +29,7 @@ from ..kernels.chebyshev import AdjointOperator, AutogradOperator, Operator
 from ..kernels.chebyshev.torch_csr import csr_matrix
 from ..kernels.csr import Incidence
 from ..kernels.table import CHEBYSHEV
+from ..kernels.torch_func import lasting
 
 FACTORED_BACKENDS = ("auto", "torch", "reference")
 
@@ -114,10 +115,12 @@ def factored_operator(
     return AutogradOperator(operator) if backend == "reference" else operator
 
 
+@lasting
 def _by_csr(matrix: Incidence, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     return csr_matrix(matrix.csr, matrix.value.to(dtype), matrix.num_cols).matmul
 
 
+@lasting
 def _by_messages(matrix: Incidence, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
     """Gather, multiply, scatter-add: as often differentiable as one likes."""
     csr, value = matrix.csr, matrix.value.to(dtype).unsqueeze(-1)

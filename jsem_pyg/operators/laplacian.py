@@ -16,7 +16,7 @@ from .._checks import check_choice, numbers_of
 from ..graph import GraphStructure
 from ..kernels.csr import CSR
 from ..kernels.table import CHEBYSHEV
-from ..kernels.torch_func import check_forward_mode
+from ..kernels.torch_func import check_forward_mode, is_transformed
 from .heat_operator import HeatOperator, Scaling
 
 NORMALIZATIONS = ("sym", "rw", None)
@@ -175,7 +175,7 @@ class _SymmetricNormalize(torch.autograd.Function):
         return grad_a, of_degree.index_select(0, csr.row), None, None
 
     @staticmethod
-    def jvp(ctx: Any, of_a: Tensor, of_b: Tensor, _: None) -> tuple[Tensor, Tensor]:
+    def jvp(ctx: Any, of_a: Tensor, of_b: Tensor, *_: None) -> tuple[Tensor, Tensor]:
         check_forward_mode()
         values, degree = ctx.saved_tensors
         csr: CSR = ctx.csr
@@ -217,7 +217,8 @@ def _combinatorial(structure: GraphStructure, weight: Tensor) -> Entries:
         bound = _without_zeros(bound)
         scale = (2 / bound).index_select(0, component)
         rate, group = torch.where(has_edges, bound / 2, 0), component
-        if rate.device.type == "cpu":  # a group costs coefficients; a GPU would wait for the number
+        # A group costs coefficients; but for the number of them a GPU would have to wait.
+        if rate.device.type == "cpu" and not is_transformed():
             rate, same = rate.unique(return_inverse=True)
             group = same.index_select(0, component)
     off_diagonal = scale.index_select(0, csr.row) * weight

@@ -275,17 +275,17 @@ def test_layers(backend, name):
 def test_ensembles_on_the_reference():
     data = make_data()
     layers = [bend(AnisotropicDiffusion(t=t, backend="reference")) for t in (1.0, 2.0)]
-    stacked, _ = torch.func.stack_module_state(layers)
+    stacked = torch.func.stack_module_state(layers)
 
-    def call(parameters, x):
+    def call(parameters, buffers, x):
         given = (x, data.edge_index, data.edge_weight, data.edge_attr)
-        return functional_call(layers[0], parameters, given)
+        return functional_call(layers[0], (parameters, buffers), given)
 
     expected = [
         layer(data.x, data.edge_index, data.edge_weight, data.edge_attr) for layer in layers
     ]
     torch.testing.assert_close(
-        vmap(call, in_dims=(0, None))(stacked, data.x), torch.stack(expected)
+        vmap(call, in_dims=(0, 0, None))(*stacked, data.x), torch.stack(expected)
     )
 
 

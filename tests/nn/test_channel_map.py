@@ -55,7 +55,7 @@ ADAPTERS = {
 
 def on_graph(out_channels, t):
     data = make_data()
-    conv = AnisotropicChebConv(CHANNELS, out_channels, edge_dim=0, t=t)
+    conv = AnisotropicChebConv(CHANNELS, out_channels, edge_dim=0, t=t, add_self_loops=False)
 
     def layer(conv, x):
         return conv(x, data.edge_index, data.edge_weight)

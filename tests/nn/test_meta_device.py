@@ -20,6 +20,7 @@ from jsem_pyg.nn import (
     HypergraphDiffusion,
     MLPConductance,
     SigmoidConductance,
+    SimplicialDiffusion,
 )
 
 STRUCTURE, _ = case("random")
@@ -55,6 +56,8 @@ LAYERS = [
         make_data().x, make_data().edge_index)),
     (lambda: HypergraphDiffusion(num_hyperedges=COUNT, t=[1.0, 2.0]), on_hypergraph),
     (lambda: HypergraphChebConv(CHANNELS, 2, num_hyperedges=COUNT), on_hypergraph),
+    (lambda: SimplicialDiffusion(t=2.0), lambda layer: layer(torch.randn(2, 3), torch.tensor(
+        [[0, 1], [1, 2]]))),
     (lambda: ExpertCoupler(5, CHANNELS, hyperedges=3), lambda layer: layer(
         torch.randn(2, 5, CHANNELS))),
     (lambda: ExpertCoupler(4, CHANNELS, torch.tensor(GRAPH, device="cpu")), lambda layer: layer(
