@@ -173,8 +173,9 @@ def make_conductance(
 
 def initial_conductance(conductance: Conductance | None) -> float:
     """What every edge of a new layer conducts; one for a module that cannot be asked."""
-    if isinstance(conductance, SigmoidConductance | MLPConductance):
-        return conductance.floor + (1 - conductance.floor) / 2
+    form = conductance.module if isinstance(conductance, ModuleConductance) else conductance
+    if isinstance(form, SigmoidConductance | MLPConductance):
+        return form.floor + (1 - form.floor) / 2
     return 1.0
 
 

@@ -3,7 +3,7 @@ import torch
 from layer_cases import NUM_NODES, Similarity, bend, call, make_data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, SigmoidConductance
 
 
 @pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
@@ -168,6 +168,8 @@ def test_self_loops_are_those_of_gcn(normalization, fuse, with_attr):
 
 
 def test_a_new_layer_is_the_same_with_and_without_edge_features():
-    data, conv = make_data(), AnisotropicChebConv(4, 3)
-    plain = conv(data.x, data.edge_index, data.edge_weight)
-    torch.testing.assert_close(call(conv, data), plain)
+    data = make_data()
+    for conductance in ("sigmoid", "mlp", SigmoidConductance(1)):
+        conv = AnisotropicChebConv(4, 3, conductance=conductance)
+        plain = conv(data.x, data.edge_index, data.edge_weight)
+        torch.testing.assert_close(call(conv, data), plain)
