@@ -49,6 +49,8 @@ class GraphStructure(CheckLog):
     Attributes:
         num_nodes: N.
         num_edges: E, the number of columns handed in.
+        row, col, slot: see there. Like `reverse` they are int32 wherever that is wide enough: fit
+            to index with, but products of two of them may overflow.
         csr: the pattern: :class:`~jsem_pyg.kernels.csr.CSR`, a slot for every directed edge.
         reverse: [nnz] the slot of (j, i) for the slot of (i, j).
 
@@ -135,8 +137,8 @@ class GraphStructure(CheckLog):
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:
-        """The target [E] and the source [E] of every column of the input, in its order."""
-        row, col = self.to_edges(self.csr.row), self.to_edges(self.csr.col)
+        """The target [E] and the source [E] of every column of the input, in its order; int64."""
+        row, col = (self.to_edges(each).long() for each in (self.csr.row, self.csr.col))
         return (row, col) if self._rows_are_targets else (col, row)
 
     @cached_property
