@@ -21,16 +21,19 @@ class CSR:
     Args:
         rowptr: [N + 1] int64, where each row begins.
         col: [nnz] int32, or int64 where that is too narrow.
+        row: [nnz] the row of each slot, where somebody has it already.
 
     Attributes:
         row: [nnz] the row of each slot: what `rowptr` says, entry by entry.
     """
 
-    def __init__(self, rowptr: Tensor, col: Tensor) -> None:
+    def __init__(self, rowptr: Tensor, col: Tensor, row: Tensor | None = None) -> None:
         self.rowptr, self.col = rowptr, col
-        rows = torch.arange(rowptr.numel() - 1, dtype=col.dtype, device=col.device)
-        # Without the size, a GPU would have to wait for the sum of the counts.
-        self.row = rows.repeat_interleave(rowptr.diff(), output_size=col.numel())
+        if row is None:
+            rows = torch.arange(rowptr.numel() - 1, dtype=col.dtype, device=col.device)
+            # Without the size, a GPU would have to wait for the sum of the counts.
+            row = rows.repeat_interleave(rowptr.diff(), output_size=col.numel())
+        self.row = row
         self._derived: dict[Any, Any] = {}
 
     @property
@@ -58,7 +61,7 @@ class CSR:
 
     def to(self, device: torch.device | str) -> "CSR":
         """The pattern on another device."""
-        return CSR(self.rowptr.to(device), self.col.to(device))
+        return CSR(*(each.to(device) for each in (self.rowptr, self.col, self.row)))
 
 
 class Incidence(NamedTuple):

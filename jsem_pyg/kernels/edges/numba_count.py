@@ -29,21 +29,20 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
     rowptr, found = _scan(source, target, num_nodes)
     if found == _OUTSIDE:
         return None
-    order, slot, columns = None, None, target.astype(narrow, copy=False)
+    order, slot = None, None
+    rows, columns = (each.astype(narrow) for each in (source, target))  # copies: these may change
     if found == _UNSORTED:
         order = _sorting_order(source, target, num_nodes, np.empty(row.numel(), narrow))
-        source, columns = source[order], columns[order]
-        rowptr, found = _scan(source, columns, num_nodes)
+        rows, columns = rows[order], columns[order]
+        rowptr, found = _scan(rows, columns, num_nodes)
     if found == _REPEATED:
         in_order = np.arange(row.numel(), dtype=narrow) if order is None else order
-        rowptr, columns, slot = _merge(source, columns, in_order, num_nodes)
+        rowptr, rows, columns, slot = _merge(rows, columns, in_order, num_nodes)
         order = None
     reverse, is_symmetric = _reverse_slots(rowptr, columns)
     if not is_symmetric:
         return None
-    # What came in may be written to by its owner later.
-    columns = columns.copy() if np.shares_memory(columns, target) else columns
-    csr = CSR(torch.from_numpy(rowptr), torch.from_numpy(columns))
+    csr = CSR(*map(torch.from_numpy, (rowptr, columns, rows)))
     return SortedEdges(
         csr,
         torch.from_numpy(reverse),
@@ -99,20 +98,22 @@ def _sorting_order(row: Array, col: Array, num_nodes: int, order: Array) -> Arra
 
 
 @njit(cache=True)
-def _merge(row: Array, col: Array, order: Array, num_nodes: int) -> tuple[Array, Array, Array]:
+def _merge(
+    row: Array, col: Array, order: Array, num_nodes: int
+) -> tuple[Array, Array, Array, Array]:
     """Sorted edges without repetition, and the slot of each edge of the list."""
     rowptr = np.zeros(num_nodes + 1, np.int64)
-    columns, slot = np.empty_like(col), np.empty_like(order)
+    rows, columns, slot = np.empty_like(row), np.empty_like(col), np.empty_like(order)
     kept = 0
     for at in range(row.size):
         if at == 0 or row[at] != row[at - 1] or col[at] != col[at - 1]:
-            columns[kept] = col[at]
+            rows[kept], columns[kept] = row[at], col[at]
             rowptr[row[at] + 1] += 1
             kept += 1
         slot[order[at]] = kept - 1
     for i in range(num_nodes):
         rowptr[i + 1] += rowptr[i]
-    return rowptr, columns[:kept].copy(), slot
+    return rowptr, rows[:kept].copy(), columns[:kept].copy(), slot
 
 
 @njit(cache=True)
