@@ -3,7 +3,7 @@
 The package reads in the order in which data flows through it; a stage imports only stages above it:
 
 0. :mod:`~jsem_pyg.datasets`: real things -> embeddings with labels
-1. :mod:`~jsem_pyg.graph`: points -> weighted edges
+1. :mod:`~jsem_pyg.graph`: points -> weighted edges, and the structure that is prepared once
 2. :mod:`~jsem_pyg.curvature`: edges -> a few numbers an edge (Forman-Ricci curvature, overlap)
 3. :mod:`~jsem_pyg.operators`: edges -> a symmetric operator S with its spectrum in [-1, 1]
 4. :mod:`~jsem_pyg.diffusion`: operator and signal -> diffused signal, exp(-tL) X
@@ -11,9 +11,9 @@ The package reads in the order in which data flows through it; a stage imports o
 6. :mod:`~jsem_pyg.evaluation`: representations -> numbers
 7. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
-Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features,
-:mod:`~jsem_pyg.kernels` the ways to evaluate stage 4, and :mod:`~jsem_pyg.testing` assertions for
-layers and operators of your own.
+Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features, and
+:mod:`~jsem_pyg.testing` assertions for layers and operators of your own. `jsem_pyg.kernels`, the
+ways to compute it all, is private, but for the table that a backend of your own joins.
 """
 
 from . import (
@@ -22,7 +22,6 @@ from . import (
     diffusion,
     evaluation,
     graph,
-    kernels,
     nn,
     operators,
     testing,
@@ -38,7 +37,6 @@ __all__ = [
     "diffusion",
     "evaluation",
     "graph",
-    "kernels",
     "nn",
     "operators",
     "testing",

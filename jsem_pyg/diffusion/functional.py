@@ -17,7 +17,7 @@ from .._precision import compute_dtype
 from ..graph import GraphStructure
 from ..graph.prepare import GraphReader
 from .evolve import check_signal, squeeze_scales
-from .heat import flow, heat_operator, take_graph
+from .heat import heat_flow, heat_operator, take_graph
 from .options import HeatOptions
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
@@ -95,7 +95,7 @@ def heat_diffusion(
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
     graph = take_graph(_READER, x, edge_index, edge_weight)
-    return squeeze_scales(flow(x, heat_operator(graph, x, options), t, options), t)
+    return squeeze_scales(heat_flow(x, heat_operator(graph, x, options), t, options), t)
 
 
 def heat_kernel_columns(

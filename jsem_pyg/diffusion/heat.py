@@ -2,7 +2,7 @@
 
 1. :func:`take_graph` reads and checks the graph, or remembers it;
 2. :func:`heat_operator` makes the operator of its weights and conductances;
-3. :func:`flow` lets a signal evolve by it.
+3. :func:`heat_flow` lets a signal evolve by it.
 
 In compiled code, which can do none of this by itself, all three only gather what the registered op
 takes, see :mod:`.registered_op`.
@@ -79,7 +79,7 @@ def heat_operator(
     )
 
 
-def flow(
+def heat_flow(
     x: Tensor, operator: HeatOperator | UnmadeOperator, t: float | Tensor, accuracy: Accuracy
 ) -> Tensor:
     """Diffuse [..., N, D] for times t: a number, [S] or [S, 1 or D] -> [..., S, N, D]."""

@@ -36,7 +36,7 @@ Leaves = Sequence[Any]  # x, t, edge_weight, conductance
 
 
 def registered_heat(x: Tensor, operator: UnmadeOperator, t: Tensor) -> Tensor:
-    """See :func:`~.heat.flow`. The features of the edges are checked, and not used."""
+    """See :func:`~.heat.heat_flow`. The features of the edges are checked, and not used."""
     graph, conductance, options = operator
     inputs = (x, t, graph.weight, conductance)
     is_learning = torch.is_grad_enabled() and any(

@@ -17,8 +17,8 @@ from ..diffusion.heat import (
     EdgeList,
     UnmadeOperator,
     edge_weights,
-    flow,
     graph_ends,
+    heat_flow,
     heat_operator,
     take_graph,
 )
@@ -132,7 +132,7 @@ class DiffusionLayer(MessagePassing):
         self, signal: Tensor, operator: HeatOperator | UnmadeOperator, t: Tensor
     ) -> Tensor:
         """[..., N, D] -> [..., S, N, D]."""
-        return flow(signal, operator, t, self.options)
+        return heat_flow(signal, operator, t, self.options)
 
     def _columns(self, edge_attr: Tensor) -> Tensor:
         """Edge features as [E, F], in the type of the parameters."""

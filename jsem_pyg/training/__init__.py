@@ -5,11 +5,10 @@ teach a classifier, whose probabilities diffuse and teach it anew. `fit_triplets
 model, and a loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph
 alone, `LabelTriplets` from labels), passes once over the whole graph, compares the triplets'
 features (`TripletLoss`) and makes one step. Both return a `FitResult` and write no file unless
-given a path; `save_checkpoint` and `load_checkpoint` are how one is written and read.
+given a path.
 """
 
 from ..evaluation import modularity
-from .checkpoint import load_checkpoint, save_checkpoint
 from .fit import fit
 from .graph_triplets import GraphTriplets
 from .history import EpochEnd, EpochRow, FitResult
@@ -32,9 +31,7 @@ __all__ = [
     "Triplets",
     "fit",
     "fit_triplets",
-    "load_checkpoint",
     "modularity",
-    "save_checkpoint",
     "select_time",
     "self_train",
 ]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from jsem_pyg import _files
-from jsem_pyg.training import load_checkpoint, save_checkpoint
+from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 
 STATE = {"w": torch.arange(3.0), "rows": [{"epoch": 1, "t": None}], "lr": 0.1}
 

@@ -27,9 +27,9 @@ from jsem_pyg.training import (
     Triplets,
     fit,
     fit_triplets,
-    load_checkpoint,
     self_train,
 )
+from jsem_pyg.training.checkpoint import load_checkpoint
 from jsem_pyg.training.fit import TAKES
 from jsem_pyg.training.sketch import sketch
 from jsem_pyg.training.watchers import epoch_bar
