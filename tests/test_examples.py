@@ -407,8 +407,7 @@ def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
             continue
         exec(compile(block, "README.md", "exec"), namespace)
     assert namespace["logits"].shape == (1797, 10)
-    kinds = [len(group["params"]) for group in namespace["optimizer"].param_groups]
-    assert kinds == [4, 4, 2]  # two maps with a bias, two slopes with a threshold, two times
+    assert namespace["out"].shape[0] == namespace["edge_index"].max() + 1
     out = capsys.readouterr().out
     assert "ARI 0.646" in out  # as the comments there say
     assert "ari=0.82" in out
@@ -433,3 +432,16 @@ def test_the_commands_of_the_readme_name_what_exists():
         assert path in readme
         assert (ROOT / path).exists()
     assert "bash .ci/test" in (ROOT / ".ci/run").read_text()
+
+
+@pytest.mark.parametrize("split", ["public", "random"])
+def test_only_the_convolution_replaced(tmp_path, monkeypatch, split, capsys):
+    drop_in = load(ROOT / "examples/drop_in.py", monkeypatch)
+    path = tmp_path / "runs.csv"
+    drop_in.main(["--quick", "--conv", *drop_in.CONVS, "--split", split, "--output", str(path)])
+    runs = pd.read_csv(path)
+    assert set(runs["conv"]) == set(drop_in.CONVS)
+    assert len(runs) == 2 * len(drop_in.CONVS)  # seeds
+    assert runs["test"].between(0, 100).all()
+    assert runs["test"].notna().all()
+    assert "ours_curvature" in capsys.readouterr().out
