@@ -96,10 +96,11 @@ def load(args: argparse.Namespace) -> Data:
 
 
 def split_at_random(data: Data, seed: int) -> Data:
-    """20 labels a class; draws the same nodes whatever was drawn before."""
+    """20 labels a class; draws the same nodes whatever was drawn before. Small graphs have fewer."""
     seed_everything(seed)
-    split = RandomNodeSplit("random", num_train_per_class=20, num_val=500, num_test=1000)
-    return split(copy.copy(data))
+    sizes = {"num_val": min(500, data.num_nodes // 4), "num_test": min(1000, data.num_nodes // 2)}
+    labels = 20 if data.num_nodes > 1000 else 5
+    return RandomNodeSplit("random", num_train_per_class=labels, **sizes)(copy.copy(data))
 
 
 @torch.no_grad()
