@@ -96,7 +96,7 @@ def load(args: argparse.Namespace) -> Data:
 
 
 def split_at_random(data: Data, seed: int) -> Data:
-    """20 labels a class; draws the same nodes whatever was drawn before. Small graphs have fewer."""
+    """20 labels a class, fewer in small graphs; the same nodes whatever was drawn before."""
     seed_everything(seed)
     sizes = {"num_val": min(500, data.num_nodes // 4), "num_test": min(1000, data.num_nodes // 2)}
     labels = 20 if data.num_nodes > 1000 else 5
