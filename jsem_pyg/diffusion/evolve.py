@@ -81,11 +81,13 @@ def evolve(
     t: Tensor,
     accuracy: Accuracy,
     series: SeriesOf | None = None,
+    learns_t: bool = False,
 ) -> Tensor:
     """Diffuse [..., N, D] by an operator, for times t [S, 1 or D] -> [..., S, N, D].
 
     Batches fold into the columns, since the operator acts on each column by itself. `series` is
-    what evaluates it, where that is not the operator's own way.
+    what evaluates it, where that is not the operator's own way; `learns_t` asks for as many terms
+    as a derivative in t needs, also where t itself does not say that there will be one.
     """
     batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
     scaling, dtype = operator.scaling, compute_dtype(x)
@@ -93,7 +95,8 @@ def evolve(
     if scaling.row_scale is not None:
         signal = scaling.row_scale.unsqueeze(-1) * signal
     columns = signal.movedim(-2, 0).reshape(num_nodes, math.prod(batch) * channels)
-    coefficients = _coefficients(operator, t, accuracy, dtype).to(x.device)
+    learns_t = learns_t or t.requires_grad
+    coefficients = _coefficients(operator, t, accuracy, dtype, learns_t).to(x.device)
     if coefficients.size(-1) > 1:
         coefficients = coefficients.repeat(1, 1, 1, math.prod(batch))
     group = scaling.group
@@ -119,7 +122,7 @@ def _with_identity(coefficients: Tensor) -> Tensor:
 
 
 def _coefficients(
-    operator: HeatOperator, t: Tensor, accuracy: Accuracy, dtype: torch.dtype
+    operator: HeatOperator, t: Tensor, accuracy: Accuracy, dtype: torch.dtype, learns_t: bool
 ) -> Tensor:
     """[K + 1, S, G, C] coefficients, for as many terms as asked or as the tolerance needs."""
     times = t.unsqueeze(1)
@@ -129,9 +132,13 @@ def _coefficients(
     num_terms = accuracy.degree
     if num_terms is None:
         bound = max(_MARGIN * accuracy.tol, torch.finfo(dtype).eps / 2)
-        num_terms = heat_degree(longest, bound / operator.scaling.condition())
-        # At the shortest times x itself is precise enough, but its derivative in t, -L x, is not.
-        num_terms = max(num_terms, int(t.requires_grad))
+        bound /= operator.scaling.condition()
+        if learns_t:
+            # At short times what is cut grows 1 / t times as fast as it is large; and x itself, the
+            # first term, is precise enough at the shortest, but its derivative, -L x, is not.
+            num_terms = max(heat_degree(longest, bound * min(longest, 1.0)), 1)
+        else:
+            num_terms = heat_degree(longest, bound)
     elif (error := truncation_bound(longest, num_terms)) > 1e-2:
         _log.warning(
             "degree=%d is too low for t = %.3g: the result can be wrong by %.2g of the signal's "

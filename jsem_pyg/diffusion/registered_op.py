@@ -80,7 +80,8 @@ def heat_diffusion_op(
         return out
 
     operator = cast(HeatOperator, heat_operator(graph, x, options, conductance))
-    out = evolve(x, operator, diffusion_times(t, x), options, evaluate)
+    # Both ops need the same number of terms, so those of a derivative in t wherever there is one.
+    out = evolve(x, operator, diffusion_times(t, x), options, evaluate, learns_t=keep)
     return out.contiguous(), kept
 
 
@@ -141,7 +142,8 @@ def _backward_op(
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     with torch.enable_grad():
         operator = cast(HeatOperator, heat_operator(graph, signal, options, conducted))
-        out = evolve(signal, operator, diffusion_times(times, signal), options, resume)
+        times = diffusion_times(times, signal)
+        out = evolve(signal, operator, times, options, resume, learns_t=True)
         wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
         if not out.requires_grad:  # a series of a single term does not look at the weights
             return [torch.zeros_like(each) for each in wanted]

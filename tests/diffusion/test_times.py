@@ -7,6 +7,7 @@ from layer_cases import CHANNELS, make_data
 
 from jsem_pyg.diffusion import (
     diffuse,
+    exact_heat_diffusion,
     heat_diffusion,
     heat_kernel_columns,
     hypergraph_diffusion,
@@ -20,6 +21,7 @@ from jsem_pyg.nn import (
     HypergraphDiffusion,
 )
 from jsem_pyg.operators import laplacian_operator
+from jsem_pyg.testing import random_graph
 
 DATA = make_data()
 STRUCTURE, WEIGHT = case("random", dtype=torch.float32)
@@ -115,3 +117,17 @@ def test_times_of_a_layer():
         DiffusionTime(torch.ones(1, 2, 3))
     with pytest.raises(ValueError, match="'t' to have values.*'meta'"):
         DiffusionTime(torch.ones(2, device="meta"))
+
+
+@pytest.mark.parametrize("t", [0.0, 1e-12, 1e-9, 1e-4, 1e-2])
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+def test_the_gradient_in_the_shortest_times(t, normalization):
+    edge_index, weight = random_graph(20, 0.5)
+    x = torch.randn(20, 3, dtype=torch.float64)
+    direction = torch.linspace(-1, 2, 60, dtype=torch.float64).view(20, 3)
+    gradients = []
+    for way in (heat_diffusion, exact_heat_diffusion):
+        time = torch.tensor(t, dtype=torch.float64, requires_grad=True)
+        out = way(x, edge_index, weight, time, normalization=normalization)
+        gradients.append(torch.autograd.grad((direction * out).sum(), time)[0])
+    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-8)

@@ -263,3 +263,11 @@ def test_the_series_is_evaluated_once_a_step(monkeypatch, backend, degree, dtype
     monkeypatch.setattr(kind, "evaluate", lambda *a: calls.append(a) or evaluate(*a))
     assert_same(results(whole(layer), data), expected)
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("t", [1e-9, 1e-3, 0.3])
+@pytest.mark.parametrize("learn_t", [True, False])
+def test_short_times_have_as_many_terms_in_both_passes(t, learn_t):
+    data = make_data()
+    layer = bend(AnisotropicDiffusion(t=t, learn_t=learn_t, backend="torch"))
+    assert_same(results(whole(layer), data), results(layer, data))
