@@ -4,7 +4,7 @@ Messages name the argument, what was expected, what was given and, where there i
 ``Expected 'k' to be a positive integer (got 0).``
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from numbers import Integral, Real
 from typing import Any
 
@@ -69,6 +69,27 @@ def numbers_of(value: Tensor) -> Tensor:
         value = torch._C._functorch.get_unwrapped(value)
     with temporarily_clear_interpreter_stack():  # where it would be wrapped again
         return value.detach()
+
+
+def check_degree(
+    name: str, weight: Tensor, num_terms: int, degree: Callable[[Tensor], Tensor]
+) -> None:
+    """Raise a ValueError if `degree(weight)`, sums of at most `num_terms` weights, overflows.
+
+    An operator would take the inverse root of an infinite degree for that of a node without edges.
+    """
+    weight = numbers_of(weight)
+    weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    highest, largest = float(weight.max()) if weight.numel() else 0.0, torch.finfo(weight.dtype).max
+    if highest * num_terms <= largest:
+        return
+    overflown = int((~degree(weight).isfinite()).sum())
+    if overflown:
+        raise ValueError(
+            f"Expected '{name}' to have sums below {largest:.3g} at every node (got {overflown} "
+            f"nodes whose weighted degree overflows, and a maximum of {highest:.3g}). To fix this, "
+            "divide the weights by their maximum."
+        )
 
 
 def check_unbatched(name: str, value: Tensor) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._checks import (
+    check_degree,
     check_edge_index_shape,
     check_finite,
     check_float,
@@ -144,13 +145,19 @@ class HypergraphStructure(CheckLog):
         return MemberPairs(hyperedge[left], slot, product, csr, diagonal)
 
     def check_weight(self, hyperedge_weight: Tensor) -> None:
-        """Raise unless `hyperedge_weight` is finite and non-negative."""
+        """Raise unless `hyperedge_weight` is finite and non-negative, and so are the degrees."""
         check_finite("hyperedge_weight", hyperedge_weight)
         lowest = float(numbers_of(hyperedge_weight).min()) if hyperedge_weight.numel() else 0.0
         if lowest < 0:
             raise ValueError(
                 f"Expected 'hyperedge_weight' to be non-negative (got a minimum of {lowest})."
             )
+        num_terms = int(self.multiplicity.sum())
+        check_degree("hyperedge_weight", hyperedge_weight, num_terms, self._degree)
+
+    def _degree(self, hyperedge_weight: Tensor) -> Tensor:
+        share = hyperedge_weight.index_select(0, self.hyperedge) * self.multiplicity
+        return share.new_zeros(self.num_nodes).index_add(0, self.node, share)
 
     def check_weight_shape(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is a floating-point tensor of shape [E]."""

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from .._checks import (
+    check_degree,
     check_edge_vector,
     check_edge_weight,
     check_finite,
@@ -218,8 +219,13 @@ class GraphStructure(CheckLog):
         return slots / 2 + backward / 2
 
     def check_weight(self, edge_weight: Tensor) -> None:
-        """Raise unless `edge_weight` [E] is finite, non-negative and alike in both directions."""
+        """Raise unless `edge_weight` [E] is finite, non-negative and alike in both directions.
+
+        Their sums, the degrees, have to be finite as well: of an infinite one the operator would
+        make a node without edges.
+        """
         check_edge_weight(edge_weight, self.num_edges)
+        check_degree("edge_weight", edge_weight, self.num_edges, self._degree)
         self._check_symmetric("edge_weight", edge_weight)
 
     def check_attr(self, edge_attr: Tensor) -> None:
@@ -230,6 +236,10 @@ class GraphStructure(CheckLog):
     def _check_symmetric(self, name: str, values: Tensor) -> None:
         slots = self.to_slots(values.detach())
         check_symmetric(name, slots, slots.index_select(0, self.reverse))
+
+    def _degree(self, edge_weight: Tensor) -> Tensor:
+        slots = self.symmetric(self.to_slots(edge_weight))
+        return slots.new_zeros(self.num_nodes).index_add(0, self.row, slots)
 
     def __repr__(self) -> str:
         return f"GraphStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges})"

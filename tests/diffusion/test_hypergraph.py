@@ -245,3 +245,13 @@ def test_bad_arguments_are_refused(change, error, message):
 def test_a_sum_that_overflows_is_not_an_error():
     x = torch.full((9, 4), 3e38)
     assert hypergraph_diffusion(x, CASES["random"][0]).shape == (9, 4)
+
+
+def test_degrees_that_overflow_are_refused():
+    hyperedge_index, x = torch.tensor([[0, 1, 1, 2], [0, 0, 1, 1]]), torch.eye(3)
+    plain = hypergraph_diffusion(x, hyperedge_index, torch.ones(2))
+    largest = torch.finfo(x.dtype).max
+    below = hypergraph_diffusion(x, hyperedge_index, torch.full((2,), 0.49 * largest))
+    torch.testing.assert_close(below, plain)
+    with pytest.raises(ValueError, match=r"'hyperedge_weight' to have sums below .*got 1 nodes"):
+        hypergraph_diffusion(x, hyperedge_index, torch.full((2,), 0.51 * largest))

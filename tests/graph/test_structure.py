@@ -102,6 +102,20 @@ def test_bad_weights_are_refused(weight, message):
         GraphStructure(PATH, num_nodes=3).check_weight(weight)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_weights_whose_sums_overflow_are_refused(dtype):
+    largest = torch.finfo(dtype).max
+    structure = GraphStructure(PATH, num_nodes=3)
+    structure.check_weight(torch.full((4,), 0.49 * largest, dtype=dtype))
+    with pytest.raises(ValueError, match=r"'edge_weight' to have sums below .*got 1 nodes"):
+        structure.check_weight(torch.full((4,), 0.51 * largest, dtype=dtype))
+    single = GraphStructure(torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), num_nodes=4)
+    single.check_weight(torch.full((4,), largest, dtype=dtype))
+    repeated = GraphStructure(torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]]), num_nodes=2)
+    with pytest.raises(ValueError, match="got 2 nodes"):
+        repeated.check_weight(torch.full((4,), largest, dtype=dtype))
+
+
 def structure_of(reader, edge_index, num_nodes=8):
     return reader.read(edge_index, torch.zeros(num_nodes, 1)).structure
 
