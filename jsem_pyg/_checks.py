@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
@@ -16,6 +17,12 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 # largest entry. Rounding and the small steps of numerical differentiation pass, real asymmetry does
 # not.
 SYMMETRY_RTOL, SYMMETRY_ATOL = 1e-4, 1e-5
+
+# How far signals have to stay away from the largest number of their type.
+_HEADROOM = 1e-7
+
+# Float32 has fewer digits below 1e-38, and halves of its smallest numbers are zero.
+_TINY = 1e-30
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
@@ -92,6 +99,14 @@ def check_degree(
         )
 
 
+def has_tiny(weight: Tensor) -> bool:
+    """Whether weights of float32 are so small that sums of them would lose digits."""
+    weight = numbers_of(weight)
+    if weight.dtype == torch.float64 or weight.numel() == 0 or float(weight.min()) > _TINY:
+        return False
+    return bool(((weight > 0) & (weight < _TINY)).any())
+
+
 def check_unbatched(name: str, value: Tensor) -> None:
     """Raise a ValueError if `value` is what `torch.func.vmap` maps over."""
     while torch._C._functorch.is_functorch_wrapped_tensor(value):
@@ -129,12 +144,63 @@ def check_finite(name: str, value: Tensor) -> None:
         )
 
 
+def check_signal_range(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless sums of the entries of `value` are far from overflowing.
+
+    A term of a series is as long as the signal: its entries may grow by the root of their number,
+    and the sums on the way there by a few times that.
+    """
+    if value.layout != torch.strided or value.numel() == 0:
+        check_finite(name, value)
+        return
+    limit = _HEADROOM * torch.finfo(torch.promote_types(value.dtype, torch.float32)).max
+    # In the order of memory, which is eight times as fast for a transposed matrix.
+    numbers = numbers_of(value)
+    order = sorted(range(numbers.dim()), key=numbers.stride, reverse=True)
+    low, high = (float(each) for each in torch.aminmax(numbers.permute(order)))
+    if -limit <= low and high <= limit:
+        return
+    check_finite(name, value)
+    raise ValueError(
+        f"Expected '{name}' to lie within {limit:.3g} of zero, so that no sum overflows (got "
+        f"values from {low:.3g} to {high:.3g}). To fix this, divide by the largest, and multiply "
+        "the result by it."
+    )
+
+
 def check_float(name: str, value: Any) -> None:
     """Raise a TypeError unless `value` is a floating-point tensor."""
     if not isinstance(value, Tensor):
         raise TypeError(f"Expected '{name}' to be a torch.Tensor (got {type(value).__name__}).")
     if not value.is_floating_point():
         raise TypeError(f"Expected '{name}' to be a floating-point tensor (got {value.dtype}).")
+
+
+def real_numbers(name: str, value: Any) -> Tensor:
+    """A tensor of what is a number, a list of numbers of one length, or a tensor; in float64.
+
+    Raises:
+        TypeError: if it is something else, such as text, complex or Boolean.
+        ValueError: if it is a tensor without values, or lists are of different lengths.
+    """
+    if not isinstance(value, Tensor):
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(
+                f"Expected '{name}' to hold numbers in rows of one length (got {value!r})."
+            ) from error
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"Expected '{name}' to be a real number or several (got {value!r}).")
+        return torch.tensor(array, dtype=torch.float64, device="cpu")
+    if value.is_complex() or value.dtype == torch.bool:
+        raise TypeError(f"Expected '{name}' to hold real numbers (got {value.dtype}).")
+    if value.is_meta:
+        raise ValueError(
+            f"Expected '{name}' to have values (got a tensor on the device 'meta'). To fix this, "
+            "make it with device='cpu', or pass a list."
+        )
+    return value
 
 
 def check_edge_index_shape(edge_index: Any) -> None:

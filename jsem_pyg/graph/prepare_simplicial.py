@@ -4,7 +4,14 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from .._checks import check_device, check_edge_vector, check_finite, check_float, numbers_of
+from .._checks import (
+    check_device,
+    check_edge_vector,
+    check_finite,
+    check_float,
+    check_signal_range,
+    numbers_of,
+)
 from .prepare import Reader
 from .simplicial_structure import SimplicialStructure
 
@@ -53,7 +60,7 @@ class SimplicialReader(Reader):
             check_edge_vector("edge_weight", edge_weight, structure.num_columns)
             check = structure.check_edge_weight
             self._check(structure, "edge_weight", edge_weight, x, check, self._weights)
-            edge_weight = structure.mean_of_columns(edge_weight)
+            edge_weight = structure.mean_of_columns(self._widen(edge_weight))
         if triangle_weight is not None:
             _check_triangle_shape(structure, triangle_weight)
             self._check(
@@ -78,7 +85,7 @@ class SimplicialReader(Reader):
 
 
 def _check_flow(structure: SimplicialStructure, x: Tensor) -> None:
-    check_finite("x", x)
+    check_signal_range("x", x)
     structure.check_flow(x)
 
 

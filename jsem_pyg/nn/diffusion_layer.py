@@ -16,13 +16,13 @@ from ..diffusion.evolve import check_signal
 from ..diffusion.heat import (
     EdgeList,
     UnmadeOperator,
-    edge_weights,
     graph_ends,
     heat_flow,
     heat_operator,
     take_graph,
 )
 from ..diffusion.options import HeatOptions
+from ..graph import GraphStructure
 from ..graph.prepare import GraphReader, PreparedGraph
 from ..operators import HeatOperator, Operator
 from ..operators.laplacian import laplacian_entries
@@ -116,17 +116,17 @@ class DiffusionLayer(MessagePassing):
         return out
 
     def _operator(
-        self, x: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
+        self, x: Tensor, t: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
     ) -> HeatOperator | UnmadeOperator:
-        """The operator of the weights times the conductance."""
+        """The operator of the weights times the conductance, precise enough for the times t."""
         edge_attr = None if edge_attr is None else self._columns(edge_attr)
         is_watched = self._is_watched()
         graph = take_graph(self._reader, x, edge_index, edge_weight, edge_attr, prepare=is_watched)
         conductance = self._conduct(graph, x)
         options = self.options if conductance is None else self._conducted_options
-        if is_watched and isinstance(graph, PreparedGraph):
-            return self._watched_operator(graph, x, conductance, options)
-        return heat_operator(graph, x, options.for_graph(edge_index), conductance)
+        if is_watched:
+            return heat_operator(graph, x, t, options, conductance, self._watched_operator)
+        return heat_operator(graph, x, t, options.for_graph(edge_index), conductance)
 
     def _diffuse(
         self, signal: Tensor, operator: HeatOperator | UnmadeOperator, t: Tensor
@@ -180,13 +180,18 @@ class DiffusionLayer(MessagePassing):
         return self.t + 0 * sum(each.sum() for each in parameters)
 
     def _watched_operator(
-        self, graph: PreparedGraph, x: Tensor, conductance: OptTensor, options: HeatOptions
+        self,
+        structure: GraphStructure,
+        edge_weight: Tensor,
+        normalization: str | None,
+        conductance: OptTensor,
+        backend: str,
+        self_loop: float,
+        dtype: torch.dtype,
     ) -> HeatOperator:
-        """The same operator, applied by message passing."""
-        structure, weight = graph.structure, edge_weights(graph, x)
-        conductance = None if conductance is None else conductance.to(weight.dtype)
+        """The operator that `laplacian_operator` makes, applied by message passing."""
         entries = laplacian_entries(
-            structure, weight, options.normalization, conductance, options.self_loop
+            structure, edge_weight, normalization, conductance, self_loop, dtype
         )
         target, source = structure.edges
         pair = (source, target) if self.flow == "source_to_target" else (target, source)
@@ -195,6 +200,7 @@ class DiffusionLayer(MessagePassing):
         return HeatOperator(
             _Propagation(self, edge_index, norm, entries.diagonal, structure.num_nodes),
             entries.scaling,
+            dtype,
         )
 
     def _is_watched(self) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from .._checks import check_positive
+from .._checks import check_bool, check_positive, real_numbers
 
 
 class DiffusionTime(torch.nn.Module):
@@ -23,6 +23,7 @@ class DiffusionTime(torch.nn.Module):
         rate: r > 0.
 
     Raises:
+        TypeError: if `t` holds no real numbers, or `learn` is not True or False.
         ValueError: if a time is not positive and finite, or the shape is another.
 
     Example:
@@ -35,15 +36,9 @@ class DiffusionTime(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_positive("rate", rate)
-        if isinstance(t, Tensor):
-            t = t.detach()
-            if t.is_meta:
-                raise ValueError(
-                    "Expected 't' to have values (got a tensor on the device 'meta'). To fix this, "
-                    "make it with device='cpu', or pass a list."
-                )
+        check_bool("learn_t", learn)
         # On the CPU, also where a layer is made on the device "meta", which has no values.
-        start = torch.as_tensor(t, dtype=torch.float64, device="cpu")
+        start = real_numbers("t", t).detach().to("cpu", torch.float64)
         if start.dim() > 2 or start.numel() == 0:
             raise ValueError(
                 "Expected 't' to be a number, a list or tensor of S scales, or an [S, D] tensor of "
