@@ -30,7 +30,8 @@ class Heat(torch.autograd.Function):
         slope = torch.where(z == 0, 1.0, torch.expm1(z) / torch.where(z == 0, 1.0, z))
         divided = -t * torch.exp(-t * low) * slope
         of_laplacian = vectors @ ((vectors.T @ grad @ x.T @ vectors) * divided) @ vectors.T
-        of_t = -(grad * (vectors * values * torch.exp(-t * values)) @ (vectors.T @ x)).sum()
+        slowed = (vectors * values * torch.exp(-t * values)) @ (vectors.T @ x)
+        of_t = -(grad * slowed).sum()
         return (of_laplacian + of_laplacian.T) / 2, kernel @ grad, of_t
 
 
