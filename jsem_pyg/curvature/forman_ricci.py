@@ -61,8 +61,8 @@ def forman_curvature(
     Raises:
         TypeError: if an argument is not a tensor of the right type.
         ValueError: if the graph is directed or has self-loops or repeated edges, if weights are
-            not positive or not symmetric, if `method` is none of the three, or if the backend
-            cannot run.
+            not positive or not symmetric, if their curvature is out of the range of their type, if
+            `method` is none of the three, or if the backend cannot run.
 
     Source: Forman 2003, "Bochner's method for cell complexes"; Samal et al. 2018, "Comparative
     analysis of two discretizations of Ricci curvature for complex networks", equations 7 and 8;
@@ -88,7 +88,22 @@ def forman_curvature(
         curvature = _balanced(graph, kernels)
     else:
         curvature = _weighted(graph, edge_weight, kernels, with_triangles=method == "augmented")
-    return graph.to_edges(curvature).to(dtype)
+    curvature = graph.to_edges(curvature).to(dtype)
+    _check_range(curvature, edge_weight, method)
+    return curvature
+
+
+def _check_range(curvature: Tensor, edge_weight: Tensor | None, method: str) -> None:
+    """Raise if weights are so large, or so far apart, that their curvature is out of range."""
+    overflown = int((~curvature.isfinite()).sum())
+    if overflown:
+        largest = float(cast(Tensor, edge_weight).max())
+        raise ValueError(
+            f"Expected 'edge_weight' to have a {method!r} curvature within {curvature.dtype}, "
+            f"which squares or divides weights (got {overflown} of {curvature.numel()} that are "
+            f"not, and a maximum weight of {largest:.3g}). To fix this, divide the weights by "
+            "their maximum, or pass them in torch.float64."
+        )
 
 
 def _weighted(

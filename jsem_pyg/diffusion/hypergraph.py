@@ -107,9 +107,9 @@ def hypergraph_diffusion(
         tol: the relative error allowed, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
         normalization: "sym" as above, or "rw" for
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        method: "dense", "csr", "incidence", or "auto", the cheapest of them.
-        backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`; the
-            method "incidence" has torch's CSR products, and "reference".
+        method: "dense", "csr", "incidence", or "auto", the cheapest of those that `backend` has.
+        backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`; only
+            "auto", "torch" and "reference" have the method "incidence".
 
     Returns:
         A tensor like `x`; [..., S, N, D] if `t` has scales.
@@ -148,15 +148,14 @@ def hypergraph_heat(
     options: HypergraphOptions,
 ) -> Tensor:
     """Diffuse [..., N, D] on a hypergraph, for times t [S, 1 or D] -> [..., S, N, D]."""
-    method = options.method
+    method, sparse = options.method, ("csr", "incidence") if options.can_factor else ("csr",)
     if method == "auto":
         num_columns = x.numel() // max(x.size(-2), 1)
         costs = method_costs(structure, num_columns, t.numel(), t.size(0))
-        method = min(costs, key=costs.__getitem__)
+        method = min((*sparse, "dense"), key=costs.__getitem__)
     is_dense = method == "dense" and x.numel() > 0
-    if is_dense:
-        costs = method_costs(structure, x.size(-2))
-        method = "csr" if costs["csr"] <= costs["incidence"] else "incidence"
+    if method == "dense":
+        method = min(sparse, key=method_costs(structure, x.size(-2)).__getitem__)
 
     def make_in(dtype: torch.dtype) -> HeatOperator:
         if _has_wide_range(hyperedge_weight):

@@ -44,7 +44,7 @@ def generator(seed):
 
 def lay_out(values, layout):
     """The same numbers, otherwise in memory."""
-    if layout == "transposed":
+    if layout == "transposed" and values.dim() > 1:
         return values.mT.contiguous().mT
     if layout == "sliced":
         wide = torch.full((*values.shape[:-1], values.size(-1) + 3), 7, dtype=values.dtype)
@@ -54,7 +54,7 @@ def lay_out(values, layout):
         wide = torch.full((*values.shape[:-1], 2 * values.size(-1)), 7, dtype=values.dtype)
         wide[..., ::2] = values
         return wide[..., ::2]
-    if layout == "expanded" and values.dim() > 1:
+    if layout == "expanded" and values.dim() > 1 and values.numel():
         return values[..., :1].contiguous().expand(values.shape)  # other numbers: one column
     return values.contiguous()
 

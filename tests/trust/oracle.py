@@ -4,6 +4,8 @@ Not by `torch.matrix_exp`, which is itself wrong by 1e-11 near a norm of 0.015, 
 amplify rounding at long times.
 """
 
+import math
+
 import torch
 
 
@@ -38,7 +40,7 @@ class Heat(torch.autograd.Function):
 def heat(laplacian, x, t):
     """Diffuse [..., N, D] for t: 0-d, [S] or [S, D] -> [..., N, D], or [..., S, N, D]."""
     batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
-    columns = x.movedim(-2, 0).reshape(num_nodes, -1)
+    columns = x.movedim(-2, 0).reshape(num_nodes, math.prod(batch) * channels)
 
     def at(time):
         out = Heat.apply(laplacian, columns, time)
