@@ -32,8 +32,9 @@ _ROUNDING = 0.8
 # The result is rounded to the type of x, whatever it is computed in.
 _OUTPUT_ROUNDING = 8
 
-# Rates and scales of float32 stay within these powers of ten, so that no gradient underflows.
-_RANGE = 1e25
+# Rates in float32 stay within these powers of ten, so that no gradient underflows; and so do the
+# ratios of the roots of degrees, by which small signals are multiplied.
+_RANGE, _STEEPEST = 1e25, 1e6
 
 
 def rounding_error(dtype: torch.dtype, t: float) -> float:
@@ -65,7 +66,8 @@ def precise_operator(
         return operator
     slowest, fastest = scaling.rates()
     needed = _choose(x, longest * fastest, accuracy.tol)
-    if slowest < 1 / _RANGE or max(fastest, scaling.condition()) > _RANGE:
+    in_range = 1 / _RANGE < slowest and fastest < _RANGE and scaling.condition() < _STEEPEST
+    if not in_range and x.device.type != "mps":
         needed = torch.float64
     return operator if needed == dtype else make(needed)
 
