@@ -66,7 +66,7 @@ def precise_operator(
         return operator
     slowest, fastest = scaling.rates()
     needed = _choose(x, longest * fastest, accuracy.tol)
-    in_range = 1 / _RANGE < slowest and fastest < _RANGE and scaling.condition() < _STEEPEST
+    in_range = slowest > 1 / _RANGE and fastest < _RANGE and scaling.condition() < _STEEPEST
     if not in_range and x.device.type != "mps":
         needed = torch.float64
     return operator if needed == dtype else make(needed)
