@@ -15,7 +15,7 @@ from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint
 
-EPOCHS = 25
+EPOCHS = 15
 
 
 class Normed(SmoothingStub):
@@ -117,10 +117,10 @@ def all_cases(source: Path):
     return [
         TripletRun(Normed, every=1),
         Embeddings(source),
-        TripletRun(lambda: AnisotropicDiffusion(t=[1.0, 4.0], backend="torch"), every=2),
         Digits(),
+        TripletRun(lambda: SmoothingStub(dropout=0.5), every=2),
         SelfTraining(),
-        TripletRun(lambda: SmoothingStub(dropout=0.5), every=1),
+        TripletRun(lambda: AnisotropicDiffusion(t=[1.0, 4.0], backend="torch"), every=1),
     ]
 
 

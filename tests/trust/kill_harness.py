@@ -90,7 +90,8 @@ def kill_until_done(case, folder, expected, duration, kills, draw, report):
             report.kills_by_case[case.name] = report.kills_by_case.get(case.name, 0) + 1
             report.in_a_write += any(map(is_temporary, files(folder)))
             before = look(case, folder, before, report)
-    finish(start(case, folder, out))
+    if killed:
+        finish(start(case, folder, out))
     report.runs += report.kills > earlier
     report.mismatches += out.read_bytes() != expected
     names = {path.name for path in files(folder)}
@@ -131,14 +132,14 @@ def main(kills, seed, folder):
         cases.append((case, out.read_bytes(), time.perf_counter() - clock))
         if len(cases) >= kills:
             break
-    number = 0
+    most = MOST_IN_A_ROW if kills > len(cases) else 1  # a few kills: one for each case
+    turn, number = 0, 0
     while report.kills < kills:
-        case, expected, duration = cases[number % len(cases)]
-        most = min(draw.randint(1, MOST_IN_A_ROW), kills - report.kills)
-        if kills <= len(cases):
-            most = 1  # one kill for each
-        kill_until_done(case, folder / f"{number}", expected, duration, most, draw, report)
-        number += 1
+        case, expected, duration = cases[turn % len(cases)]
+        planned = min(draw.randint(1, most), kills - report.kills)
+        earlier, number = report.kills, number + 1
+        kill_until_done(case, folder / str(number), expected, duration, planned, draw, report)
+        turn += report.kills > earlier  # else the run was over before it was killed
     report.seconds = round(time.perf_counter() - began, 1)
     return report
 
