@@ -24,7 +24,7 @@ _VERSION = 1
 _TREE = "tree"  # the name of the tensor that holds the JSON text
 _HEADER = "jsem_pyg"  # the entry of the header for the rest
 
-_DTYPES = {
+_SUPPORTED = (
     torch.float64,
     torch.float32,
     torch.float16,
@@ -35,7 +35,8 @@ _DTYPES = {
     torch.int8,
     torch.uint8,
     torch.bool,
-}
+)
+_DTYPES = {str(dtype): dtype for dtype in _SUPPORTED}
 
 
 def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> None:
@@ -94,8 +95,7 @@ def _encode(kind: str, name: str, tree: Any) -> bytes:
     tensors: dict[str, Tensor] = {}
     text = json.dumps(_to_json(name, tree, tensors))
     stored = {_TREE: torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
-    # A copy of each, since safetensors refuses those that share memory.
-    stored |= {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
+    stored |= _apart(tensors)
     header = {"kind": kind, "version": _VERSION, "hash": _hash(stored)}
     return save(stored, {_HEADER: json.dumps(header)})
 
@@ -123,6 +123,17 @@ def _decode(content: bytes, kind: str) -> Any:
     return _from_json(json.loads(bytes(tensor_bytes(stored[_TREE]))), stored)
 
 
+def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous tensors on the CPU that share no memory, as safetensors wants them."""
+    apart, storages = {}, set()
+    for name, value in tensors.items():
+        value = value.detach().cpu().resolve_neg().contiguous()
+        storage = value.untyped_storage().data_ptr()
+        apart[name] = value.clone() if storage in storages else value
+        storages.add(storage)
+    return apart
+
+
 def _hash(tensors: dict[str, Tensor]) -> str:
     """A hash of names, types, shapes and numbers."""
     running = hashlib.blake2b(digest_size=16)
@@ -141,7 +152,7 @@ def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) in (Tensor, Parameter):
-        return {"tensor": _store(place, value, tensors)}
+        return _tensor_to_json(place, value, tensors)
     if type(value) in (list, tuple):
         content = [_to_json(f"{place}[{i}]", inner, tensors) for i, inner in enumerate(value)]
         return content if type(value) is list else {"tuple": content}
@@ -160,16 +171,18 @@ def _entry_to_json(place: str, key: Any, value: Any, tensors: dict[str, Tensor])
     return [key, _to_json(f"{place}.{key}", value, tensors)]
 
 
-def _store(place: str, value: Tensor, tensors: dict[str, Tensor]) -> str:
-    if value.layout != torch.strided or value.dtype not in _DTYPES or value.is_meta:
+def _tensor_to_json(place: str, value: Tensor, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    if value.layout != torch.strided or value.dtype not in _SUPPORTED or value.is_meta:
         got = value.dtype if value.layout == torch.strided else value.layout
         raise TypeError(
             f"Expected '{place}' to be a dense tensor of real numbers or booleans (got {got} on "
             f"the device '{value.device}'). To fix this, convert it, or leave it out."
         )
+    if value.numel() == 0:  # which safetensors 0.4 writes, but cannot read
+        return {"empty": [str(value.dtype), list(value.shape)]}
     name = f"{len(tensors)} {place}"
     tensors[name] = value
-    return name
+    return {"tensor": name}
 
 
 def _from_json(content: Any, tensors: dict[str, Tensor]) -> Any:
@@ -180,6 +193,8 @@ def _from_json(content: Any, tensors: dict[str, Tensor]) -> Any:
     [(kind, inner)] = content.items()
     if kind == "tensor":
         return tensors[inner]
+    if kind == "empty":
+        return torch.empty(inner[1], dtype=_DTYPES[inner[0]])
     if kind == "tuple":
         return tuple(_list_from_json(inner, tensors))
     if kind == "dict":
