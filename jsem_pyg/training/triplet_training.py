@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -17,7 +17,7 @@ from .run import Run, start_run, train_epoch
 from .run_file import RunFile
 from .seeds import Purpose
 from .sketch import sketch
-from .task import Loss, Task, make_loss, make_task
+from .task import Loss, Task, make_loss, make_task, task_settings
 from .triplets import TripletSampler
 from .watchers import Watcher, epoch_bar, tensorboard_curves
 
@@ -86,10 +86,12 @@ def fit_triplets(
             epoch began, and those after the very last step are never compared.
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
         seed: A non-negative number that fixes all randomness.
-        checkpoint: File to keep the run in, replaced whole; nothing is written if omitted.
+        checkpoint: File to keep the run in, replaced whole (a safetensors file, of which nothing
+            can be executed); nothing is written if omitted.
         checkpoint_every: Epochs between two writes. The end of a run is always written.
         resume: Continue from `checkpoint` if that file exists. `epochs` may have grown; what
-            else shapes the result must be as it was.
+            else shapes the result must be as it was: the arguments, the data to the last entry,
+            and the model's configuration.
         callbacks: Functions that are called with an `EpochEnd` after each epoch (and after the
             checkpoint, if it is due). Training stops if any of them returns True.
         progress: Show a bar with loss, t and time, where there is a terminal to show it in.
@@ -101,7 +103,8 @@ def fit_triplets(
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If an argument, or what `data` holds, cannot be trained with, or if the run
-            disagrees with the checkpoint it is to continue.
+            disagrees with the checkpoint it is to continue; model and file are then untouched.
+        OSError: If `checkpoint` cannot be written, which the start of a run tries.
         ImportError: If `tensorboard` is asked for and not installed.
         RuntimeError: If a loss or gradient is not finite; the weights are then those with which
             that epoch began.
@@ -123,8 +126,10 @@ def fit_triplets(
     chosen = make_loss(loss, margin, device)
     task = make_task(data, x, sampler, chosen, batch_size, seed, device)
     run = start_run(model, task, float(lr))
-    settings = {"lr": lr, "margin": margin, "sketch_dim": sketch_dim, "patience": patience}
-    file = RunFile(checkpoint, checkpoint_every, settings | task.settings())
+    settings: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin, "seed": seed}
+    settings |= {"sketch_dim": sketch_dim, "patience": patience}
+    settings |= task_settings(data, sampler, chosen)
+    file = RunFile(checkpoint, checkpoint_every, run, settings)
     if resume:
         file.restore(run, epochs)
     with ExitStack() as stack:
