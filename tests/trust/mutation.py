@@ -52,7 +52,12 @@ CALLERS = {
     "jsem_pyg/kernels/chebyshev/lanes.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
     "jsem_pyg/kernels/prefetch.py": "jsem_pyg/kernels/edges/numba_count.py",
 }
-ALWAYS = {"jsem_pyg/kernels/chebyshev/triton_gpu.py": ["tests/kernels/test_triton.py"]}
+# In a process of their own, where no notes are taken.
+INTERPRETED = ["tests/kernels/test_triton.py"]
+ALWAYS = {
+    "jsem_pyg/kernels/chebyshev/launch_graphs.py": INTERPRETED,
+    "jsem_pyg/kernels/chebyshev/triton_gpu.py": INTERPRETED,
+}
 NEEDED = ["hypothesis", "numba", "pytest", "torch_geometric.nn", "torch_geometric.loader"]
 USEFUL = [
     "scipy.sparse.csgraph", "scipy.optimize", "scipy.stats", "sklearn.cluster", "pandas", "faiss",
