@@ -6,6 +6,7 @@ add one, add a module and an entry to the family's table, or, from outside of th
 ``CHEBYSHEV.backends["mine"] = Backend("my_package.my_module", my_obstacle)``.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from typing import Any
 import torch
 
 from .._checks import check_choice
+
+_log = logging.getLogger(__name__)
 
 Obstacle = Callable[[torch.device], str | None]
 
@@ -104,7 +107,21 @@ def numba_obstacle(device: torch.device) -> str | None:
         return "numba is not installed"
     if device.type != "cpu":
         return f"numba runs on the CPU, not on {device.type!r}"
-    return None
+    return _numba_failure()
+
+
+@cache
+def _numba_failure() -> str | None:
+    """Why numba, which is installed, is of no use in this process, or None; said once."""
+    failure = None
+    try:
+        if import_module("numba").config.DISABLE_JIT:  # which would leave intrinsics without a body
+            failure = "numba is told not to compile, by NUMBA_DISABLE_JIT"
+    except Exception as error:  # with a NumPy that is too new or too old for it, for example
+        failure = f"numba cannot be imported, {type(error).__name__}: {error}"
+    if failure:
+        _log.warning("backend='auto' takes 'torch', which is slower, on the CPU: %s.", failure)
+    return failure
 
 
 def triton_obstacle(device: torch.device) -> str | None:

@@ -7,9 +7,13 @@ have to be saved.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from threading import RLock
 
 import numpy as np
 import torch
+
+# There is one global generator: threads that draw from it would draw each other's numbers.
+_turn = RLock()
 
 
 class Purpose(IntEnum):
@@ -43,11 +47,11 @@ def seeded_rng(device: torch.device, seed: int, purpose: Purpose, epoch: int = 0
     """Seed torch's global generators (CPU, and `device` if CUDA) within a block, then restore them.
 
     A model's own randomness (dropout, lazy initialisation) draws from these; the caller's state
-    is neither read nor changed.
+    is neither read nor changed. Trainings in several threads take turns here.
     """
     derived = derive_seed(seed, purpose, epoch)
     devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with _turn, torch.random.fork_rng(devices=devices):
         # Not torch.manual_seed: it would also seed devices that are not restored.
         torch.default_generator.manual_seed(derived)
         for cuda in devices:

@@ -112,3 +112,12 @@ except ValueError as error:
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "'numba': numba is not installed" in run.stdout
+
+
+def test_it_is_said_once_that_kernels_compile(caplog):
+    numba_cpu._say_once_that_kernels_compile.cache_clear()
+    caplog.set_level("INFO", "jsem_pyg")
+    for _ in range(2):
+        csr, values, x, *_ = problem(5, 0, 1, 1, torch.float64)
+        numba_cpu.SparseOperator(csr, values).apply(x)
+    assert [record.levelname for record in caplog.records] == ["INFO"]

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..compiled import compiled
 from ..csr import CSR
 from ..ordering import bandwidth_order
 from .lanes import add_row, adjoint_row, dot_row, project_row, step_row
@@ -140,7 +140,7 @@ def _ordered_pattern(csr: CSR) -> _OrderedPattern:
     return _OrderedPattern(*_renumber(csr.rowptr.numpy(), csr.col.numpy(), node, place))
 
 
-@njit(cache=True)
+@compiled()
 def _renumber(
     rowptr: Array, col: Array, node: Array, place: Array
 ) -> tuple[Array, Array, Array, Array, Array]:
@@ -227,7 +227,7 @@ class _Problem:
         return torch.from_numpy(side_by_side[..., :channels].copy())
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _pack(source: Array, node: Array, first: int, lanes: tuple[int, ...], tile: Array) -> None:
     """Copy columns from `first` on into a tile, in the tile's order, with zeros beyond the last."""
     width = len(lanes)
@@ -239,7 +239,7 @@ def _pack(source: Array, node: Array, first: int, lanes: tuple[int, ...], tile: 
             tile[i * width + lane] = 0
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _unpack(tile: Array, node: Array, lanes: tuple[int, ...], target: Array, first: int) -> None:
     width = len(lanes)
     count = min(width, target.shape[1] - first)
@@ -248,7 +248,7 @@ def _unpack(tile: Array, node: Array, lanes: tuple[int, ...], target: Array, fir
             target[node[i], first + lane] = tile[i * width + lane]
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _pack_coefficients(
     coefficients: Array, first: int, lanes: tuple[int, ...], packed: Array
 ) -> None:
@@ -266,7 +266,7 @@ def _pack_coefficients(
                 row += 1
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _forward(
     rowptr: Array,
     col: Array,
@@ -315,7 +315,7 @@ def _forward(
             last[0, tile], last[1, tile] = before, term
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _backward(
     rowptr: Array,
     col: Array,

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..compiled import compiled
 from ..csr import CSR, index_dtype
 from ..prefetch import prefetch
 from .reference import SortedEdges
@@ -51,7 +51,7 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
     )
 
 
-@njit(cache=True)
+@compiled()
 def _scan(row: Array, col: Array, num_nodes: int) -> tuple[Array, int]:
     """Where rows begin, if they ascend, and how far the list is from a sorted simple graph."""
     rowptr = np.empty(num_nodes + 1, np.int64)
@@ -74,7 +74,7 @@ def _scan(row: Array, col: Array, num_nodes: int) -> tuple[Array, int]:
     return rowptr, found
 
 
-@njit(cache=True)
+@compiled()
 def _sorting_order(row: Array, col: Array, num_nodes: int, order: Array) -> Array:
     """The order [E] that sorts by row, then column: counted by column, then by row."""
     by_row, by_col = np.zeros((2, num_nodes + 1), np.int64)
@@ -97,7 +97,7 @@ def _sorting_order(row: Array, col: Array, num_nodes: int, order: Array) -> Arra
     return order
 
 
-@njit(cache=True)
+@compiled()
 def _merge(
     row: Array, col: Array, order: Array, num_nodes: int
 ) -> tuple[Array, Array, Array, Array]:
@@ -116,7 +116,7 @@ def _merge(
     return rowptr, rows[:kept].copy(), columns[:kept].copy(), slot
 
 
-@njit(cache=True)
+@compiled()
 def _reverse_slots(rowptr: Array, col: Array) -> tuple[Array, bool]:
     # Slots are visited by row, so those with a column j have to come in the order of row j.
     place = rowptr[:-1].copy()

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..compiled import compiled
 from ..csr import CSR
 from ..ordering import bandwidth_order
 from .numba_rows import run_on_rows
@@ -34,7 +34,7 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(count), torch.from_numpy(largest)
 
 
-@njit(cache=True)
+@compiled()
 def _relabel(rowptr: Array, col: Array, order: Array, place: Array) -> tuple[Array, Array, Array]:
     """The pattern with its nodes in this order, rows not sorted, and the old slot of each new."""
     new_rowptr = np.zeros_like(rowptr)
@@ -48,7 +48,7 @@ def _relabel(rowptr: Array, col: Array, order: Array, place: Array) -> tuple[Arr
     return new_rowptr, new_col, slot
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _squares(
     rowptr: Array, col: Array, count: Array, largest: Array, first: int, last: int
 ) -> None:
@@ -83,7 +83,7 @@ def _squares(
                 met[k] = 0
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _paths(rowptr: Array, col: Array, i: int, mark: Array, near: int) -> tuple[Array, Array, Array]:
     """The paths i - j - w to nodes w that are neither i nor next to it.
 
@@ -114,7 +114,7 @@ def _paths(rowptr: Array, col: Array, i: int, mark: Array, near: int) -> tuple[A
     return end, begin, length[: found + 1]
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _drop_single_paths(end: Array, begin: Array, length: Array) -> None:
     """Keep the paths whose end has other paths too, in place."""
     kept = 0
@@ -126,7 +126,7 @@ def _drop_single_paths(end: Array, begin: Array, length: Array) -> None:
     begin[-1] = kept
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _middles(end: Array, begin: Array, length: Array) -> tuple[Array, Array, Array]:
     """For each w, the list of the j before it, ascending.
 

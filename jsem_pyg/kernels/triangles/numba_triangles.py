@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._checks import SYMMETRY_ATOL, SYMMETRY_RTOL
+from ..compiled import compiled
 from ..csr import CSR
 from ..prefetch import prefetch
 from .numba_rows import run_on_rows
@@ -42,10 +42,11 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
     rowptr, col, back = csr.rowptr.numpy(), csr.col.numpy(), reverse.numpy()
     length, reach = np.empty(col.size), np.empty(rowptr.size - 1)
     values = np.ones(col.size) if weight is None else _as_array(weight)
-    atol = SYMMETRY_ATOL * values.max(initial=0)
+    # Arguments, since a number of another file would be kept with what is compiled, unnoticed.
+    tolerance = SYMMETRY_RTOL, SYMMETRY_ATOL * values.max(initial=0)
     is_good = np.ones(reach.size, np.bool_)
     scan = partial(run_on_rows, threads_from=_LONG_SCAN)
-    scan(_lengths, rowptr, back, values, atol, length, reach, is_good)
+    scan(_lengths, rowptr, back, values, *tolerance, length, reach, is_good)
     if not is_good.all():
         return None
     curvature = np.empty(col.size)
@@ -61,11 +62,12 @@ def _as_array(weight: Tensor) -> Array:
     return (weight if known else weight.double()).detach().contiguous().numpy()
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _lengths(
     rowptr: Array,
     reverse: Array,
     weight: Array,
+    rtol: float,
     atol: float,
     length: Array,
     reach: Array,
@@ -81,14 +83,14 @@ def _lengths(
                 prefetch(weight, reverse[slot + _AHEAD])
             here, there = np.float64(weight[slot]), np.float64(weight[reverse[slot]])
             # False for NaN, too.
-            if not (0 < here < np.inf and abs(here - there) <= SYMMETRY_RTOL * here + atol):
+            if not (0 < here < np.inf and abs(here - there) <= rtol * here + atol):
                 good = False
             length[slot] = 1 / np.sqrt(here / 2 + there / 2)  # of the mean
             total += length[slot]
         reach[i], is_good[i] = total, good
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def _one_dimensional(
     rowptr: Array, col: Array, length: Array, reach: Array, curvature: Array, first: int, last: int
 ) -> None:
@@ -98,14 +100,14 @@ def _one_dimensional(
             curvature[slot] = 4 - (reach[i] + reach[col[slot]]) / length[slot]
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _ask_for(array: Array, start: int) -> None:
     """Prefetch what a short row has from `start` on."""
     for line in range(0, 3 * _LINE, _LINE):
         prefetch(array, start + line)
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_SUMS)
+@compiled(nogil=True, error_model="numpy", fastmath=_SUMS)
 def _augmented(
     rowptr: Array,
     col: Array,
@@ -142,7 +144,7 @@ def _augmented(
             length_to[col[slot]] = 0
 
 
-@njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _count(rowptr: Array, col: Array, reverse: Array, count: Array, first: int, last: int) -> None:
     is_near = np.zeros(rowptr.size - 1, np.uint8)  # to i
     for i in range(first, last):

@@ -1,0 +1,86 @@
+"""numba's compiler, whose results are kept on disk where they can be, else in memory.
+
+A cache on disk spares a process half a minute, and nothing depends on it: so whatever is wrong with
+it (a folder that is read-only, a full disk, a damaged file) is said once, in the log, and costs the
+time of compiling, never the result.
+"""
+
+import logging
+import pkgutil
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from typing import Any
+
+from numba import njit
+from numba.core.caching import FunctionCache
+
+_log = logging.getLogger(__name__)
+
+# Files of code that numba inlines into the kernels of others, whose changes it does not look for.
+INLINED = ("prefetch.py", "chebyshev/lanes.py")
+
+
+def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function for numba to compile, with a cache on disk if there can be one.
+
+    Args:
+        options: of `numba.njit`, but for `cache`.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        kernel = njit(**options)(function)
+        try:
+            kernel._cache = _Cache(function)  # as its `enable_caching` does
+        except (RuntimeError, OSError) as error:  # no folder to write to, no source to compare with
+            _say_once("made", error)
+        return kernel
+
+    return decorate
+
+
+class _Cache(FunctionCache):
+    """numba's cache, without which the kernels run as well."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = (self._cache_file._source_stamp, _inlined_stamp())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was compiled before for these types, or None."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # a damaged file may raise anything
+            _say_once("read", error)
+            with suppress(OSError):
+                self.flush()  # or nothing could be saved either
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep what was compiled for these types, if that works."""
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:  # a folder that has gone, a full disk, a damaged index
+            _say_once("written", error)
+
+
+@cache
+def _inlined_stamp() -> bytes:
+    return sha256(b"".join(pkgutil.get_data(__package__, each) or b"" for each in INLINED)).digest()
+
+
+_said: set[str] = set()
+
+
+def _say_once(trouble: str, error: Exception) -> None:
+    if trouble not in _said:
+        _said.add(trouble)
+        _log.warning(
+            "numba's cache of the compiled kernels cannot be %s (%s: %s): they are compiled anew, "
+            "which may take a minute. If this happens every time, set the environment variable "
+            "NUMBA_CACHE_DIR to a folder that can be written to.",
+            trouble,
+            type(error).__name__,
+            error,
+        )

@@ -1,0 +1,233 @@
+"""Numba's cache on disk: used where it works, and of no consequence where it does not."""
+
+import importlib.util
+import logging
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+numba = pytest.importorskip("numba")
+
+import jsem_pyg  # noqa: E402
+from jsem_pyg.kernels import compiled, table  # noqa: E402
+
+KERNELS = Path(compiled.__file__).parent
+SOURCE = """
+from jsem_pyg.kernels.compiled import compiled
+
+@compiled()
+def double(array):
+    return inner(array) * 2
+
+@compiled(nogil=True)
+def inner(array):
+    return array.sum()
+"""
+
+
+class Module:
+    """A file with kernels, whose cache lies beside it; every `load` is that of a new process."""
+
+    def __init__(self, folder, monkeypatch):
+        # Nowhere else: neither a folder of the user's choice, nor one in his home.
+        monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+        monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null/no")
+        self.path, self.cache, self.names = folder / "kernels.py", folder / "__pycache__", count()
+        self.path.write_text(SOURCE)
+
+    def load(self):
+        spec = importlib.util.spec_from_file_location(f"_kernels_{next(self.names)}", self.path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.double
+
+    def files(self, suffix):
+        return sorted(self.cache.glob(f"*{suffix}"))
+
+    def forbid(self):
+        """No folder any more. (Permissions would not keep root from writing.)"""
+        shutil.rmtree(self.cache, ignore_errors=True)
+        self.cache.write_text("")
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    return Module(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def said(caplog, monkeypatch):
+    """What was logged, as from the beginning of a process."""
+    monkeypatch.setattr(compiled, "_said", set())
+    caplog.set_level(logging.WARNING, "jsem_pyg")
+    return lambda: [record.getMessage() for record in caplog.records]
+
+
+def call(kernel):
+    assert kernel(np.arange(4.0)) == 12
+    return sum(kernel.stats.cache_hits.values())
+
+
+@contextmanager
+def full_disk(size):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_was_compiled_is_kept(module, said):
+    assert call(module.load()) == 0
+    assert call(module.load()) == 1
+    assert not said()
+
+
+def test_no_folder_to_write_to(module, said):
+    module.forbid()
+    for _ in range(2):
+        assert call(module.load()) == 0
+    (message,) = said()
+    assert "cannot be made" in message
+    assert "no locator available" in message
+    assert "NUMBA_CACHE_DIR" in message
+
+
+def test_a_folder_that_goes_away(module, said):
+    kernel = module.load()
+    module.forbid()
+    assert call(kernel) == 0
+    assert [message for message in said() if "cannot be written" in message]
+
+
+@pytest.mark.parametrize("size", [0, 1000])  # too full for the index, and for what is compiled
+def test_a_full_disk(module, said, size):
+    with full_disk(size):
+        assert call(module.load()) == 0
+    (message,) = said()
+    assert "cannot be written (OSError" in message
+    assert call(module.load()) == 0
+    assert call(module.load()) == 1
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize("damage", ["empty", "truncated", "zeros", "a folder"])
+def test_damaged_files_are_replaced(module, said, suffix, damage):
+    assert call(module.load()) == 0
+    for path in module.files(suffix):
+        content = path.read_bytes()
+        path.unlink()
+        if damage == "a folder":
+            path.mkdir()
+        else:
+            damaged = {"empty": b"", "truncated": content[:-100], "zeros": bytes(len(content))}
+            path.write_bytes(damaged[damage])
+    assert call(module.load()) == 0
+    if damage == "a folder":  # which only its owner may take away
+        assert said()
+        return
+    assert len(said()) == 1
+    assert "cannot be read" in said()[0]
+    assert call(module.load()) == 1
+
+
+def test_new_code_in_an_inlined_file_is_compiled(module, monkeypatch):
+    assert call(module.load()) == 0
+    monkeypatch.setattr(compiled, "_inlined_stamp", lambda: b"another")
+    assert call(module.load()) == 0
+
+
+def test_every_kernel_is_compiled_this_way_and_every_inlined_file_is_known():
+    texts = {path: path.read_text() for path in KERNELS.rglob("*.py")}
+    assert [path for path, text in texts.items() if "njit" in text] == [Path(compiled.__file__)]
+    inlined = {path for path, text in texts.items() if "import intrinsic" in text}
+    assert inlined == {KERNELS / name for name in compiled.INLINED}
+
+
+@pytest.fixture(params=["told not to compile", "broken"])
+def no_numba(request, monkeypatch):
+    def broken(name):
+        raise ImportError("Numba needs NumPy 1.26 or less")
+
+    if request.param == "broken":
+        monkeypatch.setattr(table, "import_module", broken)
+    else:
+        monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    table._numba_failure.cache_clear()
+    yield "by NUMBA_DISABLE_JIT" if request.param != "broken" else "ImportError: Numba needs NumPy"
+    table._numba_failure.cache_clear()
+
+
+@pytest.mark.parametrize("family", [table.CHEBYSHEV, table.EDGES, table.TRIANGLES])
+def test_without_a_compiler_auto_takes_torch_and_says_why(no_numba, said, family):
+    cpu = torch.device("cpu")
+    assert [family.choose("auto", cpu) for _ in range(2)] == ["torch", "torch"]
+    with pytest.raises(ValueError, match=f"got 'numba': numba .*{no_numba}.*These can: .*'torch'"):
+        family.choose("numba", cpu)
+    (message,) = said()
+    assert no_numba in message
+
+
+CODE = """
+import torch
+from jsem_pyg.curvature import forman_curvature
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
+edges = torch.tensor([[0, 1, 1, 2, 2, 0], [1, 0, 2, 1, 0, 2]])
+assert GraphStructure(edges, 3).num_slots == 6
+assert forman_curvature(edges, num_nodes=3).tolist() == [3.0] * 6
+x = torch.eye(3, requires_grad=True)
+heat_diffusion(x, edges, t=100.0).sum().backward()
+torch.testing.assert_close(x.grad, torch.ones(3, 3))
+"""
+
+
+def run(package=Path(jsem_pyg.__file__).parent, preexec_fn=None, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", CODE],
+        env=os.environ | {"PYTHONPATH": str(package.parent)} | environment,
+        cwd=package.parent,
+        preexec_fn=preexec_fn,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+
+
+def test_a_process_in_which_numba_does_not_compile():
+    assert run(NUMBA_DISABLE_JIT="1").count("'auto' takes 'torch'") == 1
+
+
+@pytest.fixture
+def copied(tmp_path):
+    source = Path(jsem_pyg.__file__).parent
+    ignore = shutil.ignore_patterns("__pycache__")
+    return Path(shutil.copytree(source, tmp_path / "jsem_pyg", ignore=ignore))
+
+
+NOWHERE = {"NUMBA_CACHE_DIR": "", "HOME": "/dev/null/no", "XDG_CACHE_HOME": "/dev/null/no"}
+
+
+@pytest.mark.slow
+def test_a_read_only_package_computes_everything(copied):
+    for folder in (each for each in copied.rglob("*") if each.is_dir()):
+        (folder / "__pycache__").write_text("")
+    assert run(copied, **NOWHERE).count("cannot be made") == 1
+
+
+@pytest.mark.slow
+def test_a_full_disk_computes_everything(copied):
+    def fill():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    assert run(copied, preexec_fn=fill, **NOWHERE).count("cannot be written") == 1

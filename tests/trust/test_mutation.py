@@ -1,0 +1,70 @@
+"""The script that breaks the package still does, and a few of its mutants die."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from trust.mutants import draw, mutants
+from trust.reach import Reach, noting
+
+SOURCE = '''
+def total(values: list[int | None], start: int = 0) -> int:
+    """Add up: 1 + 1."""
+    if not values:
+        raise ValueError(f"Expected {start + 1} values.")
+    for value in values:
+        start += value * 2
+    return min(start, 9)
+'''
+
+
+def test_what_can_be_broken():
+    changes = {f"{mutant.before} -> {mutant.after}" for mutant in mutants(SOURCE)}
+    assert changes == {
+        "0 -> (1)",
+        "not values -> True",
+        "not values -> False",
+        "not values -> (not (not values))",
+        "not values -> (values)",
+        'raise ValueError(f"Expected {start + 1} values.") -> pass',
+        "start += value * 2 -> pass",
+        "start += value * 2 -> start -= value * 2",
+        "value * 2 -> (value / 2)",
+        "value * 2 -> (value)",
+        "value * 2 -> (2)",
+        "2 -> (3)",
+        "2 -> (1)",
+        "9 -> (10)",
+        "9 -> (8)",
+    }
+
+
+def test_every_mutant_is_another_program():
+    for mutant in mutants(SOURCE):
+        changed = mutant.apply(SOURCE)
+        compile(changed, "mutant", "exec")
+        assert changed != SOURCE
+        assert mutant.scope == "total"
+    assert draw(SOURCE, 5, "0") == draw(SOURCE, 5, "0")
+    assert len({mutant.kind for mutant in draw(SOURCE, 5, "0")}) == 5
+
+
+def test_who_reaches_a_function():
+    noted = noting(SOURCE, "a.py")
+    called = []
+    exec(noted, names := {"__hit__": called.append})
+    assert names["total"]([1]) == 2
+    assert called == ["a.py:total"]
+    reach = Reach({"a.py:total": ["slow", "fast"], "b.py:f": ["other"]}, {"slow": 2, "fast": 1}, [])
+    assert reach.tests("a.py", "total.inner") == ["fast", "slow"]
+    assert reach.tests("a.py", "") == ["fast", "slow"]
+
+
+def test_a_few_mutants(tmp_path):
+    script, report = Path(__file__).with_name("mutation.py"), tmp_path / "report.json"
+    arguments = ["--per-file", "3", "--tests", "tests/test_groups.py", "--report", str(report)]
+    command = [sys.executable, str(script), "jsem_pyg/_groups.py", *arguments]
+    subprocess.run(command, check=True)
+    outcomes = [row["outcome"] for row in json.loads(report.read_text())]
+    assert outcomes == ["killed"] * 3

@@ -1,0 +1,443 @@
+"""One use of every public object: how to make it, and what a thread that shares it does with it."""
+
+import copy
+from types import SimpleNamespace
+
+import pandas as pd
+import torch
+from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
+from torch_geometric.data import Data
+from training.training_cases import SmoothingStub
+
+import jsem_pyg
+from jsem_pyg.curvature import (
+    Standardizer,
+    degree_contrast,
+    distance_rank,
+    forman_curvature,
+    jaccard_overlap,
+    node_curvature,
+    rank_standardize,
+    robust_standardize,
+)
+from jsem_pyg.diffusion import (
+    dense_laplacian,
+    diffuse,
+    diffusion_cosine,
+    exact_heat_diffusion,
+    heat_coefficients,
+    heat_degree,
+    heat_diffusion,
+    heat_kernel_columns,
+    hypergraph_diffusion,
+    simplicial_diffusion,
+    truncation_bound,
+)
+from jsem_pyg.diffusion.registered_op import heat_diffusion_op
+from jsem_pyg.evaluation import (
+    clustering_scores,
+    dirichlet_energy,
+    holm_correction,
+    modularity,
+    neighbour_purity,
+    paired_comparisons,
+    partition_scores,
+)
+from jsem_pyg.graph import (
+    GraphStructure,
+    HypergraphStructure,
+    NeighborIndex,
+    SimplicialStructure,
+    affinity,
+    clique_hyperedges,
+    cluster_hyperedges,
+    dual_hypergraph,
+    edge_hyperedges,
+    knn_graph,
+    knn_hyperedges,
+    knn_search,
+    node_width,
+    undirected_edges,
+)
+from jsem_pyg.nn import (
+    AgreementConductance,
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    DiffusionClassifier,
+    DiffusionTime,
+    ExpertCoupler,
+    HyperedgeWeight,
+    HypergraphChebConv,
+    HypergraphDiffusion,
+    MLPConductance,
+    SigmoidConductance,
+    SimplicialDiffusion,
+)
+from jsem_pyg.operators import hodge_operator, hypergraph_operator, laplacian_operator
+from jsem_pyg.training import (
+    GraphTriplets,
+    LabelTriplets,
+    TripletLoss,
+    fit,
+    fit_triplets,
+    select_time,
+    self_train,
+)
+from jsem_pyg.transforms import (
+    CliqueHyperedges,
+    ClusterHyperedges,
+    DualHypergraph,
+    EdgeGeometry,
+    FaissKNNGraph,
+    FormanCurvature,
+    KNNHyperedges,
+)
+
+NUM_HYPEREDGES = 5
+
+
+def make_input(seed):
+    """What one thread works on: a graph, a hypergraph and flows of its own."""
+    data = make_data(seed)
+    once = data.edge_index[:, data.edge_index[0] < data.edge_index[1]]
+    # A hyperedge for every node: itself and its neighbours' numbers, as far as there are five.
+    hyperedges = data.edge_index.remainder(torch.tensor([[NUM_NODES], [NUM_HYPEREDGES]]))
+    labels = torch.arange(NUM_NODES).remainder(3).roll(seed)
+    return SimpleNamespace(
+        x=data.x, data=data, edges=data.edge_index, weight=data.edge_weight, attr=data.edge_attr,
+        once=once, hyperedges=hyperedges, labels=labels, seed=seed,
+    )  # fmt: skip
+
+
+SHARED = make_input(0)  # the graph of structures that all threads share
+
+
+def flow(each, once=None):
+    """A signal on edges that depends on x."""
+    tail, head = each.once if once is None else once
+    return each.x[head] - each.x[tail]
+
+
+def data_of(each):
+    return Data(x=each.x.detach(), edge_index=each.edges, edge_weight=each.weight,
+                edge_attr=each.attr, y=each.labels)  # fmt: skip
+
+
+def generator(each):
+    return torch.Generator().manual_seed(each.seed)
+
+
+def tensors(data):
+    return [value for _, value in sorted(data.to_dict().items()) if torch.is_tensor(value)]
+
+
+def trained(train):
+    """Train a copy of the shared model; its weights, and what it has learned to say."""
+
+    def use(model, each):
+        result = train(copy.deepcopy(model), data_of(each))
+        return [value for value in result.model.state_dict().values() if value.is_floating_point()]
+
+    return use
+
+
+def sample(sampler, each):
+    return list(sampler.sample(20, generator(each)))
+
+
+def op(_, each):
+    ends = each.edges.flip(0).unbind()
+    return heat_diffusion_op(
+        each.x, torch.tensor([2.0]), each.weight, None, None, *ends,
+        None, 1e-6, "sym", "auto", 0.0, True,
+    )[0]  # fmt: skip
+
+
+def columns(each):
+    return torch.stack([each.attr.flatten(), each.weight], dim=1)
+
+
+def runs(each):
+    scores = torch.rand(6, generator=generator(each)).double().tolist()
+    return pd.DataFrame(
+        {"dataset": "toy", "method": list("aaabbb"), "seed": [0, 1, 2] * 2, "ari": scores}
+    )
+
+
+def operators(structure, each):
+    return laplacian_operator(structure, SHARED.weight).apply_laplacian(each.x)
+
+
+def hodge(structure, each):
+    x = flow(each, SHARED.once)
+    return [hodge_operator(structure, part).apply_laplacian(x) for part in ("down", "up")]
+
+
+def graph():
+    return GraphStructure(SHARED.edges, NUM_NODES)
+
+
+def complex_():
+    return SimplicialStructure(SHARED.once, NUM_NODES)
+
+
+def on_graph(structure, each):
+    out = heat_diffusion(each.x, structure, t=2.0)
+    return [out, structure.reverse, *structure.edges, forman_curvature(structure)]
+
+
+def no_object(use):
+    return (lambda: None), lambda _, each: use(each)
+
+
+def searched(each):
+    return knn_search(each.x.detach(), 3)
+
+
+def weighted_neighbors(each):
+    neighbor, distance = searched(each)
+    i = torch.arange(NUM_NODES)[:, None].expand_as(neighbor)
+    width = node_width(distance, "gaussian")
+    return neighbor, affinity(distance, i, neighbor, width), width
+
+
+def flows(layer, each):
+    return layer(flow(each), each.once)
+
+
+def frozen(layer, each):
+    return layer(each.x, each.edges, each.weight)
+
+
+def neighbors(index, each):
+    return [*index.query(each.x.detach()), *index.extend(each.x.detach())]
+
+
+# By the public name, and what is particular after a space: how to make it, and how it is used.
+CASES = {
+    "nn.AgreementConductance": (
+        AgreementConductance,
+        lambda shared, each: shared(None, *(each.x.softmax(1)[end] for end in each.edges)),
+    ),
+    "nn.AnisotropicChebConv narrow": (
+        lambda: bend(AnisotropicChebConv(CHANNELS, 1, t=[1.0, 2.0])),
+        lambda shared, each: call(shared, each.data, each.x),
+    ),
+    "nn.AnisotropicChebConv wide": (
+        lambda: bend(AnisotropicChebConv(CHANNELS, 9)),
+        lambda shared, each: call(shared, each.data, each.x),
+    ),
+    "nn.AnisotropicDiffusion": (
+        lambda: bend(AnisotropicDiffusion(t=[1.0, 2.0])),
+        lambda shared, each: call(shared, each.data, each.x),
+    ),
+    "nn.AnisotropicDiffusion watched": (
+        lambda: bend(AnisotropicDiffusion(degree=2, fuse=False)),
+        lambda shared, each: call(shared, each.data, each.x),
+    ),
+    "nn.DiffusionClassifier": (lambda: DiffusionClassifier(CHANNELS, 3).eval(), frozen),
+    "nn.DiffusionTime": (lambda: DiffusionTime([1.0, 2.0]), lambda shared, each: shared()),
+    "nn.ExpertCoupler": (
+        lambda: ExpertCoupler(NUM_NODES, CHANNELS),
+        lambda shared, each: shared(each.x),
+    ),
+    "nn.HyperedgeWeight": (lambda: HyperedgeWeight(4), lambda shared, each: shared()),
+    "nn.HypergraphChebConv": (
+        lambda: HypergraphChebConv(CHANNELS, 2, t=[1.0, 2.0]),
+        lambda shared, each: shared(each.x, each.hyperedges),
+    ),
+    "nn.HypergraphDiffusion": (
+        lambda: HypergraphDiffusion(t=2.0),
+        lambda shared, each: shared(each.x, each.hyperedges),
+    ),
+    "nn.MLPConductance": (
+        lambda: MLPConductance(1),
+        lambda shared, each: shared(each.attr + each.x[each.edges[0], :1]),
+    ),
+    "nn.SigmoidConductance": (
+        lambda: SigmoidConductance(1),
+        lambda shared, each: shared(each.attr + each.x[each.edges[0], :1]),
+    ),
+    "nn.SimplicialDiffusion": (lambda: SimplicialDiffusion(t=0.5), flows),
+    "graph.GraphStructure": (graph, on_graph),
+    "graph.HypergraphStructure": (
+        lambda: HypergraphStructure(SHARED.hyperedges, NUM_NODES),
+        lambda shared, each: [
+            hypergraph_diffusion(each.x, shared, t=2.0, method=method)
+            for method in ("dense", "csr", "incidence", "auto")
+        ],
+    ),
+    "graph.SimplicialStructure": (
+        complex_,
+        lambda shared, each: simplicial_diffusion(flow(each, SHARED.once), shared),
+    ),
+    "graph.NeighborIndex": (lambda: NeighborIndex(SHARED.x, 3), neighbors),
+    "graph.NeighborIndex hnsw": (lambda: NeighborIndex(SHARED.x, 3, index="hnsw"), neighbors),
+    "graph.affinity": no_object(lambda each: weighted_neighbors(each)[1]),
+    "graph.node_width": no_object(lambda each: weighted_neighbors(each)[2]),
+    "graph.undirected_edges": no_object(
+        lambda each: undirected_edges(*weighted_neighbors(each)[:2], "max")
+    ),
+    "graph.clique_hyperedges": no_object(lambda each: clique_hyperedges(each.edges, NUM_NODES)),
+    "graph.cluster_hyperedges": no_object(lambda each: cluster_hyperedges(each.labels)),
+    "graph.dual_hypergraph": no_object(lambda each: dual_hypergraph(each.hyperedges)),
+    "graph.edge_hyperedges": no_object(lambda each: edge_hyperedges(each.edges)),
+    "graph.knn_graph": no_object(lambda each: knn_graph(each.x.detach(), 3)),
+    "graph.knn_hyperedges": no_object(lambda each: knn_hyperedges(each.x.detach(), 3)),
+    "graph.knn_search": no_object(searched),
+    "curvature.Standardizer": (
+        lambda: Standardizer().fit(columns(SHARED)),
+        lambda shared, each: shared.transform(columns(each)),
+    ),
+    "curvature.Standardizer rank": (
+        lambda: Standardizer("rank").fit(columns(SHARED)),
+        lambda shared, each: shared.transform(columns(each)),
+    ),
+    "curvature.degree_contrast": no_object(lambda each: degree_contrast(each.edges, each.weight)),
+    "curvature.distance_rank": no_object(lambda each: distance_rank(each.edges, each.weight)),
+    "curvature.forman_curvature": no_object(lambda each: forman_curvature(each.edges, each.weight)),
+    "curvature.jaccard_overlap": no_object(lambda each: jaccard_overlap(each.edges)),
+    "curvature.node_curvature": no_object(
+        lambda each: node_curvature(each.edges, forman_curvature(each.edges))
+    ),
+    "curvature.rank_standardize": no_object(lambda each: rank_standardize(each.weight)),
+    "curvature.robust_standardize": no_object(lambda each: robust_standardize(each.weight)),
+    "operators.laplacian_operator": (graph, operators),
+    "operators.hodge_operator": (complex_, hodge),
+    "operators.hypergraph_operator": (
+        lambda: HypergraphStructure(SHARED.hyperedges, NUM_NODES, NUM_HYPEREDGES),
+        lambda shared, each: hypergraph_operator(shared, torch.ones(NUM_HYPEREDGES)).matmul(each.x),
+    ),
+    "diffusion.dense_laplacian": no_object(
+        lambda each: dense_laplacian(each.edges, each.weight, NUM_NODES)
+    ),
+    "diffusion.diffuse": (
+        lambda: laplacian_operator(graph(), SHARED.weight),
+        lambda shared, each: diffuse(each.x, shared, t=2.0),
+    ),
+    "diffusion.diffusion_cosine": no_object(
+        lambda each: diffusion_cosine(each.x, each.edges, each.weight)
+    ),
+    "diffusion.exact_heat_diffusion": no_object(
+        lambda each: exact_heat_diffusion(each.x, each.edges, each.weight)
+    ),
+    "diffusion.heat_coefficients": no_object(
+        lambda each: heat_coefficients(each.x[:, 0].exp().double(), 9)
+    ),
+    "diffusion.heat_degree": no_object(
+        lambda each: torch.tensor(heat_degree(1.0 + each.seed, 1e-6))
+    ),
+    "diffusion.heat_diffusion": no_object(
+        lambda each: heat_diffusion(each.x, each.edges, each.weight, t=2.0)
+    ),
+    "diffusion.heat_diffusion registered": ((lambda: None), op),
+    "diffusion.heat_diffusion torch": no_object(
+        lambda each: heat_diffusion(each.x, each.edges, each.weight, t=2.0, backend="torch")
+    ),
+    "diffusion.heat_kernel_columns": no_object(
+        lambda each: heat_kernel_columns(
+            each.edges, torch.arange(3), each.weight, num_nodes=NUM_NODES
+        )
+    ),
+    "diffusion.hypergraph_diffusion": no_object(
+        lambda each: hypergraph_diffusion(each.x, each.hyperedges)
+    ),
+    "diffusion.simplicial_diffusion": no_object(
+        lambda each: simplicial_diffusion(flow(each), each.once)
+    ),
+    "diffusion.truncation_bound": no_object(
+        lambda each: torch.tensor(truncation_bound(1.0 + each.seed, 9))
+    ),
+    "evaluation.clustering_scores": no_object(
+        lambda each: torch.tensor(
+            clustering_scores(each.x.detach(), each.labels, seeds=1, n_init=1).nmi
+        )
+    ),
+    "evaluation.dirichlet_energy": no_object(
+        lambda each: dirichlet_energy(each.x, each.edges, each.weight)
+    ),
+    "evaluation.holm_correction": no_object(
+        lambda each: torch.from_numpy(holm_correction([0.01 * each.seed, 0.02, 0.03]))
+    ),
+    "evaluation.modularity": no_object(
+        lambda each: torch.tensor(modularity(each.edges, each.weight, each.labels))
+    ),
+    "evaluation.neighbour_purity": no_object(
+        lambda each: torch.tensor(neighbour_purity(each.edges, each.labels))
+    ),
+    "evaluation.paired_comparisons": no_object(
+        lambda each: torch.tensor(paired_comparisons(runs(each), "a")["p"].to_numpy())
+    ),
+    "evaluation.partition_scores": no_object(
+        lambda each: torch.tensor(partition_scores(each.labels, each.labels.roll(each.seed)))
+    ),
+    "training.GraphTriplets": (
+        lambda: GraphTriplets(SHARED.edges, SHARED.weight, NUM_NODES),
+        sample,
+    ),
+    "training.LabelTriplets": (lambda: LabelTriplets(SHARED.labels), sample),
+    "training.TripletLoss": (
+        TripletLoss,
+        lambda shared, each: shared(each.x, LabelTriplets(each.labels).sample(20, generator(each))),
+    ),
+    "training.fit": (
+        lambda: AnisotropicDiffusion(),
+        trained(lambda model, data: fit(model, data, epochs=2, progress=False)),
+    ),
+    "training.fit_triplets": (
+        lambda: SmoothingStub(CHANNELS, dropout=0.5),
+        trained(lambda model, data: fit_triplets(model, data, epochs=2, progress=False)),
+    ),
+    "training.modularity": no_object(
+        lambda each: torch.tensor(
+            jsem_pyg.training.modularity(each.edges, each.weight, each.labels)
+        )
+    ),
+    "training.select_time": no_object(
+        lambda each: torch.tensor(select_time(data_of(each), (1.0, 2.0), num_triplets=50).t)
+    ),
+    "training.self_train": (
+        lambda: DiffusionClassifier(CHANNELS, 3),
+        trained(lambda model, data: self_train(model, data, rounds=1, times=(1.0,))),
+    ),
+    **{
+        f"transforms.{name}": (make, lambda shared, each: tensors(shared(data_of(each))))
+        for name, make in {
+            "CliqueHyperedges": CliqueHyperedges,
+            "ClusterHyperedges": lambda: ClusterHyperedges(3),
+            "DualHypergraph": DualHypergraph,
+            "EdgeGeometry": lambda: EdgeGeometry(["jaccard", "degree_contrast"]),
+            "FaissKNNGraph": lambda: FaissKNNGraph(3),
+            "FormanCurvature": FormanCurvature,
+            "FormanCurvature fitted": lambda: FormanCurvature(norm="rank").fit(data_of(SHARED)),
+            "KNNHyperedges": lambda: KNNHyperedges(3),
+        }.items()
+    },
+    "transforms.FaissKNNGraph extended": (
+        lambda: FaissKNNGraph(3).fit(data_of(SHARED)),
+        lambda shared, each: tensors(shared.extend(each.x.detach())),
+    ),
+}
+
+# Nothing that threads could get wrong together.
+EXCUSED = {
+    "evaluation.ClusteringScores": "a record",
+    "evaluation.PartitionScores": "a record",
+    "evaluation.SeedScores": "a record",
+    "graph.MIN_WEIGHT": "a number",
+    "operators.AdjointOperator": "abstract",
+    "operators.GraphStructure": "of jsem_pyg.graph",
+    "operators.HeatOperator": "a record; see operators.laplacian_operator",
+    "operators.HypergraphOperator": "see operators.hypergraph_operator",
+    "operators.HypergraphStructure": "of jsem_pyg.graph",
+    "operators.Operator": "abstract",
+    "operators.Scaling": "a record",
+    "operators.SeriesOperator": "abstract",
+    "operators.SimplicialStructure": "of jsem_pyg.graph",
+    "training.EpochEnd": "a record",
+    "training.EpochRow": "a record",
+    "training.FitResult": "a record",
+    "training.SelectedTime": "a record",
+    "training.TripletSampler": "a protocol",
+    "training.Triplets": "a record",
+}
