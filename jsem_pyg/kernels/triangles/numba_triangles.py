@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._checks import SYMMETRY_ATOL, SYMMETRY_RTOL
+from ..._checks import SYMMETRY_RTOL
 from ..csr import CSR
 from ..prefetch import prefetch
 from .numba_rows import run_on_rows
@@ -42,10 +42,9 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
     rowptr, col, back = csr.rowptr.numpy(), csr.col.numpy(), reverse.numpy()
     length, reach = np.empty(col.size), np.empty(rowptr.size - 1)
     values = np.ones(col.size) if weight is None else _as_array(weight)
-    atol = SYMMETRY_ATOL * values.max(initial=0)
     is_good = np.ones(reach.size, np.bool_)
     scan = partial(run_on_rows, threads_from=_LONG_SCAN)
-    scan(_lengths, rowptr, back, values, atol, length, reach, is_good)
+    scan(_lengths, rowptr, back, values, length, reach, is_good)
     if not is_good.all():
         return None
     curvature = np.empty(col.size)
@@ -66,7 +65,6 @@ def _lengths(
     rowptr: Array,
     reverse: Array,
     weight: Array,
-    atol: float,
     length: Array,
     reach: Array,
     is_good: Array,
@@ -81,7 +79,7 @@ def _lengths(
                 prefetch(weight, reverse[slot + _AHEAD])
             here, there = np.float64(weight[slot]), np.float64(weight[reverse[slot]])
             # False for NaN, too.
-            if not (0 < here < np.inf and abs(here - there) <= SYMMETRY_RTOL * here + atol):
+            if not (0 < here < np.inf and abs(here - there) <= SYMMETRY_RTOL * here):
                 good = False
             length[slot] = 1 / np.sqrt(here / 2 + there / 2)  # of the mean
             total += length[slot]
