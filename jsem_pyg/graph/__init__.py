@@ -23,6 +23,7 @@ from .hyperedges import (
     dual_hypergraph,
     edge_hyperedges,
     knn_hyperedges,
+    random_hyperedges,
 )
 from .hypergraph_structure import HypergraphStructure
 from .knn import knn_search
@@ -45,5 +46,6 @@ __all__ = [
     "knn_hyperedges",
     "knn_search",
     "node_width",
+    "random_hyperedges",
     "undirected_edges",
 ]
