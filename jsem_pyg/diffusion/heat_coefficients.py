@@ -16,6 +16,7 @@ import torch
 from scipy.special import ive
 from torch import Tensor
 
+from .._checks import check_nonnegative, check_nonnegative_int
 from ..kernels.torch_func import check_forward_mode
 
 
@@ -33,6 +34,7 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
         >>> heat_coefficients(torch.tensor(0.0), degree=2)
         tensor([1., 0., 0.], dtype=torch.float64)
     """
+    check_nonnegative_int("degree", degree)
     bessel = _ScaledBessel.apply(t.double(), degree)
     factor = bessel.new_full((degree + 1, *([1] * t.dim())), 2.0)
     factor[0] = 1.0
@@ -89,6 +91,7 @@ def truncation_bound(t: float, degree: int) -> float:
         t: the diffusion time, >= 0.
         degree: K >= 0.
     """
+    check_nonnegative_int("degree", degree)
     tails = _tails(t)
     return float(tails[min(degree, len(tails) - 1)])
 
@@ -104,6 +107,7 @@ def heat_degree(t: float, bound: float) -> int:
         >>> heat_degree(5.0, bound=1e-6)
         12
     """
+    check_nonnegative("bound", bound)
     return int(np.argmax(_tails(t) <= bound))
 
 

@@ -109,6 +109,7 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         x = single_node_set(x, check=False)
         if not self._takes_sparse(x):
             check_signal(x)
+        self._check_fit(x)
         operator = self._operator(x, edge_index, edge_weight, edge_attr)
 
         def diffuse(signal: Tensor, t: Tensor) -> Tensor:

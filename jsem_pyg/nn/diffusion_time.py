@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from .._checks import check_positive
+from .._checks import check_bool, check_positive
 
 
 class DiffusionTime(torch.nn.Module):
@@ -34,6 +34,7 @@ class DiffusionTime(torch.nn.Module):
         self, t: float | Sequence[float] | Tensor, learn: bool = True, rate: float = 0.5
     ) -> None:
         super().__init__()
+        check_bool("learn", learn)
         check_positive("rate", rate)
         if isinstance(t, Tensor):
             t = t.detach()
