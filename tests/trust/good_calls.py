@@ -4,7 +4,6 @@ A key is a stage and a name, with a method behind it where it has one. A value m
 what is called, and its arguments by name. Arguments that are left out have their defaults.
 """
 
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,6 @@ from torch_geometric.data import Data
 from training.training_cases import SmoothingStub, two_clusters
 
 from jsem_pyg import curvature, diffusion, evaluation, graph, nn, operators, training, transforms
-from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset, TwentyNewsgroups, embed_texts
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 N, D = 6, 3
@@ -117,17 +115,6 @@ def _triplets() -> training.Triplets:
     return training.Triplets(*torch.tensor([[0, 1], [1, 2], [3, 4]]))
 
 
-def _root() -> str:
-    return tempfile.mkdtemp()
-
-
-def _file() -> str:
-    path = f"{_root()}/documents.txt"
-    with open(path, "w") as file:
-        file.write("a cat\n")
-    return path
-
-
 _CURVED = {"edge_index": _edges, "num_nodes": lambda: N}
 _ON_EDGES = {**_CURVED, "edge_weight": _per_edge}
 
@@ -137,14 +124,6 @@ def _made(function: Callable[..., Any], makers: dict[str, Callable[[], Any]]) ->
 
 
 GOOD: dict[str, Callable[[], Call]] = {
-    # 0. data sets
-    "datasets.DigitsDataset": lambda: (DigitsDataset, {"root": _root()}),
-    "datasets.EmbeddingDataset": lambda: (EmbeddingDataset, {"root": _root(), "path": _file()}),
-    "datasets.TwentyNewsgroups": lambda: (
-        TwentyNewsgroups,
-        {"root": _root(), "data_home": _root()},
-    ),
-    "datasets.embed_texts": lambda: (embed_texts, {"texts": ["a cat", "a dog"]}),
     # 1. points and graphs
     "graph.GraphStructure": lambda: _made(graph.GraphStructure, _CURVED),
     "graph.GraphStructure.check_weight": lambda: (
