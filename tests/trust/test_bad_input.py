@@ -38,7 +38,7 @@ NOT_DOORS = {
     r"training\.TripletSampler(\.sample)?": "a protocol",
     r"datasets\..*": "they read files, and are tried beside these, in tests/datasets",
 }
-LONGEST = 5.0  # seconds: a bad call must not start to work
+LONGEST = 5.0  # seconds of the processor: a bad call must not start to work
 
 
 def public_calls():
@@ -106,18 +106,19 @@ def owner(function):
 def complaint(key, name, bad):
     """What is wrong with how a bad call is refused, or None."""
     function, given = GOOD[key]()
+    names = _names(name, bad, given)
     given[name] = bad
     touched = {**given, "self": owner(function)}
     before = {each: snapshot(value) for each, value in touched.items()}
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         function(**given)
     except Exception as error:
-        answer = _judge(error, _names(name, bad, given))
+        answer = _judge(error, names)
     else:
         answer = "taken without a word"
-    if answer is None and time.perf_counter() - began > LONGEST:
-        answer = f"refused after {time.perf_counter() - began:.1f} s"
+    if answer is None and time.process_time() - began > LONGEST:
+        answer = f"refused after {time.process_time() - began:.1f} s"
     changed = [each for each in before if not same(before[each], snapshot(touched[each]))]
     if answer is None and changed:
         answer = f"refused, but changed: {', '.join(changed)}"
@@ -128,8 +129,9 @@ def _names(name, bad, given):
     """What a message may name: the argument, an attribute of it, or what it does not fit to."""
     if isinstance(bad, Data):
         return [name, *bad.to_dict(), "x_new"]  # which an extension is asked for
-    if isinstance(bad, torch.Tensor) and isinstance(given.get(name), torch.Tensor):
-        return [name, *(each for each, value in given.items() if isinstance(value, torch.Tensor))]
+    tensors = {each: value for each, value in given.items() if isinstance(value, torch.Tensor)}
+    if name in tensors and isinstance(bad, torch.Tensor) and bad.shape != tensors[name].shape:
+        return [name, *tensors]
     return [name]
 
 
@@ -151,6 +153,42 @@ DOORS = [key for key, function in public_calls() if arguments(function) and is_d
 
 def test_every_public_call_has_a_good_example():
     assert sorted(DOORS) == sorted(GOOD)
+
+
+def taken(x):
+    return x
+
+
+def failing_inside(x):
+    return x.size(0)
+
+
+def naming_another(x):
+    raise ValueError("Expected 'y' to be finite (got NaN).")
+
+
+def changing(x):
+    x.zero_()
+    raise ValueError("Expected 'x' to be finite (got NaN).")
+
+
+@pytest.mark.parametrize(
+    ("function", "answer"),
+    [
+        (taken, "taken without a word"),
+        (failing_inside, "AttributeError: .*"),
+        (naming_another, "ValueError: .*"),
+        (changing, "refused, but changed: x"),
+    ],
+)
+def test_bad_manners_are_seen(function, answer, monkeypatch):
+    monkeypatch.setitem(GOOD, "fake", lambda: (function, {"x": torch.ones(3)}))
+    bad = None if function is failing_inside else torch.full((3,), torch.nan)
+    assert re.fullmatch(answer, complaint("fake", "x", bad))
+
+
+def test_the_cases_are_many():
+    assert sum(1 for key in GOOD for _ in bad_cases(key)) > 6000
 
 
 @pytest.mark.parametrize("key", GOOD)
