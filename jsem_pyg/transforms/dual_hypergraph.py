@@ -29,7 +29,7 @@ class DualHypergraph(BaseTransform):
 
     Raises:
         TypeError: if `data` is not a homogeneous graph.
-        ValueError: if `data` is a mini-batch, or has no `edge_index`.
+        ValueError: if `data` is a mini-batch, has no `edge_index`, or features that do not fit it.
 
     Example:
         >>> import torch

@@ -31,8 +31,9 @@ class FormanCurvature(EdgeColumns):
 
     Raises:
         TypeError: if `data` is not a homogeneous graph.
-        ValueError: if `method` or `norm` is none of the above, if there is no `edge_index`, or if
-            :func:`jsem_pyg.curvature.forman_curvature` refuses the graph.
+        ValueError: if `method` or `norm` is none of the above, if there is no `edge_index` or an
+            `edge_attr` of another length, or if :func:`jsem_pyg.curvature.forman_curvature` refuses
+            the graph.
 
     Example:
         >>> import torch
