@@ -9,6 +9,7 @@ from torch_geometric.typing import SparseTensor
 
 from .._checks import (
     check_edge_index_shape,
+    check_float,
     check_labels,
     check_node_index,
     check_nonnegative_int,
@@ -155,6 +156,8 @@ def heat_kernel_columns(
         True
     """
     check_labels("nodes", nodes)
+    if edge_weight is not None:
+        check_float("edge_weight", edge_weight)
     size = _count_nodes(edge_index, nodes, num_nodes)
     check_node_index("nodes", nodes, size)
     dtype = torch.get_default_dtype() if edge_weight is None else compute_dtype(edge_weight)

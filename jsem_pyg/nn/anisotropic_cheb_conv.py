@@ -109,6 +109,7 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         x = single_node_set(x, check=False)
         if not self._takes_sparse(x):
             check_signal(x)
+        self._check_fit(x)
         times = self._times(edge_attr)
         operator = self._operator(x, times, edge_index, edge_weight, edge_attr)
 

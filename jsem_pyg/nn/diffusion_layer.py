@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import Adj, OptTensor
 
-from .._checks import check_nonnegative_int
+from .._checks import check_bool, check_float, check_nonnegative_int
 from .._precision import full_precision
 from ..diffusion.evolve import check_signal
 from ..diffusion.heat import (
@@ -75,6 +75,8 @@ class DiffusionLayer(MessagePassing):
             )
         super().__init__(**kwargs)
         check_nonnegative_int("edge_dim", edge_dim)
+        check_bool("learn_t", learn_t)
+        check_bool("fuse", fuse)
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim, rates.conductance)
@@ -253,7 +255,7 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Te
         ValueError: if the pair is a bipartite graph's, on which heat cannot flow back.
     """
     if isinstance(x, tuple):
-        if x[0] is not x[1]:
+        if len(x) != 2 or x[0] is not x[1]:
             raise ValueError(
                 "Expected 'x' to belong to one set of nodes, since diffusion needs an edge's both "
                 "directions (got a pair of different tensors, as for a bipartite graph)."
@@ -261,4 +263,6 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Te
         x = x[0]
     if check:
         check_signal(x)
+    else:
+        check_float("x", x)
     return x

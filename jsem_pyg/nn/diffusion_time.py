@@ -35,8 +35,8 @@ class DiffusionTime(torch.nn.Module):
         self, t: float | Sequence[float] | Tensor, learn: bool = True, rate: float = 0.5
     ) -> None:
         super().__init__()
+        check_bool("learn", learn)
         check_positive("rate", rate)
-        check_bool("learn_t", learn)
         # On the CPU, also where a layer is made on the device "meta", which has no values.
         start = real_numbers("t", t).detach().to("cpu", torch.float64)
         if start.dim() > 2 or start.numel() == 0:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
+from .._checks import check_bool
 from ..diffusion.evolve import check_signal, diffusion_times
 from ..diffusion.simplicial import SimplicialOptions, simplicial_heat
 from ..graph.prepare_simplicial import SimplicialReader
@@ -78,6 +79,7 @@ class SimplicialDiffusion(torch.nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
+        check_bool("learn_t", learn_t)
         self.time_down = DiffusionTime(t, learn_t)
         self.time_up = DiffusionTime(t if t_up is None else t_up, learn_t)
         if self.time_up.raw.shape != self.time_down.raw.shape:

@@ -22,7 +22,7 @@ simplicial complexes", IEEE Transactions on Signal Processing 68.
 import torch
 from torch import Tensor
 
-from .._checks import check_choice
+from .._checks import check_choice, check_instance, check_vector
 from .._precision import power_of_two
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
@@ -59,8 +59,15 @@ def hodge_operator(
         dtype: what signals are computed in; None: the type of the weights.
 
     Raises:
-        ValueError: if a choice is none of these, or the backend cannot run.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if a choice is none of these, the backend cannot run, or weights do not fit.
+            Their values are not looked at.
     """
+    check_instance("structure", structure, SimplicialStructure, "a SimplicialStructure")
+    if edge_weight is not None:
+        check_vector("edge_weight", edge_weight, structure.num_edges, "edge of 'structure'")
+    if triangle_weight is not None:
+        check_vector("triangle_weight", triangle_weight, structure.num_triangles, "triangle")
     check_choice("part", part, ("down", "up"))
     check_choice("normalization", normalization, NORMALIZATIONS)
     check_choice("backend", backend, FACTORED_BACKENDS)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import check_choice
+from .._checks import check_choice, check_instance
 from .._precision import power_of_two
 from ..graph import HypergraphStructure
 from ..kernels.table import CHEBYSHEV
@@ -116,8 +116,12 @@ def hypergraph_operator(
             walk D_v^(-1) H W D_e^(-1) H^T, which is similar to it.
 
     Raises:
-        ValueError: if `normalization` is none of these.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `normalization` is none of these, or there is not a weight for each
+            hyperedge. Values are not looked at.
     """
+    check_instance("structure", structure, HypergraphStructure, "a HypergraphStructure")
+    structure.check_weight_shape(hyperedge_weight)
     check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
     hyperedge_weight = _by_largest(hyperedge_weight)
     count = structure.multiplicity.to(hyperedge_weight.dtype)

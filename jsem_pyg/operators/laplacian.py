@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, numbers_of
+from .._checks import (
+    check_choice,
+    check_edge_vector,
+    check_instance,
+    check_nonnegative,
+    numbers_of,
+)
 from ..graph import GraphStructure
 from ..kernels.csr import CSR
 from ..kernels.table import CHEBYSHEV
@@ -63,8 +69,15 @@ def laplacian_operator(
             one, whatever the weights; None: that of the weights.
 
     Raises:
-        ValueError: if `normalization` or `backend` is none of these, or the backend cannot run.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `normalization` or `backend` is none of these, the backend cannot run, or
+            weights or conductance do not fit the edges. Their values are not looked at.
     """
+    check_instance("structure", structure, GraphStructure, "a GraphStructure")
+    check_edge_vector("edge_weight", edge_weight, structure.num_edges)
+    if conductance is not None:
+        check_edge_vector("conductance", conductance, structure.num_edges)
+    check_nonnegative("self_loop", self_loop)
     kernel = CHEBYSHEV.find(backend, edge_weight.device)
     dtype = edge_weight.dtype if dtype is None else dtype
     entries = laplacian_entries(

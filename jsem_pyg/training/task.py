@@ -89,11 +89,16 @@ def make_loss(loss: Literal["triplet"] | Loss, margin: float, device: torch.devi
     """Return the loss that `fit_triplets` is asked for, on the device.
 
     Raises:
+        TypeError: If it cannot be called.
         ValueError: If it has another name than "triplet", or parameters of its own to train.
     """
     if isinstance(loss, str):
         check_choice("loss", loss, ("triplet",))
         return TripletLoss(margin)
+    if not callable(loss):
+        raise TypeError(
+            f"Expected 'loss' to be 'triplet' or a function of (z, triplets) (got {loss!r})."
+        )
     if not isinstance(loss, nn.Module):
         return loss
     if any(parameter.requires_grad for parameter in loss.parameters()):
@@ -108,6 +113,11 @@ def _make_sampler(
     sampler: Literal["graph", "labels"] | TripletSampler, data: Data
 ) -> TripletSampler:
     if not isinstance(sampler, str):
+        if not callable(getattr(sampler, "sample", None)):
+            raise TypeError(
+                "Expected 'sampler' to be 'graph', 'labels' or an object with "
+                f"sample(num_triplets, generator) (got {sampler!r})."
+            )
         return sampler
     check_choice("sampler", sampler, ("graph", "labels"))
     if sampler == "graph":

@@ -10,8 +10,14 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative_int, check_positive, check_positive_int
-from .data_checks import check_data
+from .._checks import (
+    check_bool,
+    check_instance,
+    check_nonnegative_int,
+    check_positive,
+    check_positive_int,
+)
+from .data_checks import check_data, check_edge_inputs, check_model, read_device
 from .history import EpochEnd, FitResult
 from .run import Run, start_run, train_epoch
 from .run_file import RunFile
@@ -119,12 +125,15 @@ def fit_triplets(
         >>> len(result.to_pandas())
         3
     """
-    _check_numbers(epochs, lr, batch_size, patience, seed, checkpoint_every)
+    check_model(model)
     check_data(data)
+    check_edge_inputs(data)
+    _check_numbers(epochs, lr, batch_size, margin, patience, seed, checkpoint_every)
+    _check_watching(checkpoint, resume, callbacks, progress, tensorboard)
     x = data.x if sketch_dim is None else sketch(model, data.x, sketch_dim, seed)
-    device = data.x.device if device is None else torch.device(device)
-    chosen = make_loss(loss, margin, device)
-    task = make_task(data, x, sampler, chosen, batch_size, seed, device)
+    place = read_device(device, data.x)
+    chosen = make_loss(loss, margin, place)
+    task = make_task(data, x, sampler, chosen, batch_size, seed, place)
     run = start_run(model, task, float(lr))
     settings: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin, "seed": seed}
     settings |= {"sketch_dim": sketch_dim, "patience": patience}
@@ -167,15 +176,44 @@ def _train(
 
 
 def _check_numbers(
-    epochs: int, lr: float, batch_size: int, patience: int | None, seed: int, checkpoint_every: int
+    epochs: int,
+    lr: float,
+    batch_size: int,
+    margin: float,
+    patience: int | None,
+    seed: int,
+    checkpoint_every: int,
 ) -> None:
     check_positive_int("epochs", epochs)
     check_positive("lr", lr)
     check_positive_int("batch_size", batch_size)
+    check_positive("margin", margin)
     if patience is not None:
         check_positive_int("patience", patience)
     check_nonnegative_int("seed", seed)
     check_positive_int("checkpoint_every", checkpoint_every)
+
+
+def _check_watching(
+    checkpoint: str | os.PathLike[str] | None,
+    resume: bool,
+    callbacks: Sequence[Callback],
+    progress: bool,
+    tensorboard: str | os.PathLike[str] | None,
+) -> None:
+    for name, path in (("checkpoint", checkpoint), ("tensorboard", tensorboard)):
+        if path is not None:
+            check_instance(name, path, (str, os.PathLike), "a path or None")
+    check_bool("resume", resume)
+    check_bool("progress", progress)
+    if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
+        raise TypeError(
+            "Expected 'callbacks' to be a list of functions (got "
+            f"{type(callbacks).__name__}). To fix this, put brackets around a single one."
+        )
+    for callback in callbacks:
+        if not callable(callback):
+            raise TypeError(f"Expected 'callbacks' to be functions (got {callback!r} among them).")
 
 
 def _open_watchers(
