@@ -166,7 +166,7 @@ def check_signal(x: Tensor) -> None:
         raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
 
 
-def diffusion_times(t: float | Tensor, x: Tensor) -> Tensor:
+def diffusion_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
     """Check diffusion times and bring them to the shape [S, 1 or D], in float64 on the CPU.
 
     The number of terms and the Bessel functions are computed there; some devices have no float64.
@@ -175,12 +175,12 @@ def diffusion_times(t: float | Tensor, x: Tensor) -> Tensor:
         # Not `as_tensor`, for which torch.compile would make new code for every number.
         times = torch.zeros((), dtype=torch.float64) + t
     else:
-        times = real_numbers("t", t)
+        times = real_numbers(name, t)
     is_empty = times.dim() > 0 and times.size(0) == 0
     is_other_width = times.dim() == 2 and times.size(1) not in (1, x.size(-1))
     if is_empty or is_other_width or times.dim() > 2:
         raise ValueError(
-            "Expected 't' to be a number, [S] scales or [S, D] scales and channels, with "
+            f"Expected '{name}' to be a number, [S] scales or [S, D] scales and channels, with "
             f"D = {x.size(-1)} (got shape {list(times.shape)})."
         )
     times = times.cpu().double()
@@ -188,8 +188,17 @@ def diffusion_times(t: float | Tensor, x: Tensor) -> Tensor:
     if not torch.compiler.is_compiling():
         values = numbers_of(times)
         if not bool(((values >= 0) & values.isfinite()).all()):
-            raise ValueError(f"Expected 't' to be finite and >= 0 (got {values.tolist()}).")
+            raise ValueError(f"Expected '{name}' to be finite and >= 0 (got {values.tolist()}).")
     return times if times.dim() == 2 else times.reshape(-1, 1)
+
+
+def check_single_time(t: float | Tensor) -> None:
+    """Raise a ValueError where `t` names several times."""
+    shape = real_numbers("t", t).shape
+    if len(shape) > 0:
+        raise ValueError(
+            f"Expected 't' to be a number or a 0-d tensor, a single time (got {list(shape)})."
+        )
 
 
 def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:

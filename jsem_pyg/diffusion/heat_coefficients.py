@@ -17,6 +17,7 @@ from scipy.special import ive
 from torch import Tensor
 
 from .._checks import (
+    check_dense,
     check_float,
     check_nonnegative,
     check_nonnegative_int,
@@ -49,6 +50,7 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
         tensor([1., 0., 0.], dtype=torch.float64)
     """
     check_float("t", t)
+    check_dense("t", t)
     check_nonnegative_int("degree", degree)
     times = numbers_of(t)
     if not bool(((times >= 0) & times.isfinite()).all()):

@@ -105,7 +105,7 @@ def simplicial_diffusion(
     """
     check_signal(x)
     options = SimplicialOptions(degree, tol, normalization, backend)
-    times = diffusion_times(t, x), diffusion_times(t if t_up is None else t_up, x)
+    times = diffusion_times(t, x), diffusion_times(t if t_up is None else t_up, x, "t_up")
     if times[1].size(0) not in (1, times[0].size(0)):
         raise ValueError(
             f"Expected 't_up' to be a number, or to have as many scales as 't', {times[0].size(0)} "

@@ -68,6 +68,8 @@ def hodge_operator(
         check_vector("edge_weight", edge_weight, structure.num_edges, "edge of 'structure'")
     if triangle_weight is not None:
         check_vector("triangle_weight", triangle_weight, structure.num_triangles, "triangle")
+    if dtype is not None:
+        check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     check_choice("part", part, ("down", "up"))
     check_choice("normalization", normalization, NORMALIZATIONS)
     check_choice("backend", backend, FACTORED_BACKENDS)

@@ -78,6 +78,8 @@ def laplacian_operator(
     if conductance is not None:
         check_edge_vector("conductance", conductance, structure.num_edges)
     check_nonnegative("self_loop", self_loop)
+    if dtype is not None:
+        check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     kernel = CHEBYSHEV.find(backend, edge_weight.device)
     dtype = edge_weight.dtype if dtype is None else dtype
     entries = laplacian_entries(

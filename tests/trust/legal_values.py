@@ -4,7 +4,8 @@ import re
 
 LEGAL: dict[str, str] = {
     # Times
-    r".* (t|t_up): .*": "diffusion times have tests of their own",
+    r".* t: (a list|an array)": "several times are several scales",
+    r"\S+heat_coefficients t: (a scalar|of no entries|with .*)": "of any shape",
     # Shapes
     r"(nn|diffusion)\.\S+ x: with a dimension in front": "leading dimensions are batches",
     r"\S+\.check_flow x: with a dimension in front": "leading dimensions are batches",
