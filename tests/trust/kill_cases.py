@@ -32,7 +32,7 @@ class Normed(SmoothingStub):
 class TripletRun:
     """Training by triplets, which is resumed; nobody may lose an epoch that was written."""
 
-    name, files = "triplets", {"run.safetensors"}
+    name, files, writes = "triplets", {"run.safetensors"}, EPOCHS
 
     def __init__(self, make_model, every):
         self.make_model, self.every = make_model, every
@@ -61,7 +61,7 @@ class TripletRun:
 class SelfTraining:
     """Which writes nothing: a killed run is run again."""
 
-    name, files = "self-training", set()
+    name, files, writes = "self-training", set(), 0
 
     def run(self, folder):
         model = DiffusionClassifier(6, 2, backend="torch")
@@ -76,7 +76,7 @@ class SelfTraining:
 class Build:
     """A dataset's cache: there whole, or not at all."""
 
-    files = None
+    files, writes = {"data.safetensors"}, 1
 
     def run(self, folder):
         dataset = self.dataset(folder)

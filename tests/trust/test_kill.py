@@ -43,6 +43,7 @@ def test_a_few_kills_lose_nothing(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)  # three minutes on two idle cores
 def test_many_kills_lose_nothing(tmp_path, record_property):
     report = kill(ALL_KILLS, tmp_path)
     for name, value in report.items():
