@@ -208,6 +208,19 @@ def test_forward_over_forward_mode_is_refused_where_torch_would_return_zeros(bac
             jacfwd(jacfwd(part))(value)
 
 
+@pytest.mark.parametrize("backend", BOUNDED)
+def test_forward_over_forward_mode_is_refused_of_a_gradient_too(backend, inputs):
+    x, weight, t = inputs
+    _, pull = vjp(lambda x: diffusion(backend)(x, weight, t), x)
+    given = torch.linspace(0, 1, 2 * x.numel(), dtype=x.dtype).view(2, *x.shape)
+
+    def slope(cotangent):
+        return jvp(lambda each: pull(each.sin())[0], (cotangent,), (given,))[1]
+
+    with pytest.raises(NotImplementedError, match=r"backend='reference', jacfwd\(jacrev"):
+        jvp(slope, (given,), (given,))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_dual_numbers(backend, inputs):
     x, weight, t = inputs
