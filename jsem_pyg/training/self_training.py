@@ -101,7 +101,7 @@ def self_train(
     if labels is None:
         start = guess_from_clusters(model.num_classes, graph, times, seed)
     else:
-        labels = labels.to(graph.x.device)
+        labels = labels.to(graph.x.device, torch.int64)
         start = guess_from_labels(model, graph, times, labels, seed)
     _log.info("self-training from t = %g", start.t)
     history, best = _teach_in_rounds(model, graph, start, rounds, labels)
