@@ -240,3 +240,10 @@ def test_what_is_prepared_in_inference_mode_serves_training():
         structure.to_slots(torch.ones(4))
     kept = (structure.row, structure.col, structure.rowptr, structure.slot, structure.reverse)
     assert not any(each.is_inference() for each in (*kept, *derived))
+
+
+def test_a_number_that_differs_by_rounding_is_read_as_the_mean_of_both_directions():
+    structure = GraphStructure(torch.tensor([[0, 1], [1, 0]]), 2)
+    read = structure.read_symmetric("edge_weight", torch.tensor([1.0, 1.0 + 2e-6]))
+    assert read.dtype == torch.float64
+    assert read[0] == read[1] == pytest.approx(1 + 1e-6, abs=1e-7)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -123,3 +124,10 @@ def test_it_is_said_once_that_kernels_compile(caplog):
         csr, values, x, *_ = problem(5, 0, 1, 1, torch.float64)
         numba_cpu.SparseOperator(csr, values).apply(x)
     assert [record.levelname for record in caplog.records] == ["INFO"]
+
+
+@pytest.mark.parametrize("sizes", [(2**31, 1), (1, 2**31)])
+def test_more_than_int32_counts_is_refused(sizes):
+    csr = SimpleNamespace(num_rows=sizes[0], num_slots=sizes[1])
+    with pytest.raises(ValueError, match=r"fewer than 2\^31 nodes and edges.*\(got \d+ and \d+\)"):
+        numba_cpu.SparseOperator(csr, torch.ones(1))

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -65,3 +66,10 @@ def test_the_name_is_refused_where_it_cannot_run(monkeypatch):
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match="'triton': triton runs on CUDA, not on 'cpu'"):
         CHEBYSHEV.find("triton", torch.device("cpu"))
+
+
+def test_more_edges_than_int32_counts_are_refused():
+    from jsem_pyg.kernels.chebyshev import triton_gpu
+
+    with pytest.raises(ValueError, match=r"fewer than 2\^31 edges for backend='triton'"):
+        triton_gpu.SparseOperator(SimpleNamespace(num_slots=2**31), torch.ones(1))
