@@ -1,10 +1,10 @@
-"""How many cases are drawn: a few in every run, as many as `JSEM_PYG_CASES` says if it is set."""
+"""How many cases are drawn: a few in every run, as many as `JSEM_CASES` says if it is set."""
 
 import os
 
 from hypothesis import HealthCheck, settings
 
-CASES = int(os.environ.get("JSEM_PYG_CASES", "0"))
+CASES = int(os.environ.get("JSEM_CASES", "0"))
 
 
 def draws(few):

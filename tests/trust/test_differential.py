@@ -1,6 +1,6 @@
 """Every way to diffuse on a graph, against dense algebra: values and all gradients.
 
-A few cases in every run; ``JSEM_PYG_CASES=2000 pytest tests/trust/test_differential*.py`` draws as
+A few cases in every run; ``JSEM_CASES=2000 pytest tests/trust/test_differential*.py`` draws as
 many of each test. Whatever a case is, either the numbers are right or the call is refused by an
 error of ours for one of the reasons in `REFUSED`.
 """
