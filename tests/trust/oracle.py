@@ -68,7 +68,8 @@ def graph_heat(x, edge_index, weight, t, normalization, self_loop=0.0):
     adjacency = adjacency + self_loop * torch.eye(num_nodes, dtype=weight.dtype)
     degree = adjacency.sum(1)
     has_edges = degree > 0
-    root = torch.where(has_edges, degree, 1.0).sqrt()
+    # Any number for a node without edges; one like the others mixes no eigenvectors by rounding.
+    root = torch.where(has_edges, degree, _unit(degree)).sqrt()
     # In this order no product leaves the range.
     s = (adjacency / root[:, None]) / root[None, :]
     laplacian = has_edges.to(s).diag() - s
