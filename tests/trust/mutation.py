@@ -65,7 +65,7 @@ USEFUL = [
 ]  # fmt: skip
 PYTEST = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]
 MEMORY, FILE_SIZE = 16 << 30, 1 << 30  # bytes, of a mutant that takes all it can get
-FIRST_TESTS, MORE_TESTS = 25.0, 100.0  # seconds; the latter for mutants that survive the former
+FIRST_TESTS, MORE_TESTS = 20.0, 40.0  # seconds; the latter for mutants that survive the former
 
 
 def make_copy(folder: Path) -> Path:
