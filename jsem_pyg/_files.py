@@ -1,21 +1,49 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and the paths to them."""
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, BinaryIO
 from uuid import uuid4
 
+try:
+    import fcntl
+except ImportError:  # on Windows, where nothing is swept
+    fcntl = None  # type: ignore[assignment]
 
-def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
+_TEMPORARY = re.compile(r"\.jsem_pyg-[0-9a-f]{32}\.tmp")
+
+# What this process is writing: some file systems give all its threads the same locks.
+_own: set[str] = set()
+
+
+def as_path(name: str, value: Any) -> Path:
+    """Return the argument `name` as a path with its ~ expanded, or raise a TypeError."""
+    if not isinstance(value, str | os.PathLike) or not isinstance(os.fspath(value), str):
+        raise TypeError(
+            f"Expected '{name}' to be a path, a str or pathlib.Path "
+            f"(got {value!r} of type {type(value).__name__})."
+        )
+    if not os.fspath(value):
+        raise ValueError(f"Expected '{name}' to be a path (got an empty string).")
+    return Path(value).expanduser()
+
+
+def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary file, which then takes the name `path` in one step.
 
     The temporary file lies in the same folder, so that the step is one renaming, and has a name
     that nobody else has: threads, processes and containers that share a folder may write to one
     path at once, and the last one wins. Its bytes reach the disk (fsync) before it takes the name.
 
+    A process that is killed leaves its temporary file behind. The next one that writes to the
+    folder removes it: whoever writes holds a lock, which ends with the process. No clock is asked.
+
     Args:
         path: File to write; an existing one is replaced. Missing folders are made.
-        write: Called with the name of the temporary file, which it makes.
+        write: Called with the temporary file, open for writing bytes.
 
     Raises:
         OSError: If the file cannot be written. Whatever is raised, `path` is then as it was, and
@@ -24,18 +52,78 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[Path], object]) -
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_whole(f"{folder}/a.txt", lambda temporary: temporary.write_text("done"))
+        ...     write_whole(f"{folder}/a.txt", lambda file: file.write(b"done"))
         ...     os.listdir(folder)
         ['a.txt']
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Not by `tempfile`, whose files nobody but their owner may read, later neither.
-    temporary = path.with_name(f".{uuid4().hex}.tmp")
+    sweep(path.parent)
+    with _temporary_file(path.parent) as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+        if fcntl is None:
+            file.close()  # Windows renames no open file
+        os.replace(file.name, path)
+
+
+def check_writable(name: str, path: Path) -> None:
+    """Make the folder of `path`, which the argument `name` gave, and a file in it for a moment.
+
+    Raises:
+        OSError: If that fails: better now than after hours of work. It names the argument.
+    """
     try:
-        write(temporary)
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary_file(path.parent):
+            pass
+    except OSError as error:
+        raise type(error)(
+            error.errno,
+            f"Expected '{name}' to be in a folder that can be written to (got '{path}': "
+            f"{error.strerror})",
+        ) from error
+
+
+def sweep(folder: Path) -> None:
+    """Remove the temporary files of processes that are no more; leave what cannot be removed."""
+    if fcntl is None:
+        return
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if _TEMPORARY.fullmatch(name) and name not in _own:
+                _remove_if_unheld(folder / name)
+
+
+def _remove_if_unheld(temporary: Path) -> None:
+    with suppress(OSError), temporary.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an OSError while anyone holds it
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _temporary_file(folder: Path) -> Iterator[BinaryIO]:
+    """Open a new file that nobody sweeps, and remove what has its name at the end."""
+    # Not by `tempfile`, whose files nobody but their owner may read, later neither.
+    temporary = folder / f".jsem_pyg-{uuid4().hex}.tmp"
+    _own.add(temporary.name)
+    try:
+        with _open_held(temporary) as file:
+            yield file
     finally:
         temporary.unlink(missing_ok=True)  # there only if something above failed
+        _own.discard(temporary.name)
+
+
+def _open_held(path: Path) -> BinaryIO:
+    """Make a file and hold its lock, anew if somebody swept it in the moment between."""
+    while True:
+        file = path.open("xb")
+        if fcntl is None:
+            return file
+        with suppress(OSError):  # a file system without locks has nobody who sweeps, either
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if path.exists():
+            return file
+        file.close()

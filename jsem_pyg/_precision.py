@@ -17,3 +17,16 @@ def full_precision(device: torch.device) -> AbstractContextManager[Any]:
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
+
+
+def power_of_two(value: Tensor) -> Tensor:
+    """The largest powers of two that are not above `value` > 0: to divide by them is exact.
+
+    No gradient flows through them. (That of `torch.ldexp` itself is zero at negative exponents.)
+
+    Example:
+        >>> power_of_two(torch.tensor([0.3, 5.0]))
+        tensor([0.2500, 4.0000])
+    """
+    value = value.detach()
+    return torch.ldexp(torch.ones_like(value), torch.frexp(value).exponent - 1)

@@ -27,9 +27,11 @@ GROUND = {
     "kernels",
     "_checks",
     "_files",
+    "_fingerprint",
     "_groups",
     "_precision",
     "_progress",
+    "_tensor_file",
 }  # what any stage may stand on
 # Heavy, and of use to some calls only; of the dependencies numpy and scipy.sparse may be loaded.
 LAZY = [

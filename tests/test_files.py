@@ -1,12 +1,15 @@
 import os
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
 import pytest
 
 from jsem_pyg import _files
-from jsem_pyg._files import write_whole
+from jsem_pyg._files import as_path, check_writable, sweep, write_whole
 
 
 def names(folder):
@@ -16,7 +19,7 @@ def names(folder):
 def test_the_file_is_there_and_nothing_else(tmp_path):
     path = tmp_path / "new" / "a.txt"
     for text in ("one", "two"):
-        write_whole(str(path), lambda temporary, text=text: temporary.write_text(text))
+        write_whole(str(path), lambda file, text=text: file.write(text.encode()))
         assert path.read_text() == text
     assert names(path.parent) == ["a.txt"]
 
@@ -30,8 +33,8 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     def fail(*args):
         raise error("disk full")
 
-    def write(temporary):
-        temporary.write_text("half of the n")
+    def write(file):
+        file.write(b"half of the n")
         if step == "write":
             fail()
 
@@ -57,7 +60,7 @@ def test_the_bytes_are_on_the_disk_before_the_file_has_its_name(tmp_path, monkey
 
     monkeypatch.setattr(_files.os, "fsync", record("fsync", fsync))
     monkeypatch.setattr(_files.os, "replace", record("replace", replace))
-    write_whole(path, lambda temporary: temporary.write_text("new"))
+    write_whole(path, lambda file: file.write(b"new"))
     assert steps == [("fsync", False), ("replace", False)]
 
 
@@ -66,10 +69,11 @@ def test_writers_of_one_path_do_not_meet(tmp_path):
     together = Barrier(count, timeout=30)
 
     def write(number):
-        def fill(temporary):
-            temporary.write_text(1000 * str(number))
+        def fill(file):
+            file.write(1000 * str(number).encode())
+            file.flush()
             together.wait()  # all have written before any goes on
-            assert temporary.read_text() == 1000 * str(number)
+            assert Path(file.name).read_text() == 1000 * str(number)
 
         write_whole(path, fill)
 
@@ -83,7 +87,118 @@ def test_writers_of_one_path_do_not_meet(tmp_path):
 def test_others_may_read_the_file_as_they_may_any_other(tmp_path):
     old = os.umask(0o022)
     try:
-        write_whole(tmp_path / "a.txt", lambda temporary: temporary.write_text("new"))
+        write_whole(tmp_path / "a.txt", lambda file: file.write(b"new"))
     finally:
         os.umask(old)
     assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o644
+
+
+# ---------------------------------------------------------------- what a killed process leaves
+
+locks = pytest.mark.skipif(_files.fcntl is None, reason="no locks here, and no sweep")
+
+
+def left_behind(folder, number=0):
+    """What a process that was killed has left."""
+    path = folder / f".jsem_pyg-{number:032x}.tmp"
+    path.write_bytes(b"half of the n")
+    return path
+
+
+@locks
+@pytest.mark.parametrize("time", [0, 2e9, None])
+def test_what_a_killed_process_left_is_removed_whatever_the_clock_says(tmp_path, time):
+    for number in range(3):
+        path = left_behind(tmp_path, number)
+        if time is not None:
+            os.utime(path, (time, time))
+    write_whole(tmp_path / "a.txt", lambda file: file.write(b"new"))
+    assert names(tmp_path) == ["a.txt"]
+
+
+@locks
+def test_files_of_others_are_left_alone(tmp_path):
+    others = [".0123.tmp", ".jsem_pyg-12.tmp", "a.tmp", f".jsem_pyg-{0:032x}.tmp.bak"]
+    for name in others:
+        (tmp_path / name).touch()
+    folder = tmp_path / f".jsem_pyg-{1:032x}.tmp"
+    folder.mkdir()
+    sweep(tmp_path)
+    assert names(tmp_path) == sorted([*others, folder.name])
+
+
+HOLD = """
+import sys
+from jsem_pyg._files import write_whole
+
+def write(file):
+    file.write(b"slow")
+    print("writing", flush=True)
+    sys.stdin.readline()
+
+write_whole(sys.argv[1], write)
+"""
+
+
+@locks
+def test_what_a_living_process_or_thread_writes_is_left_alone(tmp_path):
+    slow = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path / "slow.txt")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": str(Path(_files.__file__).parents[1])},
+    )
+    assert slow.stdout.readline() == b"writing\n"
+    [held] = tmp_path.iterdir()
+    os.utime(held, (0, 0))  # as if written for half a century
+    write_whole(tmp_path / "outer.txt", lambda file: sweep(tmp_path))
+    assert names(tmp_path) == sorted([held.name, "outer.txt"])
+    slow.communicate(b"\n")
+    assert slow.returncode == 0
+    assert names(tmp_path) == ["outer.txt", "slow.txt"]
+
+
+@locks
+def test_a_file_swept_before_it_was_locked_is_made_anew(tmp_path, monkeypatch):
+    flock, swept = _files.fcntl.flock, []
+
+    def late(file, operation):
+        if not swept:
+            swept.append(Path(file.name))
+            swept[0].unlink()
+        flock(file, operation)
+
+    monkeypatch.setattr(_files.fcntl, "flock", late)
+    write_whole(tmp_path / "a.txt", lambda file: file.write(b"new"))
+    assert (tmp_path / "a.txt").read_text() == "new"
+    assert names(tmp_path) == ["a.txt"]
+
+
+@locks
+def test_a_file_system_without_locks_is_written_to_and_not_swept(tmp_path, monkeypatch):
+    def no_locks(file, operation):
+        raise OSError("not supported")
+
+    monkeypatch.setattr(_files.fcntl, "flock", no_locks)
+    path = left_behind(tmp_path)
+    write_whole(tmp_path / "a.txt", lambda file: file.write(b"new"))
+    assert names(tmp_path) == sorted([path.name, "a.txt"])
+
+
+# ---------------------------------------------------------------- paths
+
+
+@pytest.mark.parametrize("value", [None, 3, b"a.txt", ["a.txt"]])
+def test_what_is_no_path_is_refused(value):
+    with pytest.raises(TypeError, match="Expected 'checkpoint' to be a path"):
+        as_path("checkpoint", value)
+    with pytest.raises(ValueError, match="Expected 'checkpoint' to be a path .*empty"):
+        as_path("checkpoint", "")
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="'checkpoint' to be in a folder that can be written to"):
+        check_writable("checkpoint", tmp_path / "file" / "run.st")
+    check_writable("checkpoint", tmp_path / "new" / "run.st")
+    assert names(tmp_path / "new") == []

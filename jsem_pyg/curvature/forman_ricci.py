@@ -1,6 +1,6 @@
 """Forman-Ricci curvature of the edges of an undirected graph, in three forms."""
 
-from typing import Any, NoReturn, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -61,8 +61,8 @@ def forman_curvature(
     Raises:
         TypeError: if an argument is not a tensor of the right type.
         ValueError: if the graph is directed or has self-loops or repeated edges, if weights are
-            not positive or not symmetric, if `method` is none of the three, or if the backend
-            cannot run.
+            not positive or not symmetric, if their curvature is out of the range of their type, if
+            `method` is none of the three, or if the backend cannot run.
 
     Source: Forman 2003, "Bochner's method for cell complexes"; Samal et al. 2018, "Comparative
     analysis of two discretizations of Ricci curvature for complex networks", equations 7 and 8;
@@ -88,7 +88,22 @@ def forman_curvature(
         curvature = _balanced(graph, kernels)
     else:
         curvature = _weighted(graph, edge_weight, kernels, with_triangles=method == "augmented")
-    return graph.to_edges(curvature).to(dtype)
+    curvature = graph.to_edges(curvature).to(dtype)
+    _check_range(curvature, edge_weight, method)
+    return curvature
+
+
+def _check_range(curvature: Tensor, edge_weight: Tensor | None, method: str) -> None:
+    """Raise if weights are so large, or so far apart, that their curvature is out of range."""
+    overflown = int((~curvature.isfinite()).sum())
+    if overflown:
+        largest = 1.0 if edge_weight is None else float(edge_weight.max())
+        raise ValueError(
+            f"Expected 'edge_weight' to have a {method!r} curvature within {curvature.dtype}, "
+            f"which squares or divides weights (got {overflown} of {curvature.numel()} that are "
+            f"not, and a maximum weight of {largest:.3g}). To fix this, divide the weights by "
+            "their maximum, or pass them in torch.float64."
+        )
 
 
 def _weighted(
@@ -96,20 +111,26 @@ def _weighted(
 ) -> Tensor:
     """F_1d or F_aug in the slots."""
     weight = None if edge_weight is None else graph.to_slots(edge_weight.detach().to(graph.device))
-    curvature: Tensor | None = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
-    if curvature is None:
-        _refuse_weight(graph, cast(Tensor, edge_weight))
+    curvature = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
+    if curvature is None and edge_weight is not None:
+        # Not good at first sight: either it is refused, or both directions differ by rounding.
+        weight = _positive_means(graph, edge_weight)
+        curvature = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
     return curvature
 
 
-def _refuse_weight(graph: GraphStructure, edge_weight: Tensor) -> NoReturn:
+def _positive_means(graph: GraphStructure, edge_weight: Tensor) -> Tensor:
+    """The means [nnz] of both directions, if the weights are good."""
     check_edge_weight(edge_weight, edge_weight.numel())
-    graph.read_symmetric("edge_weight", edge_weight)
+    means = graph.read_symmetric("edge_weight", edge_weight)
     zeros = int((edge_weight == 0).sum())
-    raise ValueError(
-        f"Expected 'edge_weight' to be positive, because this curvature divides by it (got {zeros} "
-        f"zeros of {edge_weight.numel()}). To fix this, drop these edges or raise their weight."
-    )
+    if zeros:
+        raise ValueError(
+            "Expected 'edge_weight' to be positive, because this curvature divides by it (got "
+            f"{zeros} zeros of {edge_weight.numel()}). To fix this, drop these edges or raise "
+            "their weight."
+        )
+    return means
 
 
 def _balanced(graph: GraphStructure, kernels: Any) -> Tensor:

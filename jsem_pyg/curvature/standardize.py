@@ -6,7 +6,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_finite, check_float
+from .._checks import (
+    check_choice,
+    check_dense,
+    check_device,
+    check_finite,
+    check_float,
+    check_integers,
+    check_positive_int,
+)
 from .._groups import group_order, group_ranks, group_starts
 
 # What makes the two spreads below equal to the standard deviation of a normal distribution.
@@ -34,8 +42,9 @@ def robust_standardize(
         [E] of the same type, a pure number.
 
     Raises:
-        TypeError: if `values` is not a floating-point tensor.
-        ValueError: if it holds NaN or infinite values.
+        TypeError: if `values` is not a floating-point tensor, `group` not one of integers, or
+            `num_groups` no integer.
+        ValueError: if it holds NaN or infinite values, or the groups do not fit.
 
     Source: Iglewicz and Hoaglin, "How to detect and handle outliers", 1993, section 3.3.
 
@@ -44,6 +53,7 @@ def robust_standardize(
         tensor([-1.3490, -0.6745,  0.0000,  0.6745, 65.4256])
     """
     _check_values(values)
+    _check_groups(values, group, num_groups)
     if values.numel() == 0:
         return values.clone()
     group, count = _groups(values, group, num_groups)
@@ -74,8 +84,9 @@ def rank_standardize(
         [E] of the same type, a pure number.
 
     Raises:
-        TypeError: if `values` is not a floating-point tensor.
-        ValueError: if it holds NaN or infinite values.
+        TypeError: if `values` is not a floating-point tensor, `group` not one of integers, or
+            `num_groups` no integer.
+        ValueError: if it holds NaN or infinite values, or the groups do not fit.
 
     Source: van der Waerden, "Order tests for the two-sample problem and their power", Indagationes
     Mathematicae 14, 1952.
@@ -85,6 +96,7 @@ def rank_standardize(
         tensor([-0.9674, -0.4307,  0.0000,  0.4307,  0.9674])
     """
     _check_values(values)
+    _check_groups(values, group, num_groups)
     if values.numel() == 0:
         return values.clone()
     numbers = values.detach().cpu()
@@ -202,10 +214,33 @@ STANDARDIZATIONS = {"robust": robust_standardize, "rank": rank_standardize}
 
 def _check_values(values: Tensor, dims: tuple[int, ...] = (1,)) -> None:
     check_float("values", values)
+    check_dense("values", values)
     if values.dim() not in dims:
         expected = " or ".join(("[E]", "[E, F]")[dim - 1] for dim in dims)
         raise ValueError(f"Expected 'values' to have shape {expected} (got {list(values.shape)}).")
     check_finite("values", values)
+
+
+def _check_groups(values: Tensor, group: Tensor | None, num_groups: int | None) -> None:
+    if num_groups is not None:
+        check_positive_int("num_groups", num_groups)
+    if group is None:
+        return
+    check_integers("group", group)
+    if group.shape != values.shape:
+        raise ValueError(
+            f"Expected 'group' to have shape {list(values.shape)}, one group for each of 'values' "
+            f"(got {list(group.shape)})."
+        )
+    check_device("group", group.device, values, "values")
+    if group.numel() == 0:
+        return
+    low, high = int(group.min()), int(group.max())
+    if low < 0 or (num_groups is not None and high >= num_groups):
+        end = "G" if num_groups is None else num_groups
+        raise ValueError(
+            f"Expected 'group' to hold numbers in [0, {end}) (got values from {low} to {high})."
+        )
 
 
 def _groups(

@@ -2,34 +2,55 @@
 
 import hashlib
 import json
+import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from torch_geometric.data import Data, InMemoryDataset
-from torch_geometric.data.data import BaseData
+from torch_geometric.data.hypergraph_data import HyperGraphData
 
-from .._files import write_whole
+from .._checks import check_bool
+from .._files import as_path
+from .._fingerprint import describe
+from .._tensor_file import check_tree, load_tree, save_tree
 from .points import LabelledPoints
 
+logger = logging.getLogger(__name__)
+
 # To be raised when the same source shall give other points than before.
-_FORMAT = 1
+_FORMAT = 2
+
+_KIND = "data set"
+
+_CLASSES = {"Data": Data, "HyperGraphData": HyperGraphData}  # what a `pre_transform` may return
 
 
 class PointsDataset(InMemoryDataset):
-    """Points with labels, processed once per source.
+    """Points with labels, processed once per source and `pre_transform`.
 
     A subclass says what its points depend on (`fingerprint`) and how to get them (`read`). Each
-    fingerprint has a folder of its own under ``root/processed``, so that a changed file or another
-    model is never answered from the cache of the old one.
+    fingerprint has a folder of its own under ``root/processed``, so that a changed file, another
+    model or another `pre_transform` is never answered from the cache of the old one. A
+    `pre_transform` is known by its class and public attributes, a function by its name and code.
+
+    The cache is one safetensors file, of which nothing can be executed (PyG's own are pickles, and
+    are neither written nor read). A damaged one is logged and made anew: it holds nothing that the
+    source does not.
 
     Args:
         root: folder for the processed data.
         transform: applied to the data at every access.
-        pre_transform: applied once, before the data are saved.
+        pre_transform: applied once, before the data are saved; what it makes must be a ``Data`` (or
+            ``HyperGraphData``) of tensors, numbers, texts, and lists and dicts of them.
         force_reload: process again, even if there are processed data.
+
+    Raises:
+        TypeError: if an argument has the wrong type, or `pre_transform` makes what cannot be saved.
+        NotADirectoryError: if `root` is a file.
+        OSError: if `root` cannot be written to.
 
     Attributes:
         classes: the name of each class, by label; empty where there are no labels.
@@ -42,10 +63,14 @@ class PointsDataset(InMemoryDataset):
         pre_transform: Callable | None = None,
         force_reload: bool = False,
     ) -> None:
-        super().__init__(os.fspath(root), transform, pre_transform, force_reload=force_reload)
-        self.load(self.processed_paths[0])
-        with open(self.processed_paths[1], encoding="utf-8") as file:
-            self.classes: list[str] = json.load(file)
+        folder = folder_path("root", root)
+        _check_callable("transform", transform)
+        _check_callable("pre_transform", pre_transform)
+        check_bool("force_reload", force_reload)
+        super().__init__(str(folder), transform, pre_transform, force_reload=force_reload)
+        cached = self._cached()
+        self.data = _CLASSES[cached["class"]].from_dict(cached["data"])
+        self.classes: list[str] = cached["classes"]
 
     def fingerprint(self) -> dict[str, Any]:
         """Return all that the points depend on, as JSON can write it."""
@@ -57,9 +82,12 @@ class PointsDataset(InMemoryDataset):
 
     @cached_property
     def _cache_name(self) -> str:
-        depends_on = json.dumps({"format": _FORMAT, **self.fingerprint()}, sort_keys=True)
-        digest = hashlib.sha256(depends_on.encode()).hexdigest()
-        return f"{type(self).__name__}-{digest[:16]}"
+        made_by = (
+            {} if self.pre_transform is None else describe("pre_transform", self.pre_transform)
+        )
+        depends_on = {"format": _FORMAT, **made_by, **self.fingerprint()}
+        text = json.dumps(depends_on, sort_keys=True)
+        return f"{type(self).__name__}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
     def raw_file_names(self) -> list[str]:
@@ -73,28 +101,46 @@ class PointsDataset(InMemoryDataset):
 
     @property
     def processed_file_names(self) -> list[str]:
-        """The data, and the names of the classes."""
-        return ["data.pt", "classes.json"]
+        """The data and the names of the classes, in one file."""
+        return ["data.safetensors"]
 
     def process(self) -> None:
         """Read the points, apply `pre_transform` and save."""
         points = self.read()
         data = Data(x=points.x) if points.y is None else Data(x=points.x, y=points.y)
-        data = data if self.pre_transform is None else self.pre_transform(data)
-        self.save([data], self.processed_paths[0])
-        names = json.dumps(points.classes)
-        write_whole(self.processed_paths[1], lambda file: file.write_text(names, encoding="utf-8"))
+        if self.pre_transform is not None:
+            data = self.pre_transform(data)
+            _check_storable(data)
+        tree = {"class": type(data).__name__, "data": data.to_dict(), "classes": points.classes}
+        save_tree(self.processed_paths[0], _KIND, "data", tree)
 
-    @classmethod
-    def save(cls, data_list: Sequence[BaseData], path: str) -> None:
-        """Save as `InMemoryDataset` does, but whole or not at all."""
-        save = super().save
-        write_whole(path, lambda temporary: save(data_list, str(temporary)))
+    def _process(self) -> None:
+        """Process unless that is done: in place of PyG's, which keeps pickles beside the data."""
+        if self.force_reload or not os.path.exists(self.processed_paths[0]):
+            self.process()
+
+    def _cached(self) -> dict[str, Any]:
+        """Load what is processed, which is processed anew if it is damaged."""
+        path = self.processed_paths[0]
+        try:
+            return load_tree(path, _KIND)
+        except ValueError as error:
+            logger.warning("%s Making it anew from its source.", error)
+        self.process()
+        return load_tree(path, _KIND)
+
+
+def folder_path(name: str, path: Any) -> Path:
+    """Return `path` with its ~ expanded, or raise if it is none, or that of a file."""
+    folder = as_path(name, path)
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"Expected '{name}' to be a folder (got the file '{path}').")
+    return folder
 
 
 def existing_file(name: str, path: str | os.PathLike[str]) -> Path:
     """Return `path` with its ~ expanded, or raise a FileNotFoundError that names the argument."""
-    expanded = Path(path).expanduser()
+    expanded = as_path(name, path)
     if not expanded.is_file():
         raise FileNotFoundError(f"Expected '{name}' to be an existing file (got '{path}').")
     return expanded
@@ -104,3 +150,25 @@ def content_hash(path: Path) -> str:
     """Return the SHA-256 of a file: unlike its time, it survives a copy and betrays an edit."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _check_callable(name: str, value: Any) -> None:
+    if value is not None and not callable(value):
+        raise TypeError(
+            f"Expected '{name}' to be a function of a Data, or None (got {value!r} of type "
+            f"{type(value).__name__})."
+        )
+
+
+def _check_storable(data: Any) -> None:
+    """Raise a TypeError unless `data`, which `pre_transform` made, can be saved."""
+    fix = "To fix this, pass it as 'transform', which is applied at every access and saves nothing."
+    if type(data) not in _CLASSES.values():
+        raise TypeError(
+            f"Expected 'pre_transform' to return a {' or '.join(_CLASSES)} of PyG "
+            f"(got {type(data).__name__}). {fix}"
+        )
+    try:
+        check_tree("data", data.to_dict())
+    except TypeError as error:
+        raise TypeError(f"'pre_transform' made what cannot be saved. {error} {fix}") from error

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,24 @@ class Documents(NamedTuple):
 
     texts: list[str]  # N documents
     labels: np.ndarray | None  # [N] integers or class names
+
+
+def check_columns(text_columns: Any, label_column: Any) -> None:
+    """Raise unless `text_columns` names columns, one or several, and `label_column` one, if any."""
+    several = isinstance(text_columns, Sequence) and not isinstance(text_columns, bytes)
+    if text_columns is not None and not (
+        several and all(isinstance(name, str) for name in text_columns)
+    ):
+        raise TypeError(
+            "Expected 'text_columns' to be the name of a column or a list of names "
+            f"(got {text_columns!r})."
+        )
+    if text_columns is not None and not text_columns:
+        raise ValueError(f"Expected 'text_columns' to name a column (got {text_columns!r}).")
+    if label_column is not None and not isinstance(label_column, str):
+        raise TypeError(
+            f"Expected 'label_column' to be the name of a column (got {label_column!r})."
+        )
 
 
 def read_lines(path: Path) -> Documents:

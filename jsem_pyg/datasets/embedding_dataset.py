@@ -5,10 +5,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._checks import check_positive_int
 from .base import PointsDataset, content_hash, existing_file
-from .documents import read_lines, read_table
+from .documents import check_columns, read_lines, read_table
 from .points import LabelledPoints, labelled_points, read_embeddings
-from .text import embed_texts, model_fingerprint
+from .text import check_model, embed_texts, model_fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class EmbeddingDataset(PointsDataset):
         FileNotFoundError: if there is no such file.
         ValueError: on another extension, an argument that the kind of file has no use for, or
             contents that do not fit.
-        TypeError: if embeddings are not of floating-point type.
+        TypeError: if embeddings are not of floating-point type, or an argument of the wrong type.
 
     Example:
         >>> import tempfile
@@ -75,6 +76,9 @@ class EmbeddingDataset(PointsDataset):
         self.label_column = label_column
         self.batch_size = batch_size
         self._check_kind()
+        check_columns(text_columns, label_column)
+        check_model(model)
+        check_positive_int("batch_size", batch_size)
         super().__init__(root, transform, pre_transform, force_reload)
 
     def _is(self, kind: tuple[str, ...]) -> bool:

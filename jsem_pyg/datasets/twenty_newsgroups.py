@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from .._checks import check_choice
-from .base import PointsDataset, content_hash, existing_file
+from .._checks import check_choice, check_positive_int
+from .._files import as_path
+from .base import PointsDataset, content_hash, existing_file, folder_path
 from .points import LabelledPoints, labelled_points, read_embeddings
-from .text import embed_texts, model_fingerprint
+from .text import check_model, embed_texts, model_fingerprint
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,11 @@ class TwentyNewsgroups(PointsDataset):
     in its order; posts that are empty then are kept. They are embedded once, which takes minutes on
     a CPU, unless there are ready embeddings.
 
+    **scikit-learn keeps the texts in a pickle** (``20news-bydate_py3.pkz``), and reading a pickle
+    executes whatever it holds: take no such file from anyone, let it be downloaded, or do without
+    it. Nothing of a pickle is read with ready `embeddings`, which are looked for first, nor by
+    :class:`EmbeddingDataset` from a ``.csv`` of posts.
+
     Args:
         root: folder for the processed data.
         subset: "train" (N = 11,314), "test" (7,532) or "all".
@@ -32,8 +38,8 @@ class TwentyNewsgroups(PointsDataset):
         embeddings: ready embeddings in place of a model: an ``.npz`` file of x [N, D], y [N] and
             target_names, or a folder that holds it as ``20newsgroups_{subset}_minilm.npz``. With
             neither `model` nor `embeddings`, a file of that name in `root` or ``root/raw`` is used.
-        data_home: folder with scikit-learn's copy of the texts, which is downloaded to there where
-            it is missing; ``root/raw`` by default.
+        data_home: folder with scikit-learn's copy of the texts, a pickle, which is downloaded to
+            there where it is missing; ``root/raw`` by default.
         batch_size: documents embedded at once.
         transform: applied to the data at every access; the place for a graph one experiments with,
             since it leaves the embeddings alone.
@@ -41,6 +47,7 @@ class TwentyNewsgroups(PointsDataset):
         force_reload: process again, even if there are processed data.
 
     Raises:
+        TypeError: if an argument has the wrong type.
         FileNotFoundError: if `embeddings` is given and not there.
         ValueError: if both `model` and `embeddings` are given, the subset is not in the copy of
             the texts, or the embeddings do not fit.
@@ -63,11 +70,14 @@ class TwentyNewsgroups(PointsDataset):
         check_choice("subset", subset, _SUBSETS)
         if model is not None and embeddings is not None:
             raise ValueError("Expected 'model' or 'embeddings', not both: either makes the points.")
+        check_model(model)
+        check_positive_int("batch_size", batch_size)
         self.subset = subset
         self.model = model
         self.batch_size = batch_size
-        home = Path(root, "raw") if data_home is None else Path(data_home)
-        self._source = home.expanduser() / _SKLEARN_CACHE
+        root = folder_path("root", root)
+        home = root / "raw" if data_home is None else folder_path("data_home", data_home)
+        self._source = home / _SKLEARN_CACHE
         self._is_embedded = False
         ready = None if model is not None else self._find_embeddings(root, embeddings)
         if ready is not None:
@@ -75,13 +85,13 @@ class TwentyNewsgroups(PointsDataset):
         super().__init__(root, transform, pre_transform, force_reload)
 
     def _find_embeddings(
-        self, root: str | os.PathLike[str], embeddings: str | os.PathLike[str] | None
+        self, root: Path, embeddings: str | os.PathLike[str] | None
     ) -> Path | None:
         name = f"20newsgroups_{self.subset}_minilm.npz"
         if embeddings is not None:
-            given = Path(embeddings).expanduser()
+            given = as_path("embeddings", embeddings)
             return existing_file("embeddings", given / name if given.is_dir() else given)
-        for folder in (Path(root).expanduser(), Path(root, "raw").expanduser()):
+        for folder in (root, root / "raw"):
             if (folder / name).is_file():
                 logger.info("Using the embeddings in %s.", folder / name)
                 return folder / name

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from .._checks import check_edge_index_shape, check_finite, check_float
 from ..graph import GraphStructure
+from .evolve import check_single_time
 from .functional import heat_diffusion
 
 # How many numbers one chunk of products may hold.
@@ -74,10 +75,7 @@ def _check_inputs(x: Tensor, edge_index: Tensor, t: float | Tensor) -> None:
         raise ValueError(f"Expected 'x' to have shape [N, D] (got {list(x.shape)}).")
     check_finite("x", x)
     check_edge_index_shape(edge_index)
-    if isinstance(t, Tensor) and t.dim() > 0:
-        raise ValueError(
-            f"Expected 't' to be a number or a 0-d tensor, a single time (got {list(t.shape)})."
-        )
+    check_single_time(t)
 
 
 def _directions(y: Tensor, structure: GraphStructure) -> Tensor:

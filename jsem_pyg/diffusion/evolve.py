@@ -3,15 +3,17 @@
 import logging
 import math
 from collections.abc import Callable
+from numbers import Real
 
 import torch
 from torch import Tensor
 
-from .._checks import check_float, numbers_of
+from .._checks import check_float, numbers_of, real_numbers
 from .._precision import compute_dtype, full_precision
 from ..operators import HeatOperator, Operator
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .options import Accuracy
+from .precision import check_time, longest_time
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +92,8 @@ def evolve(
     as a derivative in t needs, also where t itself does not say that there will be one.
     """
     batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
-    scaling, dtype = operator.scaling, compute_dtype(x)
+    scaling = operator.scaling
+    dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
     signal = x.to(dtype)
     if scaling.row_scale is not None:
         signal = scaling.row_scale.unsqueeze(-1) * signal
@@ -128,7 +131,8 @@ def _coefficients(
     times = t.unsqueeze(1)
     if operator.scaling.rate is not None:
         times = times * operator.scaling.rate.cpu().double().unsqueeze(-1)
-    longest = float(numbers_of(times).max()) if times.numel() else 0.0
+    check_time(longest_time(t), operator.scaling.rates()[1], dtype, accuracy)
+    longest = longest_time(times)
     num_terms = accuracy.degree
     if num_terms is None:
         bound = max(_MARGIN * accuracy.tol, torch.finfo(dtype).eps / 2)
@@ -162,19 +166,21 @@ def check_signal(x: Tensor) -> None:
         raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
 
 
-def diffusion_times(t: float | Tensor, x: Tensor) -> Tensor:
+def diffusion_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
     """Check diffusion times and bring them to the shape [S, 1 or D], in float64 on the CPU.
 
     The number of terms and the Bessel functions are computed there; some devices have no float64.
     """
-    if isinstance(t, float | int):
+    if isinstance(t, float | int) and not isinstance(t, bool):
         # Not `as_tensor`, for which torch.compile would make new code for every number.
         times = torch.zeros((), dtype=torch.float64) + t
     else:
-        times = t if isinstance(t, Tensor) else torch.as_tensor(t, dtype=torch.float64)
-    if times.dim() > 2 or (times.dim() == 2 and times.size(1) not in (1, x.size(-1))):
+        times = real_numbers(name, t)
+    is_empty = times.dim() > 0 and times.size(0) == 0
+    is_other_width = times.dim() == 2 and times.size(1) not in (1, x.size(-1))
+    if is_empty or is_other_width or times.dim() > 2:
         raise ValueError(
-            "Expected 't' to be a number, [S] scales or [S, D] scales and channels, with "
+            f"Expected '{name}' to be a number, [S] scales or [S, D] scales and channels, with "
             f"D = {x.size(-1)} (got shape {list(times.shape)})."
         )
     times = times.cpu().double()
@@ -182,10 +188,20 @@ def diffusion_times(t: float | Tensor, x: Tensor) -> Tensor:
     if not torch.compiler.is_compiling():
         values = numbers_of(times)
         if not bool(((values >= 0) & values.isfinite()).all()):
-            raise ValueError(f"Expected 't' to be finite and >= 0 (got {values.tolist()}).")
+            raise ValueError(f"Expected '{name}' to be finite and >= 0 (got {values.tolist()}).")
     return times if times.dim() == 2 else times.reshape(-1, 1)
+
+
+def check_single_time(t: float | Tensor) -> None:
+    """Raise a ValueError where `t` names several times."""
+    shape = real_numbers("t", t).shape
+    if len(shape) > 0:
+        raise ValueError(
+            f"Expected 't' to be a number or a 0-d tensor, a single time (got {list(shape)})."
+        )
 
 
 def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
     """[..., S, N, D] -> [..., N, D] where `t` is a single time and so names no scales."""
-    return out if isinstance(t, Tensor) and t.dim() > 0 else out.squeeze(-3)
+    is_single = t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)
+    return out.squeeze(-3) if is_single else out

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_edge_index, check_edge_weight
+from .._checks import check_choice, check_edge_index, check_edge_weight, check_finite
 from ..operators.laplacian import NORMALIZATIONS
+from .evolve import check_signal, check_single_time, diffusion_times
 
 
 def dense_laplacian(
@@ -62,7 +63,13 @@ def exact_heat_diffusion(
         tensor([[0.5000],
                 [0.5000]])
     """
+    check_signal(x)
+    check_single_time(t)
+    diffusion_times(t, x)
+    check_finite("x", x)
     check_edge_index(edge_index, x.size(-2))
+    if edge_weight is not None:
+        check_edge_weight(edge_weight, edge_index.size(1))
     ones = x.new_ones(edge_index.size(1))
     weight = ones if edge_weight is None else edge_weight.to(x.dtype)
     laplacian = dense_laplacian(edge_index, weight, x.size(-2), normalization)

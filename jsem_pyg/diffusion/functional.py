@@ -9,6 +9,7 @@ from torch_geometric.typing import SparseTensor
 
 from .._checks import (
     check_edge_index_shape,
+    check_float,
     check_labels,
     check_node_index,
     check_nonnegative_int,
@@ -62,11 +63,14 @@ def heat_diffusion(
             mean of both, so each gets half of their gradient). None: the values of the sparse
             tensor, or ones. Sparse tensors order edges as they store them.
         t: diffusion time >= 0, in units of the Laplacian: a number or 0-d tensor, [S] scales, or
-            [S, D] with a time for every scale and channel.
+            [S, D] with a time for every scale and channel; up to 1e10 over the fastest rate, which
+            is one, or with ``normalization=None`` the largest mean degree of an edge's ends.
         degree: K, the number of products with S. None: the smallest that `tol` allows.
         tol: the relative error allowed. The series is cut where
             :math:`||\mathrm{error}|| \le 0.01 \, \mathrm{tol} \, ||\mathbf{X}||` is certain, but
-            not below the rounding of x's type.
+            not below the rounding of x's type. Times whose rounding float32 would add up to more
+            than that (1e-6 beyond t = 10 over the fastest rate) are computed in float64, which
+            takes twice the time and memory.
         normalization: "sym" for :math:`\mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
             \mathbf{D}^{-1/2}`, "rw" for :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`, None for
             :math:`\mathbf{D} - \mathbf{W}`.
@@ -95,7 +99,7 @@ def heat_diffusion(
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
     graph = take_graph(_READER, x, edge_index, edge_weight)
-    return squeeze_scales(heat_flow(x, heat_operator(graph, x, options), t, options), t)
+    return squeeze_scales(heat_flow(x, heat_operator(graph, x, t, options), t, options), t)
 
 
 def heat_kernel_columns(
@@ -152,6 +156,8 @@ def heat_kernel_columns(
         True
     """
     check_labels("nodes", nodes)
+    if edge_weight is not None:
+        check_float("edge_weight", edge_weight)
     size = _count_nodes(edge_index, nodes, num_nodes)
     check_node_index("nodes", nodes, size)
     dtype = torch.get_default_dtype() if edge_weight is None else compute_dtype(edge_weight)

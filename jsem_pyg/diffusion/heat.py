@@ -1,24 +1,25 @@
 """Heat on a graph, from what a user hands over to the diffused signal: the way of every caller.
 
 1. :func:`take_graph` reads and checks the graph, or remembers it;
-2. :func:`heat_operator` makes the operator of its weights and conductances;
+2. :func:`heat_operator` makes the operator of its weights and conductances, for certain times;
 3. :func:`heat_flow` lets a signal evolve by it.
 
 In compiled code, which can do none of this by itself, all three only gather what the registered op
 takes, see :mod:`.registered_op`.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .._precision import compute_dtype
 from ..graph.adjacency import Adjacency
 from ..graph.prepare import GraphReader, PreparedGraph, read_edges
 from ..operators import HeatOperator, laplacian_operator
 from .evolve import diffusion_times, evolve
 from .options import Accuracy, HeatOptions
+from .precision import precise_operator
 
 
 class EdgeList(NamedTuple):
@@ -61,22 +62,37 @@ def graph_ends(graph: PreparedGraph | EdgeList) -> tuple[Tensor, Tensor]:
 def heat_operator(
     graph: PreparedGraph | EdgeList,
     x: Tensor,
+    t: float | Tensor,
     options: HeatOptions,
     conductance: Tensor | None = None,
+    make: Callable[..., HeatOperator] = laplacian_operator,
 ) -> HeatOperator | UnmadeOperator:
-    """The operator of the weights of a graph times the conductance [E], for signals like x."""
+    """The operator of the weights of a graph times the conductance [E], for signals like x.
+
+    Args:
+        graph: what :func:`take_graph` returned.
+        x: the signal.
+        t: the times, or longer ones than it will flow for; they say how precise it has to be.
+        options: how it is computed.
+        conductance: [E] or None.
+        make: what makes it.
+    """
     if isinstance(graph, EdgeList):
         return UnmadeOperator(graph, conductance, options)
-    weight = edge_weights(graph, x)
-    conductance = conductance if conductance is None else conductance.to(weight.dtype)
-    return laplacian_operator(
-        graph.structure,
-        weight,
-        options.normalization,
-        conductance,
-        options.backend,
-        options.self_loop,
-    )
+
+    def make_in(dtype: torch.dtype) -> HeatOperator:
+        weight = _edge_weights(graph, x, dtype)
+        return make(
+            graph.structure,
+            weight,
+            options.normalization,
+            None if conductance is None else conductance.to(weight.dtype),
+            options.backend,
+            options.self_loop,
+            dtype,
+        )
+
+    return precise_operator(make_in, x, diffusion_times(t, x), options)
 
 
 def heat_flow(
@@ -91,9 +107,8 @@ def heat_flow(
     return registered_heat(x, operator, times)
 
 
-def edge_weights(graph: PreparedGraph, x: Tensor) -> Tensor:
-    """The weights [E] in the type of the computation, or ones where there are none."""
-    dtype = compute_dtype(x)
+def _edge_weights(graph: PreparedGraph, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The weights [E] in `dtype` or their own type, if that is wider; ones where there are none."""
     if graph.weight is None:
         return torch.ones(graph.structure.num_edges, dtype=dtype, device=x.device)
-    return graph.weight.to(dtype)
+    return graph.weight.to(torch.promote_types(graph.weight.dtype, dtype))

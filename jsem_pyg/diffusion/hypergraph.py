@@ -18,12 +18,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._checks import numbers_of
 from .._precision import compute_dtype, full_precision
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
-from ..operators import HeatOperator, HypergraphOperator, hypergraph_operator
+from ..operators import HeatOperator, hypergraph_operator
 from .evolve import check_signal, diffusion_times, evolve, squeeze_scales
 from .options import HypergraphOptions
+from .precision import precise_operator
 
 _READER = HypergraphReader(size=0)
 
@@ -105,9 +107,9 @@ def hypergraph_diffusion(
         tol: the relative error allowed, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
         normalization: "sym" as above, or "rw" for
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        method: "dense", "csr", "incidence", or "auto", the cheapest of them.
-        backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`; the
-            method "incidence" has torch's CSR products, and "reference".
+        method: "dense", "csr", "incidence", or "auto", the cheapest of those that `backend` has.
+        backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`; only
+            "auto", "torch" and "reference" have the method "incidence".
 
     Returns:
         A tensor like `x`; [..., S, N, D] if `t` has scales.
@@ -131,11 +133,11 @@ def hypergraph_diffusion(
 
 
 def hyperedge_weights(hypergraph: PreparedHypergraph, x: Tensor) -> Tensor:
-    """The weights [E] in the type of the computation, or ones where there are none."""
+    """The weights [E] in the type of x or their own, if that is wider; ones if there are none."""
     dtype, count = compute_dtype(x), hypergraph.structure.num_hyperedges
     if hypergraph.weight is None:
         return torch.ones(count, dtype=dtype, device=x.device)
-    return hypergraph.weight.to(dtype)
+    return hypergraph.weight.to(torch.promote_types(hypergraph.weight.dtype, dtype))
 
 
 def hypergraph_heat(
@@ -146,27 +148,42 @@ def hypergraph_heat(
     options: HypergraphOptions,
 ) -> Tensor:
     """Diffuse [..., N, D] on a hypergraph, for times t [S, 1 or D] -> [..., S, N, D]."""
-    operator = hypergraph_operator(structure, hyperedge_weight, options.normalization)
-    method = options.method
+    method, sparse = options.method, ("csr", "incidence") if options.can_factor else ("csr",)
     if method == "auto":
         num_columns = x.numel() // max(x.size(-2), 1)
         costs = method_costs(structure, num_columns, t.numel(), t.size(0))
-        method = min(costs, key=costs.__getitem__)
-    if method != "dense" or x.numel() == 0:
-        return evolve(x, _heat_operator(operator, method, options.backend), t, options)
+        method = min((*sparse, "dense"), key=costs.__getitem__)
+    is_dense = method == "dense" and x.numel() > 0
+    if method == "dense":
+        method = min(sparse, key=method_costs(structure, x.size(-2)).__getitem__)
+
+    def make_in(dtype: torch.dtype) -> HeatOperator:
+        if _has_wide_range(hyperedge_weight):
+            dtype = torch.float64
+        wide = hyperedge_weight.to(torch.promote_types(hyperedge_weight.dtype, dtype))
+        operator = hypergraph_operator(structure, wide, options.normalization).to(dtype)
+        if method == "incidence":
+            return operator.factored(options.backend)
+        return operator.sparse(options.backend)
+
+    heat = precise_operator(make_in, x, t, options)
+    if not is_dense:
+        return evolve(x, heat, t, options)
     # Every time, of whatever scale and channel, is a scale of the identity.
-    eye = torch.eye(x.size(-2), dtype=compute_dtype(x), device=x.device)
-    costs = method_costs(structure, x.size(-2))
-    inner = "csr" if costs["csr"] <= costs["incidence"] else "incidence"
-    heat = _heat_operator(operator, inner, options.backend)
+    eye = torch.eye(x.size(-2), dtype=heat.dtype, device=x.device)
     kernel = evolve(eye, heat, t.reshape(-1, 1), options)
     with full_precision(x.device):
         out = _multiply(kernel.unflatten(0, t.shape), x.to(kernel.dtype))
     return out.to(x.dtype)
 
 
-def _heat_operator(operator: HypergraphOperator, method: str, backend: str) -> HeatOperator:
-    return operator.factored(backend) if method == "incidence" else operator.sparse(backend)
+def _has_wide_range(weight: Tensor) -> bool:
+    """Whether weights are so far apart that float32 would take the lightest for zeros."""
+    if weight.device.type != "cpu" or weight.numel() == 0:
+        return False  # a GPU would have to wait
+    weight = numbers_of(weight)
+    lightest = weight.masked_fill(weight == 0, torch.inf).min()
+    return bool(lightest < 1e-20 * weight.max())
 
 
 def _multiply(kernel: Tensor, x: Tensor) -> Tensor:

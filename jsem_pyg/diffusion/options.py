@@ -5,6 +5,7 @@ from typing import Any, Self
 
 from .._checks import check_choice, check_positive
 from ..kernels.table import CHEBYSHEV
+from ..operators.factored import FACTORED_BACKENDS
 from ..operators.hypergraph import HYPERGRAPH_NORMALIZATIONS
 from ..operators.laplacian import NORMALIZATIONS
 
@@ -59,3 +60,14 @@ class HypergraphOptions(Accuracy):
         check_choice("normalization", self.normalization, HYPERGRAPH_NORMALIZATIONS)
         check_choice("method", self.method, METHODS)
         CHEBYSHEV.check(self.backend)
+        if self.method == "incidence" and not self.can_factor:
+            raise ValueError(
+                f"Expected 'backend' to be {', '.join(map(repr, FACTORED_BACKENDS))} with "
+                f"method='incidence', which multiplies by factors (got {self.backend!r}). To fix "
+                "this, take backend='auto', or method='csr'."
+            )
+
+    @property
+    def can_factor(self) -> bool:
+        """Whether the backend can apply an operator by its factors."""
+        return self.backend in FACTORED_BACKENDS

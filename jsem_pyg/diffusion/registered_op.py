@@ -71,17 +71,22 @@ def heat_diffusion_op(
     graph = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
     kept = x.new_empty(0, dtype=compute_dtype(x))
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
+    times = diffusion_times(t, x)
+    operator = cast(HeatOperator, heat_operator(graph, x, times, options, conductance))
 
     def evaluate(matrix: Operator, columns: Tensor, c: Tensor, group: Tensor | None) -> Tensor:
         nonlocal kept
         if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
             return matrix.series(columns, c, group)
+        if operator.dtype != kept.dtype:
+            # The compiler has been told this shape. Long times, in float64, are evaluated again.
+            kept = kept.new_empty(matrix.kept_shape(columns.size(0), columns.size(1), kept.dtype))
+            return matrix.series(columns, c, group)
         out, kept = matrix.evaluate(columns, c, group, True)
         return out
 
-    operator = cast(HeatOperator, heat_operator(graph, x, options, conductance))
     # Both ops need the same number of terms, so those of a derivative in t wherever there is one.
-    out = evolve(x, operator, diffusion_times(t, x), options, evaluate, learns_t=keep)
+    out = evolve(x, operator, times, options, evaluate, learns_t=keep)
     return out.contiguous(), kept
 
 
@@ -133,7 +138,8 @@ def _backward_op(
     ]
 
     def resume(matrix: Operator, *arguments: Any) -> Tensor:
-        if kept.numel() and isinstance(matrix, SeriesOperator):
+        is_kept = kept.numel() and kept.dtype == operator.dtype
+        if is_kept and isinstance(matrix, SeriesOperator):
             return resumed_series(matrix, kept, *arguments)
         return matrix.series(*arguments)
 
@@ -141,8 +147,8 @@ def _backward_op(
     graph = PreparedGraph(structure, weight, None)
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     with torch.enable_grad():
-        operator = cast(HeatOperator, heat_operator(graph, signal, options, conducted))
         times = diffusion_times(times, signal)
+        operator = cast(HeatOperator, heat_operator(graph, signal, times, options, conducted))
         out = evolve(signal, operator, times, options, resume, learns_t=True)
         wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
         if not out.requires_grad:  # a series of a single term does not look at the weights

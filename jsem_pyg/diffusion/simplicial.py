@@ -9,11 +9,12 @@ from torch import Tensor
 from .._checks import check_choice
 from .._precision import compute_dtype, full_precision
 from ..graph.prepare_simplicial import PreparedComplex, SimplicialReader
-from ..operators import hodge_operator
+from ..operators import HeatOperator, hodge_operator
 from ..operators.factored import FACTORED_BACKENDS
 from ..operators.laplacian import NORMALIZATIONS
 from .evolve import check_signal, diffusion_times, evolve, squeeze_scales
 from .options import Accuracy
+from .precision import precise_operator
 
 _READER = SimplicialReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
@@ -104,7 +105,7 @@ def simplicial_diffusion(
     """
     check_signal(x)
     options = SimplicialOptions(degree, tol, normalization, backend)
-    times = diffusion_times(t, x), diffusion_times(t if t_up is None else t_up, x)
+    times = diffusion_times(t, x), diffusion_times(t if t_up is None else t_up, x, "t_up")
     if times[1].size(0) not in (1, times[0].size(0)):
         raise ValueError(
             f"Expected 't_up' to be a number, or to have as many scales as 't', {times[0].size(0)} "
@@ -118,24 +119,36 @@ def simplicial_heat(
     x: Tensor, prepared: PreparedComplex, t_down: Tensor, t_up: Tensor, options: SimplicialOptions
 ) -> Tensor:
     """Diffuse [..., E, D] on edges, for times [S, 1 or D] -> [..., S, E, D]."""
-    structure, dtype = prepared.structure, compute_dtype(x)
-    edge_weight = None if prepared.edge_weight is None else prepared.edge_weight.to(dtype)
-    if prepared.triangle_weight is None:
-        triangle_weight = torch.ones(structure.num_triangles, dtype=dtype, device=x.device)
-    else:
-        triangle_weight = prepared.triangle_weight.to(dtype)
+    structure = prepared.structure
 
     def heat(part: str, t: Tensor) -> Tensor:
-        how = options.normalization, options.backend
-        operator = hodge_operator(structure, part, edge_weight, triangle_weight, *how)
-        return evolve(flow, operator, t, options)
+        def make_in(dtype: torch.dtype) -> HeatOperator:
+            weights = _weights(prepared, x, dtype)
+            how = options.normalization, options.backend
+            return hodge_operator(structure, part, *weights, *how, dtype=dtype)
+
+        return evolve(flow, precise_operator(make_in, x, t, options), t, options)
 
     with full_precision(x.device):
-        flow = structure.to_edges(x.to(dtype))
+        flow = structure.to_edges(x.to(compute_dtype(x)))
         out = heat("down", t_down)
         if structure.num_triangles:
             # The product of both parts of the Laplacian is zero: so is that of what they change.
             out = out + heat("up", t_up) - flow.unsqueeze(-3)
         else:
-            out = out + 0 * (t_up.sum() + triangle_weight.sum())  # a gradient, if only of zero
+            unused = t_up.sum() + sum(each.sum() for each in prepared if isinstance(each, Tensor))
+            out = out + (0 * unused).to(out)  # a gradient, if only of zero
         return structure.to_columns(out).to(x.dtype)
+
+
+def _weights(
+    prepared: PreparedComplex, x: Tensor, dtype: torch.dtype
+) -> tuple[Tensor | None, Tensor]:
+    """What edges and triangles weigh, in `dtype` or their own type, if one of them is wider."""
+    edge_weight, triangle_weight = prepared.edge_weight, prepared.triangle_weight
+    for given in (edge_weight, triangle_weight):
+        dtype = dtype if given is None else torch.promote_types(given.dtype, dtype)
+    if triangle_weight is None:
+        count = prepared.structure.num_triangles
+        triangle_weight = torch.ones(count, dtype=dtype, device=x.device)
+    return None if edge_weight is None else edge_weight.to(dtype), triangle_weight.to(dtype)

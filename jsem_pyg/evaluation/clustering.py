@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_points, check_positive_int
+from .._checks import check_bool, check_nonnegative_int, check_points, check_positive_int
 from .partition import as_labels, as_tensor, partition_scores
 
 if TYPE_CHECKING:
@@ -116,25 +116,27 @@ def clustering_scores(
         >>> print(scores)
         ARI 1.000 ± 0.000, NMI 1.000 ± 0.000, ACC 1.000 ± 0.000 (2 clusters, 2 seeds)
     """
+    check_bool("normalize", normalize)
     points = _as_points(x, normalize)
     labels = as_labels("y", y, len(points))
     num_clusters = len(np.unique(labels)) if num_clusters is None else num_clusters
     check_positive_int("num_clusters", num_clusters)
     check_positive_int("n_init", n_init)
+    chosen = _as_seeds(seeds)
     if len(points) < num_clusters:
         raise ValueError(
-            f"Expected at least as many points as clusters "
-            f"(got {len(points)} points and {num_clusters} clusters)."
+            f"Expected 'num_clusters' to be at most the number of points, at least as many points "
+            f"as clusters (got {len(points)} points and {num_clusters} clusters)."
         )
     runs = []
-    for seed in _as_seeds(seeds):
+    for seed in chosen:
         clusters = _kmeans(points, num_clusters, n_init, seed)
         runs.append(SeedScores(seed, *partition_scores(clusters, labels)))
     return ClusteringScores(int(num_clusters), tuple(runs))
 
 
 def _as_points(x: Any, normalize: bool) -> np.ndarray:
-    points = as_tensor(x).detach().cpu()
+    points = as_tensor("x", x).detach().cpu()
     check_points("x", points)
     if points.dtype != torch.float64:
         points = points.float()
@@ -149,10 +151,19 @@ def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     if isinstance(seeds, Integral):
         check_positive_int("seeds", seeds)
         return tuple(range(int(seeds)))
-    seeds = tuple(int(seed) for seed in seeds)  # type: ignore[union-attr]
+    if isinstance(seeds, str | Tensor) or not isinstance(seeds, Iterable):
+        raise TypeError(
+            "Expected 'seeds' to be a number of seeds, or the seeds themselves, integers >= 0 "
+            f"(got {seeds!r})."
+        )
+    seeds = tuple(seeds)
     if not seeds:
         raise ValueError("Expected 'seeds' to hold at least one seed (got none).")
-    return seeds
+    for seed in seeds:
+        check_nonnegative_int("seeds", seed)
+        if seed >= 2**32:
+            raise ValueError(f"Expected 'seeds' to be below 2**32, for k-means (got {seed}).")
+    return tuple(map(int, seeds))
 
 
 def _kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._checks import check_choice
+from .._checks import check_between, check_choice, check_instance, check_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,8 @@ def holm_correction(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
         [m] corrected p-values, in the order of the input.
 
     Raises:
-        ValueError: if the p-values are not a sequence of numbers in [0, 1].
+        TypeError: if the p-values are not a sequence of numbers.
+        ValueError: if they are not in [0, 1].
 
     Source: Holm, "A simple sequentially rejective multiple test procedure", 1979.
 
@@ -38,7 +39,12 @@ def holm_correction(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
         >>> holm_correction([0.01, 0.04, 0.03]).round(6).tolist()
         [0.03, 0.06, 0.06]
     """
-    p = np.asarray(p_values, dtype=float)
+    try:
+        p = np.asarray(p_values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Expected 'p_values' to hold numbers in [0, 1] (got {p_values!r})."
+        ) from None
     if p.ndim != 1 or not bool(np.all((p >= 0) & (p <= 1))):
         raise ValueError(f"Expected 'p_values' to hold numbers in [0, 1] (got {p_values!r}).")
     order = np.argsort(p, kind="stable")
@@ -76,6 +82,7 @@ def paired_comparisons(
         "worse" or "" at level `alpha`.
 
     Raises:
+        TypeError: if `runs` is not a table, `score` not a string or `alpha` not a number.
         ValueError: if columns are missing, the reference is unknown, a run occurs twice, a score
             is not finite, `test` or `alpha` is wrong, or two methods share fewer than two seeds.
 
@@ -88,10 +95,11 @@ def paired_comparisons(
     """
     import pandas as pd
 
-    _check_runs(runs, reference, score)
+    check_instance("runs", runs, pd.DataFrame, "a pandas.DataFrame")
+    check_text("score", score)
     check_choice("test", test, TESTS)
-    if not 0 < alpha < 1:
-        raise ValueError(f"Expected 'alpha' to be in (0, 1) (got {alpha}).")
+    check_between("alpha", alpha, 0, 1)
+    _check_runs(runs, reference, score)
     rows = []
     for dataset, part in runs.groupby("dataset", sort=False):
         scores = part.pivot(index="seed", columns="method", values=score)
@@ -113,10 +121,10 @@ def _check_runs(runs: "pd.DataFrame", reference: str, score: str) -> None:
     missing = [name for name in ("dataset", "method", "seed", score) if name not in runs]
     if missing:
         raise ValueError(
-            f"Expected 'runs' to have the columns dataset, method, seed and {score} "
-            f"(got none named {', '.join(missing)})."
+            f"Expected 'runs' to have the columns dataset, method, seed and '{score}', which "
+            f"'score' names (got none named {', '.join(missing)})."
         )
-    check_choice("reference", reference, sorted(runs["method"].unique()))
+    check_choice("reference", reference, sorted(runs["method"].unique().tolist()))
     twice = runs.duplicated(["dataset", "method", "seed"])
     if bool(twice.any()):
         first = runs.loc[twice, ["dataset", "method", "seed"]].iloc[0]

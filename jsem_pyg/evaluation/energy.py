@@ -4,9 +4,16 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch_geometric.utils import is_undirected
 
-from .._checks import check_choice, check_edge_index, check_edge_weight, check_float
+from .._checks import (
+    check_bool,
+    check_choice,
+    check_dense,
+    check_edge_index,
+    check_finite,
+    check_float,
+)
+from ..graph import GraphStructure
 
 
 def dirichlet_energy(
@@ -29,7 +36,7 @@ def dirichlet_energy(
 
     Args:
         x: [..., N, D] signal.
-        edge_index: [2, E] node indices, both directions of every edge.
+        edge_index: [2, E] node indices, both directions of every edge, no self-loops.
         edge_weight: [E] non-negative symmetric weights; one by default.
         normalization: "sym" for I - D^(-1/2) W D^(-1/2), None for D - W.
         relative: divide by the squared norm of `x` (the Rayleigh quotient, in [0, 2] for "sym");
@@ -39,8 +46,10 @@ def dirichlet_energy(
         [...] energies; a 0-d tensor for an `x` of shape [N, D].
 
     Raises:
-        ValueError: if edges lack their reverse, or if shapes, indices or `normalization` are wrong.
-        TypeError: if `x` is not a floating-point tensor.
+        ValueError: if edges lack their reverse or are self-loops, if weights are negative or not
+            symmetric, if a value is NaN or infinite, or if shapes, indices or `normalization` are
+            wrong.
+        TypeError: if `x` is not a floating-point tensor, or `relative` not a bool.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -48,19 +57,18 @@ def dirichlet_energy(
         tensor(4.)
     """
     check_choice("normalization", normalization, ("sym", None))
+    check_bool("relative", relative)
     check_float("x", x)
+    check_dense("x", x)
     if x.dim() < 2:
         raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
+    check_finite("x", x)
     num_nodes = x.size(-2)
     check_edge_index(edge_index, num_nodes)
-    if not is_undirected(edge_index, num_nodes=num_nodes):
-        raise ValueError(
-            "Expected 'edge_index' to hold both directions of every edge (got edges without their "
-            "reverse). To fix this, use torch_geometric.utils.to_undirected."
-        )
+    structure = GraphStructure(edge_index, num_nodes)
     if edge_weight is None:
         edge_weight = x.new_ones(edge_index.size(1))
-    check_edge_weight(edge_weight, edge_index.size(1))
+    structure.check_weight(edge_weight)
 
     row, col = edge_index
     signal = x

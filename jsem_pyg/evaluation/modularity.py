@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_edge_index, check_edge_vector, check_labels
+from .._checks import check_edge_index, check_edge_weight, check_labels
 
 
 def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
@@ -25,7 +25,8 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
 
     Raises:
         TypeError: If an argument is of the wrong type.
-        ValueError: If shapes do not fit, or a label is negative.
+        ValueError: If shapes do not fit, a label is negative, or a weight is negative or not
+            finite.
 
     Source: Newman and Girvan, "Finding and evaluating community structure in networks", 2004, with
     weights as in Newman, "Analysis of weighted networks", 2004.
@@ -41,7 +42,7 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
     check_edge_index(edge_index, labels.numel())
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
-    check_edge_vector("edge_weight", edge_weight, edge_index.size(1))
+    check_edge_weight(edge_weight, edge_index.size(1))
     weight = edge_weight.double()
     total = weight.sum()
     if total == 0:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_labels
+from .._checks import check_instance, check_labels, check_tensor
 
 
 class PartitionScores(NamedTuple):
@@ -46,15 +46,25 @@ def partition_scores(clusters: Tensor | np.ndarray, y: Tensor | np.ndarray) -> P
     return PartitionScores(ari, nmi, _matched_accuracy(labels, groups))
 
 
-def as_tensor(value: Any) -> Tensor:
-    """Return a tensor of an array or tensor."""
-    # A copy of arrays: torch warns when it is to share one that is read-only.
-    return torch.tensor(value) if isinstance(value, np.ndarray) else torch.as_tensor(value)
+def as_tensor(name: str, value: Any) -> Tensor:
+    """Return a tensor of an array or tensor.
+
+    Raises:
+        TypeError: if it is neither, or an array of something else than numbers.
+    """
+    check_instance(name, value, (Tensor, np.ndarray), "a torch.Tensor or an array of NumPy's")
+    if isinstance(value, Tensor):
+        check_tensor(name, value)
+        return value
+    if value.dtype.kind not in "biufc":
+        raise TypeError(f"Expected '{name}' to hold numbers (got an array of {value.dtype}).")
+    # A copy: torch warns when it is to share an array that is read-only.
+    return torch.tensor(value)
 
 
 def as_labels(name: str, y: Any, num_points: int | None = None) -> np.ndarray:
     """Return checked labels as an array."""
-    labels = as_tensor(y)
+    labels = as_tensor(name, y)
     check_labels(name, labels, num_points)
     return labels.cpu().numpy()
 

@@ -2,7 +2,8 @@
 
 :func:`knn_search` finds the nearest neighbours, :func:`affinity` turns their distances into
 weights, :func:`knn_graph` makes an undirected, connected graph of them, and :class:`NeighborIndex`
-places new points in it. `hyperedges.py` makes hypergraphs of points, graphs and labels.
+places new points in it. `hyperedges.py` makes hypergraphs of points, graphs and labels, and draws
+them at random.
 
 Points are prepared in `points.py`, and those of a batch told apart in `groups.py`. Small graphs are
 searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
@@ -23,6 +24,7 @@ from .hyperedges import (
     dual_hypergraph,
     edge_hyperedges,
     knn_hyperedges,
+    random_hyperedges,
 )
 from .hypergraph_structure import HypergraphStructure
 from .knn import knn_search
@@ -45,5 +47,6 @@ __all__ = [
     "knn_hyperedges",
     "knn_search",
     "node_width",
+    "random_hyperedges",
     "undirected_edges",
 ]

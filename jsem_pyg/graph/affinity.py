@@ -7,6 +7,15 @@ directions are then the same number by construction.
 import torch
 from torch import Tensor
 
+from .._checks import (
+    check_choice,
+    check_dense,
+    check_finite,
+    check_float,
+    check_instance,
+    check_integers,
+    check_node_index,
+)
 from .groups import Groups, one_group
 
 KERNELS = ("gaussian", "self_tuning", "cosine", None)
@@ -34,6 +43,10 @@ def node_width(distance: Tensor, kernel: str | None, groups: Groups | None = Non
     Returns:
         [N] positive widths.
     """
+    _check_table("distance", distance)
+    check_choice("kernel", kernel, KERNELS)
+    if groups is not None:
+        check_instance("groups", groups, Groups, "the groups of the points, or None")
     groups = one_group(distance.size(0)) if groups is None else groups
     fallback = common_width(distance, groups)[groups.label]
     if kernel == "self_tuning":
@@ -89,6 +102,8 @@ def affinity(
         >>> affinity(torch.tensor([1.0]), i, j, width=torch.ones(2), kernel="self_tuning")
         tensor([0.3679])
     """
+    check_choice("kernel", kernel, KERNELS)
+    _check_ends(distance, i, j, width)
     if kernel is None:
         return torch.ones_like(distance)
     if kernel == "cosine":
@@ -120,7 +135,16 @@ def undirected_edges(neighbor: Tensor, weight: Tensor, symmetrize: str) -> tuple
         (tensor([[0, 1],
                 [1, 2]]), tensor([0.5000, 1.0000]))
     """
+    check_choice("symmetrize", symmetrize, SYMMETRIZATIONS)
+    _check_table("weight", weight)
+    check_integers("neighbor", neighbor)
+    if neighbor.shape != weight.shape:
+        raise ValueError(
+            f"Expected 'neighbor' to have the shape of 'weight', {list(weight.shape)} (got "
+            f"{list(neighbor.shape)})."
+        )
     num_nodes, k = neighbor.shape
+    check_node_index("neighbor", neighbor, num_nodes)
     i, j = torch.arange(num_nodes).repeat_interleave(k), neighbor.flatten()
     weight = weight.flatten()
     other = i != j
@@ -144,3 +168,34 @@ def both_directions(pair: Tensor, weight: Tensor, num_nodes: int) -> tuple[Tenso
     edge_index = torch.cat([pair, pair.flip(0)], dim=1)
     order = (edge_index[0] * num_nodes + edge_index[1]).argsort()
     return edge_index[:, order], weight.repeat(2)[order]
+
+
+def _check_table(name: str, value: Tensor) -> None:
+    """Raise unless `value` is a finite floating-point tensor [N, k]."""
+    check_float(name, value)
+    check_dense(name, value)
+    if value.dim() != 2 or value.size(1) == 0:
+        raise ValueError(
+            f"Expected '{name}' to have shape [N, k], a column for each neighbour (got "
+            f"{list(value.shape)})."
+        )
+    check_finite(name, value)
+
+
+def _check_ends(distance: Tensor, i: Tensor, j: Tensor, width: Tensor) -> None:
+    """Raise unless distances and the nodes that they lie between fit, and are finite."""
+    for name, value in (("distance", distance), ("width", width)):
+        check_float(name, value)
+        check_dense(name, value)
+    if width.dim() != 1:
+        raise ValueError(f"Expected 'width' to have shape [N] (got {list(width.shape)}).")
+    check_finite("distance", distance)
+    check_finite("width", width)
+    for name, end in (("i", i), ("j", j)):
+        check_integers(name, end)
+        if end.shape != distance.shape:
+            raise ValueError(
+                f"Expected '{name}' to have the shape of 'distance', {list(distance.shape)} (got "
+                f"{list(end.shape)})."
+            )
+        check_node_index(name, end, width.numel())

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_positive_int
+from .._checks import check_bool, check_choice, check_positive_int
 from .affinity import (
     KERNELS,
     SYMMETRIZATIONS,
@@ -77,7 +77,7 @@ def knn_graph(
                 [1, 0, 2, 1, 3, 2]])
     """
     options = SearchOptions(index, recall_target, seed, progress)
-    check_options(k, metric, kernel, symmetrize, options)
+    check_options(k, metric, kernel, symmetrize, connect, options)
     check_matrix("x", x)
     groups = one_group(x.size(0)) if batch is None else group_points(batch, x.size(0))
     points = prepare_points(x, metric, groups)
@@ -114,7 +114,12 @@ def weighted_edges(
 
 
 def check_options(
-    k: int, metric: str, kernel: str | None, symmetrize: str, options: SearchOptions
+    k: int,
+    metric: str,
+    kernel: str | None,
+    symmetrize: str,
+    connect: bool,
+    options: SearchOptions,
 ) -> None:
     """Raise a TypeError or ValueError unless these options of :func:`knn_graph` fit together."""
     check_positive_int("k", k)
@@ -122,6 +127,7 @@ def check_options(
     options.check()
     check_choice("kernel", kernel, KERNELS)
     check_choice("symmetrize", symmetrize, SYMMETRIZATIONS)
+    check_bool("connect", connect)
     if kernel == "cosine" and metric != "cosine":
         raise ValueError(
             "Expected metric='cosine' for kernel='cosine', which is (1 + cos) / 2 "

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .._checks import INDICES, check_dense, check_tensor
 from .._groups import group_order, group_starts
 
 # Up to this many points a graph is searched by all its pairs, many graphs at once. Measured on one
@@ -98,9 +99,10 @@ def group_points(batch: Any, num_points: int) -> Groups:
         TypeError: if `batch` is not an integer tensor.
         ValueError: if it does not have one entry for each point.
     """
-    if not isinstance(batch, Tensor) or batch.dtype not in (torch.int64, torch.int32):
-        kind = batch.dtype if isinstance(batch, Tensor) else type(batch).__name__
-        raise TypeError(f"Expected 'batch' to be a tensor of integer type (got {kind}).")
+    check_tensor("batch", batch, "a tensor of integer type")
+    check_dense("batch", batch)
+    if batch.dtype not in INDICES:
+        raise TypeError(f"Expected 'batch' to be a tensor of integer type (got {batch.dtype}).")
     if list(batch.shape) != [num_points]:
         raise ValueError(
             f"Expected 'batch' to have shape [{num_points}], one graph for each point "

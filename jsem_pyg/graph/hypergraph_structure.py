@@ -12,10 +12,11 @@ from torch import Tensor
 
 from .._checks import (
     check_degree,
-    check_edge_index_shape,
+    check_dense,
     check_finite,
     check_float,
     check_nonnegative_int,
+    check_pairs,
     check_unbatched,
     numbers_of,
 )
@@ -69,7 +70,7 @@ class HypergraphStructure(CheckLog):
     def __init__(
         self, hyperedge_index: Tensor, num_nodes: int, num_hyperedges: int | None = None
     ) -> None:
-        _check_shape(hyperedge_index)
+        check_pairs("hyperedge_index", hyperedge_index, "M")
         check_nonnegative_int("num_nodes", num_nodes)
         check_unbatched("hyperedge_index", hyperedge_index)
         node, hyperedge = numbers_of(hyperedge_index).long()
@@ -146,6 +147,7 @@ class HypergraphStructure(CheckLog):
 
     def check_weight(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is finite and non-negative, and so are the degrees."""
+        self.check_weight_shape(hyperedge_weight)
         check_finite("hyperedge_weight", hyperedge_weight)
         lowest = float(numbers_of(hyperedge_weight).min()) if hyperedge_weight.numel() else 0.0
         if lowest < 0:
@@ -162,6 +164,7 @@ class HypergraphStructure(CheckLog):
     def check_weight_shape(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is a floating-point tensor of shape [E]."""
         check_float("hyperedge_weight", hyperedge_weight)
+        check_dense("hyperedge_weight", hyperedge_weight)
         if list(hyperedge_weight.shape) != [self.num_hyperedges]:
             raise ValueError(
                 f"Expected 'hyperedge_weight' to have shape [{self.num_hyperedges}], one entry for "
@@ -174,14 +177,6 @@ class HypergraphStructure(CheckLog):
             f"HypergraphStructure(num_nodes={self.num_nodes}, "
             f"num_hyperedges={self.num_hyperedges}, num_memberships={self.num_memberships})"
         )
-
-
-def _check_shape(hyperedge_index: Tensor) -> None:
-    try:
-        check_edge_index_shape(hyperedge_index)
-    except (TypeError, ValueError) as error:
-        message = str(error).replace("edge_index", "hyperedge_index").replace("[2, E]", "[2, M]")
-        raise type(error)(message) from None
 
 
 def _check_range(what: str, index: Tensor, count: int) -> None:

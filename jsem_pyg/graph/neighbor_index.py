@@ -56,7 +56,7 @@ class NeighborIndex:
         progress: bool = True,
     ) -> None:
         options = SearchOptions(index, recall_target, seed, progress)
-        check_options(k, metric, kernel, symmetrize, options)
+        check_options(k, metric, kernel, symmetrize, connect, options)
         check_matrix("x", x)
         if x.size(0) == 0:
             raise ValueError("Expected 'x' to have at least one point (got none).")

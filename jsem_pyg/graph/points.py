@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_finite, check_float
+from .._checks import check_choice, check_dense, check_finite, check_float
 from .groups import Groups
 
 METRICS = ("cosine", "l2")
@@ -128,6 +128,7 @@ def place_points(x_new: Any, fitted: Points) -> Points:
 def check_matrix(name: str, x: Any) -> None:
     """Raise unless `x` is a floating-point tensor of shape [N, F] with F > 0."""
     check_float(name, x)
+    check_dense(name, x)
     if x.dim() != 2 or x.size(1) == 0:
         raise ValueError(
             f"Expected '{name}' to have shape [N, F] with F > 0 (got {list(x.shape)})."

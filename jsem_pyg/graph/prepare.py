@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from .._checks import check_device, check_edge_vector, check_finite
+from .._checks import check_device, check_edge_vector, check_signal_range, has_tiny
 from .adjacency import Adjacency, read_adjacency
 from .memory import CheckLog, Memory
 from .structure import GraphStructure
@@ -55,8 +56,15 @@ class Reader:
             memory.recall((values,), lambda: check(values), structure)
         structure.note_passed(name)
 
+    @staticmethod
+    def _widen(weight: Tensor) -> Tensor:
+        """Weights in float64, where float32 has too few digits for them (on a CPU)."""
+        if weight.device.type != "cpu" or weight.dtype == torch.float64:
+            return weight
+        return weight.double() if has_tiny(weight) else weight
+
     def _check_signal(self, structure: CheckLog, x: Tensor) -> None:
-        self._check(structure, "x", x, x, lambda x: check_finite("x", x))
+        self._check(structure, "x", x, x, lambda x: check_signal_range("x", x))
 
 
 class GraphReader(Reader):
@@ -88,6 +96,7 @@ class GraphReader(Reader):
             check_edge_vector("edge_weight", weight, structure.num_edges)
             check = structure.check_weight
             self._check(structure, "edge_weight", weight, x, check, self._weights)
+            weight = self._widen(weight)
         if edge_attr is not None:
             check_edge_vector("edge_attr", edge_attr[:, 0], structure.num_edges)
             self._check(structure, "edge_attr", edge_attr, x, structure.check_attr, self._attrs)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
-from .._checks import check_device, check_finite
+from .._checks import check_device, check_finite, check_nonnegative_int
 from .hypergraph_structure import HypergraphStructure
 from .prepare import Reader
 
@@ -52,6 +52,8 @@ class HypergraphReader(Reader):
         if isinstance(hypergraph, HyperGraphData):
             weight = hypergraph.get("edge_weight") if weight is None else weight
             attr = hypergraph.get("edge_attr") if attr is None else attr
+        if num_hyperedges is not None:
+            check_nonnegative_int("num_hyperedges", num_hyperedges)
         structure = self.structure(hypergraph, x.size(-2), num_hyperedges)
         check_device("hyperedge_index", structure.device, x)
         self._check_signal(structure, x)
@@ -86,7 +88,7 @@ class HypergraphReader(Reader):
                 _check_batch(data)
             return structure
 
-        if not isinstance(index, Tensor):
+        if not isinstance(index, Tensor) or index.layout != torch.strided:
             return make()  # which says what is wrong
         return self._structures.recall((index,), make, num_nodes, count)
 

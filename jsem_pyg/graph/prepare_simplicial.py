@@ -2,9 +2,18 @@
 
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-from .._checks import check_device, check_edge_vector, check_finite, check_float, numbers_of
+from .._checks import (
+    check_dense,
+    check_device,
+    check_edge_vector,
+    check_finite,
+    check_float,
+    check_signal_range,
+    numbers_of,
+)
 from .prepare import Reader
 from .simplicial_structure import SimplicialStructure
 
@@ -43,17 +52,13 @@ class SimplicialReader(Reader):
         """
         structure = self._structure(edge_index, triangles)
         check_device("edge_index", structure.device, x)
-        if structure.num_columns != x.size(-2):
-            raise ValueError(
-                f"Expected 'x' to have shape [..., {structure.num_columns}, D], a row for each "
-                f"column of 'edge_index' (got {list(x.shape)})."
-            )
+        structure.check_flow_shape(x)
         self._check(structure, "x", x, x, lambda x: _check_flow(structure, x))
         if edge_weight is not None:
             check_edge_vector("edge_weight", edge_weight, structure.num_columns)
             check = structure.check_edge_weight
             self._check(structure, "edge_weight", edge_weight, x, check, self._weights)
-            edge_weight = structure.mean_of_columns(edge_weight)
+            edge_weight = structure.mean_of_columns(self._widen(edge_weight))
         if triangle_weight is not None:
             _check_triangle_shape(structure, triangle_weight)
             self._check(
@@ -70,7 +75,7 @@ class SimplicialReader(Reader):
                 )
             return edge_index
         given = tuple(each for each in (edge_index, triangles) if each is not None)
-        if not all(isinstance(each, Tensor) for each in given):
+        if not all(isinstance(e, Tensor) and e.layout == torch.strided for e in given):
             return SimplicialStructure(edge_index, triangles=triangles)  # which says what is wrong
         return self._structures.recall(
             given, lambda: SimplicialStructure(edge_index, triangles=triangles)
@@ -78,12 +83,13 @@ class SimplicialReader(Reader):
 
 
 def _check_flow(structure: SimplicialStructure, x: Tensor) -> None:
-    check_finite("x", x)
+    check_signal_range("x", x)
     structure.check_flow(x)
 
 
 def _check_triangle_shape(structure: SimplicialStructure, weight: Tensor) -> None:
     check_float("triangle_weight", weight)
+    check_dense("triangle_weight", weight)
     if list(weight.shape) != [structure.num_triangles]:
         raise ValueError(
             f"Expected 'triangle_weight' to have shape [{structure.num_triangles}], one entry for "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_nonnegative_int, check_positive
+from .._checks import check_bool, check_choice, check_nonnegative_int, check_positive
 from .._progress import progress_bar
 from .all_pairs import all_pairs_neighbors
 from .faiss_search import ApproximateIndex, faiss_neighbors, has_faiss, has_faiss_gpu
@@ -52,6 +52,7 @@ class SearchOptions:
                 f"Expected 'recall_target' to be in (0, 1] (got {self.recall_target})."
             )
         check_nonnegative_int("seed", self.seed)
+        check_bool("progress", self.progress)
 
 
 class Searcher:

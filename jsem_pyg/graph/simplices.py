@@ -4,7 +4,13 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
-from .._checks import check_edge_index_shape, check_node_index, check_nonnegative_int
+from .._checks import (
+    check_dense,
+    check_edge_index_shape,
+    check_node_index,
+    check_nonnegative_int,
+    check_tensor,
+)
 
 
 def read_edges(edge_index: Tensor, num_nodes: int | None) -> tuple[Tensor, int]:
@@ -41,16 +47,14 @@ def check_repeats(edge_index: Tensor, edge: Tensor, sign: Tensor) -> None:
 
 def read_triangles(triangles: Tensor, device: torch.device, num_nodes: int) -> Tensor:
     """The given triangles, each with its nodes in ascending order."""
-    if not isinstance(triangles, Tensor):
-        raise TypeError(
-            f"Expected 'triangles' to be a [3, F] integer tensor (got {type(triangles).__name__})."
-        )
+    check_tensor("triangles", triangles, "a [3, F] integer tensor")
     is_integer = triangles.dtype in (torch.int64, torch.int32)
     if triangles.dim() != 2 or triangles.size(0) != 3 or not is_integer:
         raise ValueError(
             "Expected 'triangles' to be a [3, F] integer tensor, the nodes of each triangle "
             f"(got {triangles.dtype} of shape {list(triangles.shape)})."
         )
+    check_dense("triangles", triangles)
     if triangles.device != device:
         raise ValueError(
             f"Expected 'triangles' to be on the device of 'edge_index', {str(device)!r} (got "

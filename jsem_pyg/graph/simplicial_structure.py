@@ -14,7 +14,15 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .._checks import SYMMETRY_ATOL, SYMMETRY_RTOL, check_finite, check_symmetric, numbers_of
+from .._checks import (
+    check_dense,
+    check_edge_vector,
+    check_finite,
+    check_float,
+    check_symmetric,
+    numbers_of,
+    uneven,
+)
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
 from ..kernels.triangles.listing import list_triangles
@@ -162,24 +170,36 @@ class SimplicialStructure(CheckLog):
         zeros = values.new_zeros(self.num_edges)
         return zeros.index_add(0, self._edge, self._share.to(values.dtype) * values)
 
+    def check_flow_shape(self, x: Tensor) -> None:
+        """Raise unless x is a floating-point tensor [..., E, D], a row for each column."""
+        check_float("x", x)
+        check_dense("x", x)
+        if x.dim() < 2 or x.size(-2) != self.num_columns:
+            raise ValueError(
+                f"Expected 'x' to have shape [..., {self.num_columns}, D], a row for each column "
+                f"of 'edge_index' (got {list(x.shape)})."
+            )
+
     def check_flow(self, x: Tensor) -> None:
         """Raise unless flows x [..., E, D] are opposite where both directions are columns."""
+        self.check_flow_shape(x)
         if not self.has_both_directions:
             return
         x = numbers_of(x)
-        difference = (x - self.to_columns(self.to_edges(x))).abs()
-        largest = x.abs().max() if x.numel() else 0
-        uneven = difference > SYMMETRY_RTOL * x.abs() + SYMMETRY_ATOL * largest
-        if bool(uneven.any()):
+        flow = self.to_columns(self.to_edges(x))
+        differs = uneven(x, flow)
+        if bool(differs.any()):
+            difference = float((x - flow).abs().max())
             raise ValueError(
                 "Expected 'x' to be a flow, that of the column (j, i) minus that of (i, j) (got "
-                f"{int(uneven.sum())} entries that are not, by up to "
-                f"{float(difference.max()):.3g}). To fix this, pass net flows, and each edge once: "
+                f"{int(differs.sum())} entries that are not, by up to {difference:.3g}). To fix "
+                "this, pass net flows, and each edge once: "
                 "edge_index[:, edge_index[0] < edge_index[1]]."
             )
 
     def check_edge_weight(self, edge_weight: Tensor) -> None:
         """Raise unless `edge_weight` [E] is finite, positive and alike in both directions."""
+        check_edge_vector("edge_weight", edge_weight, self.num_columns)
         check_finite("edge_weight", edge_weight)
         weight = numbers_of(edge_weight)
         if weight.numel() and float(weight.min()) <= 0:

@@ -21,6 +21,7 @@ from .._checks import (
     check_finite,
     check_node_index,
     check_nonnegative_int,
+    check_rows,
     check_symmetric,
     check_unbatched,
     numbers_of,
@@ -215,7 +216,7 @@ class GraphStructure(CheckLog):
         backward = slots.index_select(0, self.reverse)
         if torch.equal(slots, backward):
             return slots
-        check_symmetric(name, slots, backward)
+        check_symmetric(name, slots, backward, values.dtype)
         return slots / 2 + backward / 2
 
     def check_weight(self, edge_weight: Tensor) -> None:
@@ -230,6 +231,7 @@ class GraphStructure(CheckLog):
 
     def check_attr(self, edge_attr: Tensor) -> None:
         """Raise unless `edge_attr` [E, F] is finite and alike in both directions."""
+        check_rows("edge_attr", edge_attr, self.num_edges, "column of 'edge_index'")
         check_finite("edge_attr", edge_attr)
         self._check_symmetric("edge_attr", edge_attr)
 

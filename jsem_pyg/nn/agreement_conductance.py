@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from .._checks import check_positive
+from .._checks import check_between, check_dense, check_float, check_positive
 
 AGREEMENT_FLOOR = 0.05
 
@@ -32,13 +32,20 @@ class AgreementConductance(torch.nn.Module):
     def __init__(self, sharpness: float = 2.0, floor: float = AGREEMENT_FLOOR) -> None:
         super().__init__()
         check_positive("sharpness", sharpness)
-        if not 0 < floor < 1:
-            raise ValueError(f"Expected 'floor' to lie in (0, 1) (got {floor!r}).")
+        check_between("floor", floor, 0, 1)
         self.sharpness = sharpness
         self.floor = floor
 
     def forward(self, edge_attr: OptTensor, x_i: Tensor, x_j: Tensor) -> Tensor:
         """Return the conductance of each edge."""
+        for name, probability in (("x_i", x_i), ("x_j", x_j)):
+            check_float(name, probability)
+            check_dense(name, probability)
+        if x_i.dim() != 2 or x_i.shape != x_j.shape:
+            raise ValueError(
+                "Expected 'x_i' and 'x_j' to have the same shape [E, C], the probabilities of both "
+                f"ends (got {list(x_i.shape)} and {list(x_j.shape)})."
+            )
         agreement = (self._sharpen(x_i) * self._sharpen(x_j)).sum(-1)
         return self.floor + (1 - self.floor) * agreement
 

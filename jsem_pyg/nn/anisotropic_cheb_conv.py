@@ -109,12 +109,14 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         x = single_node_set(x, check=False)
         if not self._takes_sparse(x):
             check_signal(x)
-        operator = self._operator(x, edge_index, edge_weight, edge_attr)
+        self._check_fit(x)
+        times = self._times(edge_attr)
+        operator = self._operator(x, times, edge_index, edge_weight, edge_attr)
 
         def diffuse(signal: Tensor, t: Tensor) -> Tensor:
             return self._diffuse(signal, operator, t)
 
-        return self._map_and_diffuse(x, self._times(edge_attr), diffuse)
+        return self._map_and_diffuse(x, times, diffuse)
 
     def _takes_sparse(self, x: Tensor) -> bool:
         """Whether the features are sparse, and nothing but the linear map looks at them."""

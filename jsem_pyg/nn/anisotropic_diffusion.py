@@ -98,8 +98,9 @@ class AnisotropicDiffusion(DiffusionLayer):
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
-        operator = self._operator(x, edge_index, edge_weight, edge_attr)
-        out = self._diffuse(x, operator, self._times(edge_attr))
+        t = self._times(edge_attr)
+        operator = self._operator(x, t, edge_index, edge_weight, edge_attr)
+        out = self._diffuse(x, operator, t)
         return out.transpose(-3, -2).flatten(-2)
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from torch.nn.modules import module as torch_module
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import zeros
 
-from .._checks import check_positive_int
+from .._checks import check_bool, check_positive_int
 from .diffusion_time import DiffusionTime
 
 # (signal [..., N, D], times 0-d, [S] or [S, D]) -> [..., S, N, D]
@@ -35,6 +35,7 @@ class ChannelMap:
 
     def _make_map(self, in_channels: int, out_channels: int, bias: bool) -> None:
         _check_channels(in_channels, out_channels)
+        check_bool("bias", bias)
         self.in_channels, self.out_channels = in_channels, out_channels
         width = in_channels * self.time.num_scales if in_channels > 0 else -1
         self.lin = Linear(width, out_channels, bias=False, weight_initializer="glorot")
@@ -45,6 +46,16 @@ class ChannelMap:
         if callable(reset):
             reset()
         zeros(self.bias)
+
+    def _check_fit(self, x: Tensor) -> None:
+        """Raise unless the map takes features of this width and type."""
+        learned = _width(self.lin) // self.time.num_scales  # by a lazy map, from its first input
+        width = self.in_channels if self.in_channels > 0 else learned
+        if width > 0 and x.size(-1) != width:
+            raise ValueError(
+                f"Expected 'x' to have {width} channels, as 'in_channels' says (got {x.size(-1)})."
+            )
+        check_type_of_layer("x", x, self.lin)
 
     def _maps_first(self, x: Tensor) -> bool:
         """Whether mapping first leaves fewer columns to diffuse, and can be done."""
@@ -82,13 +93,30 @@ class ChannelMap:
         return weight.chunk(self.time.num_scales, dim=1)
 
 
+def check_type_of_layer(name: str, x: Tensor, lin: torch.nn.Module) -> None:
+    """Raise a TypeError unless x is of the type of a linear map's weight; autocast converts it.
+
+    Maps whose weight is made anew at each call, and those of somebody else's, are not asked.
+    """
+    weight = lin._parameters.get("weight")
+    if weight is None or x.dtype == weight.dtype or not weight.is_floating_point():
+        return
+    if torch.is_autocast_enabled(x.device.type):
+        return
+    raise TypeError(
+        f"Expected '{name}' to be {weight.dtype}, as the parameters of the layer are (got "
+        f"{x.dtype}). To fix this, convert one to the other: {name}.to({weight.dtype}), or "
+        f"layer.to({x.dtype})."
+    )
+
+
 def _check_channels(in_channels: int, out_channels: int) -> None:
     if isinstance(in_channels, tuple | list):
         raise ValueError(
             "Expected 'in_channels' to be an integer, since diffusion needs an edge's both "
             f"directions, and a bipartite graph has only one (got {in_channels!r})."
         )
-    if in_channels != -1 or isinstance(in_channels, bool):
+    if not isinstance(in_channels, int) or isinstance(in_channels, bool) or in_channels != -1:
         check_positive_int("in_channels", in_channels)
     check_positive_int("out_channels", out_channels)
 

@@ -10,7 +10,16 @@ import torch
 from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 
-from .._checks import check_finite, numbers_of
+from .._checks import (
+    FLOATS,
+    check_between,
+    check_dense,
+    check_finite,
+    check_positive,
+    check_positive_int,
+    check_tensor,
+    numbers_of,
+)
 
 FLOOR = 1e-4
 
@@ -36,6 +45,8 @@ class SigmoidConductance(Module):
 
     def __init__(self, edge_dim: int = 1, floor: float = FLOOR, rate: float = 1.0) -> None:
         super().__init__()
+        check_positive_int("edge_dim", edge_dim)
+        _check_form(floor, rate)
         self.floor, self.rate = floor, rate
         self.slope = Parameter(torch.empty(edge_dim))
         self.threshold = Parameter(torch.empty(edge_dim))
@@ -82,6 +93,9 @@ class MLPConductance(Module):
         rate: float = 1.0,
     ) -> None:
         super().__init__()
+        check_positive_int("edge_dim", edge_dim)
+        check_positive_int("hidden_channels", hidden_channels)
+        _check_form(floor, rate)
         self.floor, self.rate = floor, rate
         self.hidden = Linear(edge_dim, hidden_channels)
         self.out = Linear(hidden_channels, 1)
@@ -101,6 +115,11 @@ class MLPConductance(Module):
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.hidden.in_features}, {self.hidden.out_features})"
+
+
+def _check_form(floor: float, rate: float) -> None:
+    check_between("floor", floor, 0, 1)
+    check_positive("rate", rate)
 
 
 class ModuleConductance(Module):
@@ -129,10 +148,18 @@ class ModuleConductance(Module):
     ) -> Tensor:
         """Call the module: -> [E]."""
         out = self.module(edge_attr, x_i, x_j) if self.sees_nodes else self.module(edge_attr)
+        if not isinstance(out, Tensor) or not out.is_floating_point():
+            got = out.dtype if isinstance(out, Tensor) else type(out).__name__
+            raise TypeError(
+                f"Expected 'conductance' to return a floating-point tensor (got {got})."
+            )
         out = out.squeeze(-1) if out.dim() == 2 else out
-        if out.dim() != 1:
+        given = edge_attr if x_i is None else x_i
+        if out.dim() != 1 or (given is not None and out.size(0) != given.size(0)):
+            count = "E" if given is None else given.size(0)
             raise ValueError(
-                f"Expected 'conductance' to return shape [E] or [E, 1] (got {list(out.shape)})."
+                f"Expected 'conductance' to return shape [E] or [E, 1] (got {list(out.shape)}, "
+                f"with E = {count})."
             )
         # A compiler has no values to look at, so compiled code has to do without.
         if out.device.type == "cpu" and out.numel() and not torch.compiler.is_compiling():
@@ -162,7 +189,7 @@ def make_conductance(
     """
     if isinstance(conductance, Module):
         return ModuleConductance(conductance)
-    if conductance not in ("sigmoid", "mlp"):
+    if not isinstance(conductance, str) or conductance not in ("sigmoid", "mlp"):
         raise ValueError(
             f"Expected 'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Module "
             f"(got {conductance!r})."
@@ -181,9 +208,10 @@ def initial_conductance(conductance: Conductance | None) -> float:
 
 def as_real(name: str, values: Tensor) -> Tensor:
     """Integers and truth values as floating-point numbers; a TypeError for what is neither."""
-    if not isinstance(values, Tensor) or values.is_complex():
-        kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
-        raise TypeError(f"Expected '{name}' to be a tensor of real numbers (got {kind}).")
+    check_tensor(name, values, "a tensor of real numbers")
+    if values.is_complex() or (values.is_floating_point() and values.dtype not in FLOATS):
+        raise TypeError(f"Expected '{name}' to be a tensor of real numbers (got {values.dtype}).")
+    check_dense(name, values)
     return values if values.is_floating_point() else values.to(torch.get_default_dtype())
 
 

@@ -8,10 +8,18 @@ from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.typing import Adj, OptTensor
 
-from .._checks import check_edge_index, check_points, check_positive, check_positive_int
+from .._checks import (
+    check_bool,
+    check_edge_index,
+    check_number,
+    check_points,
+    check_positive,
+    check_positive_int,
+)
 from ..graph.prepare import GraphReader
 from .agreement_conductance import AgreementConductance, normalize_rows
 from .anisotropic_diffusion import AnisotropicDiffusion
+from .channel_map import check_type_of_layer
 from .conductance import ModuleConductance
 from .running_mean import RunningMean
 
@@ -85,6 +93,8 @@ class DiffusionClassifier(torch.nn.Module):
         check_positive_int("in_channels", in_channels)
         check_positive_int("num_classes", num_classes)
         check_positive("t", t)
+        check_bool("learn_t", learn_t)
+        check_number("balance", balance)
         if not 0 <= balance <= 1:
             raise ValueError(f"Expected 'balance' to lie in [0, 1] (got {balance!r}).")
         self.in_channels = in_channels
@@ -121,18 +131,33 @@ class DiffusionClassifier(torch.nn.Module):
 
     def forward(self, x: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
         """Return class probabilities; see the class for shapes."""
-        return self.diffuse(self.classify(x), edge_index, edge_weight)
+        self._check_features(x)
+        # The graph first: one that is refused leaves no trace in the running means.
+        graph = self._prepare(x, edge_index, edge_weight)
+        return self._diffuse(self._classify(x), graph)
 
     def classify(self, x: Tensor) -> Tensor:
         """Probabilities [N, C] of each node by its own features, before any diffusion."""
+        self._check_features(x)
+        return self._classify(x)
+
+    def _check_features(self, x: Tensor) -> None:
         check_points("x", x)
         if x.size(1) != self.in_channels:
             raise ValueError(f"Expected 'x' to have {self.in_channels} channels (got {x.size(1)}).")
+        check_type_of_layer("x", x, self.lin)
+
+    def _classify(self, x: Tensor) -> Tensor:
         return self.lin(center_and_normalize(x, self.center(x))).softmax(-1)
 
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
         """Diffuse non-negative scores [N, C] everywhere, and then where they agree: [N, C]."""
-        graph = self._prepare(q, edge_index, edge_weight)
+        check_points("q", q)
+        if q.size(1) != self.num_classes:
+            raise ValueError(f"Expected 'q' to have {self.num_classes} columns (got {q.size(1)}).")
+        return self._diffuse(q, self._prepare(q, edge_index, edge_weight))
+
+    def _diffuse(self, q: Tensor, graph: tuple[Any, OptTensor]) -> Tensor:
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean)
         return self._balance(self.anisotropic(p, *graph), self.anisotropic_mean)
 
@@ -149,9 +174,10 @@ class DiffusionClassifier(torch.nn.Module):
             TypeError: If `edge_index` is not a tensor.
             ValueError: If a shape does not fit.
         """
-        q = self.classify(x)
+        self._check_features(x)
         check_edge_index(edge_index, x.size(0))
-        graph = self._prepare(q, edge_index, edge_weight)
+        graph = self._prepare(x, edge_index, edge_weight)
+        q = self._classify(x)
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean)
         source, target = edge_index
         conductance = cast(ModuleConductance, self.anisotropic.conductance)
@@ -161,11 +187,11 @@ class DiffusionClassifier(torch.nn.Module):
         p = p.clamp(min=0)  # a series that is cut may end a little below
         return normalize_rows(p / class_mean(p).clamp(min=1e-6) ** self.balance)
 
-    def _prepare(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor) -> tuple[Any, OptTensor]:
+    def _prepare(self, x: Tensor, edge_index: Adj, edge_weight: OptTensor) -> tuple[Any, OptTensor]:
         """Read the graph once for both diffusions; compiled code takes it as it is."""
         if torch.compiler.is_compiling():
             return edge_index, edge_weight
-        graph = self._reader.read(edge_index, q, edge_weight)
+        graph = self._reader.read(edge_index, x, edge_weight)
         return graph.structure, graph.weight
 
     def __repr__(self) -> str:

@@ -10,19 +10,19 @@ from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import Adj, OptTensor
 
-from .._checks import check_nonnegative_int
+from .._checks import check_bool, check_float, check_nonnegative_int
 from .._precision import full_precision
 from ..diffusion.evolve import check_signal
 from ..diffusion.heat import (
     EdgeList,
     UnmadeOperator,
-    edge_weights,
     graph_ends,
     heat_flow,
     heat_operator,
     take_graph,
 )
 from ..diffusion.options import HeatOptions
+from ..graph import GraphStructure
 from ..graph.prepare import GraphReader, PreparedGraph
 from ..operators import HeatOperator, Operator
 from ..operators.laplacian import laplacian_entries
@@ -75,6 +75,8 @@ class DiffusionLayer(MessagePassing):
             )
         super().__init__(**kwargs)
         check_nonnegative_int("edge_dim", edge_dim)
+        check_bool("learn_t", learn_t)
+        check_bool("fuse", fuse)
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim, rates.conductance)
@@ -116,17 +118,17 @@ class DiffusionLayer(MessagePassing):
         return out
 
     def _operator(
-        self, x: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
+        self, x: Tensor, t: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
     ) -> HeatOperator | UnmadeOperator:
-        """The operator of the weights times the conductance."""
+        """The operator of the weights times the conductance, precise enough for the times t."""
         edge_attr = None if edge_attr is None else self._columns(edge_attr)
         is_watched = self._is_watched()
         graph = take_graph(self._reader, x, edge_index, edge_weight, edge_attr, prepare=is_watched)
         conductance = self._conduct(graph, x)
         options = self.options if conductance is None else self._conducted_options
-        if is_watched and isinstance(graph, PreparedGraph):
-            return self._watched_operator(graph, x, conductance, options)
-        return heat_operator(graph, x, options.for_graph(edge_index), conductance)
+        if is_watched:
+            return heat_operator(graph, x, t, options, conductance, self._watched_operator)
+        return heat_operator(graph, x, t, options.for_graph(edge_index), conductance)
 
     def _diffuse(
         self, signal: Tensor, operator: HeatOperator | UnmadeOperator, t: Tensor
@@ -180,13 +182,18 @@ class DiffusionLayer(MessagePassing):
         return self.t + 0 * sum(each.sum() for each in parameters)
 
     def _watched_operator(
-        self, graph: PreparedGraph, x: Tensor, conductance: OptTensor, options: HeatOptions
+        self,
+        structure: GraphStructure,
+        edge_weight: Tensor,
+        normalization: str | None,
+        conductance: OptTensor,
+        backend: str,
+        self_loop: float,
+        dtype: torch.dtype,
     ) -> HeatOperator:
-        """The same operator, applied by message passing."""
-        structure, weight = graph.structure, edge_weights(graph, x)
-        conductance = None if conductance is None else conductance.to(weight.dtype)
+        """The operator that `laplacian_operator` makes, applied by message passing."""
         entries = laplacian_entries(
-            structure, weight, options.normalization, conductance, options.self_loop
+            structure, edge_weight, normalization, conductance, self_loop, dtype
         )
         target, source = structure.edges
         pair = (source, target) if self.flow == "source_to_target" else (target, source)
@@ -195,6 +202,7 @@ class DiffusionLayer(MessagePassing):
         return HeatOperator(
             _Propagation(self, edge_index, norm, entries.diagonal, structure.num_nodes),
             entries.scaling,
+            dtype,
         )
 
     def _is_watched(self) -> bool:
@@ -247,7 +255,7 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Te
         ValueError: if the pair is a bipartite graph's, on which heat cannot flow back.
     """
     if isinstance(x, tuple):
-        if x[0] is not x[1]:
+        if len(x) != 2 or x[0] is not x[1]:
             raise ValueError(
                 "Expected 'x' to belong to one set of nodes, since diffusion needs an edge's both "
                 "directions (got a pair of different tensors, as for a bipartite graph)."
@@ -255,4 +263,6 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Te
         x = x[0]
     if check:
         check_signal(x)
+    else:
+        check_float("x", x)
     return x

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from .._checks import check_positive
+from .._checks import check_bool, check_positive, real_numbers
 
 
 class DiffusionTime(torch.nn.Module):
@@ -23,6 +23,7 @@ class DiffusionTime(torch.nn.Module):
         rate: r > 0.
 
     Raises:
+        TypeError: if `t` holds no real numbers, or `learn` is not True or False.
         ValueError: if a time is not positive and finite, or the shape is another.
 
     Example:
@@ -34,23 +35,9 @@ class DiffusionTime(torch.nn.Module):
         self, t: float | Sequence[float] | Tensor, learn: bool = True, rate: float = 0.5
     ) -> None:
         super().__init__()
+        check_bool("learn", learn)
         check_positive("rate", rate)
-        if isinstance(t, Tensor):
-            t = t.detach()
-            if t.is_meta:
-                raise ValueError(
-                    "Expected 't' to have values (got a tensor on the device 'meta'). To fix this, "
-                    "make it with device='cpu', or pass a list."
-                )
-        # On the CPU, also where a layer is made on the device "meta", which has no values.
-        start = torch.as_tensor(t, dtype=torch.float64, device="cpu")
-        if start.dim() > 2 or start.numel() == 0:
-            raise ValueError(
-                "Expected 't' to be a number, a list or tensor of S scales, or an [S, D] tensor of "
-                f"scales and channels (got shape {list(start.shape)})."
-            )
-        if not bool(((start > 0) & start.isfinite()).all()):
-            raise ValueError(f"Expected 't' to be positive and finite (got {start.tolist()}).")
+        start = initial_times("t", t)
         self._start = start.tolist()
         self.rate = rate
         self.raw = Parameter(torch.empty(start.shape), requires_grad=learn)
@@ -77,8 +64,16 @@ class DiffusionTime(torch.nn.Module):
 
     def set(self, t: float | Tensor) -> None:
         """Take other times > 0, in the shape of the initial ones; `reset_parameters` undoes it."""
+        times = real_numbers("t", t).detach()
+        if times.shape != self.start.shape:
+            raise ValueError(
+                f"Expected 't' to have shape {list(self.start.shape)}, as the initial times (got "
+                f"{list(times.shape)})."
+            )
+        if not bool(((times > 0) & times.isfinite()).all()):
+            raise ValueError(f"Expected 't' to be positive and finite (got {times.tolist()}).")
         with torch.no_grad():
-            self.raw.copy_((torch.as_tensor(t).to(self.start) / self.start).log() / self.rate)
+            self.raw.copy_((times.to(self.start) / self.start).log() / self.rate)
 
     def forward(self) -> Tensor:
         """The times: 0-d, [S] or [S, D]."""
@@ -89,3 +84,16 @@ class DiffusionTime(torch.nn.Module):
 
     def __str__(self) -> str:
         return str(self._start if self.num_channels is None else list(self.raw.shape))
+
+
+def initial_times(name: str, t: float | Sequence[float] | Tensor) -> Tensor:
+    """Checked times in float64: on the CPU, also where a layer is made on the device "meta"."""
+    start = real_numbers(name, t).detach().to("cpu", torch.float64)
+    if start.dim() > 2 or start.numel() == 0:
+        raise ValueError(
+            f"Expected '{name}' to be a number, a list or tensor of S scales, or an [S, D] tensor "
+            f"of scales and channels (got shape {list(start.shape)})."
+        )
+    if not bool(((start > 0) & start.isfinite()).all()):
+        raise ValueError(f"Expected '{name}' to be positive and finite (got {start.tolist()}).")
+    return start

@@ -9,9 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import LayerNorm, Module, ModuleList, Parameter
 
-from .._checks import check_positive_int
+from .._checks import check_dense, check_float, check_positive_int
 from ..graph import HypergraphStructure
+from ..graph.hyperedges import count_sets
+from .channel_map import check_type_of_layer
 from .hypergraph_cheb_conv import HypergraphChebConv
+
+# Of all groups together: what is quickly written down, and holds a few bytes for each.
+MOST_MEMBERSHIPS = 10_000_000
 
 
 class ExpertCoupler(Module):
@@ -33,7 +38,8 @@ class ExpertCoupler(Module):
         channels (int): Number :math:`D` of channels.
         hyperedges (int or torch.Tensor): The size of the groups: :obj:`2` makes every pair of
             experts a hyperedge, :obj:`3` every triple; or the memberships :math:`(2, M)` (expert,
-            hyperedge) themselves.
+            hyperedge) themselves, such as :func:`~jsem_pyg.graph.random_hyperedges` draws where
+            all groups are too many.
         num_layers (int): Number of layers.
         t (float or list): Initial diffusion times of every layer.
         **kwargs (optional): Additional arguments of :class:`~jsem_pyg.nn.HypergraphChebConv`.
@@ -95,12 +101,15 @@ class ExpertCoupler(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Couple the outputs of the experts; see the class for shapes."""
+        check_float("x", x)
+        check_dense("x", x)
         expected = (self.num_experts, self.channels)
         if x.dim() < 2 or tuple(x.shape[-2:]) != expected:
             raise ValueError(
                 f"Expected 'x' to have shape [..., {expected[0]}, {expected[1]}], the outputs of "
                 f"every expert (got {list(x.shape)})."
             )
+        check_type_of_layer("x", x, self.norms[0])
         for norm, conv, gain in zip(self.norms, self.convs, self.gain, strict=True):
             x = torch.addcmul(x, gain, F.gelu(conv(norm(x), self.hyperedge_index)))
         return x
@@ -117,12 +126,20 @@ def every(num_nodes: int, size: int) -> Tensor:
 
     Raises:
         TypeError: if `size` is not an integer.
-        ValueError: if there is no such set.
+        ValueError: if there is no such set, or there are too many of them to be written down.
     """
     check_positive_int("hyperedges", size)
     if size > num_nodes:
         raise ValueError(
             f"Expected 'hyperedges' to be at most the number of experts, {num_nodes} (got {size})."
+        )
+    count = count_sets(num_nodes, size)
+    if count * size > MOST_MEMBERSHIPS:
+        raise ValueError(
+            f"Expected 'hyperedges' to make groups of at most {MOST_MEMBERSHIPS:,} members all "
+            f"together (got {count:,} sets of {size} of {num_nodes} experts). To fix this, take "
+            "smaller groups, or draw some of them: hyperedges=jsem_pyg.graph.random_hyperedges("
+            f"{num_nodes}, {size}, num_hyperedges=1000)."
         )
     # On the CPU, also where a layer is made on the device "meta", which has no values.
     sets = torch.tensor(list(combinations(range(num_nodes), size)), device="cpu")

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from .._checks import check_positive_int
+from .._checks import check_between, check_positive_int
 from .conductance import FLOOR
 
 
@@ -28,6 +28,7 @@ class HyperedgeWeight(Module):
     def __init__(self, num_hyperedges: int, floor: float = FLOOR) -> None:
         super().__init__()
         check_positive_int("num_hyperedges", num_hyperedges)
+        check_between("floor", floor, 0, 1)
         self.floor = floor
         self.raw = Parameter(torch.empty(num_hyperedges))
         self.reset_parameters()

@@ -95,6 +95,7 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
     ) -> Tensor:
         """Diffuse and map the node features; see the class for shapes."""
         check_signal(x)
+        self._check_fit(x)
         hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
         structure, weight = self._weigh(x, *hypergraph)
 

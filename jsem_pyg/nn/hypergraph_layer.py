@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from .._checks import check_nonnegative_int
+from .._checks import check_bool, check_nonnegative_int
 from .._precision import full_precision
 from ..diffusion.evolve import diffusion_times
 from ..diffusion.hypergraph import hyperedge_weights, hypergraph_heat
@@ -44,6 +44,7 @@ class HypergraphLayer(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_nonnegative_int("hyperedge_dim", hyperedge_dim)
+        check_bool("learn_t", learn_t)
         self.hyperedge_dim = hyperedge_dim
         self.conductance = make_conductance(conductance, hyperedge_dim)
         if getattr(self.conductance, "sees_nodes", False):

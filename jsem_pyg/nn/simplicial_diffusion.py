@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
+from .._checks import check_bool
 from ..diffusion.evolve import check_signal, diffusion_times
 from ..diffusion.simplicial import SimplicialOptions, simplicial_heat
 from ..graph.prepare_simplicial import SimplicialReader
-from .diffusion_time import DiffusionTime
+from .diffusion_time import DiffusionTime, initial_times
 
 
 class SimplicialDiffusion(torch.nn.Module):
@@ -78,8 +79,9 @@ class SimplicialDiffusion(torch.nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
+        check_bool("learn_t", learn_t)
         self.time_down = DiffusionTime(t, learn_t)
-        self.time_up = DiffusionTime(t if t_up is None else t_up, learn_t)
+        self.time_up = DiffusionTime(t if t_up is None else initial_times("t_up", t_up), learn_t)
         if self.time_up.raw.shape != self.time_down.raw.shape:
             raise ValueError(
                 f"Expected 't_up' to have the shape of 't', {list(self.time_down.raw.shape)} "

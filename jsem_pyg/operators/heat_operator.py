@@ -5,12 +5,13 @@ r"""An operator S together with how the Laplacian is made of it: what diffusion 
     \mathbf{P}^{-1} e^{-t \, \mathrm{diag}(r) (\mathbf{I} - \mathbf{S})} \mathbf{P}
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from .._checks import numbers_of
+from .._precision import power_of_two
 from ..kernels.chebyshev import Operator
 
 
@@ -23,12 +24,31 @@ class Scaling:
     row_scale: Tensor | None = None  # [N] the diagonal of P; None: the identity
     isolated: Tensor | None = None  # [N] bool, nodes that keep their features; None: no node does
 
+    def to(self, dtype: torch.dtype) -> "Scaling":
+        """The same in another type, but for the rates, which only coefficients are made of.
+
+        P is divided by a power of two, which changes nothing: its largest entry is of order one,
+        so that no signal times P overflows.
+        """
+        if self.row_scale is None or self.row_scale.numel() == 0:
+            return self
+        relative = self.row_scale / power_of_two(self.row_scale.max())
+        return replace(self, row_scale=relative.to(dtype))
+
     def condition(self) -> float:
         """The condition number of P: how much it can magnify an error."""
         if self.row_scale is None or self.row_scale.numel() == 0:
             return 1.0
         row_scale = numbers_of(self.row_scale)
-        return float(row_scale.max() / row_scale.min())
+        return float(row_scale.max()) / float(row_scale.min())
+
+    def rates(self) -> tuple[float, float]:
+        """The lowest and the highest rate at which anything flows; one where there is none."""
+        if self.rate is None:
+            return 1.0, 1.0
+        rate = numbers_of(self.rate)
+        rate = rate[rate > 0]
+        return (float(rate.min()), float(rate.max())) if rate.numel() else (1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,7 @@ class HeatOperator:
 
     matrix: Operator  # S, symmetric, with its spectrum in [-1, 1]
     scaling: Scaling = field(default_factory=Scaling)
+    dtype: torch.dtype | None = None  # what signals are computed in; None: their own type
 
     @property
     def num_nodes(self) -> int:

@@ -22,7 +22,8 @@ simplicial complexes", IEEE Transactions on Signal Processing 68.
 import torch
 from torch import Tensor
 
-from .._checks import check_choice
+from .._checks import check_choice, check_instance, check_vector
+from .._precision import power_of_two
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
 from .factored import FACTORED_BACKENDS, factored_operator
@@ -37,6 +38,7 @@ def hodge_operator(
     triangle_weight: Tensor | None = None,
     normalization: str | None = None,
     backend: str = "auto",
+    dtype: torch.dtype | None = None,
 ) -> HeatOperator:
     r"""Compute a part of the Hodge Laplacian; differentiable in the weights.
 
@@ -54,10 +56,20 @@ def hodge_operator(
             it, :math:`\mathbf{W}_1^{1/2} \mathbf{L} \mathbf{W}_1^{-1/2}`.
         backend: "torch" for CSR products in bounded memory, "reference" for plain torch on any
             device, twice differentiable, or "auto", the first that can run.
+        dtype: what signals are computed in; None: the type of the weights.
 
     Raises:
-        ValueError: if a choice is none of these, or the backend cannot run.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if a choice is none of these, the backend cannot run, or weights do not fit.
+            Their values are not looked at.
     """
+    check_instance("structure", structure, SimplicialStructure, "a SimplicialStructure")
+    if edge_weight is not None:
+        check_vector("edge_weight", edge_weight, structure.num_edges, "edge of 'structure'")
+    if triangle_weight is not None:
+        check_vector("triangle_weight", triangle_weight, structure.num_triangles, "triangle")
+    if dtype is not None:
+        check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     check_choice("part", part, ("down", "up"))
     check_choice("normalization", normalization, NORMALIZATIONS)
     check_choice("backend", backend, FACTORED_BACKENDS)
@@ -71,15 +83,23 @@ def hodge_operator(
     rate = _rates(structure, b, root, share)
     # Taken into D, which has a component for every row.
     root = root * rate.rsqrt().index_select(0, structure.component)
-    matrix = factored_operator((b, b_t), root, share, 1, -1, backend)
-    return HeatOperator(
-        matrix,
-        Scaling(
-            rate=rate if structure.num_edges else None,
-            group=structure.component if structure.num_components > 1 else None,
-            row_scale=edge_weight.rsqrt() if normalization == "rw" else None,
-        ),
+    root, share = _balance(root, share)
+    dtype = root.dtype if dtype is None else dtype
+    matrix = factored_operator((b, b_t), root.to(dtype), share.to(dtype), 1, -1, backend)
+    scaling = Scaling(
+        rate=rate if structure.num_edges else None,
+        group=structure.component if structure.num_components > 1 else None,
+        row_scale=edge_weight.rsqrt() if normalization == "rw" else None,
     )
+    return HeatOperator(matrix, scaling.to(dtype), dtype)
+
+
+def _balance(root: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """The same product D B M B^T D of a D of order one, for types of a narrower range."""
+    if root.numel() == 0:
+        return root, share
+    unit = power_of_two(root.max())
+    return root / unit, share * unit * unit
 
 
 def _weights(

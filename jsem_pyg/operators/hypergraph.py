@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import check_choice
+from .._checks import check_choice, check_instance
+from .._precision import power_of_two
 from ..graph import HypergraphStructure
 from ..kernels.table import CHEBYSHEV
 from .factored import factored_operator
@@ -71,6 +72,16 @@ class HypergraphOperator:
         """L = I - S = (I - S') / 2, on nodes that have a weight."""
         return Scaling(rate=_HALF, row_scale=self.row_scale, isolated=self.isolated)
 
+    def to(self, dtype: torch.dtype) -> "HypergraphOperator":
+        """The same in another type."""
+        return HypergraphOperator(
+            structure=self.structure,
+            share=self.share.to(dtype),
+            inverse_root=self.inverse_root.to(dtype),
+            isolated=self.isolated,
+            row_scale=None if self.row_scale is None else self.row_scale.to(dtype),
+        )
+
     def sparse(self, backend: str = "auto") -> HeatOperator:
         """S' = 2 S - I as a sparse matrix: an entry for every two nodes that share a hyperedge."""
         hyperedge, slot, product, csr, diagonal = self.structure.pairs
@@ -81,12 +92,13 @@ class HypergraphOperator:
         values = 2 * (sums * root.index_select(0, csr.row)) * root.index_select(0, csr.col)
         values = values.index_add(0, diagonal, sums.new_ones(diagonal.numel()), alpha=-1)
         kernel = CHEBYSHEV.find(backend, self.share.device)
-        return HeatOperator(kernel.SparseOperator(csr, values), self.scaling)
+        return HeatOperator(kernel.SparseOperator(csr, values), self.scaling, values.dtype)
 
     def factored(self, backend: str = "auto") -> HeatOperator:
         """S' = 2 S - I by its factors, without pairs of nodes; see :func:`factored_operator`."""
         factors = (self.structure.incidence, self.inverse_root, self.share)
-        return HeatOperator(factored_operator(*factors, -1, 2, backend), self.scaling)
+        matrix = factored_operator(*factors, -1, 2, backend)
+        return HeatOperator(matrix, self.scaling, self.share.dtype)
 
 
 def hypergraph_operator(
@@ -104,14 +116,19 @@ def hypergraph_operator(
             walk D_v^(-1) H W D_e^(-1) H^T, which is similar to it.
 
     Raises:
-        ValueError: if `normalization` is none of these.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `normalization` is none of these, or there is not a weight for each
+            hyperedge. Values are not looked at.
     """
+    check_instance("structure", structure, HypergraphStructure, "a HypergraphStructure")
+    structure.check_weight_shape(hyperedge_weight)
     check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
+    hyperedge_weight = _by_largest(hyperedge_weight)
     count = structure.multiplicity.to(hyperedge_weight.dtype)
     weight = count * hyperedge_weight.index_select(0, structure.hyperedge)
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.node, weight)
-    # Below this the derivative of d^(-1/2) overflows: such a node counts as one without weight. One
-    # in place of its degree keeps every derivative finite; its row of S is as good as zero anyway.
+    # Below this, beside the largest weight, the derivative of d^(-1/2) overflows: such a node is
+    # taken for one without weight. One in place of its degree keeps every derivative finite.
     isolated = degree < torch.finfo(degree.dtype).tiny ** (2 / 3)
     safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
     size = structure.size.clamp(min=1).to(hyperedge_weight.dtype)
@@ -122,3 +139,10 @@ def hypergraph_operator(
         isolated=isolated,
         row_scale=safe_degree.sqrt() if normalization == "rw" else None,
     )
+
+
+def _by_largest(weight: Tensor) -> Tensor:
+    """Weights divided by about the largest, a power of two: a common factor of all cancels."""
+    if weight.numel() == 0:
+        return weight
+    return weight / power_of_two(weight.max())

@@ -12,7 +12,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, numbers_of
+from .._checks import (
+    check_choice,
+    check_edge_vector,
+    check_instance,
+    check_nonnegative,
+    numbers_of,
+)
 from ..graph import GraphStructure
 from ..kernels.csr import CSR
 from ..kernels.table import CHEBYSHEV
@@ -29,6 +35,11 @@ class Entries(NamedTuple):
     diagonal: Tensor | None  # [N], where S has one
     scaling: Scaling  # what else the Laplacian is made of
 
+    def to(self, dtype: torch.dtype) -> "Entries":
+        """The same entries in another type."""
+        diagonal = None if self.diagonal is None else self.diagonal.to(dtype)
+        return Entries(self.off_diagonal.to(dtype), diagonal, self.scaling.to(dtype))
+
 
 def laplacian_operator(
     structure: GraphStructure,
@@ -37,6 +48,7 @@ def laplacian_operator(
     conductance: Tensor | None = None,
     backend: str = "auto",
     self_loop: float = 0.0,
+    dtype: torch.dtype | None = None,
 ) -> HeatOperator:
     """Compute the operator of a weighted graph; differentiable in weights and conductance.
 
@@ -53,18 +65,32 @@ def laplacian_operator(
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
             equation 2); D - W does not depend on it.
+        dtype: what signals are computed in, and so the type of the entries of S, which are of order
+            one, whatever the weights; None: that of the weights.
 
     Raises:
-        ValueError: if `normalization` or `backend` is none of these, or the backend cannot run.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `normalization` or `backend` is none of these, the backend cannot run, or
+            weights or conductance do not fit the edges. Their values are not looked at.
     """
+    check_instance("structure", structure, GraphStructure, "a GraphStructure")
+    check_edge_vector("edge_weight", edge_weight, structure.num_edges)
+    if conductance is not None:
+        check_edge_vector("conductance", conductance, structure.num_edges)
+    check_nonnegative("self_loop", self_loop)
+    if dtype is not None:
+        check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     kernel = CHEBYSHEV.find(backend, edge_weight.device)
-    entries = laplacian_entries(structure, edge_weight, normalization, conductance, self_loop)
+    dtype = edge_weight.dtype if dtype is None else dtype
+    entries = laplacian_entries(
+        structure, edge_weight, normalization, conductance, self_loop, dtype
+    )
     if entries.diagonal is None:
         pattern, values = structure.csr, entries.off_diagonal
     else:
         pattern, order = structure.csr_with_diagonal
         values = torch.cat([entries.off_diagonal, entries.diagonal]).index_select(0, order)
-    return HeatOperator(kernel.SparseOperator(pattern, values), entries.scaling)
+    return HeatOperator(kernel.SparseOperator(pattern, values), entries.scaling, dtype)
 
 
 def laplacian_entries(
@@ -73,9 +99,22 @@ def laplacian_entries(
     normalization: str | None,
     conductance: Tensor | None = None,
     self_loop: float = 0.0,
+    dtype: torch.dtype | None = None,
 ) -> Entries:
     """Compute the entries of S; see :func:`laplacian_operator`."""
     check_choice("normalization", normalization, NORMALIZATIONS)
+    # Narrowed only once they are of order one: weights of float64 may be out of float32's range.
+    entries = _entries(structure, edge_weight, normalization, conductance, self_loop)
+    return entries if dtype is None else entries.to(dtype)
+
+
+def _entries(
+    structure: GraphStructure,
+    edge_weight: Tensor,
+    normalization: str | None,
+    conductance: Tensor | None,
+    self_loop: float,
+) -> Entries:
     weight = structure.symmetric(structure.to_slots(edge_weight))
     if structure.has_repeated_edges and conductance is not None:
         # Edges that share a slot conduct side by side: their weights add up, each as it conducts.
@@ -209,28 +248,40 @@ def _combinatorial(structure: GraphStructure, weight: Tensor) -> Entries:
     csr, component = structure.csr, structure.component
     degree = _row_sums(csr, weight)
     with torch.no_grad():
-        pair = degree.index_select(0, csr.row) + degree.index_select(0, csr.col)
-        bound = degree.new_zeros(structure.num_components).scatter_reduce(
+        # Halves first: the sum of two degrees may overflow.
+        half = degree / 2
+        pair = half.index_select(0, csr.row) + half.index_select(0, csr.col)
+        rate = degree.new_zeros(structure.num_components).scatter_reduce(
             0, component.index_select(0, csr.row), pair, "amax"
         )
-        has_edges = csr.degree.new_zeros(bound.numel()).index_add(0, component, csr.degree) > 0
-        bound = _without_zeros(bound)
-        scale = (2 / bound).index_select(0, component)
-        rate, group = torch.where(has_edges, bound / 2, 0), component
+        has_edges = csr.degree.new_zeros(rate.numel()).index_add(0, component, csr.degree) > 0
+        rate = _round_up(_without_zeros(rate))
+        of_node = rate.index_select(0, component)
+        rate, group = torch.where(has_edges, rate, 0), component
         # A group costs coefficients; but for the number of them a GPU would have to wait.
         if rate.device.type == "cpu" and not is_transformed():
             rate, same = rate.unique(return_inverse=True)
             group = same.index_select(0, component)
-    off_diagonal = scale.index_select(0, csr.row) * weight
-    return Entries(off_diagonal, 1 - scale * degree, Scaling(rate=rate, group=group))
+    # Quotients, since the inverse of a rate may overflow.
+    off_diagonal = weight / of_node.index_select(0, csr.row)
+    return Entries(off_diagonal, 1 - degree / of_node, Scaling(rate=rate, group=group))
 
 
-def _without_zeros(bound: Tensor) -> Tensor:
-    """Bounds [G], the largest of all for components without weight.
+def _without_zeros(rate: Tensor) -> Tensor:
+    """Rates [G], the largest of all for components without weight.
 
     Nothing flows there, whatever the rate; but a rate of zero would hide the gradient.
     """
-    if bound.numel() == 0:
-        return bound
-    largest = bound.max()
-    return torch.where(bound > 0, bound, torch.where(largest > 0, largest, 1.0))
+    if rate.numel() == 0:
+        return rate
+    largest = rate.max()
+    return torch.where(rate > 0, rate, torch.where(largest > 0, largest, 1.0))
+
+
+def _round_up(rate: Tensor) -> Tensor:
+    """The next of eight values to a power of two: thousands of components share a few rates.
+
+    A bound of the spectrum that is a few per cent higher is one as well.
+    """
+    fraction, exponent = torch.frexp(rate)  # the fraction is in [1/2, 1)
+    return torch.ldexp(torch.ceil(fraction * 16) / 16, exponent)

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from .._checks import check_choice
+from .._checks import check_bool, check_choice, check_positive_int
 from ..nn import DiffusionClassifier
-from .data_checks import known_labels
+from .data_checks import check_data, check_model, known_labels
 from .history import FitResult
 from .self_training import ROUNDS, self_train
 from .task import Loss
@@ -101,11 +101,16 @@ def fit(
         >>> len(result.to_pandas())
         3
     """
+    check_model(model)
+    check_data(data)
+    check_bool("progress", progress)
+    if epochs is not None:
+        check_positive_int("epochs", epochs)
     if isinstance(loss, str):
         check_choice("loss", loss, ("auto", "self_training", "triplet"))
-    if loss == "auto":
+    if isinstance(loss, str) and loss == "auto":
         loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
-    if loss == "self_training":
+    if isinstance(loss, str) and loss == "self_training":
         _check_options(options, "self_train", "self-training")
         return self_train(
             cast(DiffusionClassifier, model),

@@ -8,7 +8,7 @@ from torch import Tensor
 from .._checks import check_edge_index, check_edge_weight, check_positive_int
 from .._groups import group_starts
 from ..graph import GraphStructure
-from .triplets import Triplets, draw_below
+from .triplets import Triplets, check_draw, draw_below
 
 
 class GraphTriplets:
@@ -107,7 +107,7 @@ class GraphTriplets:
         Returns:
             M triplets, on the CPU.
         """
-        check_positive_int("num_triplets", num_triplets)
+        check_draw(num_triplets, generator)
         anchor = self._anchors[draw_below(self._anchors.numel(), num_triplets, generator)]
         return Triplets(
             anchor, self._draw_positive(anchor, generator), self._draw_negative(anchor, generator)

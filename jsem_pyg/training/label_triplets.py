@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_positive_int
 from .._groups import group_starts
 from .data_checks import check_known
-from .triplets import Triplets, draw_below
+from .triplets import Triplets, check_draw, draw_below
 
 
 class LabelTriplets:
@@ -68,7 +67,7 @@ class LabelTriplets:
         Returns:
             M triplets, on the CPU.
         """
-        check_positive_int("num_triplets", num_triplets)
+        check_draw(num_triplets, generator)
         at = self._anchors[draw_below(self._anchors.numel(), num_triplets, generator)]
         start, count = self._start[at], self._count[at]
         # Uniform over the class without the anchor: skip over it; likewise over the class.

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._checks import check_positive
-from .triplets import Triplets
+from .._checks import check_dense, check_float, check_positive
+from .triplets import Triplets, check_triplets
 
 
 class TripletLoss(nn.Module):
@@ -42,6 +42,11 @@ class TripletLoss(nn.Module):
 
     def forward(self, z: Tensor, triplets: Triplets) -> Tensor:
         """Return the mean loss over the triplets."""
+        check_float("z", z)
+        check_dense("z", z)
+        if z.dim() != 2:
+            raise ValueError(f"Expected 'z' to have shape [N, C] (got {list(z.shape)}).")
+        check_triplets("triplets", triplets)
         z = F.normalize(z, dim=-1)
         # As a lookup, not z[index]: the gradient of indexing adds with atomics, in an order that
         # differs from run to run; that of a lookup does not.

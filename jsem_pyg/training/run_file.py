@@ -2,33 +2,65 @@
 
 import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from torch import nn
+from torch.nn.parameter import is_lazy
 
+from .._files import as_path, check_writable
+from .._fingerprint import describe
+from .._tensor_file import check_tree
 from .checkpoint import check_settings_agree, load_checkpoint, save_checkpoint
 from .history import BestEpoch, EpochRow
 from .run import Run
 
 _log = logging.getLogger(__name__)
 
+_PARTS = ("settings", "epoch", "model", "optimizer", "history", "best")
 
-@dataclass(frozen=True)
+
 class RunFile:
-    """The checkpoint of a run, if it is to have one."""
+    """The checkpoint of a run, if it is to have one.
 
-    path: str | os.PathLike[str] | None
-    every: int  # epochs between two writes
-    settings: dict[str, Any]  # what else shapes the result
+    What cannot be kept is refused here, before the first epoch.
+
+    Args:
+        path: The file, or None.
+        every: Epochs between two writes.
+        run: The run before its first epoch.
+        settings: What else shapes the result, by name, data included. Tensors are told by a hash.
+
+    Raises:
+        TypeError: If `path` is no path, or the model's state holds what no file takes.
+        ValueError: If `path` is a folder.
+        OSError: If its folder cannot be written to.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        every: int,
+        run: Run,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.path, self.every = None if path is None else _usable(path), every
+        if self.path is None:
+            return
+        check_tree(
+            "model", {name: v for name, v in run.model.state_dict().items() if not is_lazy(v)}
+        )
+        self.settings: dict[str, str] = {}
+        for name, value in {"model": run.model, **settings}.items():
+            self.settings |= describe(name, value)
 
     def save(self, run: Run) -> None:
         """Write the run."""
         if self.path is None:
             return
         state = {
-            "settings": self._plain_settings(),
+            "settings": self.settings,
             "epoch": len(run.history),
             "model": run.model.state_dict(),
             "optimizer": run.optimizer.state_dict(),
@@ -46,33 +78,75 @@ class RunFile:
         """Continue the run where its file ends, if there is one.
 
         Raises:
-            ValueError: If it is to be kept nowhere, or if the file belongs to another run, or to
-                one of more epochs.
+            ValueError: If it is to be kept nowhere, or if the file is no checkpoint of `fit`,
+                belongs to another run, or to one of more epochs. The run is then as it was.
         """
         if self.path is None:
             raise ValueError(
                 "Expected 'checkpoint' to be given with resume=True (got None). To fix this error, "
                 "pass the file that the run to continue was kept in."
             )
-        if not Path(self.path).exists():
+        if not self.path.exists():
             _log.info("no checkpoint at %s: starting afresh", self.path)
             return
         _log.info("continuing from %s", self.path)
         state = load_checkpoint(self.path)
-        check_settings_agree(self.path, state["settings"], self._plain_settings())
+        _check_parts(self.path, state)
+        check_settings_agree(self.path, state["settings"], self.settings)
         if state["epoch"] > epochs:
             raise ValueError(
                 f"Expected 'epochs' to be at least {state['epoch']}, the number that the "
                 f"checkpoint '{self.path}' has behind it (got {epochs})."
             )
-        run.model.load_state_dict(state["model"])
+        _check_weights(self.path, run.model, state["model"])
+        # Into the model's own state dict, which knows the versions of its modules.
+        weights = run.model.state_dict()
+        weights.update(state["model"])
+        run.model.load_state_dict(weights)
         run.optimizer.load_state_dict(state["optimizer"])
         run.history = [EpochRow(**row) for row in state["history"]]
         run.best = BestEpoch(**state["best"])
 
-    def _plain_settings(self) -> dict[str, Any]:
-        """NumPy numbers as Python's: a checkpoint is read without unpickling NumPy."""
-        return {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in self.settings.items()
-        }
+
+def _usable(value: Any) -> Path:
+    path = as_path("checkpoint", value)
+    if path.is_dir():
+        raise ValueError(
+            f"Expected 'checkpoint' to be a file (got the folder '{path}'). To fix this error, "
+            f"name a file in it, such as '{path / 'run.safetensors'}'."
+        )
+    check_writable("checkpoint", path)
+    return path
+
+
+def _check_parts(path: Path, state: Any) -> None:
+    missing = [part for part in _PARTS if not isinstance(state, dict) or part not in state]
+    if missing:
+        raise ValueError(
+            f"Expected '{path}' to be a checkpoint of fit (got one without "
+            f"{', '.join(map(repr, missing))}). To fix this error, give another path."
+        )
+
+
+def _check_weights(path: Path, model: nn.Module, saved: Mapping[str, Any]) -> None:
+    """Raise a ValueError that names the first weight that is not the model's."""
+    current = model.state_dict()
+    for name in {**current, **saved}:
+        expected, got = (_form(weights, name) for weights in (saved, current))
+        if "of any shape" not in (expected, got) and expected != got:
+            raise ValueError(
+                f"Expected 'model' to have the weights of the checkpoint '{path}', with '{name}' "
+                f"{expected} (got {got}). To fix this error, build the model as it was, or start "
+                "afresh with resume=False."
+            )
+
+
+def _form(weights: Mapping[str, Any], name: str) -> str:
+    if name not in weights:
+        return "missing"
+    value = weights[name]
+    if is_lazy(value):
+        return "of any shape"
+    if not hasattr(value, "dtype"):
+        return f"of type {type(value).__name__}"
+    return f"of shape {list(value.shape)} and type {value.dtype}"

@@ -26,6 +26,7 @@ from torch_geometric.data import Data
 from .._checks import check_labels, check_nonnegative_int, check_positive, check_positive_int
 from ..nn import DiffusionClassifier
 from .class_guesses import ClassGuess, diffuse_guess, guess_from_clusters, guess_from_labels
+from .data_checks import check_times
 from .history import BestEpoch, EpochRow, FitResult
 from .teaching import choose_teachers, cross_entropies, keep_known, teach
 from .training_graph import TrainingGraph, prepare_graph
@@ -90,7 +91,9 @@ def self_train(
             f"Expected 'model' to be a DiffusionClassifier (got {type(model).__name__}). To fix "
             "this error, train it by fit_triplets."
         )
-    times = [model.t.item()] if times is None else _check_times(times)
+    if times is None:
+        times = [model.t.item()]
+    check_times(times, check_positive)
     graph = prepare_graph(data, device)
     _check_sizes(model, graph.x, labels)
     model.to(graph.x.device).eval()
@@ -98,7 +101,7 @@ def self_train(
     if labels is None:
         start = guess_from_clusters(model.num_classes, graph, times, seed)
     else:
-        labels = labels.to(graph.x.device)
+        labels = labels.to(graph.x.device, torch.int64)
         start = guess_from_labels(model, graph, times, labels, seed)
     _log.info("self-training from t = %g", start.t)
     history, best = _teach_in_rounds(model, graph, start, rounds, labels)
@@ -134,14 +137,6 @@ def _keep_means(model: DiffusionClassifier, graph: TrainingGraph) -> None:
     model.train()
     model(graph.x, graph.structure, graph.edge_weight)
     model.eval()
-
-
-def _check_times(times: Sequence[float]) -> Sequence[float]:
-    if len(times) == 0:
-        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
-    for t in times:
-        check_positive("times", t)
-    return times
 
 
 def _check_sizes(model: DiffusionClassifier, x: Tensor, labels: Tensor | None) -> None:

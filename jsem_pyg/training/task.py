@@ -15,6 +15,8 @@ from .losses import TripletLoss
 from .seeds import Purpose, derive_generator
 from .triplets import Triplets, TripletSampler
 
+_EDGE_INPUTS = ("edge_weight", "edge_attr")  # what a model is given where the data has it
+
 
 class Loss(Protocol):
     """What `fit_triplets` asks of a loss."""
@@ -44,16 +46,21 @@ class Task:
         generator = derive_generator(self.seed, purpose, epoch)
         return self.sampler.sample(self.batch_size, generator).to(self.x.device)
 
-    def settings(self) -> dict[str, Any]:
-        """Return what identifies this task when a run is resumed."""
-        return {
-            "loss": _describe(self.loss),
-            "sampler": _describe(self.sampler),
-            "batch_size": self.batch_size,
-            "seed": self.seed,
-            "data.x.shape": list(self.x.shape),
-            "data.edge_index.shape": list(self.edge_index.shape),
-        }
+
+def task_settings(data: Data, sampler: object, loss: Loss) -> dict[str, Any]:
+    """Return what must be the same when a run is resumed, of all that a task is made of."""
+    settings: dict[str, Any] = {}
+    for name, value in {"sampler": sampler, "loss": loss}.items():
+        settings[name] = value
+        # What no checkpoint brings back: weights that nobody trains, indices, counters.
+        if isinstance(value, nn.Module):
+            settings[f"{name}.state"] = value.state_dict()
+        elif hasattr(value, "__dict__"):
+            settings[f"{name}.state"] = vars(value)
+    used = ["x", "edge_index", *_EDGE_INPUTS]
+    if isinstance(sampler, str) and sampler == "labels":
+        used += ["y", "train_mask"]
+    return settings | {f"data.{name}": data[name] for name in used if name in data}
 
 
 def make_task(
@@ -66,7 +73,7 @@ def make_task(
     device: torch.device,
 ) -> Task:
     """Put a learning problem together; see `fit_triplets` for the arguments."""
-    edge_inputs = {name: data[name] for name in ("edge_weight", "edge_attr") if name in data}
+    edge_inputs = {name: data[name] for name in _EDGE_INPUTS if name in data}
     return Task(
         x=x.to(device),
         edge_index=data.edge_index.to(device),
@@ -82,11 +89,16 @@ def make_loss(loss: Literal["triplet"] | Loss, margin: float, device: torch.devi
     """Return the loss that `fit_triplets` is asked for, on the device.
 
     Raises:
+        TypeError: If it cannot be called.
         ValueError: If it has another name than "triplet", or parameters of its own to train.
     """
     if isinstance(loss, str):
         check_choice("loss", loss, ("triplet",))
         return TripletLoss(margin)
+    if not callable(loss):
+        raise TypeError(
+            f"Expected 'loss' to be 'triplet' or a function of (z, triplets) (got {loss!r})."
+        )
     if not isinstance(loss, nn.Module):
         return loss
     if any(parameter.requires_grad for parameter in loss.parameters()):
@@ -101,14 +113,14 @@ def _make_sampler(
     sampler: Literal["graph", "labels"] | TripletSampler, data: Data
 ) -> TripletSampler:
     if not isinstance(sampler, str):
+        if not callable(getattr(sampler, "sample", None)):
+            raise TypeError(
+                "Expected 'sampler' to be 'graph', 'labels' or an object with "
+                f"sample(num_triplets, generator) (got {sampler!r})."
+            )
         return sampler
     check_choice("sampler", sampler, ("graph", "labels"))
     if sampler == "graph":
         return GraphTriplets(data.edge_index, data.get("edge_weight"), data.x.size(0))
     check_has_labels(data)
     return LabelTriplets(data.y, data.get("train_mask"))
-
-
-def _describe(choice: Any) -> str:
-    """Return a name for a loss or sampler that stays the same from process to process."""
-    return getattr(choice, "__qualname__", type(choice).__qualname__)

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 from torch_geometric.data import Data
 
-from .._checks import check_positive_int
+from .._checks import check_nonnegative, check_nonnegative_int, check_positive_int
 from ..diffusion import heat_diffusion
+from .data_checks import check_times
 from .graph_triplets import GraphTriplets
 from .losses import TripletLoss
 from .seeds import Purpose, derive_generator
@@ -46,7 +47,9 @@ def select_time(
         seed: of the triplets.
 
     Raises:
-        ValueError: if `times` is empty, or the data cannot be diffused.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `times` is empty, a number is out of its range, or the data cannot be
+            diffused.
 
     Example:
         >>> ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])
@@ -54,9 +57,9 @@ def select_time(
         >>> select_time(data, times=[0.1, 1.0]).t
         1.0
     """
-    if len(times) == 0:
-        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
+    check_times(times, check_nonnegative)
     check_positive_int("num_triplets", num_triplets)
+    check_nonnegative_int("seed", seed)
     graph = prepare_graph(data)
     sampler = GraphTriplets(graph.structure, graph.edge_weight, graph.structure.num_nodes)
     triplets = sampler.sample(num_triplets, derive_generator(seed, Purpose.VALIDATION))

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from .._checks import check_dense
 from ..graph import GraphStructure
-from .data_checks import check_data
+from .data_checks import check_data, read_device
 
 
 class TrainingGraph(NamedTuple):
@@ -37,7 +38,9 @@ def prepare_graph(
     if isinstance(data, TrainingGraph):
         return data
     check_data(data)
-    moved = data if device is None else copy.copy(data).to(device)  # `to` acts in place
+    check_dense("data.x", data.x)
+    chosen = read_device(device, data.x)
+    moved = data if device is None else copy.copy(data).to(chosen)  # `to` acts in place
     structure = GraphStructure(moved.edge_index, moved.x.size(0))
     weight = moved.get("edge_weight")
     if weight is not None:

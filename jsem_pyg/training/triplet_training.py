@@ -4,20 +4,26 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative_int, check_positive, check_positive_int
-from .data_checks import check_data
+from .._checks import (
+    check_bool,
+    check_instance,
+    check_nonnegative_int,
+    check_positive,
+    check_positive_int,
+)
+from .data_checks import check_data, check_edge_inputs, check_model, read_device
 from .history import EpochEnd, FitResult
 from .run import Run, start_run, train_epoch
 from .run_file import RunFile
 from .seeds import Purpose
 from .sketch import sketch
-from .task import Loss, Task, make_loss, make_task
+from .task import Loss, Task, make_loss, make_task, task_settings
 from .triplets import TripletSampler
 from .watchers import Watcher, epoch_bar, tensorboard_curves
 
@@ -86,10 +92,12 @@ def fit_triplets(
             epoch began, and those after the very last step are never compared.
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
         seed: A non-negative number that fixes all randomness.
-        checkpoint: File to keep the run in, replaced whole; nothing is written if omitted.
+        checkpoint: File to keep the run in, replaced whole (a safetensors file, of which nothing
+            can be executed); nothing is written if omitted.
         checkpoint_every: Epochs between two writes. The end of a run is always written.
         resume: Continue from `checkpoint` if that file exists. `epochs` may have grown; what
-            else shapes the result must be as it was.
+            else shapes the result must be as it was: the arguments, the data to the last entry,
+            and the model's configuration.
         callbacks: Functions that are called with an `EpochEnd` after each epoch (and after the
             checkpoint, if it is due). Training stops if any of them returns True.
         progress: Show a bar with loss, t and time, where there is a terminal to show it in.
@@ -101,7 +109,8 @@ def fit_triplets(
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If an argument, or what `data` holds, cannot be trained with, or if the run
-            disagrees with the checkpoint it is to continue.
+            disagrees with the checkpoint it is to continue; model and file are then untouched.
+        OSError: If `checkpoint` cannot be written, which the start of a run tries.
         ImportError: If `tensorboard` is asked for and not installed.
         RuntimeError: If a loss or gradient is not finite; the weights are then those with which
             that epoch began.
@@ -116,15 +125,20 @@ def fit_triplets(
         >>> len(result.to_pandas())
         3
     """
-    _check_numbers(epochs, lr, batch_size, patience, seed, checkpoint_every)
+    check_model(model)
     check_data(data)
+    check_edge_inputs(data)
+    _check_numbers(epochs, lr, batch_size, margin, patience, seed, checkpoint_every)
+    _check_watching(checkpoint, resume, callbacks, progress, tensorboard)
     x = data.x if sketch_dim is None else sketch(model, data.x, sketch_dim, seed)
-    device = data.x.device if device is None else torch.device(device)
-    chosen = make_loss(loss, margin, device)
-    task = make_task(data, x, sampler, chosen, batch_size, seed, device)
+    place = read_device(device, data.x)
+    chosen = make_loss(loss, margin, place)
+    task = make_task(data, x, sampler, chosen, batch_size, seed, place)
     run = start_run(model, task, float(lr))
-    settings = {"lr": lr, "margin": margin, "sketch_dim": sketch_dim, "patience": patience}
-    file = RunFile(checkpoint, checkpoint_every, settings | task.settings())
+    settings: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin, "seed": seed}
+    settings |= {"sketch_dim": sketch_dim, "patience": patience}
+    settings |= task_settings(data, sampler, chosen)
+    file = RunFile(checkpoint, checkpoint_every, run, settings)
     if resume:
         file.restore(run, epochs)
     with ExitStack() as stack:
@@ -162,15 +176,44 @@ def _train(
 
 
 def _check_numbers(
-    epochs: int, lr: float, batch_size: int, patience: int | None, seed: int, checkpoint_every: int
+    epochs: int,
+    lr: float,
+    batch_size: int,
+    margin: float,
+    patience: int | None,
+    seed: int,
+    checkpoint_every: int,
 ) -> None:
     check_positive_int("epochs", epochs)
     check_positive("lr", lr)
     check_positive_int("batch_size", batch_size)
+    check_positive("margin", margin)
     if patience is not None:
         check_positive_int("patience", patience)
     check_nonnegative_int("seed", seed)
     check_positive_int("checkpoint_every", checkpoint_every)
+
+
+def _check_watching(
+    checkpoint: str | os.PathLike[str] | None,
+    resume: bool,
+    callbacks: Sequence[Callback],
+    progress: bool,
+    tensorboard: str | os.PathLike[str] | None,
+) -> None:
+    for name, path in (("checkpoint", checkpoint), ("tensorboard", tensorboard)):
+        if path is not None:
+            check_instance(name, path, (str, os.PathLike), "a path or None")
+    check_bool("resume", resume)
+    check_bool("progress", progress)
+    if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
+        raise TypeError(
+            "Expected 'callbacks' to be a list of functions (got "
+            f"{type(callbacks).__name__}). To fix this, put brackets around a single one."
+        )
+    for callback in callbacks:
+        if not callable(callback):
+            raise TypeError(f"Expected 'callbacks' to be functions (got {callback!r} among them).")
 
 
 def _open_watchers(

@@ -3,10 +3,12 @@
 Samplers are drawn from on the CPU, so that one seed means the same triplets on every device.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
+
+from .._checks import check_instance, check_positive_int
 
 
 class Triplets(NamedTuple):
@@ -19,6 +21,23 @@ class Triplets(NamedTuple):
     def to(self, device: torch.device | str) -> "Triplets":
         """Return the same triplets on another device."""
         return Triplets(*(index.to(device) for index in self))
+
+
+def check_triplets(name: str, triplets: Any) -> None:
+    """Raise a TypeError unless `triplets` are three tensors of integers; no value is looked at."""
+    parts = triplets if isinstance(triplets, tuple) else ()
+    if len(parts) != 3 or not all(isinstance(each, Tensor) for each in parts):
+        raise TypeError(
+            f"Expected '{name}' to be Triplets, three tensors of node indices (got "
+            f"{type(triplets).__name__})."
+        )
+
+
+def check_draw(num_triplets: Any, generator: Any) -> None:
+    """Raise unless these are the arguments of `TripletSampler.sample`."""
+    check_positive_int("num_triplets", num_triplets)
+    if generator is not None:
+        check_instance("generator", generator, torch.Generator, "a torch.Generator or None")
 
 
 class TripletSampler(Protocol):

@@ -8,23 +8,36 @@ from typing import Any
 
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.typing import SparseTensor
 
+from .._checks import check_instance, check_labels
 from .._groups import group_starts
 
 
-def check_data(data: Any) -> None:
-    """Raise a TypeError unless `data` is a homogeneous graph."""
-    if not isinstance(data, Data):
-        raise TypeError(
-            "Expected 'data' to be a torch_geometric.data.Data with one kind of nodes and edges "
-            f"(got {type(data).__name__})."
-        )
+def check_data(data: Any, name: str = "data") -> None:
+    """Raise a TypeError unless `data`, the argument `name`, is a homogeneous graph."""
+    kind = "a torch_geometric.data.Data with one kind of nodes and edges"
+    check_instance(name, data, Data, kind)
+
+
+def count_nodes(data: Data) -> int:
+    """N as PyG tells it, by features first: a ValueError for features that have no rows."""
+    for name in ("x", "pos"):
+        value = data.get(name)
+        if value is not None:
+            check_instance(name, value, (Tensor, SparseTensor), "a torch.Tensor")
+            if value.dim() == 0:
+                raise ValueError(f"Expected '{name}' to have a row for each node (got shape []).")
+    return data.num_nodes or 0  # PyG does not know that of data without anything
 
 
 def edge_graph(data: Data) -> Tensor | None:
     """The graph [E] of each edge of a mini-batch, None for a single graph."""
     batch = data.get("batch")
-    return None if batch is None else batch[data.edge_index[0]]
+    if batch is None:
+        return None
+    check_labels("batch", batch, count_nodes(data))
+    return batch[data.edge_index[0]]
 
 
 def record_edges(data: Data, *names: str) -> None:

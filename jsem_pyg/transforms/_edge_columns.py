@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import check_choice
+from .._checks import FLOATS, check_bool, check_choice, check_dense, check_float, check_tensor
 from ..curvature import Standardizer
 from ..curvature.standardize import STANDARDIZATIONS
 from ._batch import check_data, edge_graph, record_edges
@@ -27,6 +27,7 @@ class EdgeColumns(BaseTransform):
 
     def __init__(self, norm: bool | str, cat: bool) -> None:
         check_choice("norm", norm, NORMS)
+        check_bool("cat", cat)
         self.norm = norm
         self.cat = cat
         self._standardizer: Standardizer | None = None
@@ -93,11 +94,12 @@ class EdgeColumns(BaseTransform):
 
     def _append(self, columns: Tensor, edge_attr: Tensor | None, x: Tensor | None) -> Tensor:
         for pattern in (edge_attr, x):
-            if pattern is not None and pattern.is_floating_point():
+            if isinstance(pattern, Tensor) and pattern.dtype in FLOATS:
                 columns = columns.to(pattern.dtype)
                 break
         if edge_attr is None or not self.cat:
             return columns
+        _check_kept(edge_attr, columns.size(0))
         kept = edge_attr[:, None] if edge_attr.dim() == 1 else edge_attr
         return torch.cat([kept, columns], dim=1)
 
@@ -105,3 +107,17 @@ class EdgeColumns(BaseTransform):
         fitted = "" if self._standardizer is None else ", fitted=True"
         norms = f"norm={self.norm!r}, cat={self.cat}"
         return f"{self.__class__.__name__}({options}, {norms}{fitted})"
+
+
+def _check_kept(edge_attr: Tensor, num_edges: int) -> None:
+    """Raise unless existing edge attributes can stand beside new ones."""
+    check_tensor("edge_attr", edge_attr)
+    if edge_attr.is_floating_point():
+        check_float("edge_attr", edge_attr)
+    check_dense("edge_attr", edge_attr)
+    if edge_attr.dim() not in (1, 2) or edge_attr.size(0) != num_edges:
+        raise ValueError(
+            f"Expected 'edge_attr' to have shape [{num_edges}, F], a row for each column of "
+            f"'edge_index' (got {list(edge_attr.shape)}). To fix this, mend it, or pass cat=False, "
+            "which replaces it."
+        )

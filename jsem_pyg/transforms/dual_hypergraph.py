@@ -1,13 +1,15 @@
 """PyG's door to the dual hypergraph: edges become nodes, so that their features can diffuse."""
 
+from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.data.hypergraph_data import HyperGraphData
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import check_edge_index_shape
+from .._checks import check_edge_index, check_edge_index_shape, check_tensor
 from ..graph.hyperedges import dual_hypergraph, edge_hyperedges
 from ..graph.prepare_hypergraph import HypergraphReader
+from ._batch import count_nodes
 from ._hypergraph import check_single
 
 
@@ -27,7 +29,7 @@ class DualHypergraph(BaseTransform):
 
     Raises:
         TypeError: if `data` is not a homogeneous graph.
-        ValueError: if `data` is a mini-batch, or has no `edge_index`.
+        ValueError: if `data` is a mini-batch, has no `edge_index`, or features that do not fit it.
 
     Example:
         >>> import torch
@@ -43,14 +45,17 @@ class DualHypergraph(BaseTransform):
         if data.edge_index is None:
             raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
         check_edge_index_shape(data.edge_index)
-        index, x = data.edge_index, data.get("x")
-        num_nodes = data.num_nodes if x is None else x.size(0)
+        index, x, edge_attr = data.edge_index, data.get("x"), data.get("edge_attr")
+        num_nodes = count_nodes(data)
         if isinstance(data, HyperGraphData):
             num_edges = HypergraphReader(size=0).structure(data, num_nodes).num_hyperedges
         else:
+            check_edge_index(index, num_nodes)
             index, num_edges = edge_hyperedges(index), index.size(1)
+        _check_rows("x", x, num_nodes)
+        _check_rows("edge_attr", edge_attr, num_edges)
         dual = HyperGraphData(
-            x=data.get("edge_attr"),
+            x=edge_attr,
             edge_index=dual_hypergraph(index),
             edge_attr=x,
             num_hyperedges=num_nodes,
@@ -60,3 +65,15 @@ class DualHypergraph(BaseTransform):
         elif dual.x.dim() == 1:
             dual.x = dual.x[:, None]
         return dual
+
+
+def _check_rows(name: str, value: Tensor | None, count: int) -> None:
+    """Raise unless features have a row for each of what becomes nodes or hyperedges."""
+    if value is None:
+        return
+    check_tensor(name, value)
+    if value.dim() == 0 or value.size(0) != count:
+        raise ValueError(
+            f"Expected '{name}' to have {count} rows, as many as 'edge_index' says (got shape "
+            f"{list(value.shape)})."
+        )

@@ -11,20 +11,21 @@ from torch_geometric.data.datapipes import functional_transform
 from .._checks import check_choice, check_nonnegative
 from ..curvature import degree_contrast, distance_rank, jaccard_overlap
 from ..diffusion import diffusion_cosine
+from ._batch import count_nodes
 from ._edge_columns import EdgeColumns
 
 
 def _jaccard(data: Data, t: float) -> Tensor:
-    return jaccard_overlap(data.edge_index, data.num_nodes)
+    return jaccard_overlap(data.edge_index, count_nodes(data))
 
 
 def _degree_contrast(data: Data, t: float) -> Tensor:
-    return degree_contrast(data.edge_index, data.get("edge_weight"), data.num_nodes)
+    return degree_contrast(data.edge_index, data.get("edge_weight"), count_nodes(data))
 
 
 def _distance_rank(data: Data, t: float) -> Tensor:
     weight = _required(data, "edge_weight", "distance_rank")
-    return distance_rank(data.edge_index, weight, data.num_nodes)
+    return distance_rank(data.edge_index, weight, count_nodes(data))
 
 
 def _diffusion_cosine(data: Data, t: float) -> Tensor:

@@ -75,7 +75,8 @@ class FaissKNNGraph(BaseTransform):
     ) -> None:
         options = SearchOptions(index, recall_target, seed, progress)
         check_choice("metric", metric, METRICS)
-        check_options(k, "cosine" if metric == "auto" else metric, kernel, symmetrize, options)
+        known = "cosine" if metric == "auto" else metric
+        check_options(k, known, kernel, symmetrize, connect, options)
         self.k = k
         self.metric = metric
         self.index = index
@@ -171,7 +172,7 @@ class FaissKNNGraph(BaseTransform):
         index, fitted = self._memory
         name = points_name(fitted)
         new = Data.from_dict({name: new}) if isinstance(new, Tensor) else new
-        _check_single(new)
+        _check_single(new, "new")
         if new.get(name) is None:
             raise ValueError(
                 f"Expected 'new' to have points in '{name}', as the fitted graph (got {new})."
@@ -204,11 +205,11 @@ class FaissKNNGraph(BaseTransform):
         )
 
 
-def _check_single(data: Any) -> None:
-    check_data(data)
+def _check_single(data: Any, name: str = "data") -> None:
+    check_data(data, name)
     if data.get("batch") is not None:
         raise ValueError(
-            "Expected 'data' to be a single graph (got a 'batch' vector). To fix this, fit a "
+            f"Expected '{name}' to be a single graph (got a 'batch' vector). To fix this, fit a "
             "transform to each graph."
         )
 

@@ -6,8 +6,9 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.data.hypergraph_data import HyperGraphData
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import check_choice, check_points, check_positive_int
+from .._checks import check_choice, check_nonnegative_int, check_points, check_positive_int
 from ..graph.hyperedges import clique_hyperedges, cluster_hyperedges, knn_hyperedges
+from ._batch import count_nodes
 from ._hypergraph import check_single, with_hyperedges
 from ._points import METRICS, MetricPoints, points_name
 
@@ -78,7 +79,7 @@ class CliqueHyperedges(BaseTransform):
         check_single(data)
         if data.edge_index is None:
             raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
-        hyperedge_index = clique_hyperedges(data.edge_index, data.num_nodes, self.size)
+        hyperedge_index = clique_hyperedges(data.edge_index, count_nodes(data), self.size)
         return with_hyperedges(data, hyperedge_index, hyperedge_index.size(1) // self.size)
 
     def __repr__(self) -> str:
@@ -107,6 +108,9 @@ class ClusterHyperedges(BaseTransform):
 
     def __init__(self, num_clusters: int = 8, seed: int = 0) -> None:
         check_positive_int("num_clusters", num_clusters)
+        check_nonnegative_int("seed", seed)
+        if seed >= 2**32:
+            raise ValueError(f"Expected 'seed' to be below 2**32, for k-means (got {seed}).")
         self.num_clusters = num_clusters
         self.seed = seed
 

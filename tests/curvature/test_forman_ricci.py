@@ -154,3 +154,16 @@ RING = tiny_graphs.ring(3)[0]
 def test_refuses(edge_index, options, error, message):
     with pytest.raises(error, match=message):
         forman_curvature(edge_index, **options)
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
+def test_a_curvature_out_of_range_is_refused(backend):
+    edge_index, _ = tiny_graphs.triangle_with_tail()
+    weight = torch.full((8,), 1e300, dtype=torch.float64)
+    with pytest.raises(ValueError, match="'edge_weight' to have a 'augmented' curvature.*1e\\+300"):
+        forman_curvature(edge_index, weight, backend=backend)
+    expected = forman_curvature(edge_index, weight / 1e300, method="1d", backend=backend)
+    actual = forman_curvature(edge_index, weight, method="1d", backend=backend)
+    torch.testing.assert_close(actual, expected)
+    with pytest.raises(ValueError, match="within torch.float32.*torch.float64"):
+        forman_curvature(edge_index, (weight / 1e265).float(), backend=backend)

@@ -2,9 +2,13 @@ import os
 
 import pytest
 import torch
+import torch_geometric.transforms as T
+from torch_geometric.data import Data, HeteroData
 
+from jsem_pyg.datasets import base
 from jsem_pyg.datasets.base import PointsDataset
 from jsem_pyg.datasets.points import LabelledPoints
+from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature, KNNHyperedges
 
 
 class Counted(PointsDataset):
@@ -36,7 +40,7 @@ def test_is_read_once_and_then_taken_from_root(tmp_path):
         assert dataset.classes == ["rød", "blå"]
         assert (dataset[0].x == 1).all()
     assert Counted.reads == 1
-    assert list((tmp_path / "processed").rglob("data.pt"))
+    assert list((tmp_path / "processed").rglob("data.safetensors"))
 
 
 def test_another_fingerprint_is_another_cache(tmp_path):
@@ -79,3 +83,164 @@ def test_home_is_expanded(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     Counted("~/data", 1)
     assert (tmp_path / "data" / "processed").is_dir()
+
+
+# ---------------------------------------------------------------- what is in the cache
+
+
+class Everything(T.BaseTransform):
+    """Adds what a PyG transform may add."""
+
+    def forward(self, data):
+        data = T.RandomNodeSplit(num_val=1, num_test=0)(data.clone())
+        data.edge_index = torch.tensor([[0, 1], [1, 0]])
+        data.edge_weight = torch.tensor([0.5, 0.5], dtype=torch.float64)
+        data.edge_attr = torch.ones(2, 3, dtype=torch.bfloat16)
+        data.num_nodes, data.name, data.scores, data.extra = 2, "two", [0.5, None], {"k": (1, 2)}
+        return data
+
+
+def test_whatever_a_transform_adds_comes_back(tmp_path):
+    expected = Everything()(Data(x=torch.ones(2, 3), y=torch.tensor([0, 1]))).to_dict()
+    for _ in range(2):
+        data = Counted(tmp_path, 1, pre_transform=Everything())[0].to_dict()
+        assert data.keys() == expected.keys()
+        for name, value in expected.items():
+            if isinstance(value, torch.Tensor) and "mask" not in name:  # masks are drawn at random
+                assert torch.equal(data[name], value), name
+                assert data[name].dtype == value.dtype
+            elif "mask" not in name:
+                assert data[name] == value
+    assert Counted.reads == 1
+
+
+TRANSFORMS = [
+    FaissKNNGraph(k=1),
+    T.Compose([FaissKNNGraph(k=1), FormanCurvature(), EdgeGeometry()]),
+    KNNHyperedges(k=1),
+    T.Compose([FaissKNNGraph(k=1), T.LocalDegreeProfile()]),
+]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS, ids=repr)
+def test_transforms_are_stored_once_also_if_they_remember(tmp_path, transform):
+    def positioned(data):
+        data.pos = torch.tensor([[0.0], [1.0]])
+        return data
+
+    chain = T.Compose([positioned, transform])
+    datasets = [Counted(tmp_path, 1, pre_transform=chain) for _ in range(3)]
+    assert Counted.reads == 1
+    assert len({repr(dataset[0]) for dataset in datasets}) == 1
+    assert datasets[0][0].edge_index.dtype == torch.int64
+
+
+def test_another_pre_transform_is_another_cache(tmp_path):
+    def times(k):
+        return lambda data: Data(x=k * data.x)
+
+    def halved(data):
+        return Data(x=data.x / 2)
+
+    for transform, value in ((times(2), 2), (times(3), 3), (halved, 0.5), (None, 1), (times(2), 2)):
+        assert (Counted(tmp_path, 1, pre_transform=transform)[0].x == value).all()
+    assert Counted.reads == 4
+    # Whose repr does not tell them apart.
+    Counted(tmp_path, 1, pre_transform=T.NormalizeFeatures(["x"]))
+    Counted(tmp_path, 1, pre_transform=T.NormalizeFeatures(["pos"]))
+    assert Counted.reads == 6
+
+
+def sparse(data):
+    data.adj = torch.eye(2).to_sparse()
+    return data
+
+
+def numpy(data):
+    data.mean = data.x.numpy().mean(0)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        (sparse, "'data.adj' to be a dense tensor .*pass it as 'transform'"),
+        (numpy, "'data.mean' to be a tensor.*got ndarray.*torch.from_numpy"),
+        (lambda data: None, "'pre_transform' to return a Data or HyperGraphData .*got NoneType"),
+        (lambda data: HeteroData(), "got HeteroData"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(tmp_path, transform, message):
+    with pytest.raises(TypeError, match=message):
+        Counted(tmp_path, 1, pre_transform=transform)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+class Malice:
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return (open, (str(self.trace), "w"))
+
+
+def test_nothing_in_a_cache_is_executed(tmp_path):
+    trace = tmp_path / "executed"
+    Counted(tmp_path, 1)
+    [cached] = tmp_path.rglob("*.safetensors")
+    for name in ("data.safetensors", "data.pt", "pre_transform.pt", "pre_filter.pt"):
+        torch.save(Malice(trace), cached.with_name(name))
+    assert (Counted(tmp_path, 1)[0].x == 1).all()
+    assert not trace.exists()
+
+
+def test_a_cache_of_the_earlier_format_is_not_read(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(base, "_FORMAT", 1)
+        Counted(tmp_path, 1)
+    Counted(tmp_path, 1)
+    assert Counted.reads == 2
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "flip", "other"])
+def test_a_damaged_cache_is_logged_and_made_anew(tmp_path, caplog, damage):
+    Counted(tmp_path, 1)
+    [cached] = tmp_path.rglob("*.safetensors")
+    content = cached.read_bytes()
+    damaged = {
+        "empty": b"",
+        "cut": content[:-5],
+        "flip": content[:-3] + b"?" + content[-2:],
+        "other": b"something else",
+    }
+    cached.write_bytes(damaged[damage])
+    dataset = Counted(tmp_path, 1)
+    assert (dataset[0].x == 1).all()
+    assert dataset.classes == ["rød", "blå"]
+    assert Counted.reads == 2
+    assert str(cached) in caplog.text
+    assert "Making it anew" in caplog.text
+    assert cached.read_bytes() == content
+
+
+# ---------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"root": None}, TypeError, "'root' to be a path"),
+        ({"root": 3}, TypeError, "'root' to be a path"),
+        ({"root": ""}, ValueError, "'root' to be a path .*empty"),
+        ({"root": "file"}, NotADirectoryError, "'root' to be a folder .got the file"),
+        ({"transform": 3}, TypeError, "'transform' to be a function of a Data"),
+        ({"pre_transform": "norm"}, TypeError, "'pre_transform' to be a function of a Data"),
+        ({"force_reload": "yes"}, TypeError, "'force_reload' to be True or False"),
+    ],
+)
+def test_bad_arguments_are_refused(tmp_path, monkeypatch, arguments, error, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(error, match=message):
+        Counted(**{"root": tmp_path, "value": 1, **arguments})
+    assert Counted.reads == 0

@@ -106,3 +106,32 @@ def test_arguments_without_use_are_refused(tmp_path, name, arguments):
     (tmp_path / name).write_text("")
     with pytest.raises(ValueError, match=f"no '{next(iter(arguments))}' with the file '{name}'"):
         EmbeddingDataset(tmp_path, tmp_path / name, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"path": None}, TypeError, "'path' to be a path"),
+        ({"path": 3}, TypeError, "'path' to be a path"),
+        ({"path": "."}, FileNotFoundError, "'path' to be an existing file"),
+        ({"root": None}, TypeError, "'root' to be a path"),
+        ({"batch_size": 0}, ValueError, "'batch_size' to be a positive integer .got 0"),
+        ({"batch_size": 2.0}, TypeError, "'batch_size' to be a positive integer"),
+        ({"model": 3}, TypeError, "'model' to be a path"),
+        (
+            {"text_columns": [1, 2]},
+            TypeError,
+            "'text_columns' to be the name of a column or a list",
+        ),
+        ({"text_columns": 1}, TypeError, "'text_columns' to be the name of a column or a list"),
+        ({"text_columns": []}, ValueError, "'text_columns' to name a column"),
+        ({"label_column": 1}, TypeError, "'label_column' to be the name of a column"),
+        ({"transform": 3}, TypeError, "'transform' to be a function"),
+    ],
+)
+def test_bad_arguments_are_refused(tmp_path, monkeypatch, fake_model, arguments, error, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text("a,b\nx,yy\n")
+    with pytest.raises(error, match=message):
+        EmbeddingDataset(**{"root": tmp_path / "root", "path": "a.csv", **arguments})
+    assert not fake_model

@@ -116,6 +116,11 @@ def test_bad_arguments_are_refused(tmp_path, texts):
         TwentyNewsgroups(tmp_path, embeddings=tmp_path / "none.npz")
     with pytest.raises(ValueError, match="not both"):
         TwentyNewsgroups(tmp_path, model="org/other", embeddings="some.npz")
+    for name in ("root", "data_home", "embeddings", "model"):
+        with pytest.raises(TypeError, match=f"'{name}' to be a path"):
+            TwentyNewsgroups(**{"root": tmp_path, name: 3})
+    with pytest.raises(ValueError, match="'batch_size' to be a positive integer"):
+        TwentyNewsgroups(tmp_path, data_home=texts, batch_size=0)
     np.savez(tmp_path / "no_labels.npz", x=np.ones((3, 2)))
     with pytest.raises(ValueError, match="to hold the labels y"):
         TwentyNewsgroups(tmp_path, embeddings=tmp_path / "no_labels.npz")

@@ -281,7 +281,7 @@ class Devices(TorchDispatchMode):
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_the_reference_needs_no_sparse_tensors_and_float64_for_coefficients_only(normalization):
     edge_index, weight = random_graph(60, 0.2, dtype=torch.float32)
-    x, t = signal(60, 4, dtype=torch.float32), torch.tensor(2.0)
+    x, t = signal(60, 4, dtype=torch.float32), torch.tensor(0.3)
     leaves = [each.requires_grad_() for each in (x, weight, t)]
     degree, options = 10, {"normalization": normalization, "backend": "reference"}
     with Devices() as seen:

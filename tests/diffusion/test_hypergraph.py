@@ -242,9 +242,11 @@ def test_bad_arguments_are_refused(change, error, message):
         hypergraph_diffusion(**arguments)
 
 
-def test_a_sum_that_overflows_is_not_an_error():
+def test_a_signal_whose_sums_would_overflow_is_refused():
     x = torch.full((9, 4), 3e38)
-    assert hypergraph_diffusion(x, CASES["random"][0]).shape == (9, 4)
+    assert hypergraph_diffusion(1e-7 * x, CASES["random"][0]).isfinite().all()
+    with pytest.raises(ValueError, match="'x' to lie within"):
+        hypergraph_diffusion(x, CASES["random"][0])
 
 
 def test_degrees_that_overflow_are_refused():

@@ -80,7 +80,7 @@ def test_a_module_is_kept_above_the_floor_and_refused_out_of_range():
         ModuleConductance(Constant(1.5))(edge_attr)
     with pytest.raises(ValueError, match="'conductance' to be finite"):
         ModuleConductance(Constant(float("nan")))(edge_attr)
-    with pytest.raises(ValueError, match=r"shape \[E\] or \[E, 1\] .got \[4, 2\]"):
+    with pytest.raises(ValueError, match=r"shape \[E\] or \[E, 1\] .got \[4, 2\], with E = 4"):
         ModuleConductance(Linear(1, 2))(edge_attr)
 
 

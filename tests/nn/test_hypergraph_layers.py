@@ -308,3 +308,18 @@ def test_reset_repr_state_and_files(tmp_path):
     assert not torch.allclose(layer(*inputs), bent)
     layer.load_state_dict(copied.state_dict())
     torch.testing.assert_close(layer(*inputs), bent)
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch_sparse", "torch", "reference"])
+@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
+def test_a_backend_asked_for_always_runs_or_is_refused_when_the_layer_is_made(method, backend):
+    if method == "incidence" and backend in ("numba", "torch_sparse"):
+        with pytest.raises(ValueError, match="'backend' to be 'auto', 'torch', 'reference' with"):
+            HypergraphDiffusion(method=method, backend=backend)
+        return
+    layer = HypergraphDiffusion(method=method, backend=backend)
+    many_pairs = torch.stack([torch.arange(300), torch.zeros(300).long()])
+    few_pairs = torch.stack([torch.arange(300), torch.arange(300) // 2])
+    for hyperedge_index in (many_pairs, few_pairs):
+        for channels in (1, 700):
+            assert layer(torch.ones(300, channels), hyperedge_index).shape == (300, channels)

@@ -29,7 +29,7 @@ from jsem_pyg.training import (
     fit_triplets,
     self_train,
 )
-from jsem_pyg.training.checkpoint import load_checkpoint
+from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 from jsem_pyg.training.fit import TAKES
 from jsem_pyg.training.sketch import sketch
 from jsem_pyg.training.watchers import epoch_bar
@@ -475,8 +475,8 @@ def test_more_epochs_may_be_asked_for_but_not_fewer(tmp_path):
         ({"batch_size": 65}, "'batch_size' to be 64"),
         ({"margin": 0.7}, "'margin' to be 0.5"),
         ({"patience": 3}, "'patience' to be None"),
-        ({"sampler": "labels"}, "'sampler' to be 'GraphTriplets'"),
-        ({"loss": lambda z, triplets: z.mean()}, "'loss' to be 'TripletLoss'"),
+        ({"sampler": "labels"}, "'sampler' to be 'graph'"),
+        ({"loss": lambda z, triplets: z.mean()}, "'loss' to be TripletLoss"),
         ({"sketch_dim": 3}, "'sketch_dim' to be None"),
     ],
 )
@@ -496,11 +496,160 @@ def test_a_run_that_disagrees_with_its_checkpoint_is_refused(tmp_path, change, m
     assert path.read_bytes() == content
 
 
-def test_other_data_is_refused(tmp_path):
+def change_entry(name):
+    def change(data):
+        value = data[name].clone()
+        value.view(-1)[-1] = 0 if name == "y" else 0.5
+        data[name] = value
+        return data
+
+    return change
+
+
+def swap_edges(data):
+    """Two edges change places: the same graph, but not the same bits."""
+    for name in ("edge_index", "edge_weight", "edge_attr"):
+        data[name] = data[name].flip(-1 if name == "edge_index" else 0)
+    return data
+
+
+def add_mask(data):
+    data.train_mask = torch.arange(data.num_nodes) % 2 == 0
+    return data
+
+
+@pytest.mark.parametrize(
+    ("change", "sampler", "message"),
+    [
+        (
+            lambda data: two_clusters(26),
+            "graph",
+            r"'data.x' to be float32 .24, 6.* got float32 .26",
+        ),
+        (change_entry("x"), "graph", "'data.x'"),
+        (swap_edges, "graph", "'data.edge_index'"),
+        (change_entry("edge_weight"), "graph", "'data.edge_weight'"),
+        (change_entry("edge_attr"), "graph", "'data.edge_attr'"),
+        (lambda data: Data(x=data.x, edge_index=data.edge_index), "graph", "'data.edge_weight'"),
+        (change_entry("y"), "labels", "'data.y'"),
+        (add_mask, "labels", "'data.train_mask' to be left out"),
+    ],
+)
+def test_other_data_is_refused(tmp_path, change, sampler, message):
+    kept = {"checkpoint": tmp_path / "run.pt", "sampler": sampler, **QUICK}
+    fit(SmoothingStub(), two_clusters(), epochs=2, **kept)
+    model, data = SmoothingStub(), change(two_clusters())
+    with pytest.raises(ValueError, match=message.replace("* got", r"*\(got")):
+        fit(model, data, epochs=3, resume=True, **kept)
+    assert torch.equal(model.weight, SmoothingStub().weight)
+
+
+@pytest.mark.parametrize("change", [change_entry("y"), add_mask])
+def test_data_that_is_not_used_may_change(tmp_path, change):
+    kept = {"checkpoint": tmp_path / "run.pt", **QUICK}
+    fit(SmoothingStub(), two_clusters(), epochs=2, **kept)
+    assert (
+        len(fit(SmoothingStub(), change(two_clusters()), epochs=3, resume=True, **kept).history)
+        == 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (
+            lambda: AnisotropicDiffusion(t=[1.0, 4.0], normalization="rw"),
+            "normalization' to be 'sym'",
+        ),
+        (lambda: AnisotropicDiffusion(t=[1.0, 4.0], degree=3), "'model.options.degree' to be None"),
+        (lambda: AnisotropicDiffusion(t=[1.0, 4.0, 9.0]), r"'time.raw' of shape \[2\]"),
+        (lambda: AnisotropicDiffusion(t=[1.0, 4.0]).double(), "type torch.float32 .*torch.float64"),
+        (lambda: SmoothingStub(), "'model' to be AnisotropicDiffusion"),
+    ],
+)
+def test_another_model_is_refused_and_left_as_it_is(tmp_path, other, message):
+    kept = {"checkpoint": tmp_path / "run.pt", **QUICK}
+    fit(AnisotropicDiffusion(t=[1.0, 4.0]), two_clusters(), epochs=2, **kept)
+    model = other()
+    before, data = weights(model), two_clusters()
+    with pytest.raises(ValueError, match=message):
+        fit(model, data, epochs=3, resume=True, **kept)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+def test_a_sampler_and_a_loss_are_known_by_what_they_hold(tmp_path):
+    kept = {"checkpoint": tmp_path / "run.pt", **QUICK}
+    mine = LabelTriplets(torch.tensor([0, 1]).repeat(12))
+    fit(SmoothingStub(), two_clusters(), sampler=mine, epochs=2, **kept)
+    again = LabelTriplets(torch.tensor([0, 1]).repeat(12))
+    fit(SmoothingStub(), two_clusters(), sampler=again, epochs=3, resume=True, **kept)
+    other = LabelTriplets(torch.tensor([0, 1, 1]).repeat(8))
+    with pytest.raises(ValueError, match="'sampler.state"):
+        fit(SmoothingStub(), two_clusters(), sampler=other, epochs=4, resume=True, **kept)
+
+    class Weighted(TripletLoss):
+        def __init__(self, weight):
+            super().__init__()
+            self.register_buffer("weight", torch.tensor(weight))
+
+    fit(SmoothingStub(), two_clusters(), loss=Weighted(1.0), epochs=2, **kept)
+    with pytest.raises(ValueError, match="'loss.state.weight'"):
+        fit(SmoothingStub(), two_clusters(), loss=Weighted(2.0), epochs=3, resume=True, **kept)
+
+
+@pytest.mark.parametrize("part", ["model", "optimizer", "settings", "epoch", "history", "best"])
+def test_a_checkpoint_that_lacks_a_part_is_refused(tmp_path, part):
     path = tmp_path / "run.pt"
-    fit(SmoothingStub(), two_clusters(24), epochs=2, checkpoint=path, **QUICK)
-    with pytest.raises(ValueError, match=r"data\.x\.shape"):
-        fit(SmoothingStub(), two_clusters(26), epochs=3, checkpoint=path, resume=True, **QUICK)
+    fit(SmoothingStub(), two_clusters(), epochs=2, checkpoint=path, **QUICK)
+    state = load_checkpoint(path)
+    del state[part]
+    save_checkpoint(path, state)
+    with pytest.raises(ValueError, match=f"run.pt' to be a checkpoint of fit .*without '{part}'"):
+        fit(SmoothingStub(), two_clusters(), epochs=3, checkpoint=path, resume=True, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "error", "message"),
+    [
+        (3, TypeError, "'checkpoint' to be a path"),
+        (True, TypeError, "'checkpoint' to be a path"),
+        (b"run.pt", TypeError, "'checkpoint' to be a path"),
+        (".", ValueError, "'checkpoint' to be a file .got the folder"),
+        ("file/run.pt", OSError, "'checkpoint' to be in a folder that can be written to"),
+    ],
+)
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_checkpoint_that_cannot_be_kept_is_refused_before_the_first_epoch(
+    tmp_path, monkeypatch, checkpoint, error, message, resume
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    ran = []
+    with pytest.raises(error, match=message):
+        fit(
+            SmoothingStub(),
+            two_clusters(),
+            epochs=2,
+            checkpoint=checkpoint,
+            resume=resume,
+            callbacks=[ran.append],
+            **QUICK,
+        )
+    assert not ran
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_state_that_no_file_takes_is_refused_before_the_first_epoch(tmp_path):
+    class Odd(SmoothingStub):
+        def get_extra_state(self):
+            return {1, 2}
+
+        def set_extra_state(self, state):
+            pass
+
+    with pytest.raises(TypeError, match="'model._extra_state' to be .*got set"):
+        fit(Odd(), two_clusters(), epochs=2, checkpoint=tmp_path / "run.pt", **QUICK)
+    fit(Odd(), two_clusters(), epochs=2, **QUICK)
 
 
 def test_numpy_numbers_do_not_spoil_a_checkpoint(tmp_path):

@@ -93,10 +93,10 @@ def test_known_labels_name_the_classes():
 
 def test_known_labels_are_those_of_the_mask():
     y = torch.tensor([0, 1, 2])
-    assert known_labels(Data(y=y), "graph") is None
-    assert known_labels(Data(y=y), "labels").tolist() == [0, 1, 2]
+    assert known_labels(Data(x=torch.eye(3), y=y), "graph") is None
+    assert known_labels(Data(x=torch.eye(3), y=y), "labels").tolist() == [0, 1, 2]
     mask = torch.tensor([True, False, True])
-    assert known_labels(Data(y=y, train_mask=mask), "labels").tolist() == [0, -1, 2]
+    assert known_labels(Data(x=torch.eye(3), y=y, train_mask=mask), "labels").tolist() == [0, -1, 2]
 
 
 def test_the_more_certain_half_of_every_class_teaches():
@@ -175,9 +175,10 @@ def test_fit_trains_a_classifier_by_self_training_and_all_else_by_triplets():
     assert len(fit(DiffusionClassifier(6, 2), data, loss="triplet", epochs=3).history) == 3
 
 
-def test_training_elsewhere_leaves_the_data_where_it_is():
-    data = two_clusters()
-    with pytest.raises(RuntimeError, match="meta"):  # which stands for a GPU, but cannot compute
+def test_training_elsewhere_leaves_the_data_where_it_is(monkeypatch):
+    data, read = two_clusters(), "jsem_pyg.training.training_graph.read_device"
+    monkeypatch.setattr(read, lambda device, x: torch.device(device))
+    with pytest.raises(ValueError, match="meta"):  # which stands for a GPU, but cannot compute
         fit(DiffusionClassifier(6, 2), data, device="meta")
     assert data.x.device.type == "cpu"
 
@@ -204,8 +205,8 @@ def test_the_data_is_not_changed():
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
     [
-        (torch.ones(24), TypeError, "'mask' to be a boolean tensor"),
-        (torch.ones(3, dtype=torch.bool), ValueError, r"'mask' to have shape \[24\]"),
+        (torch.ones(24), TypeError, "'data.train_mask' to be a boolean tensor"),
+        (torch.ones(3, dtype=torch.bool), ValueError, r"'data.train_mask' to have shape \[24\]"),
     ],
 )
 def test_a_mask_that_does_not_fit_is_refused(mask, error, message):
@@ -305,7 +306,7 @@ def test_fit_hands_on_what_self_training_takes():
         ({"tensorboard": "runs"}, "'tensorboard' to be left out"),
         ({"sampler": object()}, "'sampler' to be 'graph' or 'labels' for self-training"),
         ({"sampler": "all"}, "'sampler' to be one of 'graph', 'labels'"),
-        ({"epochs": 0}, "'rounds' to be a positive integer"),
+        ({"epochs": 0}, "'epochs' to be a positive integer"),
         ({"seed": -1}, "'seed' to be a non-negative integer"),
     ],
 )

@@ -32,7 +32,7 @@ def test_bad_arguments_are_refused():
         select_time(data, [])
     with pytest.raises(ValueError, match="'num_triplets' to be a positive integer"):
         select_time(data, num_triplets=0)
-    with pytest.raises(ValueError, match="'t' to be finite and >= 0"):
+    with pytest.raises(ValueError, match="'times' to be non-negative and finite"):
         select_time(data, [-1.0])
     data.x = data.x * torch.nan
     with pytest.raises(ValueError, match="'data.x' to be finite"):

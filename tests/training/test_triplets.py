@@ -210,7 +210,7 @@ def test_labels_without_triplets_are_refused(y, message):
 
 def test_malformed_labels_and_masks_are_refused():
     y = torch.tensor([0, 0, 1])
-    with pytest.raises(TypeError, match="integer tensor of classes"):
+    with pytest.raises(TypeError, match="'y' to be of integer type"):
         LabelTriplets(y.float())
     with pytest.raises(TypeError, match="boolean"):
         LabelTriplets(y, torch.tensor([0, 1, 2]))

@@ -57,6 +57,7 @@ from jsem_pyg.graph import (
     knn_hyperedges,
     knn_search,
     node_width,
+    random_hyperedges,
     undirected_edges,
 )
 from jsem_pyg.nn import (
@@ -278,6 +279,7 @@ CASES = {
     "graph.undirected_edges": no_object(
         lambda each: undirected_edges(*weighted_neighbors(each)[:2], "max")
     ),
+    "graph.random_hyperedges": no_object(lambda each: random_hyperedges(9, 3, 5, seed=each.seed)),
     "graph.clique_hyperedges": no_object(lambda each: clique_hyperedges(each.edges, NUM_NODES)),
     "graph.cluster_hyperedges": no_object(lambda each: cluster_hyperedges(each.labels)),
     "graph.dual_hypergraph": no_object(lambda each: dual_hypergraph(each.hyperedges)),

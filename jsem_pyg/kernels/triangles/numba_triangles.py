@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._checks import SYMMETRY_ATOL, SYMMETRY_RTOL
+from ..._checks import SYMMETRY_RTOL
 from ..compiled import compiled
 from ..csr import CSR
 from ..prefetch import prefetch
@@ -42,11 +42,10 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
     rowptr, col, back = csr.rowptr.numpy(), csr.col.numpy(), reverse.numpy()
     length, reach = np.empty(col.size), np.empty(rowptr.size - 1)
     values = np.ones(col.size) if weight is None else _as_array(weight)
-    # Arguments, since a number of another file would be kept with what is compiled, unnoticed.
-    tolerance = SYMMETRY_RTOL, SYMMETRY_ATOL * values.max(initial=0)
     is_good = np.ones(reach.size, np.bool_)
     scan = partial(run_on_rows, threads_from=_LONG_SCAN)
-    scan(_lengths, rowptr, back, values, *tolerance, length, reach, is_good)
+    # The tolerance as an argument: a number of another file would be kept with what is compiled.
+    scan(_lengths, rowptr, back, values, SYMMETRY_RTOL, length, reach, is_good)
     if not is_good.all():
         return None
     curvature = np.empty(col.size)
@@ -68,7 +67,6 @@ def _lengths(
     reverse: Array,
     weight: Array,
     rtol: float,
-    atol: float,
     length: Array,
     reach: Array,
     is_good: Array,
@@ -83,7 +81,7 @@ def _lengths(
                 prefetch(weight, reverse[slot + _AHEAD])
             here, there = np.float64(weight[slot]), np.float64(weight[reverse[slot]])
             # False for NaN, too.
-            if not (0 < here < np.inf and abs(here - there) <= rtol * here + atol):
+            if not (0 < here < np.inf and abs(here - there) <= rtol * here):
                 good = False
             length[slot] = 1 / np.sqrt(here / 2 + there / 2)  # of the mean
             total += length[slot]

@@ -43,7 +43,7 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
         common = side[i].keys() & side[j].keys() if with_triangles else set()
         apart = [w for k, w in side[i].items() if k != j and k not in common]
         apart += [w for k, w in side[j].items() if k != i and k not in common]
-        faces = side[i][j] ** 2 * len(common)
+        faces = side[i][j] * side[i][j] * len(common) if common else 0.0
         curvature.append(2 + faces - sum(math.sqrt(side[i][j] / w) for w in apart))
     return torch.tensor(curvature, dtype=torch.float64, device=csr.col.device)
 

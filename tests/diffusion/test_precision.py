@@ -1,0 +1,202 @@
+"""The tolerance holds, whatever the time and the weights; or the call says why it cannot."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from hypergraph_cases import random_hypergraph
+from tiny_graphs import ring
+from trust.oracle import distance, graph_heat, hypergraph_heat
+
+from jsem_pyg.diffusion import (
+    diffuse,
+    heat_diffusion,
+    hypergraph_diffusion,
+    simplicial_diffusion,
+)
+from jsem_pyg.diffusion.heat_coefficients import heat_coefficients, scaled_bessel
+from jsem_pyg.diffusion.precision import LONGEST, rounding_error
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.operators import laplacian_operator
+from jsem_pyg.testing import random_graph
+
+NORMALIZATIONS = ["sym", "rw", None]
+GRAPHS = {
+    "random": (*random_graph(12, 0.4), 12),
+    "ring": (ring(9)[0], torch.ones(18, dtype=torch.float64), 9),  # every row rounds alike
+}
+
+
+def exact(x, edge_index, weight, t, normalization):
+    t = torch.tensor(t, dtype=torch.float64)
+    return graph_heat(x.double(), edge_index, weight.double(), t, normalization)
+
+
+@pytest.mark.parametrize("t", [1.0, 10.0, 12.0, 1e3, 1e6, 3e8])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("name", GRAPHS)
+def test_float32_keeps_the_tolerance_for_long_times(name, normalization, t):
+    edge_index, weight, num_nodes = GRAPHS[name]
+    weight = weight.float()
+    x = torch.randn(num_nodes, 3, generator=torch.Generator().manual_seed(0))
+    out = heat_diffusion(x, edge_index, weight, t, normalization=normalization)
+    assert out.dtype == torch.float32
+    assert distance(out, exact(x, edge_index, weight, t, normalization), x.norm()) < 1e-6
+
+
+@pytest.mark.parametrize("t", [3e9, LONGEST])
+def test_beyond_the_range_of_scipys_bessel_functions(t):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    x = torch.randn(num_nodes, 1, dtype=torch.float64)
+    leaf = torch.tensor(t, dtype=torch.float64, requires_grad=True)
+    out = heat_diffusion(x, edge_index, weight, leaf)
+    out.square().sum().backward()
+    assert distance(out, exact(x, edge_index, weight, t, "sym"), x.norm()) < 1e-6
+    assert abs(leaf.grad) < 1e-12
+
+
+@pytest.mark.parametrize("t", [1.01e4, 1e6, 3e9])
+def test_bessel_functions_of_large_times_are_those_of_scipy_and_sum_to_one(t):
+    from scipy.special import ive
+
+    order = np.arange(50.0)
+    if t < 2**30:
+        assert scaled_bessel(order, t) == pytest.approx(ive(order, t), rel=1e-13)
+    coefficients = heat_coefficients(torch.tensor(t, dtype=torch.float64), int(8 * t**0.5))
+    assert float(coefficients.sum()) == pytest.approx(1.0, abs=1e-13)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_a_time_that_no_type_can_follow_is_refused(normalization):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    x, how = torch.ones(num_nodes, 1), {"normalization": normalization}
+    with pytest.raises(ValueError, match="'t' to be at most.*fastest rate.*got 3e\\+10.*limit"):
+        heat_diffusion(x, edge_index, weight, 3e10, **how)
+    if normalization is None:
+        with pytest.raises(ValueError, match="'t' to be at most"):
+            heat_diffusion(x, edge_index, weight * 1e20, 1.0, **how)
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-50, 1e-45, 1e-39, 1e-26, 1e30, 1e37, 1e50, 1e300])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_weights_near_the_ends_of_the_range(normalization, dtype, factor):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    weight = (weight * factor).to(dtype)
+    if not weight.isfinite().all() or not weight.all():
+        pytest.skip("out of the range of this type")
+    x = torch.randn(num_nodes, 3, generator=torch.Generator().manual_seed(0))
+    t = 1.0 if normalization else 1 / factor
+    out = heat_diffusion(x, edge_index, weight, t, normalization=normalization)
+    assert distance(out, exact(x, edge_index, weight, t, normalization), x.norm()) < 1e-6
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_weights_of_very_different_size(normalization):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    # A node's own factor: node 0 hangs on by weights that float32 cannot tell from zero.
+    factor = torch.ones(num_nodes, dtype=torch.float64).index_fill(0, torch.tensor([0]), 1e-60)
+    weight = weight * factor[edge_index[0]] * factor[edge_index[1]]
+    x = torch.randn(num_nodes, 3, generator=torch.Generator().manual_seed(0))
+    out = heat_diffusion(x, edge_index, weight, 2.0, normalization=normalization)
+    adjacency = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
+    adjacency[tuple(edge_index)] = weight
+    degree = adjacency.sum(1)
+    if normalization == "rw":  # the dense root of such degrees would not be precise
+        s = adjacency / degree[:, None]
+    else:
+        s = adjacency / degree.sqrt()[:, None] / degree.sqrt()
+    expected = torch.matrix_exp(2 * (s - torch.eye(num_nodes))) @ x.double()
+    assert distance(out, expected, x.norm()) < 1e-6
+    assert not torch.allclose(out[0], x[0])
+
+
+@pytest.mark.parametrize("method", ["csr", "incidence", "dense"])
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+@pytest.mark.parametrize("factor", [1e-45, 1e-26, 1.0, 1e37, 1e50])
+def test_hypergraphs_keep_the_tolerance(factor, normalization, method):
+    index = random_hypergraph(9, 6, 0.4, num_isolated=1)
+    weight = (factor * torch.linspace(1, 4, 6, dtype=torch.float64)).to(
+        torch.float64 if factor > 1e38 else torch.float32
+    )
+    x = torch.randn(9, 2, generator=torch.Generator().manual_seed(0))
+    for t in (1.0, 300.0, 1e5):
+        out = hypergraph_diffusion(x, index, weight, t, normalization=normalization, method=method)
+        time = torch.tensor(t, dtype=torch.float64)
+        expected = hypergraph_heat(x.double(), index, weight.double(), time, normalization)
+        assert distance(out, expected, x.norm()) < 1e-6
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_flows_keep_the_tolerance(normalization):
+    edge_index, weight, _ = GRAPHS["random"]
+    once = edge_index[0] < edge_index[1]
+    edge_index, weight = edge_index[:, once], weight[once]
+    x = torch.randn(edge_index.size(1), 2, generator=torch.Generator().manual_seed(0))
+    for factor in (1e-44, 1.0, 1e36, 1e60):
+        given = factor * weight if factor > 1e38 else (factor * weight).float()
+        times = 200.0 if normalization else 200.0 / factor, 300.0 * factor
+        how = {"normalization": normalization}
+        narrow = simplicial_diffusion(x, edge_index, None, given, None, *times, **how)
+        unit = given.double() / factor
+        wide = simplicial_diffusion(x.double(), edge_index, None, unit, None, 200.0, 300.0, **how)
+        assert distance(narrow, wide, x.norm()) < 2e-6
+
+
+def test_signals_near_the_end_of_the_range_are_refused():
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    x = torch.full((num_nodes, 1), 3e38)
+    for signal in (x, -x, x.bfloat16()):
+        with pytest.raises(ValueError, match="'x' to lie within.*of zero.*got values from"):
+            heat_diffusion(signal, edge_index, weight)
+    assert heat_diffusion(1e-8 * x, edge_index, weight, 1e4).isfinite().all()
+
+
+def test_an_operator_of_float32_warns_of_its_rounding(caplog):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    operator = laplacian_operator(GraphStructure(edge_index, num_nodes), weight.float())
+    x = torch.ones(num_nodes, 1)
+    diffuse(x, operator, 5.0)
+    assert not caplog.records
+    with caplog.at_level(logging.WARNING):
+        diffuse(x, operator, 1e4)
+    assert "rounding in torch.float32 can change the result by 0.00095" in caplog.text
+    assert rounding_error(torch.float64, 1e10) < 2e-6
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_long_times_have_the_gradients_of_float64_compiled_or_not(normalization):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    x = torch.randn(num_nodes, 2, generator=torch.Generator().manual_seed(0))
+    attr = torch.randn(num_nodes, num_nodes, generator=torch.Generator().manual_seed(1))
+    attr = (attr + attr.T)[tuple(edge_index)]
+    gradients = []
+    for dtype, compiles in ((torch.float64, False), (torch.float32, False), (torch.float32, True)):
+        layer = AnisotropicDiffusion(t=40.0, normalization=normalization).to(dtype)
+        with torch.no_grad():
+            layer.conductance.slope.fill_(0.7)
+        torch._dynamo.reset()
+        call = torch.compile(layer, backend="aot_eager", fullgraph=True) if compiles else layer
+        leaf = x.to(dtype, copy=True).requires_grad_()
+        out = call(leaf, edge_index, weight.to(dtype), attr.to(dtype))
+        out.square().sum().backward()
+        gradients.append([leaf.grad, *(each.grad for each in layer.parameters())])
+    for narrow in gradients[1:]:
+        for actual, expected in zip(narrow, gradients[0], strict=True):
+            assert distance(actual, expected, max(expected.norm(), 1e-3)) < 1e-5
+
+
+def test_thousands_of_components_share_a_few_rates():
+    edges = torch.arange(20_000).reshape(-1, 2).T
+    edge_index = torch.cat([edges, edges.flip(0)], dim=1)
+    weight = torch.rand(10_000, dtype=torch.float64).repeat(2)
+    operator = laplacian_operator(GraphStructure(edge_index, 20_000), weight, None)
+    assert operator.scaling.rate.numel() < 200
+    x = torch.randn(20_000, 1, dtype=torch.float64)
+    out = heat_diffusion(x, edge_index, weight, 2.0, normalization=None)
+    mean = x.reshape(-1, 2).mean(1, keepdim=True)
+    decay = torch.exp(-4 * weight[:10_000, None])
+    expected = mean + decay * (x.reshape(-1, 2) - mean)
+    torch.testing.assert_close(out.reshape(-1, 2), expected)

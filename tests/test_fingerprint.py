@@ -1,0 +1,169 @@
+import argparse
+import functools
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch_geometric.transforms as T
+from torch import nn
+from torch_geometric.nn import GCNConv
+
+import jsem_pyg
+from jsem_pyg._fingerprint import describe, digest
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
+
+
+def differ(a, b):
+    """The names of what differs."""
+    a, b = describe("it", a), describe("it", b)
+    return {name for name in {**a, **b} if a.get(name) != b.get(name)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "float16", "complex64"])
+def test_a_digest_sees_every_entry_the_type_and_the_shape(dtype):
+    x = torch.zeros(50, 3).to(getattr(torch, dtype))
+    digests = {digest(x), digest(x.T), digest(x.view(-1)), digest(x.clone())}
+    assert len(digests) == 3
+    for place in range(x.numel()):
+        changed = x.clone()
+        changed.view(-1)[place] = 1
+        digests.add(digest(changed))
+    assert len(digests) == 3 + x.numel()
+
+
+def test_a_digest_is_of_the_numbers_not_of_where_they_lie():
+    x = torch.randn(4, 6)
+    assert digest(x) == digest(x.T.contiguous().T) == digest(torch.cat([x, x])[:4])
+    assert digest(x.to_sparse()) == digest(x.to_sparse().clone()) != digest(x)
+    assert digest(x.to_sparse()) != digest((2 * x).to_sparse())
+    assert digest(x.to_sparse_csr()) != digest((2 * x).to_sparse_csr())
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "name"),
+    [
+        (AnisotropicDiffusion, {"normalization": "rw"}, "it.options.normalization"),
+        (AnisotropicDiffusion, {"degree": 7}, "it.options.degree"),
+        (AnisotropicDiffusion, {"tol": 1e-4}, "it.options.tol"),
+        (AnisotropicDiffusion, {"backend": "reference"}, "it.options.backend"),
+        (functools.partial(AnisotropicChebConv, 6, 3), {"degree": 3}, "it.options.degree"),
+        (functools.partial(DiffusionClassifier, 6, 3), {"tol": 0.1}, "it.isotropic.options.tol"),
+        (functools.partial(GCNConv, 6, 3), {"improved": True}, "it.improved"),
+        (nn.Dropout, {"p": 0.4}, "it.p"),
+    ],
+)
+def test_the_configuration_of_layers_is_seen(make, change, name):
+    assert name in differ(make(), make(**change))
+    assert not differ(make(), make())
+    both = [nn.Sequential(nn.ReLU(), make()), nn.Sequential(nn.ReLU(), make(**change))]
+    assert name.replace("it", "it.1", 1) in differ(*both)
+
+
+def test_weights_are_left_to_the_state_dict_but_not_what_is_frozen_or_unsaved():
+    a, b = nn.Linear(3, 2), nn.Linear(3, 2)
+    assert not differ(a, b)
+    b.bias.requires_grad_(False)
+    assert differ(a, b) == {"it.bias.requires_grad"}
+    a, b = nn.Module(), nn.Module()
+    for model, value in ((a, 0.0), (b, 1.0)):
+        model.register_buffer("scale", torch.tensor(value), persistent=False)
+        model.register_buffer("saved", torch.tensor(value))
+    assert differ(a, b) == {"it.scale"}
+
+
+def test_lazy_modules_are_the_same_before_and_after_their_first_call():
+    for make in (lambda: nn.LazyLinear(3), lambda: AnisotropicChebConv(-1, 3)):
+        lazy = make()
+        edge_index = torch.tensor([[0, 1], [1, 0]])
+        x = torch.ones(2, 4)
+        lazy(x) if isinstance(lazy, nn.Linear) else lazy(x, edge_index)
+        assert not differ(lazy, make())
+
+
+@dataclass
+class Options:
+    width: int
+    name: str = "a"
+
+
+class Holder:
+    def __init__(self, value, hidden=None):
+        self.value, self.hidden = value, hidden or object()
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (1, 2),
+        (1, True),
+        (0.1, np.float64(0.2)),
+        ("1", 1),
+        ([1], [1, 2]),
+        ({"a": 1}, {"a": 2}),
+        ({1, 2}, {1, 3}),
+        (np.ones(3), np.zeros(3)),
+        (torch.float32, torch.float64),
+        (torch.relu, torch.sigmoid),
+        (len, sorted),
+        (lambda x: x + 1, lambda x: x + 2),
+        (lambda x: x.sum(), lambda x: x.mean()),
+        (lambda x, y=1: x, lambda x, y=2: x),
+        (functools.partial(max, 1), functools.partial(max, 2)),
+        (Options(1), Options(2)),
+        (argparse.Namespace(k=1), argparse.Namespace(k=2)),
+        (T.NormalizeFeatures(["x"]), T.NormalizeFeatures(["pos"])),  # whose repr is the same
+        (T.Compose([T.AddSelfLoops()]), T.Compose([T.ToUndirected()])),
+    ],
+)
+def test_differences_are_seen(a, b):
+    assert differ(a, b)
+    assert not differ(a, a)
+
+
+def test_closures_are_seen_by_what_they_close_over():
+    def make(k):
+        return lambda x: x * k
+
+    assert differ(make(2), make(3)) == {"it.k"}
+    assert not differ(make(2), make(2))
+
+
+def test_what_means_the_same_is_the_same():
+    assert not differ(1, 1.0)
+    assert not differ(np.float64(0.1), 0.1)
+    assert not differ(float("nan"), float("nan"))
+    assert not differ({"a", "b", "c"}, {"c", "b", "a"})
+    assert not differ(Holder(1), Holder(2))  # known by its class: it holds more than plain values
+    loop = []
+    loop.append(loop)
+    assert describe("it", loop)
+
+
+SCRIPT = """
+from torch import nn
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg._fingerprint import describe
+model = nn.Sequential(DiffusionClassifier(3, 2))
+model.act, model.names = nn.functional.relu, {"a", "b", "c", "d"}
+texts = describe("it", [model, lambda x, a={"u", "v"}: x in {"p", "q", "r"}])
+print(texts)
+"""
+
+
+def test_it_is_stable_from_process_to_process(capsys):
+    environment = {"PYTHONPATH": str(Path(jsem_pyg.__file__).parents[1]), "PYTHONHASHSEED": "7"}
+    run = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | environment,
+    )
+    exec(SCRIPT, {"__name__": "__main__"})
+    assert run.stdout == capsys.readouterr().out
+    assert "it.0.0.isotropic.options.degree" in run.stdout

@@ -1,0 +1,141 @@
+import json
+import pickle
+from collections import OrderedDict
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from jsem_pyg._tensor_file import check_tree, load_tree, save_tree
+
+NUMBERS = torch.arange(6.0).view(2, 3)
+DTYPES = "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool"
+TREE = {
+    "dtypes": [NUMBERS.to(getattr(torch, name)) for name in DTYPES.split(" ")],
+    "shapes": (torch.tensor(3), torch.zeros(0, 2), NUMBERS.T, NUMBERS[:, 1]),
+    "shared": [NUMBERS, NUMBERS, NUMBERS[0]],
+    "plain": [None, True, 1, 2**80, 0.1, float("inf"), -0.0, "ø\n", "", [], {}, ()],
+    3: {"tensor": 1, "dict": 2, "a.b": NUMBERS, "a": {"b": NUMBERS + 1}},
+    "best": OrderedDict(weight=nn.Parameter(NUMBERS)),
+}
+
+
+def saved(path, tree, kind="test"):
+    save_tree(path, kind, "state", tree)
+    return load_tree(path, "test")
+
+
+def assert_same(a, b):
+    if isinstance(a, torch.Tensor):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        assert_same(list(a.values()), list(b.values()))
+    elif isinstance(a, list | tuple):
+        assert type(a) is type(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    else:
+        assert (type(a), repr(a)) == (type(b), repr(b))
+
+
+def test_a_tree_comes_back_as_it_was(tmp_path):
+    assert_same(TREE, saved(tmp_path / "a.st", TREE))
+
+
+def test_it_is_a_safetensors_file_with_a_name_for_each_tensor(tmp_path):
+    saved(tmp_path / "a.st", {"model": {"weight": NUMBERS}})
+    tensors = load_file(tmp_path / "a.st")
+    assert torch.equal(tensors["0 state.model.weight"], NUMBERS)
+
+
+def test_nan_keeps_its_bits(tmp_path):
+    odd = torch.tensor([float("nan"), -0.0]).view(torch.int32) + torch.tensor([5, 0]).int()
+    back = saved(tmp_path / "a.st", odd.view(torch.float32))
+    assert torch.equal(back.view(torch.int32), odd)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.float64(1), r"'state.a\[0\]' to be .*got float64\).*\.item\(\)"),
+        (np.int64(1), "got int64"),
+        (np.ones(2), "got ndarray"),
+        ({1, 2}, "got set"),
+        (object(), "got object"),
+        (nn.ReLU(), "got ReLU"),
+        (1j, "got complex"),
+        (b"a", "got bytes"),
+        (torch.float32, "got dtype"),
+        (torch.eye(2).to_sparse(), "dense tensor .*got torch.sparse_coo"),
+        (torch.zeros(2, dtype=torch.complex64), "real numbers .*got torch.complex64"),
+        (torch.zeros(2, device="meta"), "got torch.float32 on the device 'meta'"),
+        ({1.5: 0}, r"keys of 'state.a\[0\]' to be strings or integers \(got 1.5"),
+        ({True: 0}, "got True"),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, value, message):
+    tree = {"a": [value]}
+    for refused in (
+        lambda: save_tree(tmp_path / "a.st", "test", "state", tree),
+        lambda: check_tree("state", tree),
+    ):
+        with pytest.raises(TypeError, match=message):
+            refused()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_kinds_versions_and_files_are_refused(tmp_path):
+    path = tmp_path / "a.st"
+    with pytest.raises(ValueError, match=r"a\.st' to be a test of jsem_pyg \(got a checkpoint"):
+        saved(path, TREE, "checkpoint")
+    save_file({"a": NUMBERS}, path)
+    with pytest.raises(ValueError, match="got a safetensors file with other contents"):
+        load_tree(path, "test")
+    header = {"kind": "test", "version": 99, "hash": ""}
+    save_file({"a": NUMBERS}, path, {"jsem_pyg": json.dumps(header)})
+    with pytest.raises(ValueError, match="got format version 99, written by another release"):
+        load_tree(path, "test")
+    torch.save(TREE, path)
+    with pytest.raises(ValueError, match="got a file of torch.save, which is not read"):
+        load_tree(path, "test")
+    with pytest.raises(FileNotFoundError):
+        load_tree(tmp_path / "none.st", "test")
+
+
+def test_damage_anywhere_is_seen(tmp_path):
+    path = tmp_path / "a.st"
+    save_tree(path, "test", "state", {"a": torch.arange(20), "b": [1.5, "text"]})
+    whole = path.read_bytes()
+    silent = []
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with suppress(ValueError):  # the one error that may come
+            silent.append(load_tree(path, "test"))
+    # White space that pads the header may differ; what is read may not.
+    for tree in silent:
+        assert_same(tree, {"a": torch.arange(20), "b": [1.5, "text"]})
+    assert len(silent) < 8
+    for length in range(0, len(whole), 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=rf"got a file of {length} bytes that is damaged"):
+            load_tree(path, "test")
+
+
+def test_nothing_is_executed(tmp_path):
+    path, trace = tmp_path / "a.st", tmp_path / "executed"
+
+    class Malice:
+        def __reduce__(self):
+            return (open, (str(trace), "w"))
+
+    torch.save(Malice(), path)
+    for content in (path.read_bytes(), pickle.dumps(Malice())):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"a\.st"):
+            load_tree(path, "test")
+    assert not trace.exists()

@@ -1,0 +1,3 @@
+"""Scripts that are not for pytest to import."""
+
+collect_ignore = ["mutation.py"]

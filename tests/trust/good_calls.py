@@ -1,0 +1,452 @@
+"""One good call of every public function, constructor and method, from which bad calls are made.
+
+A key is a stage and a name, with a method behind it where it has one. A value makes the call anew:
+what is called, and its arguments by name. Arguments that are left out have their defaults.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import torch
+from hypergraph_cases import every
+from tiny_graphs import two_parts
+from torch_geometric.data import Data
+from training.training_cases import SmoothingStub, two_clusters
+
+from jsem_pyg import curvature, diffusion, evaluation, graph, nn, operators, training, transforms
+
+Call = tuple[Callable[..., Any], dict[str, Any]]
+N, D = 6, 3
+
+
+def _x(rows: int = N, channels: int = D) -> torch.Tensor:
+    return torch.randn(rows, channels, generator=torch.Generator().manual_seed(0))
+
+
+def _edges() -> torch.Tensor:
+    return two_parts()[0]
+
+
+def _per_edge() -> torch.Tensor:
+    return torch.tensor([0.2, 0.4, 0.6, 0.8, 1.0, 1.2]).repeat(2)
+
+
+def _labels() -> torch.Tensor:
+    return torch.tensor([0, 0, 1, 0, 1, 1])
+
+
+def _memberships() -> torch.Tensor:
+    return every(N, 3)[:, :30]  # ten hyperedges
+
+
+def _points() -> Data:
+    return Data(x=_x())
+
+
+def _graph(**more: Any) -> Data:
+    return Data(x=_x(), edge_index=_edges(), edge_weight=_per_edge(), **more)
+
+
+def _on_graph(**more: Any) -> dict[str, Any]:
+    return {"x": _x(), "edge_index": _edges(), "edge_weight": _per_edge(), **more}
+
+
+def _on_hypergraph(**more: Any) -> dict[str, Any]:
+    weight = torch.linspace(0.5, 1.5, 10)
+    return {"x": _x(), "hyperedge_index": _memberships(), "hyperedge_weight": weight, **more}
+
+
+def _on_complex(**more: Any) -> dict[str, Any]:
+    edge_index = _edges()[:, :6]
+    triangles = torch.tensor([[0, 3], [1, 4], [2, 5]])
+    triangle_weight = torch.tensor([0.5, 2.0])
+    given = {"edge_index": edge_index, "triangles": triangles, "triangle_weight": triangle_weight}
+    return {"x": _x(), "edge_weight": _per_edge()[:6], **given, **more}
+
+
+def _attr(rows: int = 12) -> torch.Tensor:
+    half = torch.linspace(-1, 1, rows // 2).unsqueeze(-1)
+    return torch.cat([half, half])
+
+
+def _structure() -> graph.GraphStructure:
+    return graph.GraphStructure(_edges(), N)
+
+
+def _hypergraph() -> graph.HypergraphStructure:
+    return graph.HypergraphStructure(_memberships(), N)
+
+
+def _complex() -> graph.SimplicialStructure:
+    return graph.SimplicialStructure(_edges()[:, :6])
+
+
+def _classifier() -> nn.DiffusionClassifier:
+    return nn.DiffusionClassifier(D, 2)
+
+
+def _unlabelled() -> Data:
+    data = two_clusters(num_nodes=12)
+    return Data(x=data.x, edge_index=data.edge_index, edge_weight=data.edge_weight)
+
+
+def _labelled() -> Data:
+    data = two_clusters(num_nodes=12)
+    data.train_mask = torch.ones(12, dtype=torch.bool)
+    return data
+
+
+def _neighbours() -> graph.NeighborIndex:
+    return graph.NeighborIndex(_x(), k=2)
+
+
+def _distances() -> torch.Tensor:
+    return graph.knn_search(_x(), 2)[1]
+
+
+def _runs() -> pd.DataFrame:
+    score = [0.5, 0.6, 0.7, 0.7, 0.8, 0.91]
+    seeds = [0, 1, 2, 0, 1, 2]
+    return pd.DataFrame({"dataset": "toy", "method": list("aaabbb"), "seed": seeds, "ari": score})
+
+
+def _triplets() -> training.Triplets:
+    return training.Triplets(*torch.tensor([[0, 1], [1, 2], [3, 4]]))
+
+
+_CURVED = {"edge_index": _edges, "num_nodes": lambda: N}
+_ON_EDGES = {**_CURVED, "edge_weight": _per_edge}
+
+
+def _made(function: Callable[..., Any], makers: dict[str, Callable[[], Any]]) -> Call:
+    return function, {name: make() for name, make in makers.items()}
+
+
+GOOD: dict[str, Callable[[], Call]] = {
+    # 1. points and graphs
+    "graph.GraphStructure": lambda: _made(graph.GraphStructure, _CURVED),
+    "graph.GraphStructure.check_weight": lambda: (
+        _structure().check_weight,
+        {"edge_weight": _per_edge()},
+    ),
+    "graph.GraphStructure.check_attr": lambda: (_structure().check_attr, {"edge_attr": _attr()}),
+    "graph.GraphStructure.read_symmetric": lambda: (
+        _structure().read_symmetric,
+        {"name": "values", "values": _per_edge()},
+    ),
+    "graph.HypergraphStructure": lambda: (
+        graph.HypergraphStructure,
+        {"hyperedge_index": _memberships(), "num_nodes": N, "num_hyperedges": 10},
+    ),
+    "graph.HypergraphStructure.check_weight": lambda: (
+        _hypergraph().check_weight,
+        {"hyperedge_weight": torch.ones(10)},
+    ),
+    "graph.HypergraphStructure.check_weight_shape": lambda: (
+        _hypergraph().check_weight_shape,
+        {"hyperedge_weight": torch.ones(10)},
+    ),
+    "graph.SimplicialStructure": lambda: (
+        graph.SimplicialStructure,
+        {
+            "edge_index": _edges()[:, :6],
+            "num_nodes": N,
+            "triangles": torch.tensor([[0, 3], [1, 4], [2, 5]]),
+        },
+    ),
+    "graph.SimplicialStructure.check_edge_weight": lambda: (
+        _complex().check_edge_weight,
+        {"edge_weight": _per_edge()[:6]},
+    ),
+    "graph.SimplicialStructure.check_flow": lambda: (_complex().check_flow, {"x": _x()}),
+    "graph.NeighborIndex": lambda: (graph.NeighborIndex, {"x": _x(), "k": 2}),
+    "graph.NeighborIndex.query": lambda: (_neighbours().query, {"x_new": _x(2), "k": 2}),
+    "graph.NeighborIndex.extend": lambda: (_neighbours().extend, {"x_new": _x(2)}),
+    "graph.affinity": lambda: (
+        graph.affinity,
+        {
+            "distance": torch.ones(2),
+            "i": torch.tensor([0, 1]),
+            "j": torch.tensor([1, 2]),
+            "width": torch.ones(3),
+        },
+    ),
+    "graph.clique_hyperedges": lambda: _made(graph.clique_hyperedges, _CURVED),
+    "graph.cluster_hyperedges": lambda: (graph.cluster_hyperedges, {"label": _labels()}),
+    "graph.dual_hypergraph": lambda: (graph.dual_hypergraph, {"hyperedge_index": _memberships()}),
+    "graph.edge_hyperedges": lambda: (graph.edge_hyperedges, {"edge_index": _edges()}),
+    "graph.knn_graph": lambda: (
+        graph.knn_graph,
+        {"x": _x(), "k": 2, "batch": torch.tensor([0, 0, 0, 1, 1, 1])},
+    ),
+    "graph.knn_hyperedges": lambda: (graph.knn_hyperedges, {"x": _x(), "k": 2}),
+    "graph.knn_search": lambda: (graph.knn_search, {"x": _x(), "k": 2}),
+    "graph.node_width": lambda: (
+        graph.node_width,
+        {"distance": _distances(), "kernel": "gaussian"},
+    ),
+    "graph.random_hyperedges": lambda: (
+        graph.random_hyperedges,
+        {"num_nodes": N, "size": 3, "num_hyperedges": 5},
+    ),
+    "graph.undirected_edges": lambda: (
+        graph.undirected_edges,
+        {
+            "neighbor": torch.tensor([[1], [2], [1]]),
+            "weight": torch.ones(3, 1),
+            "symmetrize": "max",
+        },
+    ),
+    # 2. curvature
+    "curvature.Standardizer": lambda: (curvature.Standardizer, {}),
+    "curvature.Standardizer.fit": lambda: (curvature.Standardizer().fit, {"values": _x()}),
+    "curvature.Standardizer.transform": lambda: (
+        curvature.Standardizer().fit(_x()).transform,
+        {"values": _x()},
+    ),
+    "curvature.degree_contrast": lambda: _made(curvature.degree_contrast, _ON_EDGES),
+    "curvature.distance_rank": lambda: _made(curvature.distance_rank, _ON_EDGES),
+    "curvature.forman_curvature": lambda: _made(curvature.forman_curvature, _ON_EDGES),
+    "curvature.jaccard_overlap": lambda: _made(curvature.jaccard_overlap, _CURVED),
+    "curvature.node_curvature": lambda: _made(
+        curvature.node_curvature, {**_CURVED, "curvature": _per_edge}
+    ),
+    "curvature.rank_standardize": lambda: (
+        curvature.rank_standardize,
+        {"values": _per_edge(), "group": _labels().repeat(2), "num_groups": 2},
+    ),
+    "curvature.robust_standardize": lambda: (
+        curvature.robust_standardize,
+        {"values": _per_edge(), "group": _labels().repeat(2), "num_groups": 2},
+    ),
+    # 3. operators
+    "operators.laplacian_operator": lambda: (
+        operators.laplacian_operator,
+        {"structure": _structure(), "edge_weight": _per_edge(), "conductance": torch.ones(12)},
+    ),
+    "operators.hypergraph_operator": lambda: (
+        operators.hypergraph_operator,
+        {"structure": _hypergraph(), "hyperedge_weight": torch.ones(10)},
+    ),
+    "operators.hodge_operator": lambda: (
+        operators.hodge_operator,
+        {
+            "structure": _complex(),
+            "part": "down",
+            "edge_weight": torch.ones(6),
+            "triangle_weight": torch.ones(2),
+        },
+    ),
+    # 4. diffusion
+    "diffusion.dense_laplacian": lambda: _made(diffusion.dense_laplacian, _ON_EDGES),
+    "diffusion.diffuse": lambda: (
+        diffusion.diffuse,
+        {"x": _x(), "operator": operators.laplacian_operator(_structure(), _per_edge())},
+    ),
+    "diffusion.diffusion_cosine": lambda: (diffusion.diffusion_cosine, _on_graph()),
+    "diffusion.exact_heat_diffusion": lambda: (diffusion.exact_heat_diffusion, _on_graph()),
+    "diffusion.heat_coefficients": lambda: (
+        diffusion.heat_coefficients,
+        {"t": torch.tensor([1.0]), "degree": 3},
+    ),
+    "diffusion.heat_degree": lambda: (diffusion.heat_degree, {"t": 1.0, "bound": 1e-3}),
+    "diffusion.heat_diffusion": lambda: (diffusion.heat_diffusion, _on_graph(degree=5)),
+    "diffusion.heat_kernel_columns": lambda: (
+        diffusion.heat_kernel_columns,
+        {
+            "edge_index": _edges(),
+            "nodes": torch.tensor([0, 5]),
+            "edge_weight": _per_edge(),
+            "num_nodes": N,
+        },
+    ),
+    "diffusion.hypergraph_diffusion": lambda: (
+        diffusion.hypergraph_diffusion,
+        _on_hypergraph(num_hyperedges=10),
+    ),
+    "diffusion.simplicial_diffusion": lambda: (diffusion.simplicial_diffusion, _on_complex()),
+    "diffusion.truncation_bound": lambda: (diffusion.truncation_bound, {"t": 1.0, "degree": 3}),
+    # 5. layers
+    "nn.AgreementConductance": lambda: (nn.AgreementConductance, {}),
+    "nn.AgreementConductance.forward": lambda: (
+        nn.AgreementConductance().forward,
+        {"edge_attr": None, "x_i": _x().softmax(-1), "x_j": _x().softmax(-1)},
+    ),
+    "nn.AnisotropicChebConv": lambda: (
+        nn.AnisotropicChebConv,
+        {"in_channels": D, "out_channels": 4},
+    ),
+    "nn.AnisotropicChebConv.forward": lambda: (
+        nn.AnisotropicChebConv(D, 4).forward,
+        _on_graph(edge_attr=_attr()),
+    ),
+    "nn.AnisotropicDiffusion": lambda: (nn.AnisotropicDiffusion, {}),
+    "nn.AnisotropicDiffusion.forward": lambda: (
+        nn.AnisotropicDiffusion().forward,
+        _on_graph(edge_attr=_attr()),
+    ),
+    "nn.DiffusionClassifier": lambda: (
+        nn.DiffusionClassifier,
+        {"in_channels": D, "num_classes": 2},
+    ),
+    "nn.DiffusionClassifier.forward": lambda: (_classifier().forward, _on_graph()),
+    "nn.DiffusionClassifier.classify": lambda: (_classifier().classify, {"x": _x()}),
+    "nn.DiffusionClassifier.conductances": lambda: (_classifier().conductances, _on_graph()),
+    "nn.DiffusionClassifier.diffuse": lambda: (
+        _classifier().diffuse,
+        {"q": _x(N, 2).softmax(-1), "edge_index": _edges(), "edge_weight": _per_edge()},
+    ),
+    "nn.DiffusionTime": lambda: (nn.DiffusionTime, {"t": 1.0}),
+    "nn.DiffusionTime.set": lambda: (nn.DiffusionTime(1.0).set, {"t": 2.0}),
+    "nn.ExpertCoupler": lambda: (nn.ExpertCoupler, {"num_experts": 4, "channels": D}),
+    "nn.ExpertCoupler.forward": lambda: (nn.ExpertCoupler(N, D).forward, {"x": _x()}),
+    "nn.HyperedgeWeight": lambda: (nn.HyperedgeWeight, {"num_hyperedges": 3}),
+    "nn.HypergraphChebConv": lambda: (
+        nn.HypergraphChebConv,
+        {"in_channels": D, "out_channels": 4, "num_hyperedges": 10},
+    ),
+    "nn.HypergraphChebConv.forward": lambda: (
+        nn.HypergraphChebConv(D, 4, hyperedge_dim=1).forward,
+        _on_hypergraph(hyperedge_attr=_attr(10), num_hyperedges=10),
+    ),
+    "nn.HypergraphDiffusion": lambda: (nn.HypergraphDiffusion, {"num_hyperedges": 10}),
+    "nn.HypergraphDiffusion.forward": lambda: (
+        nn.HypergraphDiffusion(hyperedge_dim=1).forward,
+        _on_hypergraph(hyperedge_attr=_attr(10), num_hyperedges=10),
+    ),
+    "nn.MLPConductance": lambda: (nn.MLPConductance, {}),
+    "nn.MLPConductance.forward": lambda: (nn.MLPConductance().forward, {"edge_attr": _attr()}),
+    "nn.SigmoidConductance": lambda: (nn.SigmoidConductance, {}),
+    "nn.SigmoidConductance.forward": lambda: (
+        nn.SigmoidConductance().forward,
+        {"edge_attr": _attr()},
+    ),
+    "nn.SimplicialDiffusion": lambda: (nn.SimplicialDiffusion, {}),
+    "nn.SimplicialDiffusion.forward": lambda: (nn.SimplicialDiffusion().forward, _on_complex()),
+    # 6. evaluation
+    "evaluation.clustering_scores": lambda: (
+        evaluation.clustering_scores,
+        {"x": _x(), "y": _labels(), "num_clusters": 2, "seeds": [0]},
+    ),
+    "evaluation.dirichlet_energy": lambda: (evaluation.dirichlet_energy, _on_graph()),
+    "evaluation.holm_correction": lambda: (
+        evaluation.holm_correction,
+        {"p_values": [0.01, 0.04]},
+    ),
+    "evaluation.modularity": lambda: (
+        evaluation.modularity,
+        {"edge_index": _edges(), "edge_weight": _per_edge(), "labels": _labels()},
+    ),
+    "evaluation.neighbour_purity": lambda: (
+        evaluation.neighbour_purity,
+        {"edge_index": _edges(), "y": _labels(), "edge_weight": _per_edge()},
+    ),
+    "evaluation.paired_comparisons": lambda: (
+        evaluation.paired_comparisons,
+        {"runs": _runs(), "reference": "a"},
+    ),
+    "evaluation.partition_scores": lambda: (
+        evaluation.partition_scores,
+        {"clusters": _labels(), "y": _labels()},
+    ),
+    # 7. training
+    "training.GraphTriplets": lambda: _made(training.GraphTriplets, _ON_EDGES),
+    "training.GraphTriplets.sample": lambda: (
+        training.GraphTriplets(_edges(), None, N).sample,
+        {"num_triplets": 4},
+    ),
+    "training.LabelTriplets": lambda: (
+        training.LabelTriplets,
+        {"y": _labels(), "mask": torch.ones(N, dtype=torch.bool)},
+    ),
+    "training.LabelTriplets.sample": lambda: (
+        training.LabelTriplets(_labels()).sample,
+        {"num_triplets": 4},
+    ),
+    "training.TripletLoss": lambda: (training.TripletLoss, {}),
+    "training.TripletLoss.forward": lambda: (
+        training.TripletLoss().forward,
+        {"z": _x(), "triplets": _triplets()},
+    ),
+    "training.fit": lambda: (
+        training.fit,
+        {"model": SmoothingStub(), "data": _unlabelled(), "epochs": 1, "batch_size": 8},
+    ),
+    "training.fit_triplets": lambda: (
+        training.fit_triplets,
+        {
+            "model": SmoothingStub(),
+            "data": _labelled(),
+            "sampler": "labels",
+            "epochs": 1,
+            "batch_size": 8,
+        },
+    ),
+    "training.select_time": lambda: (
+        training.select_time,
+        {"data": _unlabelled(), "times": [1.0, 2.0], "num_triplets": 8},
+    ),
+    "training.self_train": lambda: (
+        training.self_train,
+        {
+            "model": nn.DiffusionClassifier(6, 2),
+            "data": _unlabelled(),
+            "rounds": 1,
+            "times": [1.0],
+            "labels": two_clusters(num_nodes=12).y,
+        },
+    ),
+    # Transforms
+    "transforms.CliqueHyperedges": lambda: (transforms.CliqueHyperedges, {}),
+    "transforms.CliqueHyperedges.forward": lambda: (
+        transforms.CliqueHyperedges(),
+        {"data": Data(x=_x(), edge_index=_edges())},
+    ),
+    "transforms.ClusterHyperedges": lambda: (transforms.ClusterHyperedges, {}),
+    "transforms.ClusterHyperedges.forward": lambda: (
+        transforms.ClusterHyperedges(2),
+        {"data": _points()},
+    ),
+    "transforms.DualHypergraph.forward": lambda: (
+        transforms.DualHypergraph(),
+        {"data": Data(x=_x(), edge_index=_edges(), edge_attr=_attr())},
+    ),
+    "transforms.EdgeGeometry": lambda: (transforms.EdgeGeometry, {}),
+    "transforms.EdgeGeometry.fit": lambda: (transforms.EdgeGeometry().fit, {"data": _graph()}),
+    "transforms.EdgeGeometry.forward": lambda: (
+        transforms.EdgeGeometry(),
+        {"data": _graph(edge_attr=_attr())},
+    ),
+    "transforms.FaissKNNGraph": lambda: (transforms.FaissKNNGraph, {}),
+    "transforms.FaissKNNGraph.fit": lambda: (
+        transforms.FaissKNNGraph(2).fit,
+        {"data": _points()},
+    ),
+    "transforms.FaissKNNGraph.forward": lambda: (
+        transforms.FaissKNNGraph(2),
+        {"data": _points()},
+    ),
+    "transforms.FaissKNNGraph.extend": lambda: (
+        transforms.FaissKNNGraph(2).fit(_points()).extend,
+        {"new": _points()},
+    ),
+    "transforms.FaissKNNGraph.query": lambda: (
+        transforms.FaissKNNGraph(2).fit(_points()).query,
+        {"x_new": _x(2), "k": 2},
+    ),
+    "transforms.FormanCurvature": lambda: (transforms.FormanCurvature, {}),
+    "transforms.FormanCurvature.fit": lambda: (
+        transforms.FormanCurvature().fit,
+        {"data": _graph()},
+    ),
+    "transforms.FormanCurvature.forward": lambda: (
+        transforms.FormanCurvature(),
+        {"data": _graph(edge_attr=_attr())},
+    ),
+    "transforms.KNNHyperedges": lambda: (transforms.KNNHyperedges, {}),
+    "transforms.KNNHyperedges.forward": lambda: (
+        transforms.KNNHyperedges(2),
+        {"data": _points()},
+    ),
+}

@@ -1,0 +1,138 @@
+"""What is killed: small runs and builds, each with a folder to keep its files in and a result."""
+
+import importlib
+import random
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from training.training_cases import SmoothingStub, two_clusters
+
+from jsem_pyg._tensor_file import load_tree, save_tree
+from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
+from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.training import fit
+from jsem_pyg.training.checkpoint import load_checkpoint
+
+EPOCHS = 15
+
+
+class Normed(SmoothingStub):
+    """With state of all kinds: weights, running means, a counter, dropout."""
+
+    def __init__(self):
+        super().__init__(dropout=0.3)
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, *args, **kwargs):
+        return self.norm(super().forward(*args, **kwargs))
+
+
+class TripletRun:
+    """Training by triplets, which is resumed; nobody may lose an epoch that was written."""
+
+    name, files, writes = "triplets", {"run.safetensors"}, EPOCHS
+
+    def __init__(self, make_model, every):
+        self.make_model, self.every = make_model, every
+
+    def run(self, folder):
+        result = fit(
+            self.make_model(),
+            two_clusters(),
+            epochs=EPOCHS,
+            batch_size=64,
+            patience=EPOCHS,
+            checkpoint=folder / "run.safetensors",
+            checkpoint_every=self.every,
+            resume=True,
+            progress=False,
+        )
+        rows = [row[:4] for row in result.history]  # but not the seconds
+        return {"weights": result.model.state_dict(), "history": rows, "best": result.best_epoch}
+
+    def progress(self, folder):
+        """How much is there after a kill; raises if it is damaged."""
+        path = folder / "run.safetensors"
+        return load_checkpoint(path)["epoch"] if path.exists() else 0
+
+
+class SelfTraining:
+    """Which writes nothing: a killed run is run again."""
+
+    name, files, writes = "self-training", set(), 0
+
+    def run(self, folder):
+        model = DiffusionClassifier(6, 2, backend="torch")
+        result = fit(model, two_clusters(200), epochs=3)
+        rows = [row[:4] for row in result.history]
+        return {"weights": result.model.state_dict(), "history": rows}
+
+    def progress(self, folder):
+        return 0
+
+
+class Build:
+    """A dataset's cache: there whole, or not at all."""
+
+    files, writes = {"data.safetensors"}, 1
+
+    def run(self, folder):
+        dataset = self.dataset(folder)
+        return {"data": dataset[0].to_dict(), "classes": dataset.classes}
+
+    def progress(self, folder):
+        cached = list(folder.rglob("*.safetensors"))
+        for path in cached:
+            load_tree(path, "data set")
+        return len(cached)
+
+
+class Embeddings(Build):
+    name = "EmbeddingDataset"
+
+    def __init__(self, source):
+        generator = np.random.default_rng(0)
+        self.path = source / "points.npz"
+        np.savez(self.path, x=generator.random((4000, 64)), y=generator.integers(3, size=4000))
+
+    def dataset(self, folder):
+        return EmbeddingDataset(folder, self.path)
+
+
+class Digits(Build):
+    name = "DigitsDataset"
+
+    def dataset(self, folder):
+        return DigitsDataset(folder, pre_transform=centred)
+
+
+def centred(data):
+    data.x = data.x - data.x.mean(0)
+    return data
+
+
+def all_cases(source: Path):
+    return [
+        TripletRun(Normed, every=1),
+        Embeddings(source),
+        Digits(),
+        TripletRun(lambda: SmoothingStub(dropout=0.5), every=2),
+        SelfTraining(),
+        TripletRun(lambda: AnisotropicDiffusion(t=[1.0, 4.0], backend="torch"), every=1),
+    ]
+
+
+def import_what_children_need():
+    """What is imported at the first use, or every child would: seconds each."""
+    for module in ("safetensors.torch", "sklearn.cluster", "sklearn.datasets"):
+        importlib.import_module(module)
+    optimizer = torch.optim.Adam([nn.Parameter(torch.zeros(1))])
+    optimizer.zero_grad()
+    optimizer.step()
+
+
+def write_result(case, folder, out):
+    torch.manual_seed(random.randrange(2**30))  # which nothing may depend on
+    save_tree(out, "result", "result", case.run(folder))

@@ -1,0 +1,50 @@
+"""What looks bad, but is not: patterns of "call argument: value", each with its reason."""
+
+import re
+
+LEGAL: dict[str, str] = {
+    # Times
+    r".* t: (a list|an array)": "several times are several scales",
+    r"\S+heat_coefficients t: (a scalar|of no entries|with .*)": "of any shape",
+    # Shapes
+    r"(nn|diffusion)\.\S+ x: with a dimension in front": "leading dimensions are batches",
+    r"\S+\.check_flow x: with a dimension in front": "leading dimensions are batches",
+    r"\S+dirichlet_energy x: with a dimension in front": "leading dimensions are batches",
+    r"\S+Conductance\.forward edge_attr: of no entries": "a graph may have no edges",
+    r"\S+cluster_hyperedges label: (of no entries|with an entry too many)": "it says what N is",
+    r"\S+(modularity labels|neighbour_purity y): with an entry too many": "an isolated node",
+    r"\S+affinity width: with an entry too many": "it says what N is",
+    r"\S+heat_kernel_columns nodes: (of no entries|with an entry too many)": "any number of nodes",
+    # Numbers
+    r"\S+holm_correction p_values: no entry": "no test needs no correction",
+    r".* (label|labels|y|clusters|data: y):? with a (large|negative) entry": "only equality counts",
+    r"\S+knn_graph batch: with a (large|negative) entry": "graphs are told apart by any number",
+    r"\S+(dual|edge)_hyper\S+ \w+: with a (large|negative) entry": "nobody has said what N is",
+    r"\S+check_weight_shape \w+: with (NaN|infinity)": "it looks at the shape alone",
+    r"\S+check_flow x: with (NaN|infinity)": "callers have looked at that before",
+    r"nn\.\S+Conductance\.forward \w+: with (NaN|infinity)": "checked where a graph is read",
+    r"\S+TripletLoss\.forward z: with (NaN|infinity)": "`fit` says it, where a GPU waits anyway",
+    # Types
+    r".* (hyper)?edge_attr: of (integers|booleans)": "features that are numbers will do",
+    r"nn\.AgreementConductance\.forward edge_attr: .*": "it is not looked at",
+    r"\S+read_symmetric name: .*": "the name of what is read, for messages",
+    r"training\.fit\S* data: x sparse": "some models take sparse features",
+    r"training\.fit\S* data: edge_attr .*(complex|sparse|of integers|of booleans)": (
+        "what a model makes of them is its own affair"
+    ),
+    r"operators\.\S+ \w+: with (NaN|infinity)": "checked where a graph is read, not at every step",
+    r"diffusion\.diffuse x: with (NaN|infinity)": "checked by those who know the operator",
+    r"transforms\.(Forman|EdgeG)\S* data: edge_attr (complex|of integers|of booleans|with .*)": (
+        "what is there already is kept as it is, beside the new columns"
+    ),
+    # Of a Data, what a transform has no use for
+    r"transforms\.(FormanCurvature|CliqueHyperedges)\S* data: x .*": "only its rows are counted",
+    r"transforms\.DualHypergraph\S* data: (x|edge_attr) .*": "features are handed on as they are",
+}
+
+_PATTERNS = [re.compile(pattern) for pattern in LEGAL]
+
+
+def is_legal(case: str) -> bool:
+    """Whether a case is one of the exceptions."""
+    return any(pattern.fullmatch(case) for pattern in _PATTERNS)

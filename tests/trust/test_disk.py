@@ -1,0 +1,116 @@
+"""Disks that fill, read-only folders, clocks that go back: an OSError, and nothing is lost."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+import torch
+from training.training_cases import SmoothingStub, two_clusters
+
+from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
+from jsem_pyg.training import fit
+from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
+
+pytest.importorskip("resource", reason="POSIX only")
+from trust.disk_cases import file_size_limit, read_only, small_disk
+
+STATE = {"weight": torch.arange(20_000.0), "epoch": 1}  # 80 KB
+
+
+def names(folder):
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+def train(path, epochs=6, callbacks=()):
+    return fit(
+        SmoothingStub(dropout=0.3),
+        two_clusters(),
+        epochs=epochs,
+        batch_size=64,
+        checkpoint=path,
+        checkpoint_every=1,
+        resume=True,
+        callbacks=callbacks,
+        progress=False,
+    )
+
+
+@pytest.mark.parametrize("limit", [0, 1000, 79_000])
+def test_a_checkpoint_on_a_full_disk_is_an_oserror_and_the_old_one_stays(tmp_path, limit):
+    path = tmp_path / "run.st"
+    save_checkpoint(path, STATE)
+    with file_size_limit(limit), pytest.raises(OSError, match="too large|No space"):
+        save_checkpoint(path, {**STATE, "epoch": 2})
+    assert load_checkpoint(path)["epoch"] == 1
+    assert names(tmp_path) == ["run.st"]
+
+
+def test_a_small_disk_that_fills(tmp_path):
+    with small_disk(tmp_path, "256k") as disk:
+        save_checkpoint(disk / "run.st", STATE)
+        filler = disk / "filler"
+        filler.write_bytes(bytes(120_000))
+        with pytest.raises(OSError, match="No space left"):
+            save_checkpoint(disk / "run.st", {**STATE, "epoch": 2})
+        assert load_checkpoint(disk / "run.st")["epoch"] == 1
+        assert names(disk) == ["filler", "run.st"]
+        filler.unlink()
+        save_checkpoint(disk / "run.st", {**STATE, "epoch": 2})
+        assert load_checkpoint(disk / "run.st")["epoch"] == 2
+
+
+def test_a_run_whose_disk_fills_goes_on_when_there_is_room(tmp_path):
+    path, whole = tmp_path / "run.st", train(tmp_path / "whole.st")
+    train(path, epochs=2)
+    with file_size_limit(500), pytest.raises(OSError, match="too large|No space"):
+        train(path)
+    assert load_checkpoint(path)["epoch"] == 2
+    assert names(tmp_path) == ["run.st", "whole.st"]
+    resumed = train(path)
+    assert torch.equal(resumed.model.weight, whole.model.weight)
+
+
+@pytest.mark.parametrize("limit", [0, 1000, 100_000])
+def test_a_cache_on_a_full_disk_is_not_there_and_made_later(tmp_path, limit):
+    np.savez(tmp_path / "a.npz", x=np.random.default_rng(0).random((2000, 16)))
+
+    def build():
+        return EmbeddingDataset(tmp_path / "root", tmp_path / "a.npz")[0]
+
+    with file_size_limit(limit), pytest.raises(OSError, match="too large|No space"):
+        build()
+    assert names(tmp_path / "root") == []
+    assert build().x.shape == (2000, 16)
+    with file_size_limit(0):
+        assert build().x.shape == (2000, 16)  # reading writes nothing
+
+
+def test_a_read_only_folder_is_noticed_before_the_first_epoch(tmp_path):
+    ran = []
+    with read_only(tmp_path) as folder:
+        with pytest.raises(OSError, match="'checkpoint' to be in a folder that can be written to"):
+            train(folder / "run.st", callbacks=[ran.append])
+        with pytest.raises(OSError, match="Read-only|denied"):
+            save_checkpoint(folder / "run.st", STATE)
+        with pytest.raises(OSError, match="Read-only|denied"):
+            DigitsDataset(folder)
+    assert not ran
+
+
+def test_a_clock_that_goes_back_loses_nothing(tmp_path, monkeypatch):
+    path, whole = tmp_path / "run.st", train(tmp_path / "whole.st")
+    train(path, epochs=3)
+    left = tmp_path / f".jsem_pyg-{0:032x}.tmp"
+    left.write_bytes(b"half")
+    for file in (path, left):
+        os.utime(file, (4e9, 4e9))  # from a time to come
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    resumed = train(path)
+    assert torch.equal(resumed.model.weight, whole.model.weight)
+    assert names(tmp_path) == ["run.st", "whole.st"]
+    root = tmp_path / "root"
+    DigitsDataset(root)
+    [cached] = root.rglob("*.safetensors")
+    os.utime(cached, (4e9, 4e9))
+    assert DigitsDataset(root)[0].x.shape == (1797, 64)

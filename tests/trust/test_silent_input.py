@@ -1,0 +1,313 @@
+"""What one argument alone does not show: values that were taken, or failed, without a word."""
+
+import math
+
+import pytest
+import torch
+from hypergraph_cases import every
+from tiny_graphs import ring, two_parts
+from torch import nn
+from torch_geometric.data import Data
+from training.training_cases import PlainStub, SmoothingStub, two_clusters
+
+from jsem_pyg.curvature import forman_curvature, robust_standardize
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.evaluation import clustering_scores, dirichlet_energy, modularity
+from jsem_pyg.graph import HypergraphStructure, SimplicialStructure, random_hyperedges
+from jsem_pyg.nn import (
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    DiffusionClassifier,
+    ExpertCoupler,
+    HypergraphChebConv,
+)
+from jsem_pyg.training import fit, fit_triplets, select_time, self_train
+from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
+
+EDGES, N = ring(4)  # columns 01, 12, 23, 30, then reversed
+CONVOLUTIONS = {
+    "graph": (AnisotropicChebConv, {"edge_dim": 0}, EDGES),
+    "hypergraph": (HypergraphChebConv, {}, every(N, 2)),
+}
+
+
+class TestSymmetry:
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+    def test_small_weights_beside_a_large_one_are_looked_at(self, dtype):
+        weight = torch.tensor([5, 1e6, 1e6, 1e6, 0, 1e6, 1e6, 1e6], dtype=dtype)
+        if dtype == torch.bfloat16:  # a unit in the last place of 1e6 is 4096 there
+            weight = torch.tensor([2e5, 1e6, 1e6, 1e6, 0, 1e6, 1e6, 1e6], dtype=dtype)
+        with pytest.raises(ValueError, match=r"'edge_weight' to be the same.*2 entries"):
+            heat_diffusion(torch.eye(N, dtype=dtype), EDGES, weight)
+
+    @pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
+    def test_curvature_looks_at_them_too(self, backend):
+        weight = torch.tensor([5, 1e6, 1e6, 1e6, 6, 1e6, 1e6, 1e6])
+        with pytest.raises(ValueError, match="'edge_weight' to be the same"):
+            forman_curvature(EDGES, weight, backend=backend)
+
+    @pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
+    def test_rounding_beside_a_large_weight_passes(self, backend):
+        weight = torch.tensor([1e-3, 1e6, 1e6, 1e6]).repeat(2)
+        rounded = weight.clone()
+        rounded[0] += 0.1  # two units in the last place of the largest
+        mean = weight.clone()
+        mean[[0, 4]] += 0.05
+        expected = forman_curvature(EDGES, mean, backend=backend)
+        torch.testing.assert_close(forman_curvature(EDGES, rounded, backend=backend), expected)
+
+    def test_flows_are_looked_at(self):
+        x = torch.tensor([[5.0], [1e6], [1e6], [1e6], [0.0], [-1e6], [-1e6], [-1e6]])
+        structure = SimplicialStructure(EDGES)
+        with pytest.raises(ValueError, match="'x' to be a flow"):
+            structure.check_flow(x)
+        x[4] = -5.0
+        structure.check_flow(x)
+
+
+class TestGroupsOfExperts:
+    def test_too_many_are_refused_with_their_number_and_a_remedy(self):
+        with pytest.raises(ValueError, match=r"2,558,620,845 sets of 8 of 60.*random_hyperedges"):
+            ExpertCoupler(60, 4, hyperedges=8)
+        with pytest.raises(ValueError, match=r"got inf sets"):
+            ExpertCoupler(100_000, 4, hyperedges=50_000)
+
+    def test_the_remedy_works(self):
+        groups = random_hyperedges(60, 8, num_hyperedges=20)
+        coupler = ExpertCoupler(60, 4, hyperedges=groups)
+        assert coupler.hyperedge_weight.shape == (2, 20)
+        assert coupler(torch.randn(2, 60, 4)).shape == (2, 60, 4)
+
+    @pytest.mark.parametrize(("nodes", "size", "count"), [(60, 8, 50), (6, 3, 20), (5, 5, 1)])
+    def test_drawn_groups_are_distinct_sets(self, nodes, size, count):
+        index = random_hyperedges(nodes, size, count, seed=3)
+        sets = {tuple(each) for each in index[0].reshape(count, size).tolist()}
+        assert len(sets) == count
+        assert all(len(set(each)) == size for each in sets)
+        assert HypergraphStructure(index, nodes).size.tolist() == [size] * count
+        assert torch.equal(index, random_hyperedges(nodes, size, count, seed=3))
+
+    def test_all_of_them_are_every_group(self):
+        assert torch.equal(random_hyperedges(6, 3, math.comb(6, 3)), every(6, 3))
+
+    def test_all_groups_are_as_likely(self):
+        draws = [random_hyperedges(5, 2, 1, seed) for seed in range(2000)]
+        counts = torch.bincount(torch.stack([5 * each[0, 0] + each[0, 1] for each in draws]))
+        assert counts[counts > 0].numel() == 10
+        assert int(counts.max()) < 270  # 200 in the mean, with a deviation of 13
+        assert int(counts[counts > 0].min()) > 130
+
+    def test_more_than_there_are_is_refused(self):
+        with pytest.raises(ValueError, match="'num_hyperedges' to be at most .* 20 .got 21"):
+            random_hyperedges(6, 3, 21)
+        with pytest.raises(ValueError, match="'size' to be at most 'num_nodes', 6 .got 7"):
+            random_hyperedges(6, 7, 1)
+
+
+class TestScores:
+    def test_energy_of_asymmetric_weights_and_loops(self):
+        x, weight = torch.eye(N), torch.ones(8)
+        weight[0] = 2
+        with pytest.raises(ValueError, match="'edge_weight' to be the same"):
+            dirichlet_energy(x, EDGES, weight)
+        loops = torch.cat([EDGES, torch.tensor([[1], [1]])], dim=1)
+        with pytest.raises(ValueError, match="'edge_index' without self-loops"):
+            dirichlet_energy(x, loops)
+
+    def test_modularity_of_negative_weights(self):
+        with pytest.raises(ValueError, match="'edge_weight' to be non-negative"):
+            modularity(EDGES, -torch.ones(8), torch.tensor([0, 0, 1, 1]))
+
+    @pytest.mark.parametrize("seeds", [[1.7], [True], ["1"], 1.7])
+    def test_seeds_are_whole_numbers(self, seeds):
+        with pytest.raises(TypeError, match="'seeds' to be"):
+            clustering_scores(torch.eye(N), torch.tensor([0, 0, 1, 1]), seeds=seeds)
+
+
+@pytest.mark.parametrize(("layer", "options", "edges"), CONVOLUTIONS.values(), ids=CONVOLUTIONS)
+class TestChannels:
+    @pytest.mark.parametrize("bad", [0, -2, "3", 3.0, True, None])
+    def test_numbers_of_channels(self, layer, options, edges, bad):
+        with pytest.raises((TypeError, ValueError), match="'in_channels' to be"):
+            layer(bad, 2, **options)
+        with pytest.raises((TypeError, ValueError), match="'out_channels' to be"):
+            layer(2, bad, **options)
+
+    @pytest.mark.parametrize("t", [1.0, [1.0, 2.0]])
+    @pytest.mark.parametrize("lazy", [False, True])
+    @pytest.mark.parametrize("width", [2, 9])
+    def test_features_of_another_width(self, layer, options, edges, t, lazy, width):
+        conv = layer(-1 if lazy else 4, width, t=t, **options)
+        conv(torch.randn(N, 4), edges)
+        with pytest.raises(ValueError, match="'x' to have 4 channels"):
+            conv(torch.randn(N, 5), edges)
+
+    @pytest.mark.parametrize("in_channels", [4, -1])
+    def test_features_of_another_type(self, layer, options, edges, in_channels):
+        conv = layer(in_channels, 2, **options)
+        with pytest.raises(TypeError, match=r"'x' to be torch.float32.*got torch.float64"):
+            conv(torch.randn(N, 4, dtype=torch.float64), edges)
+        assert conv.double()(torch.randn(N, 4, dtype=torch.float64), edges).dtype == torch.float64
+
+    def test_autocast_converts_them(self, layer, options, edges):
+        conv = layer(4, 2, **options)
+        with torch.autocast("cpu", torch.bfloat16):
+            for dtype in (torch.float32, torch.bfloat16):
+                assert conv(torch.randn(N, 4).to(dtype), edges).isfinite().all()
+
+
+class Returning(nn.Module):
+    """A conductance that returns whatever it is told."""
+
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+
+    def forward(self, edge_attr):
+        return self.what(edge_attr)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda attr: attr.squeeze(-1).tolist(),
+        lambda attr: None,
+        lambda attr: attr[:-1],
+        lambda attr: attr.repeat(1, 2),
+        lambda attr: attr.long(),
+        lambda attr: attr.sum(),
+    ],
+)
+def test_conductances_return_a_number_for_each_edge(what):
+    layer = AnisotropicDiffusion(conductance=Returning(what))
+    with pytest.raises((TypeError, ValueError), match="'conductance' to return"):
+        layer(torch.eye(N), EDGES, edge_attr=torch.ones(8, 1))
+
+
+@pytest.mark.parametrize("conductance", [["sigmoid"], None, 3, nn.Sigmoid])
+def test_conductances_are_modules_or_names(conductance):
+    with pytest.raises(ValueError, match="'conductance' to be 'sigmoid', 'mlp' or"):
+        AnisotropicDiffusion(conductance=conductance)
+
+
+def test_a_refused_graph_leaves_no_trace_in_the_running_means():
+    model = DiffusionClassifier(3, 2)
+    model(torch.eye(4)[:, :3] + 0.1, EDGES)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(ValueError, match="'edge_index' to hold"):
+        model(torch.rand(4, 3), EDGES + 1)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
+class TestTransforms:
+    @pytest.mark.parametrize("transform", [FormanCurvature(), EdgeGeometry(["jaccard"])])
+    @pytest.mark.parametrize("rows", [7, 9, 0])
+    def test_edge_attributes_of_another_length(self, transform, rows):
+        data = Data(edge_index=EDGES, edge_attr=torch.ones(rows, 2), num_nodes=N)
+        with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[8, F\].*cat=False"):
+            transform(data)
+
+    def test_cat_false_replaces_them(self):
+        data = Data(edge_index=EDGES, edge_attr=torch.ones(7, 2), num_nodes=N)
+        assert FormanCurvature(cat=False)(data).edge_attr.shape == (8, 1)
+
+    @pytest.mark.parametrize("batch", [torch.zeros(3).long(), torch.zeros(N), [0, 0, 0, 0]])
+    def test_a_batch_that_does_not_fit(self, batch):
+        with pytest.raises((TypeError, ValueError), match="'batch' to"):
+            FormanCurvature()(Data(edge_index=EDGES, batch=batch, num_nodes=N))
+
+    def test_no_is_not_yes(self):
+        with pytest.raises(TypeError, match="'connect' to be True or False .got 'no'"):
+            FaissKNNGraph(connect="no")
+        with pytest.raises(TypeError, match="'fuse' to be True or False .got 'no'"):
+            AnisotropicDiffusion(fuse="no")
+
+
+@pytest.mark.parametrize(
+    ("group", "num_groups", "message"),
+    [
+        (torch.tensor([0, 1]), None, r"'group' to have shape \[3\]"),
+        (torch.tensor([0.0, 1.0, 1.0]), None, "'group' to be of integer type"),
+        (torch.tensor([0, -1, 1]), None, r"'group' to hold numbers in \[0, G\)"),
+        (
+            torch.tensor([0, 1, 2]),
+            2,
+            r"'group' to hold numbers in \[0, 2\) .got values from 0 to 2",
+        ),
+        ([0, 1, 1], None, "'group' to be a torch.Tensor"),
+        (torch.tensor([0, 1, 1]), 2.0, "'num_groups' to be a positive integer"),
+    ],
+)
+def test_groups_that_do_not_fit_the_values(group, num_groups, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        robust_standardize(torch.rand(3), group, num_groups)
+
+
+class TestTraining:
+    @pytest.mark.parametrize("device", ["nonsense", "cuda:77", "meta", 3.5])
+    def test_devices_that_are_not_there(self, device):
+        for train, model in (
+            (fit_triplets, SmoothingStub()),
+            (self_train, DiffusionClassifier(6, 2)),
+            (fit, SmoothingStub()),
+        ):
+            with pytest.raises((TypeError, ValueError), match="'device' to be"):
+                train(model, two_clusters(), device=device)
+
+    @pytest.mark.parametrize("extra", [1, -1])
+    def test_labels_of_more_or_fewer_nodes(self, extra):
+        data = two_clusters()
+        data.y = torch.arange(24 + extra) % 2
+        for model in (SmoothingStub(), DiffusionClassifier(6, 2)):
+            with pytest.raises(ValueError, match=r"'data.y' to have shape \[24\]"):
+                fit(model, data, sampler="labels")
+
+    @pytest.mark.parametrize(
+        ("change", "name"),
+        [
+            ({"model": None}, "model"),
+            ({"model": "GCN"}, "model"),
+            ({"data": None}, "data"),
+            ({"data": [two_clusters()]}, "data"),
+            ({"loss": None}, "loss"),
+            ({"loss": 3}, "loss"),
+            ({"sampler": None}, "sampler"),
+            ({"sampler": [1]}, "sampler"),
+            ({"callbacks": None}, "callbacks"),
+            ({"callbacks": print}, "callbacks"),
+            ({"callbacks": [print, None]}, "callbacks"),
+            ({"progress": "no"}, "progress"),
+            ({"resume": "no"}, "resume"),
+            ({"margin": "wide"}, "margin"),
+            ({"checkpoint": 3}, "checkpoint"),
+            ({"tensorboard": 3}, "tensorboard"),
+        ],
+    )
+    def test_arguments_are_looked_at_before_anything_is_done(self, change, name):
+        model = PlainStub()
+        before = model.scale.clone()
+        given = {"model": model, "data": two_clusters(), "epochs": 1, **change}
+        for train in (fit, fit_triplets):
+            with pytest.raises(TypeError, match=f"'{name}' to be"):
+                train(**given)
+        assert torch.equal(model.scale, before)
+
+    @pytest.mark.parametrize("times", [None, 3.0, "12", {1.0: 2.0}])
+    def test_times_are_a_list(self, times):
+        with pytest.raises(TypeError, match="'times' to be a list"):
+            select_time(two_clusters(), times)
+
+
+def test_lists_and_arrays_are_no_tensors():
+    edges, x = two_parts()[0], torch.rand(6, 3)
+    for given in ((x.tolist(), edges), (x.numpy(), edges), (x, edges.tolist()), (x, edges.numpy())):
+        with pytest.raises(TypeError, match="to be a .*[tT]ensor"):
+            AnisotropicDiffusion(0)(*given)
+
+
+def test_numbers_of_eight_bits_and_of_nowhere():
+    x = torch.rand(N, 3)
+    with pytest.raises(TypeError, match="'x' to be a floating-point tensor, of 16 bits at least"):
+        heat_diffusion(x.to(torch.float8_e5m2), EDGES)
+    with pytest.raises(ValueError, match="'x' to have values .got a tensor on the device 'meta'"):
+        heat_diffusion(x.to("meta"), EDGES)
