@@ -45,6 +45,11 @@ TARGETS = [
 TESTS = [
     *(f"tests/{part}" for part in ("kernels", "graph", "curvature", "operators", "diffusion")),
     *("tests/nn", "tests/transforms", "tests/evaluation", "tests/test_architecture.py"),
+    "tests/trust/test_bad_input.py",
+    "tests/trust/test_differential.py",
+    "tests/trust/test_differential_geometry.py",
+    "tests/trust/test_layouts.py",
+    "tests/trust/test_silent_input.py",
     "jsem_pyg",
 ]
 # Compiled code takes no notes: whoever reaches what calls it reaches it.
