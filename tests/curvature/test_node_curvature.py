@@ -50,3 +50,8 @@ def test_refuses(curvature, error, message):
         node_curvature(RING, torch.ones(6), num_nodes=2)
     with pytest.raises(ValueError, match="without their reverse"):
         node_curvature(RING[:, :4], torch.ones(4))
+
+
+def test_a_node_with_one_edge_has_its_curvature():
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    assert node_curvature(path, torch.tensor([1.0, 1.0, 3.0, 3.0])).tolist() == [1.0, 2.0, 3.0]

@@ -3,6 +3,7 @@
 import importlib.util
 import logging
 import os
+import pkgutil
 import resource
 import shutil
 import subprocess
@@ -145,6 +146,18 @@ def test_new_code_in_an_inlined_file_is_compiled(module, monkeypatch):
     assert call(module.load()) == 0
     monkeypatch.setattr(compiled, "_inlined_stamp", lambda: b"another")
     assert call(module.load()) == 0
+
+
+def test_the_stamp_is_that_of_every_inlined_file(monkeypatch):
+    read, stamps = pkgutil.get_data, set()
+    for changed in (None, *compiled.INLINED):
+        monkeypatch.setattr(
+            pkgutil,
+            "get_data",
+            lambda package, name, changed=changed: read(package, name) + b"#" * (name == changed),
+        )
+        stamps.add(compiled._inlined_stamp.__wrapped__())
+    assert len(stamps) == 1 + len(compiled.INLINED)
 
 
 def test_every_kernel_is_compiled_this_way_and_every_inlined_file_is_known():

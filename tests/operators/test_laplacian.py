@@ -60,6 +60,11 @@ def test_edge_values_follow_the_input(normalization):
         torch.testing.assert_close(entries.diagonal, s.diagonal())
 
 
+def test_the_dense_matrix_knows_the_same_normalizations():
+    with pytest.raises(ValueError, match="'normalization' to be one of 'sym', 'rw', None"):
+        dense_laplacian(torch.tensor([[0, 1], [1, 0]]), None, 2, "column")
+
+
 def test_an_edge_and_its_reverse_get_the_same_gradient():
     edge_index, weight = random_graph(15, 0.3)
     structure = GraphStructure(edge_index, 15)

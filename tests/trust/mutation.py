@@ -45,6 +45,11 @@ TARGETS = [
 TESTS = [
     *(f"tests/{part}" for part in ("kernels", "graph", "curvature", "operators", "diffusion")),
     *("tests/nn", "tests/transforms", "tests/evaluation", "tests/test_architecture.py"),
+    "tests/trust/test_bad_input.py",
+    "tests/trust/test_differential.py",
+    "tests/trust/test_differential_geometry.py",
+    "tests/trust/test_layouts.py",
+    "tests/trust/test_silent_input.py",
     "jsem_pyg",
 ]
 # Compiled code takes no notes: whoever reaches what calls it reaches it.
@@ -65,7 +70,7 @@ USEFUL = [
 ]  # fmt: skip
 PYTEST = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]
 MEMORY, FILE_SIZE = 16 << 30, 1 << 30  # bytes, of a mutant that takes all it can get
-FIRST_TESTS, MORE_TESTS = 25.0, 100.0  # seconds; the latter for mutants that survive the former
+FIRST_TESTS, MORE_TESTS = 20.0, 40.0  # seconds; the latter for mutants that survive the former
 
 
 def make_copy(folder: Path) -> Path:
@@ -173,19 +178,25 @@ class Workplace:
         self.cache.mkdir()
         self.reach, self.chosen, self.killer = reach, chosen, ""
 
-    def outcome(self, path: str, mutant: Mutant) -> str:
-        """What becomes of a mutant: "killed", "timeout", "survived" or "untested"."""
+    def outcome(self, path: str, mutant: Mutant, more: float = MORE_TESTS) -> str:
+        """What becomes of a mutant: "killed", "timeout", "survived" or "untested".
+
+        Args:
+            path: the file that it is in.
+            mutant: the change.
+            more: seconds of further tests for one that survives the first.
+        """
         file = self.copy / path
         source = file.read_text()
         for old in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
             old.unlink()  # as old as the mutant, and as long, it might be taken for it
         file.write_text(mutant.apply(source))
         try:
-            return self._judge(path, mutant)
+            return self._judge(path, mutant, more)
         finally:
             file.write_text(source)
 
-    def _judge(self, path: str, mutant: Mutant) -> str:
+    def _judge(self, path: str, mutant: Mutant, more: float) -> str:
         self.killer = ""
         tests = self.chosen or self.reach.tests(CALLERS.get(path, path), mutant.scope)
         tests = tests or self.reach.tests(CALLERS.get(path, path), "")
@@ -194,13 +205,13 @@ class Workplace:
             return "untested"
         first = some_tests(tests, self.reach.seconds, FIRST_TESTS)
         rest = [test for test in tests if test not in set(first)]
-        rest = some_tests(rest, self.reach.seconds, MORE_TESTS)
+        rest = some_tests(rest, self.reach.seconds, more)
         shutil.rmtree(self.spare, ignore_errors=True)
         shutil.copytree(self.cache, self.spare, copy_function=os.link)
         for part in (first, rest):
             if not part:
                 continue
-            limit = 120 + 3 * sum(self.reach.seconds.get(test, 60) for test in part)
+            limit = 60 + 3 * sum(self.reach.seconds.get(test, 60) for test in part)
             code = run(self.copy, self.spare, lambda p=part: run_tests(p), self.log, limit)
             if code in (4, 5, 70):
                 _log.error("Pytest could not run: %s", self.log.read_text()[-2000:])
@@ -216,7 +227,7 @@ class Workplace:
         if path not in CALLERS and b"@compiled(" not in source:
             return
         comment = Mutant(len(source), len(source), "# harmless", "comment", "", 0, "", "")
-        while self.outcome(path, comment) == "killed":
+        while self.outcome(path, comment, 0.0) == "killed":
             test = self.killer.split(" ")[1]
             _log.warning("%s fails without a reason.", test)
             self.reach.failed.append(test)

@@ -1,0 +1,33 @@
+"""What every measure of edges takes: edges, or a graph that was prepared before."""
+
+import pytest
+import torch
+
+from jsem_pyg.curvature import (
+    degree_contrast,
+    distance_rank,
+    forman_curvature,
+    jaccard_overlap,
+    node_curvature,
+)
+from jsem_pyg.graph import GraphStructure
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        forman_curvature,
+        jaccard_overlap,
+        degree_contrast,
+        lambda graph, num_nodes=None: distance_rank(graph, torch.ones(4), num_nodes),
+        lambda graph, num_nodes=None: node_curvature(graph, torch.ones(4), num_nodes),
+    ],
+)
+def test_a_prepared_graph_is_as_good_as_its_edges(measure):
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    structure = GraphStructure(path, 4)
+    expected = measure(path, num_nodes=4)
+    assert torch.equal(measure(structure), expected)
+    assert torch.equal(measure(structure, num_nodes=4), expected)
+    with pytest.raises(ValueError, match="'num_nodes' to be 4, as the prepared"):
+        measure(structure, num_nodes=3)
