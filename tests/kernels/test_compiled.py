@@ -244,3 +244,14 @@ def test_a_full_disk_computes_everything(copied):
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
     assert run(copied, preexec_fn=fill, **NOWHERE).count("cannot be written") == 1
+
+
+@pytest.mark.slow
+def test_no_kernel_leaves_its_arrays(tmp_path):
+    """Where numba checks every index, which it does not do otherwise."""
+    names = ("test_edges.py", "test_numba.py", "test_triangle_counts.py")
+    files = [str(Path(__file__).with_name(name)) for name in names]
+    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
+    run = subprocess.run(command, env=os.environ | checked, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-3000:]
