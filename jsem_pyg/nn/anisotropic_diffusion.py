@@ -28,9 +28,10 @@ class AnisotropicDiffusion(DiffusionLayer):
     :func:`~jsem_pyg.diffusion.heat_diffusion`, by fused products of sparse and dense matrices, or
     through `propagate` where somebody watches (explainers, hooks, ``fuse=False``).
 
-    The last graph is remembered, and prepared anew once it changes. A change of its tensors in place
-    is seen, but not one through `.data` or an array of NumPy's that shares their memory: for these,
-    prepare a :class:`~jsem_pyg.graph.GraphStructure` after each change, and pass it as `edge_index`.
+    The last graph is remembered, and prepared anew once it changes. A change of its tensors in
+    place is seen, but not one through `.data` or an array of NumPy's that shares their memory. For
+    these, prepare a :class:`~jsem_pyg.graph.GraphStructure` after each change, and pass it as
+    `edge_index`.
 
     Args:
         edge_dim (int): Number :math:`F` of edge features; 0 for none, so that only :math:`t` is
