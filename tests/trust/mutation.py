@@ -227,7 +227,7 @@ class Workplace:
         for part in (first, rest):
             if not part:
                 continue
-            limit = 60 + 3 * sum(self.reach.seconds.get(test, 60) for test in part)
+            limit = 120 + 5 * sum(self.reach.seconds.get(test, 60) for test in part)
             code = run(self.copy, self.spare, lambda p=part: run_tests(p), self.log, limit)
             if code == 4:  # a mutant, such as a backend that cannot run, may take tests away
                 code = run(self.copy, self.spare, Those(part).run, self.log, limit)
