@@ -34,6 +34,15 @@ def test_what_cannot_run_says_why_and_what_can():
         table.check("quick")
 
 
+def test_torch_without_mkl_has_no_products_on_the_cpu(monkeypatch):
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="'torch': this build of torch has no MKL"):
+        CHEBYSHEV.choose("torch", CPU)
+    assert CHEBYSHEV.can_run("torch", torch.device("cuda"))
+    with pytest.raises(ValueError, match="torch has no CSR products on 'meta'"):
+        CHEBYSHEV.choose("torch", torch.device("meta"))
+
+
 def test_a_backend_from_outside_is_an_entry(monkeypatch):
     class SparseOperator(Operator):
         def __init__(self, csr, value):

@@ -72,6 +72,7 @@ USEFUL = [
 PYTEST = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]
 MEMORY, FILE_SIZE = 16 << 30, 1 << 30  # bytes, of a mutant that takes all it can get
 FIRST_TESTS, MORE_TESTS = 20.0, 40.0  # seconds; the latter for mutants that survive the former
+MOST_TESTS = 300  # of which finding each by its name takes a while
 
 
 def make_copy(folder: Path) -> Path:
@@ -178,7 +179,7 @@ def some_tests(tests: list[str], seconds: dict[str, float], limit: float) -> lis
         cases[test.partition("[")[0]].append(test)
     for turn in zip_longest(*cases.values()):
         for test in filter(None, turn):
-            if total + seconds.get(test, 0) < limit:
+            if len(taken) < MOST_TESTS and total + seconds.get(test, 0) < limit:
                 taken.append(test)
                 total += seconds.get(test, 0)
     return taken
@@ -226,7 +227,7 @@ class Workplace:
         for part in (first, rest):
             if not part:
                 continue
-            limit = 60 + 3 * sum(self.reach.seconds.get(test, 60) for test in part)
+            limit = 120 + 5 * sum(self.reach.seconds.get(test, 60) for test in part)
             code = run(self.copy, self.spare, lambda p=part: run_tests(p), self.log, limit)
             if code == 4:  # a mutant, such as a backend that cannot run, may take tests away
                 code = run(self.copy, self.spare, Those(part).run, self.log, limit)
