@@ -98,7 +98,7 @@ def test_heat_diffusion(data):
         of_t = direction.norm() * scale
         one = torch.ones(1, dtype=torch.float64)
         rate = reach_of(graph, one, normalization)[0]
-        if rate < 1e25:
+        if exact_time.grad.to(time.dtype).isfinite().all():
             assert distance(time.grad, exact_time.grad, max(rate, 1.0) * of_t) <= bound
     is_known = is_leaf and weight.numel() and weight.grad is not None
     if is_known and (weight.grad + exact_w.grad).isfinite().all():
