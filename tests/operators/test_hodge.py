@@ -135,3 +135,14 @@ def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
 def test_refuses(arguments, match):
     with pytest.raises(ValueError, match=match):
         hodge_operator(case("random")[0], **arguments)
+
+
+@pytest.mark.parametrize("how", [None, "sym", "rw"])
+def test_missing_weights_are_ones_of_the_type_of_the_others(how):
+    structure = case("random")[0]
+    weight = torch.linspace(0.5, 1.5, structure.num_edges, dtype=torch.float64)
+    ones = torch.ones(structure.num_triangles, dtype=torch.float64)
+    eye = torch.eye(structure.num_edges, dtype=torch.float64)
+    left_out = hodge_operator(structure, "up", weight, None, how).apply_laplacian(eye)
+    given = hodge_operator(structure, "up", weight, ones, how).apply_laplacian(eye)
+    torch.testing.assert_close(left_out, given, rtol=1e-14, atol=1e-14)
