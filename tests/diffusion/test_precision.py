@@ -10,6 +10,7 @@ from tiny_graphs import ring
 from trust.oracle import distance, graph_heat, hypergraph_heat
 
 from jsem_pyg.diffusion import (
+    dense_laplacian,
     diffuse,
     heat_diffusion,
     hypergraph_diffusion,
@@ -200,3 +201,11 @@ def test_thousands_of_components_share_a_few_rates():
     decay = torch.exp(-4 * weight[:10_000, None])
     expected = mean + decay * (x.reshape(-1, 2) - mean)
     torch.testing.assert_close(out.reshape(-1, 2), expected)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_the_dense_laplacian_adds_repeated_edges_up(normalization):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    twice, halves = edge_index.repeat(1, 2), weight.repeat(2) / 2
+    once = dense_laplacian(edge_index, weight, num_nodes, normalization)
+    torch.testing.assert_close(dense_laplacian(twice, halves, num_nodes, normalization), once)
