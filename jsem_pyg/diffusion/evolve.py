@@ -13,7 +13,7 @@ from .._precision import compute_dtype, full_precision
 from ..operators import HeatOperator, Operator
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .options import Accuracy
-from .precision import check_time, longest_time
+from .precision import check_precision, longest_time
 
 _log = logging.getLogger(__name__)
 
@@ -94,6 +94,7 @@ def evolve(
     batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
     scaling = operator.scaling
     dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
+    check_precision(x, operator.scaling, t, dtype, accuracy)
     signal = x.to(dtype)
     if scaling.row_scale is not None:
         signal = scaling.row_scale.unsqueeze(-1) * signal
@@ -131,7 +132,6 @@ def _coefficients(
     times = t.unsqueeze(1)
     if operator.scaling.rate is not None:
         times = times * operator.scaling.rate.cpu().double().unsqueeze(-1)
-    check_time(longest_time(t), operator.scaling.rates()[1], dtype, accuracy)
     longest = longest_time(times)
     num_terms = accuracy.degree
     if num_terms is None:

@@ -14,6 +14,7 @@ are computed in float64, where 1e-6 is reached at t = 6e9.
 """
 
 import logging
+import math
 from collections.abc import Callable
 
 import torch
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from .._checks import numbers_of
 from .._precision import compute_dtype
-from ..operators import HeatOperator
+from ..operators import HeatOperator, Scaling
 from .heat_coefficients import LONGEST
 from .options import Accuracy
 
@@ -77,12 +78,15 @@ def longest_time(t: Tensor) -> float:
     return float(numbers_of(t).max()) if t.numel() else 0.0
 
 
-def check_time(longest: float, fastest: float, dtype: torch.dtype, accuracy: Accuracy) -> None:
-    """Refuse a time that no type can follow; warn of one for which `dtype` is too narrow.
+def check_precision(
+    x: Tensor, scaling: Scaling, t: Tensor, dtype: torch.dtype, accuracy: Accuracy
+) -> None:
+    """Refuse a time or a scale that no type can follow; warn where `dtype` is too narrow.
 
     Raises:
-        ValueError: if a time is too long.
+        ValueError: if a time is too long, or degrees are too far apart for the type.
     """
+    longest, fastest = longest_time(t), scaling.rates()[1]
     if longest * fastest > LONGEST:
         raise ValueError(
             f"Expected 't' to be at most {LONGEST / fastest:.3g}, 1e10 in units of the fastest "
@@ -90,8 +94,14 @@ def check_time(longest: float, fastest: float, dtype: torch.dtype, accuracy: Acc
             "hides the result. To fix this, take a shorter time, or the limit, which is the "
             "(weighted) mean of 'x' over each connected component."
         )
+    if math.isinf(scaling.condition()):
+        raise ValueError(
+            f"Expected the roots of the degrees to be within the range of {dtype} of each other, "
+            "as a random walk needs them (got some that underflow beside the largest). To fix "
+            "this, make the operator with dtype=torch.float64."
+        )
     error = rounding_error(dtype, longest * fastest)
-    if error > max(accuracy.tol, _OUTPUT_ROUNDING * torch.finfo(dtype).eps):
+    if error > _allowed(x, accuracy.tol):
         _log.warning(
             "rounding in %s can change the result by %.2g of its norm at t = %.3g, more than "
             "tol = %.2g allows.",
@@ -102,10 +112,15 @@ def check_time(longest: float, fastest: float, dtype: torch.dtype, accuracy: Acc
         )
 
 
+def _allowed(x: Tensor, tol: float) -> float:
+    """The relative error that goes unnoticed: the result is rounded to the type of x."""
+    return max(tol, _OUTPUT_ROUNDING * torch.finfo(x.dtype).eps)
+
+
 def _choose(x: Tensor, longest: float, tol: float) -> torch.dtype:
     """The narrowest type whose rounding is allowed."""
     dtype = compute_dtype(x)
     if x.device.type == "mps":
         return dtype  # which has no other
-    allowed = max(tol, _OUTPUT_ROUNDING * torch.finfo(x.dtype).eps)
-    return dtype if rounding_error(dtype, longest) <= allowed else torch.float64
+    is_wide_enough = rounding_error(dtype, longest) <= _allowed(x, tol)
+    return dtype if is_wide_enough else torch.float64

@@ -36,11 +36,12 @@ class Scaling:
         return replace(self, row_scale=relative.to(dtype))
 
     def condition(self) -> float:
-        """The condition number of P: how much it can magnify an error."""
+        """The condition number of P: how much it can magnify an error; infinite if P underflows."""
         if self.row_scale is None or self.row_scale.numel() == 0:
             return 1.0
         row_scale = numbers_of(self.row_scale)
-        return float(row_scale.max()) / float(row_scale.min())
+        lowest = float(row_scale.min())
+        return float(row_scale.max()) / lowest if lowest > 0 else float("inf")
 
     def rates(self) -> tuple[float, float]:
         """The lowest and the highest rate at which anything flows; one where there is none."""

@@ -209,3 +209,42 @@ def test_the_dense_laplacian_adds_repeated_edges_up(normalization):
     twice, halves = edge_index.repeat(1, 2), weight.repeat(2) / 2
     once = dense_laplacian(edge_index, weight, num_nodes, normalization)
     torch.testing.assert_close(dense_laplacian(twice, halves, num_nodes, normalization), once)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("low", "high"), [(1e-100, 1e100), (1e-300, 1e300)])
+def test_random_walks_whose_roots_of_degrees_underflow_in_float32(low, high, dtype):
+    edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    weight = torch.tensor([low, low, high, high], dtype=torch.float64)
+    x = torch.tensor([[1.0], [0.0], [1.0], [0.0]], dtype=dtype)
+    out = heat_diffusion(x, edge_index, weight, 1.0, normalization="rw")
+    stays = (1 + np.exp(-2)) / 2
+    assert out.flatten().tolist() == pytest.approx([stays, 1 - stays] * 2, rel=1e-6)
+
+
+def test_flows_whose_weights_are_far_apart():
+    edge_index = torch.tensor([[0, 2], [1, 3]])
+    weight = torch.tensor([1e-100, 1e100], dtype=torch.float64)
+    x, how = torch.ones(2, 1), {"normalization": "rw"}
+    out = simplicial_diffusion(x, edge_index, None, weight, None, 1.0, **how)
+    expected = simplicial_diffusion(
+        x.double(), edge_index, None, torch.ones(2).double(), None, **how
+    )
+    torch.testing.assert_close(out.double(), expected)
+
+
+def test_an_operator_whose_scale_underflows_is_refused():
+    edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    weight = torch.tensor([1e-100, 1e-100, 1e100, 1e100], dtype=torch.float64)
+    structure = GraphStructure(edge_index, 4)
+    operator = laplacian_operator(structure, weight, "rw", dtype=torch.float32)
+    with pytest.raises(
+        ValueError, match="roots of the degrees.*torch.float32.*dtype=torch.float64"
+    ):
+        diffuse(torch.ones(4, 1), operator, 1.0)
+
+
+def test_half_precision_does_not_warn_of_what_it_cannot_show(caplog):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    heat_diffusion(torch.ones(num_nodes, 1).bfloat16(), edge_index, weight.float(), 1e4)
+    assert not caplog.records
