@@ -193,7 +193,7 @@ def _from_json(content: Any, tensors: dict[str, Tensor]) -> Any:
     [(kind, inner)] = content.items()
     if kind == "tensor":
         return tensors[inner]
-    if kind == "empty":
+    if kind == "empty" and 0 in inner[1]:
         return torch.empty(inner[1], dtype=_DTYPES[inner[0]])
     if kind == "tuple":
         return tuple(_list_from_json(inner, tensors))

@@ -139,3 +139,13 @@ def test_nothing_is_executed(tmp_path):
         with pytest.raises(ValueError, match=r"a\.st"):
             load_tree(path, "test")
     assert not trace.exists()
+
+
+def test_an_empty_tensor_that_is_said_to_have_entries_is_refused(tmp_path, monkeypatch):
+    # As whoever forges a file would write it, with a hash that fits: its numbers would be whatever
+    # lies in memory.
+    lie = {"empty": ["torch.float32", [1000]]}
+    monkeypatch.setattr("jsem_pyg._tensor_file._to_json", lambda *_: lie)
+    save_tree(tmp_path / "a.st", "test", "state", None)
+    with pytest.raises(ValueError, match="to be a test of jsem_pyg.*damaged"):
+        load_tree(tmp_path / "a.st", "test")
