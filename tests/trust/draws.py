@@ -81,12 +81,16 @@ def edge_lists(draw, most_nodes=14, repeats=True):
 
 
 @st.composite
-def graphs(draw, forms=FORMS, exponents=((0, 0), (-3, 3), (-30, -28), (20, 22), (-45, 30))):
+def graphs(
+    draw, forms=FORMS, exponents=((0, 0), (-3, 3), (-30, -28), (20, 22), (-45, 30), (-150, 150))
+):
     """A graph with weights."""
     edge_index, num_once, order, num_nodes, g = draw(edge_lists())
     weight, kind = None, draw(st.sampled_from(["none", "float32", "float64"]))
     if kind != "none":
         low, high = draw(st.sampled_from(exponents))
+        if kind == "float32":
+            low, high = max(low, -45), min(high, 30)
         exponent = low + (high - low) * torch.rand(num_once, generator=g, dtype=torch.float64)
         once = (0.1 + torch.rand(num_once, generator=g, dtype=torch.float64)) * 10**exponent
         if draw(st.booleans()):
