@@ -1,9 +1,12 @@
 """Stage 5: two graphs -> which node is which, by Gromov-Wasserstein transport on factored costs.
 
 :class:`Factor` stands for the costs inside one graph, :class:`Plan` for the answer.
+:func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
+:func:`comparable` puts the profiles of two graphs on one scale.
 """
 
 from .factor import Factor
 from .plan import Plan, Step
+from .profiles import comparable, heat_profiles
 
-__all__ = ["Factor", "Plan", "Step"]
+__all__ = ["Factor", "Plan", "Step", "comparable", "heat_profiles"]

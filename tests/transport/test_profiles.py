@@ -1,0 +1,142 @@
+import pytest
+import tiny_graphs
+import torch
+
+from jsem_pyg.curvature import jaccard_overlap
+from jsem_pyg.diffusion import exact_heat_diffusion
+from jsem_pyg.transport import comparable, heat_profiles
+from jsem_pyg.transport import profiles as profiles_module
+from jsem_pyg.transport.profiles import overlap_weights
+
+
+def graph(num_nodes=40, p=0.15, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    upper = (torch.rand(num_nodes, num_nodes, generator=generator) < p).triu(1)
+    return (upper | upper.T).nonzero().T
+
+
+def ring(num_nodes):
+    return tiny_graphs.ring(num_nodes)[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_permutation_of_nodes_permutes_profiles(dtype):
+    edge_index = graph()
+    weight = overlap_weights(edge_index, 40).to(dtype)
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
+    shuffled = torch.randperm(edge_index.size(1), generator=torch.Generator().manual_seed(2))
+    first = heat_profiles(edge_index, 40, weight)
+    second = heat_profiles(order[edge_index][:, shuffled], 40, weight[shuffled])
+    assert first.dtype == dtype
+    assert first.std(0).max() > 0.1
+    torch.testing.assert_close(second[order], first, atol=2e-3, rtol=1e-3)
+
+
+def test_return_probabilities_are_those_of_the_matrix_exponential():
+    edge_index = graph()
+    times = (0.5, 3.0)
+    found = heat_profiles(edge_index, 40, torch.ones(edge_index.size(1)).double(), times=times)
+    eye = torch.eye(40, dtype=torch.float64)
+    for column, t in enumerate((0.5, 3.0, 1.0, 3.5, 6.0)):
+        exact = exact_heat_diffusion(eye, edge_index, t=t).diagonal()
+        torch.testing.assert_close(found[:, column].exp(), exact, atol=1e-4, rtol=1e-3)
+
+
+def test_quantiles_are_between_the_largest_and_the_smallest_heat():
+    edge_index = graph()
+    found = heat_profiles(edge_index, 40, times=(0.5, 4.0), averaging=())
+    heat = exact_heat_diffusion(torch.eye(40), edge_index, t=4.0).sort(0, descending=True).values
+    quantiles = found[:, 5:].exp()
+    assert quantiles.shape == (40, 10)
+    assert (quantiles.diff(dim=1) <= 0).all()
+    torch.testing.assert_close(quantiles[:, 0], heat[1], atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(quantiles[:, -1], heat[28], atol=1e-4, rtol=1e-3)
+
+
+def test_averages_are_over_neighbours_and_leave_constants_alone():
+    edge_index = ring(12)
+    found = heat_profiles(edge_index, 12)
+    own, mean, later = found.chunk(3, dim=1)
+    torch.testing.assert_close(mean, own, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(later, own, atol=1e-3, rtol=1e-3)
+
+
+def test_blocks_of_columns_change_nothing(monkeypatch):
+    edge_index = graph()
+    whole = heat_profiles(edge_index, 40)
+    monkeypatch.setattr(profiles_module, "BLOCK", 40 * 4 * 7)
+    torch.testing.assert_close(heat_profiles(edge_index, 40), whole, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["no edges", "one node", "isolated", "ring", "complete"])
+def test_awkward_graphs_have_finite_profiles_and_no_features_from_rounding(name):
+    edge_index, num_nodes = {
+        "no edges": (torch.empty(2, 0, dtype=torch.int64), 4),
+        "one node": (torch.empty(2, 0, dtype=torch.int64), 1),
+        "isolated": (torch.tensor([[0, 1], [1, 0]]), 5),
+        "ring": (ring(64), 64),
+        "complete": ((1 - torch.eye(9)).nonzero().T, 9),
+    }[name]
+    found = heat_profiles(edge_index, num_nodes)
+    assert found.isfinite().all()
+    source, target = comparable(found, found)
+    assert source.isfinite().all()
+    if name == "isolated":
+        assert (source[0] - source[3]).norm() > 1
+    else:
+        assert source.abs().max() == target.abs().max() == 0  # nothing tells nodes apart
+
+
+def test_empty_graphs_have_as_many_features():
+    empty = heat_profiles(torch.empty(2, 0, dtype=torch.int64), 0)
+    assert empty.shape == (0, heat_profiles(ring(5), 5).size(1))
+
+
+def test_repeated_edges_count_as_weights():
+    edge_index = ring(6)
+    edge_index = torch.cat([edge_index, edge_index[:, [0, 6]]], 1)  # the edge 0 - 1 again
+    twice = torch.ones(12).index_fill(0, torch.tensor([0, 6]), 2.0)
+    torch.testing.assert_close(
+        heat_profiles(edge_index, 6), heat_profiles(ring(6), 6, twice), atol=1e-4, rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize("ridge", [None, 0.3])
+def test_comparable_features_have_one_scale_for_both(ridge):
+    generator = torch.Generator().manual_seed(0)
+    scale = torch.tensor([1.0, 100.0, 1e-5])
+    both = torch.randn(70, 3, generator=generator) * scale + 7
+    both[:, 1] += 90 * both[:, 0]
+    source, target = comparable(both[:30], both[30:], ridge=ridge)
+    found = torch.cat([source, target])
+    assert found.shape == (70, 2)  # the third one hardly varies
+    torch.testing.assert_close(found.mean(0), torch.zeros(2), atol=1e-5, rtol=0)
+    covariance = found.T @ found / 70
+    if ridge is None:
+        torch.testing.assert_close(covariance.diagonal(), torch.ones(2))
+        assert covariance[0, 1] > 0.3
+    else:
+        torch.testing.assert_close(covariance, covariance.diagonal().diag(), atol=1e-5, rtol=0)
+        assert (covariance.diagonal() < 1).all()
+
+
+def test_overlap_weights_are_the_overlap_and_never_zero():
+    edge_index, _ = tiny_graphs.triangle_with_tail()
+    weight = overlap_weights(edge_index, 4)
+    assert (weight > 0).all()
+    torch.testing.assert_close(weight, jaccard_overlap(edge_index), atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize("times", [(0.0,), (-1.0,), (float("nan"),), [[1.0]], ()])
+def test_times_have_to_be_positive(times):
+    with pytest.raises(ValueError, match="'times' to"):
+        heat_profiles(ring(4), 4, times=times)
+
+
+def test_comparable_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="'target' to have 3 features, as 'source'"):
+        comparable(torch.zeros(2, 3), torch.zeros(2, 4))
+    with pytest.raises(ValueError, match="'source' to be finite"):
+        comparable(torch.full((2, 3), torch.nan), torch.zeros(2, 3))
+    with pytest.raises(ValueError, match="'ridge' to be positive"):
+        comparable(torch.zeros(2, 3), torch.zeros(2, 3), ridge=0.0)
