@@ -169,3 +169,14 @@ TRIANGLES = KernelFamily(
     {"cpu": ("numba",)},
     fallback="torch",
 )
+
+# Passes over a transport plan that is not stored, see `kernels/sinkhorn`.
+SINKHORN = KernelFamily(
+    {
+        "reference": Backend(f"{_HERE}.sinkhorn.reference", no_obstacle),
+        "torch": Backend(f"{_HERE}.sinkhorn.torch_tiles", no_obstacle),
+        "numba": Backend(f"{_HERE}.sinkhorn.numba_cpu", numba_obstacle),
+    },
+    {"cpu": ("numba", "torch")},
+    fallback="torch",
+)

@@ -20,7 +20,7 @@ _UNROLL = 4  # edges in flight: their loads and multiplications overlap
 _INDEX = ir.IntType(64)
 
 
-class _Emitter:
+class Emitter:
     """Emits instructions on the rows of tiles, inside an intrinsic's code generator."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Sequence[Any]) -> None:
@@ -44,6 +44,7 @@ class _Emitter:
         return self.broadcast(value, self.num_lanes)
 
     def broadcast(self, value: Any, lanes: int) -> Any:
+        """A number in so many lanes."""
         undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
         first = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
         return self.builder.shuffle_vector(first, undefined, _mask([0] * lanes))
@@ -54,15 +55,19 @@ class _Emitter:
         return self.at(data, offset, vector or self.vector)
 
     def at(self, data: Any, offset: Any, vector: ir.VectorType) -> Any:
+        """The address of a vector that starts at an entry of an array."""
         return self.builder.bitcast(self.builder.gep(data, [offset]), vector.as_pointer())
 
     def load(self, address: Any) -> Any:
+        """The vector at an address, which need not be aligned to its size."""
         return self.builder.load(address, align=4)
 
     def store(self, value: Any, address: Any) -> None:
+        """Write a vector to an address, which need not be aligned to its size."""
         self.builder.store(value, address, align=4)
 
     def load_row(self, data: Any, index: Any) -> Any:
+        """A row, as a vector."""
         return self.load(self.row(data, index))
 
     def edge(self, col: Any, val: Any, edge: Any) -> tuple[Any, Any]:
@@ -87,9 +92,11 @@ class _Emitter:
         return [cgutils.alloca_once_value(self.builder, zero) for _ in range(count)]
 
     def add_product(self, variable: Any, a: Any, b: Any) -> None:
+        """Variable += a * b."""
         self.builder.store(self.fma(a, b, self.builder.load(variable)), variable)
 
     def total(self, variables: Sequence[Any]) -> Any:
+        """The sum of 2^n variables."""
         values = [self.builder.load(each) for each in variables]
         while len(values) > 1:
             values = [self.builder.fadd(a, b) for a, b in _pairs(values)]
@@ -112,11 +119,12 @@ class _Emitter:
             self.builder.branch(blocks[0])
             self.builder.position_at_end(blocks[2])
 
-    def sums(self, vectors: list[Any]) -> Any:
-        """The sum over the lanes of each of 2^n vectors, as one vector.
+    def sums(self, vectors: list[Any], add: Callable[[Any, Any], Any] | None = None) -> Any:
+        """The sum, or what else `add` makes, over the lanes of each of 2^n vectors, as one vector.
 
         Halves of two vectors are added side by side, so that later additions serve both.
         """
+        add = add or self.builder.fadd
         groups, lanes = 1, self.num_lanes
         while lanes > 1:
             merge = len(vectors) > 1
@@ -128,9 +136,7 @@ class _Emitter:
             low = _mask([start + i for start in starts for i in range(half)])
             high = _mask([start + half + i for start in starts for i in range(half)])
             vectors = [
-                self.builder.fadd(
-                    self.builder.shuffle_vector(a, b, low), self.builder.shuffle_vector(a, b, high)
-                )
+                add(self.builder.shuffle_vector(a, b, low), self.builder.shuffle_vector(a, b, high))
                 for a, b in pairs
             ]
             groups, lanes = len(starts), half
@@ -153,7 +159,7 @@ def step_row(
     """dst[row] = alpha * (sum over the edges of val * cur[col]) + beta * dst[row]."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emitter(context, builder, signature, args)
+        emit = Emitter(context, builder, signature, args)
         cur, dst, col, val = (emit.data(position) for position in range(4))
         start, stop, row = args[4:7]
         sums = emit.variables(_UNROLL)
@@ -186,7 +192,7 @@ def adjoint_row(
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emitter(context, builder, signature, args)
+        emit = Emitter(context, builder, signature, args)
         b, b_next, t, t_next, grad, col, val = (emit.data(position) for position in range(7))
         start, middle, stop, row = args[7:11]
         own_b, own_t = emit.load_row(b, row), emit.load_row(t, row)
@@ -235,7 +241,7 @@ def add_row(
     """out[out_row] += weight[weight_row] * term[term_row], lane by lane."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emitter(context, builder, signature, args)
+        emit = Emitter(context, builder, signature, args)
         address = emit.row(emit.data(0), args[3])
         weight = emit.load_row(emit.data(1), args[4])
         term = emit.load_row(emit.data(2), args[5])
@@ -253,7 +259,7 @@ def project_row(
     """out[out_row] += grad[grad_row] * term[term_row], lane by lane, into float64."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emitter(context, builder, signature, args)
+        emit = Emitter(context, builder, signature, args)
         product = builder.fmul(
             emit.load_row(emit.data(0), args[3]), emit.load_row(emit.data(1), args[4])
         )
@@ -272,7 +278,7 @@ def dot_row(typing: Any, a: Any, b: Any, row: Any, lanes: Any) -> Any:
     """The sum over the lanes of a[row] * b[row]."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _Emitter(context, builder, signature, args)
+        emit = Emitter(context, builder, signature, args)
         product = builder.fmul(
             emit.load_row(emit.data(0), args[2]), emit.load_row(emit.data(1), args[2])
         )

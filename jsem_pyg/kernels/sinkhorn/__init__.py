@@ -1,0 +1,18 @@
+r"""One pass over an entropic transport plan whose scores have low rank, and which is not stored.
+
+Every backend has the function ``sinkhorn_pass`` of :mod:`~.reference`: row potentials, column
+masses, averages and peaks of T_ij = 2^(u_i . v_j + f_i + g_j), where f follows from the rows.
+
+===========  =====================================================  ===========
+"reference"  dense matrices: the definition, also of batches        any device
+"torch"      tiles of rows                                          any device
+"numba"      tiles in the cache, vectorised exponentials, compiled  CPU
+"triton"     online softmax, no atomics                             CUDA
+===========  =====================================================  ===========
+
+:func:`transport_average` is the derivative's side: T y, differentiable in all that T is made of.
+"""
+
+from .result import SinkhornPass
+
+__all__ = ["SinkhornPass"]

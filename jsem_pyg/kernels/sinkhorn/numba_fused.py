@@ -1,0 +1,160 @@
+"""Small ranks on the CPU: everything that a tile of rows needs while its numbers are in the cache.
+
+A tile has a few rows, and looks at the columns in blocks. A block's scores are computed into the
+first-level cache; where they matter, their exponentials go to the tile's shares, a table of its
+rows and all columns in the second-level cache, and are multiplied with y. The exponent that a row's
+shares are relative to is a whole number of bits, and rises when a score goes far above it: what was
+summed before is scaled by a power of two then, which is exact. When a tile's rows are closed, the
+column masses follow from its shares.
+
+*Skipping.* Where all scores of a row in a block are far below what the row has already, the shares
+are zero without an exponential; where this is so for all rows, the block is done.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled import compiled
+from .result import EMPTY, LARGEST, LARGEST_MASS
+from .vectors import CHANNELS, ROWS, STEP, add_columns, average_rows, exp_row, score_rows
+
+Array = NDArray[Any]
+
+BLOCK = 256  # columns: 8 kB of scores, and of v and y a kilobyte for each rank and channel
+
+# Bits below a row's largest score that are skipped. The row would not notice from 24 or 53 on; but
+# a column that no row likes may live of such scores, and could not be weighed without its mass.
+_SKIPPED, _SKIPPED_DOUBLE = 64.0, 200.0
+
+# Bits that a score may be above the exponent of its row before that rises.
+_HEADROOM = 32.0
+
+
+class Packed(NamedTuple):
+    """The arrays of a pass in tiles and blocks, as the kernel reads them."""
+
+    u: Array  # [tiles, R, ROWS], zeros beyond the last row
+    v: Array  # [blocks, R, BLOCK], zeros beyond the last column
+    g: Array  # [blocks, BLOCK], EMPTY where there is no mass
+    log2_p: Array  # [tiles, ROWS] float64, -inf where there is no mass
+    y: Array  # [blocks, channels, BLOCK]; channels are rounded up, with zeros
+    width: Array  # [blocks] columns that are used, rounded up to whole vectors
+
+
+@compiled(nogil=True)
+def pack(
+    u: Array, v: Array, g: Array, log2_p: Array, y: Array, lanes: Any
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Copies in tiles and blocks; of coordinates within the bounds of `result.bounded`."""
+    (num_rows, rank), (num_columns, channels) = u.shape, y.shape
+    tiles, blocks = -(-num_rows // ROWS), -(-num_columns // BLOCK)
+    step = STEP * len(lanes)
+    tile_u = np.zeros((tiles, rank, ROWS), u.dtype)
+    tile_p = np.full((tiles, ROWS), -np.inf)
+    for i in range(num_rows):
+        tile, r = i // ROWS, i % ROWS
+        tile_p[tile, r] = log2_p[i]
+        for k in range(rank):
+            tile_u[tile, k, r] = min(max(u[i, k], -LARGEST), LARGEST)
+    block_v = np.zeros((blocks, rank, BLOCK), u.dtype)
+    block_g = np.full((blocks, BLOCK), EMPTY).astype(u.dtype)
+    block_y = np.zeros((blocks, -(-channels // CHANNELS) * CHANNELS, BLOCK), u.dtype)
+    for j in range(num_columns):
+        block, c = j // BLOCK, j % BLOCK
+        block_g[block, c] = min(max(g[j], EMPTY), -EMPTY)
+        for k in range(rank):
+            block_v[block, k, c] = min(max(v[j, k], -LARGEST), LARGEST)
+        for k in range(channels):
+            block_y[block, k, c] = y[j, k]
+    width = np.full(blocks, BLOCK)
+    if blocks:
+        width[-1] = -(-(num_columns - (blocks - 1) * BLOCK) // step) * step
+    return tile_u, block_v, block_g, tile_p, block_y, width
+
+
+@compiled(nogil=True)
+def close_row(
+    reference: float, z: float, largest: float, log2_p: float, damping: float
+) -> tuple[float, float, float]:
+    """What `result.close_rows` computes, of one row: its potential, scale and peak."""
+    if z == 0 or log2_p == -np.inf:
+        return -np.inf, 0.0, 0.0
+    total = reference + np.log2(z)
+    mass = min(log2_p + (1 - damping) * total, LARGEST_MASS)
+    return mass - total, 2.0**mass / z, 2.0 ** (largest - reference) / z
+
+
+@compiled(nogil=True)
+def run_tiles(
+    u: Array, v: Array, g: Array, log2_p: Array, y: Array, width: Array, damping: float,
+    first: int, last: int, shares: Array, f: Array, peak: Array, average: Array,
+    column_mass: Array, lanes: Any,
+) -> None:  # fmt: skip
+    """Tiles from `first` up to `last` of what is :class:`Packed`.
+
+    `shares` [blocks * ROWS * BLOCK] is memory to work in. Written are `f` and `peak`
+    [tiles * ROWS] and, where there were zeros, `average` [tiles * channels * ROWS];
+    `column_mass` [blocks * BLOCK] is added to. All of these are float64. `lanes` is a tuple as
+    long as a vector.
+    """
+    num_blocks, rank, _ = v.shape
+    channels = y.shape[1]
+    scores = np.empty(ROWS * BLOCK, v.dtype)
+    top, weight = np.empty(ROWS, v.dtype), np.empty(ROWS, v.dtype)
+    reference, block_reference = np.empty(ROWS), np.empty((num_blocks, ROWS))
+    largest, z = np.empty(ROWS), np.empty(ROWS)
+    is_used = np.empty(num_blocks, np.bool_)
+    skipped = _SKIPPED if len(lanes) == 16 else _SKIPPED_DOUBLE
+    for tile in range(first, last):
+        reference[:], largest[:], z[:] = EMPTY, EMPTY, 0.0
+        start = tile * channels * ROWS
+        for block in range(num_blocks):
+            score_rows(
+                scores, top, u, v, g, tile * rank * ROWS, block * rank * BLOCK, block * BLOCK,
+                rank, width[block], BLOCK, lanes,
+            )  # fmt: skip
+            is_used[block] = False
+            for r in range(ROWS):
+                largest[r] = max(largest[r], top[r])
+                is_used[block] |= top[r] >= largest[r] - skipped and top[r] > EMPTY / 2
+            if not is_used[block]:
+                continue
+            for r in range(ROWS):
+                at = (block * ROWS + r) * BLOCK
+                if top[r] < largest[r] - skipped or top[r] <= EMPTY / 2:
+                    shares[at : at + BLOCK] = 0
+                    block_reference[block, r] = reference[r]
+                    continue
+                if top[r] > reference[r] + _HEADROOM:
+                    exponent = np.rint(top[r])
+                    factor = 2.0 ** (reference[r] - exponent)
+                    z[r] *= factor
+                    for c in range(channels):
+                        average[start + c * ROWS + r] *= factor
+                    reference[r] = exponent
+                block_reference[block, r] = reference[r]
+                z[r] += exp_row(shares, scores, at, r * BLOCK, reference[r], width[block], lanes)
+            for c in range(0, channels, CHANNELS):
+                average_rows(
+                    shares, y, average, block * ROWS * BLOCK, (block * channels + c) * BLOCK,
+                    start + c * ROWS, width[block], BLOCK, lanes,
+                )  # fmt: skip
+        for r in range(ROWS):
+            row = tile * ROWS + r
+            f[row], z[r], peak[row] = close_row(
+                reference[r], z[r], largest[r], log2_p[tile, r], damping
+            )
+            for c in range(channels):
+                average[start + c * ROWS + r] *= z[r]
+        for block in range(num_blocks):
+            if is_used[block]:
+                for r in range(ROWS):
+                    weight[r] = z[r]
+                    if block_reference[block, r] != reference[r]:
+                        weight[r] *= 2.0 ** (block_reference[block, r] - reference[r])
+                add_columns(
+                    shares, weight, column_mass, block * ROWS * BLOCK, block * BLOCK,
+                    width[block], BLOCK, lanes,
+                )  # fmt: skip

@@ -1,0 +1,62 @@
+"""What a pass returns, and how its rows are closed: the arithmetic that all backends share."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# Bits. A score below this has no mass: minus infinity as a number that arithmetic can bear.
+EMPTY = -(2.0**100)
+
+# Coordinates are held within this, so that no product of finite vectors leaves the range.
+LARGEST = 2.0**40
+
+# Bits. A row's mass is held below 2^64, or its products would leave the range of float32. Masses
+# of a plan are far below; at a damping other than 1 the scores of a bad start could make any.
+LARGEST_MASS = 64.0
+
+
+class SinkhornPass(NamedTuple):
+    """A plan T that is not stored, as what a step of a solver asks of it."""
+
+    f: Tensor  # [N] row potentials in bits, -inf for rows without mass
+    column_mass: Tensor  # [K] float64, sum_i T_ij
+    average: Tensor  # [N, C] T y: weighted by mass, not normalised; in the type of u
+    peak: Tensor  # [N] the largest share of each row's mass; 0 in rows without mass
+
+
+def bounded(x: Tensor) -> Tensor:
+    """Coordinates whose products stay finite; the same ones unless they are beyond 2^40."""
+    return x.clamp(-LARGEST, LARGEST)
+
+
+def bounded_potential(g: Tensor) -> Tensor:
+    """Column potentials whose sums with scores stay finite, or are minus infinity."""
+    return g.clamp(max=-EMPTY)
+
+
+class Rows(NamedTuple):
+    """What follows from the sums of rows."""
+
+    f: Tensor  # [N] bits
+    scale: Tensor  # [N] T_ij = scale_i 2^(S_ij - top_i)
+    peak: Tensor  # [N]
+
+
+def close_rows(top: Tensor, z: Tensor, log2_p: Tensor, damping: float) -> Rows:
+    """Potentials and masses of rows from their sums.
+
+    Args:
+        top: [N] the largest score of each row in bits; anything where z is 0.
+        z: [N] the sum over j of 2^(S_ij - top_i), which is 1 at least, or 0 in an empty row.
+        log2_p: [N] masses in bits.
+        damping: how much of the constraint on the rows is met; 1 is all of it.
+    """
+    has_mass = (z > 0) & (log2_p > -torch.inf)
+    z = torch.where(has_mass, z, 1)
+    total = torch.where(has_mass, top + z.log2(), 0)
+    # Of log2_p - damping * total + total; this way round it is log2_p to the last bit at 1.
+    mass = (log2_p + (1 - damping) * total).clamp(max=LARGEST_MASS)
+    f = torch.where(has_mass, mass - total, -torch.inf)
+    scale = torch.where(has_mass, mass.exp2() / z, 0)
+    return Rows(f, scale, torch.where(has_mass, 1 / z, 0))
