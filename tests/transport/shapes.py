@@ -45,6 +45,6 @@ def swiss_roll(
 
 
 def _positions(num_points: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Where points lie along the spiral, and the angle there: its length grows as half its square."""
+    """Where points lie along the spiral, and their angles: length grows as half their square."""
     position = torch.rand(num_points, generator=generator)
     return position, (INNER**2 + position * (OUTER**2 - INNER**2)).sqrt()
