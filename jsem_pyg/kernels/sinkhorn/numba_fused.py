@@ -36,7 +36,7 @@ class Packed(NamedTuple):
     """The arrays of a pass in tiles and blocks, as the kernel reads them."""
 
     u: Array  # [tiles, R, ROWS], zeros beyond the last row
-    v: Array  # [blocks, R, BLOCK], zeros beyond the last column
+    v: Array  # [strips, R, STEP vectors], as many strips as fill the blocks; zeros at the end
     g: Array  # [blocks, BLOCK], EMPTY where there is no mass
     log2_p: Array  # [tiles, ROWS] float64, -inf where there is no mass
     y: Array  # [blocks, channels, BLOCK]; channels are rounded up, with zeros
@@ -50,7 +50,7 @@ def pack(
     """Copies in tiles and blocks; of coordinates within the bounds of `result.bounded`."""
     (num_rows, rank), (num_columns, channels) = u.shape, y.shape
     tiles, blocks = -(-num_rows // ROWS), -(-num_columns // BLOCK)
-    step = STEP * len(lanes)
+    strip = STEP * len(lanes)
     tile_u = np.zeros((tiles, rank, ROWS), u.dtype)
     tile_p = np.full((tiles, ROWS), -np.inf)
     for i in range(num_rows):
@@ -58,20 +58,20 @@ def pack(
         tile_p[tile, r] = log2_p[i]
         for k in range(rank):
             tile_u[tile, k, r] = min(max(u[i, k], -LARGEST), LARGEST)
-    block_v = np.zeros((blocks, rank, BLOCK), u.dtype)
+    strip_v = np.zeros((blocks * BLOCK // strip, rank, strip), u.dtype)
     block_g = np.full((blocks, BLOCK), EMPTY).astype(u.dtype)
     block_y = np.zeros((blocks, -(-channels // CHANNELS) * CHANNELS, BLOCK), u.dtype)
     for j in range(num_columns):
         block, c = j // BLOCK, j % BLOCK
         block_g[block, c] = min(max(g[j], EMPTY), -EMPTY)
         for k in range(rank):
-            block_v[block, k, c] = min(max(v[j, k], -LARGEST), LARGEST)
+            strip_v[j // strip, k, j % strip] = min(max(v[j, k], -LARGEST), LARGEST)
         for k in range(channels):
             block_y[block, k, c] = y[j, k]
     width = np.full(blocks, BLOCK)
     if blocks:
-        width[-1] = -(-(num_columns - (blocks - 1) * BLOCK) // step) * step
-    return tile_u, block_v, block_g, tile_p, block_y, width
+        width[-1] = -(-(num_columns - (blocks - 1) * BLOCK) // strip) * strip
+    return tile_u, strip_v, block_g, tile_p, block_y, width
 
 
 @compiled(nogil=True)
@@ -90,71 +90,105 @@ def close_row(
 def run_tiles(
     u: Array, v: Array, g: Array, log2_p: Array, y: Array, width: Array, damping: float,
     first: int, last: int, shares: Array, f: Array, peak: Array, average: Array,
-    column_mass: Array, lanes: Any,
+    column_mass: Array, group: int, lanes: Any,
 ) -> None:  # fmt: skip
     """Tiles from `first` up to `last` of what is :class:`Packed`.
 
-    `shares` [blocks * ROWS * BLOCK] is memory to work in. Written are `f` and `peak`
-    [tiles * ROWS] and, where there were zeros, `average` [tiles * channels * ROWS];
-    `column_mass` [blocks * BLOCK] is added to. All of these are float64. `lanes` is a tuple as
-    long as a vector.
+    `shares` [group * blocks * ROWS * BLOCK] is memory to work in, for so many tiles at a time as
+    take turns at a block. Written are `f` and `peak` [tiles * ROWS] and, where there were zeros,
+    `average` [tiles * channels * ROWS]; `column_mass` [blocks * BLOCK] is added to. All of these
+    are float64. `lanes` is a tuple as long as a vector.
     """
-    num_blocks, rank, _ = v.shape
-    channels = y.shape[1]
-    scores = np.empty(ROWS * BLOCK, v.dtype)
-    top, weight = np.empty(ROWS, v.dtype), np.empty(ROWS, v.dtype)
-    reference, block_reference = np.empty(ROWS), np.empty((num_blocks, ROWS))
-    largest, z = np.empty(ROWS), np.empty(ROWS)
-    is_used = np.empty(num_blocks, np.bool_)
-    skipped = _SKIPPED if len(lanes) == 16 else _SKIPPED_DOUBLE
-    for tile in range(first, last):
+    num_blocks, channels, _ = y.shape
+    rank = u.shape[1]
+    table = num_blocks * ROWS * BLOCK  # numbers of a tile in shares
+    scores, top = np.empty(ROWS * BLOCK, v.dtype), np.empty(ROWS, v.dtype)
+    reference, largest, z = np.empty((3, group, ROWS))
+    block_reference = np.empty((group, num_blocks, ROWS))
+    is_used = np.empty((group, num_blocks), np.bool_)
+    for start in range(first, last, group):
+        stop = min(start + group, last)
         reference[:], largest[:], z[:] = EMPTY, EMPTY, 0.0
-        start = tile * channels * ROWS
         for block in range(num_blocks):
-            score_rows(
-                scores, top, u, v, g, tile * rank * ROWS, block * rank * BLOCK, block * BLOCK,
-                rank, width[block], BLOCK, lanes,
-            )  # fmt: skip
-            is_used[block] = False
+            for tile in range(start, stop):
+                t = tile - start
+                at = t * table + block * ROWS * BLOCK
+                score_rows(
+                    scores, top, u, v, g, tile * rank * ROWS, block * rank * BLOCK, block * BLOCK,
+                    rank, width[block], BLOCK, lanes,
+                )  # fmt: skip
+                is_used[t, block] = _open_shares(
+                    top, scores, reference, largest, z, t, shares, at, average,
+                    tile * channels * ROWS, channels, width[block], lanes,
+                )  # fmt: skip
+                for r in range(ROWS):
+                    block_reference[t, block, r] = reference[t, r]
+                if is_used[t, block]:
+                    for c in range(0, channels, CHANNELS):
+                        average_rows(
+                            shares, y, average, at, (block * channels + c) * BLOCK,
+                            (tile * channels + c) * ROWS, width[block], BLOCK, lanes,
+                        )  # fmt: skip
+        for tile in range(start, stop):
+            t = tile - start
             for r in range(ROWS):
-                largest[r] = max(largest[r], top[r])
-                is_used[block] |= top[r] >= largest[r] - skipped and top[r] > EMPTY / 2
-            if not is_used[block]:
+                row = tile * ROWS + r
+                f[row], z[t, r], peak[row] = close_row(
+                    reference[t, r], z[t, r], largest[t, r], log2_p[tile, r], damping
+                )
+                for c in range(channels):
+                    average[(tile * channels + c) * ROWS + r] *= z[t, r]
+        _weigh_columns(
+            shares, is_used, block_reference, reference, z, column_mass, stop - start, width, lanes
+        )
+
+
+@compiled(nogil=True)
+def _open_shares(
+    top: Array, scores: Array, reference: Array, largest: Array, z: Array, t: int, shares: Array,
+    at: int, average: Array, average_at: int, channels: int, width: int, lanes: Any,
+) -> bool:  # fmt: skip
+    """Turn a block's scores into shares, row by row, and say whether any row needs them."""
+    skipped = _SKIPPED if len(lanes) == 16 else _SKIPPED_DOUBLE
+    is_used = False
+    for r in range(ROWS):
+        largest[t, r] = max(largest[t, r], top[r])
+        is_used |= top[r] >= largest[t, r] - skipped and top[r] > EMPTY / 2
+    if not is_used:
+        return False
+    for r in range(ROWS):
+        row = at + r * BLOCK
+        if top[r] < largest[t, r] - skipped or top[r] <= EMPTY / 2:
+            shares[row : row + width] = 0
+            continue
+        if top[r] > reference[t, r] + _HEADROOM:
+            exponent = np.rint(top[r])
+            factor = 2.0 ** (reference[t, r] - exponent)
+            z[t, r] *= factor
+            for c in range(channels):
+                average[average_at + c * ROWS + r] *= factor
+            reference[t, r] = exponent
+        z[t, r] += exp_row(shares, scores, row, r * BLOCK, reference[t, r], width, lanes)
+    return True
+
+
+@compiled(nogil=True)
+def _weigh_columns(
+    shares: Array, is_used: Array, block_reference: Array, reference: Array, scale: Array,
+    column_mass: Array, tiles: int, width: Array, lanes: Any,
+) -> None:  # fmt: skip
+    """Add the masses of the columns of a few tiles, whose rows are closed."""
+    num_blocks = is_used.shape[1]
+    weight = np.empty(ROWS, shares.dtype)
+    for t in range(tiles):
+        for block in range(num_blocks):
+            if not is_used[t, block]:
                 continue
             for r in range(ROWS):
-                at = (block * ROWS + r) * BLOCK
-                if top[r] < largest[r] - skipped or top[r] <= EMPTY / 2:
-                    shares[at : at + BLOCK] = 0
-                    block_reference[block, r] = reference[r]
-                    continue
-                if top[r] > reference[r] + _HEADROOM:
-                    exponent = np.rint(top[r])
-                    factor = 2.0 ** (reference[r] - exponent)
-                    z[r] *= factor
-                    for c in range(channels):
-                        average[start + c * ROWS + r] *= factor
-                    reference[r] = exponent
-                block_reference[block, r] = reference[r]
-                z[r] += exp_row(shares, scores, at, r * BLOCK, reference[r], width[block], lanes)
-            for c in range(0, channels, CHANNELS):
-                average_rows(
-                    shares, y, average, block * ROWS * BLOCK, (block * channels + c) * BLOCK,
-                    start + c * ROWS, width[block], BLOCK, lanes,
-                )  # fmt: skip
-        for r in range(ROWS):
-            row = tile * ROWS + r
-            f[row], z[r], peak[row] = close_row(
-                reference[r], z[r], largest[r], log2_p[tile, r], damping
-            )
-            for c in range(channels):
-                average[start + c * ROWS + r] *= z[r]
-        for block in range(num_blocks):
-            if is_used[block]:
-                for r in range(ROWS):
-                    weight[r] = z[r]
-                    if block_reference[block, r] != reference[r]:
-                        weight[r] *= 2.0 ** (block_reference[block, r] - reference[r])
-                add_columns(
-                    shares, weight, column_mass, block * ROWS * BLOCK, block * BLOCK,
-                    width[block], BLOCK, lanes,
-                )  # fmt: skip
+                weight[r] = scale[t, r]
+                if block_reference[t, block, r] != reference[t, r]:
+                    weight[r] *= 2.0 ** (block_reference[t, block, r] - reference[t, r])
+            add_columns(
+                shares, weight, column_mass, (t * num_blocks + block) * ROWS * BLOCK,
+                block * BLOCK, width[block], BLOCK, lanes,
+            )  # fmt: skip

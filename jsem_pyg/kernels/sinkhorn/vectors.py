@@ -103,8 +103,8 @@ def score_rows(
 ) -> Any:  # fmt: skip
     """scores[row, column] = u_row . v_column + g_column, and the largest of each row in top.
 
-    u is [rank, ROWS] from `u_at`, v [rank, stride] from `v_at`, g [stride] from `g_at`; scores is
-    [ROWS, stride].
+    From `u_at`, u is [rank, ROWS]; from `v_at`, v is [width / strip, rank, strip] for strips of
+    STEP vectors; from `g_at`, g is [width]; and scores is [ROWS, stride].
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -123,8 +123,11 @@ def score_rows(
                 for row in sums:
                     builder.store(value, row[i])
             with cgutils.for_range(builder, rank) as loop:
-                line = emit.offset(v_at, (loop.index, stride))
-                columns = [emit.load(emit.vector_at(v, builder.add(line, s))) for s in starts]
+                line = emit.offset(v_at, (first, rank), (loop.index, STEP * emit.num_lanes))
+                columns = [
+                    emit.load(emit.vector_at(v, emit.offset(line, (i, emit.num_lanes))))
+                    for i in range(STEP)
+                ]
                 place = emit.offset(u_at, (loop.index, ROWS))
                 for r, row in enumerate(sums):
                     factor = emit.spread(u, emit.offset(place, (r, 1)))
