@@ -2,7 +2,6 @@
 
 import logging
 
-import torch
 from torch import Tensor
 
 _log = logging.getLogger(__name__)
