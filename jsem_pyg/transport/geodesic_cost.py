@@ -140,7 +140,8 @@ class GeodesicCost:
         if graph.points is None:
             return torch.ones(graph.structure.num_edges, dtype=torch.float64)
         points = prepare_points(graph.points.detach(), self.metric)
-        apart = points.distance(*(each.cpu() for each in graph.structure.edges)).double()
+        i, j = graph.structure.edges
+        apart = points.distance(i.cpu(), j.cpu()).double()
         return (2 * apart).sqrt() if self.metric == "cosine" else apart
 
     def _embed(self, roads: "_Roads") -> tuple[Tensor, float]:

@@ -110,7 +110,7 @@ def read_graph(
     elif is_points(source):
         check_points("source", source)
         points, graph = source, None
-    if graph is None:
+    if graph is None and points is not None:
         return _neighbor_graph(points, edge_weight, num_nodes, k, metric)
     return _given_graph(graph, edge_weight, num_nodes, points)
 
