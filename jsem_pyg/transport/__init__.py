@@ -1,12 +1,25 @@
 """Stage 5: two graphs -> which node is which, by Gromov-Wasserstein transport on factored costs.
 
-:class:`Factor` stands for the costs inside one graph, :class:`Plan` for the answer.
-:func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
+A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph; a :class:`Plan` is the
+answer. :func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
 :func:`comparable` puts the profiles of two graphs on one scale.
 """
 
+from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost
 from .factor import Factor
 from .plan import Plan, Step
 from .profiles import comparable, heat_profiles
 
-__all__ = ["Factor", "Plan", "Step", "comparable", "heat_profiles"]
+__all__ = [
+    "CommuteCost",
+    "Factor",
+    "FeatureCost",
+    "GeodesicCost",
+    "HeatCost",
+    "MatrixCost",
+    "OracleCost",
+    "Plan",
+    "Step",
+    "comparable",
+    "heat_profiles",
+]

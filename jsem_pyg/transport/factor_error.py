@@ -2,7 +2,6 @@
 
 import logging
 
-import torch
 from torch import Tensor
 
 _log = logging.getLogger(__name__)
@@ -63,6 +62,7 @@ def smallest_rank(value: Tensor, share: float) -> int:
     At least one is kept.
 
     Example:
+        >>> import torch
         >>> smallest_rank(torch.tensor([3.0, -2.0, 1e-6]), share=1e-3)
         2
     """

@@ -20,7 +20,7 @@ from ..kernels.ordering import scipy_indices
 from ..kernels.paths import PATHS
 from .factor import Factor
 from .factor_error import relative_norm, say_if_large, smallest_rank
-from .graph_input import GraphInput, read_graph
+from .graph_input import GraphInput, check_connected, read_graph
 
 NUM_PROBES = 6  # searches from other nodes, that the error is estimated from
 
@@ -126,7 +126,7 @@ class GeodesicCost:
                 "requires_grad=True). To fix this, pass edge_length.detach(), or take HeatCost, "
                 "which is differentiable in edge weights."
             )
-        _check_connected(graph)
+        check_connected(graph, "in which a path leads from any node to any other", by_weight=False)
         roads = _Roads(graph.structure, self._lengths(graph))
         x, error = self._embed(roads)
         say_if_large("GeodesicCost", error, "take a larger 'rank' and more landmarks")
@@ -140,7 +140,8 @@ class GeodesicCost:
         if graph.points is None:
             return torch.ones(graph.structure.num_edges, dtype=torch.float64)
         points = prepare_points(graph.points.detach(), self.metric)
-        apart = points.distance(*(each.cpu() for each in graph.structure.edges)).double()
+        i, j = graph.structure.edges
+        apart = points.distance(i.cpu(), j.cpu()).double()
         return (2 * apart).sqrt() if self.metric == "cosine" else apart
 
     def _embed(self, roads: "_Roads") -> tuple[Tensor, float]:
@@ -225,13 +226,3 @@ def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int, tol: float) -> T
     size = smallest_rank(value, tol)
     axes = vector[:, :size] / value[:size].sqrt()
     return (mean[:, None] - cost).T @ axes / 2
-
-
-def _check_connected(graph: GraphInput) -> None:
-    count = graph.structure.num_components
-    if count > 1:
-        raise ValueError(
-            f"Expected a connected graph, in which there is a path between any two nodes (got "
-            f"{count} components). To fix this, make it with knn_graph(..., connect=True), or take "
-            "HeatCost, which needs no paths."
-        )

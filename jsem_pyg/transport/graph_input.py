@@ -8,9 +8,16 @@ from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
 from torch_geometric.typing import SparseTensor
 
-from .._checks import check_edge_index_shape, check_nonnegative_int, check_points, check_positive_int
+from .._checks import (
+    check_edge_index_shape,
+    check_nonnegative_int,
+    check_points,
+    check_positive_int,
+    numbers_of,
+)
 from .._precision import compute_dtype
 from ..graph import GraphStructure, knn_graph
+from ..graph.connect import component_labels
 from ..graph.prepare import GraphReader, choose_weight
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
@@ -44,9 +51,7 @@ class GraphInput(NamedTuple):
 def is_points(source: Any) -> bool:
     """Whether this is a dense table of floating-point numbers, which no form of graph is."""
     return (
-        isinstance(source, Tensor)
-        and source.layout == torch.strided
-        and source.is_floating_point()
+        isinstance(source, Tensor) and source.layout == torch.strided and source.is_floating_point()
     )
 
 
@@ -105,7 +110,7 @@ def read_graph(
     elif is_points(source):
         check_points("source", source)
         points, graph = source, None
-    if graph is None:
+    if graph is None and points is not None:
         return _neighbor_graph(points, edge_weight, num_nodes, k, metric)
     return _given_graph(graph, edge_weight, num_nodes, points)
 
@@ -177,3 +182,23 @@ def _count_nodes(graph: Any, num_nodes: int | None) -> int:
     known = graph.sparse_size() if isinstance(graph, EdgeIndex) else ()
     largest = int(graph.max()) + 1 if graph.numel() else 0
     return max(largest, *(size or 0 for size in known), 0)
+
+
+def check_connected(graph: GraphInput, why: str, by_weight: bool = True) -> None:
+    """Raise a ValueError unless edges join all nodes.
+
+    Args:
+        graph: the graph.
+        why: what a graph of several parts lacks.
+        by_weight: whether an edge of weight zero counts as none.
+    """
+    structure, weight = graph.structure, graph.weight
+    edges = graph.edge_index
+    if weight is not None and by_weight:
+        edges = edges[:, numbers_of(weight) > 0]
+    count = int(component_labels(edges.cpu(), structure.num_nodes).max()) + 1
+    if count > 1:
+        raise ValueError(
+            f"Expected a connected graph, {why} (got {count} components). To fix this, make it "
+            "with knn_graph(..., connect=True), or take HeatCost, which any graph has."
+        )
