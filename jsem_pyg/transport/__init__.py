@@ -1,7 +1,7 @@
 """Stage 5: two graphs -> which node is which, by Gromov-Wasserstein transport on factored costs.
 
-A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph; a :class:`Plan` is the
-answer. :func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
+A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
+:func:`gromov_wasserstein` finds the :class:`Plan` between two. :func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
 :func:`comparable` puts the profiles of two graphs on one scale.
 """
 
@@ -9,6 +9,7 @@ from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost,
 from .factor import Factor
 from .plan import Plan, Step
 from .profiles import comparable, heat_profiles
+from .solver import gromov_wasserstein
 
 __all__ = [
     "CommuteCost",
@@ -21,5 +22,6 @@ __all__ = [
     "Plan",
     "Step",
     "comparable",
+    "gromov_wasserstein",
     "heat_profiles",
 ]

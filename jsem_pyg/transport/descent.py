@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from .anderson import Mixer
-from .problem import LOG2E, Problem
+from .problem import LOG2E, Problem, second_moments
+from .relaxation import held
 
 _SMALLEST = 1e-30  # of moments that a change is compared with
 
@@ -29,11 +30,13 @@ class State:
     epsilon: Tensor  # [S] float64
     f: Tensor  # [S, N]
     energy: Tensor  # [S] float64
-    error: Tensor  # [S] sum_j |c_j - q_j|
+    error: Tensor  # [S] sum_j |c_j - q_j|, or what else the columns miss
     peak: Tensor  # [S] the mean over the mass of the largest share of a row
     moved: Tensor  # [S] by how much the moments of the last step differ, relatively
+    sent: Tensor  # [S, r, r] float64, second moments of the masses that leave
+    received: Tensor  # [S, s, s] of the masses that arrive
 
-    def take(self, index: Tensor | int) -> "State":
+    def take(self, index: Tensor | int | slice) -> "State":
         """Some of the descents."""
         return State(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
 
@@ -43,12 +46,15 @@ def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
     like = problem.source.z
     shape = moments.shape[:-2]
     nothing = moments.new_full(shape, torch.inf)
+    x, y = problem.coordinates
+    seconds = second_moments(x, problem.source.mass), second_moments(y, problem.target.mass)
     return State(
         moments,
         like.new_zeros(*shape, problem.target.num_points),
         epsilon,
         like.new_zeros(*shape, problem.source.num_points),
         *(nothing,) * 4,
+        *(each.expand(*shape, -1, -1) for each in seconds),
     )
 
 
@@ -59,8 +65,29 @@ def row_vectors(problem: Problem, moments: Tensor, epsilon: Tensor) -> Tensor:
 
 
 def column_potential(problem: Problem, state: State) -> Tensor:
-    """g [S, K] in bits."""
-    return state.psi / state.epsilon[..., None].to(state.psi) + problem.target.log2_mass
+    """G [S, K] in bits: masses, potentials, and what squared costs of free columns add."""
+    g = state.psi / state.epsilon[..., None].to(state.psi) + problem.target.log2_mass
+    if problem.relaxation.fixes_columns:
+        return g
+    return g - _squares(problem, state, 1)
+
+
+def row_masses(problem: Problem, state: State) -> Tensor:
+    """log2 of the masses [S, N] that rows are held to, with what squared costs add."""
+    if problem.relaxation.fixes_rows:
+        return problem.source.log2_mass
+    kept = 1 - held(problem.relaxation.rows, state.epsilon)[..., None]
+    bias = _squares(problem, state, 0)
+    return problem.source.log2_mass - (kept * bias.double()).to(bias)
+
+
+def _squares(problem: Problem, state: State, side: int) -> Tensor:
+    """What squared costs take from the scores of one side's points, in bits."""
+    second = (state.sent, state.received)[side]
+    squares = problem.coupling.squares(
+        problem.coordinates[side], second, problem.coupling.signs[side]
+    )
+    return squares * (LOG2E / state.epsilon[..., None]).to(squares)
 
 
 @dataclass(frozen=True)
@@ -87,43 +114,71 @@ def settle(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
 
 def _renew(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> State:
     """Sinkhorn's iteration on the scores of the moments, and the moments of its plan."""
-    source, target = problem.source, problem.target
-    p, q = source.mass, target.mass
+    source, target, relaxation = problem.source, problem.target, problem.relaxation
+    q = target.mass
     u = row_vectors(problem, state.moments, state.epsilon)
+    row_mass = row_masses(problem, state)
+    bias = column_potential(problem, replace(state, psi=torch.zeros_like(state.psi)))
     scale = state.epsilon[..., None].to(u)
+    damping = held(relaxation.rows, state.epsilon)
+    share = held(relaxation.columns, state.epsilon)[..., None].to(u)
+    # The masses of rows that are not fixed are their averages of ones.
+    signal = (
+        target.z if relaxation.fixes_rows else torch.cat([target.z, torch.ones_like(q[:, None])], 1)
+    )
     mixer = Mixer(q)
     psi, is_done = state.psi, False
     for index in range(effort.sinkhorn_passes):
         is_last = is_done or index == effort.sinkhorn_passes - 1
-        g = psi / scale + target.log2_mass
         # Only the last plan is asked for its moments, which take half of the time.
-        done = one_pass(u, target.z, g, source.log2_mass, target.z[:, : None if is_last else 0])
+        asked = signal if is_last else signal[:, :0]
+        done = one_pass(u, target.z, bias + psi / scale, row_mass, asked, damping)
         residual = (q / done.column_mass.clamp(min=torch.finfo(q.dtype).tiny)).log2()
-        residual = torch.where(q > 0, residual, 0).to(psi)
-        psi = mixer.next(psi, residual * scale)
-        error = (done.column_mass - q).abs().sum(-1)
+        residual = torch.where(q > 0, residual, 0).to(psi) * scale
+        residual = share * (psi + residual) - psi
+        # How far the masses are from where they belong; of free columns nothing is asked.
+        error = (q * (1 - (-residual.abs() / scale).exp2())).sum(-1).double()
+        psi = mixer.next(psi, residual)
         if is_last:
             break
         is_done = float(error.max()) < effort.tol
-    moments = (source.z.T @ done.average).double()
+    return _plan_state(problem, replace(state, psi=psi, f=done.f, error=error), done)
+
+
+def _plan_state(problem: Problem, state: State, done: Any) -> State:
+    """The state of the plan that a pass went over."""
+    rank = problem.target.z.size(1)
+    x, y = problem.coordinates
+    moments = (problem.source.z.mT @ done.average[..., :rank]).double()
+    energy = problem.coupling.energy(moments)
+    sent, received = state.sent, state.received
+    row_mass = problem.source.mass
+    if not problem.relaxation.fixes_rows:
+        row_mass = done.average[..., rank]
+        new = second_moments(x, row_mass)
+        energy = energy + problem.coupling.self_energy(new, 0)
+        sent = (sent + new) / 2
+    if not problem.relaxation.fixes_columns:
+        new = second_moments(y, done.column_mass)
+        energy = energy + problem.coupling.self_energy(new, 1)
+        received = (received + new) / 2  # a half step: its term is convex, that of G concave
+    peak = (done.peak * row_mass).sum(-1) / row_mass.sum(-1)
     return replace(
-        state,
-        psi=psi,
-        f=done.f,
-        moments=moments,
-        energy=problem.coupling.energy(moments),
-        error=error,
-        peak=(done.peak * p).sum(-1).double(),
+        state, moments=moments, energy=energy, peak=peak.double(), sent=sent, received=received
     )
 
 
 def in_turn(one_pass: Pass) -> Pass:
     """A pass of one plan as a pass of several, which differ in u [S, N, R] and g [S, K]."""
 
-    def several(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor) -> Any:
+    def several(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: Tensor) -> Any:
         if u.dim() == 2:
-            return one_pass(u, v, g, log2_p, y)
-        done = [one_pass(each, v, potential, log2_p, y) for each, potential in zip(u, g)]
+            return one_pass(u, v, g, log2_p, y, float(damping))
+        masses = log2_p.expand(u.shape[:-1])
+        done = [
+            one_pass(*each[:1], v, *each[1:3], y, float(each[3]))
+            for each in zip(u, g, masses, damping)
+        ]
         return type(done[0])(*(torch.stack(parts) for parts in zip(*done)))
 
     return several

@@ -27,9 +27,11 @@ class FeatureCost:
         kind: "sqdist" or "kernel".
         normalize: whether rows are brought to unit length first: inner products are cosines then,
             and squared distances twice the cosine distance.
+        center: whether the mean of all rows is subtracted first. Inner products then depend on
+            distances alone, as squared distances do.
 
     Raises:
-        TypeError: if `normalize` is not a bool.
+        TypeError: if `normalize` or `center` is not a bool.
         ValueError: if `kind` is neither of them.
 
     Example:
@@ -41,10 +43,12 @@ class FeatureCost:
 
     kind: str = "sqdist"
     normalize: bool = False
+    center: bool = False
 
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, KINDS)
         check_bool("normalize", self.normalize)
+        check_bool("center", self.center)
 
     def __call__(self, source: Any) -> Factor:
         """Make the factor of points [N, D], or of those in the `x` (or `pos`) of a `Data`.
@@ -68,6 +72,8 @@ class FeatureCost:
                 edge_index = read_graph(source, None, None, 1, "l2").edge_index
         check_points("source", points)
         x = points.to(compute_dtype(points))
+        if self.center:
+            x = x - x.mean(0)
         return Factor(_unit_rows(x) if self.normalize else x, self.kind, edge_index=edge_index)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from .descent import Effort, Pass, State, begin, column_potential, row_vectors, settle
+from .descent import Effort, Pass, State, row_vectors, settle
 from .problem import Problem
 
 COOLING = 1.5  # a step
@@ -30,9 +30,7 @@ def speaking_temperature(
     return (low * high).sqrt()
 
 
-def race(
-    problem: Problem, states: State, lowest: float, one_pass: Pass, effort: Effort
-) -> State:
+def race(problem: Problem, states: State, lowest: float, one_pass: Pass, effort: Effort) -> State:
     """Cool all starts until their cells have found their partners, or the lowest temperature."""
     while True:
         states = settle(problem, states, one_pass, effort)

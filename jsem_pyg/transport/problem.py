@@ -19,7 +19,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .factor import Factor
+from .prepare import Prepared, squared_norms
+from .relaxation import BALANCED, Relaxation
 
 LOG2E = 1.4426950408889634
 
@@ -47,11 +48,16 @@ class Coupling:
 
     kappa: float
     linear: Tensor  # [R, R'] what the scores have whatever the plan: squared norms, features
-    fixed: Tensor  # [r, s] what known pairs add to the moments of the coordinates
-    sign: Tensor  # [r, s] products of the signs of both kernels
+    fixed: Tensor  # [r, s] added to the moments of the coordinates: means of kernels, known pairs
+    signs: tuple[Tensor, Tensor]  # [r] and [s] of both kernels
+
+    @property
+    def sign(self) -> Tensor:
+        """[r, s] products of the signs of both kernels."""
+        return self.signs[0][:, None] * self.signs[1]
 
     def coordinates(self, moments: Tensor) -> Tensor:
-        """G [..., r, s], with what known pairs add."""
+        """G [..., r, s], with what is added."""
         rank, other = self.fixed.shape
         return moments[..., :rank, :other] + self.fixed
 
@@ -61,6 +67,22 @@ class Coupling:
         total = self.linear.expand(*moments.shape[:-2], -1, -1).clone()
         total[..., :rank, :other] += 4 * self.kappa * self.sign * self.coordinates(moments)
         return total
+
+    def squares(self, x: Tensor, second: Tensor, signs: Tensor) -> Tensor:
+        """What squared costs add to the gradient of the energy at points x [M, r]: [..., M].
+
+        Args:
+            x: coordinates of either side.
+            second: [..., r, r] X^T diag(mass) X of that side's masses in the plan.
+            signs: [r] of that side's kernel.
+        """
+        signed = signs[:, None] * second * signs
+        return 2 * self.kappa * ((x @ signed.to(x)) * x).sum(-1)
+
+    def self_energy(self, second: Tensor, side: int) -> Tensor:
+        """What the squared costs of one side add to the energy, from its second moments [...]."""
+        signs = self.signs[side]
+        return self.kappa * (signs[:, None] * signs * second.square()).sum((-2, -1))
 
     def energy(self, moments: Tensor) -> Tensor:
         """The objective of balanced plans without its constant [...]."""
@@ -76,6 +98,13 @@ class Problem:
     source: Side
     target: Side
     coupling: Coupling
+    relaxation: Relaxation = BALANCED
+
+    @property
+    def coordinates(self) -> tuple[Tensor, Tensor]:
+        """X [N, r] and Y [K, s], without squared norms and features."""
+        rank, other = self.coupling.fixed.shape
+        return self.source.z[:, :rank], self.target.z[:, :other]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -91,62 +120,19 @@ class Problem:
 
         Near it, T = p q (1 + z A z'), so that G -> 4 kappa cov(x) G cov(y) / epsilon.
         """
-        rank, other = self.coupling.fixed.shape
-        top = _top_variance(self.source, rank) * _top_variance(self.target, other)
-        return 4 * self.coupling.kappa * top
+        x, y = self.coordinates
+        tops = (_top_variance(x, self.source.mass), _top_variance(y, self.target.mass))
+        return 4 * self.coupling.kappa * tops[0] * tops[1]
 
 
-def _top_variance(side: Side, rank: int) -> float:
-    x = side.z[:, :rank].double()
-    return float(torch.linalg.eigvalsh(x.T @ (side.mass.double()[:, None] * x))[-1])
+def _top_variance(x: Tensor, mass: Tensor) -> float:
+    x = x.double() - mass.double() @ x.double()
+    return float(torch.linalg.eigvalsh(second_moments(x, mass))[-1])
 
 
-class Prepared(NamedTuple):
-    """A factor in its principal axes, centred and scaled."""
-
-    x: Tensor  # [N, r]
-    sign: Tensor  # [r]
-    scale: float  # what x was divided by
-    kind: str
-
-
-def prepare_factor(factor: Factor, mass: Tensor) -> Prepared:
-    """Turn a factor into its principal axes by mass, those of most variance first.
-
-    Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
-    divided by the root of the Frobenius norm of its covariance, so that costs are of order one.
-    """
-    x = factor.x.detach().double()
-    x = x - mass.double() @ x
-    parts, signs = [], []
-    for sign in (1.0, -1.0):
-        axes = factor.signs == sign
-        if bool(axes.any()):
-            parts.append(_principal(x[:, axes], mass.double()))
-            signs.append(torch.full_like(parts[-1][0], sign))
-    x, sign_of = torch.cat(parts, 1), torch.cat(signs)
-    variance = mass.double() @ x.square()
-    keep = variance > 1e-14 * variance.max().clamp(min=torch.finfo(torch.float64).tiny)
-    if not bool(keep.any()):
-        keep[0] = True  # all points are one point: a column of zeros
-    order = variance[keep].argsort(descending=True, stable=True)
-    x, sign_of, variance = x[:, keep][:, order], sign_of[keep][order], variance[keep][order]
-    scale = float(variance.square().sum().sqrt().sqrt()) or 1.0
-    return Prepared((x / scale).to(factor.x.dtype), sign_of.to(factor.x), scale, factor.kind)
-
-
-def _principal(x: Tensor, mass: Tensor) -> Tensor:
-    """x in the eigenvectors of its covariance, each with a sign that its points decide."""
-    _, axes = torch.linalg.eigh(x.T @ (mass[:, None] * x))
-    turned = x @ axes
-    skew = mass @ turned**3
-    return turned * torch.where(skew < 0, -1.0, 1.0)
-
-
-def squared_norms(x: Tensor, mass: Tensor) -> Tensor:
-    """[N, 1] squared norms less their mean, in the type of x."""
-    a = x.double().square().sum(1, keepdim=True)
-    return (a - mass.double() @ a).to(x.dtype)
+def second_moments(x: Tensor, mass: Tensor) -> Tensor:
+    """X^T diag(mass) X [..., r, r], float64, of masses [..., N]."""
+    return (x.mT @ (mass[..., None].to(x) * x)).double()
 
 
 def make_problem(
@@ -156,7 +142,9 @@ def make_problem(
     q: Tensor,
     alpha: float = 1.0,
     features: tuple[Tensor, Tensor] | None = None,
-    fixed: Tensor | None = None,
+    feature_weight: float = 0.0,
+    known: Tensor | None = None,
+    relaxation: Relaxation = BALANCED,
 ) -> Problem:
     """The problem of two prepared factors.
 
@@ -165,9 +153,11 @@ def make_problem(
         second: the target.
         p: [N] masses.
         q: [K] masses.
-        alpha: the weight of the structure; 1 - alpha is that of the features.
-        features: [N, d] and [K, d] centred, of which squared distances are linear costs.
-        fixed: [r, s] moments of known pairs.
+        alpha: the weight of the structure.
+        features: [N, d] and [K, d], of which squared distances are linear costs.
+        feature_weight: their weight.
+        known: [r, s] moments of known pairs.
+        relaxation: how much the marginals are held.
     """
     z, v = [first.x], [second.x]
     rank, other = first.x.size(1), second.x.size(1)
@@ -178,18 +168,20 @@ def make_problem(
         v.append(squared_norms(second.x, q))
         blocks.append(4 * alpha * torch.ones(1, 1))
     if features is not None:
-        z.append(features[0])
-        v.append(features[1])
-        blocks.append(2 * (1 - alpha) * torch.eye(features[0].size(1)))
+        centre = q @ features[1]  # of both: distances do not change, and numbers stay small
+        z.append(features[0] - centre)
+        v.append(features[1] - centre)
+        blocks.append(2 * feature_weight * torch.eye(features[0].size(1)))
     linear = torch.block_diag(torch.zeros(rank, other), *blocks).double().to(p.device)
     coupling = Coupling(
         (4.0 if is_sqdist else 1.0) * alpha,
         linear,
-        torch.zeros_like(linear[:rank, :other]) if fixed is None else fixed.double(),
-        (first.sign[:, None] * second.sign).double(),
+        first.mean[:, None] * second.mean + (0 if known is None else known.double()),
+        (first.sign.double(), second.sign.double()),
     )
     return Problem(
         Side(torch.cat(z, 1).contiguous(), p.log2()),
         Side(torch.cat(v, 1).contiguous(), q.log2()),
         coupling,
+        relaxation,
     )

@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
 
 from ..kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
-from .cells import Cells, quantize
-from .descent import Effort, Pass, State, begin, column_potential, in_turn, row_vectors, settle
-from .ladder import COOLING, SHARP, race
+from .cells import quantize
+from .descent import Effort, Pass, State, begin, row_vectors, settle
+from .ladder import COOLING, race
 from .plan import Step
 from .problem import Problem
 from .starts import Start
@@ -25,6 +24,7 @@ logger = logging.getLogger(__name__)
 MIDDLE = 800  # cells of the second level
 _HOT = (0.3, 0.1)  # temperatures that starts begin at, as shares of the critical one
 _WARM = 0.2  # where more cells begin anew
+_LIMITED = 0.25  # mean largest share of rows from which on cells, not the temperature, limit a plan
 _KEPT = 4  # starts that go on to the second level
 _SAME = 1e-3  # relative difference of energies of descents that are the same
 _FINAL_SHARP = 0.95  # rows are so sharp that a colder plan would be the same
@@ -38,77 +38,86 @@ Report = Callable[[Step], None]
 class Schedule:
     """How a problem is worked on."""
 
-    lowest: float  # the temperature asked for, absolute
+    lowest: float  # the temperature asked for
+    critical: float  # the one above which all goes everywhere
     tol: float
-    coarse: int
+    coarse: int  # cells of the race
     seed: int
-    max_updates: int = 20  # of the moments at the last temperature
+    max_updates: int  # of the moments at the last temperature
+    may_stop: bool  # before the lowest temperature, where rows are sharp
 
 
 def descend(
     problem: Problem, starts: list[Start], schedule: Schedule, one_pass: Pass, report: Report
-) -> tuple[Problem, State]:
+) -> State:
     """The best plan that the starts lead to."""
-    critical = max(problem.critical_epsilon(), schedule.lowest)
-    states = _first_states(problem, starts, critical, schedule)
-    names = [start.name for start in starts for _ in _HOT]
-    sizes = [schedule.coarse, MIDDLE]
+    if len(starts) == 1 and starts[0].name == "plan":
+        epsilon = starts[0].moments.new_tensor(schedule.lowest)
+        state = begin(problem, starts[0].moments, epsilon)
+        return _finish(problem, state, schedule, one_pass, report)
+    names, states = _first_states(problem, starts, schedule)
     level: Problem | None = None
-    for size in sizes:
-        cells = _cells(problem, size, schedule.seed)
-        if cells is None:
-            break
-        finer = problem.at(cells[0].side, cells[1].side)
-        states = _carry(level, finer, states, critical, schedule)
-        states = race(finer, states, schedule.lowest, in_turn(one_pass), _RACING)
-        names, states = _best_distinct(names, states, _KEPT)
-        level = finer
-        for name, index in zip(names, range(len(names))):
-            report(_step(f"{size} cells, {name}", states.take(index)))
-        if len(names) > 1 and size == sizes[-1]:
-            break
-    if level is None and len(names) > 1:
-        states = race(problem, states, schedule.lowest, in_turn(one_pass), _RACING)
-        names, states = _best_distinct(names, states, 1)
-        return problem, states.take(0)
-    best = states.take(slice(0, 1))
-    return problem, _finish(
-        problem, _carry(level, problem, best, critical, schedule).take(0), schedule, one_pass, report
-    )
+    for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)}):
+        if max(problem.shape) > 1.5 * size:
+            finer = _in_cells(problem, size, schedule.seed)
+            states = _carry(level, finer, states, schedule)
+            names, states = _race(finer, names, states, schedule, one_pass, report)
+            level = finer
+    if level is None:
+        level = problem
+        names, states = _race(problem, names, states, schedule, one_pass, report)
+    best = _carry(level, problem, states.take(slice(0, 1)), schedule).take(0)
+    return _finish(problem, best, schedule, one_pass, report)
 
 
 def _first_states(
-    problem: Problem, starts: list[Start], critical: float, schedule: Schedule
-) -> State:
+    problem: Problem, starts: list[Start], schedule: Schedule
+) -> tuple[list[str], State]:
+    """Every start at every temperature that a race begins at."""
     moments = torch.stack([start.moments for start in starts for _ in _HOT])
-    hot = moments.new_tensor(_HOT).repeat(len(starts)) * critical
-    return begin(problem, moments, hot.clamp(min=schedule.lowest))
+    hot = moments.new_tensor(_HOT).repeat(len(starts)) * schedule.critical
+    names = [start.name for start in starts for _ in _HOT]
+    return names, begin(problem, moments, hot.clamp(min=schedule.lowest))
 
 
-def _cells(problem: Problem, size: int, seed: int) -> tuple[Cells, Cells] | None:
-    """Both sides in cells, or None where that would not make them much fewer."""
-    if min(problem.shape) <= 1.5 * size:
-        return None
-    rank, other = problem.coupling.fixed.shape
-    return (
-        quantize(problem.source, rank, size, seed),
-        quantize(problem.target, other, size, seed + 1),
-    )
+def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
+    """The problem between cells."""
+    x, y = problem.coordinates
+    source = quantize(problem.source, x.size(1), size, seed)
+    target = quantize(problem.target, y.size(1), size, seed + 1)
+    return problem.at(source.side, target.side)
 
 
-def _carry(
-    level: Problem | None, finer: Problem, states: State, critical: float, schedule: Schedule
-) -> State:
+def _race(
+    problem: Problem,
+    names: list[str],
+    states: State,
+    schedule: Schedule,
+    one_pass: Pass,
+    report: Report,
+) -> tuple[list[str], State]:
+    """The best of the states, after a race."""
+    states = race(problem, states, schedule.lowest, one_pass, _RACING)
+    names, states = _best_distinct(names, states, _KEPT)
+    for index, name in enumerate(names):
+        stage = f"{problem.shape[0]} x {problem.shape[1]}, {name}"
+        report(_step(stage, states.take(index)))
+    return names, states
+
+
+def _carry(level: Problem | None, finer: Problem, states: State, schedule: Schedule) -> State:
     """States of a level as states of a finer one.
 
     Where cells have found their partners, they are what limits the plan, and more cells begin
     warmer; their potentials are of no use then. Else the potentials of the finer columns follow
     from the coarser rows.
     """
+    if level is finer:
+        return states
     if level is None:
         return begin(finer, states.moments, states.epsilon)
-    is_limited = states.peak >= SHARP
-    warm = (_WARM * critical * torch.ones_like(states.epsilon)).clamp(min=schedule.lowest)
+    is_limited = states.peak >= _LIMITED
+    warm = (_WARM * schedule.critical * torch.ones_like(states.epsilon)).clamp(min=schedule.lowest)
     epsilon = torch.where(is_limited, torch.maximum(warm, states.epsilon), states.epsilon)
     fresh = begin(finer, states.moments, epsilon)
     u = row_vectors(level, states.moments, states.epsilon)
@@ -143,11 +152,12 @@ def _finish(
     while True:
         state = settle(problem, state, one_pass, effort)
         report(_step("all points", state))
-        if state.epsilon <= schedule.lowest or state.peak >= _FINAL_SHARP:
+        is_sharp = schedule.may_stop and state.peak >= _FINAL_SHARP
+        if state.epsilon <= schedule.lowest or is_sharp:
             break
         state = replace(state, epsilon=(state.epsilon / COOLING).clamp(min=schedule.lowest))
     state = settle(problem, state, one_pass, replace(effort, updates=schedule.max_updates))
-    report(_step("all points, settled", state))
+    report(_step("all points", state))
     return state
 
 

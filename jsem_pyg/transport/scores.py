@@ -5,7 +5,7 @@ the size of the plan.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -103,3 +103,22 @@ def row_sums(scores: Scores) -> Tensor:
     """T 1 [N], in float64."""
     sums = [block.exp2().sum(1, dtype=torch.float64) for _, block in row_blocks(scores)]
     return torch.cat(sums) if sums else scores.like.new_zeros(0, dtype=torch.float64)
+
+
+class _Average(torch.autograd.Function):
+    """T y, and T^T of its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, scores: Scores) -> Tensor:
+        ctx.scores = scores
+        blocks = [(block.exp2().to(y) @ y) for _, block in row_blocks(scores)]
+        return torch.cat(blocks) if blocks else y.new_zeros(0, y.size(1))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return average(ctx.scores.transposed(), grad), None
+
+
+def average(scores: Scores, y: Tensor) -> Tensor:
+    """T y [N, D] of y [K, D], weighted by mass; differentiable in y."""
+    return _Average.apply(y, scores)

@@ -1,0 +1,123 @@
+"""What a user hands over, read and checked: sides, masses, features, known pairs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from .._checks import (
+    check_finite,
+    check_float,
+    check_integers,
+    check_node_index,
+    check_points,
+    check_vector,
+)
+from .costs import FeatureCost, HeatCost
+from .factor import Factor
+from .graph_input import data_points
+
+_SUM_TOLERANCE = 1e-3  # of masses, whose sum is one
+
+
+def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
+    """The factor of one side, made by `cost` or by the default, or the one that is given.
+
+    Raises:
+        TypeError: if it is none of what :func:`.solver.gromov_wasserstein` takes.
+    """
+    if isinstance(side, Factor):
+        return side
+    if cost is not None:
+        made = cost(side)
+        if not isinstance(made, Factor):
+            raise TypeError(
+                f"Expected 'cost' to make a Factor (got {type(made).__name__} from {cost!r})."
+            )
+        return made
+    if isinstance(side, Data) and data_points(side) is None:
+        return HeatCost()(side)
+    if isinstance(side, Data | Tensor):
+        return FeatureCost(kind="kernel", center=True)(side)
+    raise TypeError(
+        f"Expected '{name}' to be a Factor, a Data, or a tensor of coordinates [N, r] (got "
+        f"{type(side).__name__}). To fix this, call a cost with it, such as HeatCost()."
+    )
+
+
+def read_masses(name: str, mass: Any, factor: Factor) -> Tensor:
+    """Masses [N] of a side, in the type of its factor; uniform ones where none are given."""
+    count = factor.num_points
+    if mass is None:
+        return torch.full_like(factor.x[:, 0].detach(), 1 / count)
+    check_vector(name, mass, count, "point")
+    check_finite(name, mass)
+    total, lowest = float(mass.detach().double().sum()), float(mass.detach().min())
+    if lowest < 0 or abs(total - 1) > _SUM_TOLERANCE:
+        raise ValueError(
+            f"Expected '{name}' to be non-negative with sum one (got a sum of {total:.6g} and a "
+            f"minimum of {lowest:.3g}). To fix this, divide by the sum."
+        )
+    mass = mass.detach().to(factor.x.device)
+    return (mass.double() / total).to(factor.x.dtype)
+
+
+def check_kinds(first: Factor, second: Factor) -> None:
+    """Raise a ValueError unless both costs can be compared."""
+    if first.kind != second.kind:
+        raise ValueError(
+            f"Expected 'source' and 'target' to have costs of one kind (got {first.kind!r} and "
+            f"{second.kind!r}): distances and inner products cannot be compared."
+        )
+    if first.x.device != second.x.device or first.x.dtype != second.x.dtype:
+        raise ValueError(
+            "Expected 'source' and 'target' to have one type on one device (got "
+            f"{first.x.dtype} on {first.x.device} and {second.x.dtype} on {second.x.device})."
+        )
+
+
+def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor, Tensor]:
+    """Features [N, d] and [K, d] of both sides."""
+    if not isinstance(features, tuple | list) or len(features) != 2:
+        raise TypeError(
+            "Expected 'features' to be two tensors [N, d] and [K, d] (got "
+            f"{type(features).__name__})."
+        )
+    for each, factor in zip(features, (first, second)):
+        check_float("features", each)
+        check_points("features", each)
+        if each.size(0) != factor.num_points or each.size(1) != features[0].size(1):
+            raise ValueError(
+                f"Expected 'features' to be [{first.num_points}, d] and [{second.num_points}, d] "
+                f"(got {list(features[0].shape)} and {list(features[1].shape)})."
+            )
+    return features[0].to(first.x), features[1].to(second.x)
+
+
+def check_known_pairs(pairs: Any, first: Factor, second: Factor) -> None:
+    """Raise unless `pairs` is [2, M] with a source and a target point in each column."""
+    check_integers("known_pairs", pairs)
+    if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.size(1) == 0:
+        raise ValueError(
+            "Expected 'known_pairs' to be [2, M], a source and a target point in each column "
+            f"(got shape {list(pairs.shape)})."
+        )
+    check_node_index("known_pairs", pairs[0], first.num_points)
+    check_node_index("known_pairs", pairs[1], second.num_points)
+
+
+def read_start_names(starts: Any, known: Sequence[str]) -> tuple[str, ...]:
+    """The names of starts."""
+    if isinstance(starts, str) or not isinstance(starts, Sequence) or not starts:
+        raise TypeError(
+            f"Expected 'starts' to be a Plan, or some of {', '.join(map(repr, known))} (got "
+            f"{starts!r})."
+        )
+    for name in starts:
+        if name not in known:
+            raise ValueError(
+                f"Expected 'starts' to be some of {', '.join(map(repr, known))} (got {name!r})."
+            )
+    return tuple(starts)

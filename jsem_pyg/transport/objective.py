@@ -1,0 +1,64 @@
+r"""The objective of a plan: what Gromov-Wasserstein transport minimises, from factors alone.
+
+.. math::
+    E(\mathbf{T}) = \sum_{ijkl} |C_{ik} - D_{jl}|^2 T_{ij} T_{kl}
+    = r^T C^{\circ 2} r + c^T D^{\circ 2} c - 2 \langle \mathbf{C} \mathbf{T} \mathbf{D},
+    \mathbf{T} \rangle
+
+with r = T 1 and c = T^T 1. Everything is differentiable in the factors, the plan held fixed.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .factor import Factor
+
+Average = Callable[[Tensor], Tensor]  # Y [K, D] -> T Y [N, D], differentiable in Y
+
+
+def squared_cost(factor: Factor, mass: Tensor) -> Tensor:
+    r"""sum_ik C_ik^2 r_i r_k, differentiable in the factor and the masses r [N]."""
+    x, mass = _centred(factor, mass), mass.to(factor.x)
+    second = x.T @ (mass[:, None] * x)
+    if factor.kind == "kernel":
+        return (factor.signs[:, None] * factor.signs * second.square()).sum()
+    a = x.square().sum(1)
+    return 2 * mass.sum() * (mass @ a.square()) + 2 * (mass @ a) ** 2 + 4 * second.square().sum()
+
+
+def cross_cost(first: Factor, second: Factor, average: Average, r: Tensor, c: Tensor) -> Tensor:
+    """<C T D, T>, differentiable in both factors.
+
+    Args:
+        first: of the source.
+        second: of the target.
+        average: multiplies with the plan.
+        r: [N] the masses that leave.
+        c: [K] the masses that arrive.
+    """
+    x, y = _centred(first, r), _centred(second, c)
+    if first.kind == "kernel":
+        matched = x.T @ average(y)
+        return (first.signs[:, None] * second.signs * matched.square()).sum()
+    a, b = x.square().sum(1, keepdim=True), y.square().sum(1, keepdim=True)
+    together = average(torch.cat([y, b], 1))
+    matched = x.T @ together[:, :-1]
+    norms = a[:, 0] @ together[:, -1]
+    r, c = r.to(x), c.to(y)
+    return 2 * r.sum() * norms + 2 * (r @ a).sum() * (c @ b).sum() + 4 * matched.square().sum()
+
+
+def feature_cost(first: Tensor, second: Tensor, average: Average, r: Tensor, c: Tensor) -> Tensor:
+    """sum_ij |phi_i - psi_j|^2 T_ij of features [N, d] and [K, d]."""
+    apart = r.to(first) @ first.square().sum(1) + c.to(second) @ second.square().sum(1)
+    return apart - 2 * (first * average(second)).sum()
+
+
+def _centred(factor: Factor, mass: Tensor) -> Tensor:
+    """Coordinates less their mean, where only distances matter: sums over them vanish."""
+    if factor.kind == "kernel":
+        return factor.x
+    mass = mass.to(factor.x)
+    return factor.x - (mass @ factor.x) / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)

@@ -1,0 +1,52 @@
+r"""Masses that need not all arrive: what a plan pays for its marginals.
+
+The objective has the squares of the costs, which are constants only while both marginals are fixed.
+With kernels and the second moments :math:`\mathbf{P} = \mathbf{X}^T \mathrm{diag}(r) \mathbf{X}`
+and :math:`\mathbf{Q} = \mathbf{Y}^T \mathrm{diag}(c) \mathbf{Y}` of the masses r that leave and c
+that arrive, they are :math:`||\mathbf{P}||^2 + ||\mathbf{Q}||^2`, so that the scores of column j get
+:math:`-2 y_j^T \mathbf{Q} y_j`, and those of row i likewise.
+"""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+MARGINALS = ("balanced", "semirelaxed", "unbalanced", "partial")
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """How much each marginal is held.
+
+    Args:
+        rows: rho of the penalty rho KL(r | p); infinity: r = p.
+        columns: the same of the columns; zero: they are free.
+        mass: what part of all mass is sent, where r <= p and c <= q; None: no bounds.
+    """
+
+    rows: float = float("inf")
+    columns: float = float("inf")
+    mass: float | None = None
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether both marginals are fixed."""
+        return self.fixes_rows and self.fixes_columns
+
+    @property
+    def fixes_rows(self) -> bool:
+        """Whether every row sends its mass."""
+        return self.rows == float("inf") and self.mass is None
+
+    @property
+    def fixes_columns(self) -> bool:
+        """Whether every column receives its mass."""
+        return self.columns == float("inf") and self.mass is None
+
+
+def held(rho: float, epsilon: Tensor) -> Tensor:
+    """The part of a Sinkhorn step that a penalty rho leaves: rho / (rho + epsilon)."""
+    return epsilon.new_ones(epsilon.shape) if rho == float("inf") else rho / (rho + epsilon)
+
+
+BALANCED = Relaxation()
