@@ -1,8 +1,9 @@
 """Stage 5: two graphs -> which node is which, by Gromov-Wasserstein transport on factored costs.
 
 A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
-:func:`gromov_wasserstein` finds the :class:`Plan` between two. :func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
-:func:`comparable` puts the profiles of two graphs on one scale.
+:func:`gromov_wasserstein` finds the :class:`Plan` between two. :func:`heat_profiles` describes the
+nodes of a graph by how heat spreads from them, and :func:`comparable` puts the profiles of two
+graphs on one scale.
 """
 
 from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost

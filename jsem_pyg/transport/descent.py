@@ -114,7 +114,7 @@ def settle(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
 
 def _renew(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> State:
     """Sinkhorn's iteration on the scores of the moments, and the moments of its plan."""
-    source, target, relaxation = problem.source, problem.target, problem.relaxation
+    target, relaxation = problem.target, problem.relaxation
     q = target.mass
     u = row_vectors(problem, state.moments, state.epsilon)
     row_mass = row_masses(problem, state)
@@ -123,9 +123,9 @@ def _renew(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
     damping = held(relaxation.rows, state.epsilon)
     share = held(relaxation.columns, state.epsilon)[..., None].to(u)
     # The masses of rows that are not fixed are their averages of ones.
-    signal = (
-        target.z if relaxation.fixes_rows else torch.cat([target.z, torch.ones_like(q[:, None])], 1)
-    )
+    signal = target.z
+    if not relaxation.fixes_rows:
+        signal = torch.cat([signal, torch.ones_like(q[:, None])], 1)
     mixer = Mixer(q)
     psi, is_done = state.psi, False
     for index in range(effort.sinkhorn_passes):
@@ -177,8 +177,8 @@ def in_turn(one_pass: Pass) -> Pass:
         masses = log2_p.expand(u.shape[:-1])
         done = [
             one_pass(*each[:1], v, *each[1:3], y, float(each[3]))
-            for each in zip(u, g, masses, damping)
+            for each in zip(u, g, masses, damping, strict=True)
         ]
-        return type(done[0])(*(torch.stack(parts) for parts in zip(*done)))
+        return type(done[0])(*(torch.stack(parts) for parts in zip(*done, strict=True)))
 
     return several

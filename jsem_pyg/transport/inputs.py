@@ -85,7 +85,7 @@ def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor,
             "Expected 'features' to be two tensors [N, d] and [K, d] (got "
             f"{type(features).__name__})."
         )
-    for each, factor in zip(features, (first, second)):
+    for each, factor in zip(features, (first, second), strict=True):
         check_float("features", each)
         check_points("features", each)
         if each.size(0) != factor.num_points or each.size(1) != features[0].size(1):

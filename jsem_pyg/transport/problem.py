@@ -1,5 +1,4 @@
-r"""What is to be solved, in the numbers that solvers need: the coordinates of both sides, and how
-their moments become scores.
+r"""What is to be solved: coordinates of both sides, and how their moments become scores.
 
 With :math:`\mathbf{Z} = [\mathbf{x}, a, \phi]` and :math:`\mathbf{V} = [\mathbf{y}, b, \psi]` side
 by side (coordinates, centred; squared norms less their mean; features) and the moments

@@ -3,8 +3,8 @@ r"""Masses that need not all arrive: what a plan pays for its marginals.
 The objective has the squares of the costs, which are constants only while both marginals are fixed.
 With kernels and the second moments :math:`\mathbf{P} = \mathbf{X}^T \mathrm{diag}(r) \mathbf{X}`
 and :math:`\mathbf{Q} = \mathbf{Y}^T \mathrm{diag}(c) \mathbf{Y}` of the masses r that leave and c
-that arrive, they are :math:`||\mathbf{P}||^2 + ||\mathbf{Q}||^2`, so that the scores of column j get
-:math:`-2 y_j^T \mathbf{Q} y_j`, and those of row i likewise.
+that arrive, they are :math:`||\mathbf{P}||^2 + ||\mathbf{Q}||^2`, so that the scores of column j
+get :math:`-2 y_j^T \mathbf{Q} y_j`, and those of row i likewise.
 """
 
 from dataclasses import dataclass

@@ -24,8 +24,8 @@ def resolved(problem: Problem, epsilon: float, unit: float) -> Problem:
     if bits > _DOUBLE_BITS:
         smallest = epsilon * bits / _DOUBLE_BITS
         raise ValueError(
-            f"Expected 'epsilon' to be at least {smallest * unit:.3g} in the unit of squared costs, "
-            f"below which scores cannot be told apart (got {epsilon * unit:.3g})."
+            f"Expected 'epsilon' to be at least {smallest * unit:.3g} in the unit of squared "
+            f"costs, below which scores cannot be told apart (got {epsilon * unit:.3g})."
         )
     if bits <= _SINGLE_BITS or problem.source.z.dtype == torch.float64:
         return problem

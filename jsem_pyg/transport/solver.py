@@ -97,7 +97,7 @@ def gromov_wasserstein(
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
             "zero" (the independent plan); or a plan to go on from.
-        tol: of the marginal error sum |c - q|, and of the relative change of the solution in a step.
+        tol: of the marginal error sum |c - q|, and of the relative change of a solution in a step.
         max_iter: steps at the last temperature, after which it is a warning not to have converged.
         seed: of samples and quantisation.
         backend: "reference", "torch", "numba", "triton" or "auto".
@@ -190,7 +190,10 @@ class Task:
     def _problem(self, prepared: tuple[Prepared, Prepared], unit: float) -> Problem:
         known = None
         if self.known_pairs is not None:
-            x, y = (each.x[index].double() for each, index in zip(prepared, self.known_pairs))
+            x, y = (
+                each.x[index].double()
+                for each, index in zip(prepared, self.known_pairs, strict=True)
+            )
             known = _KNOWN_WEIGHT / self.known_pairs.size(1) * x.T @ y
         return make_problem(
             *prepared, self.p, self.q, self.alpha, self.features, (1 - self.alpha) / unit, known
@@ -207,10 +210,7 @@ class Task:
                 )
             moments = problem.source.z.T @ average(starts.scores, problem.target.z)
             return [Start("plan", moments.double())]
-        points = tuple(
-            Points(each.x, "l2" if each.kind == "sqdist" else "cosine", each.edge_index)
-            for each in (self.first, self.second)
-        )
+        points = _points(self.first), _points(self.second)
         return find_starts(starts, problem, points, one_pass, self.options.seed)
 
     def _plan(self, problem: Problem, state: State, steps: list[Step], unit: float) -> Plan:
@@ -233,6 +233,11 @@ class Task:
             steps,
             *problem.coordinates,
         )
+
+
+def _points(factor: Factor) -> Points:
+    metric = "l2" if factor.kind == "sqdist" else "cosine"
+    return Points(factor.x, metric, factor.edge_index)
 
 
 def plan_cost(

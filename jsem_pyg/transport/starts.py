@@ -91,7 +91,8 @@ def _costs(problem: Problem, one_pass: Pass, generator: torch.Generator) -> Iter
         _sample(problem.target, generator),
     )
     first, second = (
-        _cost_profile(side, count, generator) for (side, _), count in zip(sides, (rank, other))
+        _cost_profile(side, count, generator)
+        for (side, _), count in zip(sides, (rank, other), strict=True)
     )
     features = comparable(first, second, ridge=None)
     yield match_features(
@@ -118,7 +119,7 @@ def _heat(
     for k in range(max(len(each) for each in graphs)):
         profiles = [
             heat_profiles(each[min(k, len(each) - 1)], side.num_points)
-            for each, side in zip(graphs, (source, target))
+            for each, side in zip(graphs, (source, target), strict=True)
         ]
         features = comparable(*(each.to(problem.source.z) for each in profiles))
         for temperature in _TEMPERATURES:
