@@ -190,7 +190,8 @@ class Task:
     def _problem(self, prepared: tuple[Prepared, Prepared], unit: float) -> Problem:
         known = None
         if self.known_pairs is not None:
-            x, y = (
+            pairs = zip(prepared, self.known_pairs, strict=True)
+            x, y = (each.x[index].double() for each, index in pairs)
                 each.x[index].double()
                 for each, index in zip(prepared, self.known_pairs, strict=True)
             )
