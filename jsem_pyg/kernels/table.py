@@ -176,7 +176,8 @@ SINKHORN = KernelFamily(
         "reference": Backend(f"{_HERE}.sinkhorn.reference", no_obstacle),
         "torch": Backend(f"{_HERE}.sinkhorn.torch_tiles", no_obstacle),
         "numba": Backend(f"{_HERE}.sinkhorn.numba_cpu", numba_obstacle),
+        "triton": Backend(f"{_HERE}.sinkhorn.triton_gpu", triton_obstacle),
     },
-    {"cpu": ("numba", "torch")},
+    {"cuda": ("triton", "torch"), "cpu": ("numba", "torch")},
     fallback="torch",
 )

@@ -13,6 +13,7 @@ masses, averages and peaks of T_ij = 2^(u_i . v_j + f_i + g_j), where f follows 
 :func:`transport_average` is the derivative's side: T y, differentiable in all that T is made of.
 """
 
+from .average import transport_average
 from .result import SinkhornPass
 
-__all__ = ["SinkhornPass"]
+__all__ = ["SinkhornPass", "transport_average"]

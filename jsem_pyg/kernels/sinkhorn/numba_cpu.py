@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .numba_fused import BLOCK, Packed, pack, run_tiles
-from .result import SinkhornPass
+from .result import SinkhornPass, check_problem
 from .vectors import ROWS
 
 _VECTOR = 64  # bytes: one register of AVX-512, or several smaller ones
@@ -32,6 +32,7 @@ def sinkhorn_pass(
     u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float = 1.0
 ) -> SinkhornPass:
     """See :func:`.reference.sinkhorn_pass`, without leading dimensions."""
+    check_problem(u, v, g, log2_p, y)
     lanes = (0,) * (_VECTOR // u.itemsize)
     arrays = (each.detach().contiguous().numpy() for each in (u, v, g, log2_p, y))
     packed = Packed(*pack(*arrays, lanes))

@@ -52,6 +52,5 @@ def sinkhorn_pass(
             scores.sub_(top.unsqueeze(-1)).exp2_()
             z = scores.sum(-1)
         rows = close_rows(top, z, log2_p, damping)
-        plan = scores * rows.scale.unsqueeze(-1)
-        column_mass = plan.sum(-2, dtype=torch.float64)
-        return SinkhornPass(rows.f, column_mass, plan @ y, rows.peak)
+        plan = (scores * rows.scale.unsqueeze(-1)).double()  # for the sums
+        return SinkhornPass(rows.f, plan.sum(-2), (plan @ y.double()).to(u), rows.peak)

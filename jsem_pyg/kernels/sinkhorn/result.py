@@ -25,6 +25,24 @@ class SinkhornPass(NamedTuple):
     peak: Tensor  # [N] the largest share of each row's mass; 0 in rows without mass
 
 
+def check_problem(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor) -> None:
+    """Raise a ValueError unless these tensors belong together: compiled code would not notice."""
+    n, k, c = u.shape[:1], v.shape[:1], y.shape[1:]
+    fits = u.dim() == v.dim() == y.dim() == 2 and u.shape[1:] == v.shape[1:]
+    if not fits or (g.shape, log2_p.shape, y.shape) != (k, n, (*k, *c)):
+        raise ValueError(
+            "Expected 'u' [N, R], 'v' [K, R], 'g' [K], 'log2_p' [N] and 'y' [K, C] (got "
+            f"{list(u.shape)}, {list(v.shape)}, {list(g.shape)}, {list(log2_p.shape)} and "
+            f"{list(y.shape)})."
+        )
+    kinds = {(each.dtype, each.device) for each in (u, v, g, log2_p, y)}
+    if len(kinds) > 1 or u.dtype not in (torch.float32, torch.float64):
+        raise ValueError(
+            "Expected float32 or float64 tensors of one type and on one device (got "
+            f"{', '.join(sorted(f'{dtype} on {device}' for dtype, device in kinds))})."
+        )
+
+
 def bounded(x: Tensor) -> Tensor:
     """Coordinates whose products stay finite; the same ones unless they are beyond 2^40."""
     return x.clamp(-LARGEST, LARGEST)

@@ -4,17 +4,32 @@ import torch
 from torch import Tensor
 
 from ..._precision import full_precision
-from .result import Rows, SinkhornPass, bounded, bounded_potential, close_rows
+from .result import Rows, SinkhornPass, bounded, bounded_potential, check_problem, close_rows
 
 # Numbers of a tile. On the CPU it then stays in the cache; a GPU wants work for all its cores.
 _TILE = {"cpu": 1 << 19}
 _LARGE_TILE = 1 << 25
 
+# Some products of matrices add up one term after the other: longer sums than this in float32 would
+# lose their digits, so parts of them are added up in float64.
+_LONGEST = 1 << 10
+
 
 def row_tiles(num_rows: int, num_columns: int, device: torch.device) -> list[slice]:
     """Which rows of the plan are looked at together; none where there is nothing to look at."""
-    step = max(1, _TILE.get(device.type, _LARGE_TILE) // max(1, num_columns))
+    step = _TILE.get(device.type, _LARGE_TILE) // max(1, num_columns)
+    step = min(max(1, step), _LONGEST)
     return [slice(start, start + step) for start in range(0, num_rows, step) if num_columns]
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """A @ b, in the type of both, whatever the length of the sums."""
+    if b.size(0) <= _LONGEST or b.dtype == torch.float64:
+        return a @ b
+    total = a.new_zeros(a.size(0), b.size(1), dtype=torch.float64)
+    for left, right in zip(a.split(_LONGEST, 1), b.split(_LONGEST), strict=True):
+        total += left @ right
+    return total.to(b)
 
 
 @torch.no_grad()
@@ -22,6 +37,7 @@ def sinkhorn_pass(
     u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float = 1.0
 ) -> SinkhornPass:
     """See :func:`.reference.sinkhorn_pass`, without leading dimensions."""
+    check_problem(u, v, g, log2_p, y)
     (num_rows, _), (num_columns, channels) = u.shape, y.shape
     f, peak = u.new_full((num_rows,), -torch.inf), u.new_zeros(num_rows)
     average = u.new_zeros(num_rows, channels)
@@ -31,7 +47,7 @@ def sinkhorn_pass(
         for tile in row_tiles(num_rows, num_columns, u.device):
             share, rows = _rows_of_plan(u[tile], v, g, log2_p[tile], damping)
             f[tile], peak[tile] = rows.f, rows.peak
-            average[tile] = (share @ y).mul_(rows.scale[:, None])
+            average[tile] = product(share, y).mul_(rows.scale[:, None])
             column_mass += rows.scale @ share
     return SinkhornPass(f, column_mass, average, peak)
 

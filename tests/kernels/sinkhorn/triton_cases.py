@@ -1,0 +1,79 @@
+"""The cases of test_triton_gpu.py, which says in what process they run."""
+
+import math
+
+import pytest
+import torch
+from kernels.sinkhorn.cases import DTYPES, Problem, check, problem
+
+from jsem_pyg.kernels.sinkhorn import SinkhornPass, transport_average, triton_gpu
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class OnDevice:
+    """The backend with what goes in and comes out on the CPU, where the answers are."""
+
+    @staticmethod
+    def sinkhorn_pass(*case):
+        moved = (each.to(DEVICE) if torch.is_tensor(each) else each for each in case)
+        return SinkhornPass(*(each.cpu() for each in triton_gpu.sinkhorn_pass(*moved)))
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(triton_gpu, "_ROWS", 16)
+    monkeypatch.setattr(triton_gpu, "_COLUMNS", 32)
+    monkeypatch.setattr(triton_gpu, "_RANK", 16)
+    monkeypatch.setattr(triton_gpu, "_CHANNELS", 16)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("damping", "scale"), [(0.0, 0.1), (0.3, 30.0), (1.0, 1e4), (0.3, 1e4)])
+def test_scores_of_any_size(dtype, damping, scale):
+    check(OnDevice, problem(21, 70, 5, 4, dtype, scale, empty=0.2), damping)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 1, 1, 1), (16, 32, 16, 16), (17, 33, 17, 17), (40, 65, 40, 35), (5, 40, 0, 2),
+     (20, 30, 2, 0), (0, 5, 2, 3), (5, 0, 2, 3)],
+)  # fmt: skip
+def test_any_shape(dtype, shape):
+    check(OnDevice, problem(*shape, dtype=dtype))
+
+
+@pytest.mark.parametrize("splits", [1, 2, 100])
+def test_rows_shared_out_among_programs(splits, monkeypatch):
+    monkeypatch.setattr(triton_gpu, "_PROGRAMS", splits * 3)
+    check(OnDevice, problem(70, 70, 3, 2))
+
+
+def test_a_single_column_with_mass_and_none():
+    u, v, g, log2_p, y = problem(20, 70, 3, 2, torch.float32)
+    g = torch.full_like(g, -math.inf)
+    assert not check(OnDevice, Problem(u, v, g, log2_p, y)).average.any()
+    g[66] = 0.5
+    assert check(OnDevice, Problem(u, v, g, log2_p, y)).column_mass.count_nonzero() == 1
+
+
+def test_layouts_and_large_numbers():
+    u, v, g, log2_p, _ = problem(20, 40, 6, 6, torch.float32)
+    y = v[:, 1:4]
+    check(OnDevice, Problem(u.T.contiguous().T, v, g.flip(0), log2_p, y))
+    for each in OnDevice.sinkhorn_pass(u.sign() * 3e38, v.sign() * 3e38, g, log2_p, y):
+        assert not each.isnan().any()
+
+
+def test_two_runs_agree_to_the_last_bit():
+    case = problem(40, 70, 5, 4, torch.float32)
+    first, second = OnDevice.sinkhorn_pass(*case), OnDevice.sinkhorn_pass(*case)
+    for a, b in zip(first, second, strict=True):
+        assert torch.equal(a, b)
+
+
+def test_averages_go_forward_by_triton():
+    u, v, g, f, y = (each.to(DEVICE) for each in problem(20, 30, 3, 2))
+    actual = transport_average(u, v, f, g, y, "triton")
+    torch.testing.assert_close(actual, (u @ v.T + f[:, None] + g).exp2() @ y)
