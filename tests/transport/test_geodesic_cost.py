@@ -67,6 +67,14 @@ def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(shape):
     assert error < 0.05
 
 
+def test_columns_that_do_harm_are_left_out():
+    x = swiss_roll(500)[0]
+    factor = GeodesicCost(tol=0)(x)
+    assert factor.rank < 10
+    data = Data(x=x, edge_index=factor.edge_index)
+    assert all(factor.error <= GeodesicCost(rank=r, tol=0)(data).error for r in range(1, 11))
+
+
 def test_a_ring_is_no_line():
     factor = GeodesicCost()(ring(40)[0])
     assert factor.rank > 1
@@ -130,7 +138,7 @@ def test_no_gradient_flows():
 
 def test_scaling_leaves_out_what_no_coordinates_have():
     star = torch.tensor([[0.0, 1, 1, 1], [1, 0, 4, 4], [1, 4, 0, 4], [1, 4, 4, 0]])
-    x = landmark_scaling(star.double(), torch.arange(4), 4, 0.0)
+    x = landmark_scaling(star.double(), torch.arange(4), 4)
     assert x.shape == (4, 2)  # three arms, of which the plane has room for two
 
 
