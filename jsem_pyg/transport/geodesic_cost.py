@@ -7,11 +7,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.data import Data
 
 from .._checks import (
     check_between,
     check_choice,
     check_nonnegative_int,
+    check_points,
     check_positive_int,
 )
 from ..graph import GraphStructure
@@ -117,6 +119,7 @@ class GeodesicCost:
             ValueError: if there is no graph, if it or its lengths are malformed, if it has several
                 components, between which there is no path, or if lengths ask for a gradient.
         """
+        self._check_named(source)
         graph = read_graph(
             source, edge_length, num_nodes, self.k, self.metric, weight_name=self.length_name
         )
@@ -133,12 +136,21 @@ class GeodesicCost:
         x = x.to(graph.structure.device, graph.dtype)
         return Factor(x, "sqdist", error=error, edge_index=graph.edge_index)
 
+    def _check_named(self, source: Any) -> None:
+        name = self.length_name
+        if isinstance(source, Data) and name is not None and source.get(name) is None:
+            raise ValueError(
+                f"Expected 'source' to have the lengths of its edges in {name!r}, as 'length_name' "
+                f"says (got {source}). To fix this, add them, or omit 'length_name'."
+            )
+
     def _lengths(self, graph: GraphInput) -> Tensor:
         """[E], in float64."""
         if graph.weight is not None and not graph.joins_neighbors:
             return graph.weight.double()
         if graph.points is None:
             return torch.ones(graph.structure.num_edges, dtype=torch.float64)
+        check_points("source.x", graph.points)
         points = prepare_points(graph.points.detach(), self.metric)
         i, j = graph.structure.edges
         apart = points.distance(i.cpu(), j.cpu()).double()

@@ -14,8 +14,9 @@ from .graph_input import GraphInput
 _log = logging.getLogger(__name__)
 
 # The exponent by which the last mode that is asked for decays in one flow. The more, the fewer
-# flows, whose cost grows with the root of the time alone; but what a flow leaves of all others, some
-# 1e-8, has to stay small beside this mode: 18 takes more flows than 10, and 30 never comes to an end.
+# flows, whose cost grows with the root of the time alone; but what a flow leaves of all others,
+# some 1e-8, has to stay small beside this mode: with 18 there are more flows than with 10, and with
+# 30 they come to no end.
 DECAY = 10.0
 MOST_FLOWS = 40
 

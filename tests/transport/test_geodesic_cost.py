@@ -100,6 +100,13 @@ def test_similarities_are_no_lengths():
     assert float(GeodesicCost()(data).dense()[0, 2]) == pytest.approx(4.0)
 
 
+def test_lengths_that_are_named_have_to_be_there():
+    with pytest.raises(ValueError, match="lengths of its edges in 'edge_attr'"):
+        GeodesicCost(length_name="edge_attr")(Data(x=torch.eye(3), edge_index=path(3)))
+    with pytest.raises(ValueError, match=r"'source.x' to be finite"):
+        GeodesicCost()(Data(x=torch.full((3, 1), torch.nan), edge_index=path(3)))
+
+
 def test_by_cosine_lengths_are_chords():
     angle = torch.linspace(0, 1, 200, dtype=torch.float64)
     x = torch.stack([angle.cos(), angle.sin()], 1) * torch.linspace(1, 9, 200)[:, None]

@@ -154,6 +154,13 @@ def test_an_edge_without_weight_does_not_connect():
     assert GeodesicCost()(edge_index, weight).dense().tolist() == [[0, 0], [0, 0]]
 
 
+@pytest.mark.parametrize("cost", [HeatCost(2.0), CommuteCost()])
+def test_features_that_are_not_needed_may_be_anything(cost):
+    for x in (torch.ones(N, 2, dtype=torch.int64), torch.full((N, 1), torch.nan), torch.ones(N, 0)):
+        factor = cost(Data(x=x, edge_index=EDGES))
+        torch.testing.assert_close(factor.dense(), dense(cost, EDGES))
+
+
 def test_reads_adjacencies_of_data():
     sparse = pytest.importorskip("torch_sparse")
     adj_t = sparse.SparseTensor.from_edge_index(EDGES, torch.ones(8), (N, N)).t()
