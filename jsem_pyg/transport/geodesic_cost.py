@@ -7,11 +7,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch_geometric.data import Data
 
 from .._checks import (
     check_between,
     check_choice,
     check_nonnegative_int,
+    check_points,
     check_positive_int,
 )
 from ..graph import GraphStructure
@@ -19,7 +21,7 @@ from ..graph.points import prepare_points
 from ..kernels.ordering import scipy_indices
 from ..kernels.paths import PATHS
 from .factor import Factor
-from .factor_error import relative_norm, say_if_large, smallest_rank
+from .factor_error import relative_norm, say_if_large
 from .graph_input import GraphInput, check_connected, read_graph
 
 NUM_PROBES = 6  # searches from other nodes, that the error is estimated from
@@ -45,14 +47,14 @@ class GeodesicCost:
     no gradient flows back to points, and lengths that ask for one are refused.
 
     Args:
-        rank: the largest number of columns; fewer where they hold all but `tol` of the norm.
+        rank: the largest number of columns; fewer where they are as near to distances held out.
         num_landmarks: how many, more than `rank`.
         power: 2 for squared lengths, 1 for the lengths themselves.
         k: neighbours of each point, where a graph has to be made of points.
         metric: of that graph, and of the lengths of edges between points: "l2" or "cosine".
         length_name: the attribute of a `Data` that has the lengths of its edges, such as
             "edge_attr", where `torch_geometric.transforms.Distance(norm=False)` writes them.
-        tol: what fewer columns may lose, as a share of the norm.
+        tol: how much larger the relative error of fewer columns may be than that of the best.
         seed: of where the landmarks begin, and of the nodes that the error is estimated from.
 
     Raises:
@@ -117,6 +119,7 @@ class GeodesicCost:
             ValueError: if there is no graph, if it or its lengths are malformed, if it has several
                 components, between which there is no path, or if lengths ask for a gradient.
         """
+        self._check_named(source)
         graph = read_graph(
             source, edge_length, num_nodes, self.k, self.metric, weight_name=self.length_name
         )
@@ -133,12 +136,21 @@ class GeodesicCost:
         x = x.to(graph.structure.device, graph.dtype)
         return Factor(x, "sqdist", error=error, edge_index=graph.edge_index)
 
+    def _check_named(self, source: Any) -> None:
+        name = self.length_name
+        if isinstance(source, Data) and name is not None and source.get(name) is None:
+            raise ValueError(
+                f"Expected 'source' to have the lengths of its edges in {name!r}, as 'length_name' "
+                f"says (got {source}). To fix this, add them, or omit 'length_name'."
+            )
+
     def _lengths(self, graph: GraphInput) -> Tensor:
         """[E], in float64."""
         if graph.weight is not None and not graph.joins_neighbors:
             return graph.weight.double()
         if graph.points is None:
             return torch.ones(graph.structure.num_edges, dtype=torch.float64)
+        check_points("source.x", graph.points)
         points = prepare_points(graph.points.detach(), self.metric)
         i, j = graph.structure.edges
         apart = points.distance(i.cpu(), j.cpu()).double()
@@ -155,10 +167,11 @@ class GeodesicCost:
         else:
             held_out = np.stack([first, *(roads.distances(each) for each in probe[1:])])
         cost = torch.from_numpy(distance) ** self.power
-        x = landmark_scaling(cost, torch.tensor(landmark), self.rank, self.tol)
-        true = torch.from_numpy(held_out) ** self.power
-        found = torch.cdist(x[probe], x, compute_mode="donot_use_mm_for_euclid_dist").square()
-        return x, relative_norm(found - true, true)
+        x = landmark_scaling(cost, torch.tensor(landmark), self.rank)
+        error = errors_by_rank(x, probe, torch.from_numpy(held_out) ** self.power)
+        # Columns of small eigenvalues may do harm: what negative ones would take away is missing.
+        rank = next(r for r, each in enumerate(error, 1) if each <= min(error) + self.tol)
+        return x[:, :rank], error[rank - 1]
 
 
 class _Roads:
@@ -203,7 +216,7 @@ def farthest_landmarks(roads: _Roads, first: Array, most: int) -> tuple[list[int
     return landmark, np.stack(distance)
 
 
-def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int, tol: float) -> Tensor:
+def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int) -> Tensor:
     """Coordinates [N, r] of squared distances [M, N] from landmarks [M] to all points.
 
     Directions of negative eigenvalues, which no real coordinates have, are left out.
@@ -212,7 +225,6 @@ def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int, tol: float) -> T
         cost: squared distances.
         landmark: the points that the rows belong to.
         rank: the largest r.
-        tol: what a smaller r may lose of the norm of the landmarks' inner products.
     """
     among = cost[:, landmark]
     mean = among.mean(1)
@@ -223,6 +235,13 @@ def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int, tol: float) -> T
     value, vector = value[kept][:rank], vector[:, kept][:, :rank]
     if value.numel() == 0:  # all points at one place
         return cost.new_zeros(cost.size(1), 1)
-    size = smallest_rank(value, tol)
-    axes = vector[:, :size] / value[:size].sqrt()
-    return (mean[:, None] - cost).T @ axes / 2
+    return (mean[:, None] - cost).T @ (vector / value.sqrt()) / 2
+
+
+def errors_by_rank(x: Tensor, nodes: list[int], true: Tensor) -> list[float]:
+    """The relative errors of the first 1, 2, ... r columns of X [N, r] on true costs [P, N]."""
+    found, errors = torch.zeros_like(true), []
+    for column in x.T:
+        found += (column[nodes, None] - column).square()
+        errors.append(relative_norm(found - true, true))
+    return errors

@@ -28,7 +28,7 @@ class GraphInput(NamedTuple):
 
     structure: GraphStructure
     weight: Tensor | None  # [E], None: ones
-    points: Tensor | None  # [N, D], where they are known
+    points: Tensor | None  # [N, D], where they are known; not checked if the edges are given
     joins_neighbors: bool = False  # whether it was made here, of the points
 
     @property
@@ -56,13 +56,9 @@ def is_points(source: Any) -> bool:
 
 
 def data_points(data: Data) -> Tensor | None:
-    """The points of a `Data`, in `x` or else in `pos`, if it has any."""
-    for name in ("x", "pos"):
-        points = data.get(name)
-        if points is not None:
-            check_points(name, points)
-            return points
-    return None
+    """The points of a `Data`, in `x` or else in `pos`, if it has any; not yet checked."""
+    x = data.get("x")
+    return data.get("pos") if x is None else x
 
 
 def data_graph(data: Data) -> Any:
@@ -107,11 +103,12 @@ def read_graph(
         if graph is not None:
             edge_weight = choose_weight(_data_weight(source, weight_name), edge_weight)
             num_nodes = source.num_nodes if num_nodes is None else num_nodes
+            points = points if is_points(points) else None  # which may have features of any kind
     elif is_points(source):
-        check_points("source", source)
         points, graph = source, None
-    if graph is None and points is not None:
-        return _neighbor_graph(points, edge_weight, num_nodes, k, metric)
+    if graph is None:
+        check_points("source", points)
+        return _neighbor_graph(points, edge_weight, num_nodes, k, metric)  # type: ignore[arg-type]
     return _given_graph(graph, edge_weight, num_nodes, points)
 
 

@@ -27,7 +27,7 @@ def spiral(num_points: int, seed: int = 0, noise: float = 0.0) -> tuple[Tensor, 
 
 
 def swiss_roll(
-    num_points: int, seed: int = 0, noise: float = 0.0, width: float = 20.0
+    num_points: int, seed: int = 0, noise: float = 0.0, width: float = 10.0
 ) -> tuple[Tensor, Tensor]:
     """The spiral as a sheet: points [N, 3], and where along the spiral each lies, in [0, 1].
 

@@ -1,0 +1,138 @@
+import pytest
+import torch
+from tiny_graphs import ring
+from transport.shapes import spiral, swiss_roll
+
+from jsem_pyg.diffusion import dense_laplacian
+from jsem_pyg.graph import knn_graph
+from jsem_pyg.testing import random_graph
+from jsem_pyg.transport import CommuteCost, commute_cost
+
+NORMALIZATIONS = ["rw", "sym", None]
+
+
+def coordinates(edge_index, weight, num_nodes, normalization, power):
+    """All coordinates [N, N - 1], slowest first, by all eigenpairs."""
+    weight = weight.double()
+    kind = None if normalization is None else "sym"
+    value, vector = torch.linalg.eigh(dense_laplacian(edge_index, weight, num_nodes, kind))
+    degree = weight.new_zeros(num_nodes).index_add(0, edge_index[0], weight)
+    x = vector[:, 1:] * value[1:] ** (-power / 2)
+    if normalization == "rw":
+        x = x / degree[:, None].sqrt()
+    return x if normalization == "sym" else x * degree.sum().sqrt()
+
+
+def squared_distances(x):
+    return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").square()
+
+
+def relative(actual, expected):
+    return float((actual.double() - expected).norm() / expected.norm())
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return knn_graph(swiss_roll(450)[0].double(), 8, "l2")
+
+
+@pytest.mark.parametrize("normalization", ["rw", None])
+@pytest.mark.parametrize(("dtype", "tol"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
+def test_is_the_commute_time(normalization, dtype, tol):
+    edge_index, weight = random_graph(30, 0.3, num_isolated=0)
+    factor = CommuteCost(normalization=normalization)(edge_index, weight.to(dtype))
+    inverse = torch.linalg.pinv(dense_laplacian(edge_index, weight.to(dtype).double(), 30, None))
+    norm = inverse.diagonal()
+    expected = weight.to(dtype).double().sum() * (norm[:, None] + norm - 2 * inverse)
+    assert relative(factor.dense(), expected) < tol
+    assert factor.error < tol
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_is_that_of_the_slowest_modes(graph, normalization, power, is_dense, monkeypatch):
+    monkeypatch.setattr(commute_cost, "DENSE_LIMIT", 1000 if is_dense else 10)
+    factor = CommuteCost(20, power, normalization)(*graph)
+    every = coordinates(*graph, 450, normalization, power)
+    assert factor.rank == 20
+    assert relative(factor.dense(), squared_distances(every[:, :20])) < 1e-5
+    error = relative(factor.dense(), squared_distances(every))
+    assert factor.error / 2 < error < 2 * factor.error
+
+
+def test_the_ring_whose_modes_are_pairs():
+    edge_index, num_nodes = ring(500)
+    dense = CommuteCost(30)(edge_index, torch.ones(1000, dtype=torch.float64)).dense()
+    # The same for all pairs as far apart: k (500 - k) without the cut.
+    for k in (1, 100, 250):
+        column = dense.diagonal(k)
+        torch.testing.assert_close(column, column[:1].expand_as(column), rtol=1e-4, atol=1e-4)
+    assert float(dense[0, 250]) == pytest.approx(2 * 250 * 250, rel=0.03)
+    assert num_nodes == 500
+
+
+def test_float32_weights(graph):
+    edge_index, weight = graph
+    exact = CommuteCost(10)(edge_index, weight)
+    narrow = CommuteCost(10)(edge_index, weight.float())
+    assert narrow.x.dtype == torch.float32
+    assert relative(narrow.dense(), exact.dense()) < 1e-4
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("rank", [3, 32])
+@pytest.mark.parametrize("power", [1, 2])
+def test_gradients_in_the_weights(normalization, rank, power):
+    edge_index, weight = random_graph(8, 0.6, num_isolated=0)
+    pair = edge_index[:, edge_index[0] < edge_index[1]]
+    both = torch.cat([pair, pair.flip(0)], 1)
+    half = weight[edge_index[0] < edge_index[1]].clone().requires_grad_()
+    cost = CommuteCost(rank, power, normalization)
+
+    def gram(half):
+        x = cost(both, half.repeat(2)).x
+        return x @ x.T
+
+    assert torch.autograd.gradcheck(gram, half)
+
+
+def test_refuses_a_gradient_of_a_large_graph(graph):
+    edge_index, weight = graph
+    with pytest.raises(ValueError, match=r"without a gradient.*450 nodes.*detach"):
+        CommuteCost()(edge_index, weight.clone().requires_grad_())
+
+
+def test_the_seed_decides(graph):
+    state = torch.get_rng_state()
+    first, again = (CommuteCost(10)(*graph).x for _ in range(2))
+    assert torch.equal(first, again)
+    first, other = (CommuteCost(10, seed=seed)(*graph).dense() for seed in (0, 1))
+    assert relative(other, first) < 1e-5
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_spiral_is_unrolled():
+    x, position = spiral(600)
+    factor = CommuteCost(rank=1)(x)
+    ranks = factor.x[:, 0].argsort().argsort().double(), position.argsort().argsort().double()
+    assert abs(float(torch.corrcoef(torch.stack(ranks))[0, 1])) > 0.999
+
+
+def test_says_when_modes_have_not_settled(graph, monkeypatch, caplog):
+    from jsem_pyg.transport import low_spectrum
+
+    monkeypatch.setattr(low_spectrum, "MOST_FLOWS", 1)
+    CommuteCost(10)(*graph)
+    assert "relative residual" in caplog.text
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="rank"):
+        CommuteCost(rank=0)
+    with pytest.raises(ValueError, match="power"):
+        CommuteCost(power=3)
+    with pytest.raises(ValueError, match="normalization"):
+        CommuteCost(normalization="random walk")
+    with pytest.raises(TypeError, match="seed"):
+        CommuteCost(seed=0.5)

@@ -1,0 +1,65 @@
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from jsem_pyg.transport import FeatureCost
+
+
+def points(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_are_squared_distances_and_inner_products(dtype):
+    x = points(7, 3, dtype=dtype)
+    torch.testing.assert_close(FeatureCost()(x).dense(), torch.cdist(x, x).square())
+    torch.testing.assert_close(FeatureCost("kernel")(x).dense(), x @ x.T)
+    assert FeatureCost()(x).error == 0
+
+
+def test_normalized_are_cosines():
+    x = points(7, 3) * torch.logspace(-200, 200, 7, dtype=torch.float64)[:, None]
+    cosine = FeatureCost("kernel", normalize=True)(x).dense()
+    torch.testing.assert_close(cosine.diagonal(), torch.ones(7, dtype=torch.float64))
+    unit = points(7, 3) / points(7, 3).norm(dim=1, keepdim=True)
+    torch.testing.assert_close(cosine, unit @ unit.T)
+
+
+@pytest.mark.parametrize("kind", ["sqdist", "kernel"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_gradients_in_x(kind, normalize):
+    cost = FeatureCost(kind, normalize)
+    x = points(5, 3).requires_grad_()
+    # Off the diagonal, where the root in a distance has a derivative.
+    apart = ~torch.eye(5, dtype=torch.bool)
+    assert torch.autograd.gradcheck(lambda x: cost(x).dense()[apart], x)
+
+
+def test_reads_data_and_remembers_its_edges():
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    factor = FeatureCost()(Data(x=points(3, 2), edge_index=edge_index))
+    assert torch.equal(factor.edge_index, edge_index)
+    assert FeatureCost()(Data(pos=points(3, 2))).num_points == 3
+
+
+def test_half_precision_is_computed_in_float32():
+    assert FeatureCost(normalize=True)(points(4, 2, dtype=torch.float16)).x.dtype == torch.float32
+
+
+def test_one_point():
+    assert FeatureCost()(points(1, 2)).dense().tolist() == [[0.0]]
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="rows of 'source' that have a direction.*1 that are zero"):
+        FeatureCost(normalize=True)(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
+    with pytest.raises(ValueError, match="finite"):
+        FeatureCost()(torch.tensor([[float("nan")]]))
+    with pytest.raises(ValueError, match="points in 'x' or 'pos'"):
+        FeatureCost()(Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2))
+    with pytest.raises(TypeError, match="floating-point"):
+        FeatureCost()(torch.tensor([[1], [2]]))
+    with pytest.raises(ValueError, match="kind"):
+        FeatureCost("distance")
+    with pytest.raises(TypeError, match="normalize"):
+        FeatureCost(normalize=1)

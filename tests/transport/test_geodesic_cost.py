@@ -1,0 +1,160 @@
+import pytest
+import torch
+from tiny_graphs import ring
+from torch_geometric.data import Data
+from transport.shapes import spiral, swiss_roll
+
+from jsem_pyg.graph import knn_graph
+from jsem_pyg.kernels.paths import PATHS
+from jsem_pyg.transport import GeodesicCost
+from jsem_pyg.transport.geodesic_cost import landmark_scaling
+
+
+def path(num_nodes):
+    node = torch.arange(num_nodes - 1)
+    pair = torch.stack([node, node + 1])
+    return torch.cat([pair, pair.flip(0)], 1)
+
+
+def relative(actual, expected):
+    return float((actual.double() - expected).norm() / expected.norm())
+
+
+def shortest(edge_index, length, num_nodes):
+    distance = torch.full((num_nodes, num_nodes), torch.inf, dtype=torch.float64)
+    distance[edge_index[0], edge_index[1]] = length.double()
+    distance.fill_diagonal_(0)
+    for k in range(num_nodes):
+        distance = torch.minimum(distance, distance[:, k, None] + distance[k])
+    return distance
+
+
+@pytest.mark.parametrize("num_nodes", [2, 5, 300])
+@pytest.mark.parametrize(("dtype", "tol"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+def test_a_path_is_exact(num_nodes, dtype, tol):
+    half = torch.linspace(0.5, 2, num_nodes - 1, dtype=dtype)
+    place = torch.cat([torch.zeros(1), half.double().cumsum(0)])
+    factor = GeodesicCost()(path(num_nodes), half.repeat(2))
+    assert factor.rank == 1
+    assert factor.error < tol
+    expected = (place[:, None] - place).square().numpy()
+    assert relative(factor.dense(), torch.from_numpy(expected)) < tol
+
+
+def test_points_in_a_plane_are_exact_when_all_are_joined():
+    x = torch.randn(150, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    factor = GeodesicCost(num_landmarks=12, k=149)(x)
+    assert factor.rank == 2
+    assert relative(factor.dense(), torch.cdist(x, x).square()) < 1e-12
+
+
+def test_lengths_that_are_not_squared():
+    # Differences of places on a line are squared distances of points, in as many dimensions.
+    place = torch.arange(20.0, dtype=torch.float64)
+    cost = GeodesicCost(rank=19, num_landmarks=20, power=1, tol=0)
+    factor = cost(path(20), torch.ones(38, dtype=torch.float64))
+    assert relative(factor.dense(), (place[:, None] - place).abs()) < 1e-10
+
+
+@pytest.mark.parametrize("shape", [spiral, swiss_roll])
+def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(shape):
+    x = shape(500)[0].double()
+    edge_index, _ = knn_graph(x, 10, "l2")
+    factor = GeodesicCost()(x)
+    length = (x[edge_index[0]] - x[edge_index[1]]).norm(dim=1)
+    error = relative(factor.dense(), shortest(edge_index, length, 500).square())
+    assert factor.error / 2 < error < 2 * factor.error
+    assert error < 0.05
+
+
+def test_columns_that_do_harm_are_left_out():
+    x = swiss_roll(500)[0]
+    factor = GeodesicCost(tol=0)(x)
+    assert factor.rank < 10
+    data = Data(x=x, edge_index=factor.edge_index)
+    assert all(factor.error <= GeodesicCost(rank=r, tol=0)(data).error for r in range(1, 11))
+
+
+def test_a_ring_is_no_line():
+    factor = GeodesicCost()(ring(40)[0])
+    assert factor.rank > 1
+    assert factor.error > 0.01  # arcs are not straight, and so no squared distances
+
+
+def test_lengths_come_from_where_they_are_said_to():
+    x = torch.tensor([[0.0], [1.0], [3.0]])
+    edge_index = path(3)
+    given = Data(x=x, edge_index=edge_index, edge_attr=torch.tensor([[4.0], [5.0]]).repeat(2, 1))
+    ends = {
+        GeodesicCost()(given): 9.0,
+        GeodesicCost(length_name="edge_attr")(given): 81.0,
+        GeodesicCost()(edge_index): 4.0,
+        GeodesicCost()(edge_index, torch.tensor([1.0, 4.0]).repeat(2)): 25.0,
+    }
+    for factor, squared in ends.items():
+        assert float(factor.dense()[0, 2]) == pytest.approx(squared)
+
+
+def test_similarities_are_no_lengths():
+    data = Data(edge_index=path(3), edge_weight=torch.full((4,), 7.0), num_nodes=3)
+    assert float(GeodesicCost()(data).dense()[0, 2]) == pytest.approx(4.0)
+
+
+def test_lengths_that_are_named_have_to_be_there():
+    with pytest.raises(ValueError, match="lengths of its edges in 'edge_attr'"):
+        GeodesicCost(length_name="edge_attr")(Data(x=torch.eye(3), edge_index=path(3)))
+    with pytest.raises(ValueError, match=r"'source.x' to be finite"):
+        GeodesicCost()(Data(x=torch.full((3, 1), torch.nan), edge_index=path(3)))
+
+
+def test_by_cosine_lengths_are_chords():
+    angle = torch.linspace(0, 1, 200, dtype=torch.float64)
+    x = torch.stack([angle.cos(), angle.sin()], 1) * torch.linspace(1, 9, 200)[:, None]
+    factor = GeodesicCost(metric="cosine", k=2)(x)
+    assert float(factor.dense()[0, -1]) == pytest.approx(1.0, rel=1e-3)
+
+
+def test_of_two_edges_the_shorter_counts():
+    edge_index = torch.tensor([[0, 0, 1, 1], [1, 1, 0, 0]])
+    factor = GeodesicCost()(edge_index, torch.tensor([3.0, 2.0, 3.0, 2.0]))
+    assert float(factor.dense()[0, 1]) == pytest.approx(4.0)
+
+
+def test_the_backends_agree(monkeypatch):
+    x = swiss_roll(300)[0]
+    expected = GeodesicCost()(x).dense()
+    monkeypatch.setitem(PATHS.preference, "cpu", ())
+    torch.testing.assert_close(GeodesicCost()(x).dense(), expected)
+
+
+def test_the_seed_decides():
+    x = swiss_roll(300)[0]
+    state = torch.get_rng_state()
+    first, again, other = (GeodesicCost(seed=seed)(x).x for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_no_gradient_flows():
+    x = swiss_roll(60)[0].requires_grad_()
+    assert not GeodesicCost()(x).x.requires_grad
+    with pytest.raises(ValueError, match="'edge_length' without a gradient"):
+        GeodesicCost()(path(3), torch.ones(4, requires_grad=True))
+
+
+def test_scaling_leaves_out_what_no_coordinates_have():
+    star = torch.tensor([[0.0, 1, 1, 1], [1, 0, 4, 4], [1, 4, 0, 4], [1, 4, 4, 0]])
+    x = landmark_scaling(star.double(), torch.arange(4), 4)
+    assert x.shape == (4, 2)  # three arms, of which the plane has room for two
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="'num_landmarks' to be larger than 'rank'"):
+        GeodesicCost(rank=50)
+    with pytest.raises(ValueError, match="power"):
+        GeodesicCost(power=3)
+    with pytest.raises(TypeError, match="length_name"):
+        GeodesicCost(length_name=1)
+    with pytest.raises(ValueError, match="metric"):
+        GeodesicCost(metric="l1")

@@ -1,0 +1,168 @@
+import pytest
+import torch
+from tiny_graphs import star, two_parts
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Data
+
+from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.testing import random_graph
+from jsem_pyg.transport import CommuteCost, GeodesicCost, HeatCost
+from jsem_pyg.transport.graph_input import read_graph
+
+COSTS = [HeatCost(2.0), GeodesicCost(), CommuteCost()]
+EDGES, N = star()
+
+
+def dense(cost, *arguments, **more):
+    return cost(*arguments, **more).dense()
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_every_form_of_a_graph_is_the_same_graph(cost):
+    weight = torch.tensor([0.5, 1.0, 1.5, 2.0]).repeat(2)
+    expected = dense(cost, EDGES, weight)
+    coo = torch.sparse_coo_tensor(EDGES.flip(0), weight, (N, N))
+    forms = [
+        (EDGES.int(), weight),
+        (EdgeIndex(EDGES, sparse_size=(N, N)), weight),
+        (GraphStructure(EDGES, N), weight),
+        (coo,),
+        (coo.to_sparse_csr(),),
+    ]
+    for form in forms:
+        torch.testing.assert_close(dense(cost, *form), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("cost", [HeatCost(2.0), CommuteCost()])
+def test_data_brings_its_weights(cost):
+    weight = torch.tensor([0.5, 1.0, 1.5, 2.0]).repeat(2)
+    for stored in (weight, weight[:, None]):
+        data = Data(edge_index=EDGES, edge_weight=stored, num_nodes=N)
+        torch.testing.assert_close(dense(cost, data), dense(cost, EDGES, weight))
+    with pytest.raises(ValueError, match="edge_weight"):
+        cost(data, weight)
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_points_get_the_graph_of_their_neighbors(cost):
+    x = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
+    edge_index, weight = knn_graph(x, 10, "l2")
+    by_points = cost(x)
+    assert torch.equal(by_points.edge_index, edge_index)
+    torch.testing.assert_close(by_points.dense(), dense(cost, Data(pos=x)))
+    if not isinstance(cost, GeodesicCost):
+        torch.testing.assert_close(by_points.dense(), dense(cost, edge_index, weight))
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_factors_remember_the_edges(cost):
+    assert torch.equal(cost(EDGES).edge_index, EDGES)
+
+
+@pytest.mark.parametrize("cost", COSTS)
+@pytest.mark.parametrize("source", [torch.zeros(1, 2), torch.empty(2, 0, dtype=torch.int64)])
+def test_one_node(cost, source):
+    num_nodes = None if source.is_floating_point() else 1
+    factor = cost(source, None, num_nodes)
+    assert factor.num_points == 1
+    assert bool(factor.x.isfinite().all())
+    assert factor.error < 1e-6
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_duplicates(cost):
+    x = torch.randn(12, 2, generator=torch.Generator().manual_seed(0)).repeat(3, 1)
+    factor = cost(x)
+    assert bool(factor.x.isfinite().all())
+    assert bool(cost(torch.zeros(20, 2)).x.isfinite().all())  # all at one place
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_the_order_of_the_nodes_does_not_matter(cost):
+    edge_index, weight = random_graph(40, 0.15, num_isolated=0)
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
+    place = order.argsort()
+    expected = dense(cost, edge_index, weight)[order][:, order]
+    actual = dense(cost, place[edge_index], weight)
+    if isinstance(cost, GeodesicCost):  # which knows 40 nodes by 40 landmarks in another order
+        torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-6)
+    else:
+        torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_the_type_is_that_of_the_weights(cost):
+    for dtype in (torch.float32, torch.float64):
+        assert cost(EDGES, torch.ones(8, dtype=dtype)).x.dtype == dtype
+        assert cost(torch.eye(6, dtype=dtype)).x.dtype == dtype
+    assert cost(EDGES).x.dtype == torch.float32
+    assert cost(EDGES, torch.ones(8, dtype=torch.float16)).x.dtype == torch.float32
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_strided_values(cost):
+    wide = torch.linspace(0.5, 2, 8).repeat(2, 1).T.flatten()
+    weight = wide[::2].clone()
+    weight[4:] = weight[:4]
+    strided = torch.stack([weight, weight], 1)[:, 0]
+    assert not strided.is_contiguous()
+    torch.testing.assert_close(dense(cost, EDGES, strided), dense(cost, EDGES, weight))
+
+
+def test_says_what_is_missing():
+    with pytest.raises(ValueError, match="edges in 'edge_index' or 'adj_t', or points in 'x'"):
+        HeatCost()(Data(num_nodes=3))
+    with pytest.raises(TypeError, match="Expected 'source' to be a Data"):
+        HeatCost()([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="'edge_weight' only with the edges"):
+        HeatCost()(torch.eye(3), torch.ones(2))
+    with pytest.raises(ValueError, match="'num_nodes' only with the edges"):
+        HeatCost()(torch.eye(3), num_nodes=3)
+    with pytest.raises(ValueError, match="at least one node"):
+        HeatCost()(torch.empty(2, 0, dtype=torch.int64))
+    with pytest.raises(ValueError, match="a row for each of its 5 nodes"):
+        HeatCost()(Data(x=torch.eye(3), edge_index=EDGES), num_nodes=5)
+
+
+@pytest.mark.parametrize("cost", COSTS)
+def test_refuses_bad_values(cost):
+    bad = torch.ones(8)
+    bad[0] = float("nan")
+    with pytest.raises(ValueError, match="finite"):
+        cost(EDGES, bad)
+    with pytest.raises(ValueError, match="non-negative"):
+        cost(EDGES, -torch.ones(8))
+    with pytest.raises(ValueError, match="undirected"):
+        cost(EDGES[:, :4])
+    with pytest.raises(ValueError, match="finite"):
+        cost(torch.full((4, 2), float("inf")))
+
+
+@pytest.mark.parametrize("cost", [GeodesicCost(), CommuteCost()])
+def test_refuses_a_graph_of_two_parts(cost):
+    edge_index, _ = two_parts()
+    with pytest.raises(ValueError, match=r"connected graph.*2 components.*connect=True"):
+        cost(edge_index)
+    with pytest.raises(ValueError, match="3 components"):
+        cost(edge_index, num_nodes=7)
+
+
+def test_an_edge_without_weight_does_not_connect():
+    edge_index, weight = torch.tensor([[0, 1], [1, 0]]), torch.zeros(2)
+    with pytest.raises(ValueError, match="2 components"):
+        CommuteCost()(edge_index, weight)
+    assert GeodesicCost()(edge_index, weight).dense().tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("cost", [HeatCost(2.0), CommuteCost()])
+def test_features_that_are_not_needed_may_be_anything(cost):
+    for x in (torch.ones(N, 2, dtype=torch.int64), torch.full((N, 1), torch.nan), torch.ones(N, 0)):
+        factor = cost(Data(x=x, edge_index=EDGES))
+        torch.testing.assert_close(factor.dense(), dense(cost, EDGES))
+
+
+def test_reads_adjacencies_of_data():
+    sparse = pytest.importorskip("torch_sparse")
+    adj_t = sparse.SparseTensor.from_edge_index(EDGES, torch.ones(8), (N, N)).t()
+    graph = read_graph(Data(adj_t=adj_t, num_nodes=N), None, None, 1, "l2")
+    assert graph.structure.num_edges == 8

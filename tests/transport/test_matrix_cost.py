@@ -1,0 +1,172 @@
+import logging
+
+import pytest
+import torch
+
+from jsem_pyg.transport import MatrixCost, OracleCost, matrix_cost
+
+
+def points(num_points, dim, dtype=torch.float64, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(num_points, dim, dtype=dtype, generator=generator)
+
+
+def distances(num_points, dim=2, dtype=torch.float64):
+    x = points(num_points, dim, dtype)
+    return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def relative(actual, expected):
+    return float((actual - expected).norm() / expected.norm())
+
+
+@pytest.mark.parametrize("num_points", [1, 2, 50, 600])
+def test_squared_distances_have_few_eigenvalues(num_points):
+    matrix = distances(num_points).square()
+    factor = MatrixCost(rank=20, tol=1e-9)(matrix)
+    assert factor.rank <= 4
+    assert factor.error < 1e-7
+    torch.testing.assert_close(factor.dense(), matrix, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("num_points", [200, 700])
+def test_the_error_is_that_of_the_matrix(dtype, num_points):
+    matrix = distances(num_points, dtype=dtype)
+    factor = MatrixCost(rank=30)(matrix)
+    assert factor.x.dtype == dtype
+    assert factor.error == pytest.approx(relative(factor.dense(), matrix), rel=1e-3)
+    value = torch.linalg.eigvalsh(matrix.double())
+    order = value.abs().argsort(descending=True)
+    best = float(value[order[30:]].norm() / value.norm())
+    assert factor.error < 1.1 * max(best, 1e-3)
+    assert set(factor.signs.tolist()) == {1.0, -1.0}
+
+
+def test_gradients():
+    matrix = distances(8).requires_grad_()
+
+    def dense(matrix):
+        return MatrixCost(rank=4, tol=0)((matrix + matrix.T) / 2).dense()
+
+    assert torch.autograd.gradcheck(dense, matrix)
+
+
+def test_refuses_a_gradient_of_a_large_matrix():
+    with pytest.raises(ValueError, match="'matrix' without a gradient"):
+        MatrixCost()(distances(520).requires_grad_())
+
+
+@pytest.mark.parametrize("num_points", [30, 700])
+def test_a_matrix_of_full_rank_is_said_to_fit_badly(num_points, caplog):
+    matrix = points(num_points, num_points)
+    with caplog.at_level(logging.WARNING):
+        factor = MatrixCost(rank=5)(matrix + matrix.T)
+    assert factor.error > 0.5
+    assert "take a larger 'rank'" in caplog.text
+
+
+def test_zero():
+    factor = MatrixCost()(torch.zeros(4, 4))
+    assert factor.error == 0
+    assert not bool(factor.dense().any())
+
+
+def test_the_seed_decides(monkeypatch):
+    monkeypatch.setattr(matrix_cost, "DENSE_LIMIT", 1)
+    matrix, state = distances(200), torch.get_rng_state()
+    first, again, other = (MatrixCost(rank=10, seed=seed)(matrix).x for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_the_order_of_the_points_does_not_matter():
+    matrix, order = distances(300), torch.randperm(300, generator=torch.Generator().manual_seed(0))
+    expected = MatrixCost(rank=20)(matrix).dense()[order][:, order]
+    torch.testing.assert_close(MatrixCost(rank=20)(matrix[order][:, order]).dense(), expected)
+
+
+def test_strided_and_half_precision():
+    matrix = distances(20, dtype=torch.float32)
+    torch.testing.assert_close(MatrixCost()(matrix.T).dense(), MatrixCost()(matrix).dense())
+    assert MatrixCost()(matrix.half()).x.dtype == torch.float32
+
+
+def test_refuses():
+    with pytest.raises(ValueError, match="symmetric"):
+        MatrixCost()(torch.tensor([[0.0, 1.0], [2.0, 0.0]]))
+    with pytest.raises(ValueError, match=r"\[N, N\]"):
+        MatrixCost()(torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=r"\[N, N\]"):
+        MatrixCost()(torch.zeros(0, 0))
+    with pytest.raises(ValueError, match="finite"):
+        MatrixCost()(torch.full((2, 2), float("nan")))
+    with pytest.raises(TypeError, match="floating-point"):
+        MatrixCost()(torch.zeros(2, 2, dtype=torch.int64))
+    with pytest.raises(ValueError, match="dense"):
+        MatrixCost()(torch.eye(3).to_sparse())
+    with pytest.raises(TypeError, match="rank"):
+        MatrixCost(rank=2.0)
+
+
+def ask(matrix):
+    return lambda nodes: matrix[:, nodes]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("num_points", [1, 2, 100, 800])
+def test_an_oracle_of_low_rank_is_found(num_points, dtype):
+    matrix = distances(num_points, dtype=dtype).square()
+    factor = OracleCost(num_columns=40, rank=20)(ask(matrix), num_points)
+    tol = 1e-5 if dtype == torch.float32 else 1e-10
+    assert factor.x.dtype == dtype
+    assert factor.error < tol
+    torch.testing.assert_close(factor.dense(), matrix, rtol=100 * tol, atol=100 * tol)
+
+
+@pytest.mark.parametrize("rank", [5, 20, 60])
+def test_the_error_of_an_oracle_within_a_factor_of_two(rank):
+    matrix = distances(800)
+    factor = OracleCost(rank, num_columns=120, tol=0)(ask(matrix), 800)
+    error = relative(factor.dense(), matrix)
+    assert factor.error / 2 < error < 2 * factor.error
+    best = torch.linalg.eigvalsh(matrix).abs().sort().values[:-rank].norm() / matrix.norm()
+    assert error < 3 * float(best)
+
+
+def test_an_oracle_is_asked_for_few_columns():
+    matrix, asked = distances(500), []
+
+    def oracle(nodes):
+        asked.append(nodes)
+        return matrix[:, nodes]
+
+    OracleCost(num_columns=50, rank=20)(oracle, 500)
+    nodes = torch.cat(asked)
+    assert nodes.numel() == 82 == nodes.unique().numel()
+
+
+def test_the_seed_decides_what_an_oracle_is_asked():
+    matrix, state = distances(200), torch.get_rng_state()
+    cost = (OracleCost(10, 30, seed=seed)(ask(matrix), 200).x for seed in (0, 0, 1))
+    first, again, other = cost
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_refuses_a_bad_oracle():
+    cost = OracleCost()
+    with pytest.raises(TypeError, match="'oracle' to be a function"):
+        cost(torch.eye(3), 3)
+    with pytest.raises(ValueError, match=r"to have shape \[4, 4\]"):
+        cost(lambda nodes: torch.eye(3)[:, nodes % 3], 4)
+    with pytest.raises(ValueError, match="symmetric matrix"):
+        cost(lambda nodes: torch.arange(9.0).view(3, 3)[:, nodes], 3)
+    with pytest.raises(ValueError, match="finite"):
+        cost(lambda nodes: torch.full((3, 3), float("nan")), 3)
+    with pytest.raises(TypeError, match="floating-point"):
+        cost(lambda nodes: nodes[:, None] + nodes, 3)
+    with pytest.raises(ValueError, match="'rank' to be at most 'num_columns'"):
+        OracleCost(rank=300)
