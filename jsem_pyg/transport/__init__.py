@@ -1,18 +1,21 @@
 """Stage 5: two graphs -> which node is which, by Gromov-Wasserstein transport on factored costs.
 
 A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
-:func:`gromov_wasserstein` finds the :class:`Plan` between two. :func:`heat_profiles` describes the
-nodes of a graph by how heat spreads from them, and :func:`comparable` puts the profiles of two
-graphs on one scale.
+:func:`gromov_wasserstein` finds the :class:`Plan` between two. :func:`match_graphs` compares graphs
+by their edges, :class:`AdjacencyCost`. :func:`heat_profiles` describes the nodes of a graph by how
+heat spreads from them, and :func:`comparable` puts the profiles of two graphs on one scale.
 """
 
+from .adjacency_cost import AdjacencyCost
 from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost
 from .factor import Factor
+from .matching import match_graphs
 from .plan import Plan, Step
 from .profiles import comparable, heat_profiles
 from .solver import gromov_wasserstein
 
 __all__ = [
+    "AdjacencyCost",
     "CommuteCost",
     "Factor",
     "FeatureCost",
@@ -25,4 +28,5 @@ __all__ = [
     "comparable",
     "gromov_wasserstein",
     "heat_profiles",
+    "match_graphs",
 ]

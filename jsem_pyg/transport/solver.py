@@ -192,9 +192,6 @@ class Task:
         if self.known_pairs is not None:
             pairs = zip(prepared, self.known_pairs, strict=True)
             x, y = (each.x[index].double() for each, index in pairs)
-                each.x[index].double()
-                for each, index in zip(prepared, self.known_pairs, strict=True)
-            )
             known = _KNOWN_WEIGHT / self.known_pairs.size(1) * x.T @ y
         return make_problem(
             *prepared, self.p, self.q, self.alpha, self.features, (1 - self.alpha) / unit, known

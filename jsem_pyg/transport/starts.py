@@ -93,7 +93,6 @@ def _costs(problem: Problem, one_pass: Pass, generator: torch.Generator) -> Iter
     first, second = (
         _cost_profile(side, count, generator)
         for (side, _), count in zip(sides, (rank, other), strict=True)
-        for (side, _), count in zip(sides, (rank, other), strict=True)
     )
     features = comparable(first, second, ridge=None)
     yield match_features(
