@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ..kernels.table import SINKHORN
-from .descent import State, column_potential, in_turn, row_vectors
+from .descent import State, column_potential, in_turn, plan_pass, row_vectors
 from .factor import Factor
 from .inputs import (
     as_factor,
@@ -50,7 +50,7 @@ def gromov_wasserstein(
     rho: float = 0.05,
     mass: float = 0.9,
     coarse: int = 300,
-    starts: Sequence[str] | Plan = STARTS,
+    starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-3,
     max_iter: int = 20,
     seed: int = 0,
@@ -96,7 +96,8 @@ def gromov_wasserstein(
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
-            "zero" (the independent plan); or a plan to go on from.
+            "zero" (the independent plan); or a plan to go on from. None: all; without "heat" where
+            one side has no more than three dimensions.
         tol: of the marginal error sum |c - q|, and of the relative change of a solution in a step.
         max_iter: steps at the last temperature, after which it is a warning not to have converged.
         seed: of samples and quantisation.
@@ -132,7 +133,7 @@ def gromov_wasserstein(
         features = read_features(features, first, second)
     if known_pairs is not None:
         check_known_pairs(known_pairs, first, second)
-    if not isinstance(starts, Plan):
+    if starts is not None and not isinstance(starts, Plan):
         starts = read_start_names(starts, STARTS)
     task = Task(first.detach(), second.detach(), *masses, features, known_pairs, options)
     return task.solve(starts, SINKHORN.find(backend, first.x.device).sinkhorn_pass)
@@ -155,7 +156,7 @@ class Task:
         """The weight of the structure."""
         return 1.0 if self.features is None else self.options.alpha
 
-    def solve(self, starts: tuple[str, ...] | Plan, one_pass: Any) -> Plan:
+    def solve(self, starts: tuple[str, ...] | Plan | None, one_pass: Any) -> Plan:
         """The best plan that the starts lead to."""
         options = self.options
         prepared = self._prepare()
@@ -180,7 +181,10 @@ class Task:
                 advance(steps[-1])
 
             state = descend(problem, found, schedule, in_turn(one_pass), report)
-        return self._plan(problem, state, steps, unit)
+            # Of the last potentials and moments: its rows have exactly their masses.
+            nothing = problem.target.z[:, :0]
+            last = plan_pass(problem, state, nothing, in_turn(one_pass))
+        return self._plan(problem, replace(state, f=last.f), steps, unit)
 
     def _prepare(self) -> tuple[Prepared, Prepared]:
         if self.options.marginals == "balanced":
@@ -198,7 +202,7 @@ class Task:
         )
 
     def _starts(
-        self, starts: tuple[str, ...] | Plan, problem: Problem, one_pass: Any
+        self, starts: tuple[str, ...] | Plan | None, problem: Problem, one_pass: Any
     ) -> list[Start]:
         if isinstance(starts, Plan):
             if starts.shape != problem.shape:

@@ -19,6 +19,8 @@ from .profiles import comparable, heat_profiles
 
 STARTS = ("heat", "costs", "axes", "zero")
 
+_FEW_AXES = 3  # a space of which the principal axes say where to start
+
 _NEIGHBORS = (15, 30)  # of the graphs whose heat is looked at
 _TEMPERATURES = (0.05, 0.02)  # of the matching of profiles
 _MOST_POINTS = 4000  # whose heat is looked at; a sample of more
@@ -42,13 +44,16 @@ class Start(NamedTuple):
 
 
 def find_starts(
-    names: tuple[str, ...],
+    names: tuple[str, ...] | None,
     problem: Problem,
     points: tuple[Points, Points],
     one_pass: Pass,
     seed: int,
 ) -> list[Start]:
-    """The guesses that some of :data:`STARTS` make."""
+    """The guesses that some of :data:`STARTS` make; None: what pays for the rank."""
+    if names is None:
+        is_flat = min(problem.coupling.fixed.shape) <= _FEW_AXES
+        names = tuple(name for name in STARTS if name != "heat" or not is_flat)
     generator = torch.Generator().manual_seed(seed)
     found: list[Start] = []
     nothing = torch.zeros_like(problem.coupling.linear)
@@ -71,7 +76,7 @@ def _axes(problem: Problem) -> Iterator[Tensor]:
         (side.mass.double() @ side.z[:, :count].double().square()).sqrt()
         for side, count in ((problem.source, rank), (problem.target, other))
     ]
-    axes = min(3, rank, other)
+    axes = min(_FEW_AXES, rank, other)
     for signs in product((1.0, -1.0), repeat=axes):
         moments = torch.zeros_like(problem.coupling.linear)
         for axis, sign in enumerate(signs):
