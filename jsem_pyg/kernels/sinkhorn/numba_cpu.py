@@ -17,7 +17,7 @@ from .vectors import ROWS
 
 _VECTOR = 64  # bytes: one register of AVX-512, or several smaller ones
 
-# Less is over before a second thread has begun: half a millisecond of entries.
+# Entries. Less is over before a second thread has begun, in half a millisecond: a single part.
 _MUCH_WORK = 1 << 20
 
 _PARTS = 16  # of the rows
@@ -39,7 +39,7 @@ def sinkhorn_pass(
     (tiles, _, _), (blocks, channels, _) = packed.u.shape, packed.y.shape
     f, peak = np.empty((2, tiles * ROWS))
     average = np.zeros((tiles, channels, ROWS))
-    parts = min(tiles, _PARTS)
+    parts = min(tiles, _PARTS if u.size(0) * v.size(0) >= _MUCH_WORK else 1)
     column_mass = np.zeros((parts, blocks * BLOCK))
 
     group = 1 if u.size(1) + channels <= _NARROW else _GROUP
@@ -50,7 +50,7 @@ def sinkhorn_pass(
             first, last = part * tiles // parts, (part + 1) * tiles // parts
             run_tiles(
                 *packed,
-                damping,
+                float(damping),
                 first,
                 last,
                 shares,
@@ -62,7 +62,7 @@ def sinkhorn_pass(
                 lanes,
             )
 
-    _share_out(work, parts, u.size(0) * v.size(0))
+    _share_out(work, parts)
     columns = torch.from_numpy(column_mass.sum(0)[: v.size(0)])
     columns.masked_fill_(g == -torch.inf, 0)  # not quite, where other columns share the block
     by_rows = average.transpose(0, 2, 1).reshape(tiles * ROWS, channels)[: u.size(0), : y.size(1)]
@@ -74,10 +74,9 @@ def sinkhorn_pass(
     )
 
 
-def _share_out(work: Callable[[int, int], None], parts: int, entries: int) -> None:
+def _share_out(work: Callable[[int, int], None], parts: int) -> None:
     """Call `work` on each of torch's threads, with its number and how many there are."""
-    threads = torch.get_num_threads() if entries >= _MUCH_WORK else 1
-    threads = min(threads, parts)
+    threads = min(torch.get_num_threads(), parts)
     if threads <= 1:
         work(0, 1)
         return
