@@ -22,9 +22,13 @@ _MUCH_WORK = 1 << 20
 
 _PARTS = 16  # of the rows
 
-# Tiles that take turns at a block, whose v and y then stay in the cache; while these are narrower
-# than the shares of a tile, one.
-_GROUP, _NARROW = 4, 32
+# Bytes of a tile's shares that are kept until its columns are weighed, for up to 131,072 columns of
+# float32; where there are more, computing them again is quicker than going to memory.
+_KEPT = 4 << 20
+
+# Tiles that take turns at a block, whose v and y then stay in the cache. Where shares are kept
+# there should be few; a single one while v and y are narrower than its shares.
+_GROUP, _KEPT_GROUP, _NARROW = 8, 4, 32
 
 
 @torch.no_grad()
@@ -42,10 +46,12 @@ def sinkhorn_pass(
     parts = min(tiles, _PARTS if u.size(0) * v.size(0) >= _MUCH_WORK else 1)
     column_mass = np.zeros((parts, blocks * BLOCK))
 
-    group = 1 if u.size(1) + channels <= _NARROW else _GROUP
+    per_block = ROWS * BLOCK
+    is_kept = blocks * per_block * u.itemsize <= _KEPT
+    group = _GROUP if not is_kept else 1 if u.size(1) + channels <= _NARROW else _KEPT_GROUP
 
     def work(first_part: int, threads: int) -> None:
-        shares = np.empty(group * blocks * ROWS * BLOCK, packed.v.dtype)
+        shares = np.empty(group * blocks * per_block if is_kept else per_block, packed.v.dtype)
         for part in range(first_part, parts, threads):
             first, last = part * tiles // parts, (part + 1) * tiles // parts
             run_tiles(
@@ -59,6 +65,7 @@ def sinkhorn_pass(
                 average.reshape(-1),
                 column_mass[part],
                 group,
+                is_kept,
                 lanes,
             )
 
