@@ -80,10 +80,10 @@ def _regrouped(
     """A plan of lower energy, as long as exchanging groups leads to one."""
     for _ in range(_EXCHANGES):
         moments = regroup(problem, state, one_pass, schedule.seed)
-        if moments is None:
+        if not moments:
             break
         epsilon = torch.maximum(state.epsilon, state.epsilon.new_tensor(_WARM * schedule.critical))
-        other = begin(problem, moments, epsilon)
+        other = begin(problem, moments[0], epsilon)
         other = _finish(problem, other, schedule, one_pass, report)
         if not other.energy < state.energy - _LOWER * state.energy.abs():
             break
@@ -124,11 +124,11 @@ def _race(
     states, place = race(problem, waves, schedule.lowest, _KEPT, one_pass)
     names = [names[index] for index in place.tolist()]
     for _ in range(_EXCHANGES):
-        exchanged = [
-            regroup(problem, states.take(index), one_pass, schedule.seed)
+        moments = [
+            each
             for index in range(len(names))
+            for each in regroup(problem, states.take(index), one_pass, schedule.seed)
         ]
-        moments = [each for each in exchanged if each is not None]
         if not moments:
             break
         before = float(states.energy[0])

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from .cells import quantize
 from .descent import Pass, State, plan_pass
-from .problem import Problem
+from .problem import FEW_AXES, Problem
 
-NUM_GROUPS = 40
+NUM_GROUPS = (20, 25, 30)  # one may cut the groups where the mistake does, and another not
 
 _TRIES = 256  # at once
 _ROUNDS = 4
@@ -30,8 +30,8 @@ class Groups(NamedTuple):
     v: Tensor  # [m, R'] means of where the plan takes them
 
 
-def regroup(problem: Problem, state: State, one_pass: Pass, seed: int) -> Tensor | None:
-    """Moments of the plan with groups exchanged, or None where no exchange lowers the energy.
+def regroup(problem: Problem, state: State, one_pass: Pass, seed: int) -> list[Tensor]:
+    """Moments of the plan with groups exchanged, where an exchange lowers the energy.
 
     Args:
         problem: the problem.
@@ -39,39 +39,50 @@ def regroup(problem: Problem, state: State, one_pass: Pass, seed: int) -> Tensor
         one_pass: a `sinkhorn_pass`.
         seed: of groups and exchanges.
     """
-    groups = _groups(problem, state, one_pass, seed)
-    if groups.mass.numel() < 3:
-        return None
+    if min(problem.coupling.fixed.shape) <= FEW_AXES:
+        return []  # in so few dimensions groups are not taken for one another
+    signal = torch.cat([problem.target.z, torch.ones_like(problem.target.z[:, :1])], 1)
+    sent = plan_pass(problem, state, signal, one_pass).average.double()
+    found = []
+    for count in NUM_GROUPS:
+        moments = _exchanged(problem, _groups(problem, sent, count, seed), seed)
+        if moments is not None:
+            found.append(moments)
+    return found
+
+
+def _exchanged(problem: Problem, groups: Groups, seed: int) -> Tensor | None:
+    """Moments of a better assignment of groups, or None."""
     coupling = problem.coupling
     rank, other = coupling.fixed.shape
     root = groups.mass.sqrt()[:, None]
-    x, y = root * groups.z[:, :rank], root * groups.v[:, :other]
-    inner = 2 * coupling.kappa * (x * coupling.signs[0]) @ x.T
-    outer = (y * coupling.signs[1]) @ y.T
+    z, v = root * groups.z, root * groups.v
+    inner = 2 * coupling.kappa * (z[:, :rank] * coupling.signs[0]) @ z[:, :rank].T
+    outer = (v[:, :other] * coupling.signs[1]) @ v[:, :other].T
     # What does not depend on where the others go: linear terms, and moments that are added.
     shift = coupling.linear.clone()
     shift[:rank, :other] += 4 * coupling.kappa * coupling.sign * coupling.fixed
-    linear = (root * groups.z) @ shift @ (root * groups.v).T
-    order = best_assignment(inner, outer, linear, seed)
-    if order is None:
-        return None
-    return (root * groups.z).T @ (root * groups.v)[order]
+    order = best_assignment(inner, outer, z @ shift @ v.T, seed)
+    return None if order is None else z.T @ v[order]
 
 
-def _groups(problem: Problem, state: State, one_pass: Pass, seed: int) -> Groups:
-    source, target = problem.source, problem.target
+def _groups(problem: Problem, sent: Tensor, num_groups: int, seed: int) -> Groups:
+    """Groups of source points, and where a plan takes them.
+
+    Args:
+        problem: the problem.
+        sent: [N, R' + 1] T V and T 1.
+        num_groups: how many.
+        seed: of the grouping.
+    """
     x, _ = problem.coordinates
-    label = quantize(source, x.size(1), NUM_GROUPS, seed).label
-    signal = torch.cat([target.z, torch.ones_like(target.z[:, :1])], 1)
-    sent = plan_pass(problem, state, signal, one_pass).average.double()
-    count = int(label.max()) + 1
-    total = sent.new_zeros(count, sent.size(1)).index_add_(0, label, sent)
-    z = source.z.double() * sent[:, -1:]
-    z = z.new_zeros(count, z.size(1)).index_add_(0, label, z)
+    label = quantize(problem.source, x.size(1), num_groups, seed).label
+    rows = torch.cat([problem.source.z.double() * sent[:, -1:], sent], 1)
+    total = rows.new_zeros(int(label.max()) + 1, rows.size(1)).index_add_(0, label, rows)
+    total = total[total[:, -1] > 0]
     mass = total[:, -1]
-    kept = mass > 0
-    mass = mass[kept]
-    return Groups(mass, z[kept] / mass[:, None], total[kept, :-1] / mass[:, None])
+    means = total[:, :-1] / mass[:, None]
+    return Groups(mass, *means.split([problem.source.z.size(1), problem.target.z.size(1)], 1))
 
 
 def best_assignment(inner: Tensor, outer: Tensor, linear: Tensor, seed: int) -> Tensor | None:
@@ -88,6 +99,8 @@ def best_assignment(inner: Tensor, outer: Tensor, linear: Tensor, seed: int) -> 
     """
     generator = torch.Generator().manual_seed(seed)
     count = inner.size(0)
+    if count < 3:
+        return None
     best = torch.arange(count, device=inner.device)
     start = value = float(_value(inner, outer, linear, best[None])[0])
     for _ in range(_ROUNDS):

@@ -14,12 +14,10 @@ from torch import Tensor
 from ..graph import knn_graph
 from .descent import Pass
 from .linear import match_features
-from .problem import Problem, Side
+from .problem import FEW_AXES, Problem, Side
 from .profiles import comparable, heat_profiles
 
 STARTS = ("heat", "costs", "axes", "zero")
-
-_FEW_AXES = 3  # a space of which the principal axes say where to start
 
 _NEIGHBORS = (15, 30)  # of the graphs whose heat is looked at
 _TEMPERATURES = (0.05, 0.02)  # of the matching of profiles
@@ -52,7 +50,7 @@ def find_starts(
 ) -> list[Start]:
     """The guesses that some of :data:`STARTS` make; None: what pays for the rank."""
     if names is None:
-        is_flat = min(problem.coupling.fixed.shape) <= _FEW_AXES
+        is_flat = min(problem.coupling.fixed.shape) <= FEW_AXES
         names = tuple(name for name in STARTS if name != "heat" or not is_flat)
     generator = torch.Generator().manual_seed(seed)
     found: list[Start] = []
@@ -76,7 +74,7 @@ def _axes(problem: Problem) -> Iterator[Tensor]:
         (side.mass.double() @ side.z[:, :count].double().square()).sqrt()
         for side, count in ((problem.source, rank), (problem.target, other))
     ]
-    axes = min(_FEW_AXES, rank, other)
+    axes = min(FEW_AXES, rank, other)
     for signs in product((1.0, -1.0), repeat=axes):
         moments = torch.zeros_like(problem.coupling.linear)
         for axis, sign in enumerate(signs):
