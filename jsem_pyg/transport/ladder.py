@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from .descent import Effort, Pass, State, settle
 from .problem import Problem
@@ -17,33 +16,36 @@ _EFFORT = Effort(updates=3)
 
 
 def race(
-    problem: Problem, waves: list[State], lowest: float, count: int, one_pass: Pass
-) -> tuple[State, Tensor]:
+    problem: Problem,
+    waves: list[State],
+    kinds: list[str],
+    lowest: float,
+    count: int,
+    one_pass: Pass,
+) -> tuple[State, list[str]]:
     """Cool states until their cells have found their partners, or to the lowest temperature.
 
     Args:
         problem: between cells, or few points.
         waves: states that begin at one temperature each, the hottest first. Where the ones that
             are on their way reach the temperature of the next wave, it joins them; of all that
-            differ, the best go on.
+            differ, the best go on, and the best of each kind.
+        kinds: of all states, wave after wave.
         lowest: the last temperature.
-        count: how many go on.
+        count: how many go on, at least one of each kind.
         one_pass: of several plans.
 
     Returns:
-        The states that are left, the best first, and for each its place in all waves, one after
-        the other.
+        The states that are left, the best first, and their kinds.
     """
-    first = 0
-    states, place = waves[0].take(slice(0, 0)), torch.empty(0, dtype=torch.int64)
+    states, names = waves[0].take(slice(0, 0)), list[str]()
     for wave, following in zip(waves, [*waves[1:], None], strict=True):
         size = wave.epsilon.numel()
-        states = _join(states, wave)
-        place = torch.cat([place, torch.arange(first, first + size)])
-        first += size
+        states, names = join(states, wave), names + kinds[:size]
+        kinds = kinds[size:]
         until = lowest if following is None else float(following.epsilon.max())
         states = settle(problem, states, one_pass, _EFFORT)
-        states, place = _best(states, place, 2 * count)
+        states, names = best(states, names, 2 * count)
         while True:
             going = (states.peak < SHARP) & (states.epsilon > until * (1 + 1e-6))
             if not bool(going.any()):
@@ -51,23 +53,28 @@ def race(
             cooler = (states.epsilon / COOLING).clamp(min=until)
             states = replace(states, epsilon=torch.where(going, cooler, states.epsilon))
             states = settle(problem, states, one_pass, _EFFORT)
-            states, place = _best(states, place, 2 * count)
-    return _best(states, place, count)
+            states, names = best(states, names, 2 * count)
+    return best(states, names, count)
 
 
-def best_of(problem: Problem, first: State, second: State, count: int) -> tuple[State, Tensor]:
-    """The best states of two races, and their places in both, one after the other."""
-    states = _join(first, second)
-    return _best(states, torch.arange(states.energy.numel()), count)
-
-
-def _join(first: State, second: State) -> State:
+def join(first: State, second: State) -> State:
+    """The states of both."""
     fields = State.__dataclass_fields__
     return State(*(torch.cat([getattr(first, name), getattr(second, name)]) for name in fields))
 
 
-def _best(states: State, place: Tensor, count: int) -> tuple[State, Tensor]:
-    """The states of lowest energy; of those that came to the same plan, the best."""
+def best(states: State, kinds: list[str], count: int) -> tuple[State, list[str]]:
+    """The states of lowest energy, and those of each kind; of the same plan, one."""
+    chosen = _distinct(states)
+    leaders = set({kinds[index]: index for index in reversed(chosen)}.values())
+    others = [index for index in chosen if index not in leaders]
+    kept = leaders | set(others[: max(0, count - len(leaders))])
+    order = [index for index in chosen if index in kept]
+    return states.take(torch.tensor(order)), [kinds[index] for index in order]
+
+
+def _distinct(states: State) -> list[int]:
+    """Which states differ, those of lowest energy first."""
     # What misses its marginals may have any energy: it comes last, the nearest to them first.
     rating = torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
     moments = states.moments.flatten(1)
@@ -77,5 +84,4 @@ def _best(states: State, place: Tensor, count: int) -> tuple[State, Tensor]:
         apart = (moments[chosen] - moments[index]).norm(dim=1)
         if not bool((apart <= _SAME * size[index]).any()):
             chosen.append(index)
-    kept = torch.tensor(chosen[:count])
-    return states.take(kept), place[kept]
+    return chosen

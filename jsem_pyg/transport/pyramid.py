@@ -14,7 +14,7 @@ import torch
 from ..kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
 from .cells import quantize
 from .descent import Effort, Pass, State, begin, row_vectors, settle
-from .ladder import COOLING, best_of, race
+from .ladder import COOLING, best, join, race
 from .plan import Step
 from .problem import Problem
 from .regroup import regroup
@@ -27,6 +27,7 @@ _HOT = (0.3, 0.3 / COOLING**3)  # temperatures that starts begin at, as shares o
 _WARM = 0.2  # where more cells begin anew
 _LIMITED = 0.25  # mean largest share of rows from which on cells, not the temperature, limit a plan
 _KEPT = 4  # starts that go on to the second level
+_COOLING = Effort(tol=1e-2, updates=12)  # among all points, before the last temperature
 _EXCHANGES = 3  # of groups, one after the other
 _LOWER = 1e-4  # of the energy: a better plan
 _FINAL_SHARP = 0.95  # rows are so sharp that a colder plan would be the same
@@ -60,6 +61,8 @@ def descend(
     for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)}):
         if max(problem.shape) > 1.5 * size:
             finer = _in_cells(problem, size, schedule.seed)
+            if level is not None and float(waves[0].peak[0]) < _LIMITED:
+                break  # the temperature is what limits the plan: more cells would say the same
             if level is not None:
                 waves = [_carry(level, finer, waves[0], schedule)]
             level = finer
@@ -68,10 +71,27 @@ def descend(
         level = problem
         names, waves = _race(problem, names, waves, schedule, one_pass, report)
     states = waves[0]
-    best = _carry(level, problem, states.take(slice(0, 1)), schedule).take(0)
-    return _regrouped(
-        problem, _finish(problem, best, schedule, one_pass, report), schedule, one_pass, report
-    )
+    finals = [
+        _finish(problem, each.take(0), schedule, one_pass, report)
+        for each in _finalists(level, problem, names, states, schedule)
+    ]
+    state = min(finals, key=lambda each: float(each.energy))
+    return _regrouped(problem, state, schedule, one_pass, report)
+
+
+def _finalists(
+    level: Problem, problem: Problem, names: list[str], states: State, schedule: Schedule
+) -> list[State]:
+    """The best state, and that of the heat start: among all points.
+
+    Between few cells, cut differently on both sides, energies differ less than cells do.
+    """
+    chosen = [0]
+    if float(states.peak[0]) >= _LIMITED and "heat" in names[1:] and names[0] != "heat":
+        chosen.append(names.index("heat"))
+    return [
+        _carry(level, problem, states.take(slice(index, index + 1)), schedule) for index in chosen
+    ]
 
 
 def _regrouped(
@@ -121,8 +141,7 @@ def _race(
 ) -> tuple[list[str], list[State]]:
     """The best of the states, after a race."""
     waves = [_fitted(problem, wave) for wave in waves]
-    states, place = race(problem, waves, schedule.lowest, _KEPT, one_pass)
-    names = [names[index] for index in place.tolist()]
+    states, names = race(problem, waves, names, schedule.lowest, _KEPT, one_pass)
     for _ in range(_EXCHANGES):
         moments = [
             each
@@ -134,9 +153,9 @@ def _race(
         before = float(states.energy[0])
         warm = states.epsilon.new_full((len(moments),), _WARM * schedule.critical)
         wave = begin(problem, torch.stack(moments), warm.clamp(min=schedule.lowest))
-        others, _ = race(problem, [wave], schedule.lowest, _KEPT, one_pass)
-        states, place = best_of(problem, states, others, _KEPT)
-        names = [[*names, *["exchanged"] * len(moments)][index] for index in place.tolist()]
+        kinds = ["exchanged"] * len(moments)
+        others, kinds = race(problem, [wave], kinds, schedule.lowest, _KEPT, one_pass)
+        states, names = best(join(states, others), names + kinds, _KEPT)
         if not float(states.energy[0]) < before - _LOWER * abs(before):
             break
     for index, name in enumerate(names):
@@ -176,15 +195,15 @@ def _finish(
     problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
 ) -> State:
     """Down to the last temperature among all points, and there until it settles."""
-    effort = Effort(tol=schedule.tol)
     while True:
-        state = settle(problem, state, one_pass, effort)
+        state = settle(problem, state, one_pass, _COOLING)
         report(_step("all points", state))
         is_sharp = schedule.may_stop and state.peak >= _FINAL_SHARP
         if state.epsilon <= schedule.lowest or is_sharp:
             break
         state = replace(state, epsilon=(state.epsilon / COOLING).clamp(min=schedule.lowest))
-    state = settle(problem, state, one_pass, replace(effort, updates=schedule.max_updates))
+    effort = Effort(tol=schedule.tol, updates=schedule.max_updates)
+    state = settle(problem, state, one_pass, effort)
     report(_step("all points", state))
     return state
 
