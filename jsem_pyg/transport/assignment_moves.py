@@ -37,7 +37,7 @@ _PATIENCE = 8  # steps of percolation without a better one
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
 _TIE = 0.1  # what the mean distance of features counts, in edges
 _SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a soft start
-_ANNEAL = tuple(np.geomspace(1, 6, 8))  # and from an assignment
+_ANNEAL = tuple(np.geomspace(1, 6, 16))  # and from assignments
 
 
 class Task(NamedTuple):
@@ -125,18 +125,23 @@ def swap(task: Task, start: Assignment, max_sweeps: int = 50) -> Assignment:
     return Assignment(partner, kept_weight(task, partner))
 
 
-def anneal(task: Task, start: Assignment | None = None) -> Assignment:
-    """Soft assignments, from an assignment or, without one, from the features."""
-    if start is None:
-        soft, colds = _likely(task), _SOFT
+def anneal(task: Task, *starts: Assignment) -> Assignment:
+    """Soft assignments, from the mean of some assignments or, without one, from the features.
+
+    Where two assignments are each right in a part of the graph, the neighbours of a node decide
+    between them, and both parts come through.
+    """
+    if starts:
+        soft = sum((_selection(each.partner) for each in starts[1:]), _selection(starts[0].partner))
+        soft, colds = soft * np.float32(1 / len(starts)), _ANNEAL
     else:
-        soft, colds = _selection(start.partner), _ANNEAL
+        soft, colds = _likely(task), _SOFT
     for cold in colds:
         scores = torch.from_numpy(task.source @ (soft @ task.target).toarray())
         value, column = (scores - task.distance).topk(min(_KEPT, len(scores)), dim=1)
         soft = _balanced((cold * (value - value[:, :1])).exp(), column)
     likely = soft.tocoo()
-    fallback = np.arange(len(task.distance)) if start is None else start.partner
+    fallback = starts[0].partner if starts else np.arange(len(task.distance))
     partner = _assign(task, coo_array((likely.data * 10, likely.coords), likely.shape), fallback)
     return Assignment(partner, kept_weight(task, partner))
 

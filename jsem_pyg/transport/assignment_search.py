@@ -21,7 +21,7 @@ from .assignment_moves import (
 
 Array = NDArray[Any]
 
-_FOUND = 0.75  # of the most that could be kept: no start elsewhere can be much better
+_COPY = 1 - 1e-6  # of the most that could be kept: the graphs are the same
 _GAIN = 1e-4  # of what is kept, for another round to be worth it
 
 
@@ -51,10 +51,12 @@ def search_assignment(source: csr_array, target: csr_array, distance: Tensor, ro
 
     first = greedy(task)
     stages.append(("profiles", _difference(source, target, first.partner)))
-    best = improve("percolation", first)
-    if best.kept < _FOUND * _most(task):
-        best = _better(best, improve("soft start", anneal(task)))
-    for _ in range(rounds):
+    hard = best = improve("percolation", first)
+    if best.kept < _COPY * _most(task):
+        soft = improve("soft start", anneal(task))
+        best = _better(best, soft)
+        best = _better(best, improve("both starts", anneal(task, hard, soft)))
+    for _ in range(rounds if best.kept < _COPY * _most(task) else 0):
         found = improve("annealing", anneal(task, best))
         gain, best = found.kept - best.kept, _better(best, found)
         if gain <= _GAIN * best.kept:
