@@ -36,7 +36,7 @@ _KEPT = 20  # partners of each node in a soft assignment
 _PATIENCE = 8  # steps of percolation without a better one
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
 _TIE = 0.1  # what the mean distance of features counts, in edges
-_SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a soft start
+_SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a start from features
 _ANNEAL = tuple(np.geomspace(1, 6, 16))  # and from assignments
 
 
@@ -126,23 +126,36 @@ def swap(task: Task, start: Assignment, max_sweeps: int = 50) -> Assignment:
 
 
 def anneal(task: Task, *starts: Assignment) -> Assignment:
-    """Soft assignments, from the mean of some assignments or, without one, from the features.
+    """Soft assignments from the mean of some assignments, from warm to cold.
 
     Where two assignments are each right in a part of the graph, the neighbours of a node decide
     between them, and both parts come through.
     """
-    if starts:
-        soft = sum((_selection(each.partner) for each in starts[1:]), _selection(starts[0].partner))
-        soft, colds = soft * np.float32(1 / len(starts)), _ANNEAL
-    else:
-        soft, colds = _likely(task), _SOFT
+    soft = sum((_selection(each.partner) for each in starts[1:]), _selection(starts[0].partner))
+    soft = _soften(task, soft * np.float32(1 / len(starts)), _ANNEAL)
+    return _harden(task, soft, starts[0].partner)
+
+
+def soft_start(task: Task) -> Assignment:
+    """Soft assignments from the features, at one temperature."""
+    soft = _soften(task, _likely(task), _SOFT)
+    return _harden(task, soft, np.arange(len(task.distance)))
+
+
+def _soften(task: Task, soft: csr_array, colds: tuple[float, ...]) -> csr_array:
+    """Soft assignments [N, N] by the scores that the one before gives, a few entries a row."""
     for cold in colds:
         scores = torch.from_numpy(task.source @ (soft @ task.target).toarray())
         value, column = (scores - task.distance).topk(min(_KEPT, len(scores)), dim=1)
         soft = _balanced((cold * (value - value[:, :1])).exp(), column)
+    return soft
+
+
+def _harden(task: Task, soft: csr_array, fallback: Array) -> Assignment:
+    """The assignment of the likeliest pairs."""
     likely = soft.tocoo()
-    fallback = starts[0].partner if starts else np.arange(len(task.distance))
-    partner = _assign(task, coo_array((likely.data * 10, likely.coords), likely.shape), fallback)
+    scores = coo_array((likely.data * 10, likely.coords), likely.shape)
+    partner = _assign(task, scores, fallback)
     return Assignment(partner, kept_weight(task, partner))
 
 

@@ -16,6 +16,7 @@ from .assignment_moves import (
     greedy,
     percolate,
     pulled,
+    soft_start,
     swap,
 )
 
@@ -51,12 +52,14 @@ def search_assignment(source: csr_array, target: csr_array, distance: Tensor, ro
 
     first = greedy(task)
     stages.append(("profiles", _difference(source, target, first.partner)))
+    most = _most(task)
     hard = best = improve("percolation", first)
-    if best.kept < _COPY * _most(task):
-        soft = improve("soft start", anneal(task))
-        best = _better(best, soft)
-        best = _better(best, improve("both starts", anneal(task, hard, soft)))
-    for _ in range(rounds if best.kept < _COPY * _most(task) else 0):
+    if best.kept >= _COPY * most:
+        rounds = 0
+    else:
+        soft = improve("soft start", soft_start(task))
+        best = _better(_better(best, soft), improve("both starts", anneal(task, hard, soft)))
+    for _ in range(rounds):
         found = improve("annealing", anneal(task, best))
         gain, best = found.kept - best.kept, _better(best, found)
         if gain <= _GAIN * best.kept:
