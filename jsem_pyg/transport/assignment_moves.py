@@ -34,6 +34,7 @@ Array = NDArray[Any]
 CANDIDATES = 40  # partners of each node that features suggest
 _KEPT = 20  # partners of each node in a soft assignment
 _PATIENCE = 8  # steps of percolation without a better one
+_LEAST_SUM = np.float32(1e-15)  # of a soft row
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
 _TIE = 0.1  # what the mean distance of features counts, in edges
 _SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a start from features
@@ -240,7 +241,8 @@ def _balanced(value: Tensor, column: Tensor, steps: int = 10) -> csr_array:
     transposed = matrix.T.tocsr()
     right = np.ones(size, np.float32)
     for _ in range(steps):
-        left = 1 / np.maximum(matrix @ right, 1e-30)
-        right = 1 / np.maximum(transposed @ left, 1e-30)
+        # The product of the largest of both has to be a number in float32.
+        left = 1 / np.maximum(matrix @ right, _LEAST_SUM)
+        right = 1 / np.maximum(transposed @ left, _LEAST_SUM)
     matrix.data *= np.repeat(left, count) * right[matrix.indices]
     return matrix

@@ -114,3 +114,10 @@ def test_the_mean_of_two_half_right_assignments_is_right():
         partner[half] = np.roll(hidden[half], 1)
         halves.append(Assignment(partner, kept_weight(task, partner)))
     assert np.array_equal(anneal(task, *halves).partner, hidden)
+
+
+def test_balancing_never_overflows():
+    value = torch.tensor([[1.0, 1e-38], [1.0, 1e-38], [1.0, 1.0]])
+    column = torch.tensor([[0, 1], [0, 1], [0, 2]])
+    balanced = assignment_moves._balanced(value, column)
+    assert np.isfinite(balanced.data).all()
