@@ -10,9 +10,9 @@ from .columns import Columns, Matrix
 from .dense_sinkhorn import entropic_plan
 from .plan import Step
 
-_INNER = 10_000  # Sinkhorn iterations of a step, at most
+_INNER = 2000  # Sinkhorn iterations of a step, at most
 _LOOSE, _LOOSE_TOL = 50, 1e-3  # the same of a step at an estimated cost
-_INNER_TOL = {torch.float32: 1e-6, torch.float64: 1e-9}  # the marginal error that ends them sooner
+_INNER_TOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # the marginal error that ends them
 _HALVINGS = 20  # of a step that does not lower the objective
 _SMOOTH = 0.9  # of the costs that the plateau is looked for in
 _COARSE, _STARTS = 128, 8  # points and starts of a coarse problem
