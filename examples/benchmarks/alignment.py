@@ -319,7 +319,7 @@ def isolated(run: Run) -> dict[str, Any]:
         return measure(run)
     spawn = get_context("spawn")
     ours, theirs = spawn.Pipe(duplex=False)
-    process = spawn.Process(target=tell, args=(theirs, run), daemon=True)
+    process = spawn.Process(target=tell, args=(theirs, run))
     process.start()
     theirs.close()
     found = {"CPU s": math.nan, "note": f"no answer after {run.args.limit} s"}
