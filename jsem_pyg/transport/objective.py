@@ -56,6 +56,24 @@ def feature_cost(first: Tensor, second: Tensor, average: Average, r: Tensor, c: 
     return apart - 2 * (first * average(second)).sum()
 
 
+def fused_cost(
+    first: Factor,
+    second: Factor,
+    features: tuple[Tensor, Tensor] | None,
+    alpha: float,
+    average: Average,
+    r: Tensor,
+    c: Tensor,
+) -> Tensor:
+    """The objective without the entropy: alpha E(T) + (1 - alpha) <M, T>, or E(T) alone."""
+    squares = squared_cost(first, r) + squared_cost(second, c)
+    cost = squares - 2 * cross_cost(first, second, average, r, c)
+    if features is None:
+        return cost
+    linear = feature_cost(features[0].to(cost), features[1].to(cost), average, r, c)
+    return alpha * cost + (1 - alpha) * linear
+
+
 def _centred(factor: Factor, mass: Tensor) -> Tensor:
     """Coordinates less their mean, where only distances matter: sums over them vanish."""
     if factor.kind == "kernel":

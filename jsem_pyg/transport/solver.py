@@ -18,12 +18,13 @@ from .inputs import (
     read_masses,
     read_start_names,
 )
-from .objective import cross_cost, feature_cost, squared_cost
+from .objective import fused_cost
 from .options import Options
 from .plan import Plan, Step
 from .prepare import Prepared, as_kernels, prepare_factor
 from .problem import Problem, make_problem
 from .pyramid import Schedule, descend
+from .relaxation import Relaxation
 from .resolution import resolved
 from .scores import FactoredScores, Scores, average, column_sums, row_sums
 from .starts import STARTS, Points, Start, find_starts
@@ -125,22 +126,37 @@ def gromov_wasserstein(
         epsilon, absolute, alpha, marginals, rho, mass, coarse, tol, max_iter, seed, progress
     )
     options.check()
+    task = read_task(source, target, cost, p, q, features, known_pairs, options)
+    if not isinstance(starts, Plan):
+        starts = read_start_names(starts, STARTS)
+    return task.solve(starts, SINKHORN.find(backend, task.first.x.device).sinkhorn_pass)
+
+
+def read_task(
+    source: Any,
+    target: Any,
+    cost: Any,
+    p: Tensor | None,
+    q: Tensor | None,
+    features: tuple[Tensor, Tensor] | None,
+    known_pairs: Tensor | None,
+    options: Options,
+) -> "Task":
+    """Read and check what a user hands over; see :func:`gromov_wasserstein`."""
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)
     masses = read_masses("p", p, first), read_masses("q", q, second)
     if features is not None:
-        features = read_features(features, first, second)
+        left, right = read_features(features, first, second)
+        features = left.detach(), right.detach()
     if known_pairs is not None:
         check_known_pairs(known_pairs, first, second)
-    if not isinstance(starts, Plan):
-        starts = read_start_names(starts, STARTS)
-    task = Task(first.detach(), second.detach(), *masses, features, known_pairs, options)
-    return task.solve(starts, SINKHORN.find(backend, first.x.device).sinkhorn_pass)
+    return Task(first.detach(), second.detach(), *masses, features, known_pairs, options)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem in the user's units."""
+    """One problem in the user's units, of numbers without history."""
 
     first: Factor
     second: Factor
@@ -158,11 +174,7 @@ class Task:
     def solve(self, starts: tuple[str, ...] | Plan, one_pass: Any) -> Plan:
         """The best plan that the starts lead to."""
         options = self.options
-        prepared = self._prepare()
-        # A squared cost of the problem is that many squared costs of the user.
-        unit = (prepared[0].scale * prepared[1].scale) ** 2
-        problem = self._problem(prepared, unit)
-        critical = problem.critical_epsilon() or 1.0
+        problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
         problem = replace(problem, relaxation=options.relaxation(share))
         lowest = options.epsilon * share
@@ -181,6 +193,20 @@ class Task:
 
             state = descend(problem, found, schedule, in_turn(one_pass), report)
         return self._plan(problem, state, steps, unit)
+
+    def relaxation(self) -> Relaxation:
+        """How much marginals are held, in the unit of squared costs."""
+        if self.options.absolute or self.options.marginals in ("balanced", "partial"):
+            return self.options.relaxation(1.0)
+        _, unit, critical = self._posed()
+        return self.options.relaxation(critical * unit)
+
+    def _posed(self) -> tuple[Problem, float, float]:
+        """The problem, what a squared cost of it is in those of the user, and what is critical."""
+        prepared = self._prepare()
+        unit = (prepared[0].scale * prepared[1].scale) ** 2
+        problem = self._problem(prepared, unit)
+        return problem, unit, problem.critical_epsilon() or 1.0
 
     def _prepare(self) -> tuple[Prepared, Prepared]:
         if self.options.marginals == "balanced":
@@ -252,9 +278,4 @@ def plan_cost(
     def product(y: Tensor) -> Tensor:
         return average(scores, y.to(scores.like)).double()
 
-    squares = squared_cost(first, r) + squared_cost(second, c)
-    cost = squares - 2 * cross_cost(first, second, product, r, c)
-    if features is not None:
-        linear = feature_cost(features[0].double(), features[1].double(), product, r, c)
-        cost = alpha * cost + (1 - alpha) * linear
-    return float(cost)
+    return float(fused_cost(first, second, features, alpha, product, r, c))
