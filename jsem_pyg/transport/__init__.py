@@ -8,6 +8,7 @@ heat spreads from them, and :func:`comparable` puts the profiles of two graphs o
 
 from .adjacency_cost import AdjacencyCost
 from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost
+from .distance import gw_distance
 from .factor import Factor
 from .matching import match_graphs
 from .plan import Plan, Step
@@ -27,6 +28,7 @@ __all__ = [
     "Step",
     "comparable",
     "gromov_wasserstein",
+    "gw_distance",
     "heat_profiles",
     "match_graphs",
 ]

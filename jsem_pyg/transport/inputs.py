@@ -49,10 +49,14 @@ def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
 
 def read_masses(name: str, mass: Any, factor: Factor) -> Tensor:
     """Masses [N] of a side, in the type of its factor; uniform ones where none are given."""
-    count = factor.num_points
     if mass is None:
-        return torch.full_like(factor.x[:, 0].detach(), 1 / count)
-    check_vector(name, mass, count, "point")
+        return torch.full_like(factor.x[:, 0].detach(), 1 / factor.num_points)
+    return as_shares(name, mass, factor).detach().to(factor.x.dtype)
+
+
+def as_shares(name: str, mass: Any, factor: Factor) -> Tensor:
+    """Masses [N] of a side, divided by their sum: float64, differentiable."""
+    check_vector(name, mass, factor.num_points, "point")
     check_finite(name, mass)
     total, lowest = float(mass.detach().double().sum()), float(mass.detach().min())
     if lowest < 0 or abs(total - 1) > _SUM_TOLERANCE:
@@ -60,8 +64,8 @@ def read_masses(name: str, mass: Any, factor: Factor) -> Tensor:
             f"Expected '{name}' to be non-negative with sum one (got a sum of {total:.6g} and a "
             f"minimum of {lowest:.3g}). To fix this, divide by the sum."
         )
-    mass = mass.detach().to(factor.x.device)
-    return (mass.double() / total).to(factor.x.dtype)
+    mass = mass.to(factor.x.device).double()
+    return mass / mass.sum()
 
 
 def check_kinds(first: Factor, second: Factor) -> None:

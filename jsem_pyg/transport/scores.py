@@ -115,7 +115,41 @@ def row_sums(scores: Scores) -> Tensor:
     return torch.cat(sums) if sums else scores.like.new_zeros(0, dtype=torch.float64)
 
 
-def shares(scores: Scores) -> Scores:
+class PlanSums(NamedTuple):
+    """Sums over all of a plan, float64."""
+
+    r: Tensor  # [N] the masses that leave
+    c: Tensor  # [K] the masses that arrive
+    log2: Tensor  # sum_ij T_ij log2 T_ij
+
+
+def plan_sums(scores: FactoredScores) -> PlanSums:
+    """The marginals of a plan and its entropy, by one pass."""
+    rank = scores.v.size(1)
+    signal = torch.cat([scores.v, torch.ones_like(scores.g[:, None])], 1)
+    done = _pass(scores, scores.f, signal, 0.0)
+    sent = done.average.double()
+    r, c = sent[:, rank], done.column_mass
+    log2 = (scores.u.double() * sent[:, :rank]).sum()
+    for mass, potential in ((r, scores.f), (c, scores.g)):
+        log2 = log2 + mass @ torch.where(potential > -torch.inf, potential, 0).double()
+    return PlanSums(r, c, log2)
+
+
+def row_potentials(scores: FactoredScores, rows: Tensor) -> Tensor:
+    """The potentials that rows would have with a mass of one: [N] float64, zero elsewhere.
+
+    Args:
+        scores: of the plan.
+        rows: [N] which of the rows.
+    """
+    found = torch.zeros_like(scores.f, dtype=torch.float64)
+    some = scores._replace(u=scores.u[rows], f=torch.zeros_like(scores.f[rows]))
+    found[rows] = shares(some).f.double()
+    return found
+
+
+def shares(scores: Any) -> Any:
     """The plan with rows of sum one, diag(1 / T 1) T; without mass where there was none."""
     if isinstance(scores, FactoredScores):
         log2_one = torch.where(scores.f > -torch.inf, 0, scores.f)

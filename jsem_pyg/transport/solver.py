@@ -219,8 +219,10 @@ class Task:
             pairs = zip(prepared, self.known_pairs, strict=True)
             x, y = (each.x[index].double() for each, index in pairs)
             known = _KNOWN_WEIGHT / self.known_pairs.size(1) * x.T @ y
+        is_free = self.options.marginals != "balanced"
+        weight = (1 - self.alpha) / unit
         return make_problem(
-            *prepared, self.p, self.q, self.alpha, self.features, (1 - self.alpha) / unit, known
+            *prepared, self.p, self.q, self.alpha, self.features, weight, known, is_free
         )
 
     def _starts(
