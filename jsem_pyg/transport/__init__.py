@@ -10,10 +10,12 @@ from .adjacency_cost import AdjacencyCost
 from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost
 from .distance import gw_distance
 from .factor import Factor
+from .loss import GromovWassersteinLoss
 from .matching import match_graphs
 from .plan import Plan, Step
 from .profiles import comparable, heat_profiles
 from .solver import gromov_wasserstein
+from .transfer import transfer_attributes
 
 __all__ = [
     "AdjacencyCost",
@@ -21,6 +23,7 @@ __all__ = [
     "Factor",
     "FeatureCost",
     "GeodesicCost",
+    "GromovWassersteinLoss",
     "HeatCost",
     "MatrixCost",
     "OracleCost",
@@ -31,4 +34,5 @@ __all__ = [
     "gw_distance",
     "heat_profiles",
     "match_graphs",
+    "transfer_attributes",
 ]

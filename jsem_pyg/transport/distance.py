@@ -14,7 +14,7 @@ from .scores import FactoredScores
 from .solver import Task, gromov_wasserstein, read_task
 from .starts import STARTS
 
-_MARGINALS = ("balanced", "semirelaxed", "unbalanced")
+DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # what may be asked of marginals
 
 
 def gw_distance(
@@ -100,7 +100,7 @@ def gw_distance(
         >>> bool((x.grad * x).sum() < 0)  # it falls as x grows
         True
     """
-    check_choice("marginals", marginals, _MARGINALS)
+    check_choice("marginals", marginals, DIFFERENTIABLE)
     options = Options(
         epsilon, absolute, alpha, marginals, rho, 0.5, coarse, tol, max_iter, seed, progress
     )
