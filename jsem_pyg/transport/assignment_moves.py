@@ -34,10 +34,11 @@ Array = NDArray[Any]
 CANDIDATES = 40  # partners of each node that features suggest
 _KEPT = 20  # partners of each node in a soft assignment
 _PATIENCE = 8  # steps of percolation without a better one
+_LEAST_SUM = np.float32(1e-15)  # of a soft row
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
 _TIE = 0.1  # what the mean distance of features counts, in edges
-_SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a soft start
-_ANNEAL = tuple(np.geomspace(1, 6, 8))  # and from an assignment
+_SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a start from features
+_ANNEAL = tuple(np.geomspace(1, 6, 16))  # and from assignments
 
 
 class Task(NamedTuple):
@@ -125,19 +126,37 @@ def swap(task: Task, start: Assignment, max_sweeps: int = 50) -> Assignment:
     return Assignment(partner, kept_weight(task, partner))
 
 
-def anneal(task: Task, start: Assignment | None = None) -> Assignment:
-    """Soft assignments, from an assignment or, without one, from the features."""
-    if start is None:
-        soft, colds = _likely(task), _SOFT
-    else:
-        soft, colds = _selection(start.partner), _ANNEAL
+def anneal(task: Task, *starts: Assignment) -> Assignment:
+    """Soft assignments from the mean of some assignments, from warm to cold.
+
+    Where two assignments are each right in a part of the graph, the neighbours of a node decide
+    between them, and both parts come through.
+    """
+    soft = sum((_selection(each.partner) for each in starts[1:]), _selection(starts[0].partner))
+    soft = _soften(task, soft * np.float32(1 / len(starts)), _ANNEAL)
+    return _harden(task, soft, starts[0].partner)
+
+
+def soft_start(task: Task) -> Assignment:
+    """Soft assignments from the features, at one temperature."""
+    soft = _soften(task, _likely(task), _SOFT)
+    return _harden(task, soft, np.arange(len(task.distance)))
+
+
+def _soften(task: Task, soft: csr_array, colds: tuple[float, ...]) -> csr_array:
+    """Soft assignments [N, N] by the scores that the one before gives, a few entries a row."""
     for cold in colds:
         scores = torch.from_numpy(task.source @ (soft @ task.target).toarray())
         value, column = (scores - task.distance).topk(min(_KEPT, len(scores)), dim=1)
         soft = _balanced((cold * (value - value[:, :1])).exp(), column)
+    return soft
+
+
+def _harden(task: Task, soft: csr_array, fallback: Array) -> Assignment:
+    """The assignment of the likeliest pairs."""
     likely = soft.tocoo()
-    fallback = np.arange(len(task.distance)) if start is None else start.partner
-    partner = _assign(task, coo_array((likely.data * 10, likely.coords), likely.shape), fallback)
+    scores = coo_array((likely.data * 10, likely.coords), likely.shape)
+    partner = _assign(task, scores, fallback)
     return Assignment(partner, kept_weight(task, partner))
 
 
@@ -222,7 +241,8 @@ def _balanced(value: Tensor, column: Tensor, steps: int = 10) -> csr_array:
     transposed = matrix.T.tocsr()
     right = np.ones(size, np.float32)
     for _ in range(steps):
-        left = 1 / np.maximum(matrix @ right, 1e-30)
-        right = 1 / np.maximum(transposed @ left, 1e-30)
+        # The product of the largest of both has to be a number in float32.
+        left = 1 / np.maximum(matrix @ right, _LEAST_SUM)
+        right = 1 / np.maximum(transposed @ left, _LEAST_SUM)
     matrix.data *= np.repeat(left, count) * right[matrix.indices]
     return matrix

@@ -16,12 +16,13 @@ from .assignment_moves import (
     greedy,
     percolate,
     pulled,
+    soft_start,
     swap,
 )
 
 Array = NDArray[Any]
 
-_FOUND = 0.75  # of the most that could be kept: no start elsewhere can be much better
+_COPY = 1 - 1e-6  # of the most that could be kept: the graphs are the same
 _GAIN = 1e-4  # of what is kept, for another round to be worth it
 
 
@@ -51,9 +52,13 @@ def search_assignment(source: csr_array, target: csr_array, distance: Tensor, ro
 
     first = greedy(task)
     stages.append(("profiles", _difference(source, target, first.partner)))
-    best = improve("percolation", first)
-    if best.kept < _FOUND * _most(task):
-        best = _better(best, improve("soft start", anneal(task)))
+    most = _most(task)
+    hard = best = improve("percolation", first)
+    if best.kept >= _COPY * most:
+        rounds = 0
+    else:
+        soft = improve("soft start", soft_start(task))
+        best = _better(_better(best, soft), improve("both starts", anneal(task, hard, soft)))
     for _ in range(rounds):
         found = improve("annealing", anneal(task, best))
         gain, best = found.kept - best.kept, _better(best, found)

@@ -168,6 +168,18 @@ def _plan_state(problem: Problem, state: State, done: Any) -> State:
     )
 
 
+def plan_pass(problem: Problem, state: State, signal: Tensor, one_pass: Pass) -> Any:
+    """A pass over the plan of a state, with what it makes of a signal [K, C]."""
+    return one_pass(
+        row_vectors(problem, state.moments, state.epsilon),
+        problem.target.z,
+        column_potential(problem, state),
+        row_masses(problem, state),
+        signal,
+        held(problem.relaxation.rows, state.epsilon),
+    )
+
+
 def in_turn(one_pass: Pass) -> Pass:
     """A pass of one plan as a pass of several, which differ in u [S, N, R] and g [S, K]."""
 

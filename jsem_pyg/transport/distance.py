@@ -12,7 +12,6 @@ from .options import Options
 from .plan import Plan
 from .scores import FactoredScores
 from .solver import Task, gromov_wasserstein, read_task
-from .starts import STARTS
 
 DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # what may be asked of marginals
 
@@ -32,7 +31,7 @@ def gw_distance(
     marginals: str = "balanced",
     rho: float = 0.05,
     coarse: int = 300,
-    starts: Sequence[str] | Plan = STARTS,
+    starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-4,
     max_iter: int = 100,
     seed: int = 0,

@@ -135,7 +135,7 @@ def _neighbor_graph(
         edge_index = torch.empty(2, 0, dtype=torch.int64, device=points.device)
         weight = torch.empty(0, dtype=dtype, device=points.device)
         return GraphInput(GraphStructure(edge_index, 1), weight, points, True)
-    found = knn_graph(points.detach(), min(k, points.size(0) - 1), metric, progress=False)
+    found = knn_graph(points.detach(), k, metric, progress=False)
     structure = GraphStructure(found[0], points.size(0))
     return GraphInput(structure, found[1].to(dtype), points, True)
 

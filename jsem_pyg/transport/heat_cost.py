@@ -2,14 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from .._checks import check_between, check_choice, check_nonnegative_int, check_positive_int
-from .._checks import check_positive as check_positive_number
-from ..diffusion import heat_diffusion
+from .._checks import (
+    check_between,
+    check_choice,
+    check_nonnegative_int,
+    check_positive,
+    check_positive_int,
+)
+from ..diffusion.evolve import diffusion_times, evolve
+from ..diffusion.heat import heat_operator
+from ..diffusion.options import HeatOptions
+from ..graph.prepare import PreparedGraph
+from ..kernels.chebyshev import Operator
+from ..operators import HeatOperator
 from .factor import KINDS, Factor
 from .factor_error import column_error, say_if_large, smallest_rank
 from .graph_input import GraphInput, read_graph
@@ -125,16 +135,13 @@ class HeatCost:
 
     def _diffuse(self, graph: GraphInput, signal: Tensor) -> Tensor:
         """K times a signal [N, M]."""
-        times = torch.tensor(self.t, dtype=signal.dtype, device=signal.device)
-        flown = heat_diffusion(
-            signal,
-            graph.structure,
-            graph.weight,
-            times,
-            tol=max(1e-13, 10 * torch.finfo(signal.dtype).eps),
-            normalization=self.normalization,
+        options = HeatOptions(
+            tol=max(1e-13, 10 * torch.finfo(signal.dtype).eps), normalization=self.normalization
         )
-        return flown.mean(0)
+        times = diffusion_times(torch.tensor(self.t, dtype=torch.float64), signal)
+        prepared = PreparedGraph(graph.structure, graph.weight, None)
+        operator = cast(HeatOperator, heat_operator(prepared, signal, times, options))
+        return evolve(signal, operator, times, options, series=_mean_series)[0]
 
     def _exact(self, graph: GraphInput) -> tuple[Tensor, float]:
         size, device = graph.num_nodes, graph.structure.device
@@ -186,5 +193,11 @@ def _read_times(t: Any) -> tuple[float, ...]:
     if not times:
         raise ValueError("Expected 't' to be a time or several (got none).")
     for each in times:
-        check_positive_number("t", each)
+        check_positive("t", each)
     return tuple(float(each) for each in times)
+
+
+def _mean_series(operator: Operator, x: Tensor, coefficients: Tensor, group: Any) -> Tensor:
+    """One series of the mean of the coefficients [K + 1, S, G, C], not one for each of S times."""
+    out = operator.series(x, coefficients.mean(1, keepdim=True), group)
+    return out.expand(coefficients.size(1), -1, -1)

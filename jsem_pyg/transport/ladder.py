@@ -1,41 +1,87 @@
-"""Down the temperatures, from the one at which a start begins to speak to the one asked for."""
+"""Down the temperatures: many starts race, and those that came to the same plan go on as one."""
 
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
-from .descent import Effort, Pass, State, row_vectors, settle
+from .descent import Effort, Pass, State, settle
 from .problem import Problem
 
 COOLING = 1.5  # a step
 SHARP = 0.7  # the mean of the rows' largest shares at which cells have found their partners
-_BISECTIONS = 20
+
+_SAME = 0.02  # relative difference of the moments of plans that are the same
+_FEASIBLE = 0.1  # marginal error of plans whose energies say something
+_EFFORT = Effort(updates=3)
 
 
-def speaking_temperature(
-    problem: Problem, moments: Tensor, contrast: float, lowest: float
-) -> Tensor:
-    """The temperatures [S] at which rows of scores peak at `contrast` times the uniform share."""
-    low = moments.new_full(moments.shape[:-2], lowest)
-    high = low.new_full(low.shape, max(problem.critical_epsilon(), 2 * lowest))
-    p, log2_q = problem.source.mass, problem.target.log2_mass
-    wanted = min(contrast * float(problem.target.mass.square().sum()), 0.9)
-    for _ in range(_BISECTIONS):
-        middle = (low * high).sqrt()
-        scores = row_vectors(problem, moments, middle) @ problem.target.z.T + log2_q
-        peak = (torch.softmax(scores * 0.6931471805599453, -1).amax(-1) * p).sum(-1)
-        is_sharp = peak > wanted
-        low, high = torch.where(is_sharp, middle, low), torch.where(is_sharp, high, middle)
-    return (low * high).sqrt()
+def race(
+    problem: Problem,
+    waves: list[State],
+    kinds: list[str],
+    lowest: float,
+    count: int,
+    one_pass: Pass,
+) -> tuple[State, list[str]]:
+    """Cool states until their cells have found their partners, or to the lowest temperature.
+
+    Args:
+        problem: between cells, or few points.
+        waves: states that begin at one temperature each, the hottest first. Where the ones that
+            are on their way reach the temperature of the next wave, it joins them; of all that
+            differ, the best go on, and the best of each kind.
+        kinds: of all states, wave after wave.
+        lowest: the last temperature.
+        count: how many go on, at least one of each kind.
+        one_pass: of several plans.
+
+    Returns:
+        The states that are left, the best first, and their kinds.
+    """
+    states, names = waves[0].take(slice(0, 0)), list[str]()
+    for wave, following in zip(waves, [*waves[1:], None], strict=True):
+        size = wave.epsilon.numel()
+        states, names = join(states, wave), names + kinds[:size]
+        kinds = kinds[size:]
+        until = lowest if following is None else float(following.epsilon.max())
+        states = settle(problem, states, one_pass, _EFFORT)
+        states, names = best(states, names, 2 * count)
+        while True:
+            going = (states.peak < SHARP) & (states.epsilon > until * (1 + 1e-6))
+            if not bool(going.any()):
+                break
+            cooler = (states.epsilon / COOLING).clamp(min=until)
+            states = replace(states, epsilon=torch.where(going, cooler, states.epsilon))
+            states = settle(problem, states, one_pass, _EFFORT)
+            states, names = best(states, names, 2 * count)
+    return best(states, names, count)
 
 
-def race(problem: Problem, states: State, lowest: float, one_pass: Pass, effort: Effort) -> State:
-    """Cool all starts until their cells have found their partners, or the lowest temperature."""
-    while True:
-        states = settle(problem, states, one_pass, effort)
-        going = (states.peak < SHARP) & (states.epsilon > lowest)
-        if not bool(going.any()):
-            return states
-        cooler = (states.epsilon / COOLING).clamp(min=lowest)
-        states = replace(states, epsilon=torch.where(going, cooler, states.epsilon))
+def join(first: State, second: State) -> State:
+    """The states of both."""
+    fields = State.__dataclass_fields__
+    return State(*(torch.cat([getattr(first, name), getattr(second, name)]) for name in fields))
+
+
+def best(states: State, kinds: list[str], count: int) -> tuple[State, list[str]]:
+    """The states of lowest energy, and those of each kind; of the same plan, one."""
+    chosen = _distinct(states)
+    leaders = set({kinds[index]: index for index in reversed(chosen)}.values())
+    others = [index for index in chosen if index not in leaders]
+    kept = leaders | set(others[: max(0, count - len(leaders))])
+    order = [index for index in chosen if index in kept]
+    return states.take(torch.tensor(order)), [kinds[index] for index in order]
+
+
+def _distinct(states: State) -> list[int]:
+    """Which states differ, those of lowest energy first."""
+    # What misses its marginals may have any energy: it comes last, the nearest to them first.
+    rating = torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
+    moments = states.moments.flatten(1)
+    size = moments.norm(dim=1).clamp(min=1e-30)
+    chosen: list[int] = []
+    for index in rating.argsort(stable=True).tolist():
+        apart = (moments[chosen] - moments[index]).norm(dim=1)
+        if not bool((apart <= _SAME * size[index]).any()):
+            chosen.append(index)
+    return chosen

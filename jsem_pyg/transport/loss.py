@@ -12,7 +12,6 @@ from .inputs import as_factor
 from .options import Options
 from .plan import Plan
 from .solver import gromov_wasserstein, read_task
-from .starts import STARTS
 
 
 class GromovWassersteinLoss(torch.nn.Module):
@@ -66,7 +65,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         marginals: str = "balanced",
         rho: float = 0.05,
         coarse: int = 300,
-        starts: Sequence[str] = STARTS,
+        starts: Sequence[str] | None = None,
         tol: float = 1e-4,
         max_iter: int = 100,
         seed: int = 0,

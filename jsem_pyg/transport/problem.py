@@ -22,6 +22,7 @@ from .prepare import Prepared, squared_norms
 from .relaxation import BALANCED, Relaxation
 
 LOG2E = 1.4426950408889634
+FEW_AXES = 3  # dimensions of a space whose principal axes say nearly all
 
 
 class Side(NamedTuple):

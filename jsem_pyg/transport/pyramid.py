@@ -14,22 +14,23 @@ import torch
 from ..kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
 from .cells import quantize
 from .descent import Effort, Pass, State, begin, row_vectors, settle
-from .ladder import COOLING, race
+from .ladder import COOLING, best, join, race
 from .plan import Step
 from .problem import Problem
+from .regroup import regroup
 from .starts import Start
 
 logger = logging.getLogger(__name__)
 
 MIDDLE = 800  # cells of the second level
-_HOT = (0.3, 0.1)  # temperatures that starts begin at, as shares of the critical one
+_HOT = (0.3, 0.3 / COOLING**3)  # temperatures that starts begin at, as shares of the critical one
 _WARM = 0.2  # where more cells begin anew
 _LIMITED = 0.25  # mean largest share of rows from which on cells, not the temperature, limit a plan
 _KEPT = 4  # starts that go on to the second level
-_SAME = 1e-3  # relative difference of energies of descents that are the same
+_COOLING = Effort(tol=1e-2, updates=12)  # among all points, before the last temperature
+_EXCHANGES = 3  # of groups, one after the other
+_LOWER = 1e-4  # of the energy: a better plan
 _FINAL_SHARP = 0.95  # rows are so sharp that a colder plan would be the same
-_RACING = Effort(updates=3)
-_FEASIBLE = 0.1  # marginal error of plans whose energies say something
 
 Report = Callable[[Step], None]
 
@@ -55,29 +56,71 @@ def descend(
         epsilon = starts[0].moments.new_tensor(schedule.lowest)
         state = begin(problem, starts[0].moments, epsilon)
         return _finish(problem, state, schedule, one_pass, report)
-    names, states = _first_states(problem, starts, schedule)
+    names, waves = _first_waves(problem, starts, schedule)
     level: Problem | None = None
     for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)}):
         if max(problem.shape) > 1.5 * size:
             finer = _in_cells(problem, size, schedule.seed)
-            states = _carry(level, finer, states, schedule)
-            names, states = _race(finer, names, states, schedule, one_pass, report)
+            if level is not None and float(waves[0].peak[0]) < _LIMITED:
+                break  # the temperature is what limits the plan: more cells would say the same
+            if level is not None:
+                waves = [_carry(level, finer, waves[0], schedule)]
             level = finer
+            names, waves = _race(finer, names, waves, schedule, one_pass, report)
     if level is None:
         level = problem
-        names, states = _race(problem, names, states, schedule, one_pass, report)
-    best = _carry(level, problem, states.take(slice(0, 1)), schedule).take(0)
-    return _finish(problem, best, schedule, one_pass, report)
+        names, waves = _race(problem, names, waves, schedule, one_pass, report)
+    states = waves[0]
+    finals = [
+        _finish(problem, each.take(0), schedule, one_pass, report)
+        for each in _finalists(level, problem, names, states, schedule)
+    ]
+    state = min(finals, key=lambda each: float(each.energy))
+    return _regrouped(problem, state, schedule, one_pass, report)
 
 
-def _first_states(
+def _finalists(
+    level: Problem, problem: Problem, names: list[str], states: State, schedule: Schedule
+) -> list[State]:
+    """The best state, and that of the heat start: among all points.
+
+    Between few cells, cut differently on both sides, energies differ less than cells do.
+    """
+    chosen = [0]
+    if float(states.peak[0]) >= _LIMITED and "heat" in names[1:] and names[0] != "heat":
+        chosen.append(names.index("heat"))
+    return [
+        _carry(level, problem, states.take(slice(index, index + 1)), schedule) for index in chosen
+    ]
+
+
+def _regrouped(
+    problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
+) -> State:
+    """A plan of lower energy, as long as exchanging groups leads to one."""
+    for _ in range(_EXCHANGES):
+        moments = regroup(problem, state, one_pass, schedule.seed)
+        if not moments:
+            break
+        epsilon = torch.maximum(state.epsilon, state.epsilon.new_tensor(_WARM * schedule.critical))
+        other = begin(problem, moments[0], epsilon)
+        other = _finish(problem, other, schedule, one_pass, report)
+        if not other.energy < state.energy - _LOWER * state.energy.abs():
+            break
+        state = other
+    return state
+
+
+def _first_waves(
     problem: Problem, starts: list[Start], schedule: Schedule
-) -> tuple[list[str], State]:
-    """Every start at every temperature that a race begins at."""
-    moments = torch.stack([start.moments for start in starts for _ in _HOT])
-    hot = moments.new_tensor(_HOT).repeat(len(starts)) * schedule.critical
-    names = [start.name for start in starts for _ in _HOT]
-    return names, begin(problem, moments, hot.clamp(min=schedule.lowest))
+) -> tuple[list[str], list[State]]:
+    """All starts at every temperature that a race begins at, and their names."""
+    moments = torch.stack([start.moments for start in starts])
+    waves = []
+    for share in _HOT:
+        epsilon = moments.new_full((len(starts),), max(share * schedule.critical, schedule.lowest))
+        waves.append(begin(problem, moments, epsilon))
+    return [start.name for start in starts] * len(_HOT), waves
 
 
 def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
@@ -91,21 +134,44 @@ def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
 def _race(
     problem: Problem,
     names: list[str],
-    states: State,
+    waves: list[State],
     schedule: Schedule,
     one_pass: Pass,
     report: Report,
-) -> tuple[list[str], State]:
+) -> tuple[list[str], list[State]]:
     """The best of the states, after a race."""
-    states = race(problem, states, schedule.lowest, one_pass, _RACING)
-    names, states = _best_distinct(names, states, _KEPT)
+    waves = [_fitted(problem, wave) for wave in waves]
+    states, names = race(problem, waves, names, schedule.lowest, _KEPT, one_pass)
+    for _ in range(_EXCHANGES):
+        moments = [
+            each
+            for index in range(len(names))
+            for each in regroup(problem, states.take(index), one_pass, schedule.seed)
+        ]
+        if not moments:
+            break
+        before = float(states.energy[0])
+        warm = states.epsilon.new_full((len(moments),), _WARM * schedule.critical)
+        wave = begin(problem, torch.stack(moments), warm.clamp(min=schedule.lowest))
+        kinds = ["exchanged"] * len(moments)
+        others, kinds = race(problem, [wave], kinds, schedule.lowest, _KEPT, one_pass)
+        states, names = best(join(states, others), names + kinds, _KEPT)
+        if not float(states.energy[0]) < before - _LOWER * abs(before):
+            break
     for index, name in enumerate(names):
         stage = f"{problem.shape[0]} x {problem.shape[1]}, {name}"
         report(_step(stage, states.take(index)))
-    return names, states
+    return names, [states]
 
 
-def _carry(level: Problem | None, finer: Problem, states: State, schedule: Schedule) -> State:
+def _fitted(problem: Problem, state: State) -> State:
+    """A state with room for the points of a problem."""
+    if state.psi.size(-1) == problem.shape[1] and state.f.size(-1) == problem.shape[0]:
+        return state
+    return begin(problem, state.moments, state.epsilon)
+
+
+def _carry(level: Problem, finer: Problem, states: State, schedule: Schedule) -> State:
     """States of a level as states of a finer one.
 
     Where cells have found their partners, they are what limits the plan, and more cells begin
@@ -114,8 +180,6 @@ def _carry(level: Problem | None, finer: Problem, states: State, schedule: Sched
     """
     if level is finer:
         return states
-    if level is None:
-        return begin(finer, states.moments, states.epsilon)
     is_limited = states.peak >= _LIMITED
     warm = (_WARM * schedule.critical * torch.ones_like(states.epsilon)).clamp(min=schedule.lowest)
     epsilon = torch.where(is_limited, torch.maximum(warm, states.epsilon), states.epsilon)
@@ -127,36 +191,19 @@ def _carry(level: Problem | None, finer: Problem, states: State, schedule: Sched
     return replace(fresh, psi=torch.where(is_limited[:, None], fresh.psi, known))
 
 
-def _best_distinct(names: list[str], states: State, count: int) -> tuple[list[str], State]:
-    """The states of lowest energy; of those that came to the same, one."""
-    chosen: list[int] = []
-    # What misses its marginals may have any energy: it comes last, the nearest to them first.
-    energy_or_error = torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
-    order = energy_or_error.argsort(stable=True).tolist()
-    for index in order:
-        energy = float(states.energy[index])
-        same = any(
-            abs(energy - float(states.energy[each])) <= _SAME * abs(energy) for each in chosen
-        )
-        if not same:
-            chosen.append(index)
-    chosen = chosen[:count]
-    return [names[index] for index in chosen], states.take(torch.tensor(chosen))
-
-
 def _finish(
     problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
 ) -> State:
     """Down to the last temperature among all points, and there until it settles."""
-    effort = Effort(tol=schedule.tol)
     while True:
-        state = settle(problem, state, one_pass, effort)
+        state = settle(problem, state, one_pass, _COOLING)
         report(_step("all points", state))
         is_sharp = schedule.may_stop and state.peak >= _FINAL_SHARP
         if state.epsilon <= schedule.lowest or is_sharp:
             break
         state = replace(state, epsilon=(state.epsilon / COOLING).clamp(min=schedule.lowest))
-    state = settle(problem, state, one_pass, replace(effort, updates=schedule.max_updates))
+    effort = Effort(tol=schedule.tol, updates=schedule.max_updates)
+    state = settle(problem, state, one_pass, effort)
     report(_step("all points", state))
     return state
 

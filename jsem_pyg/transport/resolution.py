@@ -6,7 +6,7 @@ from .problem import LOG2E, Problem, Side
 
 # Bits. Scores are sums of products with relative errors of 2^-23 in float32: beyond this, entries
 # of the plan would be off by a per cent, and float64 is taken, up to its own limit.
-_SINGLE_BITS, _DOUBLE_BITS = 2.0**16, 2.0**45
+_SINGLE_BITS, _DOUBLE_BITS = 2.0**19, 2.0**45
 
 
 def resolved(problem: Problem, epsilon: float, unit: float) -> Problem:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ..kernels.table import SINKHORN
-from .descent import State, column_potential, in_turn, row_vectors
+from .descent import State, column_potential, in_turn, plan_pass, row_vectors
 from .factor import Factor
 from .inputs import (
     as_factor,
@@ -26,8 +26,9 @@ from .problem import Problem, make_problem
 from .pyramid import Schedule, descend
 from .relaxation import Relaxation
 from .resolution import resolved
+from .resume import resume
 from .scores import FactoredScores, Scores, average, column_sums, row_sums
-from .starts import STARTS, Points, Start, find_starts
+from .starts import STARTS, Points, find_starts
 from .watching import descent_bar, in_units
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ def gromov_wasserstein(
     rho: float = 0.05,
     mass: float = 0.9,
     coarse: int = 300,
-    starts: Sequence[str] | Plan = STARTS,
+    starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-3,
     max_iter: int = 20,
     seed: int = 0,
@@ -97,7 +98,8 @@ def gromov_wasserstein(
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
-            "zero" (the independent plan); or a plan to go on from.
+            "zero" (the independent plan); or a plan to go on from. None: all; without "heat" where
+            one side has no more than three dimensions.
         tol: of the marginal error sum |c - q|, and of the relative change of a solution in a step.
         max_iter: steps at the last temperature, after which it is a warning not to have converged.
         seed: of samples and quantisation.
@@ -117,6 +119,7 @@ def gromov_wasserstein(
     Gromov-Wasserstein distances using low rank couplings and costs", ICML 2022 (factored costs).
 
     Example:
+        >>> import torch
         >>> x = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 1.0], [4.0, 2.0], [-2.0, 2.0]])
         >>> turned = x.flip(0) @ torch.tensor([[0.6, 0.8], [-0.8, 0.6]])
         >>> gromov_wasserstein(x, turned, progress=False).argmax()
@@ -127,7 +130,7 @@ def gromov_wasserstein(
     )
     options.check()
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
-    if not isinstance(starts, Plan):
+    if starts is not None and not isinstance(starts, Plan):
         starts = read_start_names(starts, STARTS)
     return task.solve(starts, SINKHORN.find(backend, task.first.x.device).sinkhorn_pass)
 
@@ -171,7 +174,7 @@ class Task:
         """The weight of the structure."""
         return 1.0 if self.features is None else self.options.alpha
 
-    def solve(self, starts: tuple[str, ...] | Plan, one_pass: Any) -> Plan:
+    def solve(self, starts: tuple[str, ...] | Plan | None, one_pass: Any) -> Plan:
         """The best plan that the starts lead to."""
         options = self.options
         problem, unit, critical = self._posed()
@@ -185,14 +188,21 @@ class Task:
             not options.absolute,
         )  # fmt: skip
         with descent_bar(options.progress) as advance:
-            found = self._starts(starts, problem, one_pass)
 
             def report(step: Step) -> None:
                 steps.append(in_units(step, unit))
                 advance(steps[-1])
 
-            state = descend(problem, found, schedule, in_turn(one_pass), report)
-        return self._plan(problem, state, steps, unit)
+            if isinstance(starts, Plan):
+                state = resume(problem, starts, schedule, in_turn(one_pass), unit, report)
+            else:
+                points = _points(self.first), _points(self.second)
+                found = find_starts(starts, problem, points, one_pass, options.seed)
+                state = descend(problem, found, schedule, in_turn(one_pass), report)
+            # Of the last potentials and moments: its rows have exactly their masses.
+            nothing = problem.target.z[:, :0]
+            last = plan_pass(problem, state, nothing, in_turn(one_pass))
+        return self._plan(problem, replace(state, f=last.f), steps, unit)
 
     def relaxation(self) -> Relaxation:
         """How much marginals are held, in the unit of squared costs."""
@@ -224,20 +234,6 @@ class Task:
         return make_problem(
             *prepared, self.p, self.q, self.alpha, self.features, weight, known, is_free
         )
-
-    def _starts(
-        self, starts: tuple[str, ...] | Plan, problem: Problem, one_pass: Any
-    ) -> list[Start]:
-        if isinstance(starts, Plan):
-            if starts.shape != problem.shape:
-                raise ValueError(
-                    f"Expected 'starts' to be a plan of {problem.shape[0]} x {problem.shape[1]} "
-                    f"points (got {starts.shape[0]} x {starts.shape[1]})."
-                )
-            moments = problem.source.z.T @ average(starts.scores, problem.target.z)
-            return [Start("plan", moments.double())]
-        points = _points(self.first), _points(self.second)
-        return find_starts(starts, problem, points, one_pass, self.options.seed)
 
     def _plan(self, problem: Problem, state: State, steps: list[Step], unit: float) -> Plan:
         u = row_vectors(problem, state.moments, state.epsilon)

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..graph import knn_graph
 from .descent import Pass
 from .linear import match_features
-from .problem import Problem, Side
+from .problem import FEW_AXES, Problem, Side
 from .profiles import comparable, heat_profiles
 
 STARTS = ("heat", "costs", "axes", "zero")
@@ -42,13 +42,16 @@ class Start(NamedTuple):
 
 
 def find_starts(
-    names: tuple[str, ...],
+    names: tuple[str, ...] | None,
     problem: Problem,
     points: tuple[Points, Points],
     one_pass: Pass,
     seed: int,
 ) -> list[Start]:
-    """The guesses that some of :data:`STARTS` make."""
+    """The guesses that some of :data:`STARTS` make; None: what pays for the rank."""
+    if names is None:
+        is_flat = min(problem.coupling.fixed.shape) <= FEW_AXES
+        names = tuple(name for name in STARTS if name != "heat" or not is_flat)
     generator = torch.Generator().manual_seed(seed)
     found: list[Start] = []
     nothing = torch.zeros_like(problem.coupling.linear)
@@ -71,7 +74,7 @@ def _axes(problem: Problem) -> Iterator[Tensor]:
         (side.mass.double() @ side.z[:, :count].double().square()).sqrt()
         for side, count in ((problem.source, rank), (problem.target, other))
     ]
-    axes = min(3, rank, other)
+    axes = min(FEW_AXES, rank, other)
     for signs in product((1.0, -1.0), repeat=axes):
         moments = torch.zeros_like(problem.coupling.linear)
         for axis, sign in enumerate(signs):

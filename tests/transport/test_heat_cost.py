@@ -56,10 +56,12 @@ def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(kind, time
     assert (error > 0.05) == ("differs from its matrix" in caplog.text)
 
 
-def test_smooth_kernels_are_factored_well():
+@pytest.mark.parametrize(("normalization", "t"), [("sym", 60.0), (None, 10.0)])
+def test_smooth_kernels_are_factored_well(normalization, t):
     edge_index, weight = roll(600)
-    factor = HeatCost(60.0, num_anchors=150, tol=1e-8)(edge_index, weight)
-    expected = heat_kernel(edge_index, weight, 600, (60.0,))
+    cost = HeatCost((t, 3 * t), num_anchors=150, normalization=normalization, tol=1e-8)
+    factor = cost(edge_index, weight)
+    expected = heat_kernel(edge_index, weight, 600, (t, 3 * t), normalization)
     assert relative(factor.dense(), expected) < 1e-6
     assert factor.rank < 150
 

@@ -61,6 +61,13 @@ def test_averages_are_over_neighbours_and_leave_constants_alone():
     torch.testing.assert_close(later, own, atol=1e-3, rtol=1e-3)
 
 
+def test_averages_lie_between_the_least_and_the_largest():
+    own, *averages = heat_profiles(tiny_graphs.star(6)[0], 7).chunk(3, dim=1)
+    for mean in averages:
+        assert (mean >= own.amin(0) - 1e-3).all()
+        assert (mean <= own.amax(0) + 1e-3).all()
+
+
 def test_blocks_of_columns_change_nothing(monkeypatch):
     edge_index = graph()
     whole = heat_profiles(edge_index, 40)

@@ -68,7 +68,9 @@ def test_nodes_without_mass_are_filled():
     moved = transfer_attributes(source(), target(3), PLAN, ("x", "y"), fill=-1)
     assert moved.y.tolist() == [4, 4, -1]
     assert moved.x[2].tolist() == [-1, -1]
-    with pytest.raises(ValueError, match="Expected mass to come to all nodes of .target. .got 1 without"):
+    with pytest.raises(
+        ValueError, match="Expected mass to come to all nodes of .target. .got 1 without"
+    ):
         transfer_attributes(source(), target(3), PLAN)
     with pytest.raises(ValueError, match="Expected a 'fill' that 'seen'"):
         transfer_attributes(source(), target(3), PLAN, ("seen",), fill=-1)

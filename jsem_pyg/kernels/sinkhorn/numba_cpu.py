@@ -17,14 +17,18 @@ from .vectors import ROWS
 
 _VECTOR = 64  # bytes: one register of AVX-512, or several smaller ones
 
-# Less is over before a second thread has begun: half a millisecond of entries.
+# Entries. Less is over before a second thread has begun, in half a millisecond: a single part.
 _MUCH_WORK = 1 << 20
 
 _PARTS = 16  # of the rows
 
-# Tiles that take turns at a block, whose v and y then stay in the cache; while these are narrower
-# than the shares of a tile, one.
-_GROUP, _NARROW = 4, 32
+# Bytes of a tile's shares that are kept until its columns are weighed, for up to 131,072 columns of
+# float32; where there are more, computing them again is quicker than going to memory.
+_KEPT = 4 << 20
+
+# Tiles that take turns at a block, whose v and y then stay in the cache. Where shares are kept
+# there should be few; a single one while v and y are narrower than its shares.
+_GROUP, _KEPT_GROUP, _NARROW = 8, 4, 32
 
 
 @torch.no_grad()
@@ -39,18 +43,20 @@ def sinkhorn_pass(
     (tiles, _, _), (blocks, channels, _) = packed.u.shape, packed.y.shape
     f, peak = np.empty((2, tiles * ROWS))
     average = np.zeros((tiles, channels, ROWS))
-    parts = min(tiles, _PARTS)
+    parts = min(tiles, _PARTS if u.size(0) * v.size(0) >= _MUCH_WORK else 1)
     column_mass = np.zeros((parts, blocks * BLOCK))
 
-    group = 1 if u.size(1) + channels <= _NARROW else _GROUP
+    per_block = ROWS * BLOCK
+    is_kept = blocks * per_block * u.itemsize <= _KEPT
+    group = _GROUP if not is_kept else 1 if u.size(1) + channels <= _NARROW else _KEPT_GROUP
 
     def work(first_part: int, threads: int) -> None:
-        shares = np.empty(group * blocks * ROWS * BLOCK, packed.v.dtype)
+        shares = np.empty(group * blocks * per_block if is_kept else per_block, packed.v.dtype)
         for part in range(first_part, parts, threads):
             first, last = part * tiles // parts, (part + 1) * tiles // parts
             run_tiles(
                 *packed,
-                damping,
+                float(damping),
                 first,
                 last,
                 shares,
@@ -59,10 +65,11 @@ def sinkhorn_pass(
                 average.reshape(-1),
                 column_mass[part],
                 group,
+                is_kept,
                 lanes,
             )
 
-    _share_out(work, parts, u.size(0) * v.size(0))
+    _share_out(work, parts)
     columns = torch.from_numpy(column_mass.sum(0)[: v.size(0)])
     columns.masked_fill_(g == -torch.inf, 0)  # not quite, where other columns share the block
     by_rows = average.transpose(0, 2, 1).reshape(tiles * ROWS, channels)[: u.size(0), : y.size(1)]
@@ -74,10 +81,9 @@ def sinkhorn_pass(
     )
 
 
-def _share_out(work: Callable[[int, int], None], parts: int, entries: int) -> None:
+def _share_out(work: Callable[[int, int], None], parts: int) -> None:
     """Call `work` on each of torch's threads, with its number and how many there are."""
-    threads = torch.get_num_threads() if entries >= _MUCH_WORK else 1
-    threads = min(threads, parts)
+    threads = min(torch.get_num_threads(), parts)
     if threads <= 1:
         work(0, 1)
         return

@@ -5,7 +5,8 @@ first-level cache; where they matter, their exponentials go to the tile's shares
 rows and all columns in the second-level cache, and are multiplied with y. The exponent that a row's
 shares are relative to is a whole number of bits, and rises when a score goes far above it: what was
 summed before is scaled by a power of two then, which is exact. When a tile's rows are closed, the
-column masses follow from its shares.
+column masses follow from its shares; where these outgrow the cache, they are not kept, and it is
+quicker to compute them again.
 
 *Skipping.* Where all scores of a row in a block are far below what the row has already, the shares
 are zero without an exponential; where this is so for all rows, the block is done.
@@ -90,18 +91,19 @@ def close_row(
 def run_tiles(
     u: Array, v: Array, g: Array, log2_p: Array, y: Array, width: Array, damping: float,
     first: int, last: int, shares: Array, f: Array, peak: Array, average: Array,
-    column_mass: Array, group: int, lanes: Any,
+    column_mass: Array, group: int, is_kept: bool, lanes: Any,
 ) -> None:  # fmt: skip
     """Tiles from `first` up to `last` of what is :class:`Packed`.
 
-    `shares` [group * blocks * ROWS * BLOCK] is memory to work in, for so many tiles at a time as
-    take turns at a block. Written are `f` and `peak` [tiles * ROWS] and, where there were zeros,
-    `average` [tiles * channels * ROWS]; `column_mass` [blocks * BLOCK] is added to. All of these
-    are float64. `lanes` is a tuple as long as a vector.
+    `shares` is memory to work in: [group * blocks * ROWS * BLOCK] for so many tiles at a time as
+    take turns at a block, if shares are kept until the columns are weighed; else of one block.
+    Written are `f` and `peak` [tiles * ROWS] and, where there were zeros, `average`
+    [tiles * channels * ROWS]; `column_mass` [blocks * BLOCK] is added to. All of these are
+    float64. `lanes` is a tuple as long as a vector.
     """
     num_blocks, channels, _ = y.shape
     rank = u.shape[1]
-    table = num_blocks * ROWS * BLOCK  # numbers of a tile in shares
+    per_block = ROWS * BLOCK if is_kept else 0  # numbers in shares
     scores, top = np.empty(ROWS * BLOCK, v.dtype), np.empty(ROWS, v.dtype)
     reference, largest, z = np.empty((3, group, ROWS))
     block_reference = np.empty((group, num_blocks, ROWS))
@@ -112,7 +114,7 @@ def run_tiles(
         for block in range(num_blocks):
             for tile in range(start, stop):
                 t = tile - start
-                at = t * table + block * ROWS * BLOCK
+                at = (t * num_blocks + block) * per_block
                 score_rows(
                     scores, top, u, v, g, tile * rank * ROWS, block * rank * BLOCK, block * BLOCK,
                     rank, width[block], BLOCK, lanes,
@@ -138,9 +140,16 @@ def run_tiles(
                 )
                 for c in range(channels):
                     average[(tile * channels + c) * ROWS + r] *= z[t, r]
-        _weigh_columns(
-            shares, is_used, block_reference, reference, z, column_mass, stop - start, width, lanes
-        )
+        if is_kept:
+            _weigh_columns(
+                shares, is_used, block_reference, reference, z, column_mass, stop - start, width,
+                lanes,
+            )  # fmt: skip
+        else:
+            _score_again(
+                u, v, g, scores, top, shares, is_used, reference, largest, z, column_mass, start,
+                stop, width, lanes,
+            )  # fmt: skip
 
 
 @compiled(nogil=True)
@@ -192,3 +201,32 @@ def _weigh_columns(
                 shares, weight, column_mass, (t * num_blocks + block) * ROWS * BLOCK,
                 block * BLOCK, width[block], BLOCK, lanes,
             )  # fmt: skip
+
+
+@compiled(nogil=True)
+def _score_again(
+    u: Array, v: Array, g: Array, scores: Array, top: Array, shares: Array, is_used: Array,
+    reference: Array, largest: Array, scale: Array, column_mass: Array, start: int, stop: int,
+    width: Array, lanes: Any,
+) -> None:  # fmt: skip
+    """Add the masses of the columns of tiles whose rows are closed, and whose shares are gone."""
+    rank = u.shape[1]
+    weight, unused, nothing = np.empty(ROWS, v.dtype), np.zeros_like(scale), np.empty(0)
+    for block in range(width.size):
+        for tile in range(start, stop):
+            t = tile - start
+            if not is_used[t, block]:
+                continue
+            score_rows(
+                scores, top, u, v, g, tile * rank * ROWS, block * rank * BLOCK, block * BLOCK,
+                rank, width[block], BLOCK, lanes,
+            )  # fmt: skip
+            if _open_shares(
+                top, scores, reference, largest, unused, t, shares, 0, nothing, 0, 0, width[block],
+                lanes,
+            ):  # fmt: skip
+                for r in range(ROWS):
+                    weight[r] = scale[t, r]
+                add_columns(
+                    shares, weight, column_mass, 0, block * BLOCK, width[block], BLOCK, lanes
+                )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.sinkhorn.cases import DTYPES, Problem, check, dense, problem
 
-from jsem_pyg.kernels.sinkhorn import reference
+from jsem_pyg.kernels.sinkhorn import reference, torch_tiles
 from jsem_pyg.kernels.table import SINKHORN
 
 CPU = torch.device("cpu")
@@ -109,13 +109,20 @@ def test_finite_input_of_any_size_makes_no_nan(module, dtype, damping):
 
 
 def test_sums_over_many_columns_keep_their_digits(module):
-    u = torch.zeros(3, 1)
-    v, g = torch.zeros(200_001, 1), torch.zeros(200_001)
-    y = torch.ones(200_001, 1)
-    result = module.sinkhorn_pass(u, v, g, torch.zeros(3), y)
-    torch.testing.assert_close(result.f, torch.full((3,), -math.log2(200_001)), rtol=1e-6, atol=0)
-    torch.testing.assert_close(result.average, torch.ones(3, 1), rtol=1e-5, atol=0)
-    assert float(result.column_mass.sum()) == pytest.approx(3, rel=1e-5)
+    u, v, y = torch.zeros(4, 1), torch.zeros(200_001, 1), torch.ones(200_001, 1)
+    g = torch.rand(200_001, generator=torch.Generator().manual_seed(0))
+    result = module.sinkhorn_pass(u, v, g, torch.zeros(4), y)
+    f = -g.double().exp2().sum().log2().float().expand(4)
+    torch.testing.assert_close(result.f, f, rtol=1e-6, atol=0)
+    torch.testing.assert_close(result.average, torch.ones(4, 1), rtol=1e-5, atol=0)
+    assert float(result.column_mass.sum()) == pytest.approx(4, rel=1e-5)
+
+
+def test_products_in_torch_keep_their_digits():
+    a = torch.rand(3, 300_001, generator=torch.Generator().manual_seed(0))
+    b = torch.ones(300_001, 1)
+    expected = a.double() @ b.double()
+    torch.testing.assert_close(torch_tiles.product(a, b).double(), expected, rtol=1e-6, atol=0)
 
 
 def test_gradients_stay_outside(module):

@@ -1,0 +1,25 @@
+"""From plans to better ones: exact descent of the Gromov-Wasserstein objective, pair by pair.
+
+Entropic and proximal plans are close to a good plan, but never satisfy their marginals exactly. The
+conditional gradient does: every step solves a linear transport problem to the last bit, whose
+solution is a vertex of the polytope of plans. Begun at a good plan, two or three steps are enough.
+
+===========  =========================================================  ==========
+"reference"  NumPy, and linear programs by SciPy's HiGHS                any device
+"numba"      shortest augmenting paths, compiled, a pair at a time      CPU
+===========  =========================================================  ==========
+"""
+
+from ..table import Backend, KernelFamily, no_obstacle, numba_obstacle
+from .result import Descent
+
+VERTICES = KernelFamily(
+    {
+        "reference": Backend(f"{__package__}.reference", no_obstacle),
+        "numba": Backend(f"{__package__}.numba_cpu", numba_obstacle),
+    },
+    {"cpu": ("numba",)},
+    fallback="reference",
+)
+
+__all__ = ["VERTICES", "Descent"]

@@ -1,0 +1,280 @@
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from jsem_pyg.transport import (
+    BatchCosts,
+    Factor,
+    batch_costs,
+    batch_gromov_wasserstein,
+    batch_gw_distance,
+)
+from jsem_pyg.transport.batch_starts import random_start
+from jsem_pyg.transport.proximal import Pairs, anneal
+
+
+def clouds(sizes, seed=0, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(n, 3, generator=generator, dtype=dtype) for n in sizes]
+
+
+def moved(x, seed=0):
+    """A rotated, shifted and permuted copy, and where each point of x went."""
+    generator = torch.Generator().manual_seed(seed)
+    turn, _ = torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=x.dtype))
+    order = torch.randperm(x.size(0), generator=generator)
+    return (x @ turn + 3)[order], order.argsort()
+
+
+def quadruple_sum(c, d, plan):
+    gap = (c[:, :, None, None] - d[None, None]).square()
+    return torch.einsum("ikjl,ij,kl->", gap, plan, plan)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_isometric_copies_are_found(dtype):
+    x = clouds([5, 9, 17, 25, 1], dtype=dtype)
+    copies, where = zip(*(moved(each) for each in x), strict=True)
+    plan = batch_gromov_wasserstein(x, list(copies))
+    first = torch.tensor([0, 5, 14, 31, 56])
+    expected = torch.cat([each + start for each, start in zip(where, first, strict=True)])
+    assert torch.equal(plan.argmax(), expected)
+    assert plan.table.dtype == dtype
+    assert float(plan.cost.max()) < 1e-8
+    assert float(plan.marginal_error.max()) < 1e-6
+    assert bool(plan.converged.all())
+
+
+def test_the_cost_is_that_of_the_plan_whose_marginals_are_exact():
+    x, y = clouds([4, 11, 3]), clouds([9, 8, 1], 1)
+    plan = batch_gromov_wasserstein(x, y)
+    for pair in range(3):
+        own = plan.plan(pair)
+        assert own.shape == (x[pair].size(0), y[pair].size(0))
+        c, d = (torch.cdist(each, each).square() for each in (x[pair], y[pair]))
+        torch.testing.assert_close(plan.cost[pair], quadruple_sum(c, d, own.dense()))
+        assert own.cost == float(plan.cost[pair])
+        for got in own.marginals():
+            torch.testing.assert_close(got, torch.full_like(got, 1 / got.numel()))
+    padded = plan.dense()
+    assert padded.shape == (3, 11, 9)
+    torch.testing.assert_close(padded.sum(), padded.new_tensor(3.0))
+
+
+@pytest.mark.parametrize("num_starts", [1, 4])
+def test_company_changes_nothing(num_starts):
+    x, y = clouds([4, 11, 7, 25]), clouds([9, 8, 3, 12], 1)
+    together = batch_gromov_wasserstein(x, y, num_starts=num_starts)
+    for pair in range(4):
+        alone = batch_gromov_wasserstein([x[pair]], [y[pair]], num_starts=num_starts)
+        torch.testing.assert_close(alone.cost[0], together.cost[pair])
+        torch.testing.assert_close(alone.plan(0).dense(), together.plan(pair).dense())
+
+
+def test_renumbering_renumbers_the_plan():
+    x, y = clouds([7, 12]), clouds([10, 5], 1)
+    order = [torch.randperm(n, generator=torch.Generator().manual_seed(n)) for n in (7, 12)]
+    plan = batch_gromov_wasserstein(x, y)
+    other = batch_gromov_wasserstein([each[at] for each, at in zip(x, order, strict=True)], y)
+    for pair in range(2):
+        expected = plan.plan(pair).dense()[order[pair]]
+        torch.testing.assert_close(other.plan(pair).dense(), expected)
+
+
+def test_more_starts_are_never_worse():
+    x, y = clouds([9] * 10), clouds([13] * 10, 1)
+    costs = [batch_gromov_wasserstein(x, y, num_starts=k).cost for k in (1, 2, 4)]
+    assert bool((costs[1] <= costs[0] + 1e-12).all())
+    assert bool((costs[2] <= costs[1] + 1e-12).all())
+    assert float(costs[2].mean()) < float(costs[0].mean())
+
+
+def test_costs_of_other_units():
+    x, y = clouds([6]), clouds([8], 1)
+    expected = batch_gromov_wasserstein(x, y)
+    large = batch_gromov_wasserstein([x[0] * 1e60], [y[0] * 1e60])
+    torch.testing.assert_close(large.cost, expected.cost * 1e240)
+    torch.testing.assert_close(large.dense(), expected.dense())
+
+
+def test_not_worse_than_conditional_gradient_from_the_independent_plan():
+    ot = pytest.importorskip("ot")
+    sizes = torch.randint(5, 15, (2, 20), generator=torch.Generator().manual_seed(0)).tolist()
+    x, y = clouds(sizes[0]), clouds(sizes[1], 1)
+    ours = batch_gromov_wasserstein(x, y)
+    theirs = []
+    for one, other in zip(x, y, strict=True):
+        c, d = (torch.cdist(each, each).square().numpy() for each in (one, other))
+        theirs.append(float(ot.gromov.gromov_wasserstein2(c, d)))
+    theirs = torch.tensor(theirs, dtype=torch.float64)
+    assert float(ours.cost.mean()) < 0.97 * float(theirs.mean())
+
+
+def test_points_without_mass_get_nothing():
+    x, y = clouds([6, 7]), clouds([5, 9], 1)
+    p = torch.ones(13, dtype=torch.float64)
+    p[2] = p[11] = 0
+    plan = batch_gromov_wasserstein(x, y, p=p)
+    assert (plan.argmax() == -1).nonzero()[:, 0].tolist() == [2, 11]
+    keep = [torch.arange(6) != 2, torch.arange(7) != 5]
+    without = batch_gromov_wasserstein([a[b] for a, b in zip(x, keep, strict=True)], y)
+    torch.testing.assert_close(plan.cost, without.cost)
+    lists = batch_gromov_wasserstein(x, y, p=list(p.split([6, 7])))
+    assert torch.equal(lists.dense(), plan.dense())
+
+
+def test_what_is_the_same_everywhere_is_no_trouble():
+    same = torch.ones(6, 2)
+    plan = batch_gromov_wasserstein([same, same[:1]], [same[:4], same[:1]], num_starts=3)
+    assert plan.cost.tolist() == [0, 0]
+    assert bool(torch.isfinite(plan.dense()).all())
+    assert float(plan.marginal_error.max()) < 1e-6
+
+
+def test_strided_and_transposed_input():
+    x, y = clouds([6, 7]), clouds([5, 9], 1)
+    expected = batch_gromov_wasserstein(x, y)
+    spread = [torch.stack([each, each], 2)[..., 0] for each in x]
+    turned = [each.T.contiguous().T for each in y]
+    assert torch.equal(batch_gromov_wasserstein(spread, turned).dense(), expected.dense())
+
+
+def test_batches_lists_factors_matrices_and_their_costs_are_one():
+    x, y = clouds([6, 7, 3]), clouds([5, 9, 4], 1)
+    batches = [Batch.from_data_list([Data(x=each) for each in side]) for side in (x, y)]
+    expected = batch_gromov_wasserstein(*batches)
+    factors = [[Factor(each) for each in side] for side in (x, y)]
+    matrices = [[each.dense() for each in side] for side in factors]
+    for pair, cost in (((x, y), "features"), (factors, "features"), (matrices, "matrix")):
+        got = batch_gromov_wasserstein(*pair, cost=cost)
+        torch.testing.assert_close(got.dense(), expected.dense())
+    made = [batch_costs(each) for each in batches]
+    assert torch.equal(batch_gromov_wasserstein(*made).dense(), expected.dense())
+
+
+def test_the_plan_moves_attributes():
+    x = clouds([6, 4])
+    copies, _ = zip(*(moved(each) for each in x), strict=True)
+    plan = batch_gromov_wasserstein(x, list(copies))
+    there, here = torch.cat(copies), torch.cat(x)
+    torch.testing.assert_close(plan.apply(there), there[plan.argmax()])
+    assert plan.apply(there[:, 0]).shape == (10,)
+    assert plan.apply(there).shape == here.shape
+    assert len(plan) == 2
+    assert "2 pairs" in repr(plan)
+    with pytest.raises(ValueError, match="a row for each node of the target"):
+        plan.apply(there[:-1])
+    with pytest.raises(ValueError, match="below 2"):
+        plan.plan(2)
+
+
+def test_settled_pairs_leave_with_what_they_had():
+    """Pairs that settle at different steps, side by side: each as if alone."""
+    x = clouds([8, 8, 8])
+    c = torch.stack([torch.cdist(each, each) for each in x])
+    p = torch.full((3, 8), 1 / 8, dtype=torch.float64)
+    pairs = Pairs(c, torch.stack([c[0], c[2], c[1]]), p, p)
+    start = random_start(pairs, 0)
+    start[0] = 60 * torch.eye(8)  # this one is where it ends
+    plans = anneal(pairs, start, 40, 0.2)
+    for index in range(3):
+        alone = anneal(pairs.take(torch.tensor([index])), start[index, None], 40, 0.2)
+        torch.testing.assert_close(plans[index], alone[0])
+    torch.testing.assert_close(plans.sum(1), p)
+
+
+def test_gradients_of_features_matrices_and_masses():
+    x, y = clouds([4, 5]), clouds([6, 3], 1)
+    p = [torch.rand(n, dtype=torch.float64) + 0.5 for n in (4, 5)]
+    q = [torch.rand(n, dtype=torch.float64) + 0.5 for n in (6, 3)]
+    inputs = [torch.cat(each).requires_grad_() for each in (x, y, p, q)]
+
+    def distance(x, y, p, q):
+        return batch_gw_distance(x.split([4, 5]), y.split([6, 3]), p=p, q=q, steps=60)
+
+    assert torch.autograd.gradcheck(distance, inputs, eps=1e-5, atol=1e-5, rtol=1e-4)
+
+
+def test_gradients_in_lengths_of_edges_and_weights():
+    path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    target = Batch.from_data_list([Data(x=each) for each in clouds([4])])
+    length = torch.tensor([1.0, 1.7, 0.6, 2.2], dtype=torch.float64, requires_grad=True)
+
+    def by_length(length):
+        costs = batch_costs(Data(edge_index=path, num_nodes=5), "shortest_path", edge_length=length)
+        return batch_gw_distance(costs, batch_costs(target))
+
+    assert torch.autograd.gradcheck(by_length, [length], eps=1e-5, atol=1e-5, rtol=1e-4)
+
+    ring = Data(edge_index=torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]]), num_nodes=4)
+
+    def by_weight(weight):
+        source = Data(edge_index=path, edge_weight=weight, num_nodes=5)
+        return batch_gw_distance(batch_costs(source, "heat"), batch_costs(ring, "heat"))
+
+    assert torch.autograd.gradcheck(by_weight, [length], eps=1e-5, atol=1e-5, rtol=1e-4)
+
+
+def test_the_loss_pulls_points_into_shape():
+    y, _ = moved(clouds([7], dtype=torch.float32)[0])
+    x = torch.randn(7, 3, generator=torch.Generator().manual_seed(5), requires_grad=True)
+    optimizer = torch.optim.Adam([x], 0.1)
+    losses = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = batch_gw_distance([x], [y]).sum()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 1e-3 * losses[0]
+
+
+def test_without_gradients_it_is_the_cost():
+    x, y = clouds([4, 5], dtype=torch.float32), clouds([6, 3], 1, dtype=torch.float32)
+    distance = batch_gw_distance(x, y)
+    assert distance.dtype == torch.float32
+    torch.testing.assert_close(distance, batch_gromov_wasserstein(x, y).cost.float())
+    assert not distance.requires_grad
+
+
+def test_the_global_generator_is_left_alone():
+    before = torch.get_rng_state()
+    x, y = clouds([4]), clouds([6], 1)
+    first = batch_gromov_wasserstein(x, y, num_starts=5, seed=3)
+    assert torch.equal(before, torch.get_rng_state())
+    again = batch_gromov_wasserstein(x, y, num_starts=5, seed=3)
+    assert torch.equal(first.dense(), again.dense())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": clouds([3])}, "as many graphs each"),
+        ({"p": torch.ones(3)}, "a mass for each point"),
+        ({"p": -torch.ones(9)}, "non-negative"),
+        ({"p": torch.tensor([0.0] * 4 + [1.0] * 5)}, "got none in graph 0"),
+        ({"q": torch.full((9,), torch.nan)}, "'q' to be finite"),
+        ({"epsilon": 0}, "'epsilon' to be positive"),
+        ({"steps": 0}, "'steps' to be a positive"),
+        ({"num_starts": 0}, "'num_starts' to be a positive"),
+        ({"backend": "fast"}, "'backend' to be one of"),
+        ({"cost": "length"}, "'cost' to be one of"),
+        ({"source": []}, "at least one graph"),
+        ({"cost": "matrix"}, "square matrix"),
+        ({"cost": "heat"}, "to be a Batch for cost='heat'"),
+        ({"source": [torch.zeros(0, 3), torch.zeros(2, 3)]}, "at least one row"),
+        ({"source": [torch.full((4, 3), torch.nan), torch.zeros(2, 3)]}, "to be finite"),
+    ],
+)
+def test_what_is_refused(change, message):
+    options = {"source": clouds([4, 5]), "target": clouds([6, 3], 1)} | change
+    with pytest.raises(ValueError, match=message):
+        batch_gromov_wasserstein(options.pop("source"), options.pop("target"), **options)
+
+
+def test_costs_of_a_batch_are_padded():
+    costs = batch_costs(clouds([2, 4]))
+    assert isinstance(costs, BatchCosts)
+    assert costs.sizes.tolist() == [2, 4]
+    assert costs.is_point.tolist() == [[True, True, False, False], [True] * 4]
+    assert float(costs.matrix[0, 2:].abs().max()) == 0

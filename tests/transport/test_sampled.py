@@ -1,0 +1,243 @@
+import math
+
+import pytest
+import torch
+
+from jsem_pyg.graph import knn_graph
+from jsem_pyg.transport import ColumnOracle, geodesic_columns, sampled_gromov_wasserstein
+from jsem_pyg.transport.columns import Landmarks, PerAnchor
+from jsem_pyg.transport.dense_sinkhorn import entropic_plan
+
+
+def distances(n, seed=0, dtype=torch.float64):
+    x = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.cdist(x, x).to(dtype)
+
+
+def shuffled(c, seed=0):
+    order = torch.randperm(c.size(0), generator=torch.Generator().manual_seed(seed))
+    return c[order][:, order], order.argsort()
+
+
+def oracle(c):
+    return ColumnOracle(lambda nodes: c[:, nodes], c.size(0))
+
+
+def energy(c, d, plan, epsilon):
+    linear = (c.square() @ plan.sum(1))[:, None] + d.square() @ plan.sum(0) - 2 * c @ plan @ d
+    return float((linear * plan).sum() - epsilon * torch.special.entr(plan).sum())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("num_anchors", [None, 30])
+def test_an_isometric_copy_is_found(dtype, num_anchors):
+    for seed in range(3):
+        c = distances(40, seed, dtype)
+        d, where = shuffled(c, seed)
+        plan = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=num_anchors, seed=seed)
+        assert torch.equal(plan.argmax(), where)
+        assert plan.scores.like.dtype == dtype
+        assert plan.converged
+        assert plan.cost < 0.01
+
+
+@pytest.mark.parametrize("mode", ["per_anchor", "landmark"])
+def test_columns_on_demand_find_it_as_well(mode):
+    c = distances(40)
+    d, where = shuffled(c)
+    plan = sampled_gromov_wasserstein(
+        oracle(c), oracle(d), epsilon=0.02, mode=mode, num_anchors=30, num_landmarks=40
+    )
+    assert torch.equal(plan.argmax(), where)
+    assert plan.cost < 0.01
+
+
+@pytest.mark.parametrize("mode", ["precomputed", "per_anchor", "landmark"])
+def test_a_spiral_is_unrolled_onto_a_swiss_roll(mode):
+    generator = torch.Generator().manual_seed(0)
+
+    def roll(n, width):
+        position = torch.rand(n, generator=generator)
+        angle = math.pi * (2.25 + 18 * position).sqrt()  # uniform in arc length
+        height = width * torch.rand(n, generator=generator)
+        return torch.stack([angle * angle.cos(), height, angle * angle.sin()], 1), position
+
+    sides, positions = zip(roll(100, 0), roll(140, 5), strict=True)
+    columns = []
+    for x in sides:
+        edge_index, _ = knn_graph(x, 8, metric="l2")
+        length = (x[edge_index[0]] - x[edge_index[1]]).norm(dim=1) / 90
+        columns.append(geodesic_columns(edge_index, x.size(0), length))
+    plan = sampled_gromov_wasserstein(*columns, epsilon=0.002, mode=mode, num_anchors=50)
+    ranks = positions[1][plan.argmax()].argsort().argsort().double()
+    expected = positions[0].argsort().argsort().double()
+    assert abs(float(torch.corrcoef(torch.stack([ranks, expected]))[0, 1])) > 0.99
+
+
+def test_exact_steps_end_where_those_of_pot_do():
+    ot = pytest.importorskip("ot")
+    c, d = distances(20), distances(15, 1)
+    p = torch.rand(20, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.5
+    p, q = p / p.sum(), torch.full((15,), 1 / 15, dtype=torch.float64)
+    for epsilon in (0.3, 1.0):
+        ours = sampled_gromov_wasserstein(
+            c, d, epsilon=epsilon, p=p, num_anchors=None, start="independent", tol=1e-8
+        )
+        theirs = ot.gromov.entropic_gromov_wasserstein(
+            c.numpy(), d.numpy(), p.numpy(), q.numpy(), epsilon=epsilon, tol=1e-9, max_iter=500,
+            numItermax=20000, stopThr=1e-10,
+        )  # fmt: skip
+        theirs = torch.from_numpy(theirs)
+        assert float((ours.dense() - theirs).abs().sum()) < 1e-4
+        assert abs(ours.cost - energy(c, d, theirs, 0)) < 1e-4 * ours.cost
+
+
+@pytest.mark.parametrize("start", ["independent", "coarse", "tensor"])
+def test_exact_steps_never_raise_the_objective(start):
+    c, d = distances(12), -distances(9, 1).square()  # of opposite curvature: full steps overshoot
+    given = start
+    if start == "tensor":
+        given = torch.rand(12, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    energies = []
+    for steps in range(1, 15):
+        plan = sampled_gromov_wasserstein(
+            c, d, epsilon=0.3, num_anchors=None, start=given, max_steps=steps, tol=1e-12
+        )
+        energies.append(energy(c, d, plan.dense(), 0.3))
+        assert len(plan.history) <= steps
+    gains = torch.tensor(energies, dtype=torch.float64).diff()
+    assert float(gains.max()) <= 1e-7 * abs(energies[0])
+    assert energies[-1] < energies[0]
+
+
+def test_a_warm_start_is_kept():
+    c = distances(30)
+    d, where = shuffled(c)
+    first = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=None)
+    again = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=None, start=first)
+    assert len(again.history) <= 2
+    assert torch.equal(again.argmax(), where)
+    sampled = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=20, start=first.dense())
+    assert torch.equal(sampled.argmax(), where)
+
+
+def test_draws_are_repeated_by_seed_and_leave_the_global_generator_alone():
+    c, d = distances(20), distances(25, 1)
+    before = torch.get_rng_state()
+    first, again, other = (
+        sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=10, seed=seed).dense()
+        for seed in (3, 3, 4)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_points_without_mass_get_none():
+    c, d = distances(10), distances(12, 1)
+    p = torch.ones(10, dtype=torch.float64)
+    p[3] = 0
+    keep = torch.arange(10) != 3
+    plan = sampled_gromov_wasserstein(c, d, epsilon=0.5, p=p, num_anchors=None)
+    without = sampled_gromov_wasserstein(c[keep][:, keep], d, epsilon=0.5, num_anchors=None)
+    assert int(plan.argmax()[3]) == -1
+    torch.testing.assert_close(plan.dense()[keep], without.dense())
+    rows, columns = plan.marginals()
+    torch.testing.assert_close(rows, p / 9, rtol=0, atol=1e-8)
+    torch.testing.assert_close(columns, torch.full_like(columns, 1 / 12), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("num_anchors", [None, 5])
+def test_one_point_and_points_that_are_all_the_same(num_anchors):
+    for n, m in ((1, 1), (1, 5), (4, 6)):
+        c, d = torch.zeros(n, n), torch.zeros(m, m)
+        plan = sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=num_anchors)
+        torch.testing.assert_close(plan.dense(), torch.full((n, m), 1 / (n * m)))
+        assert plan.cost == 0
+
+
+def test_not_converged_is_said(caplog):
+    c, d = distances(20), distances(25, 1)
+    plan = sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=10, max_steps=2)
+    assert not plan.converged
+    assert "has not converged in 2 steps" in caplog.text
+
+
+def test_columns_that_are_kept_and_that_are_not(monkeypatch):
+    c = distances(9)
+    asked = []
+
+    def columns(nodes):
+        asked.extend(nodes.tolist())
+        return c[:, nodes]
+
+    source = PerAnchor(ColumnOracle(columns, 9), torch.arange(9))
+    anchors = torch.tensor([2, 5, 2])
+    torch.testing.assert_close(source.of(anchors), c[:, anchors])
+    torch.testing.assert_close(source.of(anchors), c[:, anchors])
+    assert asked == [2, 5]
+    source.room = 1
+    source.of(torch.tensor([1, 7]))
+    assert list(source.kept) == [7]
+
+
+def test_landmarks_are_exact_at_full_rank_and_of_copies():
+    x = torch.randn(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    c = torch.cdist(x, x).square()  # of rank four
+    few = Landmarks(oracle(c), torch.arange(30), 8)
+    torch.testing.assert_close(few.of(torch.arange(30)), c)
+    same = Landmarks(oracle(torch.zeros(6, 6)), torch.arange(6), 4)
+    assert float(same.of(torch.arange(6)).abs().max()) == 0
+
+
+def test_geodesics_of_parallel_and_zero_edges():
+    edge_index = torch.tensor([[0, 0, 1, 1], [1, 1, 2, 0]])
+    columns = geodesic_columns(edge_index, 3, torch.tensor([5.0, 3.0, 0.0, 4.0]))
+    assert columns.read(torch.tensor([0, 2])).T.tolist() == [[0, 3, 3], [3, 0, 0]]
+    with pytest.raises(ValueError, match="a connected graph"):
+        geodesic_columns(edge_index, 4).read(torch.tensor([3]))
+
+
+def test_a_plan_whose_scalings_leave_the_range():
+    score = torch.tensor([[0.0, -600.0, -900.0], [-700.0, -100.0, 0.0]])
+    p, q = torch.tensor([0.3, 0.7]), torch.tensor([0.5, 0.3, 0.2])
+    table, _ = entropic_plan(score, p, q, torch.zeros(3), 1e-6, 2000)
+    assert bool(torch.isfinite(table).all())
+    torch.testing.assert_close(table.exp().sum(1), p, rtol=0, atol=1e-5)
+    torch.testing.assert_close(table.exp().sum(0), q, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": 0}, "'epsilon' to be positive"),
+        ({"mode": "all"}, "'mode' to be one of"),
+        ({"mode": "per_anchor", "num_anchors": None}, "'mode' to be 'precomputed'"),
+        ({"num_anchors": 0}, "'num_anchors' to be a positive"),
+        ({"averaging": 1.0}, "'averaging' to lie in"),
+        ({"p": torch.ones(4)}, "a mass for each point"),
+        ({"p": torch.zeros(3)}, "mass somewhere"),
+        ({"q": -torch.ones(3)}, "'q' to be non-negative"),
+        ({"start": torch.ones(2, 2)}, "'start' to have shape"),
+        ({"start": -torch.ones(3, 3)}, "'start' to be non-negative"),
+        ({"start": "best"}, "'start' to be one of"),
+        ({"source": torch.ones(2, 3)}, "square matrix"),
+        ({"source": torch.full((3, 3), torch.nan)}, "'source' to be finite"),
+        ({"source": torch.arange(9.0).view(3, 3)}, "same in both directions"),
+        ({"source": ColumnOracle(lambda n: torch.ones(2, n.numel()), 3)}, r"return shape \[3, 3\]"),
+        ({"source": ColumnOracle(lambda n: torch.ones(1), 1 << 26)}, "a plan of at most"),
+    ],
+)
+def test_what_is_refused(change, message):
+    options = {"source": torch.ones(3, 3), "target": torch.ones(3, 3), "epsilon": 0.1} | change
+    with pytest.raises(ValueError, match=message):
+        sampled_gromov_wasserstein(options.pop("source"), options.pop("target"), **options)
+
+
+def test_wrong_types():
+    with pytest.raises(TypeError, match="'columns' to be callable"):
+        ColumnOracle(torch.ones(3, 3), 3)
+    with pytest.raises(TypeError, match="a matrix"):
+        sampled_gromov_wasserstein([[0.0]], torch.ones(1, 1), epsilon=1)
+    with pytest.raises(TypeError, match="'start' to be a Plan"):
+        sampled_gromov_wasserstein(torch.ones(1, 1), torch.ones(1, 1), epsilon=1, start=3)
