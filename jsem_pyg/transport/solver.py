@@ -19,15 +19,17 @@ from .inputs import (
     read_masses,
     read_start_names,
 )
-from .objective import cross_cost, feature_cost, squared_cost
+from .objective import fused_cost
 from .options import Options
 from .plan import Plan, Step
 from .prepare import Prepared, as_kernels, prepare_factor
 from .problem import Problem, make_problem
 from .pyramid import Schedule, descend
+from .relaxation import Relaxation
 from .resolution import resolved
+from .resume import resume
 from .scores import FactoredScores, Scores, average, column_sums, row_sums
-from .starts import STARTS, Points, Start, find_starts
+from .starts import STARTS, Points, find_starts
 from .watching import descent_bar, in_units
 
 logger = logging.getLogger(__name__)
@@ -120,6 +122,7 @@ def gromov_wasserstein(
     Gromov-Wasserstein distances using low rank couplings and costs", ICML 2022 (factored costs).
 
     Example:
+        >>> import torch
         >>> x = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 1.0], [4.0, 2.0], [-2.0, 2.0]])
         >>> turned = x.flip(0) @ torch.tensor([[0.6, 0.8], [-0.8, 0.6]])
         >>> gromov_wasserstein(x, turned, progress=False).argmax()
@@ -129,6 +132,23 @@ def gromov_wasserstein(
         epsilon, absolute, alpha, marginals, rho, mass, coarse, tol, max_iter, seed, progress
     )
     options.check()
+    task = read_task(source, target, cost, p, q, features, known_pairs, options)
+    if starts is not None and not isinstance(starts, Plan):
+        starts = read_start_names(starts, STARTS)
+    return task.solve(starts, SINKHORN.find(backend, task.first.x.device).sinkhorn_pass)
+
+
+def read_task(
+    source: Any,
+    target: Any,
+    cost: Any,
+    p: Tensor | None,
+    q: Tensor | None,
+    features: tuple[Tensor, Tensor] | None,
+    known_pairs: Tensor | None,
+    options: Options,
+) -> "Task":
+    """Read and check what a user hands over; see :func:`gromov_wasserstein`."""
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)
     bound = None
@@ -138,18 +158,16 @@ def gromov_wasserstein(
     if bound is not None:
         check_mass(mass, *masses)
     if features is not None:
-        features = read_features(features, first, second)
+        left, right = read_features(features, first, second)
+        features = left.detach(), right.detach()
     if known_pairs is not None:
         check_known_pairs(known_pairs, first, second)
-    if starts is not None and not isinstance(starts, Plan):
-        starts = read_start_names(starts, STARTS)
-    task = Task(first.detach(), second.detach(), *masses, features, known_pairs, options)
-    return task.solve(starts, SINKHORN.find(backend, first.x.device).sinkhorn_pass)
+    return Task(first.detach(), second.detach(), *masses, features, known_pairs, options)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem in the user's units."""
+    """One problem in the user's units, of numbers without history."""
 
     first: Factor
     second: Factor
@@ -167,11 +185,7 @@ class Task:
     def solve(self, starts: tuple[str, ...] | Plan | None, one_pass: Any) -> Plan:
         """The best plan that the starts lead to."""
         options = self.options
-        prepared = self._prepare()
-        # A squared cost of the problem is that many squared costs of the user.
-        unit = (prepared[0].scale * prepared[1].scale) ** 2
-        problem = self._problem(prepared, unit)
-        critical = problem.critical_epsilon() or 1.0
+        problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
         problem = replace(problem, relaxation=options.relaxation(share))
         lowest = options.epsilon * share
@@ -182,17 +196,35 @@ class Task:
             not options.absolute, problem.relaxation.is_balanced,
         )  # fmt: skip
         with descent_bar(options.progress) as advance:
-            found = self._starts(starts, problem, one_pass)
 
             def report(step: Step) -> None:
                 steps.append(in_units(step, unit))
                 advance(steps[-1])
 
-            state = descend(problem, found, schedule, in_turn(one_pass), report)
+            if isinstance(starts, Plan):
+                state = resume(problem, starts, schedule, in_turn(one_pass), unit, report)
+            else:
+                points = _points(self.first), _points(self.second)
+                found = find_starts(starts, problem, points, one_pass, options.seed)
+                state = descend(problem, found, schedule, in_turn(one_pass), report)
             # Of the last potentials and moments: its rows have exactly their masses.
             nothing = problem.target.z[:, :0]
             last = plan_pass(problem, state, nothing, in_turn(one_pass))
         return self._plan(problem, replace(state, f=last.f), steps, unit)
+
+    def relaxation(self) -> Relaxation:
+        """How much marginals are held, in the unit of squared costs."""
+        if self.options.absolute or self.options.marginals in ("balanced", "partial"):
+            return self.options.relaxation(1.0)
+        _, unit, critical = self._posed()
+        return self.options.relaxation(critical * unit)
+
+    def _posed(self) -> tuple[Problem, float, float]:
+        """The problem, what a squared cost of it is in those of the user, and what is critical."""
+        prepared = self._prepare()
+        unit = (prepared[0].scale * prepared[1].scale) ** 2
+        problem = self._problem(prepared, unit)
+        return problem, unit, problem.critical_epsilon() or 1.0
 
     def _prepare(self) -> tuple[Prepared, Prepared]:
         if self.options.marginals == "balanced":
@@ -205,23 +237,11 @@ class Task:
             pairs = zip(prepared, self.known_pairs, strict=True)
             x, y = (each.x[index].double() for each, index in pairs)
             known = _KNOWN_WEIGHT / self.known_pairs.size(1) * x.T @ y
+        is_free = self.options.marginals != "balanced"
+        weight = (1 - self.alpha) / unit
         return make_problem(
-            *prepared, self.p, self.q, self.alpha, self.features, (1 - self.alpha) / unit, known
+            *prepared, self.p, self.q, self.alpha, self.features, weight, known, is_free
         )
-
-    def _starts(
-        self, starts: tuple[str, ...] | Plan | None, problem: Problem, one_pass: Any
-    ) -> list[Start]:
-        if isinstance(starts, Plan):
-            if starts.shape != problem.shape:
-                raise ValueError(
-                    f"Expected 'starts' to be a plan of {problem.shape[0]} x {problem.shape[1]} "
-                    f"points (got {starts.shape[0]} x {starts.shape[1]})."
-                )
-            moments = problem.source.z.T @ average(starts.scores, problem.target.z)
-            return [Start("plan", moments.double())]
-        points = _points(self.first), _points(self.second)
-        return find_starts(starts, problem, points, one_pass, self.options.seed)
 
     def _plan(self, problem: Problem, state: State, steps: list[Step], unit: float) -> Plan:
         u = row_vectors(problem, state.moments, state.epsilon)
@@ -264,9 +284,4 @@ def plan_cost(
     def product(y: Tensor) -> Tensor:
         return average(scores, y.to(scores.like)).double()
 
-    squares = squared_cost(first, r) + squared_cost(second, c)
-    cost = squares - 2 * cross_cost(first, second, product, r, c)
-    if features is not None:
-        linear = feature_cost(features[0].double(), features[1].double(), product, r, c)
-        cost = alpha * cost + (1 - alpha) * linear
-    return float(cost)
+    return float(fused_cost(first, second, features, alpha, product, r, c))
