@@ -152,11 +152,11 @@ def read_task(
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)
     bound = None
-    if marginals == "partial":
+    if options.marginals == "partial":
         bound = 1 / min(first.num_points, second.num_points)
     masses = read_masses("p", p, first, bound), read_masses("q", q, second, bound)
     if bound is not None:
-        check_mass(mass, *masses)
+        check_mass(options.mass, *masses)
     if features is not None:
         left, right = read_features(features, first, second)
         features = left.detach(), right.detach()

@@ -21,13 +21,13 @@ def sinkhorn_pass(
 
     .. math::
         S_{ij} = u_i \cdot v_j + g_j, \quad l_i = \log_2 \sum_j 2^{S_{ij}}, \\
-        f_i = \log_2 p_i + \min(-\text{damping} \cdot l_i, \text{cap}), \quad T_{ij} = 2^{S_{ij} + f_i}
+        f_i = \log_2 p_i + \min(-\text{damping} \cdot l_i, \text{cap}), \quad
+        T_{ij} = 2^{S_{ij} + f_i}
 
     At a damping of 1 the rows of T sum to p; at rho / (rho + epsilon) they are what a
     Kullback-Leibler penalty rho asks for; at 0, T is 2^(u v + f + g) with f = log2_p. Under a cap
-    rows that find little send less than p. Minus
-    infinity stands for no mass; rows that no column can take have f = -inf. A row's mass is held
-    below 2^64, and coordinates within 2^40.
+    rows that find little send less than p. Minus infinity stands for no mass; rows that no column
+    can take have f = -inf. A row's mass is held below 2^64, and coordinates within 2^40.
 
     Args:
         u: [..., N, R] float32 or float64.
