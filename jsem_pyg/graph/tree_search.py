@@ -35,6 +35,6 @@ def pays(base: Tensor, device: torch.device) -> bool:
     """Whether a tree of these points [B, F] is faster than comparing all of them."""
     if device.type != "cpu" or base.size(1) > _MOST_DIMENSIONS or base.size(0) < _FEWEST_POINTS:
         return False
-    # A tree cannot part points that lie in one place.
-    together = base.unique(dim=0, return_counts=True)[1]
-    return int(together.max()) <= _MOST_IN_ONE_PLACE
+    # A tree cannot part points that lie in one place, which have the same product with anything.
+    line = (base @ torch.linspace(1, 2, base.size(1), dtype=base.dtype).square()).sort().values
+    return not bool((line[_MOST_IN_ONE_PLACE:] == line[:-_MOST_IN_ONE_PLACE]).any())

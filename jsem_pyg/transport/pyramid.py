@@ -75,9 +75,9 @@ def descend(
     level: Problem | None = None
     for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)}):
         if max(problem.shape) > 1.5 * size:
-            finer = _in_cells(problem, size, schedule.seed)
             if level is not None and float(waves[0].peak[0]) < _LIMITED:
                 break  # the temperature is what limits the plan: more cells would say the same
+            finer = _in_cells(problem, size, schedule.seed)
             if level is not None:
                 waves = [_carry(level, finer, waves[0], schedule)]
             level = finer

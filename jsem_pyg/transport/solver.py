@@ -28,7 +28,7 @@ from .pyramid import Schedule, descend
 from .relaxation import Relaxation
 from .resolution import resolved
 from .resume import resume
-from .scores import FactoredScores, Scores, average, column_sums, row_sums
+from .scores import FactoredScores, average, plan_sums
 from .starts import STARTS, Points, find_starts
 from .watching import descent_bar, in_units
 
@@ -273,13 +273,13 @@ def _points(factor: Factor) -> Points:
 def plan_cost(
     first: Factor,
     second: Factor,
-    scores: Scores,
+    scores: FactoredScores,
     features: tuple[Tensor, Tensor] | None,
     alpha: float,
 ) -> float:
     """The objective of a plan without its entropy, in the unit of squared costs."""
     first, second = (replace(each, x=each.x.detach().double()) for each in (first, second))
-    r, c = row_sums(scores), column_sums(scores)
+    r, c, _ = plan_sums(scores)
 
     def product(y: Tensor) -> Tensor:
         return average(scores, y.to(scores.like)).double()
