@@ -17,12 +17,15 @@ from .batch_plan import BatchPlan
 from .batched import batch_gromov_wasserstein, batch_gw_distance
 from .columns import ColumnOracle, geodesic_columns
 from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost
+from .distance import gw_distance
 from .factor import Factor
+from .loss import GromovWassersteinLoss
 from .matching import match_graphs
 from .plan import Plan, Step
 from .profiles import comparable, heat_profiles
 from .sampled import sampled_gromov_wasserstein
 from .solver import gromov_wasserstein
+from .transfer import transfer_attributes
 
 __all__ = [
     "AdjacencyCost",
@@ -33,6 +36,7 @@ __all__ = [
     "Factor",
     "FeatureCost",
     "GeodesicCost",
+    "GromovWassersteinLoss",
     "HeatCost",
     "MatrixCost",
     "OracleCost",
@@ -44,7 +48,9 @@ __all__ = [
     "comparable",
     "geodesic_columns",
     "gromov_wasserstein",
+    "gw_distance",
     "heat_profiles",
     "match_graphs",
     "sampled_gromov_wasserstein",
+    "transfer_attributes",
 ]
