@@ -111,7 +111,7 @@ def make_pair(args: argparse.Namespace, points: Points, seed: int) -> Pair:
     if (args.views or ("projection" if args.dataset == "digits" else "halves")) == "halves":
         source, target = (x[:, each] for each in torch.randperm(dim, generator=generator).chunk(2))
     else:
-        source, target = x, x @ torch.randn(dim, dim // 2, generator=generator) / dim**0.5
+        source, target = x, x @ torch.randn(dim, dim // 2, generator=generator) / (dim // 2) ** 0.5
     order = torch.randperm(len(x), generator=generator)
     y = None if points.y is None else points.y[chosen]
     return Pair(source, target[order], order.argsort(), y, points.classes)
