@@ -66,6 +66,14 @@ def resume(
     return state
 
 
+def steady(problem: Problem, state: State, schedule: Schedule, one_pass: Pass) -> State:
+    """A state that has not converged, after steps that are slower, and surer; of balanced plans."""
+    if not problem.relaxation.is_balanced:
+        return state
+    effort = Effort(schedule.tol, _SINKHORN_PASSES, schedule.max_updates)
+    return _follow(problem, state, one_pass, effort)
+
+
 def _potential(problem: Problem, scores: FactoredScores, state: State, epsilon: float) -> Tensor:
     """The potentials psi [K] with which the problem has the plan's scores, at its temperature.
 

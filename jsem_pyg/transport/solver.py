@@ -26,7 +26,7 @@ from .problem import Problem, make_problem
 from .pyramid import Schedule, descend
 from .relaxation import Relaxation
 from .resolution import resolved
-from .resume import resume
+from .resume import resume, steady
 from .scores import FactoredScores, Scores, average, column_sums, row_sums
 from .starts import STARTS, Points, find_starts
 from .watching import descent_bar, in_units
@@ -199,10 +199,15 @@ class Task:
                 points = _points(self.first), _points(self.second)
                 found = find_starts(starts, problem, points, one_pass, options.seed)
                 state = descend(problem, found, schedule, in_turn(one_pass), report)
+                if not self._has_converged(state):
+                    state = steady(problem, state, schedule, in_turn(one_pass))
             # Of the last potentials and moments: its rows have exactly their masses.
             nothing = problem.target.z[:, :0]
             last = plan_pass(problem, state, nothing, in_turn(one_pass))
         return self._plan(problem, replace(state, f=last.f), steps, unit)
+
+    def _has_converged(self, state: State) -> bool:
+        return bool(state.error < self.options.tol and state.moved < self.options.tol)
 
     def relaxation(self) -> Relaxation:
         """How much marginals are held, in the unit of squared costs."""
@@ -239,7 +244,7 @@ class Task:
         u = row_vectors(problem, state.moments, state.epsilon)
         g = column_potential(problem, state)
         scores = FactoredScores(u, problem.target.z, state.f, g)
-        converged = bool(state.error < self.options.tol and state.moved < self.options.tol)
+        converged = self._has_converged(state)
         if not converged:
             logger.warning(
                 "The alignment has not converged: the marginal error is %.2g and the last step "
