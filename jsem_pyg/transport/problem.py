@@ -126,7 +126,8 @@ class Problem:
 
 
 def _top_variance(x: Tensor, mass: Tensor) -> float:
-    x = x.double() - mass.double() @ x.double()
+    mass = mass.double() / mass.double().sum()
+    x = x.double() - mass @ x.double()
     return float(torch.linalg.eigvalsh(second_moments(x, mass))[-1])
 
 

@@ -14,6 +14,7 @@ from .inputs import (
     as_factor,
     check_kinds,
     check_known_pairs,
+    check_mass,
     read_features,
     read_masses,
     read_start_names,
@@ -27,7 +28,7 @@ from .pyramid import Schedule, descend
 from .relaxation import Relaxation
 from .resolution import resolved
 from .resume import resume, steady
-from .scores import FactoredScores, Scores, average, column_sums, row_sums
+from .scores import FactoredScores, average, plan_sums
 from .starts import STARTS, Points, find_starts
 from .watching import descent_bar, in_units
 
@@ -49,8 +50,8 @@ def gromov_wasserstein(
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
     marginals: str = "balanced",
-    rho: float = 0.05,
-    mass: float = 0.9,
+    rho: float = 0.1,
+    mass: float = 1.0,
     coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-3,
@@ -92,9 +93,11 @@ def gromov_wasserstein(
             pull as if all mass once more went from the ones to the others.
         marginals: "balanced": all mass leaves and arrives as p and q say. "semirelaxed": target
             points may get any mass, up to a penalty `rho` KL(c | q). "unbalanced": source points as
-            well, with `rho` KL(r | p). "partial": only a part `mass` of the mass is sent.
+            well, with `rho` KL(r | p). "partial": a total of `mass` is sent, no
+            more than p from a point and q to a point, which are 1 / min(N, K) by default: so with
+            ``mass=1`` every point of the smaller side finds partners, and others stay alone.
         rho: the penalty, as a share of the critical temperature, or absolute; 0 is none.
-        mass: in (0, 1), for partial transport.
+        mass: what is sent in partial transport, at most the sums of p and of q.
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
@@ -148,7 +151,12 @@ def read_task(
     """Read and check what a user hands over; see :func:`gromov_wasserstein`."""
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)
-    masses = read_masses("p", p, first), read_masses("q", q, second)
+    bound = None
+    if options.marginals == "partial":
+        bound = 1 / min(first.num_points, second.num_points)
+    masses = read_masses("p", p, first, bound), read_masses("q", q, second, bound)
+    if bound is not None:
+        check_mass(options.mass, *masses)
     if features is not None:
         left, right = read_features(features, first, second)
         features = left.detach(), right.detach()
@@ -185,7 +193,7 @@ class Task:
         steps: list[Step] = []
         schedule = Schedule(
             lowest, critical, options.tol, options.coarse, options.seed, options.max_iter,
-            not options.absolute,
+            not options.absolute, problem.relaxation.is_balanced,
         )  # fmt: skip
         with descent_bar(options.progress) as advance:
 
@@ -270,13 +278,13 @@ def _points(factor: Factor) -> Points:
 def plan_cost(
     first: Factor,
     second: Factor,
-    scores: Scores,
+    scores: FactoredScores,
     features: tuple[Tensor, Tensor] | None,
     alpha: float,
 ) -> float:
     """The objective of a plan without its entropy, in the unit of squared costs."""
     first, second = (replace(each, x=each.x.detach().double()) for each in (first, second))
-    r, c = row_sums(scores), column_sums(scores)
+    r, c, _ = plan_sums(scores)
 
     def product(y: Tensor) -> Tensor:
         return average(scores, y.to(scores.like)).double()
