@@ -12,6 +12,7 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 """
 
 from .adjacency_cost import AdjacencyCost
+from .barycenter import Barycenter, gw_barycenter
 from .batch_costs import BatchCosts, batch_costs
 from .batch_plan import BatchPlan
 from .batched import batch_gromov_wasserstein, batch_gw_distance
@@ -29,6 +30,7 @@ from .transfer import transfer_attributes
 
 __all__ = [
     "AdjacencyCost",
+    "Barycenter",
     "BatchCosts",
     "BatchPlan",
     "ColumnOracle",
@@ -48,6 +50,7 @@ __all__ = [
     "comparable",
     "geodesic_columns",
     "gromov_wasserstein",
+    "gw_barycenter",
     "gw_distance",
     "heat_profiles",
     "match_graphs",

@@ -35,6 +35,7 @@ from .solver import gromov_wasserstein
 
 _WARM = 0.05  # of the critical temperature, where the first plans are looked for
 _COOLING = 2.0  # a round
+_ALIGNMENT_STEPS = 100  # at most, in a round
 _JITTER = 0.1  # of points that stand for the same one at the start, in standard deviations
 _NEGLIGIBLE = 10  # eigenvalues below that many roundings of the largest
 
@@ -87,7 +88,7 @@ def gw_barycenter(
     .. math::
         \min_{\mathbf{C}} \sum_s \lambda_s \min_{\mathbf{T}_s} \Big( \sum_{ijkl}
         |C_{ik} - (\mathbf{C}_s)_{jl}|^2 (T_s)_{ij} (T_s)_{kl}
-        + \epsilon \, \mathrm{KL}(\mathbf{T}_s \,|\, \mathbf{p} \mathbf{q}_s^T) \Big)
+        + \epsilon_s \, \mathrm{KL}(\mathbf{T}_s \,|\, \mathbf{p} \mathbf{q}_s^T) \Big)
 
     Rounds alternate between the plans and the kernel C, each of which is a descent; they begin at
     the member that is nearest to the others, or at `init`, and at a higher temperature. The optimum
@@ -106,11 +107,11 @@ def gw_barycenter(
         p: [N] the masses of the barycentre; None: uniform.
         rank: columns of its factor at most, those of the largest eigenvalues; None: as many as it
             takes, up to all of the members' together.
-        epsilon: the temperature, as a share of the critical one between each member and itself, in
-            the mean.
-        absolute: whether `epsilon` is in the unit of squared costs instead.
+        epsilon: the temperature, for each member as a share of the critical one between it and a
+            space as large as all of them in the mean.
+        absolute: whether `epsilon` is in the unit of squared costs instead, for all the same.
         init: a factor [N, r] to begin with. None: all members are tried, with S^2 alignments.
-        tol: rounds end when they lower the objective by less than this share.
+        tol: rounds end when they lower the objective by less than this share; and of alignments.
         max_iter: rounds at most.
         seed: of alignments, and of the start where a member has fewer than N points.
         backend: see :func:`.solver.gromov_wasserstein`.
@@ -142,18 +143,17 @@ def gw_barycenter(
     members, kind = _read_members(sources, cost, masses, weights)
     like = members[0].factor.x
     mass = read_masses("p", p, Factor(like.new_zeros(size, 1)))
-    critical = sum(each.weight * _critical(each) for each in members) or 1.0
-    epsilon *= 1.0 if absolute else critical
-    task = _Rounds(members, mass, rank, seed, backend, progress)
-    warm = max(epsilon, _WARM * critical)
-    state = task.begin(init, size, warm)
-    while warm > epsilon:
-        warm = max(epsilon, warm / _COOLING)
-        state = task.round(state, warm)
+    task = _Rounds(members, mass, _critical(members), rank, tol, seed, backend, progress)
+    wanted = [epsilon if absolute else epsilon * each for each in task.critical]
+    share = _WARM
+    state = task.begin(init, size, task.temperatures(share, wanted))
+    while any(share * each > low for each, low in zip(task.critical, wanted, strict=True)):
+        share /= _COOLING
+        state = task.round(state, task.temperatures(share, wanted))
     history = [state.objective]
     converged = False
     for _ in range(max_iter):
-        state = task.round(state, epsilon)
+        state = task.round(state, wanted)
         history.append(state.objective)
         converged = history[-2] - history[-1] <= tol * abs(history[-2])
         if converged:
@@ -178,12 +178,18 @@ class _Rounds(NamedTuple):
 
     members: list[_Member]
     p: Tensor
+    critical: list[float]  # temperatures
     rank: int | None
+    tol: float
     seed: int
     backend: str
     progress: bool
 
-    def begin(self, init: Factor | None, size: int, epsilon: float) -> _State:
+    def temperatures(self, share: float, lowest: list[float]) -> list[float]:
+        """A share of the critical temperature for each member, or what is asked for."""
+        return [max(share * each, low) for each, low in zip(self.critical, lowest, strict=True)]
+
+    def begin(self, init: Factor | None, size: int, epsilon: list[float]) -> _State:
         """The best of the starts."""
         if init is not None:
             factors = [_read_init(init, size, self.members[0].factor)]
@@ -193,7 +199,7 @@ class _Rounds(NamedTuple):
         states = [self._matched(each, [None] * len(self.members), epsilon) for each in factors]
         return min(states, key=lambda each: each.objective)
 
-    def round(self, state: _State, epsilon: float) -> _State:
+    def round(self, state: _State, epsilon: list[float]) -> _State:
         """The kernel of the plans, and the plans of that kernel."""
         parts = [
             (each.weight, plan.apply(each.factor.x), each.factor.signs)
@@ -201,14 +207,17 @@ class _Rounds(NamedTuple):
         ]
         return self._matched(_mean_kernel(parts, self.p, self.rank), state.plans, epsilon)
 
-    def _matched(self, factor: Factor, starts: Sequence[Plan | None], epsilon: float) -> _State:
+    def _matched(
+        self, factor: Factor, starts: Sequence[Plan | None], epsilon: list[float]
+    ) -> _State:
         """Plans between a kernel and all members, from those before on."""
         options: dict[str, Any] = {
-            "epsilon": epsilon, "absolute": True, "backend": self.backend,
-            "seed": self.seed, "progress": self.progress, "p": self.p, "max_iter": 100,
+            "absolute": True, "backend": self.backend,
+            "seed": self.seed, "progress": self.progress, "p": self.p, "tol": self.tol,
+            "max_iter": _ALIGNMENT_STEPS,
         }  # fmt: skip
         plans, objective = [], 0.0
-        for member, start in zip(self.members, starts, strict=True):
+        for member, start, options["epsilon"] in zip(self.members, starts, epsilon, strict=True):
             given = (factor, member.factor)
             plan = gromov_wasserstein(*given, q=member.mass, starts=start, **options)
             value = gw_distance(*given, q=member.mass, plan=plan, **options)
@@ -264,11 +273,14 @@ def _as_kernel(factor: Factor, mass: Tensor) -> Factor:
     return Factor(factor.x - mean, "kernel", edge_index=factor.edge_index)
 
 
-def _critical(member: _Member) -> float:
-    """The temperature above which a member matched with itself goes everywhere."""
-    x, mass = member.factor.x.double(), member.mass.double()
-    variance = torch.linalg.eigvalsh(second_moments(x - mass @ x, mass))[-1]
-    return 4 * float(variance) ** 2
+def _critical(members: list[_Member]) -> list[float]:
+    """The temperatures above which each member goes everywhere, as one matched with their mean."""
+    tops = []
+    for each in members:
+        x, mass = each.factor.x.double(), each.mass.double()
+        tops.append(float(torch.linalg.eigvalsh(second_moments(x - mass @ x, mass))[-1]))
+    mean = sum(each.weight * top for each, top in zip(members, tops, strict=True))
+    return [4 * top * mean or 1.0 for top in tops]
 
 
 def _read_init(init: Any, size: int, member: Factor) -> Factor:

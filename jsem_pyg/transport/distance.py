@@ -29,7 +29,7 @@ def gw_distance(
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
     marginals: str = "balanced",
-    rho: float = 0.05,
+    rho: float = 0.1,
     coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-4,

@@ -63,7 +63,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         absolute: bool = False,
         alpha: float = 0.5,
         marginals: str = "balanced",
-        rho: float = 0.05,
+        rho: float = 0.1,
         coarse: int = 300,
         starts: Sequence[str] | None = None,
         tol: float = 1e-4,

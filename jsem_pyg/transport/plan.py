@@ -101,7 +101,7 @@ class Plan:
         check_finite("y", y)
         dtype = torch.promote_types(self.scores.like.dtype, y.dtype)
         columns = y.to(dtype).reshape(self.shape[1], -1)
-        return average(shares(self.scores), columns).reshape(self.shape[0], *y.shape[1:])
+        return average(shares(self.scores, dtype), columns).reshape(self.shape[0], *y.shape[1:])
 
     def dense(self) -> Tensor:
         """The plan itself: [N, K].

@@ -21,7 +21,7 @@ _COOLING = Effort(tol=1e-2, sinkhorn_passes=30, updates=3)  # on the way to the 
 
 _WORSE = 2.0  # marginal errors that grew by this factor: mixing has lost its way
 _LOST = 2.0**-30  # the share of its mass with which a column counts as lost
-_ONE = torch.ones(())  # the damping of balanced rows
+_BALANCED = torch.ones(()), torch.tensor(torch.inf)  # damping and cap of rows that are fixed
 
 
 def resume(
@@ -56,14 +56,23 @@ def resume(
     if isinstance(plan.scores, FactoredScores) and plan.epsilon > 0:
         state = replace(state, psi=_potential(problem, plan.scores, state, plan.epsilon / unit))
     follow = _follow if problem.relaxation.is_balanced else settle
-    while state.epsilon > lowest:
+    while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
         state = replace(state, epsilon=torch.maximum(state.epsilon / COOLING, lowest))
         state = follow(problem, state, one_pass, _COOLING)
     effort = Effort(schedule.tol, _SINKHORN_PASSES, schedule.max_updates)
+    state = replace(state, epsilon=lowest)
     state = follow(problem, state, one_pass, effort)
     numbers = (state.epsilon, state.energy, state.error, state.peak)
     report(Step("all points", *(float(each) for each in numbers)))
     return state
+
+
+def steady(problem: Problem, state: State, schedule: Schedule, one_pass: Pass) -> State:
+    """A state that has not converged, after steps that are slower, and surer; of balanced plans."""
+    if not problem.relaxation.is_balanced:
+        return state
+    effort = Effort(schedule.tol, _SINKHORN_PASSES, schedule.max_updates)
+    return _follow(problem, state, one_pass, effort)
 
 
 def _potential(problem: Problem, scores: FactoredScores, state: State, epsilon: float) -> Tensor:
@@ -88,7 +97,7 @@ def _follow(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> S
         before = state.moments
         u = row_vectors(problem, before, state.epsilon)
         psi, error = _balance(problem, u, state.psi / state.epsilon.to(u), one_pass, effort)
-        done = one_pass(u, target.z, target.log2_mass + psi, source.log2_mass, target.z, _ONE.to(u))
+        done = one_pass(u, target.z, target.log2_mass + psi, source.log2_mass, target.z, *_BALANCED)
         moments = (source.z.T @ done.average).double()
         moved = (moments - before).norm() / before.norm().clamp(min=torch.finfo(u.dtype).tiny)
         state = replace(
@@ -123,7 +132,7 @@ def _balance(
     mixer, good, lowest = Mixer(q), psi, u.new_tensor(torch.inf).double()
     for _ in range(effort.sinkhorn_passes):
         rows = one_pass(
-            u, target.z, target.log2_mass + psi, source.log2_mass, no_signal[0], _ONE.to(u)
+            u, target.z, target.log2_mass + psi, source.log2_mass, no_signal[0], *_BALANCED
         )
         error = (rows.column_mass - q).abs().sum()
         if error < _WORSE * lowest:
@@ -138,8 +147,8 @@ def _balance(
         if not error < _WORSE * lowest or bool((rows.column_mass < _LOST * q).any()):
             mixer.forget()
             f = one_pass(
-                u, target.z, target.log2_mass + good, source.log2_mass, no_signal[0], _ONE.to(u)
+                u, target.z, target.log2_mass + good, source.log2_mass, no_signal[0], *_BALANCED
             ).f
-            columns = one_pass(target.z, u, f, target.log2_mass, no_signal[1], _ONE.to(u))
+            columns = one_pass(target.z, u, f, target.log2_mass, no_signal[1], *_BALANCED)
             psi = torch.where(q > 0, columns.f - target.log2_mass, 0)
     return good, lowest

@@ -145,18 +145,22 @@ def row_potentials(scores: FactoredScores, rows: Tensor) -> Tensor:
     """
     found = torch.zeros_like(scores.f, dtype=torch.float64)
     some = scores._replace(u=scores.u[rows], f=torch.zeros_like(scores.f[rows]))
-    found[rows] = shares(some).f.double()
+    found[rows] = shares(some, torch.float64).f
     return found
 
 
-def shares(scores: Any) -> Any:
-    """The plan with rows of sum one, diag(1 / T 1) T; without mass where there was none."""
+def shares(scores: Any, dtype: torch.dtype) -> Any:
+    """The plan with rows of sum one, diag(1 / T 1) T; without mass where there was none.
+
+    They have the sum one to the last digits of `dtype`, the type of what is returned.
+    """
     if isinstance(scores, FactoredScores):
+        scores = FactoredScores(*(each.to(dtype) for each in scores))
         log2_one = torch.where(scores.f > -torch.inf, 0, scores.f)
         return scores._replace(f=_pass(scores, log2_one, scores.v[:, :0], 1.0).f)
-    table = torch.empty(scores.shape, dtype=scores.like.dtype, device=scores.like.device)
+    table = torch.empty(scores.shape, dtype=dtype, device=scores.like.device)
     for rows, block in row_blocks(scores):
-        table[rows] = _with_sum_one(block)
+        table[rows] = _with_sum_one(block.to(dtype))
     return DenseScores(table)
 
 

@@ -27,13 +27,14 @@ from .problem import Problem, make_problem
 from .pyramid import Schedule, descend
 from .relaxation import Relaxation
 from .resolution import resolved
-from .resume import resume
+from .resume import resume, steady
 from .scores import FactoredScores, average, plan_sums
 from .starts import STARTS, Points, find_starts
 from .watching import descent_bar, in_units
 
 logger = logging.getLogger(__name__)
 
+_MOST_MASS = 1e3  # of an unbalanced plan between masses of one
 _KNOWN_WEIGHT = 1.0  # of known pairs, as a share of all mass
 
 
@@ -115,7 +116,8 @@ def gromov_wasserstein(
     Raises:
         TypeError: if an argument is of the wrong type.
         ValueError: if one is out of range, shapes do not fit, masses do not sum to one, the costs
-            are of different kinds, or `epsilon` is too small to be resolved.
+            are of different kinds, `epsilon` is too small to be resolved, or `rho` too small to
+            hold the masses of an unbalanced plan.
 
     Source: Peyré, Cuturi and Solomon, "Gromov-Wasserstein averaging of kernel and distance
     matrices", ICML 2016 (the entropic problem); Scetbon, Peyré and Cuturi, "Linear-time
@@ -207,10 +209,24 @@ class Task:
                 points = _points(self.first), _points(self.second)
                 found = find_starts(starts, problem, points, one_pass, options.seed)
                 state = descend(problem, found, schedule, in_turn(one_pass), report)
+                if not self._has_converged(state):
+                    state = steady(problem, state, schedule, in_turn(one_pass))
             # Of the last potentials and moments: its rows have exactly their masses.
             nothing = problem.target.z[:, :0]
             last = plan_pass(problem, state, nothing, in_turn(one_pass))
+        self._check_mass(float(last.column_mass.sum()))
         return self._plan(problem, replace(state, f=last.f), steps, unit)
+
+    def _check_mass(self, total: float) -> None:
+        """Raise a ValueError if an unbalanced plan has lost its mass, or never stops to gain."""
+        if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
+            raise ValueError(
+                f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "
+                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho'."
+            )
+
+    def _has_converged(self, state: State) -> bool:
+        return bool(state.error < self.options.tol and state.moved < self.options.tol)
 
     def relaxation(self) -> Relaxation:
         """How much marginals are held, in the unit of squared costs."""
@@ -247,7 +263,7 @@ class Task:
         u = row_vectors(problem, state.moments, state.epsilon)
         g = column_potential(problem, state)
         scores = FactoredScores(u, problem.target.z, state.f, g)
-        converged = bool(state.error < self.options.tol and state.moved < self.options.tol)
+        converged = self._has_converged(state)
         if not converged:
             logger.warning(
                 "The alignment has not converged: the marginal error is %.2g and the last step "

@@ -134,7 +134,9 @@ def test_a_rough_plan_gives_the_value_to_second_order(marginals):
         if marginals == "balanced":
             worse = worse._replace(f=scores.f - size * torch.arange(N))
         else:
-            worse = worse._replace(f=shares(worse).f + case.tensors["a"].softmax(0).log2())
+            worse = worse._replace(
+                f=shares(worse, torch.float64).f + case.tensors["a"].softmax(0).log2()
+            )
         plan = Plan(worse, 0.0, case.plan.epsilon)
         errors.append(float((gw_distance(*sides, **rest, plan=plan) - exact).abs()))
         assert float((plan.marginals()[1] - case.plan.marginals()[1]).abs().sum()) > size / 2
