@@ -123,7 +123,7 @@ def texts_case(args: argparse.Namespace, size: str, seed: int) -> Case:
     x, y = (each[torch.randperm(len(x), generator=generator.manual_seed(seed))] for each in (x, y))
     x, y = x[: int(size)], y[: int(size)]
     if args.data is None:
-        first, second = x, x @ torch.randn(64, 32, generator=generator)
+        first, second = x, x @ torch.randn(64, 32, generator=generator) / 32**0.5
     else:
         dimensions = torch.randperm(x.size(1), generator=generator)
         first, second = (x[:, each] for each in dimensions.chunk(2))
@@ -227,7 +227,7 @@ MISSING_WAYS = {
     "balanced": ours(as_they_are),
     "semirelaxed, rho = 0": ours(as_they_are, marginals="semirelaxed", rho=0.0),
     "semirelaxed, rho = 0.01": ours(as_they_are, marginals="semirelaxed", rho=0.01),
-    "semirelaxed": ours(as_they_are, marginals="semirelaxed"),
+    "partial": ours(as_they_are, marginals="partial", mass=0.98),
     "torchgw semi-relaxed": torchgw(distances=True, semi_relaxed=True, max_iter=100),
     "POT semi-relaxed": pot("semirelaxed_gromov_wasserstein", unbalanced=True, max_iter=200),
 }
@@ -366,13 +366,11 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         found = {"CPU s": math.nan} if note else isolated(run)
         rows.append({"case": run.case, "size": run.size, "way": run.way, "seed": run.seed})
         rows[-1] |= {"note": note, "peak MB": math.nan, **found}
-        print(" ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in rows[-1].values()), flush=True)
+        print(rows[-1], flush=True)
     table = summarise(pd.DataFrame(rows))
     data = "digits" if args.data is None else args.dataset
-    one = torch.get_num_threads()
-    torch.set_num_threads(1)
-    write_table(table, args.output, args.name, [machine(), f"texts: {data}"])
-    torch.set_num_threads(one)
+    notes = [f"{machine()}, of which each way uses one", f"Embeddings: {data}."]
+    write_table(table, args.output, args.name, notes)
     return table
 
 
