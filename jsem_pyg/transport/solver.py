@@ -187,6 +187,10 @@ class Task:
     def solve(self, starts: tuple[str, ...] | Plan | None, one_pass: Any) -> Plan:
         """The best plan that the starts lead to."""
         options = self.options
+        if options.marginals == "unbalanced" and not isinstance(starts, Plan):
+            # Far from a solution it costs least to send nothing, from where no way leads back.
+            balanced = replace(self, options=replace(options, marginals="balanced"))
+            starts = balanced.solve(starts, one_pass)
         problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
         problem = replace(problem, relaxation=options.relaxation(share))
@@ -222,7 +226,7 @@ class Task:
         if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
             raise ValueError(
                 f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "
-                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho'."
+                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho', for example to 10."
             )
 
     def _has_converged(self, state: State) -> bool:
