@@ -175,6 +175,12 @@ class Task:
         )  # fmt: skip
         with descent_bar(options.progress) as advance:
             found = self._starts(starts, problem, one_pass)
+            if not found:
+                raise ValueError(
+                    "Expected 'starts' to have more than 'zero' (got it alone): the independent "
+                    "plan of centred kernels is a saddle point, which no descent leaves. To fix "
+                    "this, add 'axes', or leave 'starts' out."
+                )
 
             def report(step: Step) -> None:
                 steps.append(in_units(step, unit))
@@ -238,8 +244,9 @@ class Task:
 
 
 def _points(factor: Factor) -> Points:
-    metric = "l2" if factor.kind == "sqdist" else "cosine"
-    return Points(factor.x, metric, factor.edge_index)
+    # A kernel compares directions, which a point at the origin has not.
+    has_directions = factor.kind == "kernel" and bool((factor.x != 0).any(1).all())
+    return Points(factor.x, "cosine" if has_directions else "l2", factor.edge_index)
 
 
 def plan_cost(
