@@ -106,7 +106,9 @@ class Factor:
         check_nodes("nodes", nodes, self.num_points)
         if self.kind == "kernel":
             return (self.x * self.signs) @ self.x[nodes].T
-        return torch.cdist(self.x, self.x[nodes]).square()
+        # Not by inner products, whose rounding would be what near points are apart.
+        mode = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(self.x, self.x[nodes], compute_mode=mode).square()
 
     def dense(self) -> Tensor:
         """The matrix [N, N] itself."""
