@@ -7,7 +7,7 @@ from jsem_pyg.transport import Factor, gromov_wasserstein
 
 def points(num_points, dim, seed=0, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(num_points, dim, generator=generator, dtype=dtype)
+    return torch.randn(num_points, dim, generator=generator, dtype=torch.float64).to(dtype)
 
 
 def masses(num_points, seed=0, dtype=torch.float64):
@@ -22,7 +22,7 @@ def permutation(num_points, seed=0):
 
 
 def rotation(dim, seed=0, dtype=torch.float64):
-    return torch.linalg.qr(points(dim, dim, seed, dtype))[0]
+    return torch.linalg.qr(points(dim, dim, seed))[0].to(dtype)
 
 
 def align(source, target, **options):
