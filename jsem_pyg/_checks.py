@@ -4,7 +4,9 @@ Messages name the argument, what was expected, what was given and, where there i
 ``Expected 'k' to be a positive integer (got 0).``
 """
 
-from collections.abc import Callable, Collection
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -29,10 +31,29 @@ _HEADROOM = 1e-7
 _TINY = 1e-30
 
 
+@contextmanager
+def as_argument(name: str, *parts: str) -> Iterator[None]:
+    """Errors about `parts` become errors about the argument `name`, as its user calls it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        quoted = rf"'({'|'.join(map(re.escape, parts))})(?=['.\[])"
+        said = re.sub(quoted, f"'{name}", str(error))
+        if type(error) not in (TypeError, ValueError) or said == str(error):
+            raise
+        raise type(error)(said) from error
+
+
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     """Raise a ValueError unless `value` is one of `choices`, and of its type: 1 is not True."""
     # By type first: arrays, tensors and lists cannot be asked whether they are among the choices.
-    if not any(isinstance(value, type(each)) and value == each for each in choices):
+    is_bool = isinstance(value, bool)  # which is an int as well
+    of_type = [
+        each
+        for each in choices
+        if isinstance(value, type(each)) and isinstance(each, bool) == is_bool
+    ]
+    if not any(value == each for each in of_type):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"Expected '{name}' to be one of {listed} (got {value!r}).")
 
@@ -290,6 +311,14 @@ def check_node_index(name: str, index: Tensor, num_nodes: int) -> None:
             )
 
 
+def check_nodes(name: str, nodes: Any, num_nodes: int) -> None:
+    """Raise unless `nodes` is an integer tensor [M] with entries in [0, num_nodes)."""
+    check_integers(name, nodes)
+    if nodes.dim() != 1:
+        raise ValueError(f"Expected '{name}' to have shape [M] (got {list(nodes.shape)}).")
+    check_node_index(name, nodes, num_nodes)
+
+
 def check_edge_index(edge_index: Any, num_nodes: int) -> None:
     """Raise unless `edge_index` is a [2, E] integer tensor with entries in [0, num_nodes)."""
     check_edge_index_shape(edge_index)
@@ -324,13 +353,13 @@ def check_rows(name: str, value: Any, count: int, what: str) -> None:
         )
 
 
-def check_edge_weight(edge_weight: Any, num_edges: int) -> None:
+def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight") -> None:
     """Raise unless `edge_weight` is a finite, non-negative float tensor of shape [num_edges]."""
-    check_edge_vector("edge_weight", edge_weight, num_edges)
-    check_finite("edge_weight", edge_weight)
+    check_edge_vector(name, edge_weight, num_edges)
+    check_finite(name, edge_weight)
     lowest = float(numbers_of(edge_weight).min()) if edge_weight.numel() > 0 else 0.0
     if lowest < 0:
-        raise ValueError(f"Expected 'edge_weight' to be non-negative (got a minimum of {lowest}).")
+        raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {lowest}).")
 
 
 def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:

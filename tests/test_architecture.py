@@ -18,6 +18,7 @@ STAGES = [
     "curvature",
     "operators",
     "diffusion",
+    "transport",
     "nn",
     "evaluation",
     "training",

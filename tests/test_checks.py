@@ -25,3 +25,31 @@ def test_numbers_at_the_bounds(check, good, bad):
     for value in (True, "1", None):
         with pytest.raises(TypeError, match="Expected 't' to be"):
             check("t", value)
+
+
+@pytest.mark.parametrize("choices", [(1, 2), ("a", None), (True, 3)])
+def test_choices_are_of_their_type(choices):
+    for value in choices:
+        _checks.check_choice("t", value, choices)
+    for value in (1, 2, 3, True, False, "a", None, "", [], {}):
+        if not any(type(value) is type(each) and value == each for each in choices):
+            with pytest.raises(ValueError, match="Expected 't' to be one of"):
+                _checks.check_choice("t", value, choices)
+
+
+def test_errors_about_a_part_are_about_the_argument():
+    about = _checks.as_argument
+    with (
+        pytest.raises(TypeError, match=r"^Expected 'target\[0\]' to be 'x', or 'sources'$"),
+        about("target", "source", "edge_index"),
+    ):
+        raise TypeError("Expected 'source[0]' to be 'x', or 'sources'")
+    with (
+        pytest.raises(ValueError, match="'target.x' is not 'target'."),
+        about("target", "source", "edge_index"),
+    ):
+        raise ValueError("'source.x' is not 'edge_index'.")
+    other = ValueError("Expected 'x'")
+    with pytest.raises(ValueError, match="Expected 'x'") as caught, about("t", "s"):
+        raise other
+    assert caught.value is other

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import check_edge_weight, check_node_index, check_nonnegative_int
+from .._checks import check_edge_index_shape, check_edge_weight, check_nodes, check_nonnegative_int
 from .._precision import compute_dtype
 from ..graph import GraphStructure
 from ..kernels.ordering import scipy_indices
@@ -77,8 +77,13 @@ class AdjacencyCost:
         return dense.index_put((self.graph.row.long(), self.graph.col.long()), self.weight)
 
     def columns(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of the matrix that belong to M nodes."""
-        check_node_index("nodes", nodes, self.num_points)
+        """The columns [N, M] of the matrix that belong to M nodes.
+
+        Raises:
+            TypeError: if `nodes` is not a tensor of integers.
+            ValueError: if it is not [M], or there is no such node.
+        """
+        check_nodes("nodes", nodes, self.num_points)
         chosen = self.scipy()[:, nodes.cpu().numpy()].toarray()
         return torch.from_numpy(chosen).to(self.weight)
 
@@ -128,5 +133,6 @@ def _structure(edge_index: Any, num_nodes: int | None) -> GraphStructure:
                 "Expected 'edge_index' to be a [2, E] integer tensor, a GraphStructure or a Data "
                 f"(got {type(edge_index).__name__})."
             )
+        check_edge_index_shape(edge_index)
         num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
     return GraphStructure(edge_index, num_nodes)

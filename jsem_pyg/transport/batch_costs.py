@@ -11,6 +11,7 @@ from torch_geometric.data import Data
 from .._checks import (
     check_choice,
     check_edge_index,
+    check_edge_index_shape,
     check_edge_weight,
     check_finite,
     check_float,
@@ -83,7 +84,12 @@ def batch_costs(
                  [1., 0., 1.],
                  [2., 1., 0.]]])
     """
+    for what, value in (("name", name), ("attribute", attribute)):
+        check_text(what, value)
     check_choice("cost", cost, COSTS)
+    check_positive("t", t)
+    if unreachable is not None:
+        check_positive("unreachable", unreachable)
     if isinstance(graphs, BatchCosts):
         return graphs
     if isinstance(graphs, Tensor):
@@ -98,13 +104,11 @@ def batch_costs(
         )
     layout = _Layout(graphs, name)
     if cost in ("features", "inner"):
-        check_text("attribute", attribute)
         return _of_features(layout.padded_features(attribute), layout.sizes, cost)
     if cost == "shortest_path":
         return BatchCosts(_shortest_paths(layout, edge_length, unreachable), layout.sizes)
     adjacency = layout.adjacency()
     if cost == "heat":
-        check_positive("t", t)
         return BatchCosts(_heat_kernels(adjacency, layout.is_point, t), layout.sizes)
     return BatchCosts(adjacency, layout.sizes)
 
@@ -172,6 +176,8 @@ class _Layout:
 
     def __init__(self, graphs: Data, name: str) -> None:
         self.graphs, self.name = graphs, name
+        if graphs.edge_index is not None:
+            check_edge_index_shape(graphs.edge_index)
         self.num_nodes = int(graphs.num_nodes or 0)
         batch = getattr(graphs, "batch", None)
         if batch is None:  # one graph, as a Data
@@ -271,7 +277,7 @@ def _shortest_paths(
     graph, source, target = layout.edges()
     if edge_length is None:
         edge_length = torch.ones(graph.numel(), device=graph.device)
-    check_edge_weight(edge_length, graph.numel())
+    check_edge_weight(edge_length, graph.numel(), "edge_length")
     edge_length = edge_length.to(compute_dtype(edge_length))
     num_graphs, n = layout.sizes.numel(), layout.longest
     flat = torch.cat([(graph * n + target) * n + source, (graph * n + source) * n + target])
@@ -291,7 +297,6 @@ def _shortest_paths(
             "joins, batch_costs(..., unreachable=), or take cost='heat'."
         )
     if unreachable is not None:
-        check_positive("unreachable", unreachable)
         path = torch.where(apart, unreachable, path)
     return torch.where(both, path, 0)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checks import check_float, check_nonnegative_int, check_rows
+from .._checks import check_finite, check_float, check_nonnegative_int, check_rows
 from .plan import Plan
 from .scores import DenseScores
 
@@ -78,10 +78,11 @@ class BatchPlan:
 
         Raises:
             TypeError: if `y` is not a floating-point tensor.
-            ValueError: if it has no row for each node of the target batch.
+            ValueError: if it has no row for each node of the target batch, or is not finite.
         """
         check_float("y", y)
         check_rows("y", y, int(self.sizes[1].sum()), "node of the target batch")
+        check_finite("y", y)
         signal = y[:, None] if y.dim() == 1 else y
         padded = signal.new_zeros(len(self), self.table.size(2), signal.size(1))
         padded = padded.index_put((self._is_point(1),), signal)

@@ -1,6 +1,6 @@
 """Many small pairs at once: graph b of the one batch against graph b of the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,10 +10,10 @@ from torch.nn.functional import pad
 
 from .._checks import (
     check_finite,
-    check_float,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
+    check_vector,
 )
 from .._precision import compute_dtype, full_precision, power_of_two
 from ..kernels.vertices import VERTICES, Descent
@@ -34,8 +34,8 @@ def batch_gromov_wasserstein(
     target: Any,
     *,
     cost: str = "features",
-    p: Any = None,
-    q: Any = None,
+    p: Tensor | Sequence[Tensor] | None = None,
+    q: Tensor | Sequence[Tensor] | None = None,
     epsilon: float = 0.2,
     steps: int = STEPS,
     num_starts: int = 2,
@@ -105,8 +105,8 @@ def batch_gw_distance(
     target: Any,
     *,
     cost: str = "features",
-    p: Tensor | None = None,
-    q: Tensor | None = None,
+    p: Tensor | Sequence[Tensor] | None = None,
+    q: Tensor | Sequence[Tensor] | None = None,
     **options: Any,
 ) -> Tensor:
     """The squared Gromov-Wasserstein discrepancies of many pairs of small graphs: a loss.
@@ -205,15 +205,10 @@ def _masses(name: str, given: Any, costs: BatchCosts) -> Tensor:
     is_point, like = costs.is_point, costs.matrix
     if given is None:
         return is_point.to(like) / costs.sizes.to(like)[:, None]
-    if isinstance(given, (list, tuple)):
-        given = torch.cat([torch.as_tensor(each).reshape(-1) for each in given])
-    check_float(name, given)
     total = int(costs.sizes.sum())
-    if given.numel() != total:
-        raise ValueError(
-            f"Expected '{name}' to have shape [{total}], a mass for each point of all graphs in "
-            f"their order (got {list(given.shape)})."
-        )
+    if isinstance(given, list | tuple):
+        given = _joined(name, given, costs)
+    check_vector(name, given, total, "point of all graphs in their order")
     check_finite(name, given)
     if bool((given.detach() < 0).any()):
         raise ValueError(f"Expected '{name}' to be non-negative (got {float(given.min())}).")
@@ -226,6 +221,18 @@ def _masses(name: str, given: Any, costs: BatchCosts) -> Tensor:
         )
     mass = mass / power_of_two(largest)  # whose sum cannot overflow
     return mass / mass.sum(1, keepdim=True)
+
+
+def _joined(name: str, given: Sequence[Any], costs: BatchCosts) -> Tensor:
+    """[sum of n_b] of a vector for each graph."""
+    if len(given) != costs.sizes.numel():
+        raise ValueError(
+            f"Expected '{name}' to hold a vector for each of {costs.sizes.numel()} graphs (got "
+            f"{len(given)})."
+        )
+    for index, (each, size) in enumerate(zip(given, costs.sizes.tolist(), strict=True)):
+        check_vector(f"{name}[{index}]", each, size, "point of this graph")
+    return torch.cat(list(given))
 
 
 def _ragged(mass: Tensor, costs: BatchCosts) -> Tensor:

@@ -17,6 +17,7 @@ from .._checks import (
     check_finite,
     check_float,
     check_instance,
+    check_nodes,
     check_positive_int,
     check_symmetric,
 )
@@ -58,7 +59,13 @@ class ColumnOracle:
         check_positive_int("num_points", self.num_points)
 
     def read(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of M nodes, checked."""
+        """The columns [N, M] of M nodes, checked.
+
+        Raises:
+            TypeError: if nodes are not integers, or columns no floating-point numbers.
+            ValueError: if there is no such node, or columns are of another shape or not finite.
+        """
+        check_nodes("nodes", nodes, self.num_points)
         out = self.columns(nodes)
         check_float("columns", out)
         check_dense("columns", out)
@@ -97,7 +104,7 @@ def geodesic_columns(
     check_edge_index(edge_index, num_nodes)
     if edge_length is None:
         edge_length = torch.ones(edge_index.size(1))
-    check_edge_weight(edge_length, edge_index.size(1))
+    check_edge_weight(edge_length, edge_index.size(1), "edge_length")
     dtype = compute_dtype(edge_length)
     source, target = edge_index.cpu().numpy()
     # SciPy adds parallel edges up, and takes a stored zero for no edge: keep the shortest, and lift

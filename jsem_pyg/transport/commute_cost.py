@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_nonnegative_int, check_positive_int
+from ..graph.points import METRICS
 from .factor import Factor
 from .factor_error import column_error
 from .graph_input import GraphInput, check_connected, read_graph
@@ -76,6 +77,7 @@ class CommuteCost:
         check_choice("power", self.power, (1, 2))
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_positive_int("k", self.k)
+        check_choice("metric", self.metric, METRICS)
         check_nonnegative_int("seed", self.seed)
 
     def __call__(

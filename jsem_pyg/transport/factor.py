@@ -9,10 +9,12 @@ from torch import Tensor
 from .._checks import (
     check_between,
     check_choice,
+    check_dense,
+    check_edge_index,
     check_finite,
     check_float,
-    check_instance,
-    check_tensor,
+    check_nodes,
+    check_vector,
 )
 from .._precision import compute_dtype
 
@@ -55,8 +57,8 @@ class Factor:
     edge_index: Tensor | None = None
 
     def __post_init__(self) -> None:
-        check_tensor("x", self.x)
         check_float("x", self.x)
+        check_dense("x", self.x)
         if self.x.dim() != 2 or self.x.numel() == 0:
             raise ValueError(
                 "Expected 'x' to be [N, r] with at least one point and one column "
@@ -68,18 +70,16 @@ class Factor:
         if self.sign is not None:
             self._check_sign(self.sign)
         if self.edge_index is not None:
-            check_instance("edge_index", self.edge_index, Tensor, "a tensor [2, E] or None")
+            check_edge_index(self.edge_index, self.num_points)
         object.__setattr__(self, "x", self.x.to(compute_dtype(self.x)))
 
     def _check_sign(self, sign: Any) -> None:
-        check_tensor("sign", sign)
+        check_vector("sign", sign, self.rank, "column of 'x'")
         if self.kind != "kernel":
             raise ValueError(f"Expected 'sign' only with kind='kernel' (got kind={self.kind!r}).")
-        if sign.shape != (self.rank,) or not bool((sign.abs() == 1).all()):
-            raise ValueError(
-                f"Expected 'sign' to be [{self.rank}] numbers 1 or -1, one for each column of 'x' "
-                f"(got shape {list(sign.shape)})."
-            )
+        others = sign[sign.abs() != 1]
+        if others.numel():
+            raise ValueError(f"Expected 'sign' to be of 1 and -1 (got {float(others[0])}).")
 
     @property
     def num_points(self) -> int:
@@ -97,10 +97,18 @@ class Factor:
         return torch.ones_like(self.x[0]) if self.sign is None else self.sign.to(self.x)
 
     def columns(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of the matrix that belong to M nodes."""
+        """The columns [N, M] of the matrix that belong to M nodes.
+
+        Raises:
+            TypeError: if `nodes` is not a tensor of integers.
+            ValueError: if it is not [M], or there is no such node.
+        """
+        check_nodes("nodes", nodes, self.num_points)
         if self.kind == "kernel":
             return (self.x * self.signs) @ self.x[nodes].T
-        return torch.cdist(self.x, self.x[nodes]).square()
+        # Not by inner products, whose rounding would be what near points are apart.
+        mode = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(self.x, self.x[nodes], compute_mode=mode).square()
 
     def dense(self) -> Tensor:
         """The matrix [N, N] itself."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import (
+    as_argument,
     check_between,
     check_choice,
     check_nonnegative_int,
@@ -17,7 +18,7 @@ from .._checks import (
     check_positive_int,
 )
 from ..graph import GraphStructure
-from ..graph.points import prepare_points
+from ..graph.points import METRICS, prepare_points
 from ..kernels.ordering import scipy_indices
 from ..kernels.paths import PATHS
 from .factor import Factor
@@ -92,7 +93,7 @@ class GeodesicCost:
             )
         check_choice("power", self.power, (1, 2))
         check_positive_int("k", self.k)
-        check_choice("metric", self.metric, ("l2", "cosine"))
+        check_choice("metric", self.metric, METRICS)
         if self.length_name is not None and not isinstance(self.length_name, str):
             raise TypeError(
                 f"Expected 'length_name' to be a string or None (got {self.length_name!r})."
@@ -120,9 +121,10 @@ class GeodesicCost:
                 components, between which there is no path, or if lengths ask for a gradient.
         """
         self._check_named(source)
-        graph = read_graph(
-            source, edge_length, num_nodes, self.k, self.metric, weight_name=self.length_name
-        )
+        with as_argument(self.length_name or "edge_length", "edge_weight"):
+            graph = read_graph(
+                source, edge_length, num_nodes, self.k, self.metric, weight_name=self.length_name
+            )
         if graph.weight is not None and graph.weight.requires_grad:
             raise ValueError(
                 "Expected 'edge_length' without a gradient, which shortest paths do not give (got "

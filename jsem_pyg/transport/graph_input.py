@@ -1,6 +1,6 @@
 """What a cost is made of: a `Data`, the edges of a graph, or points."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -9,7 +9,9 @@ from torch_geometric.data import Data
 from torch_geometric.typing import SparseTensor
 
 from .._checks import (
+    as_argument,
     check_edge_index_shape,
+    check_float,
     check_nonnegative_int,
     check_points,
     check_positive_int,
@@ -48,7 +50,7 @@ class GraphInput(NamedTuple):
         return torch.get_default_dtype() if known is None else compute_dtype(known)
 
 
-def is_points(source: Any) -> bool:
+def is_points(source: Any) -> TypeGuard[Tensor]:
     """Whether this is a dense table of floating-point numbers, which no form of graph is."""
     return (
         isinstance(source, Tensor) and source.layout == torch.strided and source.is_floating_point()
@@ -93,6 +95,8 @@ def read_graph(
             the graph or its weights are malformed.
     """
     points, graph = None, source
+    if edge_weight is not None:
+        check_float("edge_weight", edge_weight)
     if isinstance(source, Data):
         points, graph = data_points(source), data_graph(source)
         if graph is None and points is None:
@@ -103,13 +107,17 @@ def read_graph(
         if graph is not None:
             edge_weight = choose_weight(_data_weight(source, weight_name), edge_weight)
             num_nodes = source.num_nodes if num_nodes is None else num_nodes
-            points = points if is_points(points) else None  # which may have features of any kind
+            # Which may have features of any kind.
+            points = points if is_points(points) and points.dim() == 2 else None
     elif is_points(source):
         points, graph = source, None
     if graph is None:
         check_points("source", points)
         return _neighbor_graph(points, edge_weight, num_nodes, k, metric)  # type: ignore[arg-type]
-    return _given_graph(graph, edge_weight, num_nodes, points)
+    if isinstance(source, Data):
+        return _given_graph(graph, edge_weight, num_nodes, points)
+    with as_argument("source", "edge_index"):
+        return _given_graph(graph, edge_weight, num_nodes, points)
 
 
 def _data_weight(data: Data, name: str | None) -> Tensor | None:
@@ -127,8 +135,8 @@ def _neighbor_graph(
     for name, value in (("edge_weight", edge_weight), ("num_nodes", num_nodes)):
         if value is not None:
             raise ValueError(
-                f"Expected '{name}' only with the edges of a graph (got it with points, whose "
-                f"edges are the nearest neighbours). To fix this, pass 'edge_index' or omit it."
+                f"Expected 'source' to be the edges of a graph, beside '{name}' (got points, whose "
+                f"edges are the nearest neighbours). To fix this, pass edges, or omit '{name}'."
             )
     dtype = compute_dtype(points)
     if points.size(0) == 1:  # whose graph has no edges, and no neighbours to ask for
@@ -151,6 +159,8 @@ def _given_graph(
             f"Expected the points of 'source' to have a row for each of its {size} nodes (got "
             f"{points.size(0)} rows)."
         )
+    if edge_weight is not None:
+        check_float("edge_weight", edge_weight)
     like = edge_weight if isinstance(edge_weight, Tensor) else points
     dtype = torch.float32 if like is None or not like.is_floating_point() else like.dtype
     # Nothing flows here: a column of zeros stands for the signal that a graph is read with.
@@ -161,20 +171,18 @@ def _given_graph(
 
 def _count_nodes(graph: Any, num_nodes: int | None) -> int:
     """N, from whatever says it."""
+    if not isinstance(graph, Tensor | GraphStructure | SparseTensor):
+        raise TypeError(
+            "Expected 'source' to be a Data, edges [2, E], a sparse tensor, a GraphStructure, or "
+            f"points [N, D] (got {type(graph).__name__})."
+        )
     if num_nodes is not None:
         check_nonnegative_int("num_nodes", num_nodes)
         return int(num_nodes)
     if isinstance(graph, GraphStructure):
         return graph.num_nodes
-    if isinstance(graph, SparseTensor):
+    if isinstance(graph, SparseTensor) or graph.layout != torch.strided:
         return int(graph.size(0))
-    if isinstance(graph, Tensor) and graph.layout != torch.strided:
-        return graph.size(0)
-    if not isinstance(graph, Tensor):
-        raise TypeError(
-            "Expected 'source' to be a Data, an 'edge_index' [2, E], a sparse tensor, a "
-            f"GraphStructure, or points [N, D] (got {type(graph).__name__})."
-        )
     check_edge_index_shape(graph)
     known = graph.sparse_size() if isinstance(graph, EdgeIndex) else ()
     largest = int(graph.max()) + 1 if graph.numel() else 0

@@ -17,6 +17,7 @@ from .._checks import (
 from ..diffusion.evolve import diffusion_times, evolve
 from ..diffusion.heat import heat_operator
 from ..diffusion.options import HeatOptions
+from ..graph.points import METRICS
 from ..graph.prepare import PreparedGraph
 from ..kernels.chebyshev import Operator
 from ..operators import HeatOperator
@@ -102,6 +103,7 @@ class HeatCost:
                 )
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_positive_int("k", self.k)
+        check_choice("metric", self.metric, METRICS)
         check_between("tol", self.tol, -1e-300, 1)
         check_nonnegative_int("seed", self.seed)
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import (
+    as_argument,
     check_finite,
     check_float,
     check_integers,
@@ -28,19 +29,30 @@ def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
     Raises:
         TypeError: if it is none of what :func:`.solver.gromov_wasserstein` takes.
     """
+    if cost is not None and not callable(cost):
+        raise TypeError(
+            "Expected 'cost' to be called with each side, and to make a Factor, as HeatCost() does "
+            f"(got {type(cost).__name__})."
+        )
     if isinstance(side, Factor):
         return side
-    if cost is not None:
+    if cost is None:
+        cost = _default_cost(name, side)
+    with as_argument(name, "source"):  # which is what costs call it
         made = cost(side)
-        if not isinstance(made, Factor):
-            raise TypeError(
-                f"Expected 'cost' to make a Factor (got {type(made).__name__} from {cost!r})."
-            )
-        return made
+    if not isinstance(made, Factor):
+        raise TypeError(
+            f"Expected 'cost' to make a Factor (got {type(made).__name__} from {cost!r})."
+        )
+    return made
+
+
+def _default_cost(name: str, side: Any) -> Any:
+    """What makes the factor of a side of this kind."""
     if isinstance(side, Data) and data_points(side) is None:
-        return HeatCost()(side)
+        return HeatCost()
     if isinstance(side, Data | Tensor):
-        return FeatureCost(kind="kernel", center=True)(side)
+        return FeatureCost(kind="kernel", center=True)
     raise TypeError(
         f"Expected '{name}' to be a Factor, a Data, or a tensor of coordinates [N, r] (got "
         f"{type(side).__name__}). To fix this, call a cost with it, such as HeatCost()."

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from .._checks import check_finite, check_positive_int, check_vector
+from .._checks import as_argument, check_finite, check_positive_int, check_vector
 from .adjacency_cost import AdjacencyCost
 from .adjacency_proximal import Point, Problem, transport
 from .assignment_scores import AssignmentScores
@@ -112,7 +112,8 @@ def match_graphs(
 
 
 def _read_cost(name: str, value: Any) -> AdjacencyCost:
-    cost = value if isinstance(value, AdjacencyCost) else AdjacencyCost(value)
+    with as_argument(name, "edge_index"):
+        cost = value if isinstance(value, AdjacencyCost) else AdjacencyCost(value)
     if cost.num_points == 0:
         raise ValueError(f"Expected '{name}' to have at least one node (got none).")
     return cost

@@ -26,16 +26,22 @@ def prepare_factor(factor: Factor, mass: Tensor) -> Prepared:
     Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
     divided by the root of the Frobenius norm of its covariance, so that costs are of order one.
     """
-    x = factor.x.detach().double()
     mass = mass.double() / mass.double().sum()
-    mean = mass @ x
-    x = x - mean
+    x, mean = _centred(factor.x.detach().double(), mass)
     axes, signs = _principal_axes(x, factor.signs.double(), mass)
     x, mean = x @ axes, mean @ axes
     variance = mass @ x.square()
     scale = float(variance.square().sum().sqrt().sqrt()) or 1.0
     mean = torch.zeros_like(mean) if factor.kind == "sqdist" else mean / scale
     return Prepared((x / scale).to(factor.x.dtype), mean, signs, scale, factor.kind)
+
+
+def _centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+    """Points less their mean, and the mean; copies of one point are zero, not rounding."""
+    some = x[mass.argmax()]
+    x = x - some
+    mean = mass @ x
+    return x - mean, some + mean
 
 
 def _principal_axes(x: Tensor, sign: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:

@@ -29,7 +29,7 @@ from .relaxation import Relaxation
 from .resolution import resolved
 from .resume import resume, steady
 from .scores import FactoredScores, average, plan_sums
-from .starts import STARTS, Points, find_starts
+from .starts import STARTS, Points, check_starts, find_starts
 from .watching import descent_bar, in_units
 
 logger = logging.getLogger(__name__)
@@ -187,6 +187,10 @@ class Task:
     def solve(self, starts: tuple[str, ...] | Plan | None, one_pass: Any) -> Plan:
         """The best plan that the starts lead to."""
         options = self.options
+        if options.marginals == "unbalanced" and not isinstance(starts, Plan):
+            # Far from a solution it costs least to send nothing, from where no way leads back.
+            balanced = replace(self, options=replace(options, marginals="balanced"))
+            starts = balanced.solve(starts, one_pass)
         problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
         problem = replace(problem, relaxation=options.relaxation(share))
@@ -208,6 +212,7 @@ class Task:
             else:
                 points = _points(self.first), _points(self.second)
                 found = find_starts(starts, problem, points, one_pass, options.seed)
+                check_starts(found)
                 state = descend(problem, found, schedule, in_turn(one_pass), report)
                 if not self._has_converged(state):
                     state = steady(problem, state, schedule, in_turn(one_pass))
@@ -222,7 +227,8 @@ class Task:
         if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
             raise ValueError(
                 f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "
-                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho'."
+                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho', such as to "
+                "10."
             )
 
     def _has_converged(self, state: State) -> bool:
@@ -282,8 +288,9 @@ class Task:
 
 
 def _points(factor: Factor) -> Points:
-    metric = "l2" if factor.kind == "sqdist" else "cosine"
-    return Points(factor.x, metric, factor.edge_index)
+    # A kernel compares directions, which a point at the origin has not.
+    has_directions = factor.kind == "kernel" and bool((factor.x != 0).any(1).all())
+    return Points(factor.x, "cosine" if has_directions else "l2", factor.edge_index)
 
 
 def plan_cost(

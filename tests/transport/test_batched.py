@@ -250,7 +250,7 @@ def test_the_global_generator_is_left_alone():
     ("change", "message"),
     [
         ({"target": clouds([3])}, "as many graphs each"),
-        ({"p": torch.ones(3)}, "a mass for each point"),
+        ({"p": torch.ones(3)}, "for each point"),
         ({"p": -torch.ones(9)}, "non-negative"),
         ({"p": torch.tensor([0.0] * 4 + [1.0] * 5)}, "got none in graph 0"),
         ({"q": torch.full((9,), torch.nan)}, "'q' to be finite"),

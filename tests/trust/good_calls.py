@@ -14,7 +14,17 @@ from tiny_graphs import two_parts
 from torch_geometric.data import Data
 from training.training_cases import SmoothingStub, two_clusters
 
-from jsem_pyg import curvature, diffusion, evaluation, graph, nn, operators, training, transforms
+from jsem_pyg import (
+    curvature,
+    diffusion,
+    evaluation,
+    graph,
+    nn,
+    operators,
+    training,
+    transforms,
+    transport,
+)
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 N, D = 6, 3
@@ -26,6 +36,12 @@ def _x(rows: int = N, channels: int = D) -> torch.Tensor:
 
 def _edges() -> torch.Tensor:
     return two_parts()[0]
+
+
+def _path() -> torch.Tensor:
+    """Connected."""
+    edges = torch.stack([torch.arange(N - 1), torch.arange(1, N)])
+    return torch.cat([edges, edges.flip(0)], dim=1)
 
 
 def _per_edge() -> torch.Tensor:
@@ -115,6 +131,33 @@ def _triplets() -> training.Triplets:
     return training.Triplets(*torch.tensor([[0, 1], [1, 2], [3, 4]]))
 
 
+def _aligned() -> transport.Plan:
+    return transport.gromov_wasserstein(_x(), _x(5, 2), epsilon=0.3, starts=["axes"])
+
+
+def _batch_aligned() -> transport.BatchPlan:
+    return transport.batch_gromov_wasserstein([_x(4)], [_x(3)])
+
+
+def _pair(**more: Any) -> dict[str, Any]:
+    """Two sides and their masses."""
+    p, q = (torch.arange(1.0, size + 1) for size in (N, 5))
+    return {"source": _x(), "target": _x(5, 2), "p": p / p.sum(), "q": q / q.sum(), **more}
+
+
+def _matrices(**more: Any) -> dict[str, Any]:
+    """Two sides as distances, and their masses."""
+    given = _pair(**more)
+    return {**given, **{name: torch.cdist(given[name], given[name]) for name in _SIDES}}
+
+
+def _columns(nodes: torch.Tensor) -> torch.Tensor:
+    """Of the distances on a line."""
+    position = torch.arange(N).float()
+    return (position[:, None] - position[nodes]).abs()
+
+
+_SIDES = ("source", "target")
 _CURVED = {"edge_index": _edges, "num_nodes": lambda: N}
 _ON_EDGES = {**_CURVED, "edge_weight": _per_edge}
 
@@ -267,7 +310,110 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "diffusion.simplicial_diffusion": lambda: (diffusion.simplicial_diffusion, _on_complex()),
     "diffusion.truncation_bound": lambda: (diffusion.truncation_bound, {"t": 1.0, "degree": 3}),
-    # 5. layers
+    # 5. transport
+    "transport.AdjacencyCost": lambda: _made(transport.AdjacencyCost, _ON_EDGES),
+    "transport.AdjacencyCost.columns": lambda: (
+        transport.AdjacencyCost(_edges()).columns,
+        {"nodes": torch.tensor([0, 5])},
+    ),
+    "transport.BatchPlan.apply": lambda: (_batch_aligned().apply, {"y": _x(3)}),
+    "transport.BatchPlan.plan": lambda: (_batch_aligned().plan, {"pair": 0}),
+    "transport.ColumnOracle": lambda: (
+        transport.ColumnOracle,
+        {"columns": _columns, "num_points": N},
+    ),
+    "transport.ColumnOracle.read": lambda: (
+        transport.ColumnOracle(_columns, N).read,
+        {"nodes": torch.tensor([0, 5])},
+    ),
+    "transport.CommuteCost": lambda: (transport.CommuteCost, {}),
+    "transport.CommuteCost.__call__": lambda: (
+        transport.CommuteCost(),
+        {"source": _path(), "edge_weight": torch.ones(10), "num_nodes": N},
+    ),
+    "transport.Factor": lambda: (
+        transport.Factor,
+        {"x": _x(), "kind": "kernel", "sign": torch.ones(D), "edge_index": _edges()},
+    ),
+    "transport.Factor.columns": lambda: (
+        transport.Factor(_x()).columns,
+        {"nodes": torch.tensor([0, 5])},
+    ),
+    "transport.FeatureCost": lambda: (transport.FeatureCost, {}),
+    "transport.FeatureCost.__call__": lambda: (transport.FeatureCost(), {"source": _x()}),
+    "transport.GeodesicCost": lambda: (transport.GeodesicCost, {}),
+    "transport.GeodesicCost.__call__": lambda: (
+        transport.GeodesicCost(),
+        {"source": _path(), "edge_length": torch.ones(10), "num_nodes": N},
+    ),
+    "transport.HeatCost": lambda: (transport.HeatCost, {}),
+    "transport.HeatCost.__call__": lambda: (
+        transport.HeatCost(),
+        {"source": _graph(), "num_nodes": N},
+    ),
+    "transport.MatrixCost": lambda: (transport.MatrixCost, {}),
+    "transport.MatrixCost.__call__": lambda: (
+        transport.MatrixCost(),
+        {"matrix": torch.cdist(_x(), _x())},
+    ),
+    "transport.OracleCost": lambda: (transport.OracleCost, {}),
+    "transport.OracleCost.__call__": lambda: (
+        transport.OracleCost(),
+        {"oracle": _columns, "num_points": N},
+    ),
+    "transport.Plan.apply": lambda: (_aligned().apply, {"y": _x(5)}),
+    "transport.Plan.joint_embedding": lambda: (_aligned().joint_embedding, {"dim": 1}),
+    "transport.Plan.topk": lambda: (_aligned().topk, {"k": 2}),
+    "transport.batch_costs": lambda: (
+        transport.batch_costs,
+        {
+            "graphs": Data(x=_x(), edge_index=_path()),
+            "cost": "shortest_path",
+            "edge_length": torch.ones(10),
+        },
+    ),
+    "transport.batch_gromov_wasserstein": lambda: (
+        transport.batch_gromov_wasserstein,
+        {**_pair(source=[_x()], target=[_x(5, 2)]), "steps": 3},
+    ),
+    "transport.batch_gw_distance": lambda: (
+        transport.batch_gw_distance,
+        _pair(source=[_x()], target=[_x(5, 2)]),
+    ),
+    "transport.comparable": lambda: (
+        transport.comparable,
+        {"source": _x(), "target": _x(5)},
+    ),
+    "transport.geodesic_columns": lambda: (
+        transport.geodesic_columns,
+        {"edge_index": _path(), "num_nodes": N, "edge_length": torch.ones(10)},
+    ),
+    "transport.gromov_wasserstein": lambda: (
+        transport.gromov_wasserstein,
+        _pair(
+            features=[_x(N, 2), _x(5, 2)],
+            known_pairs=torch.tensor([[0, 1], [4, 2]]),
+            epsilon=0.3,
+            starts=["axes"],
+            progress=False,
+        ),
+    ),
+    "transport.heat_profiles": lambda: _made(transport.heat_profiles, _ON_EDGES),
+    "transport.match_graphs": lambda: (
+        transport.match_graphs,
+        {
+            "source": _edges(),
+            "target": _edges().flip(0),
+            "p": torch.arange(1.0, N + 1),
+            "q": torch.arange(2.0, N + 2),
+            "max_iter": 3,
+        },
+    ),
+    "transport.sampled_gromov_wasserstein": lambda: (
+        transport.sampled_gromov_wasserstein,
+        _matrices(epsilon=1.0, num_anchors=4, max_steps=3),
+    ),
+    # 6. layers
     "nn.AgreementConductance": lambda: (nn.AgreementConductance, {}),
     "nn.AgreementConductance.forward": lambda: (
         nn.AgreementConductance().forward,
@@ -324,7 +470,7 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "nn.SimplicialDiffusion": lambda: (nn.SimplicialDiffusion, {}),
     "nn.SimplicialDiffusion.forward": lambda: (nn.SimplicialDiffusion().forward, _on_complex()),
-    # 6. evaluation
+    # 7. evaluation
     "evaluation.clustering_scores": lambda: (
         evaluation.clustering_scores,
         {"x": _x(), "y": _labels(), "num_clusters": 2, "seeds": [0]},
@@ -350,7 +496,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         evaluation.partition_scores,
         {"clusters": _labels(), "y": _labels()},
     ),
-    # 7. training
+    # 8. training
     "training.GraphTriplets": lambda: _made(training.GraphTriplets, _ON_EDGES),
     "training.GraphTriplets.sample": lambda: (
         training.GraphTriplets(_edges(), None, N).sample,

@@ -15,6 +15,7 @@ LEGAL: dict[str, str] = {
     r"\S+(modularity labels|neighbour_purity y): with an entry too many": "an isolated node",
     r"\S+affinity width: with an entry too many": "it says what N is",
     r"\S+heat_kernel_columns nodes: (of no entries|with an entry too many)": "any number of nodes",
+    r"transport\.\S+ nodes: (of no entries|with an entry too many)": "any number of columns",
     # Numbers
     r"\S+holm_correction p_values: no entry": "no test needs no correction",
     r".* (label|labels|y|clusters|data: y):? with a (large|negative) entry": "only equality counts",
@@ -24,6 +25,9 @@ LEGAL: dict[str, str] = {
     r"\S+check_flow x: with (NaN|infinity)": "callers have looked at that before",
     r"nn\.\S+Conductance\.forward \w+: with (NaN|infinity)": "checked where a graph is read",
     r"\S+TripletLoss\.forward z: with (NaN|infinity)": "`fit` says it, where a GPU waits anyway",
+    r"transport\.heat_profiles (times|averaging): an array": "times are numbers in any form",
+    r"transport\.batch_costs attribute: (another|an empty) string": "paths ask for no features",
+    r"transport\.batch_costs name: (another|an empty) string": "what messages call the graphs",
     # Types
     r".* (hyper)?edge_attr: of (integers|booleans)": "features that are numbers will do",
     r"nn\.AgreementConductance\.forward edge_attr: .*": "it is not looked at",
@@ -37,7 +41,8 @@ LEGAL: dict[str, str] = {
     r"transforms\.(Forman|EdgeG)\S* data: edge_attr (complex|of integers|of booleans|with .*)": (
         "what is there already is kept as it is, beside the new columns"
     ),
-    # Of a Data, what a transform has no use for
+    # Of a Data, what there is no use for
+    r"transport\.(HeatCost.__call__ source|batch_costs graphs): x .*": "only edges are looked at",
     r"transforms\.(FormanCurvature|CliqueHyperedges)\S* data: x .*": "only its rows are counted",
     r"transforms\.DualHypergraph\S* data: (x|edge_attr) .*": "features are handed on as they are",
 }

@@ -34,10 +34,12 @@ NOT_DOORS = {
     r"graph\.SimplicialStructure\.check_flow_shape": "a part of check_flow",
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
+    r"transport\.(BatchCosts|BatchPlan|Plan|Step)": "a result",
     r"training\.(EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)(\.\w+)?": "a result",
     r"training\.TripletSampler(\.sample)?": "a protocol",
     r"datasets\..*": "they read files, and are tried beside these, in tests/datasets",
 }
+OPERATIONS = ("forward", "__call__")  # what an object is called for
 LONGEST = 5.0  # seconds of the processor: a bad call must not start to work
 
 
@@ -55,7 +57,7 @@ def public_calls():
             if inspect.isclass(public):
                 for method, function in inspect.getmembers(public, inspect.isfunction):
                     is_ours = function.__module__.startswith("jsem_pyg")
-                    if is_ours and (method == "forward" or not method.startswith("_")):
+                    if is_ours and (method in OPERATIONS or not method.startswith("_")):
                         yield f"{stage}.{name}.{method}", function
 
 
@@ -73,7 +75,7 @@ def arguments(function):
 def called(function):
     """What has the signature: of a transform its `forward`, which `__call__` goes to."""
     is_object = not inspect.isclass(function) and not inspect.isroutine(function)
-    return function.forward if is_object else function
+    return getattr(function, "forward", function.__call__) if is_object else function
 
 
 def annotations(function):
@@ -137,7 +139,7 @@ def _names(name, bad, given):
 
 def _judge(error, names):
     message = str(error)
-    names_it = re.search(rf"'(\w+\.)?({'|'.join(names)})['.]", message) is not None
+    names_it = re.search(rf"'(\w+\.)?({'|'.join(names)})['.\[]", message) is not None
     is_ours = message.startswith("Expected ") and "(got" in message
     if isinstance(error, OWN_ERRORS) and is_ours and names_it:
         return None

@@ -93,6 +93,26 @@ from jsem_pyg.transforms import (
     FormanCurvature,
     KNNHyperedges,
 )
+from jsem_pyg.transport import (
+    AdjacencyCost,
+    ColumnOracle,
+    CommuteCost,
+    Factor,
+    FeatureCost,
+    GeodesicCost,
+    HeatCost,
+    MatrixCost,
+    OracleCost,
+    batch_costs,
+    batch_gromov_wasserstein,
+    batch_gw_distance,
+    comparable,
+    geodesic_columns,
+    gromov_wasserstein,
+    heat_profiles,
+    match_graphs,
+    sampled_gromov_wasserstein,
+)
 
 NUM_HYPEREDGES = 5
 
@@ -212,6 +232,36 @@ def frozen(layer, each):
 
 def neighbors(index, each):
     return [*index.query(each.x.detach()), *index.extend(each.x.detach())]
+
+
+def distances(x):
+    return torch.cdist(x, x.detach())
+
+
+def line(nodes):
+    position = torch.arange(NUM_NODES).float()
+    return (position[:, None] - position[nodes]).abs()
+
+
+def walk():
+    return torch.stack([torch.arange(NUM_NODES - 1), torch.arange(1, NUM_NODES)])
+
+
+def aligned(each, **options):
+    """To the shared points."""
+    options = {"epsilon": 0.3, "progress": False, "seed": each.seed, **options}
+    return gromov_wasserstein(each.x[:, :2], SHARED.x[:, :2], **options)
+
+
+def said(plan):
+    """What a plan answers."""
+    marginals = plan.marginals()
+    return [plan.dense(), plan.argmax(), *marginals, plan.topk(2).to_dense(), plan.perplexity()]
+
+
+def many(x):
+    """Points as graphs of several sizes."""
+    return [x[:4], x[4:9], x[9:]]
 
 
 # By the public name, and what is particular after a space: how to make it, and how it is used.
@@ -350,6 +400,85 @@ CASES = {
     "diffusion.truncation_bound": no_object(
         lambda each: torch.tensor(truncation_bound(1.0 + each.seed, 9))
     ),
+    "transport.AdjacencyCost": (
+        lambda: AdjacencyCost(SHARED.edges, SHARED.weight),
+        lambda shared, each: [
+            shared.columns(each.labels),
+            match_graphs(shared, AdjacencyCost(each.edges, each.weight)).dense(),
+        ],
+    ),
+    "transport.BatchPlan": (
+        lambda: batch_gromov_wasserstein(many(SHARED.x), many(SHARED.x.roll(1, 0))),
+        lambda shared, each: [shared.apply(each.x), shared.argmax(), shared.plan(1).dense()],
+    ),
+    "transport.ColumnOracle": (
+        lambda: ColumnOracle(line, NUM_NODES),
+        lambda shared, each: shared.read(each.labels),
+    ),
+    "transport.CommuteCost": (CommuteCost, lambda shared, each: shared(each.x.detach()).dense()),
+    "transport.Factor": (
+        lambda: Factor(SHARED.x, "kernel"),
+        lambda shared, each: [shared.columns(each.labels), shared.dense()],
+    ),
+    "transport.FeatureCost": (
+        lambda: FeatureCost(normalize=True),
+        lambda shared, each: shared(each.x).dense(),
+    ),
+    "transport.GeodesicCost": (GeodesicCost, lambda shared, each: shared(each.x.detach()).dense()),
+    "transport.HeatCost": (
+        lambda: HeatCost([1.0, 4.0]),
+        lambda shared, each: shared(each.edges, each.weight).dense(),
+    ),
+    "transport.HeatCost anchors": (
+        lambda: HeatCost(8.0, num_anchors=8),
+        lambda shared, each: shared(each.edges, each.weight).dense(),
+    ),
+    "transport.MatrixCost": (MatrixCost, lambda shared, each: shared(distances(each.x)).dense()),
+    "transport.OracleCost": (
+        lambda: OracleCost(rank=4, num_columns=8),
+        lambda shared, each: shared(lambda nodes: each.x @ each.x[nodes].T, NUM_NODES).dense(),
+    ),
+    "transport.Plan": (
+        lambda: aligned(make_input(1)),
+        lambda shared, each: [shared.apply(each.x), *said(shared), *shared.joint_embedding()],
+    ),
+    "transport.batch_costs": no_object(
+        lambda each: batch_costs(data_of(each), "heat", t=1.0 + each.seed).matrix
+    ),
+    "transport.batch_gromov_wasserstein": no_object(
+        lambda each: batch_gromov_wasserstein(many(each.x.detach()), many(SHARED.x)).dense()
+    ),
+    "transport.batch_gw_distance": no_object(
+        lambda each: batch_gw_distance(many(each.x), many(SHARED.x))
+    ),
+    "transport.comparable": no_object(lambda each: comparable(each.x.detach(), SHARED.x)),
+    "transport.geodesic_columns": (
+        lambda: geodesic_columns(walk(), NUM_NODES),
+        lambda shared, each: [
+            shared.read(each.labels),
+            geodesic_columns(walk(), NUM_NODES, each.weight[: NUM_NODES - 1]).read(each.labels),
+        ],
+    ),
+    "transport.gromov_wasserstein": no_object(lambda each: said(aligned(each, starts=["costs"]))),
+    "transport.gromov_wasserstein coarse": no_object(
+        lambda each: said(aligned(each, coarse=6, starts=["heat"], marginals="unbalanced"))
+    ),
+    "transport.heat_profiles": no_object(
+        lambda each: heat_profiles(each.edges, NUM_NODES, each.weight)
+    ),
+    "transport.match_graphs": no_object(
+        lambda each: match_graphs(each.edges, SHARED.edges).dense()
+    ),
+    "transport.sampled_gromov_wasserstein": no_object(
+        lambda each: sampled_gromov_wasserstein(
+            distances(each.x.detach()),
+            distances(SHARED.x),
+            epsilon=1.0,
+            num_anchors=8,
+            max_steps=5,
+            seed=each.seed,
+        ).dense()
+    ),
     "evaluation.clustering_scores": no_object(
         lambda each: torch.tensor(
             clustering_scores(each.x.detach(), each.labels, seeds=1, n_init=1).nmi
@@ -436,6 +565,8 @@ EXCUSED = {
     "operators.Scaling": "a record",
     "operators.SeriesOperator": "abstract",
     "operators.SimplicialStructure": "of jsem_pyg.graph",
+    "transport.BatchCosts": "a record",
+    "transport.Step": "a record",
     "training.EpochEnd": "a record",
     "training.EpochRow": "a record",
     "training.FitResult": "a record",

@@ -1,0 +1,163 @@
+import warnings
+
+import pytest
+import torch
+from transport.problems import align, points
+
+from jsem_pyg.transport import Plan
+from jsem_pyg.transport import plan as plan_module
+from jsem_pyg.transport import scores as scores_module
+from jsem_pyg.transport.scores import DenseScores, FactoredScores, average, column_sums, row_sums
+
+N, K = 9, 7
+EMPTY_ROWS, EMPTY_COLUMNS = [2, 8], [0]
+
+
+def factored(dtype=torch.float64):
+    """Scores of a plan, with two rows and a column that have no mass."""
+    f, g = points(N, 1, 3)[:, 0] - 4, points(K, 1, 4)[:, 0]
+    f[EMPTY_ROWS] = g[EMPTY_COLUMNS] = -torch.inf
+    return FactoredScores(*(each.to(dtype) for each in (points(N, 3, 1), points(K, 3, 2), f, g)))
+
+
+def table_of(scores):
+    return scores.u @ scores.v.T + scores.f[:, None] + scores.g
+
+
+@pytest.fixture(params=["factored", "dense"])
+def plan(request):
+    scores = factored()
+    return Plan(scores if request.param == "factored" else DenseScores(table_of(scores)), 1.0)
+
+
+@pytest.fixture(params=[1 << 22, 2 * K], ids=["whole", "in blocks"], autouse=True)
+def _blocks(request, monkeypatch):
+    monkeypatch.setattr(scores_module, "BLOCK", request.param)
+
+
+TABLE = table_of(factored()).exp2()
+
+
+def test_the_plan_and_its_marginals(plan):
+    torch.testing.assert_close(plan.dense(), TABLE)
+    torch.testing.assert_close(plan.marginals(), (TABLE.sum(1), TABLE.sum(0)))
+    assert plan.shape == (N, K)
+
+
+def test_argmax_is_minus_one_without_mass(plan):
+    expected = TABLE.argmax(1)
+    expected[EMPTY_ROWS] = -1
+    assert torch.equal(plan.argmax(), expected)
+
+
+@pytest.mark.parametrize("k", [1, 3, K - 1, K, K + 5])
+def test_topk_has_the_largest_entries(plan, k):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        top = plan.topk(k)
+    assert top.is_coalesced()
+    kept = torch.zeros_like(TABLE).scatter(1, *reversed(TABLE.topk(min(k, K), 1)))
+    torch.testing.assert_close(top.to_dense(), kept)
+    assert top.values().numel() == (N - 2) * min(k, K - 1)  # what has no mass is not stored
+
+
+def test_apply_is_the_mean_of_where_points_go(plan):
+    y = points(K, 2, 5).requires_grad_()
+    share = TABLE / TABLE.sum(1, keepdim=True).clamp(min=1e-300)
+    torch.testing.assert_close(plan.apply(y), share @ y)
+    torch.testing.assert_close(plan.apply(y[:, 0]), share @ y[:, 0])
+    assert torch.equal(plan.apply(y)[EMPTY_ROWS], torch.zeros(2, 2, dtype=y.dtype))
+    assert torch.autograd.gradcheck(plan.apply, y)
+
+
+def test_constants_stay(plan):
+    mean = plan.apply(torch.full((K, 1), 3.0))
+    expected = torch.full((N, 1), 3.0).double()
+    expected[EMPTY_ROWS] = 0
+    torch.testing.assert_close(mean, expected)
+
+
+def test_perplexity_counts_targets(plan):
+    share = TABLE / TABLE.sum(1, keepdim=True).clamp(min=1e-300)
+    expected = torch.special.entr(share).sum(1).exp()
+    expected[EMPTY_ROWS] = 0
+    torch.testing.assert_close(plan.perplexity(), expected)
+
+
+def test_perplexity_of_one_and_of_all():
+    table = torch.full((2, 5), -torch.inf)
+    table[0, 3], table[1] = -1, -4
+    torch.testing.assert_close(Plan(DenseScores(table), 0.0).perplexity(), torch.tensor([1.0, 5.0]))
+
+
+def test_transposed(plan):
+    back = plan.transposed()
+    torch.testing.assert_close(back.dense(), TABLE.T)
+    torch.testing.assert_close(back.transposed().dense(), TABLE)
+
+
+def test_masses_far_from_one_neither_vanish_nor_overflow():
+    scores = factored(torch.float32)
+    for shift in (-2000.0, 2000.0):  # bits
+        moved = Plan(scores._replace(f=scores.f + shift), 0.0)
+        mean = Plan(scores, 0.0).apply(torch.eye(K))
+        torch.testing.assert_close(moved.apply(torch.eye(K)), mean, atol=2e-4, rtol=0)
+        assert torch.equal(moved.argmax(), Plan(scores, 0.0).argmax())
+        assert bool(moved.perplexity().isfinite().all())
+
+
+def test_sums_are_of_double_precision():
+    table = torch.full((1, 1 + 2**12), -40.0)
+    table[0, 0] = 0
+    assert float(row_sums(DenseScores(table))) == 1 + 2**-28  # float32 ends at 2^-23
+    assert float(column_sums(DenseScores(table.T))) == 1 + 2**-28
+
+
+def test_average_is_differentiable_in_the_signal():
+    y = points(K, 2, 6).requires_grad_()
+    torch.testing.assert_close(average(factored(), y), TABLE @ y)
+    assert torch.autograd.gradcheck(lambda each: average(factored(), each), y)
+
+
+def test_large_plans_are_not_stored(plan, monkeypatch):
+    monkeypatch.setattr(plan_module, "DENSE_LIMIT", N * K - 1)
+    with pytest.raises(ValueError, match=r"at most 62 entries \(got 9 x 7\)"):
+        plan.dense()
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (torch.ones(K + 1, 2), r"'y' to have shape \[7, F\]"),
+        (torch.full((K, 1), torch.inf), "'y' to be finite"),
+    ],
+)
+def test_apply_looks_at_the_signal(plan, y, message):
+    with pytest.raises(ValueError, match=message):
+        plan.apply(y)
+
+
+class TestJointEmbedding:
+    x = points(30, 4) * torch.tensor([4.0, 3.0, 2.0, 1.0])
+
+    def test_copies_come_to_lie_on_each_other(self):
+        turned = self.x @ torch.linalg.qr(points(4, 4, 7))[0]
+        first, second = align(self.x, turned).joint_embedding(3)
+        assert first.shape == second.shape == (30, 3)
+        spread = first.std(0)
+        assert float(((first - second).abs().mean(0) / spread).max()) < 1e-3
+        assert bool((spread.diff() < 0).all())
+
+    def test_no_more_axes_than_both_sides_have(self):
+        plan = align(self.x, points(20, 2))
+        with pytest.raises(ValueError, match="'dim' to be at most 2"):
+            plan.joint_embedding(3)
+
+    def test_matrices_have_no_coordinates(self):
+        with pytest.raises(ValueError, match="between factored costs"):
+            Plan(DenseScores(torch.zeros(2, 2)), 0.0).joint_embedding()
+
+
+def test_it_says_what_it_is():
+    plan = Plan(factored(), 1.25, 0.5, False)
+    assert repr(plan) == "Plan(9 x 7, cost=1.25, epsilon=0.5, converged=False)"

@@ -1,0 +1,53 @@
+import pytest
+import torch
+from transport.problems import masses, points
+
+from jsem_pyg.transport import Factor
+from jsem_pyg.transport.prepare import prepare_factor
+from jsem_pyg.transport.problem import LOG2E, make_problem
+from jsem_pyg.transport.resolution import largest_score, resolved
+
+
+def problem(dtype=torch.float32, kind="kernel"):
+    p, q = masses(20, 1, dtype), masses(15, 2, dtype)
+    first, second = Factor(points(20, 4, 0, dtype), kind), Factor(points(15, 3, 1, dtype), kind)
+    return make_problem(prepare_factor(first, p), prepare_factor(second, q), p, q)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+def test_no_plan_has_larger_scores(kind):
+    given = problem(torch.float64, kind)
+    bound = largest_score(given)
+    p, q = given.source.mass, given.target.mass
+    for seed in range(5):  # of Sinkhorn on random scores, and nearly permutations
+        plan = (20 * points(20, 15, seed)).exp()
+        for _ in range(200):
+            plan = plan * (p / plan.sum(1))[:, None]
+            plan = plan * (q / plan.sum(0))
+        moments = given.source.z.T @ plan @ given.target.z
+        scores = given.source.z @ given.coupling.scores(moments) @ given.target.z.T
+        assert float(scores.abs().max()) <= bound * (1 + 1e-6)
+
+
+def test_single_precision_as_long_as_it_will_do():
+    given = problem()
+    at_limit = largest_score(given) * LOG2E / 2.0**19
+    assert resolved(given, 1.01 * at_limit, 1.0) is given
+    doubled = resolved(given, 0.99 * at_limit, 1.0)
+    assert {each.dtype for side in (doubled.source, doubled.target) for each in side} == {
+        torch.float64
+    }
+    torch.testing.assert_close(doubled.source.z, given.source.z.double(), rtol=0, atol=0)
+    exact = problem(torch.float64)
+    assert resolved(exact, 0.01 * at_limit, 1.0) is exact
+
+
+def test_what_float64_cannot_tell_apart_is_refused_with_what_it_can():
+    given = problem()
+    smallest = largest_score(given) * LOG2E / 2.0**45
+    resolved(given, 1.01 * smallest, 3.0)
+    with pytest.raises(ValueError, match="'epsilon' to be at least") as caught:
+        resolved(given, 0.5 * smallest, 3.0)
+    words = str(caught.value)
+    assert f"at least {3 * smallest:.3g} " in words
+    assert f"(got {1.5 * smallest:.3g})" in words

@@ -1,0 +1,246 @@
+"""Laws of the solver; what others compute is in test_solver_peers.py."""
+
+import pytest
+import torch
+from tiny_graphs import two_parts
+from torch_geometric.data import Data
+from transport.problems import align, gw_cost, masses, permutation, points, rotation
+from transport.shapes import spiral, swiss_roll
+
+from jsem_pyg.transport import (
+    CommuteCost,
+    Factor,
+    FeatureCost,
+    GeodesicCost,
+    HeatCost,
+    Plan,
+)
+
+KINDS = ["kernel", "sqdist"]
+DTYPES = [torch.float32, torch.float64]
+TIGHT = {"epsilon": 0.1, "tol": 1e-5, "max_iter": 200}
+
+
+def small(kind, dtype=torch.float64):
+    return Factor(points(24, 3, 1, dtype), kind), Factor(points(20, 3, 2, dtype), kind)
+
+
+def rank_correlation(first, second):
+    ranks = torch.stack([first.argsort().argsort(), second.argsort().argsort()]).double()
+    return abs(float(torch.corrcoef(ranks)[0, 1]))
+
+
+def right(plan, order):
+    """The share of points that find themselves in another order."""
+    return float((order[plan.argmax()] == torch.arange(order.numel())).double().mean())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+class TestLaws:
+    def test_marginals_are_met(self, kind, dtype):
+        p, q = masses(24, 3, dtype), masses(20, 4, dtype)
+        plan = align(*small(kind, dtype), p=p, q=q, **TIGHT)
+        rows, columns = plan.marginals()
+        assert plan.converged
+        torch.testing.assert_close(rows, p.double(), atol=1e-5 / 24, rtol=0)  # rows are exact
+        assert float((columns - q.double()).abs().sum()) < 1e-4
+
+    def test_its_cost_is_that_of_the_definition(self, kind, dtype):
+        first, second = small(kind, dtype)
+        plan = align(first, second, **TIGHT)
+        expected = gw_cost(first, second, plan.dense())
+        assert plan.cost == pytest.approx(expected, rel=1e-5 if dtype == torch.float32 else 1e-9)
+
+    def test_new_names_for_points_are_new_names_in_the_plan(self, kind, dtype):
+        first, second = small(kind, dtype)
+        i, j = permutation(24, 5), permutation(20, 6)
+        plan = align(first, second, starts=["axes"], **TIGHT).dense()
+        renamed = align(
+            Factor(first.x[i], kind), Factor(second.x[j], kind), starts=["axes"], **TIGHT
+        )
+        atol = (1e-2 if dtype == torch.float32 else 1e-7) / 480
+        torch.testing.assert_close(renamed.dense(), plan[i][:, j], atol=atol, rtol=0)
+
+    def test_isometric_copies_are_found_and_cost_nothing(self, kind, dtype):
+        x, order = points(40, 4, 0, dtype), permutation(40, 1)
+        turned = (x @ rotation(4, 2, dtype))[order]
+        turned = turned + 3 if kind == "sqdist" else turned
+        plan = align(Factor(x, kind), Factor(turned, kind), epsilon=0.002)
+        assert right(plan, order) == 1
+        independent = gw_cost(Factor(x, kind), Factor(x, kind), torch.full((40, 40), 1 / 1600))
+        assert plan.cost < 0.01 * independent
+
+    def test_a_point_without_mass_is_as_good_as_none(self, kind, dtype):
+        first, second = small(kind, dtype)
+        p, q = masses(24, 3, dtype), masses(20, 4, dtype)
+        p[[0, 7]] = q[3] = 0
+        p, q = p / p.sum(), q / q.sum()
+        kept, other = p > 0, q > 0
+        options = {"starts": ["axes"], **TIGHT}
+        plan = align(first, second, p=p, q=q, **options)
+        without = align(
+            Factor(first.x[kept], kind), Factor(second.x[other], kind),
+            p=p[kept], q=q[other], **options,
+        )  # fmt: skip
+        whole = plan.dense()
+        assert bool(whole.isfinite().all())
+        assert float(whole[~kept].sum() + whole[:, ~other].sum()) == 0
+        assert plan.argmax()[[0, 7]].tolist() == [-1, -1]
+        atol = (1e-2 if dtype == torch.float32 else 1e-7) / 480
+        torch.testing.assert_close(whole[kept][:, other], without.dense(), atol=atol, rtol=0)
+
+    def test_units_do_not_matter(self, kind, dtype):
+        first, second = small(kind, dtype)
+        larger = [Factor(2.0**10 * each.x, kind) for each in (first, second)]
+        plan, scaled = align(first, second, **TIGHT), align(*larger, **TIGHT)
+        assert scaled.cost == pytest.approx(2.0**40 * plan.cost, rel=1e-4)
+        assert scaled.epsilon == pytest.approx(2.0**40 * plan.epsilon, rel=1e-4)
+
+    @pytest.mark.parametrize("sizes", [(1, 1), (1, 5), (5, 1), (2, 2)])
+    def test_hardly_any_points(self, kind, dtype, sizes):
+        n, k = sizes
+        plan = align(Factor(points(n, 3, 0, dtype), kind), Factor(points(k, 2, 1, dtype), kind))
+        rows, columns = plan.marginals()
+        torch.testing.assert_close(rows, torch.full((n,), 1 / n).double())
+        torch.testing.assert_close(columns, torch.full((k,), 1 / k).double(), atol=1e-3, rtol=0)
+
+    @pytest.mark.parametrize("sizes", [(6, 4), (6, 1)])
+    def test_copies_of_one_point(self, kind, dtype, sizes):
+        x = points(1, 3, 0, dtype).expand(sizes[0], 3)
+        y = points(2, 2, 1, dtype).repeat(sizes[1], 1)
+        plan = align(Factor(x, kind), Factor(y, kind)).dense()
+        torch.testing.assert_close(plan, torch.full_like(plan, 1 / plan.numel()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_share_what_one_point_gets(kind):
+    first, second = small(kind)
+    plan = align(first, Factor(second.x.repeat(2, 1), kind), starts=["axes"], **TIGHT).dense()
+    torch.testing.assert_close(plan[:, :20], plan[:, 20:], atol=1e-8, rtol=0)
+    single = align(first, second, starts=["axes"], **TIGHT).dense()
+    torch.testing.assert_close(plan[:, :20] + plan[:, 20:], single, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_precision_agrees_with_double(kind):
+    plans = [align(*small(kind, dtype), starts=["axes"], **TIGHT) for dtype in DTYPES]
+    assert plans[0].cost == pytest.approx(plans[1].cost, rel=1e-4)
+    whole = plans[1].dense()
+    torch.testing.assert_close(plans[0].dense().double(), whole, atol=1e-2 / 480, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("backend", ["torch", "numba", "auto"])
+def test_backends_agree(kind, backend):
+    options = {"starts": ["axes"], **TIGHT}
+    plan = align(*small(kind), backend=backend, **options)
+    reference = align(*small(kind), backend="reference", **options)
+    torch.testing.assert_close(plan.dense(), reference.dense(), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba"])
+def test_threads_make_no_difference(backend):
+    x, y = points(150, 3, 0, torch.float32), points(120, 3, 1, torch.float32)
+    before, plans = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            plans.append(align(x, y, starts=["costs"], epsilon=0.3, coarse=40, backend=backend))
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(plans[0].dense(), plans[1].dense(), atol=1e-3 / 18e3, rtol=0)
+
+
+def test_the_seed_decides_and_the_global_generator_is_left_alone():
+    x, y = points(90, 3, 0, torch.float32), points(80, 3, 1, torch.float32)
+    state = torch.random.get_rng_state()
+    first, second = (align(x, y, coarse=30, epsilon=0.1, seed=3) for _ in range(2))
+    assert torch.equal(first.dense(), second.dense())
+    assert first.history == second.history
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_from_where_it_ended_it_does_not_move():
+    first, second = small("kernel")
+    options = {"epsilon": 0.5, "absolute": True, "tol": 1e-8, "max_iter": 300}
+    plan = align(first, second, **options)
+    again = align(first, second, starts=plan, **options)
+    torch.testing.assert_close(again.dense(), plan.dense(), atol=1e-8, rtol=0)
+
+
+def test_known_pairs_decide_between_mirror_images():
+    """On a line both directions cost the same."""
+    x = torch.linspace(-1, 1, 15).double()[:, None]
+    for wanted in (torch.arange(15), torch.arange(14, -1, -1)):
+        for dtype in (torch.int64, torch.int32):
+            pairs = torch.stack([torch.arange(2), wanted[:2]]).to(dtype)
+            assert torch.equal(align(x, x, known_pairs=pairs, epsilon=1e-3).argmax(), wanted)
+
+
+def test_features_tell_apart_what_structure_cannot():
+    corners = torch.tensor([[1.0, 1], [1, -1], [-1, -1], [-1, 1]])
+    order = torch.tensor([2, 3, 1, 0])
+    names = torch.eye(4)
+    plan = align(Factor(corners), Factor(corners[order]), features=(names, names[order]))
+    assert torch.equal(order[plan.argmax()], torch.arange(4))
+
+
+def test_disconnected_graphs_by_heat():
+    edges, num_nodes = two_parts()
+    cost = HeatCost(t=2.0)
+    order = permutation(num_nodes, 2)
+    renamed = order.argsort()[edges]
+    plan = align(Data(edge_index=edges), Data(edge_index=renamed), cost=cost)
+    assert plan.cost < 0.02 * gw_cost(cost(edges), cost(renamed), torch.full((6, 6), 1 / 36))
+
+
+@pytest.mark.parametrize("cost", [GeodesicCost(), CommuteCost()], ids=["geodesic", "commute"])
+def test_a_spiral_is_unrolled_like_a_swiss_roll(cost):
+    (curve, along), (surface, across) = spiral(400), swiss_roll(500, 1)
+    plan = align(curve, surface, cost=cost)
+    assert rank_correlation(plan.apply(across[:, None])[:, 0], along.float()) >= 0.999
+
+
+def test_heat_finds_two_views_of_one_mixture():
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator)
+
+    latent = normal(8, 16)[torch.randint(8, (200,), generator=generator)] + 0.5 * normal(200, 16)
+    first, second = (latent @ normal(16, 128) / 128**0.5 for _ in range(2))
+    order = permutation(200, 9)
+    plan = align(first, second[order], starts=["heat"])
+    assert right(plan, order) >= 0.99
+
+
+class TestWarmth:
+    def test_cold_plans_are_sharp_and_warm_ones_are_not(self):
+        x = points(20, 3, 0)
+        cold, warm = align(x, x, epsilon=0.002), align(x, x, epsilon=2.0)
+        assert float(cold.perplexity().mean()) < 1.3
+        torch.testing.assert_close(warm.dense(), torch.full((20, 20), 1 / 400).double())
+
+    def test_the_history_cools(self):
+        plan = align(points(20, 3, 0), points(20, 3, 1), epsilon=0.1, starts=["axes"])
+        cooling = [step.epsilon for step in plan.history if step.stage == "all points"]
+        assert cooling == sorted(cooling, reverse=True)
+        assert cooling[-1] == pytest.approx(plan.epsilon)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.02])
+def test_semirelaxed_rows_are_exact_and_columns_are_free(rho):
+    """Half of the target has no counterpart: three clusters of six."""
+    centres = 3 * torch.eye(6, 8).double()
+    source = centres[:3].repeat_interleave(8, 0) + 0.3 * points(24, 8, 1)
+    target = torch.cat([source, centres[3:].repeat_interleave(8, 0) + 0.3 * points(24, 8, 2)])
+    make = FeatureCost("kernel")
+    options = {"starts": ["costs"], "epsilon": 0.02}
+    plan = align(make(source), make(target), marginals="semirelaxed", rho=rho, **options)
+    rows, columns = plan.marginals()
+    torch.testing.assert_close(rows, torch.full((24,), 1 / 24).double())
+    balanced = align(make(source), make(target), **options)
+    assert plan.cost < balanced.cost
+    assert isinstance(plan, Plan)
+    assert float((columns - 1 / 48).abs().sum()) > 0.1
