@@ -539,6 +539,7 @@ def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     assert namespace["out"].shape[0] == namespace["edge_index"].max() + 1
     out = capsys.readouterr().out
     assert "ARI 0.646" in out  # as the comments there say
+    assert "1.000 of the partners are right" in out
     assert "ari=0.82" in out
 
 

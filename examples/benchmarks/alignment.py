@@ -227,7 +227,8 @@ MISSING_WAYS = {
     "balanced": ours(as_they_are),
     "semirelaxed, rho = 0": ours(as_they_are, marginals="semirelaxed", rho=0.0),
     "semirelaxed, rho = 0.01": ours(as_they_are, marginals="semirelaxed", rho=0.01),
-    "partial": ours(as_they_are, marginals="partial", mass=0.98),
+    "partial, mass = 0.9": ours(as_they_are, marginals="partial", mass=0.9),
+    "partial, mass = 0.75": ours(as_they_are, marginals="partial", mass=0.75),
     "torchgw semi-relaxed": torchgw(distances=True, semi_relaxed=True, max_iter=100),
     "POT semi-relaxed": pot("semirelaxed_gromov_wasserstein", unbalanced=True, max_iter=200),
 }
