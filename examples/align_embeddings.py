@@ -1,7 +1,7 @@
 """Two embeddings of the same things: which point is which?
 
 One set of embeddings becomes two sides that share nothing but their points: two random halves of
-its dimensions (--views halves), or the embeddings and a random projection to half as many dimensions
+its dimensions (--views halves), or the embeddings and a random projection to half as many
 (--views projection, what the digits get: their pixels have too little in common for halves). The
 rows of one side come in another order, and `gromov_wasserstein` finds it again, from the
 costs inside each side alone.
@@ -201,7 +201,10 @@ def principal_axes(x: Tensor) -> Tensor:
     return centred @ torch.linalg.svd(centred, full_matrices=False).Vh[:2].T
 
 
-MARKERS = {"source": {"marker": "o", "s": 9, "lw": 0}, "target": {"marker": "x", "s": 11, "lw": 0.7}}
+MARKERS = {
+    "source": {"marker": "o", "s": 9, "lw": 0},
+    "target": {"marker": "x", "s": 11, "lw": 0.7},
+}
 
 
 def scatter(axis: plt.Axes, flat: Tensor, y: Tensor | None, side: str) -> None:

@@ -302,11 +302,11 @@ class Stuck:
     def __init__(self, *args, **kwargs):
         self.calls = []
 
-    def Pipe(self, duplex):  # noqa: N802
+    def Pipe(self, duplex):
         self.ends = multiprocessing.Pipe(duplex)
         return self.ends[0], self
 
-    def Process(self, target, args):  # noqa: N802, its name in multiprocessing
+    def Process(self, target, args):
         return self
 
     def __getattr__(self, name):

@@ -3,7 +3,7 @@
 Cases, all of which have a known answer:
 
 - "spiral": a spiral in the plane and the same spiral as a sheet in space (a Swiss roll), N and K
-  points at random, which share nothing but where along the curve they lie. Said is |rho|, Spearman's
+  points at random, which share nothing but where along the curve they lie. Said is |rho|, the rank
   correlation between a point's place and that of its partner; a mirror image is as good.
 - "texts": two random halves of the dimensions of one set of embeddings, the rows of one in another
   order. Said are P@1, the part of points whose partner is right, and the accuracy of labels that
@@ -13,7 +13,7 @@ Cases, all of which have a known answer:
 
 Ways: ours; torchgw and POT where they are installed (pip install pot; torchgw's licence is
 non-commercial). Each runs in a process of its own, warmed up on a small problem, on one thread: CPU
-seconds are the least of --repeats, from coordinates to the plan, and peak memory is what the process
+seconds are the least of --repeats, from coordinates to the plan; peak memory is what the process
 took beyond its data and its warmed-up libraries.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/alignment.py                    # a few minutes
