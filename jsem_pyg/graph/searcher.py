@@ -13,6 +13,7 @@ from .faiss_search import ApproximateIndex, faiss_neighbors, has_faiss, has_fais
 from .groups import SMALL
 from .points import Points
 from .torch_search import torch_neighbors
+from .tree_search import Tree, pays
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class Searcher:
         self.points = points
         self.progress = options.progress
         self.base: Tensor | None = None
+        self.tree: Tree | None = None
         kind = choose_index(points, options.index)
         self.index: ApproximateIndex | None = None
         if kind != "flat":
@@ -126,6 +128,9 @@ class Searcher:
     def _exact(self, rows: Tensor, k: int) -> Tensor:
         if self.base is None:
             self.base = self.points.centred()
+            self.tree = Tree(self.base) if pays(self.base, self.points.device) else None
+        if self.tree is not None:
+            return self.tree.search(rows, k)
         return exact_neighbors(rows, self.base, k, self.points.device)
 
     def _reach_recall(self, k: int, options: SearchOptions) -> None:
@@ -134,7 +139,7 @@ class Searcher:
         generator = torch.Generator().manual_seed(options.seed)
         sample = torch.randperm(self.points.num_points, generator=generator)[:_RECALL_SAMPLE]
         last = self._candidates(self.points, sample, k, True, exactly=True)[1][:, -1:]
-        self.base = None  # only kept where it is searched again
+        self.base = self.tree = None  # only kept where it is searched again
         while True:
             found = self._candidates(self.points, sample, k, True, exactly=False)[1]
             # By distance: which of several duplicates was found does not matter.
@@ -169,7 +174,7 @@ def choose_index(points: Points, index: str) -> str:
         return "flat"
     if index != "auto":
         return index
-    if points.num_points <= EXACT_LIMIT:
+    if points.num_points <= EXACT_LIMIT or pays(points.centred(), points.device):
         return "flat"
     if not has_faiss() or (points.device.type != "cpu" and not has_faiss_gpu()):
         logger.info(

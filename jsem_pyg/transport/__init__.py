@@ -12,20 +12,25 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 """
 
 from .adjacency_cost import AdjacencyCost
+from .barycenter import Barycenter, gw_barycenter
 from .batch_costs import BatchCosts, batch_costs
 from .batch_plan import BatchPlan
 from .batched import batch_gromov_wasserstein, batch_gw_distance
 from .columns import ColumnOracle, geodesic_columns
 from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost
+from .distance import gw_distance
 from .factor import Factor
+from .loss import GromovWassersteinLoss
 from .matching import match_graphs
 from .plan import Plan, Step
 from .profiles import comparable, heat_profiles
 from .sampled import sampled_gromov_wasserstein
 from .solver import gromov_wasserstein
+from .transfer import transfer_attributes
 
 __all__ = [
     "AdjacencyCost",
+    "Barycenter",
     "BatchCosts",
     "BatchPlan",
     "ColumnOracle",
@@ -33,6 +38,7 @@ __all__ = [
     "Factor",
     "FeatureCost",
     "GeodesicCost",
+    "GromovWassersteinLoss",
     "HeatCost",
     "MatrixCost",
     "OracleCost",
@@ -44,7 +50,10 @@ __all__ = [
     "comparable",
     "geodesic_columns",
     "gromov_wasserstein",
+    "gw_barycenter",
+    "gw_distance",
     "heat_profiles",
     "match_graphs",
     "sampled_gromov_wasserstein",
+    "transfer_attributes",
 ]

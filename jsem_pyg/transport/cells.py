@@ -8,8 +8,8 @@ from torch import Tensor
 from ..graph.faiss_search import import_faiss
 from .problem import Side
 
-_TRAINING_POINTS = 64  # for each cell
-_ITERATIONS = 8
+_TRAINING_POINTS = 32  # for each cell
+_ITERATIONS = 6
 
 
 class Cells(NamedTuple):

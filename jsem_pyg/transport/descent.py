@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .anderson import Mixer
 from .problem import LOG2E, Problem, second_moments
-from .relaxation import held
+from .relaxation import held, largest_potential
 
 _SMALLEST = 1e-30  # of moments that a change is compared with
 
@@ -33,6 +33,7 @@ class State:
     error: Tensor  # [S] sum_j |c_j - q_j|, or what else the columns miss
     peak: Tensor  # [S] the mean over the mass of the largest share of a row
     moved: Tensor  # [S] by how much the moments of the last step differ, relatively
+    cap: Tensor  # [S] float64, of the rows' potentials in bits, above their masses
     sent: Tensor  # [S, r, r] float64, second moments of the masses that leave
     received: Tensor  # [S, s, s] of the masses that arrive
 
@@ -53,7 +54,7 @@ def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
         like.new_zeros(*shape, problem.target.num_points),
         epsilon,
         like.new_zeros(*shape, problem.source.num_points),
-        *(nothing,) * 4,
+        *(nothing,) * 5,
         *(each.expand(*shape, -1, -1) for each in seconds),
     )
 
@@ -123,38 +124,47 @@ def _renew(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
     damping = held(relaxation.rows, state.epsilon)
     share = held(relaxation.columns, state.epsilon)[..., None].to(u)
     # The masses of rows that are not fixed are their averages of ones.
-    signal = target.z
-    if not relaxation.fixes_rows:
-        signal = torch.cat([signal, torch.ones_like(q[:, None])], 1)
+    ones = torch.ones_like(target.z[:, : 0 if relaxation.fixes_rows else 1])
+    whole = torch.cat([ones, target.z], 1)
     mixer = Mixer(q)
-    psi, is_done = state.psi, False
+    psi, cap, is_done = state.psi, state.cap, False
     for index in range(effort.sinkhorn_passes):
         is_last = is_done or index == effort.sinkhorn_passes - 1
         # Only the last plan is asked for its moments, which take half of the time.
-        asked = signal if is_last else signal[:, :0]
-        done = one_pass(u, target.z, bias + psi / scale, row_mass, asked, damping)
+        asked = whole if is_last else ones
+        done = one_pass(u, target.z, bias + psi / scale, row_mass, asked, damping, cap)
         residual = (q / done.column_mass.clamp(min=torch.finfo(q.dtype).tiny)).log2()
         residual = torch.where(q > 0, residual, 0).to(psi) * scale
         residual = share * (psi + residual) - psi
+        if relaxation.mass is not None:
+            residual = (psi + residual).clamp(max=0) - psi
         # How far the masses are from where they belong; of free columns nothing is asked.
         error = (q * (1 - (-residual.abs() / scale).exp2())).sum(-1).double()
+        if relaxation.mass is not None:
+            error = error + (done.column_mass.sum(-1) - relaxation.mass).abs()
         psi = mixer.next(psi, residual)
+        if relaxation.mass is not None:
+            psi = psi.clamp(max=0)
+            total = done.average[..., 0].clamp(min=torch.finfo(q.dtype).tiny).log2() - done.f
+            cap = largest_potential(problem.source.log2_mass, total, relaxation.mass)
         if is_last:
             break
         is_done = float(error.max()) < effort.tol
-    return _plan_state(problem, replace(state, psi=psi, f=done.f, error=error), done)
+    state = replace(state, psi=psi, f=done.f, error=error, cap=cap)
+    return _plan_state(problem, state, done)
 
 
 def _plan_state(problem: Problem, state: State, done: Any) -> State:
     """The state of the plan that a pass went over."""
-    rank = problem.target.z.size(1)
     x, y = problem.coordinates
-    moments = (problem.source.z.mT @ done.average[..., :rank]).double()
+    fixes_rows = problem.relaxation.fixes_rows
+    averages = done.average if fixes_rows else done.average[..., 1:]
+    moments = (problem.source.z.mT @ averages).double()
     energy = problem.coupling.energy(moments)
     sent, received = state.sent, state.received
     row_mass = problem.source.mass
-    if not problem.relaxation.fixes_rows:
-        row_mass = done.average[..., rank]
+    if not fixes_rows:
+        row_mass = done.average[..., 0]
         new = second_moments(x, row_mass)
         energy = energy + problem.coupling.self_energy(new, 0)
         sent = (sent + new) / 2
@@ -177,19 +187,28 @@ def plan_pass(problem: Problem, state: State, signal: Tensor, one_pass: Pass) ->
         row_masses(problem, state),
         signal,
         held(problem.relaxation.rows, state.epsilon),
+        state.cap,
     )
 
 
 def in_turn(one_pass: Pass) -> Pass:
     """A pass of one plan as a pass of several, which differ in u [S, N, R] and g [S, K]."""
 
-    def several(u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: Tensor) -> Any:
+    def several(
+        u: Tensor,
+        v: Tensor,
+        g: Tensor,
+        log2_p: Tensor,
+        y: Tensor,
+        damping: Tensor,
+        cap: Tensor,
+    ) -> Any:
         if u.dim() == 2:
-            return one_pass(u, v, g, log2_p, y, float(damping))
+            return one_pass(u, v, g, log2_p, y, float(damping), float(cap))
         masses = log2_p.expand(u.shape[:-1])
         done = [
-            one_pass(*each[:1], v, *each[1:3], y, float(each[3]))
-            for each in zip(u, g, masses, damping, strict=True)
+            one_pass(*each[:1], v, *each[1:3], y, float(each[3]), float(each[4]))
+            for each in zip(u, g, masses, damping, cap, strict=True)
         ]
         return type(done[0])(*(torch.stack(parts) for parts in zip(*done, strict=True)))
 

@@ -59,21 +59,57 @@ def _default_cost(name: str, side: Any) -> Any:
     )
 
 
-def read_masses(name: str, mass: Any, factor: Factor) -> Tensor:
-    """Masses [N] of a side, in the type of its factor; uniform ones where none are given."""
-    count = factor.num_points
+def read_masses(name: str, mass: Any, factor: Factor, bound: float | None = None) -> Tensor:
+    """Masses [N] of a side, in the type of its factor; uniform ones where none are given.
+
+    Args:
+        name: of the argument.
+        mass: [N] or None.
+        factor: the side.
+        bound: what a point has at most, where masses are bounds of a partial plan and their sum
+            need not be one.
+    """
     if mass is None:
-        return torch.full_like(factor.x[:, 0].detach(), 1 / count)
-    check_vector(name, mass, count, "point")
-    check_finite(name, mass)
-    total, lowest = float(mass.detach().double().sum()), float(mass.detach().min())
+        share = 1 / factor.num_points if bound is None else bound
+        return torch.full_like(factor.x[:, 0].detach(), share)
+    if bound is None:
+        return as_shares(name, mass, factor).detach().to(factor.x.dtype)
+    total, lowest = _check_masses(name, mass, factor)
+    if lowest < 0 or total <= 0:
+        raise ValueError(
+            f"Expected '{name}' to be non-negative with a positive sum (got a sum of "
+            f"{total:.6g} and a minimum of {lowest:.3g})."
+        )
+    return mass.detach().to(factor.x)
+
+
+def as_shares(name: str, mass: Any, factor: Factor) -> Tensor:
+    """Masses [N] of a side, divided by their sum: float64, differentiable."""
+    total, lowest = _check_masses(name, mass, factor)
     if lowest < 0 or abs(total - 1) > _SUM_TOLERANCE:
         raise ValueError(
             f"Expected '{name}' to be non-negative with sum one (got a sum of {total:.6g} and a "
             f"minimum of {lowest:.3g}). To fix this, divide by the sum."
         )
-    mass = mass.detach().to(factor.x.device)
-    return (mass.double() / total).to(factor.x.dtype)
+    mass = mass.to(factor.x.device).double()
+    return mass / mass.sum()
+
+
+def _check_masses(name: str, mass: Any, factor: Factor) -> tuple[float, float]:
+    """Their sum and their minimum."""
+    check_vector(name, mass, factor.num_points, "point")
+    check_finite(name, mass)
+    return float(mass.detach().double().sum()), float(mass.detach().min())
+
+
+def check_mass(mass: float, p: Tensor, q: Tensor) -> None:
+    """Raise a ValueError unless a partial plan can send that much."""
+    most = min(float(p.double().sum()), float(q.double().sum()))
+    if mass > most * (1 + 1e-5):
+        raise ValueError(
+            f"Expected 'mass' to be at most {most:.6g}, the smaller sum of 'p' and 'q' (got "
+            f"{mass})."
+        )
 
 
 def check_kinds(first: Factor, second: Factor) -> None:

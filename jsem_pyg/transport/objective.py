@@ -56,9 +56,57 @@ def feature_cost(first: Tensor, second: Tensor, average: Average, r: Tensor, c: 
     return apart - 2 * (first * average(second)).sum()
 
 
+def fused_cost(
+    first: Factor,
+    second: Factor,
+    features: tuple[Tensor, Tensor] | None,
+    alpha: float,
+    average: Average,
+    r: Tensor,
+    c: Tensor,
+) -> Tensor:
+    """The objective without the entropy: alpha E(T) + (1 - alpha) <M, T>, or E(T) alone."""
+    squares = squared_cost(first, r) + squared_cost(second, c)
+    cost = squares - 2 * cross_cost(first, second, average, r, c)
+    if features is None:
+        return cost
+    linear = feature_cost(features[0].to(cost), features[1].to(cost), average, r, c)
+    return alpha * cost + (1 - alpha) * linear
+
+
+def known_pull(
+    first: Factor,
+    second: Factor,
+    pairs: Tensor,
+    average: Average,
+    r: Tensor,
+    c: Tensor,
+    is_balanced: bool,
+) -> Tensor:
+    """What known pairs [2, M] add to E(T): -4 <C K D, T>, where K sends all mass between them.
+
+    In balanced problems inner products of centred coordinates (times -2 for squared distances) take
+    the place of C and D, so that pairs far from the middle pull most: see :mod:`.problem`.
+    """
+    columns = []
+    for factor, mass, nodes in zip((first, second), (r, c), pairs, strict=True):
+        if is_balanced:
+            x = _less_mean(factor.x, mass)
+            weight = -2.0 if factor.kind == "sqdist" else factor.signs
+            columns.append((x * weight) @ x[nodes].T)
+        elif factor.kind == "sqdist":  # not `Factor.columns`: a root of zero has no derivative
+            apart = factor.x.square().sum(1, keepdim=True) + factor.x[nodes].square().sum(1)
+            columns.append(apart - 2 * factor.x @ factor.x[nodes].T)
+        else:
+            columns.append(factor.columns(nodes))
+    return -4 / pairs.size(1) * (columns[0] * average(columns[1])).sum()
+
+
+def _less_mean(x: Tensor, mass: Tensor) -> Tensor:
+    mass = mass.to(x)
+    return x - (mass @ x) / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
+
+
 def _centred(factor: Factor, mass: Tensor) -> Tensor:
     """Coordinates less their mean, where only distances matter: sums over them vanish."""
-    if factor.kind == "kernel":
-        return factor.x
-    mass = mass.to(factor.x)
-    return factor.x - (mass @ factor.x) / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
+    return factor.x if factor.kind == "kernel" else _less_mean(factor.x, mass)

@@ -37,7 +37,7 @@ class Options:
         check_between("alpha", self.alpha, 0, 1)
         check_choice("marginals", self.marginals, MARGINALS)
         check_nonnegative("rho", self.rho)
-        check_between("mass", self.mass, 0, 1)
+        check_positive("mass", self.mass)
         check_positive_int("coarse", self.coarse)
         check_positive("tol", self.tol)
         check_positive_int("max_iter", self.max_iter)

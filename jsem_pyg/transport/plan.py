@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_finite, check_float, check_positive_int, check_rows
-from .scores import Scores, column_sums, row_blocks, row_sums
+from .scores import Scores, average, column_sums, row_blocks, row_sums, shares
 
 DENSE_LIMIT = 1 << 28  # numbers that `Plan.dense` is willing to make: a gigabyte of float32
 
@@ -101,8 +101,9 @@ class Plan:
         check_float("y", y)
         check_rows("y", y, self.shape[1], "target point")
         check_finite("y", y)
-        means = [_means(block, y) for _, block in row_blocks(self.scores)]
-        return torch.cat(means) if means else y.new_zeros(0, *y.shape[1:])
+        dtype = torch.promote_types(self.scores.like.dtype, y.dtype)
+        columns = y.to(dtype).reshape(self.shape[1], -1)
+        return average(shares(self.scores, dtype), columns).reshape(self.shape[0], *y.shape[1:])
 
     def dense(self) -> Tensor:
         """The plan itself: [N, K].
@@ -192,12 +193,6 @@ def _shares(block: Tensor) -> tuple[Tensor, Tensor]:
     has_mass = top > -torch.inf
     weight = (block - torch.where(has_mass, top, 0)).exp2()
     return weight / weight.sum(1, keepdim=True).clamp(min=1), has_mass
-
-
-def _means(block: Tensor, y: Tensor) -> Tensor:
-    share, _ = _shares(block)
-    dtype = torch.promote_types(share.dtype, y.dtype)
-    return torch.tensordot(share.to(dtype), y.to(dtype), dims=1)
 
 
 def _perplexity(block: Tensor) -> Tensor:

@@ -26,10 +26,11 @@ def prepare_factor(factor: Factor, mass: Tensor) -> Prepared:
     Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
     divided by the root of the Frobenius norm of its covariance, so that costs are of order one.
     """
-    x, mean = _centred(factor.x.detach().double(), mass.double())
-    axes, signs = _principal_axes(x, factor.signs.double(), mass.double())
+    mass = mass.double() / mass.double().sum()
+    x, mean = _centred(factor.x.detach().double(), mass)
+    axes, signs = _principal_axes(x, factor.signs.double(), mass)
     x, mean = x @ axes, mean @ axes
-    variance = mass.double() @ x.square()
+    variance = mass @ x.square()
     scale = float(variance.square().sum().sqrt().sqrt()) or 1.0
     mean = torch.zeros_like(mean) if factor.kind == "sqdist" else mean / scale
     return Prepared((x / scale).to(factor.x.dtype), mean, signs, scale, factor.kind)
@@ -98,9 +99,10 @@ def _kernel(factor: Factor, mass: Tensor) -> Factor:
     if factor.kind == "kernel":
         return factor
     x = factor.x.detach().double()
-    x = x - mass.double() @ x
+    mass = mass.double() / mass.double().sum()
+    x = x - mass @ x
     norm = x.square().sum(1, keepdim=True)
-    unit = float(mass.double() @ norm[:, 0]) or 1.0
+    unit = float(mass @ norm[:, 0]) or 1.0
     root = (unit / 2) ** 0.5
     columns = [2**0.5 * x, root * (norm / unit + 1), root * (norm / unit - 1)]
     sign = -torch.ones(x.size(1) + 2, dtype=x.dtype, device=x.device)

@@ -126,7 +126,8 @@ class Problem:
 
 
 def _top_variance(x: Tensor, mass: Tensor) -> float:
-    x = x.double() - mass.double() @ x.double()
+    mass = mass.double() / mass.double().sum()
+    x = x.double() - mass @ x.double()
     return float(torch.linalg.eigvalsh(second_moments(x, mass))[-1])
 
 
@@ -144,7 +145,7 @@ def make_problem(
     features: tuple[Tensor, Tensor] | None = None,
     feature_weight: float = 0.0,
     known: Tensor | None = None,
-    relaxation: Relaxation = BALANCED,
+    has_free_masses: bool = False,
 ) -> Problem:
     """The problem of two prepared factors.
 
@@ -157,7 +158,7 @@ def make_problem(
         features: [N, d] and [K, d], of which squared distances are linear costs.
         feature_weight: their weight.
         known: [r, s] moments of known pairs.
-        relaxation: how much the marginals are held.
+        has_free_masses: whether plans may have other marginals than p and q.
     """
     z, v = [first.x], [second.x]
     rank, other = first.x.size(1), second.x.size(1)
@@ -169,9 +170,14 @@ def make_problem(
         blocks.append(4 * alpha * torch.ones(1, 1))
     if features is not None:
         centre = q @ features[1]  # of both: distances do not change, and numbers stay small
-        z.append(features[0] - centre)
-        v.append(features[1] - centre)
+        for side, each in ((z, features[0] - centre), (v, features[1] - centre)):
+            side.append(each)
+            if has_free_masses:  # of which squared norms are no constants: |phi|^2 1 + 1 |psi|^2
+                norm = each.square().sum(1, keepdim=True)
+                side += [norm, torch.ones_like(norm)]
         blocks.append(2 * feature_weight * torch.eye(features[0].size(1)))
+        if has_free_masses:
+            blocks.append(-feature_weight * torch.eye(2).flip(0))
     linear = torch.block_diag(torch.zeros(rank, other), *blocks).double().to(p.device)
     coupling = Coupling(
         (4.0 if is_sqdist else 1.0) * alpha,
@@ -183,5 +189,4 @@ def make_problem(
         Side(torch.cat(z, 1).contiguous(), p.log2()),
         Side(torch.cat(v, 1).contiguous(), q.log2()),
         coupling,
-        relaxation,
     )

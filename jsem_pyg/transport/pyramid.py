@@ -23,8 +23,10 @@ from .starts import Start
 logger = logging.getLogger(__name__)
 
 MIDDLE = 800  # cells of the second level
-_HOT = (0.3, 0.3 / COOLING**3)  # temperatures that starts begin at, as shares of the critical one
-_WARM = 0.2  # where more cells begin anew
+# Temperatures that starts begin at, as shares of the critical one, and where more cells begin anew.
+# Without fixed marginals, hot plans leave whole groups out, and forget what the start knew of them.
+_HOT, _WARM = (0.3, 0.3 / COOLING**3), 0.2
+_HOT_RELAXED, _WARM_RELAXED = (0.15, 0.15 / COOLING**2), 0.1
 _LIMITED = 0.25  # mean largest share of rows from which on cells, not the temperature, limit a plan
 _KEPT = 4  # starts that go on to the second level
 _COOLING = Effort(tol=1e-2, updates=12)  # among all points, before the last temperature
@@ -46,6 +48,19 @@ class Schedule:
     seed: int
     max_updates: int  # of the moments at the last temperature
     may_stop: bool  # before the lowest temperature, where rows are sharp
+    is_balanced: bool
+
+    @property
+    def hot(self) -> list[float]:
+        """The temperatures that starts begin at."""
+        shares = _HOT if self.is_balanced else _HOT_RELAXED
+        return [max(share * self.critical, self.lowest) for share in shares]
+
+    @property
+    def warm(self) -> float:
+        """Where plans of new moments begin."""
+        share = _WARM if self.is_balanced else _WARM_RELAXED
+        return max(share * self.critical, self.lowest)
 
 
 def descend(
@@ -60,9 +75,9 @@ def descend(
     level: Problem | None = None
     for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)}):
         if max(problem.shape) > 1.5 * size:
-            finer = _in_cells(problem, size, schedule.seed)
             if level is not None and float(waves[0].peak[0]) < _LIMITED:
                 break  # the temperature is what limits the plan: more cells would say the same
+            finer = _in_cells(problem, size, schedule.seed)
             if level is not None:
                 waves = [_carry(level, finer, waves[0], schedule)]
             level = finer
@@ -71,10 +86,10 @@ def descend(
         level = problem
         names, waves = _race(problem, names, waves, schedule, one_pass, report)
     states = waves[0]
-    finals = [
-        _finish(problem, each.take(0), schedule, one_pass, report)
-        for each in _finalists(level, problem, names, states, schedule)
-    ]
+    begun = _finalists(level, problem, names, states, schedule)
+    if not schedule.is_balanced:
+        begun += _direct(problem, starts, schedule)
+    finals = [_finish(problem, each.take(0), schedule, one_pass, report) for each in begun]
     state = min(finals, key=lambda each: float(each.energy))
     return _regrouped(problem, state, schedule, one_pass, report)
 
@@ -94,6 +109,16 @@ def _finalists(
     ]
 
 
+def _direct(problem: Problem, starts: list[Start], schedule: Schedule) -> list[State]:
+    """The heat starts themselves, among all points.
+
+    Cells of two sides of which one lacks a part are cut so differently that their race forgets more
+    than it finds.
+    """
+    heat = [start.moments for start in starts if start.name == "heat"][::2]  # one of each graph
+    return [begin(problem, each[None], each.new_tensor([schedule.hot[0]])) for each in heat]
+
+
 def _regrouped(
     problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
 ) -> State:
@@ -102,7 +127,7 @@ def _regrouped(
         moments = regroup(problem, state, one_pass, schedule.seed)
         if not moments:
             break
-        epsilon = torch.maximum(state.epsilon, state.epsilon.new_tensor(_WARM * schedule.critical))
+        epsilon = state.epsilon.clamp(min=schedule.warm)
         other = begin(problem, moments[0], epsilon)
         other = _finish(problem, other, schedule, one_pass, report)
         if not other.energy < state.energy - _LOWER * state.energy.abs():
@@ -116,11 +141,11 @@ def _first_waves(
 ) -> tuple[list[str], list[State]]:
     """All starts at every temperature that a race begins at, and their names."""
     moments = torch.stack([start.moments for start in starts])
-    waves = []
-    for share in _HOT:
-        epsilon = moments.new_full((len(starts),), max(share * schedule.critical, schedule.lowest))
-        waves.append(begin(problem, moments, epsilon))
-    return [start.name for start in starts] * len(_HOT), waves
+    waves = [
+        begin(problem, moments, moments.new_full((len(starts),), epsilon))
+        for epsilon in schedule.hot
+    ]
+    return [start.name for start in starts] * len(waves), waves
 
 
 def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
@@ -151,8 +176,8 @@ def _race(
         if not moments:
             break
         before = float(states.energy[0])
-        warm = states.epsilon.new_full((len(moments),), _WARM * schedule.critical)
-        wave = begin(problem, torch.stack(moments), warm.clamp(min=schedule.lowest))
+        warm = states.epsilon.new_full((len(moments),), schedule.warm)
+        wave = begin(problem, torch.stack(moments), warm)
         kinds = ["exchanged"] * len(moments)
         others, kinds = race(problem, [wave], kinds, schedule.lowest, _KEPT, one_pass)
         states, names = best(join(states, others), names + kinds, _KEPT)
@@ -181,8 +206,8 @@ def _carry(level: Problem, finer: Problem, states: State, schedule: Schedule) ->
     if level is finer:
         return states
     is_limited = states.peak >= _LIMITED
-    warm = (_WARM * schedule.critical * torch.ones_like(states.epsilon)).clamp(min=schedule.lowest)
-    epsilon = torch.where(is_limited, torch.maximum(warm, states.epsilon), states.epsilon)
+    warm = states.epsilon.clamp(min=schedule.warm)
+    epsilon = torch.where(is_limited, warm, states.epsilon)
     fresh = begin(finer, states.moments, epsilon)
     u = row_vectors(level, states.moments, states.epsilon)
     columns = dense_pass(finer.target.z, u, states.f, finer.target.log2_mass, u[..., :0])

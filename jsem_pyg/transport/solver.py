@@ -14,23 +14,27 @@ from .inputs import (
     as_factor,
     check_kinds,
     check_known_pairs,
+    check_mass,
     read_features,
     read_masses,
     read_start_names,
 )
-from .objective import cross_cost, feature_cost, squared_cost
+from .objective import fused_cost
 from .options import Options
 from .plan import Plan, Step
 from .prepare import Prepared, as_kernels, prepare_factor
 from .problem import Problem, make_problem
 from .pyramid import Schedule, descend
+from .relaxation import Relaxation
 from .resolution import resolved
-from .scores import FactoredScores, Scores, average, column_sums, row_sums
-from .starts import STARTS, Points, Start, find_starts
+from .resume import resume, steady
+from .scores import FactoredScores, average, plan_sums
+from .starts import STARTS, Points, find_starts
 from .watching import descent_bar, in_units
 
 logger = logging.getLogger(__name__)
 
+_MOST_MASS = 1e3  # of an unbalanced plan between masses of one
 _KNOWN_WEIGHT = 1.0  # of known pairs, as a share of all mass
 
 
@@ -47,8 +51,8 @@ def gromov_wasserstein(
     alpha: float = 0.5,
     known_pairs: Tensor | None = None,
     marginals: str = "balanced",
-    rho: float = 0.05,
-    mass: float = 0.9,
+    rho: float = 0.1,
+    mass: float = 1.0,
     coarse: int = 300,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-3,
@@ -90,9 +94,11 @@ def gromov_wasserstein(
             pull as if all mass once more went from the ones to the others.
         marginals: "balanced": all mass leaves and arrives as p and q say. "semirelaxed": target
             points may get any mass, up to a penalty `rho` KL(c | q). "unbalanced": source points as
-            well, with `rho` KL(r | p). "partial": only a part `mass` of the mass is sent.
+            well, with `rho` KL(r | p). "partial": a total of `mass` is sent, no
+            more than p from a point and q to a point, which are 1 / min(N, K) by default: so with
+            ``mass=1`` every point of the smaller side finds partners, and others stay alone.
         rho: the penalty, as a share of the critical temperature, or absolute; 0 is none.
-        mass: in (0, 1), for partial transport.
+        mass: what is sent in partial transport, at most the sums of p and of q.
         coarse: the number of cells that starts are raced on.
         starts: some of "heat" (points from which heat spreads alike on neighbour graphs), "costs"
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
@@ -110,13 +116,15 @@ def gromov_wasserstein(
     Raises:
         TypeError: if an argument is of the wrong type.
         ValueError: if one is out of range, shapes do not fit, masses do not sum to one, the costs
-            are of different kinds, or `epsilon` is too small to be resolved.
+            are of different kinds, `epsilon` is too small to be resolved, or `rho` too small to
+            hold the masses of an unbalanced plan.
 
     Source: Peyré, Cuturi and Solomon, "Gromov-Wasserstein averaging of kernel and distance
     matrices", ICML 2016 (the entropic problem); Scetbon, Peyré and Cuturi, "Linear-time
     Gromov-Wasserstein distances using low rank couplings and costs", ICML 2022 (factored costs).
 
     Example:
+        >>> import torch
         >>> x = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 1.0], [4.0, 2.0], [-2.0, 2.0]])
         >>> turned = x.flip(0) @ torch.tensor([[0.6, 0.8], [-0.8, 0.6]])
         >>> gromov_wasserstein(x, turned, progress=False).argmax()
@@ -126,22 +134,42 @@ def gromov_wasserstein(
         epsilon, absolute, alpha, marginals, rho, mass, coarse, tol, max_iter, seed, progress
     )
     options.check()
-    first, second = as_factor("source", source, cost), as_factor("target", target, cost)
-    check_kinds(first, second)
-    masses = read_masses("p", p, first), read_masses("q", q, second)
-    if features is not None:
-        features = read_features(features, first, second)
-    if known_pairs is not None:
-        check_known_pairs(known_pairs, first, second)
+    task = read_task(source, target, cost, p, q, features, known_pairs, options)
     if starts is not None and not isinstance(starts, Plan):
         starts = read_start_names(starts, STARTS)
-    task = Task(first.detach(), second.detach(), *masses, features, known_pairs, options)
-    return task.solve(starts, SINKHORN.find(backend, first.x.device).sinkhorn_pass)
+    return task.solve(starts, SINKHORN.find(backend, task.first.x.device).sinkhorn_pass)
+
+
+def read_task(
+    source: Any,
+    target: Any,
+    cost: Any,
+    p: Tensor | None,
+    q: Tensor | None,
+    features: tuple[Tensor, Tensor] | None,
+    known_pairs: Tensor | None,
+    options: Options,
+) -> "Task":
+    """Read and check what a user hands over; see :func:`gromov_wasserstein`."""
+    first, second = as_factor("source", source, cost), as_factor("target", target, cost)
+    check_kinds(first, second)
+    bound = None
+    if options.marginals == "partial":
+        bound = 1 / min(first.num_points, second.num_points)
+    masses = read_masses("p", p, first, bound), read_masses("q", q, second, bound)
+    if bound is not None:
+        check_mass(options.mass, *masses)
+    if features is not None:
+        left, right = read_features(features, first, second)
+        features = left.detach(), right.detach()
+    if known_pairs is not None:
+        check_known_pairs(known_pairs, first, second)
+    return Task(first.detach(), second.detach(), *masses, features, known_pairs, options)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem in the user's units."""
+    """One problem in the user's units, of numbers without history."""
 
     first: Factor
     second: Factor
@@ -159,11 +187,11 @@ class Task:
     def solve(self, starts: tuple[str, ...] | Plan | None, one_pass: Any) -> Plan:
         """The best plan that the starts lead to."""
         options = self.options
-        prepared = self._prepare()
-        # A squared cost of the problem is that many squared costs of the user.
-        unit = (prepared[0].scale * prepared[1].scale) ** 2
-        problem = self._problem(prepared, unit)
-        critical = problem.critical_epsilon() or 1.0
+        if options.marginals == "unbalanced" and not isinstance(starts, Plan):
+            # Far from a solution it costs least to send nothing, from where no way leads back.
+            balanced = replace(self, options=replace(options, marginals="balanced"))
+            starts = balanced.solve(starts, one_pass)
+        problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
         problem = replace(problem, relaxation=options.relaxation(share))
         lowest = options.epsilon * share
@@ -171,26 +199,59 @@ class Task:
         steps: list[Step] = []
         schedule = Schedule(
             lowest, critical, options.tol, options.coarse, options.seed, options.max_iter,
-            not options.absolute,
+            not options.absolute, problem.relaxation.is_balanced,
         )  # fmt: skip
         with descent_bar(options.progress) as advance:
-            found = self._starts(starts, problem, one_pass)
-            if not found:
-                raise ValueError(
-                    "Expected 'starts' to have more than 'zero' (got it alone): the independent "
-                    "plan of centred kernels is a saddle point, which no descent leaves. To fix "
-                    "this, add 'axes', or leave 'starts' out."
-                )
 
             def report(step: Step) -> None:
                 steps.append(in_units(step, unit))
                 advance(steps[-1])
 
-            state = descend(problem, found, schedule, in_turn(one_pass), report)
+            if isinstance(starts, Plan):
+                state = resume(problem, starts, schedule, in_turn(one_pass), unit, report)
+            else:
+                points = _points(self.first), _points(self.second)
+                found = find_starts(starts, problem, points, one_pass, options.seed)
+                if not found:
+                    raise ValueError(
+                        "Expected 'starts' to have more than 'zero' (got it alone): the "
+                        "independent plan of centred kernels is a saddle point, which no descent "
+                        "leaves. To fix this, add 'axes', or leave 'starts' out."
+                    )
+                state = descend(problem, found, schedule, in_turn(one_pass), report)
+                if not self._has_converged(state):
+                    state = steady(problem, state, schedule, in_turn(one_pass))
             # Of the last potentials and moments: its rows have exactly their masses.
             nothing = problem.target.z[:, :0]
             last = plan_pass(problem, state, nothing, in_turn(one_pass))
+        self._check_mass(float(last.column_mass.sum()))
         return self._plan(problem, replace(state, f=last.f), steps, unit)
+
+    def _check_mass(self, total: float) -> None:
+        """Raise a ValueError if an unbalanced plan has lost its mass, or never stops to gain."""
+        if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
+            raise ValueError(
+                f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "
+                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho', "
+                "for example to 10."
+            )
+
+    def _has_converged(self, state: State) -> bool:
+        return bool(state.error < self.options.tol and state.moved < self.options.tol)
+
+    def relaxation(self) -> Relaxation:
+        """How much marginals are held, in the unit of squared costs."""
+        if self.options.absolute or self.options.marginals in ("balanced", "partial"):
+            return self.options.relaxation(1.0)
+        _, unit, critical = self._posed()
+        return self.options.relaxation(critical * unit)
+
+    def _posed(self) -> tuple[Problem, float, float]:
+        """The problem, what a squared cost of it is in those of the user, and what is critical."""
+        prepared = self._prepare()
+        unit = (prepared[0].scale * prepared[1].scale) ** 2
+        problem = self._problem(prepared, unit)
+        return problem, unit, problem.critical_epsilon() or 1.0
 
     def _prepare(self) -> tuple[Prepared, Prepared]:
         if self.options.marginals == "balanced":
@@ -203,29 +264,17 @@ class Task:
             pairs = zip(prepared, self.known_pairs, strict=True)
             x, y = (each.x[index].double() for each, index in pairs)
             known = _KNOWN_WEIGHT / self.known_pairs.size(1) * x.T @ y
+        is_free = self.options.marginals != "balanced"
+        weight = (1 - self.alpha) / unit
         return make_problem(
-            *prepared, self.p, self.q, self.alpha, self.features, (1 - self.alpha) / unit, known
+            *prepared, self.p, self.q, self.alpha, self.features, weight, known, is_free
         )
-
-    def _starts(
-        self, starts: tuple[str, ...] | Plan | None, problem: Problem, one_pass: Any
-    ) -> list[Start]:
-        if isinstance(starts, Plan):
-            if starts.shape != problem.shape:
-                raise ValueError(
-                    f"Expected 'starts' to be a plan of {problem.shape[0]} x {problem.shape[1]} "
-                    f"points (got {starts.shape[0]} x {starts.shape[1]})."
-                )
-            moments = problem.source.z.T @ average(starts.scores, problem.target.z)
-            return [Start("plan", moments.double())]
-        points = _points(self.first), _points(self.second)
-        return find_starts(starts, problem, points, one_pass, self.options.seed)
 
     def _plan(self, problem: Problem, state: State, steps: list[Step], unit: float) -> Plan:
         u = row_vectors(problem, state.moments, state.epsilon)
         g = column_potential(problem, state)
         scores = FactoredScores(u, problem.target.z, state.f, g)
-        converged = bool(state.error < self.options.tol and state.moved < self.options.tol)
+        converged = self._has_converged(state)
         if not converged:
             logger.warning(
                 "The alignment has not converged: the marginal error is %.2g and the last step "
@@ -252,20 +301,15 @@ def _points(factor: Factor) -> Points:
 def plan_cost(
     first: Factor,
     second: Factor,
-    scores: Scores,
+    scores: FactoredScores,
     features: tuple[Tensor, Tensor] | None,
     alpha: float,
 ) -> float:
     """The objective of a plan without its entropy, in the unit of squared costs."""
     first, second = (replace(each, x=each.x.detach().double()) for each in (first, second))
-    r, c = row_sums(scores), column_sums(scores)
+    r, c, _ = plan_sums(scores)
 
     def product(y: Tensor) -> Tensor:
         return average(scores, y.to(scores.like)).double()
 
-    squares = squared_cost(first, r) + squared_cost(second, c)
-    cost = squares - 2 * cross_cost(first, second, product, r, c)
-    if features is not None:
-        linear = feature_cost(features[0].double(), features[1].double(), product, r, c)
-        cost = alpha * cost + (1 - alpha) * linear
-    return float(cost)
+    return float(fused_cost(first, second, features, alpha, product, r, c))

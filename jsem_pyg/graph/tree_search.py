@@ -1,0 +1,40 @@
+"""The neighbours of points in few dimensions, exactly, by a k-d tree."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# With 25,000 points in three dimensions a search of all takes 0.05 s, by Faiss 2 s. The advantage
+# falls with every dimension.
+_MOST_DIMENSIONS = 6
+_FEWEST_POINTS = 2048
+_MOST_IN_ONE_PLACE = 64  # points of a leaf are compared one by one
+
+
+class Tree:
+    """A k-d tree of points on the CPU.
+
+    Source: Maneewongvatana and Mount, "Analysis of approximate nearest neighbor searching with
+    clustered point sets", 1999, as SciPy has it.
+    """
+
+    def __init__(self, base: Tensor) -> None:
+        from scipy.spatial import cKDTree
+
+        self.tree: Any = cKDTree(base.numpy(), balanced_tree=False)
+
+    def search(self, query: Tensor, k: int) -> Tensor:
+        """For each query [Q, F] the k nearest points: [Q, k]."""
+        wanted = list(range(1, k + 1))
+        found = self.tree.query(query.numpy(), wanted, workers=torch.get_num_threads())[1]
+        return torch.from_numpy(found)
+
+
+def pays(base: Tensor, device: torch.device) -> bool:
+    """Whether a tree of these points [B, F] is faster than comparing all of them."""
+    if device.type != "cpu" or base.size(1) > _MOST_DIMENSIONS or base.size(0) < _FEWEST_POINTS:
+        return False
+    # A tree cannot part points that lie in one place, which have the same product with anything.
+    line = (base @ torch.linspace(1, 2, base.size(1), dtype=base.dtype).square()).sort().values
+    return not bool((line[_MOST_IN_ONE_PLACE:] == line[:-_MOST_IN_ONE_PLACE]).any())

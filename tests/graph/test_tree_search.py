@@ -1,0 +1,42 @@
+"""Neighbours by a tree against neighbours by comparing all points."""
+
+import pytest
+import torch
+
+from jsem_pyg.graph import knn_search
+from jsem_pyg.graph.points import prepare_points
+from jsem_pyg.graph.searcher import Searcher, SearchOptions
+from jsem_pyg.graph.tree_search import pays
+
+
+def points(num_points, dim, dtype=torch.float32, seed=0):
+    return torch.randn(num_points, dim, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+@pytest.mark.parametrize("dim", [2, 3, 6])
+def test_a_tree_finds_what_comparing_all_finds(dtype, metric, dim):
+    x = points(2500, dim, dtype)
+    x[100:140] = x[:40]  # duplicates
+    prepared = prepare_points(x, metric)
+    searcher = Searcher(prepared, 7, SearchOptions(progress=False))
+    neighbor, distance = searcher.neighbors(7)
+    assert searcher.tree is not None
+    plain = Searcher(prepared, 7, SearchOptions(progress=False))
+    plain.base = prepared.centred()
+    expected = plain.neighbors(7)
+    assert plain.tree is None
+    torch.testing.assert_close(distance, expected[1])
+    assert torch.equal(neighbor, expected[0])
+
+
+def test_points_in_one_place_are_compared():
+    cpu = torch.device("cpu")
+    assert pays(points(2500, 3), cpu)
+    assert not pays(points(2500, 7), cpu)
+    assert not pays(points(100, 3), cpu)
+    assert not pays(torch.cat([points(2500, 3), torch.zeros(100, 3)]), cpu)
+    neighbor, distance = knn_search(torch.zeros(3000, 3), 2, "l2", progress=False)
+    assert distance.max() == 0
+    assert neighbor[0].tolist() == [1, 2]

@@ -1,0 +1,214 @@
+"""The distance: its value is POT's at the same plan, its gradients are finite differences."""
+
+import math
+
+import ot
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from jsem_pyg.transport import Factor, HeatCost, gromov_wasserstein, gw_distance
+from jsem_pyg.transport.plan import Plan
+from jsem_pyg.transport.scores import DenseScores, shares
+
+N, K = 6, 5
+TIGHT = {"tol": 1e-12, "max_iter": 300, "progress": False}
+
+
+class Case:
+    """A problem as a function of tensors, near one of its optima."""
+
+    def __init__(self, kind="kernel", signed=False, seed=0, **options):
+        generator = torch.Generator().manual_seed(seed)
+
+        def draw(*shape):
+            return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+        self.kind, self.options = kind, {"epsilon": 0.3, **options}
+        self.sign = torch.tensor([1.0, -1.0]).double() if signed else None
+        # Squares of kernels of two signs are not concave: what the solver does may go to and fro.
+        axes = torch.tensor([1.0, 0.5]).double() if signed else 1.0
+        self.tensors = {
+            "x": draw(N, 2) * axes, "y": draw(K, 2) * axes, "a": draw(N) / 3, "b": draw(K) / 3,
+            "phi": draw(N, 2), "psi": draw(K, 2),
+        }  # fmt: skip
+        self.plan = gromov_wasserstein(*self.sides(self.tensors), **self.rest({}), **TIGHT)
+
+    def sides(self, tensors):
+        return [Factor(tensors[name], self.kind, self.sign) for name in ("x", "y")]
+
+    def rest(self, changed):
+        now = {**self.tensors, **changed}
+        rest = {**self.options, "p": now["a"].softmax(0), "q": now["b"].softmax(0)}
+        if "alpha" in rest:
+            rest["features"] = now["phi"], now["psi"]
+        return rest
+
+    def value(self, **changed):
+        """At the temperature of the plan, from the plan on."""
+        sides = self.sides({**self.tensors, **changed})
+        rest = {**self.rest(changed), "epsilon": self.plan.epsilon, "absolute": True}
+        return gw_distance(*sides, **rest, starts=self.plan, **TIGHT)
+
+    def is_gradient_exact(self, *names):
+        assert self.plan.converged
+        inputs = [self.tensors[name].clone().requires_grad_() for name in names]
+        return torch.autograd.gradcheck(
+            lambda *given: self.value(**dict(zip(names, given, strict=True))),
+            inputs,
+            atol=1e-6,
+            fast_mode=True,
+        )
+
+
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+def test_gradients_in_coordinates_and_masses(kind):
+    case = Case(kind)
+    assert case.is_gradient_exact("x", "y", "a", "b")
+
+
+def test_gradients_with_features_and_known_pairs():
+    case = Case(alpha=0.4, known_pairs=torch.tensor([[0, 1], [2, 3]]))
+    assert case.is_gradient_exact("x", "a", "b", "phi", "psi")
+
+
+def test_gradients_of_signed_kernels():
+    case = Case(signed=True, epsilon=0.6)
+    assert case.is_gradient_exact("x", "y", "a")
+
+
+@pytest.mark.parametrize(
+    ("kind", "marginals"), [("sqdist", "semirelaxed"), ("kernel", "unbalanced")]
+)
+def test_gradients_where_marginals_are_penalised(kind, marginals):
+    case = Case(kind, marginals=marginals, rho=4.0, absolute=True, epsilon=1.0, alpha=0.6)
+    arriving = case.plan.marginals()[1]
+    assert float((arriving - case.tensors["b"].softmax(0)).abs().sum()) > 1e-3
+    assert case.is_gradient_exact("x", "y", "a", "b", "phi", "psi")
+
+
+def ring(num_nodes):
+    node = torch.arange(num_nodes)
+    return torch.stack([torch.cat([node, node.roll(-1)]), torch.cat([node.roll(-1), node])])
+
+
+def test_gradients_in_edge_weights():
+    edges = ring(5)
+    cost = HeatCost(t=1.0)
+    weight = torch.tensor([1.0, 2.0, 0.5, 1.5, 0.8], dtype=torch.float64)
+    target = Factor(
+        torch.randn(4, 2, generator=torch.Generator().manual_seed(1)).double() / 2, "kernel"
+    )
+    source = cost(Data(edge_index=edges, edge_weight=weight.repeat(2), num_nodes=5))
+    plan = gromov_wasserstein(source, target, epsilon=0.3, **TIGHT)
+    options = {"epsilon": plan.epsilon, "absolute": True, "starts": plan, **TIGHT}
+
+    def value(weight):
+        data = Data(edge_index=edges, edge_weight=weight.repeat(2), num_nodes=5)
+        return gw_distance(data, target, cost=lambda side: cost(side), **options)
+
+    assert torch.autograd.gradcheck(value, weight.requires_grad_(), atol=1e-6, fast_mode=True)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+def test_value_is_that_of_pot_at_the_same_plan(kind):
+    case = Case(kind, alpha=0.7)
+    (first, second), rest = case.sides(case.tensors), case.rest({})
+    plan, costs = case.plan.dense(), (first.dense(), second.dense())
+    constant, left, right = ot.gromov.init_matrix(*costs, plan.sum(1), plan.sum(0))
+    quadratic = ot.gromov.gwloss(constant, left, right, plan)
+    linear = (torch.cdist(*rest["features"]).square() * plan).sum()
+    entropy = (plan * (plan / (rest["p"][:, None] * rest["q"])).log()).sum()
+    expected = 0.7 * quadratic + 0.3 * linear + case.plan.epsilon * entropy
+    torch.testing.assert_close(case.value(), expected, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])
+def test_a_rough_plan_gives_the_value_to_second_order(marginals):
+    case = Case(marginals=marginals, rho=2.0, epsilon=2.0, absolute=True)
+    exact, errors = case.value(), []
+    sides, rest = case.sides(case.tensors), case.rest({})
+    for size in (0.01, 0.001):
+        scores = case.plan.scores
+        worse = scores._replace(g=scores.g + size * torch.arange(K), u=scores.u * (1 + size))
+        if marginals == "balanced":
+            worse = worse._replace(f=scores.f - size * torch.arange(N))
+        else:
+            worse = worse._replace(
+                f=shares(worse, torch.float64).f + case.tensors["a"].softmax(0).log2()
+            )
+        plan = Plan(worse, 0.0, case.plan.epsilon)
+        errors.append(float((gw_distance(*sides, **rest, plan=plan) - exact).abs()))
+        assert float((plan.marginals()[1] - case.plan.marginals()[1]).abs().sum()) > size / 2
+    assert 0 < errors[0] < 0.1
+    assert errors[1] < 0.02 * errors[0]
+
+
+def test_a_mass_of_zero_has_a_one_sided_gradient():
+    case = Case()
+    p = case.tensors["a"].softmax(0)
+    p = torch.where(torch.arange(N) == 2, 0, p)
+    p = (p / p.sum()).requires_grad_()
+    sides, rest = case.sides(case.tensors), case.rest({})
+    rest |= {"epsilon": case.plan.epsilon, "absolute": True, "starts": case.plan, **TIGHT}
+    value = gw_distance(*sides, **{**rest, "p": p})
+    value.backward()
+    assert bool(p.grad.isfinite().all())
+    step = 1e-6
+    moved = p.detach() + step * (torch.eye(N)[2] - torch.eye(N)[0])
+    ahead = gw_distance(*sides, **{**rest, "p": moved})
+    torch.testing.assert_close(
+        (ahead - value.detach()) / step, p.grad[2] - p.grad[0], rtol=1e-3, atol=1e-4
+    )
+
+
+def test_single_precision_is_near_double():
+    case = Case(epsilon=0.2)
+    tensors = [case.tensors[name].float().requires_grad_() for name in ("x", "y")]
+    value = gw_distance(
+        *tensors, epsilon=0.2, absolute=False, progress=False, cost=lambda x: Factor(x, "kernel")
+    )
+    doubles = [each.detach().double().requires_grad_() for each in tensors]
+    exact = gw_distance(*doubles, epsilon=0.2, cost=lambda x: Factor(x, "kernel"), **TIGHT)
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value.double(), exact, rtol=1e-4, atol=0)
+    value.backward()
+    exact.backward()
+    for each, other in zip(tensors, doubles, strict=True):
+        torch.testing.assert_close(each.grad.double(), other.grad, rtol=1e-2, atol=1e-2)
+
+
+def test_nothing_is_asked_of_gradients_without_them():
+    case = Case()
+    x = case.tensors["x"].clone().requires_grad_()
+    with torch.no_grad():
+        assert not case.value(x=x).requires_grad
+    assert case.value(x=x).requires_grad
+    assert not case.value().requires_grad
+
+
+def test_a_plan_that_is_known_is_not_looked_for_again(monkeypatch):
+    case = Case()
+    expected = case.value()
+    monkeypatch.setattr("jsem_pyg.transport.distance.gromov_wasserstein", None)
+    rest = {**case.rest({}), "epsilon": case.plan.epsilon, "absolute": True}
+    found = gw_distance(*case.sides(case.tensors), **rest, plan=case.plan)
+    torch.testing.assert_close(found, expected)
+    assert math.isfinite(float(found))
+
+
+def test_what_cannot_be_done_is_refused():
+    case = Case()
+    sides = case.sides(case.tensors)
+    with pytest.raises(ValueError, match="Expected 'marginals' to be"):
+        gw_distance(*sides, marginals="partial")
+    with pytest.raises(TypeError, match="Expected 'plan' to be a Plan or None"):
+        gw_distance(*sides, plan=torch.ones(N, K))
+    with pytest.raises(ValueError, match="Expected 'plan' to be a plan of gromov_wasserstein"):
+        gw_distance(*sides, plan=case.plan.transposed())
+    dense = Plan(DenseScores(case.plan.dense().log2()), 0.0)
+    with pytest.raises(ValueError, match="DenseScores"):
+        gw_distance(*sides, plan=dense)
+    q = torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0], dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ValueError, match="Expected 'q' to be positive"):
+        gw_distance(*sides, q=q, marginals="semirelaxed", progress=False)

@@ -1,0 +1,92 @@
+"""The loss: one function while it is followed, which descent brings down."""
+
+import pytest
+import torch
+
+from jsem_pyg.transport import Factor, GromovWassersteinLoss, gw_distance
+
+
+def points(num_points=12, dim=2, seed=0):
+    return torch.randn(num_points, dim, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def kernel(x):
+    return Factor(x, "kernel")
+
+
+def test_the_first_value_is_the_distance():
+    x, y = points(), points(9, 3, 1)
+    options = {"epsilon": 0.1, "cost": kernel}
+    expected = gw_distance(x, y, **options, progress=False)
+    torch.testing.assert_close(GromovWassersteinLoss(**options)(x, y), expected)
+
+
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])
+def test_it_stays_one_function(marginals):
+    """Gradients along a path add up to the difference of its ends, as the shape shrinks."""
+    x, y = points(), points(10, 2, 1)
+    loss = GromovWassersteinLoss(kernel, 0.2, marginals=marginals, rho=0.5, tol=1e-9, max_iter=1000)
+    sizes = torch.linspace(1, 0.8, 9).double()
+    values, slopes = [], []
+    for size in sizes:
+        size = size.clone().requires_grad_()
+        value = loss(x * size, y)
+        slopes.append(torch.autograd.grad(value, size)[0])
+        values.append(value.detach())
+    steps = torch.full((8,), float(sizes[1] - sizes[0])).double()
+    middle = (torch.stack(slopes)[1:] + torch.stack(slopes)[:-1]) / 2
+    difference = values[-1] - values[0]
+    torch.testing.assert_close((middle * steps).sum(), difference, rtol=2e-3, atol=0)
+    assert loss.plan.epsilon > 0
+
+
+def test_descent_finds_the_shape():
+    target = points(8, 2, 3)
+    x = torch.nn.Parameter(points(8, 2, 4))
+    loss = GromovWassersteinLoss(epsilon=0.005)
+    optimizer = torch.optim.Adam([x], lr=0.05)
+    values = []
+    for _ in range(120):
+        optimizer.zero_grad()
+        value = loss(x, target)
+        value.backward()
+        optimizer.step()
+        values.append(float(value.detach()))
+    matched = loss.plan.argmax()
+    error = (torch.pdist(x.detach()) - torch.pdist(target[matched])).abs().max()
+    assert matched.unique().numel() == 8
+    assert float(error) < 0.2
+    assert values[-1] < values[0]
+
+
+def test_other_sizes_and_forgetting_begin_anew():
+    loss = GromovWassersteinLoss(epsilon=0.1)
+    assert loss.plan is None
+    loss(points(), points(9))
+    first = loss.plan.epsilon
+    loss(points() / 2, points(9))
+    assert loss.plan.epsilon == pytest.approx(first, rel=1e-9)
+    loss(points() / 2, points(10))
+    assert loss.plan.shape == (12, 10)
+    assert loss.plan.epsilon != pytest.approx(first, rel=1e-3)
+    loss.forget()
+    assert loss.plan is None
+    without = GromovWassersteinLoss(epsilon=0.1, warm_start=False)
+    without(points(), points(9))
+    before = without.plan.epsilon
+    without(points() / 2, points(9))
+    assert without.plan.epsilon < before
+
+
+def test_it_says_what_it_is_and_refuses_bad_options():
+    text = repr(GromovWassersteinLoss(epsilon=0.1))
+    assert text.startswith("GromovWassersteinLoss(cost=None, epsilon=0.1")
+    assert not list(GromovWassersteinLoss().parameters())
+    with pytest.raises(ValueError, match="Expected 'epsilon'"):
+        GromovWassersteinLoss(epsilon=-1.0)
+    with pytest.raises(ValueError, match="Expected 'marginals'"):
+        GromovWassersteinLoss(marginals="some")
+    with pytest.raises(TypeError, match="Expected 'warm_start'"):
+        GromovWassersteinLoss(warm_start=1)
+    with pytest.raises(ValueError, match="Expected 'marginals'"):
+        GromovWassersteinLoss(marginals="partial")

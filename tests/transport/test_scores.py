@@ -1,0 +1,76 @@
+"""Scores of short vectors and the table of them are the same plan."""
+
+import math
+
+import pytest
+import torch
+
+from jsem_pyg.transport import Plan
+from jsem_pyg.transport.scores import DenseScores, FactoredScores, plan_sums, row_potentials
+
+
+def both(dtype, rows=50, columns=40, rank=3):
+    generator = torch.Generator().manual_seed(0)
+    u, v, f, g = (
+        torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+        for shape in ((rows, rank), (columns, rank), (rows,), (columns,))
+    )
+    f[3], g[5] = -math.inf, -math.inf
+    scores = FactoredScores(u, v, f, g)
+    return Plan(scores, 0.0), Plan(DenseScores(scores.rows(0, rows)), 0.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_a_plan_is_asked_for(dtype):
+    short, table = both(dtype)
+    for columns in ((), (2,), (0,)):
+        for kind in (torch.float16, torch.float32, torch.float64):
+            y = torch.randn(40, *columns, generator=torch.Generator().manual_seed(1)).to(kind)
+            given, expected = short.apply(y), table.apply(y)
+            assert given.dtype == expected.dtype
+            assert given.shape == (50, *columns)
+            torch.testing.assert_close(given, expected, rtol=1e-5, atol=1e-5)
+    for mass, expected in zip(short.marginals(), table.marginals(), strict=True):
+        assert mass.dtype == torch.float64
+        torch.testing.assert_close(mass, expected, rtol=1e-5, atol=1e-6)
+    assert not bool(short.apply(torch.ones(40))[3])
+    assert torch.equal(short.argmax(), table.argmax())
+
+
+def test_averages_are_differentiable_twice():
+    short, _ = both(torch.float64, 7, 6)
+    f = short.scores.f.clone()
+    y = torch.randn(6, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    y.requires_grad_()
+    assert bool(f.isneginf().any())
+    assert torch.autograd.gradcheck(short.apply, y)
+    assert torch.autograd.gradgradcheck(lambda y: short.apply(y).square(), y)
+
+
+def test_digits_of_the_signal_are_not_lost():
+    short, _ = both(torch.float32)
+    seconds = torch.full((40,), 1.6e9, dtype=torch.float64)
+    seconds[7] += 1
+    moved = short.apply(seconds) - 1.6e9
+    expected = short.apply(seconds - 1.6e9)
+    has_mass = torch.arange(50) != 3
+    torch.testing.assert_close(moved[has_mass], expected[has_mass], rtol=0, atol=2e-6)
+
+
+def test_what_is_not_finite_is_refused():
+    short, _ = both(torch.float32)
+    with pytest.raises(ValueError, match="Expected 'y' to be finite"):
+        short.apply(torch.full((40,), math.nan))
+
+
+def test_sums_over_a_plan():
+    short, _ = both(torch.float64)
+    plan, sums = short.dense(), plan_sums(short.scores)
+    torch.testing.assert_close(sums.r, plan.sum(1))
+    torch.testing.assert_close(sums.c, plan.sum(0))
+    torch.testing.assert_close(sums.log2, torch.special.xlogy(plan, plan).sum() / math.log(2))
+    rows = torch.arange(50) % 7 == 3
+    found = row_potentials(short.scores, rows)
+    bare = short.scores.u @ short.scores.v.T + short.scores.g
+    torch.testing.assert_close(found[rows], -(bare * math.log(2)).logsumexp(1)[rows] / math.log(2))
+    assert not bool(found[~rows].any())
