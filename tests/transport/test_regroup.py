@@ -67,7 +67,6 @@ def test_groups_that_were_exchanged_are_put_back():
     z = problem.source.z
     moments = z.T @ z[wrong.flatten()] / 96
     cold = torch.tensor(0.01 * problem.critical_epsilon(), dtype=torch.float64)
-
     one_pass = in_turn(sinkhorn_pass)
     state = settle(problem, begin(problem, moments, cold), one_pass, Effort(updates=30))
     truth = settle(problem, begin(problem, z.T @ z / 96, cold), one_pass, Effort(updates=30))
