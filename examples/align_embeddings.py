@@ -13,8 +13,8 @@ inside each side alone.
 Prints, for each random split: P@1, the part of points whose partner is the right one; label
 transfer, the accuracy of labels that are carried over, where there are labels; the cost of the plan
 over that of sending everything everywhere (zero for the same shape; what is low, only other pairs
-of the same kind can tell); how many partners a point has (perplexity); CPU seconds. The ablation does
-not ask heat where to start. --output gets the table, and a map of both sides joined.
+of the same kind can tell); how many partners a point has (perplexity); CPU seconds. The ablation
+does not ask heat where to start. --output gets the table, and a map of both sides joined.
 """
 
 import argparse

@@ -142,14 +142,14 @@ class TestJointEmbedding:
 
     def test_copies_come_to_lie_on_each_other(self):
         turned = self.x @ torch.linalg.qr(points(4, 4, 7))[0]
-        first, second = align(self.x, turned).joint_embedding(3)
+        first, second = align(self.x, turned, starts=["costs"]).joint_embedding(3)
         assert first.shape == second.shape == (30, 3)
         spread = first.std(0)
         assert float(((first - second).abs().mean(0) / spread).max()) < 1e-3
         assert bool((spread.diff() < 0).all())
 
     def test_no_more_axes_than_both_sides_have(self):
-        plan = align(self.x, points(20, 2))
+        plan = align(self.x, points(20, 2), starts=["axes"], epsilon=0.5)
         with pytest.raises(ValueError, match="'dim' to be at most 2"):
             plan.joint_embedding(3)
 

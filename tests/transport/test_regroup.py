@@ -6,7 +6,7 @@ from transport.problems import points
 
 from jsem_pyg.kernels.sinkhorn.reference import sinkhorn_pass
 from jsem_pyg.transport import Factor
-from jsem_pyg.transport.descent import Effort, begin, settle
+from jsem_pyg.transport.descent import Effort, begin, in_turn, settle
 from jsem_pyg.transport.prepare import prepare_factor
 from jsem_pyg.transport.problem import make_problem
 from jsem_pyg.transport.regroup import best_assignment, regroup
@@ -67,10 +67,7 @@ def test_groups_that_were_exchanged_are_put_back():
     z = problem.source.z
     moments = z.T @ z[wrong.flatten()] / 96
     cold = torch.tensor(0.01 * problem.critical_epsilon(), dtype=torch.float64)
-
-    def one_pass(u, v, g, log2_p, y, damping=1.0):
-        return sinkhorn_pass(u, v, g, log2_p, y, float(damping))
-
+    one_pass = in_turn(sinkhorn_pass)
     state = settle(problem, begin(problem, moments, cold), one_pass, Effort(updates=30))
     truth = settle(problem, begin(problem, z.T @ z / 96, cold), one_pass, Effort(updates=30))
     assert float(state.energy) > float(truth.energy) + 0.01 * abs(float(truth.energy))

@@ -139,14 +139,13 @@ def test_backends_agree(kind, backend):
     torch.testing.assert_close(plan.dense(), reference.dense(), atol=1e-9, rtol=0)
 
 
-@pytest.mark.parametrize("backend", ["torch", "numba"])
-def test_threads_make_no_difference(backend):
+def test_threads_make_no_difference():
     x, y = points(150, 3, 0, torch.float32), points(120, 3, 1, torch.float32)
     before, plans = torch.get_num_threads(), []
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            plans.append(align(x, y, starts=["costs"], epsilon=0.3, coarse=40, backend=backend))
+            plans.append(align(x, y, starts=["costs"], epsilon=0.3, coarse=40))
     finally:
         torch.set_num_threads(before)
     torch.testing.assert_close(plans[0].dense(), plans[1].dense(), atol=1e-3 / 18e3, rtol=0)

@@ -63,7 +63,7 @@ def test_from_its_own_starts_it_is_never_worse(kind, seed):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_fused_optimum_is_that_of_pot(kind):
-    case, features = Case(kind, 1), (points(14, 2, 3), points(11, 2, 7))
+    case, features = Case(kind, 0), (points(14, 2, 3), points(11, 2, 7))
     linear = torch.cdist(*features).square()
     c, d, p, q = case.arrays
     theirs = solved_by_pot(
@@ -88,15 +88,9 @@ def semirelaxed(kind, seed):
     return ours, gw_cost(case.first, case.second, theirs)
 
 
-def test_semirelaxed_plans_are_as_good_as_those_of_pot():
-    ours, theirs = semirelaxed("kernel", 0)
-    assert ours.cost <= 1.05 * theirs
-
-
-@pytest.mark.xfail(strict=True, reason="free columns of squared distances swing between two plans")
-@pytest.mark.parametrize("seed", [0, 1])
-def test_semirelaxed_plans_of_distances_are_as_good_as_those_of_pot(seed):
-    ours, theirs = semirelaxed("sqdist", seed)
+@pytest.mark.parametrize(("kind", "seed"), [("kernel", 0), ("sqdist", 0), ("sqdist", 1)])
+def test_semirelaxed_plans_are_as_good_as_those_of_pot(kind, seed):
+    ours, theirs = semirelaxed(kind, seed)
     assert ours.cost <= 1.05 * theirs
 
 

@@ -145,6 +145,12 @@ def _pair(**more: Any) -> dict[str, Any]:
     return {"source": _x(), "target": _x(5, 2), "p": p / p.sum(), "q": q / q.sum(), **more}
 
 
+def _fused(**more: Any) -> dict[str, Any]:
+    """Two sides, their masses and features, and two pairs of their points."""
+    features = [_x(N, 2), _x(5, 2)]
+    return _pair(features=features, known_pairs=torch.tensor([[0, 1], [4, 2]]), **more)
+
+
 def _matrices(**more: Any) -> dict[str, Any]:
     """Two sides as distances, and their masses."""
     given = _pair(**more)
@@ -346,6 +352,14 @@ GOOD: dict[str, Callable[[], Call]] = {
         transport.GeodesicCost(),
         {"source": _path(), "edge_length": torch.ones(10), "num_nodes": N},
     ),
+    "transport.GromovWassersteinLoss": lambda: (
+        transport.GromovWassersteinLoss,
+        {"starts": ["axes"]},
+    ),
+    "transport.GromovWassersteinLoss.forward": lambda: (
+        transport.GromovWassersteinLoss(epsilon=0.3, starts=["axes"], max_iter=3).forward,
+        _fused(),
+    ),
     "transport.HeatCost": lambda: (transport.HeatCost, {}),
     "transport.HeatCost.__call__": lambda: (
         transport.HeatCost(),
@@ -390,13 +404,28 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "transport.gromov_wasserstein": lambda: (
         transport.gromov_wasserstein,
-        _pair(
-            features=[_x(N, 2), _x(5, 2)],
-            known_pairs=torch.tensor([[0, 1], [4, 2]]),
-            epsilon=0.3,
-            starts=["axes"],
-            progress=False,
-        ),
+        _fused(epsilon=0.3, starts=["axes"], progress=False),
+    ),
+    "transport.gw_barycenter": lambda: (
+        transport.gw_barycenter,
+        {
+            "sources": [_x(), _x(5, 2)],
+            "size": 4,
+            "weights": torch.tensor([0.4, 0.6]),
+            "masses": [_pair()[name] for name in "pq"],
+            "p": torch.tensor([0.1, 0.2, 0.3, 0.4]),
+            "epsilon": 0.3,
+            "max_iter": 2,
+            "progress": False,
+        },
+    ),
+    "transport.gw_distance": lambda: (
+        transport.gw_distance,
+        _fused(epsilon=0.3, starts=["axes"], progress=False, max_iter=3),
+    ),
+    "transport.transfer_attributes": lambda: (
+        transport.transfer_attributes,
+        {"source": _points(), "target": Data(x=_x(5, 2), y=_x(5, 1)), "plan": _aligned()},
     ),
     "transport.heat_profiles": lambda: _made(transport.heat_profiles, _ON_EDGES),
     "transport.match_graphs": lambda: (

@@ -34,7 +34,7 @@ NOT_DOORS = {
     r"graph\.SimplicialStructure\.check_flow_shape": "a part of check_flow",
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
-    r"transport\.(BatchCosts|BatchPlan|Plan|Step)": "a result",
+    r"transport\.(Barycenter|BatchCosts|BatchPlan|Plan|Step)": "a result",
     r"training\.(EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)(\.\w+)?": "a result",
     r"training\.TripletSampler(\.sample)?": "a protocol",
     r"datasets\..*": "they read files, and are tried beside these, in tests/datasets",

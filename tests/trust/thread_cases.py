@@ -100,6 +100,7 @@ from jsem_pyg.transport import (
     Factor,
     FeatureCost,
     GeodesicCost,
+    GromovWassersteinLoss,
     HeatCost,
     MatrixCost,
     OracleCost,
@@ -109,9 +110,12 @@ from jsem_pyg.transport import (
     comparable,
     geodesic_columns,
     gromov_wasserstein,
+    gw_barycenter,
+    gw_distance,
     heat_profiles,
     match_graphs,
     sampled_gromov_wasserstein,
+    transfer_attributes,
 )
 
 NUM_HYPEREDGES = 5
@@ -463,11 +467,29 @@ CASES = {
     "transport.gromov_wasserstein coarse": no_object(
         lambda each: said(aligned(each, coarse=6, starts=["heat"], marginals="unbalanced"))
     ),
+    "transport.GromovWassersteinLoss": (
+        lambda: GromovWassersteinLoss(epsilon=0.3, starts=["axes"], warm_start=False),
+        lambda shared, each: shared(each.x[:, :2], SHARED.x[:, :2]),
+    ),
+    "transport.gw_barycenter": no_object(
+        lambda each: gw_barycenter(
+            [each.x.detach()[:, :2], SHARED.x[:, :2]], 5, epsilon=0.3, max_iter=2, progress=False
+        ).factor.dense()
+    ),
+    "transport.gw_distance": no_object(
+        lambda each: gw_distance(
+            each.x[:, :2], SHARED.x[:, :2], epsilon=0.3, starts=["axes"], progress=False
+        )
+    ),
     "transport.heat_profiles": no_object(
         lambda each: heat_profiles(each.edges, NUM_NODES, each.weight)
     ),
     "transport.match_graphs": no_object(
         lambda each: match_graphs(each.edges, SHARED.edges).dense()
+    ),
+    "transport.transfer_attributes": (
+        lambda: aligned(make_input(1)),
+        lambda shared, each: tensors(transfer_attributes(Data(x=each.x), data_of(each), shared)),
     ),
     "transport.sampled_gromov_wasserstein": no_object(
         lambda each: sampled_gromov_wasserstein(
@@ -565,6 +587,7 @@ EXCUSED = {
     "operators.Scaling": "a record",
     "operators.SeriesOperator": "abstract",
     "operators.SimplicialStructure": "of jsem_pyg.graph",
+    "transport.Barycenter": "a record",
     "transport.BatchCosts": "a record",
     "transport.Step": "a record",
     "training.EpochEnd": "a record",
