@@ -1,7 +1,10 @@
 """Everything that is shown runs: the examples in a quick mode, and the README's code."""
 
 import importlib.util
+import multiprocessing
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -264,6 +267,132 @@ def test_the_benchmark_of_neighbours(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
 
 
+def test_the_benchmark_of_alignment(tmp_path, monkeypatch):
+    alignment = load(ROOT / "examples/benchmarks/alignment.py", monkeypatch)
+    quick = ["--one-process", "--repeats", "1", "--splits", "1", "--peer-points", "10"]
+    sizes = ["--sizes", "300x350", "--points", "200"]
+    ways = ["--ways", "Geo", "gromov", "balanced", "semirelaxed, rho = 0.01", "POT", "torchgw"]
+    table = alignment.main([*quick, *sizes, *ways, "--output", str(tmp_path)])
+    assert set(table["case"]) == {"spiral", "texts", "missing"}
+    is_peer = table["way"].str.startswith(("torchgw", "POT"))
+    assert table["note"][is_peer].str.contains("not run|not installed").all()
+    ours = table[~is_peer].set_index("way")
+    assert float(ours["abs. rho"]["GeodesicCost"]) > 0.99
+    assert float(ours["P@1"]["gromov_wasserstein"]) > 0.9
+    missing = ours["on missing"].loc["balanced":].astype(float)
+    assert missing.iloc[1] < missing.iloc[0] < 0.3
+    assert (ours["CPU s"] > 0).all()
+    assert {path.name for path in tmp_path.iterdir()} == {"alignment.csv", "alignment.md"}
+
+
+def test_the_benchmark_of_alignment_beside_pot(tmp_path, monkeypatch):
+    pytest.importorskip("ot")
+    alignment = load(ROOT / "examples/benchmarks/alignment.py", monkeypatch)
+    quick = ["--one-process", "--repeats", "1", "--splits", "1", "--cases", "spiral", "missing"]
+    sizes = ["--sizes", "60x70", "--points", "120", "--ways", "POT gro", "POT semi"]
+    table = alignment.main([*quick, *sizes, "--output", str(tmp_path)])
+    assert table["way"].tolist() == ["POT gromov_wasserstein", "POT semi-relaxed"]
+    assert table["marginals off by"][0] < 1e-9
+    assert (table["CPU s"] > 0).all()
+
+
+class Stuck:
+    """A process that never answers."""
+
+    def __init__(self, *args, **kwargs):
+        self.calls = []
+
+    def Pipe(self, duplex):
+        self.ends = multiprocessing.Pipe(duplex)
+        return self.ends[0], self
+
+    def Process(self, target, args):
+        return self
+
+    def __getattr__(self, name):
+        return lambda: self.calls.append(name)
+
+
+def test_the_benchmark_of_alignment_says_when_time_is_up(tmp_path, monkeypatch):
+    alignment = load(ROOT / "examples/benchmarks/alignment.py", monkeypatch)
+    stuck = Stuck()
+    monkeypatch.setattr(alignment, "get_context", lambda _: stuck)
+    args = ["--cases", "spiral", "--sizes", "60x70", "--splits", "1", "--ways", "Geo"]
+    table = alignment.main([*args, "--limit", "0", "--output", str(tmp_path)])
+    assert table["note"].tolist() == ["no answer after 0 s"]
+    assert table["CPU s"].isna().all()
+    assert stuck.calls == ["start", "close", "kill", "join"]
+
+
+def test_the_benchmark_of_alignment_measures_memory_in_a_process_of_its_own(tmp_path):
+    script = str(ROOT / "examples/benchmarks/alignment.py")
+    args = ["--cases", "spiral", "--sizes", "60x70", "--splits", "1", "--ways", "Geo"]
+    command = [sys.executable, script, *args, "--repeats", "1", "--output", str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    table = pd.read_csv(tmp_path / "alignment.csv")
+    assert (table["peak MB"] > 0).all()
+    assert (table["CPU s"] > 0).all()
+
+
+def test_aligning_embeddings(tmp_path, monkeypatch, capsys):
+    example = load(ROOT / "examples/align_embeddings.py", monkeypatch)
+    rows = example.main(["--points", "300", "--splits", "2", "--output", str(tmp_path)])
+    assert rows["starts"].tolist() == [*example.WAYS] * 2
+    found = rows[rows["starts"] == "all starts"]
+    assert (found["P@1"] > 0.9).all()
+    assert (found["label transfer"] > 0.95).all()
+    assert (found["relative cost"] < 0.5).all()
+    assert len(pd.read_csv(tmp_path / "alignment.csv")) == 4
+    assert (tmp_path / "alignment.png").stat().st_size > 10_000
+    assert f"{found['P@1'].mean():.3f}" in capsys.readouterr().out
+
+
+def test_aligning_halves_of_embeddings_without_labels(tmp_path, monkeypatch, capsys):
+    example = load(ROOT / "examples/align_embeddings.py", monkeypatch)
+    x = np.random.default_rng(0).normal(size=(120, 4)) ** 3 @ np.ones((1, 1)).repeat(4, 0)
+    x = np.concatenate([x, np.random.default_rng(1).normal(size=(120, 11)) ** 3], 1)
+    x = np.concatenate([x, np.zeros((30, 12)) + np.arange(12) + 1])  # all the same
+    np.save(tmp_path / "mine.npy", x)
+    options = ["--dataset", str(tmp_path / "mine.npy"), "--splits", "1", "--no-ablation"]
+    rows = example.main([*options, "--output", str(tmp_path)])
+    assert "30 points that share their embedding" in capsys.readouterr().out
+    assert list(rows.columns) == ["split", "starts", "P@1", "relative cost", "perplexity", "CPU s"]
+    assert (tmp_path / "alignment.png").exists()
+
+
+def test_the_relative_cost_of_the_independent_plan_is_one(monkeypatch):
+    example = load(ROOT / "examples/align_embeddings.py", monkeypatch)
+    x, y = (torch.randn(30, dim, generator=torch.Generator().manual_seed(dim)) for dim in (3, 5))
+    pair = example.Pair(x, y, torch.arange(30), None, [])
+    plan = example.gromov_wasserstein(x, y, epsilon=50.0, starts=("zero",), progress=False)
+    assert plan.perplexity().min() > 29.9
+    assert plan.cost == pytest.approx(example.independent_cost(pair), rel=1e-4)
+
+
+def test_the_benchmark_of_graph_matching(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/graph_matching.py", monkeypatch)
+    options = ["--sizes", "60", "--seeds", "1", "--graphs", "preferential", "blocks"]
+    benchmark.main([*options, "--ways", "ours", "FAQ", "--output", str(tmp_path)])
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
+def test_the_benchmark_of_many_pairs(tmp_path, monkeypatch):
+    pytest.importorskip("ot")
+    benchmark = load(ROOT / "examples/benchmarks/many_pairs.py", monkeypatch)
+    options = ["--pairs", "6", "--sizes", "4", "7", "--repeats", "1", "--proximal", "2"]
+    table = benchmark.main([*options, "--output", str(tmp_path)])
+    assert set(table["case"]) == {"graphs", "clouds"}
+    assert (table["s (all pairs)"] > 0).all()
+    assert {path.name for path in tmp_path.iterdir()} == {"many_pairs.csv", "many_pairs.md"}
+
+
+def test_the_benchmark_of_a_sinkhorn_pass(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/sinkhorn_pass.py", monkeypatch)
+    benchmark.main(["--sizes", "30x40x3", "--repeats", "1", "--output", str(tmp_path)])
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
 def test_unseen_documents(tmp_path, monkeypatch):
     unseen = load(ROOT / "examples/unseen_documents.py", monkeypatch)
     y = np.arange(150) % 3
@@ -410,6 +539,7 @@ def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     assert namespace["out"].shape[0] == namespace["edge_index"].max() + 1
     out = capsys.readouterr().out
     assert "ARI 0.646" in out  # as the comments there say
+    assert "1.000 of the partners are right" in out
     assert "ari=0.82" in out
 
 

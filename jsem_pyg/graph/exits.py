@@ -5,6 +5,7 @@ from torch import Tensor
 
 from .._groups import group_firsts, group_order, group_places
 from .points import Points
+from .tree_search import nearest_outside, pays
 
 # How many multiplications one round of searches may cost, about 10 s on one core. Of 100,000 points
 # in 194 far clusters, links from 64 points of each were 1.3 % longer in all than the shortest.
@@ -38,7 +39,7 @@ def component_exits(points: Points, label: Tensor, small: Tensor, budget: int) -
     query = small[label].nonzero()[:, 0]
     most = budget // points.coordinates.numel()
     outside = Outside(points, label)
-    if query.numel() <= most:
+    if query.numel() <= most or outside.by_tree:
         return torch.stack([query, outside.nearest(query)])
     query = _some_of_each(query, label, max(1, most // int(small.sum())))
     link = torch.stack([query, outside.nearest(query)])
@@ -53,6 +54,8 @@ class Outside:
     """
 
     def __init__(self, points: Points, label: Tensor) -> None:
+        self.coordinates, self.of_point = points.centred(), label
+        self.by_tree = pays(self.coordinates, points.device)
         self.order = label.argsort(stable=True)
         self.label = label[self.order].to(points.device)
         self.rows = points.centred(self.order).to(points.device)
@@ -62,6 +65,10 @@ class Outside:
 
     def nearest(self, query: Tensor) -> Tensor:
         """The nearest point [Q] outside the component of each of the points `query` [Q]."""
+        if self.by_tree:
+            result = nearest_outside(self.coordinates, self.of_point, query)
+            if result is not None:
+                return result
         place, back = self.place[query].sort()
         found = torch.cat([self._nearest(chunk) for chunk in place.split(_QUERIES)])
         result = torch.empty_like(query)

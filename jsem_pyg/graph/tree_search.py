@@ -9,6 +9,7 @@ from torch import Tensor
 # falls with every dimension.
 _MOST_DIMENSIONS = 6
 _FEWEST_POINTS = 2048
+_NEAREST, _MOST_TREES = 64, 64  # in the search for a way out of a component
 _MOST_IN_ONE_PLACE = 64  # points of a leaf are compared one by one
 
 
@@ -38,3 +39,28 @@ def pays(base: Tensor, device: torch.device) -> bool:
     # A tree cannot part points that lie in one place, which have the same product with anything.
     line = (base @ torch.linspace(1, 2, base.size(1), dtype=base.dtype).square()).sort().values
     return not bool((line[_MOST_IN_ONE_PLACE:] == line[:-_MOST_IN_ONE_PLACE]).any())
+
+
+def nearest_outside(rows: Tensor, label: Tensor, query: Tensor) -> Tensor | None:
+    """The nearest point [Q] with another label, of each of the points `query` [Q].
+
+    Where it is not among the nearest of all, the component is large: its points are looked up in a
+    tree of all others. None where there are too many of these components.
+
+    Args:
+        rows: [N, F] points, for which a tree pays.
+        label: [N] the component of each.
+        query: [Q] which points.
+    """
+    found = Tree(rows).search(rows[query], min(_NEAREST, rows.size(0)))
+    is_outside = label[found] != label[query][:, None]
+    result = found.gather(1, is_outside.long().argmax(1, keepdim=True))[:, 0]
+    missing = ~is_outside.any(1)
+    components = label[query[missing]].unique()
+    if components.numel() > _MOST_TREES:
+        return None
+    for component in components:
+        others = (label != component).nonzero()[:, 0]
+        asked = missing & (label[query] == component)
+        result[asked] = others[Tree(rows[others]).search(rows[query[asked]], 1)[:, 0]]
+    return result

@@ -29,7 +29,7 @@ from .relaxation import Relaxation
 from .resolution import resolved
 from .resume import resume, steady
 from .scores import FactoredScores, average, plan_sums
-from .starts import STARTS, Points, find_starts
+from .starts import STARTS, Points, check_starts, find_starts
 from .watching import descent_bar, in_units
 
 logger = logging.getLogger(__name__)
@@ -212,12 +212,7 @@ class Task:
             else:
                 points = _points(self.first), _points(self.second)
                 found = find_starts(starts, problem, points, one_pass, options.seed)
-                if not found:
-                    raise ValueError(
-                        "Expected 'starts' to have more than 'zero' (got it alone): the "
-                        "independent plan of centred kernels is a saddle point, which no descent "
-                        "leaves. To fix this, add 'axes', or leave 'starts' out."
-                    )
+                check_starts(found)
                 state = descend(problem, found, schedule, in_turn(one_pass), report)
                 if not self._has_converged(state):
                     state = steady(problem, state, schedule, in_turn(one_pass))
@@ -232,8 +227,6 @@ class Task:
         if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
             raise ValueError(
                 f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "
-                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho', "
-                "for example to 10."
             )
 
     def _has_converged(self, state: State) -> bool:

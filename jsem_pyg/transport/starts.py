@@ -67,6 +67,16 @@ def find_starts(
     return found
 
 
+def check_starts(found: list[Start]) -> None:
+    """Raise a ValueError if there is nowhere to start."""
+    if not found:
+        raise ValueError(
+            "Expected 'starts' to have more than 'zero' (got it alone): the independent plan of "
+            "centred kernels is a saddle point, which no descent leaves. To fix this, add 'axes', "
+            "or leave 'starts' out."
+        )
+
+
 def _axes(problem: Problem) -> Iterator[Tensor]:
     """The leading principal axes of one side on those of the other, with all signs."""
     rank, other = problem.coupling.fixed.shape

@@ -6,7 +6,7 @@ import torch
 from jsem_pyg.graph import knn_search
 from jsem_pyg.graph.points import prepare_points
 from jsem_pyg.graph.searcher import Searcher, SearchOptions
-from jsem_pyg.graph.tree_search import pays
+from jsem_pyg.graph.tree_search import nearest_outside, pays
 
 
 def points(num_points, dim, dtype=torch.float32, seed=0):
@@ -40,3 +40,16 @@ def test_points_in_one_place_are_compared():
     neighbor, distance = knn_search(torch.zeros(3000, 3), 2, "l2", progress=False)
     assert distance.max() == 0
     assert neighbor[0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("num_components", [2, 5, 40, 200])
+def test_the_way_out_of_a_component(num_components):
+    x = points(2500, 3, torch.float64)
+    label = x[:, 0].argsort().argsort() * num_components // 2500
+    query = torch.arange(0, 2500, 7)
+    found = nearest_outside(x, label, query)
+    if found is None:  # more trees than pay
+        assert num_components > 64 or 2500 // num_components > 64
+        return
+    apart = torch.cdist(x[query], x).masked_fill(label == label[query][:, None], torch.inf)
+    assert torch.equal(found, apart.argmin(1))
