@@ -3,8 +3,8 @@
 One set of embeddings becomes two sides that share nothing but their points: two random halves of
 its dimensions (--views halves), or the embeddings and a random projection to half as many
 (--views projection, what the digits get: their pixels have too little in common for halves). The
-rows of one side come in another order, and `gromov_wasserstein` finds it again, from the
-costs inside each side alone.
+rows of one side come in another order, and `gromov_wasserstein` finds it again, from the costs
+inside each side alone.
 
     python examples/align_embeddings.py                                   # digits, no file needed
     python examples/align_embeddings.py --dataset DIR/agnews8k_minilm.npz
@@ -12,9 +12,9 @@ costs inside each side alone.
 
 Prints, for each random split: P@1, the part of points whose partner is the right one; label
 transfer, the accuracy of labels that are carried over, where there are labels; the cost of the plan
-over that of sending everything everywhere (near zero: the two sides have the same shape; near one:
-nothing in common); how many partners a point has (perplexity); CPU seconds. The ablation does not
-ask heat where to start. --output gets the table, and a map of both sides joined.
+over that of sending everything everywhere (zero for the same shape; what is low, only other pairs
+of the same kind can tell); how many partners a point has (perplexity); CPU seconds. The ablation
+does not ask heat where to start. --output gets the table, and a map of both sides joined.
 """
 
 import argparse

@@ -2,9 +2,7 @@
 
 import importlib.util
 import multiprocessing
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -324,15 +322,16 @@ def test_the_benchmark_of_alignment_says_when_time_is_up(tmp_path, monkeypatch):
     assert stuck.calls == ["start", "close", "kill", "join"]
 
 
-def test_the_benchmark_of_alignment_measures_memory_in_a_process_of_its_own(tmp_path):
-    script = str(ROOT / "examples/benchmarks/alignment.py")
-    args = ["--cases", "spiral", "--sizes", "60x70", "--splits", "1", "--ways", "Geo"]
-    command = [sys.executable, script, *args, "--repeats", "1", "--output", str(tmp_path)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
-    subprocess.run(command, check=True, capture_output=True, env=environment)
-    table = pd.read_csv(tmp_path / "alignment.csv")
-    assert (table["peak MB"] > 0).all()
-    assert (table["CPU s"] > 0).all()
+def test_a_process_of_the_benchmark_of_alignment_tells_what_it_measured(monkeypatch):
+    alignment = load(ROOT / "examples/benchmarks/alignment.py", monkeypatch)
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    args = alignment.parse_args(["--repeats", "2"])
+    alignment.tell(theirs, alignment.Run(args, "spiral", "60x70", 0, "GeodesicCost"))
+    found = ours.recv()
+    assert found["CPU s"] > 0
+    assert found["peak MB"] >= 0
+    assert 0 < found["marginals off by"] < 0.01
+    assert 0 <= found["abs. rho"] <= 1
 
 
 def test_aligning_embeddings(tmp_path, monkeypatch, capsys):

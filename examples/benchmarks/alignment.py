@@ -12,9 +12,10 @@ Cases, all of which have a known answer:
   of the mass ends on that class, where none belongs.
 
 Ways: ours; torchgw and POT where they are installed (pip install pot; torchgw's licence is
-non-commercial). Each runs in a process of its own, warmed up on a small problem, on one thread: CPU
+non-commercial). Each runs in a process of its own, warmed up on a small problem, on one thread. CPU
 seconds are the least of --repeats, from coordinates to the plan; peak memory is what the process
-took beyond its data and its warmed-up libraries.
+took beyond its data and its warmed-up libraries. "marginals off by" is the sum of |r - p| and
+|c - q|, where r and c are what leaves and what arrives; only balanced plans promise zero.
 
     OMP_NUM_THREADS=1 python examples/benchmarks/alignment.py                    # a few minutes
     python examples/benchmarks/alignment.py --cases spiral --sizes 20000x25000
