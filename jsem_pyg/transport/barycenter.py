@@ -244,7 +244,7 @@ def _read_members(
             )
     if masses is None:
         masses = [None] * len(factors)
-    if isinstance(masses, Tensor) or len(masses) != len(factors):
+    if not isinstance(masses, list | tuple) or len(masses) != len(factors):
         raise ValueError(f"Expected 'masses' to be a list of {len(factors)} (got {masses!r}).")
     read = [read_masses("masses", *each) for each in zip(masses, factors, strict=True)]
     shares = _read_weights(weights, len(factors))

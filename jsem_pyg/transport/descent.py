@@ -16,6 +16,8 @@ from .anderson import Mixer
 from .problem import LOG2E, Problem, second_moments
 from .relaxation import held, largest_potential
 
+_MASS_BITS = 128.0  # by which masses may differ
+_LOST = 2.0**-40  # the share of its mass with which a column counts as lost
 _SMALLEST = 1e-30  # of moments that a change is compared with
 
 Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`
@@ -126,6 +128,7 @@ def _renew(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
     # The masses of rows that are not fixed are their averages of ones.
     ones = torch.ones_like(target.z[:, : 0 if relaxation.fixes_rows else 1])
     whole = torch.cat([ones, target.z], 1)
+    limit = 2 * problem.largest_score + _MASS_BITS * scale
     mixer = Mixer(q)
     psi, cap, is_done = state.psi, state.cap, False
     for index in range(effort.sinkhorn_passes):
@@ -142,7 +145,15 @@ def _renew(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
         error = (q * (1 - (-residual.abs() / scale).exp2())).sum(-1).double()
         if relaxation.mass is not None:
             error = error + (done.column_mass.sum(-1) - relaxation.mass).abs()
-        psi = mixer.next(psi, residual)
+        is_lost = done.column_mass < _LOST * q
+        if relaxation.fixes_columns and bool((is_lost & (q > 0)).any()):
+            # Its mass says nothing of its potential any more, but the column itself does.
+            psi = _column_step(problem, u, done.f, one_pass) * scale
+            mixer.forget()
+        else:
+            psi = mixer.next(psi, residual)
+        # Potentials differ by no more than scores do; what is mixed may not know.
+        psi = torch.minimum(torch.maximum(psi, -limit), limit)
         if relaxation.mass is not None:
             psi = psi.clamp(max=0)
             total = done.average[..., 0].clamp(min=torch.finfo(q.dtype).tiny).log2() - done.f
@@ -152,6 +163,17 @@ def _renew(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
         is_done = float(error.max()) < effort.tol
     state = replace(state, psi=psi, f=done.f, error=error, cap=cap)
     return _plan_state(problem, state, done)
+
+
+def _column_step(problem: Problem, u: Tensor, f: Tensor, one_pass: Pass) -> Tensor:
+    """Potentials [S, K] of columns with exactly their masses, relative to these, in bits."""
+    if u.dim() > 2:
+        each = zip(u, f, strict=True)
+        return torch.stack([_column_step(problem, *one, one_pass) for one in each])
+    log2_q = problem.target.log2_mass
+    whole, free = torch.ones(()), torch.tensor(torch.inf)  # the constraint is met, without a cap
+    columns = one_pass(problem.target.z, u, f, log2_q, u[:, :0], whole, free)
+    return torch.where(log2_q > -torch.inf, columns.f - log2_q, 0)
 
 
 def _plan_state(problem: Problem, state: State, done: Any) -> State:

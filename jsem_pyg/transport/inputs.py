@@ -29,11 +29,7 @@ def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
     Raises:
         TypeError: if it is none of what :func:`.solver.gromov_wasserstein` takes.
     """
-    if cost is not None and not callable(cost):
-        raise TypeError(
-            "Expected 'cost' to be called with each side, and to make a Factor, as HeatCost() does "
-            f"(got {type(cost).__name__})."
-        )
+    check_cost(cost)
     if isinstance(side, Factor):
         return side
     if cost is None:
@@ -45,6 +41,15 @@ def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
             f"Expected 'cost' to make a Factor (got {type(made).__name__} from {cost!r})."
         )
     return made
+
+
+def check_cost(cost: Any) -> None:
+    """Raise a TypeError unless `cost` is None, or can be called."""
+    if cost is not None and not callable(cost):
+        raise TypeError(
+            "Expected 'cost' to be called with each side, and to make a Factor, as HeatCost() does "
+            f"(got {type(cost).__name__})."
+        )
 
 
 def _default_cost(name: str, side: Any) -> Any:

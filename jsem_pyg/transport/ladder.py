@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from .descent import Effort, Pass, State, settle
 from .problem import Problem
@@ -73,14 +74,21 @@ def best(states: State, kinds: list[str], count: int) -> tuple[State, list[str]]
     return states.take(torch.tensor(order)), [kinds[index] for index in order]
 
 
+def rating(states: State) -> Tensor:
+    """What states are compared by [S]: the lower, the better.
+
+    What misses its marginals may have any energy: it comes last, the nearest to them first.
+    """
+    return torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
+
+
 def _distinct(states: State) -> list[int]:
     """Which states differ, those of lowest energy first."""
-    # What misses its marginals may have any energy: it comes last, the nearest to them first.
-    rating = torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
+    order = rating(states).argsort(stable=True).tolist()
     moments = states.moments.flatten(1)
     size = moments.norm(dim=1).clamp(min=1e-30)
     chosen: list[int] = []
-    for index in rating.argsort(stable=True).tolist():
+    for index in order:
         apart = (moments[chosen] - moments[index]).norm(dim=1)
         if not bool((apart <= _SAME * size[index]).any()):
             chosen.append(index)

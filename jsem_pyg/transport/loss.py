@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from .._checks import check_bool, check_choice
+from ..kernels.table import SINKHORN
 from .distance import DIFFERENTIABLE, gw_distance
-from .inputs import as_factor
+from .inputs import as_factor, check_cost, read_start_names
 from .options import Options
 from .plan import Plan
 from .solver import gromov_wasserstein, read_task
+from .starts import STARTS
 
 
 class GromovWassersteinLoss(torch.nn.Module):
@@ -80,6 +82,10 @@ class GromovWassersteinLoss(torch.nn.Module):
         self._options.check()
         check_choice("marginals", marginals, DIFFERENTIABLE)
         check_bool("warm_start", warm_start)
+        check_cost(cost)
+        check_choice("backend", backend, ("auto", *SINKHORN.backends))
+        if starts is not None:
+            starts = read_start_names(starts, STARTS)
         self.cost, self.starts = cost, starts
         self.backend, self.warm_start = backend, warm_start
         self.forget()

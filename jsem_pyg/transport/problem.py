@@ -13,6 +13,7 @@ norm). Its gradient is a matrix of low rank: minus :math:`\mathbf{Z} \mathbf{A} 
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -114,6 +115,18 @@ class Problem:
     def at(self, source: Side, target: Side) -> "Problem":
         """The same coupling between other points, such as cells."""
         return replace(self, source=source, target=target)
+
+    @cached_property
+    def largest_score(self) -> float:
+        """A bound of the scores of plans with the masses of the problem, without temperature."""
+        z, v = self.source.z.double(), self.target.z.double()
+        spread = [
+            (mass.double() @ x.square()).sqrt()
+            for x, mass in ((z, self.source.mass), (v, self.target.mass))
+        ]
+        # |M_ab| is at most the product of both deviations, by Cauchy and Schwarz.
+        most = self.coupling.scores(spread[0][:, None] * spread[1]).abs()
+        return float((z.abs() @ most @ v.abs().amax(0)).max())
 
     def critical_epsilon(self) -> float:
         """Above it, the independent plan is the stable solution.

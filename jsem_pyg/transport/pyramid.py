@@ -14,7 +14,7 @@ import torch
 from ..kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
 from .cells import quantize
 from .descent import Effort, Pass, State, begin, row_vectors, settle
-from .ladder import COOLING, best, join, race
+from .ladder import COOLING, best, join, race, rating
 from .plan import Step
 from .problem import Problem
 from .regroup import regroup
@@ -90,7 +90,7 @@ def descend(
     if not schedule.is_balanced:
         begun += _direct(problem, starts, schedule)
     finals = [_finish(problem, each.take(0), schedule, one_pass, report) for each in begun]
-    state = min(finals, key=lambda each: float(each.energy))
+    state = min(finals, key=lambda each: float(rating(each)))
     return _regrouped(problem, state, schedule, one_pass, report)
 
 
@@ -130,7 +130,7 @@ def _regrouped(
         epsilon = state.epsilon.clamp(min=schedule.warm)
         other = begin(problem, moments[0], epsilon)
         other = _finish(problem, other, schedule, one_pass, report)
-        if not other.energy < state.energy - _LOWER * state.energy.abs():
+        if not rating(other) < rating(state) - _LOWER * state.energy.abs():
             break
         state = other
     return state

@@ -6,7 +6,7 @@ from .problem import LOG2E, Problem, Side
 
 # Bits. Scores are sums of products with relative errors of 2^-23 in float32: beyond this, entries
 # of the plan would be off by a per cent, and float64 is taken, up to its own limit.
-_SINGLE_BITS, _DOUBLE_BITS = 2.0**19, 2.0**45
+_SINGLE_BITS, _DOUBLE_BITS = 2.0**18, 2.0**45
 
 
 def resolved(problem: Problem, epsilon: float, unit: float) -> Problem:
@@ -20,7 +20,7 @@ def resolved(problem: Problem, epsilon: float, unit: float) -> Problem:
     Raises:
         ValueError: if float64 does not.
     """
-    bits = largest_score(problem) * LOG2E / epsilon
+    bits = problem.largest_score * LOG2E / epsilon
     if bits > _DOUBLE_BITS:
         smallest = epsilon * bits / _DOUBLE_BITS
         raise ValueError(
@@ -30,17 +30,6 @@ def resolved(problem: Problem, epsilon: float, unit: float) -> Problem:
     if bits <= _SINGLE_BITS or problem.source.z.dtype == torch.float64:
         return problem
     return problem.at(*(_double(side) for side in (problem.source, problem.target)))
-
-
-def largest_score(problem: Problem) -> float:
-    """A bound of the scores of plans with the masses of the problem, without temperature."""
-    z, v = problem.source.z.double(), problem.target.z.double()
-    sizes = [(mass.double() @ x.square()).sqrt() for x, mass in (
-        (z, problem.source.mass), (v, problem.target.mass)
-    )]  # fmt: skip
-    # |M_ab| is at most the product of both deviations, by Cauchy and Schwarz.
-    most = problem.coupling.scores(sizes[0][:, None] * sizes[1]).abs()
-    return float((z.abs() @ most @ v.abs().amax(0)).max())
 
 
 def _double(side: Side) -> Side:

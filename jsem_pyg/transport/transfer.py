@@ -14,6 +14,7 @@ from .._checks import (
     check_bool,
     check_choice,
     check_finite,
+    check_float,
     check_instance,
     check_tensor,
     check_text,
@@ -129,6 +130,7 @@ def _read(source: Data, name: str, num_nodes: int) -> Tensor:
     if value.is_complex():
         raise TypeError(f"Expected '{name}' of 'source' to be real (got {value.dtype}).")
     if value.is_floating_point():
+        check_float(name, value)
         check_finite(name, value)
     return value
 

@@ -5,7 +5,7 @@ from transport.problems import masses, points
 from jsem_pyg.transport import Factor
 from jsem_pyg.transport.prepare import prepare_factor
 from jsem_pyg.transport.problem import LOG2E, make_problem
-from jsem_pyg.transport.resolution import largest_score, resolved
+from jsem_pyg.transport.resolution import resolved
 
 
 def problem(dtype=torch.float32, kind="kernel"):
@@ -17,7 +17,7 @@ def problem(dtype=torch.float32, kind="kernel"):
 @pytest.mark.parametrize("kind", ["kernel", "sqdist"])
 def test_no_plan_has_larger_scores(kind):
     given = problem(torch.float64, kind)
-    bound = largest_score(given)
+    bound = given.largest_score
     p, q = given.source.mass, given.target.mass
     for seed in range(5):  # of Sinkhorn on random scores, and nearly permutations
         plan = (20 * points(20, 15, seed)).exp()
@@ -31,7 +31,7 @@ def test_no_plan_has_larger_scores(kind):
 
 def test_single_precision_as_long_as_it_will_do():
     given = problem()
-    at_limit = largest_score(given) * LOG2E / 2.0**19
+    at_limit = given.largest_score * LOG2E / 2.0**18
     assert resolved(given, 1.01 * at_limit, 1.0) is given
     doubled = resolved(given, 0.99 * at_limit, 1.0)
     assert {each.dtype for side in (doubled.source, doubled.target) for each in side} == {
@@ -44,7 +44,7 @@ def test_single_precision_as_long_as_it_will_do():
 
 def test_what_float64_cannot_tell_apart_is_refused_with_what_it_can():
     given = problem()
-    smallest = largest_score(given) * LOG2E / 2.0**45
+    smallest = given.largest_score * LOG2E / 2.0**45
     resolved(given, 1.01 * smallest, 3.0)
     with pytest.raises(ValueError, match="'epsilon' to be at least") as caught:
         resolved(given, 0.5 * smallest, 3.0)

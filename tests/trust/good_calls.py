@@ -414,8 +414,8 @@ GOOD: dict[str, Callable[[], Call]] = {
             "weights": torch.tensor([0.4, 0.6]),
             "masses": [_pair()[name] for name in "pq"],
             "p": torch.tensor([0.1, 0.2, 0.3, 0.4]),
-            "epsilon": 0.3,
-            "max_iter": 2,
+            "epsilon": 0.5,
+            "max_iter": 1,
             "progress": False,
         },
     ),
@@ -425,7 +425,7 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "transport.transfer_attributes": lambda: (
         transport.transfer_attributes,
-        {"source": _points(), "target": Data(x=_x(5, 2), y=_x(5, 1)), "plan": _aligned()},
+        {"source": Data(x=_x(), y=_x(N, 1)), "target": Data(x=_x(5, 2)), "plan": _aligned()},
     ),
     "transport.heat_profiles": lambda: _made(transport.heat_profiles, _ON_EDGES),
     "transport.match_graphs": lambda: (

@@ -28,6 +28,8 @@ LEGAL: dict[str, str] = {
     r"transport\.heat_profiles (times|averaging): an array": "times are numbers in any form",
     r"transport\.batch_costs attribute: (another|an empty) string": "paths ask for no features",
     r"transport\.batch_costs name: (another|an empty) string": "what messages call the graphs",
+    r"transport\.transfer_attributes fill: -1.0": "any number",
+    r"transport\.transfer_attributes prefix: (another|an empty) string": "any name",
     # Types
     r".* (hyper)?edge_attr: of (integers|booleans)": "features that are numbers will do",
     r"nn\.AgreementConductance\.forward edge_attr: .*": "it is not looked at",
@@ -41,7 +43,9 @@ LEGAL: dict[str, str] = {
     r"transforms\.(Forman|EdgeG)\S* data: edge_attr (complex|of integers|of booleans|with .*)": (
         "what is there already is kept as it is, beside the new columns"
     ),
+    r"transport\.transfer_attributes source: y of (integers|booleans)": "classes and masks",
     # Of a Data, what there is no use for
+    r"transport\.transfer_attributes (source|target): x .*": "only its rows are counted",
     r"transport\.(HeatCost.__call__ source|batch_costs graphs): x .*": "only edges are looked at",
     r"transforms\.(FormanCurvature|CliqueHyperedges)\S* data: x .*": "only its rows are counted",
     r"transforms\.DualHypergraph\S* data: (x|edge_attr) .*": "features are handed on as they are",

@@ -473,7 +473,7 @@ CASES = {
     ),
     "transport.gw_barycenter": no_object(
         lambda each: gw_barycenter(
-            [each.x.detach()[:, :2], SHARED.x[:, :2]], 5, epsilon=0.3, max_iter=2, progress=False
+            [each.x.detach()[:, :2], SHARED.x[:, :2]], 5, epsilon=0.5, max_iter=1, progress=False
         ).factor.dense()
     ),
     "transport.gw_distance": no_object(
@@ -489,7 +489,9 @@ CASES = {
     ),
     "transport.transfer_attributes": (
         lambda: aligned(make_input(1)),
-        lambda shared, each: tensors(transfer_attributes(Data(x=each.x), data_of(each), shared)),
+        lambda shared, each: tensors(
+            transfer_attributes(data_of(each), data_of(each), shared, ["x", "y"], prefix="got_")
+        ),
     ),
     "transport.sampled_gromov_wasserstein": no_object(
         lambda each: sampled_gromov_wasserstein(
