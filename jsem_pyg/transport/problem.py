@@ -94,7 +94,7 @@ class Coupling:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Two sides and their coupling; masses of a side have the sum one."""
+    """Two sides and their coupling; masses of a side have the sum one, but in partial plans."""
 
     source: Side
     target: Side

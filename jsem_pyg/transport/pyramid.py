@@ -5,7 +5,6 @@ on to more cells, and the best of these to all points: its moments, and its colu
 where the descent among more points begins.
 """
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,8 +18,6 @@ from .plan import Step
 from .problem import Problem
 from .regroup import regroup
 from .starts import Start
-
-logger = logging.getLogger(__name__)
 
 MIDDLE = 800  # cells of the second level
 # Temperatures that starts begin at, as shares of the critical one, and where more cells begin anew.
@@ -67,10 +64,6 @@ def descend(
     problem: Problem, starts: list[Start], schedule: Schedule, one_pass: Pass, report: Report
 ) -> State:
     """The best plan that the starts lead to."""
-    if len(starts) == 1 and starts[0].name == "plan":
-        epsilon = starts[0].moments.new_tensor(schedule.lowest)
-        state = begin(problem, starts[0].moments, epsilon)
-        return _finish(problem, state, schedule, one_pass, report)
     names, waves = _first_waves(problem, starts, schedule)
     level: Problem | None = None
     for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)}):

@@ -233,6 +233,8 @@ class Task:
         if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
             raise ValueError(
                 f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "
+                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho', such as to "
+                "10."
             )
 
     def _has_converged(self, state: State) -> bool:

@@ -141,3 +141,11 @@ def test_more_starts_are_not_worse_than_one_of_them():
     second = second[permutation(300, 9)]
     one, all_ = (align(first, second, starts=starts) for starts in (["heat"], None))
     assert all_.cost <= 1.01 * one.cost
+
+
+def test_an_unbalanced_plan_without_mass_is_refused():
+    x = points(30, 3, 0, torch.float64)
+    with pytest.raises(
+        ValueError, match=r"got rho=0\.1, with which the plan has a mass of .* raise 'rho'"
+    ):
+        align(x, x[:24], cost=FeatureCost(), marginals="unbalanced", rho=0.1)
