@@ -12,10 +12,11 @@ import torch
 
 from ..kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
 from .cells import quantize
+from .consensus import consensus
 from .descent import Effort, Pass, State, begin, row_vectors, settle
 from .ladder import COOLING, best, join, race, rating
 from .plan import Step
-from .problem import Problem
+from .problem import FEW_AXES, Problem
 from .regroup import regroup
 from .starts import Start
 
@@ -28,6 +29,8 @@ _LIMITED = 0.25  # mean largest share of rows from which on cells, not the tempe
 _KEPT = 4  # starts that go on to the second level
 _COOLING = Effort(tol=1e-2, updates=12)  # among all points, before the last temperature
 _EXCHANGES = 3  # of groups, one after the other
+_REHEATED = 0.06  # of the critical temperature: warm enough for points to find new partners
+_REHEATS = 6  # at most
 _LOWER = 1e-4  # of the energy: a better plan
 _FINAL_SHARP = 0.95  # rows are so sharp that a colder plan would be the same
 
@@ -84,7 +87,8 @@ def descend(
         begun += _direct(problem, starts, schedule)
     finals = [_finish(problem, each.take(0), schedule, one_pass, report) for each in begun]
     state = min(finals, key=lambda each: float(rating(each)))
-    return _regrouped(problem, state, schedule, one_pass, report)
+    state = _regrouped(problem, state, schedule, one_pass, report)
+    return _reheated(problem, state, schedule, one_pass, report)
 
 
 def _finalists(
@@ -122,6 +126,24 @@ def _regrouped(
             break
         epsilon = state.epsilon.clamp(min=schedule.warm)
         other = begin(problem, moments[0], epsilon)
+        other = _finish(problem, other, schedule, one_pass, report)
+        if not rating(other) < rating(state) - _LOWER * state.energy.abs():
+            break
+        state = other
+    return state
+
+
+def _reheated(
+    problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
+) -> State:
+    """A plan of lower energy, as long as the part that agrees with itself leads to one."""
+    if min(problem.coupling.fixed.shape) <= FEW_AXES:
+        return state  # in so few dimensions everything agrees
+    epsilon = torch.full_like(state.epsilon, _REHEATED * schedule.critical)
+    for _ in range(_REHEATS):
+        if not state.epsilon < epsilon:
+            break  # the plan is as warm as that, and not sharp
+        other = begin(problem, consensus(problem, state, one_pass), epsilon)
         other = _finish(problem, other, schedule, one_pass, report)
         if not rating(other) < rating(state) - _LOWER * state.energy.abs():
             break
