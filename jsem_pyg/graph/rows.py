@@ -1,7 +1,7 @@
 """What an operator is made of: rows of a graph's matrix, all of them or those of one process.
 
 A :class:`~jsem_pyg.graph.GraphStructure` holds all rows.
-:class:`~jsem_pyg.partition.DistributedGraph` holds a block of them, whose columns reach beyond it:
+`jsem_pyg.partition.DistributedGraph` holds a block of them, whose columns reach beyond it:
 what belongs to nodes elsewhere is fetched, and its gradient sent back. The Laplacian is written for
 both at once, and so is everything that leads there.
 """

@@ -1,0 +1,227 @@
+"""What a process of a distributed run does: a module of its own, for a new process to import."""
+
+from datetime import timedelta
+from itertools import product
+
+import torch
+from layer_cases import Similarity
+from torch_geometric.data import Data
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.partition import Partition, distribute, sum_gradients
+from jsem_pyg.testing import random_graph
+
+CHANNELS = 4
+TYPES = {"float32": torch.float32, "float64": torch.float64}
+NORMALIZATIONS = ["sym", "rw", None]
+
+
+def graph(edge_index, num_nodes, dtype, seed=0, weight=None):
+    """Weights and features that are the same in both directions, a signal."""
+    structure = GraphStructure(edge_index, num_nodes)
+    generator = torch.Generator().manual_seed(seed)
+    slots = torch.randn(structure.num_slots, 1, generator=generator, dtype=dtype)
+    edge_attr = ((slots + slots[structure.reverse]) / 2)[structure.slot]
+    if weight is None:
+        weight = edge_attr[:, 0].abs() + 0.1
+    x = torch.randn(num_nodes, CHANNELS, generator=generator, dtype=dtype)
+    return Data(x=x, edge_index=edge_index, edge_weight=weight.to(dtype), edge_attr=edge_attr)
+
+
+def even(num_nodes, size, seed=None):
+    """Parts of the same size: of neighbouring numbers, or at random."""
+    generator = torch.Generator().manual_seed(seed or 0)
+    order = torch.arange(num_nodes) if seed is None else torch.randperm(num_nodes, generator=generator)
+    return Partition(order, torch.arange(size + 1) * num_nodes // size)
+
+
+def random(dtype, size):
+    edge_index, _ = random_graph(40, 0.1, num_isolated=3)
+    return graph(edge_index, 40, dtype), even(40, size, seed=1)
+
+
+def weights_of_zero(dtype, size):
+    """Some edges are there and conduct nothing; a node has no others."""
+    data, partition = random(dtype, size)
+    weight = data.edge_weight * (data.edge_weight > 0.5)
+    weight[(data.edge_index == 5).any(0)] = 0
+    data.edge_weight = weight
+    return data, partition
+
+
+def repeated(dtype, size):
+    """Every third edge twice, in both directions."""
+    edge_index, _ = random_graph(20, 0.2, num_isolated=1)
+    first = edge_index[:, edge_index.sum(0) % 3 == 0]
+    return graph(torch.cat([edge_index, first], dim=1), 20, dtype), even(20, size, seed=2)
+
+
+def components(dtype, size):
+    """Some within a process, some across, of very different rates."""
+    parts = [random_graph(12, 0.4, seed=seed)[0] + 12 * seed for seed in range(4)]
+    data = graph(torch.cat(parts, dim=1), 50, dtype)
+    data.edge_weight = data.edge_weight * 10.0 ** (data.edge_index[0] // 12)
+    return data, even(50, size)
+
+
+def empty_part(dtype, size):
+    """The first and the last process have nothing."""
+    data, _ = random(dtype, size)
+    inner = torch.arange(size - 1) * 40 // max(size - 2, 1)
+    ptr = torch.cat([torch.tensor([0]), inner.clamp(max=40), torch.tensor([40])])
+    ptr[-2] = 40 if size > 2 else 0
+    return data, Partition(torch.arange(40), ptr)
+
+
+def no_interior(dtype, size):
+    """A ring whose neighbours are never in one process."""
+    ring = torch.arange(16)
+    edges = torch.stack([ring, (ring + 1) % 16])
+    order = torch.cat([torch.arange(at, 16, size) for at in range(size)])
+    data = graph(torch.cat([edges, edges.flip(0)], dim=1), 16, dtype)
+    return data, Partition(order, torch.arange(size + 1) * 16 // size)
+
+
+def more_ranks_than_nodes(dtype, size):
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    return graph(path, 3, dtype), even(3, size)
+
+
+def no_edges(dtype, size):
+    return graph(torch.empty(2, 0, dtype=torch.int64), 5, dtype), even(5, size)
+
+
+GRAPHS = {
+    each.__name__: each
+    for each in (
+        random,
+        weights_of_zero,
+        repeated,
+        components,
+        empty_part,
+        no_interior,
+        more_ranks_than_nodes,
+        no_edges,
+    )
+}
+
+
+def times(dtype):
+    return {
+        "one": torch.tensor(1.3, dtype=dtype),
+        "scales": torch.tensor([0.4, 2.0], dtype=dtype),
+        "channels": torch.linspace(0.1, 3.0, 2 * CHANNELS, dtype=dtype).reshape(2, CHANNELS),
+    }
+
+
+def functional(normalization, time, backend):
+    def use(data, edge_index, dtype):
+        t = times(dtype)[time].requires_grad_()
+        x, weight = (each.clone().requires_grad_() for each in (data.x, data.edge_weight))
+        options = {"normalization": normalization, "backend": backend}
+        out = heat_diffusion(x, edge_index, weight, t, **options)
+        return out, [x], [weight], [t]
+
+    return use
+
+
+def of_layer(make, normalization):
+    def use(data, edge_index, dtype):
+        torch.manual_seed(0)
+        layer = make(normalization).to(dtype)
+        with torch.no_grad():
+            for each in layer.conductance.parameters():
+                each.add_(torch.linspace(0.5, 1.5, each.numel(), dtype=dtype).view_as(each))
+        x, weight = (each.clone().requires_grad_() for each in (data.x, data.edge_weight))
+        out = layer(x, edge_index, weight, data.edge_attr)
+        return out, [x], [weight], list(layer.parameters())
+
+    return use
+
+
+def cheb_conv(normalization):
+    return AnisotropicChebConv(CHANNELS, 3, t=[0.5, 1.5], normalization=normalization)
+
+
+LAYERS = {
+    "sigmoid": lambda normalization: AnisotropicDiffusion(t=2.0, normalization=normalization),
+    "perceptron": lambda normalization: AnisotropicDiffusion(
+        t=[1.0, 2.0], conductance="mlp", normalization=normalization
+    ),
+    "sees nodes": lambda normalization: AnisotropicDiffusion(
+        t=1.5, conductance=Similarity(), normalization=normalization
+    ),
+    "linear map": cheb_conv,
+}
+
+# name: what is done with a graph, of which all kinds are gone through
+CASES = {
+    f"{backend}, {normalization}, {time}": functional(normalization, time, backend)
+    for backend, normalization, time in [
+        ("auto", "sym", "scales"),
+        ("auto", "rw", "channels"),
+        ("auto", None, "one"),
+        ("auto", None, "channels"),
+        ("reference", "rw", "one"),
+        ("reference", None, "scales"),
+    ]
+} | {
+    f"{name}, {normalization}": of_layer(LAYERS[name], normalization)
+    for name, normalization in [
+        ("sigmoid", None),
+        ("perceptron", "rw"),
+        ("sees nodes", "sym"),
+        ("linear map", "sym"),
+        ("linear map", None),
+    ]
+}
+
+
+def loss_of(out, nodes, num_nodes):
+    """A sum over nodes, each with weights of its own."""
+    weight = torch.linspace(-1, 1, num_nodes * out.size(-1), dtype=out.dtype)
+    return (out.sin() * weight.reshape(num_nodes, -1)[nodes]).sum()
+
+
+def measure(use, data, edge_index, nodes, num_nodes, dtype):
+    """The result, and gradients of what belongs to nodes, to edges and to everybody."""
+    out, *leaves = use(data, edge_index, dtype)
+    loss_of(out, nodes, num_nodes).backward()
+    zeros = [[torch.zeros_like(x) if x.grad is None else x.grad for x in kind] for kind in leaves]
+    return out.detach(), *zeros
+
+
+def run_cases(rank, size):
+    found = {}
+    for (graph_name, make), (type_name, dtype) in product(GRAPHS.items(), TYPES.items()):
+        data, partition = make(dtype, size)
+        part = distribute(data, partition)
+        for name, use in CASES.items():
+            out, leaves = None, None
+
+            def with_sum(*args, use=use):
+                nonlocal leaves
+                out, *leaves = use(*args)
+                return out, *leaves
+
+            result = list(measure(with_sum, part.data, part, part.nodes, data.num_nodes, dtype))
+            sum_gradients(leaves[2])
+            result[3] = [each.grad for each in leaves[2] if each.grad is not None]
+            found[graph_name, type_name, name] = (part.nodes, part.edge, result)
+    return found
+
+
+def run(rank, size, folder):
+    """All cases in one process of several; writes what it found."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=60),  # a process whose partner died ends, too
+    )
+    torch.save(run_cases(rank, size), f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
