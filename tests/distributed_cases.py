@@ -14,7 +14,7 @@ from jsem_pyg.partition import Partition, distribute, sum_gradients
 from jsem_pyg.testing import random_graph
 
 CHANNELS = 4
-TYPES = {"float32": torch.float32, "float64": torch.float64}
+SIZES = {4: torch.float32, 2: torch.float64}  # processes, and in which type they compute
 NORMALIZATIONS = ["sym", "rw", None]
 
 
@@ -33,7 +33,9 @@ def graph(edge_index, num_nodes, dtype, seed=0, weight=None):
 def even(num_nodes, size, seed=None):
     """Parts of the same size: of neighbouring numbers, or at random."""
     generator = torch.Generator().manual_seed(seed or 0)
-    order = torch.arange(num_nodes) if seed is None else torch.randperm(num_nodes, generator=generator)
+    order = torch.arange(num_nodes)
+    if seed is not None:
+        order = torch.randperm(num_nodes, generator=generator)
     return Partition(order, torch.arange(size + 1) * num_nodes // size)
 
 
@@ -62,7 +64,7 @@ def components(dtype, size):
     """Some within a process, some across, of very different rates."""
     parts = [random_graph(12, 0.4, seed=seed)[0] + 12 * seed for seed in range(4)]
     data = graph(torch.cat(parts, dim=1), 50, dtype)
-    data.edge_weight = data.edge_weight * 10.0 ** (data.edge_index[0] // 12)
+    data.edge_weight = data.edge_weight * 4.0 ** (data.edge_index[0] // 12)
     return data, even(50, size)
 
 
@@ -185,43 +187,49 @@ def loss_of(out, nodes, num_nodes):
     return (out.sin() * weight.reshape(num_nodes, -1)[nodes]).sum()
 
 
-def measure(use, data, edge_index, nodes, num_nodes, dtype):
-    """The result, and gradients of what belongs to nodes, to edges and to everybody."""
-    out, *leaves = use(data, edge_index, dtype)
-    loss_of(out, nodes, num_nodes).backward()
-    zeros = [[torch.zeros_like(x) if x.grad is None else x.grad for x in kind] for kind in leaves]
-    return out.detach(), *zeros
+def gradients(leaves):
+    return [torch.zeros_like(each) if each.grad is None else each.grad for each in leaves]
 
 
-def run_cases(rank, size):
+def expect(use, data, dtype):
+    """What one process finds."""
+    out, *leaves = use(data, data.edge_index, dtype)
+    loss_of(out, torch.arange(data.num_nodes), data.num_nodes).backward()
+    return (out.detach(), *map(gradients, leaves))
+
+
+def run_cases(size, dtype, group=None):
+    """All cases among the processes of a group."""
     found = {}
-    for (graph_name, make), (type_name, dtype) in product(GRAPHS.items(), TYPES.items()):
+    for (graph_name, make), (name, use) in product(GRAPHS.items(), CASES.items()):
         data, partition = make(dtype, size)
-        part = distribute(data, partition)
-        for name, use in CASES.items():
-            out, leaves = None, None
-
-            def with_sum(*args, use=use):
-                nonlocal leaves
-                out, *leaves = use(*args)
-                return out, *leaves
-
-            result = list(measure(with_sum, part.data, part, part.nodes, data.num_nodes, dtype))
-            sum_gradients(leaves[2])
-            result[3] = [each.grad for each in leaves[2] if each.grad is not None]
-            found[graph_name, type_name, name] = (part.nodes, part.edge, result)
+        part = distribute(data, partition, group=group)
+        out, *leaves = use(part.data, part, dtype)
+        loss_of(out, part.nodes, data.num_nodes).backward()
+        sum_gradients(leaves[2], group=group)
+        found[graph_name, name] = (part.nodes, part.edge, out.detach(), *map(gradients, leaves))
     return found
 
 
-def run(rank, size, folder):
-    """All cases in one process of several; writes what it found."""
+def start(rank, size, folder, seconds=60):
+    """Join the others."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo",
         init_method=f"file://{folder}/meeting",
         rank=rank,
         world_size=size,
-        timeout=timedelta(seconds=60),  # a process whose partner died ends, too
+        timeout=timedelta(seconds=seconds),  # a process whose partner died ends, too
     )
-    torch.save(run_cases(rank, size), f"{folder}/{rank}.pt")
+
+
+def run(rank, size, folder):
+    """All cases among four processes in float32, and in float64 among each half of them."""
+    start(rank, size, folder)
+    halves = [torch.distributed.new_group([0, 1]), torch.distributed.new_group([2, 3])]
+    found = {
+        4: run_cases(4, torch.float32),
+        2: run_cases(2, torch.float64, halves[rank // 2]),
+    }
+    torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()

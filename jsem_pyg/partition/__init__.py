@@ -2,9 +2,19 @@
 
 :func:`recursive_partition` splits the nodes into a :class:`Partition` of blocks that fit a cache or
 a device.
+
+Where one machine is not enough, :func:`distribute` gives every process of `torch.distributed` its
+rows of the graph, a :class:`DistributedGraph`: see :mod:`.distributed`.
 """
 
 from .blocks import Partition
+from .distributed import DistributedGraph, distribute, sum_gradients
 from .recursive import recursive_partition
 
-__all__ = ["Partition", "recursive_partition"]
+__all__ = [
+    "DistributedGraph",
+    "Partition",
+    "distribute",
+    "recursive_partition",
+    "sum_gradients",
+]

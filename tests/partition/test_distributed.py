@@ -2,43 +2,42 @@
 
 import pytest
 import torch
-from distributed_cases import CASES, GRAPHS, TYPES, measure, run
+from distributed_cases import CASES, GRAPHS, SIZES, expect, run
 
 pytestmark = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
     reason="this build of torch has no gloo",
 )
 
-TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 
 
-@pytest.fixture(scope="module", params=[2, 4])
-def found(request, tmp_path_factory):
-    """What each process found in each case."""
-    folder = tmp_path_factory.mktemp(f"distributed_{request.param}")
-    torch.multiprocessing.spawn(run, (request.param, str(folder)), nprocs=request.param)
-    return [torch.load(folder / f"{rank}.pt") for rank in range(request.param)]
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each of four processes found: among all of them, and in pairs."""
+    folder = tmp_path_factory.mktemp("distributed")
+    torch.multiprocessing.spawn(run, (4, str(folder)), nprocs=4)
+    return [torch.load(folder / f"{rank}.pt") for rank in range(4)]
 
 
-def assert_close(got, expected, tolerance):
-    scale = float(expected.abs().max()) if expected.numel() else 1.0
-    torch.testing.assert_close(got, expected, rtol=0, atol=tolerance * max(scale, 1.0))
+def assert_close(got, expected):
+    scale = max(float(expected.abs().max()), 1.0) if expected.numel() else 1.0
+    tolerance = TOLERANCE[expected.dtype] * scale
+    torch.testing.assert_close(got, expected, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("type_name", TYPES)
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("graph_name", GRAPHS)
-def test_equal_to_one_process(graph_name, type_name, found):
-    dtype, size = TYPES[type_name], len(found)
-    data, _ = GRAPHS[graph_name](dtype, size)
-    everywhere = torch.arange(data.num_nodes)
+def test_equal_to_one_process(graph_name, size, found):
+    data, _ = GRAPHS[graph_name](SIZES[size], size)
     for name, use in CASES.items():
-        expected = measure(use, data, data.edge_index, everywhere, data.num_nodes, dtype)
-        out, of_x, of_weight = (torch.zeros_like(each) for each in (expected[0], *(e[0] for e in expected[1:3])))
-        for each in found:
-            nodes, edges, (part_out, (part_x,), (part_weight,), of_all) = each[graph_name, type_name, name]
-            out[..., nodes, :] = part_out
-            of_x[nodes], of_weight[edges] = part_x, part_weight
-            for got, wanted in zip(of_all, expected[3], strict=True):
-                assert_close(got, wanted, TOLERANCE[type_name])
-        for got, wanted in ((out, expected[0]), (of_x, expected[1][0]), (of_weight, expected[2][0])):
-            assert_close(got, wanted, TOLERANCE[type_name])
+        out, (of_x,), (of_weight,), of_all = expect(use, data, SIZES[size])
+        together = [torch.full_like(each, torch.nan) for each in (out, of_x, of_weight)]
+        for each in found[:size]:
+            nodes, edges, *part = each[size][graph_name, name]
+            together[0][..., nodes, :] = part[0]
+            together[1][nodes], together[2][edges] = part[1][0], part[2][0]
+            for got, expected in zip(part[3], of_all, strict=True):
+                assert_close(got, expected)
+        for got, expected in zip(together, (out, of_x, of_weight), strict=True):
+            assert_close(got, expected)

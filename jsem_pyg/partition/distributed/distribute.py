@@ -55,7 +55,7 @@ def distribute(
     num_nodes = count_nodes(data)
     structure = check_graph(data, num_nodes)
     if partition is None:
-        partition = _agree_on_partition(data.edge_index, num_nodes, ranks)
+        partition = _agree_on_partition(structure, ranks)
     check_instance("partition", partition, Partition, "a Partition or None")
     record = cut(structure, partition, ranks.size, ranks.rank)
     return DistributedGraph(record, ranks, cut_data(data, record))
@@ -111,11 +111,11 @@ def take_rows(values: Any, rows: Tensor) -> Tensor:
     return out
 
 
-def _agree_on_partition(edge_index: Tensor, num_nodes: int, ranks: Ranks) -> Partition:
+def _agree_on_partition(structure: GraphStructure, ranks: Ranks) -> Partition:
     """Partition in one process, so that all have the same."""
-    order = torch.zeros(num_nodes, dtype=torch.int64)
+    order = torch.zeros(structure.num_nodes, dtype=torch.int64)
     ptr = torch.zeros(ranks.size + 1, dtype=torch.int64)
     if ranks.rank == 0:
-        found = recursive_partition(edge_index, ranks.size, num_nodes=num_nodes)
+        found = recursive_partition(structure, ranks.size)
         order, ptr = found.order, found.ptr
     return Partition(ranks.from_first(order), ranks.from_first(ptr))
