@@ -101,6 +101,10 @@ class GraphRows(CheckLog, ABC):
         """[n, ...] numbers of these nodes -> those of all nodes that a column may be."""
         return values
 
+    def mean(self, values: Tensor) -> Tensor:
+        """[n, ...] numbers of nodes -> their mean [...] over all nodes of the graph."""
+        return values.mean(0)
+
     def largest(self, values: Tensor) -> Tensor:
         """The largest of each entry over all processes that hold rows; not differentiable."""
         return values

@@ -8,13 +8,21 @@ rows of the graph, a :class:`DistributedGraph`: see :mod:`.distributed`.
 """
 
 from .blocks import Partition
-from .distributed import DistributedGraph, distribute, sum_gradients
+from .distributed import (
+    DistributedGraph,
+    distribute,
+    load_part,
+    save_parts,
+    sum_gradients,
+)
 from .recursive import recursive_partition
 
 __all__ = [
     "DistributedGraph",
     "Partition",
     "distribute",
+    "load_part",
     "recursive_partition",
+    "save_parts",
     "sum_gradients",
 ]

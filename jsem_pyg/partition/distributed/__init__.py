@@ -1,7 +1,14 @@
-"""Rows of a graph on several processes, by `torch.distributed`."""
+"""Rows of a graph on several processes and machines, by `torch.distributed`.
+
+:func:`distribute` and :func:`load_part` give a process its :class:`DistributedGraph`. How it works:
+`record.py` cuts the rows out of the whole, `halo.py` knows which rows travel to whom, `matrix.py`
+multiplies while they do, and `ranks.py` holds the processes together, and names those that are
+missing. `saving.py` keeps the parts in a folder.
+"""
 
 from .distribute import distribute
-from .graph import DistributedGraph
 from .gradients import sum_gradients
+from .graph import DistributedGraph
+from .saving import load_part, save_parts
 
-__all__ = ["DistributedGraph", "distribute", "sum_gradients"]
+__all__ = ["DistributedGraph", "distribute", "load_part", "save_parts", "sum_gradients"]

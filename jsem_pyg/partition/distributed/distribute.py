@@ -12,7 +12,7 @@ from ..blocks import Partition
 from ..recursive import recursive_partition
 from .graph import DistributedGraph
 from .ranks import Ranks
-from .record import RowRecord, cut
+from .record import Cutter, RowRecord
 
 
 def distribute(
@@ -57,7 +57,7 @@ def distribute(
     if partition is None:
         partition = _agree_on_partition(structure, ranks)
     check_instance("partition", partition, Partition, "a Partition or None")
-    record = cut(structure, partition, ranks.size, ranks.rank)
+    record = Cutter(structure, partition, ranks.size).cut(ranks.rank)
     return DistributedGraph(record, ranks, cut_data(data, record))
 
 
@@ -101,7 +101,7 @@ def cut_data(data: Data, record: RowRecord) -> Data:
 
 
 def take_rows(values: Any, rows: Tensor) -> Tensor:
-    """Some rows of a tensor or of an array of NumPy's, read in ascending order, as disks like it."""
+    """Some rows of a tensor, or of an array, which is read in ascending order, as disks like it."""
     if isinstance(values, Tensor):
         return values[rows.to(values.device)]
     order = rows.argsort()

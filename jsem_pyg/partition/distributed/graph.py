@@ -17,7 +17,7 @@ from ...graph.rows import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
 from ...operators import Operator
-from .halo import Halo, Spread, Swap
+from .halo import Halo, sum_over_ranks
 from .matrix import HaloOperator, PlainHaloOperator
 from .ranks import Ranks
 from .record import RowRecord
@@ -143,12 +143,16 @@ class DistributedGraph(GraphRows):
         """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
         halves = 0.5 * values
         inner, crossing = halves.split([self.inner.num_slots, self.crossing.num_slots])
-        other = [inner.index_select(0, self.inner.reverse), Swap.apply(crossing, self.halo)]
+        other = [inner.index_select(0, self.inner.reverse), self.halo.mirror(crossing)]
         return halves + torch.cat(other)
 
     def spread(self, values: Tensor) -> Tensor:
         """[n, ...] numbers of these nodes -> [n + h, ...]: those of the halo behind them."""
-        return Spread.apply(values, self.halo)
+        return self.halo.spread(values)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """[n, ...] numbers of nodes -> their mean [...] over the nodes of all processes."""
+        return sum_over_ranks(values.sum(0), self.ranks) / self.num_nodes_in_all
 
     def largest(self, values: Tensor) -> Tensor:
         """The largest of each entry over all processes; not differentiable."""

@@ -2,16 +2,15 @@
 
 Three maps between the processes, each with the next one's help its own derivative:
 
-- `fetch` brings numbers of nodes to everybody whose columns name them;
-- `collect`, its transpose, brings numbers of halo nodes home, and adds them up there;
-- `swap` gives every slot (i, j) the value of (j, i); it is symmetric.
+- `spread` brings numbers of nodes to everybody whose columns name them;
+- `_Gather`, its transpose, brings numbers of halo nodes home, and adds them up there;
+- `mirror` gives every slot (i, j) the value of (j, i); it is symmetric.
 """
 
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .ranks import Pending, Ranks
 
@@ -59,9 +58,15 @@ class Halo:
     def collect(self, values: Tensor) -> Tensor:
         """[h, ...] numbers of halo nodes -> the sums [n, ...] of what all hold of each node."""
         found = self.ranks.exchange(values.contiguous(), self.receive, self.send).wait()
-        return values.new_zeros(self.num_rows, *values.shape[1:]).index_add(
-            0, self.send_row, found
-        )
+        return values.new_zeros(self.num_rows, *values.shape[1:]).index_add(0, self.send_row, found)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """[n, ...] -> [n + h, ...]: the halo's behind; differentiable."""
+        return _Spread.apply(values, self)
+
+    def mirror(self, values: Tensor) -> Tensor:
+        """[nx] values in the crossing slots (i, j) -> those of (j, i); differentiable."""
+        return _Swap.apply(values, self)
 
     def swap(self, values: Tensor) -> Tensor:
         """[nx] values in the crossing slots -> what the other sides have in theirs."""
@@ -70,7 +75,7 @@ class Halo:
         return torch.empty_like(values).scatter_(0, self._swap_receive, found)
 
 
-class Spread(torch.autograd.Function):
+class _Spread(torch.autograd.Function):
     """[n, ...] -> [n + h, ...]: with the rows of the halo behind them."""
 
     @staticmethod
@@ -80,11 +85,11 @@ class Spread(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return Gather.apply(grad, ctx.halo), None
+        return _Gather.apply(grad, ctx.halo), None
 
 
-class Gather(torch.autograd.Function):
-    """[n + h, ...] -> [n, ...]: the transpose of :class:`Spread`."""
+class _Gather(torch.autograd.Function):
+    """[n + h, ...] -> [n, ...]: the transpose of :class:`_Spread`."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, halo: Halo) -> Tensor:
@@ -93,10 +98,10 @@ class Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return Spread.apply(grad, ctx.halo), None
+        return _Spread.apply(grad, ctx.halo), None
 
 
-class Swap(torch.autograd.Function):
+class _Swap(torch.autograd.Function):
     """[nx] -> [nx]: see :meth:`Halo.swap`, whose transpose it is itself."""
 
     @staticmethod
@@ -106,19 +111,20 @@ class Swap(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return Swap.apply(grad, ctx.halo), None
+        return _Swap.apply(grad, ctx.halo), None
 
 
-class Total(torch.autograd.Function):
-    """The sum over all processes of a tensor of one shape, as one loss that all have made."""
+def sum_over_ranks(values: Tensor, ranks: Ranks) -> Tensor:
+    """The sum of a tensor of every process, where the loss is the sum of all losses made of it."""
+    return _Total.apply(values, ranks)
 
+
+class _Total(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, ranks: Ranks) -> Tensor:
         ctx.ranks = ranks
         return ranks.total(values)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        # The loss is the sum of what each process makes of the total.
-        return ctx.ranks.total(grad), None
+        return _Total.apply(grad, ctx.ranks), None

@@ -6,7 +6,7 @@ the roll before they end, so that the error says who is missing.
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -114,10 +114,8 @@ class Ranks:
         keys = {each: f"jsem_pyg/roll_call/{self._failures}/{each}" for each in ranks}
         try:
             store.set(keys[ranks[self.rank]], "here")
-            try:
+            with suppress(RuntimeError):  # somebody did not come: who is asked below
                 store.wait(list(keys.values()), _ROLL_CALL)
-            except RuntimeError:
-                pass  # somebody did not come: who is asked below
             return [at for at, each in enumerate(ranks) if not store.check([keys[each]])]
         except RuntimeError:
             return [0]  # which holds the store, unless torchrun does

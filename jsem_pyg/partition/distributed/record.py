@@ -1,5 +1,6 @@
 """What one process has to know of a graph, cut out of the whole."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -35,36 +36,69 @@ class RowRecord(NamedTuple):
         return int(self.begin[-1])
 
 
-def cut(structure: GraphStructure, partition: Partition, num_ranks: int, rank: int) -> RowRecord:
-    """Cut the rows of a process out of a whole graph.
+class Cutter:
+    """Cuts a whole graph into the rows of each process.
 
     Args:
         structure: the whole graph.
         partition: of its nodes. Blocks that follow each other go to one process where there are
             several times as many as processes.
-        num_ranks: P.
-        rank: which of them.
+        num_ranks: P, how many processes there are; None: as many as blocks.
 
     Raises:
         ValueError: if the blocks cannot be shared evenly, or the nodes are of another number.
     """
-    begin = _beginnings(partition, structure.num_nodes, num_ranks)
-    row, col = (each.cpu() for each in structure.edges)
-    place = partition.place
-    low, high = int(begin[rank]), int(begin[rank + 1])
-    row = place.index_select(0, row)
-    edges = ((row >= low) & (row < high)).nonzero()[:, 0]
-    component, num_shared = _components(structure.component.cpu()[partition.order], begin, rank)
-    return RowRecord(
-        begin,
-        rank,
-        partition.order[low:high].clone(),
-        edges,
-        row.index_select(0, edges) - low,
-        place.index_select(0, col.index_select(0, edges)),
-        component,
-        num_shared,
-    )
+
+    def __init__(
+        self, structure: GraphStructure, partition: Partition, num_ranks: int | None = None
+    ) -> None:
+        num_ranks = partition.num_parts if num_ranks is None else num_ranks
+        self.begin = _beginnings(partition, structure.num_nodes, num_ranks)
+        self.order = partition.order
+        row, col = (each.cpu() for each in structure.edges)
+        place = partition.place
+        self._row, self._col = place.index_select(0, row), place.index_select(0, col)
+        # Components, in the order of the partition: those of several processes count first.
+        self._component = structure.component.cpu().index_select(0, partition.order)
+        count = int(self._component.max()) + 1 if structure.num_nodes else 0
+        owner = torch.arange(num_ranks).repeat_interleave(self.begin.diff())
+        first = owner.new_full((count,), num_ranks)
+        first = first.scatter_reduce(0, self._component, owner, "amin")
+        last = owner.new_full((count,), -1).scatter_reduce(0, self._component, owner, "amax")
+        self._is_shared = first < last
+
+    def cut(self, rank: int) -> RowRecord:
+        """The rows of one process."""
+        low, high = int(self.begin[rank]), int(self.begin[rank + 1])
+        return self._record(rank, ((self._row >= low) & (self._row < high)).nonzero()[:, 0])
+
+    def cut_all(self) -> Iterator[RowRecord]:
+        """The rows of all processes in turn, for one sort of the edges."""
+        owner = torch.searchsorted(self.begin, self._row, right=True) - 1
+        counts = torch.bincount(owner, minlength=self.begin.numel() - 1)
+        for rank, edges in enumerate(owner.argsort(stable=True).split(counts.tolist())):
+            yield self._record(rank, edges)
+
+    def _record(self, rank: int, edges: Tensor) -> RowRecord:
+        low, high = int(self.begin[rank]), int(self.begin[rank + 1])
+        return RowRecord(
+            self.begin,
+            rank,
+            self.order[low:high].clone(),
+            edges.clone(),
+            self._row.index_select(0, edges) - low,
+            self._col.index_select(0, edges),
+            *self._number_components(low, high),
+        )
+
+    def _number_components(self, low: int, high: int) -> tuple[Tensor, int]:
+        """The components of some places: shared ones as all count them, then those of these."""
+        num_shared = int(self._is_shared.sum())
+        own = self._component[low:high]
+        number = self._is_shared.cumsum(0) - 1
+        mine = torch.unique(own[~self._is_shared[own]])
+        number[mine] = num_shared + torch.arange(mine.numel())
+        return number.index_select(0, own), num_shared
 
 
 def _beginnings(partition: Partition, num_nodes: int, num_ranks: int) -> Tensor:
@@ -81,21 +115,3 @@ def _beginnings(partition: Partition, num_nodes: int, num_ranks: int) -> Tensor:
             f", {num_ranks}), or start as many processes as there are parts."
         )
     return partition.ptr[:: partition.num_parts // num_ranks].clone()
-
-
-def _components(component: Tensor, begin: Tensor, rank: int) -> tuple[Tensor, int]:
-    """Number components [N], in the order of the partition, as one process does.
-
-    Those that several processes share come first. Of the others each counts its own.
-    """
-    count = int(component.max()) + 1 if component.numel() else 0
-    owner = torch.arange(begin.numel() - 1).repeat_interleave(begin.diff())
-    first = component.new_full((count,), begin.numel()).scatter_reduce(0, component, owner, "amin")
-    last = component.new_full((count,), -1).scatter_reduce(0, component, owner, "amax")
-    is_shared = first < last
-    num_shared = int(is_shared.sum())
-    own = component[int(begin[rank]) : int(begin[rank + 1])]
-    number = is_shared.cumsum(0) - 1
-    mine = torch.unique(own[~is_shared[own]])
-    number[mine] = num_shared + torch.arange(mine.numel())
-    return number.index_select(0, own), num_shared
