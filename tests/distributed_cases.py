@@ -1,17 +1,30 @@
 """What a process of a distributed run does: a module of its own, for a new process to import."""
 
+import time
 from datetime import timedelta
 from itertools import product
 
+import numpy as np
+import pytest
 import torch
 from layer_cases import Similarity
+from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
-from jsem_pyg.partition import Partition, distribute, sum_gradients
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.partition import (
+    DistributedGraph,
+    Partition,
+    distribute,
+    load_part,
+    save_parts,
+    sum_gradients,
+)
+from jsem_pyg.partition.distributed import ranks
 from jsem_pyg.testing import random_graph
+from jsem_pyg.training import fit
 
 CHANNELS = 4
 SIZES = {4: torch.float32, 2: torch.float64}  # processes, and in which type they compute
@@ -230,6 +243,94 @@ def run(rank, size, folder):
     found = {
         4: run_cases(4, torch.float32),
         2: run_cases(2, torch.float64, halves[rank // 2]),
+        "classifier": train_classifier(distribute_random(4)),
+        "data parallel": train_data_parallel(distribute_random(4)),
+        "read": read_parts(rank, folder),
+        "fit": fit_with_a_break(f"{folder}/run.safetensors"),
+        "error": lose(3, rank),
     }
     torch.save(found, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
+
+
+def distribute_random(size):
+    data, partition = random(torch.float64, size)
+    return distribute(data, partition)
+
+
+def train_classifier(part):
+    """Means of all nodes are taken in training, and kept for evaluation."""
+    data = part.data if isinstance(part, DistributedGraph) else part
+    torch.manual_seed(0)
+    model = DiffusionClassifier(CHANNELS, 3, t=1.0).double()
+    nodes = part.nodes if data is not part else torch.arange(data.num_nodes)
+    loss_of(model(data.x, data.edge_index, data.edge_weight), nodes, 40).backward()
+    sum_gradients(model.parameters())
+    with torch.no_grad():
+        p = model.eval()(data.x, data.edge_index, data.edge_weight)
+    return p, [each.grad for each in model.parameters()], list(model.buffers())
+
+
+def train_data_parallel(part):
+    """`DistributedDataParallel` takes the mean of the gradients, so the loss is multiplied."""
+    layer = AnisotropicDiffusion(t=2.0).double()
+    model = DistributedDataParallel(layer)
+    out = model(part.data.x, part, part.data.edge_weight, part.data.edge_attr)
+    (loss_of(out, part.nodes, 40) * part.ranks.size).backward()
+    return [each.grad for each in layer.parameters()]
+
+
+def read_parts(rank, folder):
+    """Written by one process, read by all; x from a file of its own."""
+    data, partition = random(torch.float64, 4)
+    if rank == 0:
+        np.save(f"{folder}/x.npy", data.x.numpy())
+        edges = Data(edge_index=data.edge_index, edge_weight=data.edge_weight, num_nodes=40)
+        save_parts(f"{folder}/parts", edges, partition)
+    torch.distributed.barrier()
+    part = load_part(f"{folder}/parts", f"{folder}/x.npy")
+    return part.nodes, part.data.x, heat_diffusion(part.data.x, part, part.data.edge_weight)
+
+
+FIT = {"lr": 0.1, "batch_size": 50, "seed": 3, "progress": False}
+
+
+def data_in_order(dtype=torch.float64):
+    """Places are nodes, so that the same triplets are drawn as in one process."""
+    return random(dtype, 4)[0], even(40, 4)
+
+
+def fit_with_a_break(checkpoint):
+    """Trained through, and again with an end and a new start in between."""
+    data, partition = data_in_order()
+    weights = []
+    for breaks in ([6], [4, 6]):
+        for epochs in breaks:
+            part = distribute(data, partition)
+            torch.manual_seed(part.ranks.rank)  # all get the weights of the first
+            model = AnisotropicDiffusion(t=2.0, conductance="mlp").double()
+            keep = {"checkpoint": checkpoint, "resume": len(breaks) > 1}
+            if breaks == [6]:
+                keep = {}
+            result = fit(model, part.data, epochs=epochs, **keep, **FIT)
+        weights.append([each.detach() for each in model.parameters()])
+        weights[-1].append(torch.tensor([row.loss for row in result.history]).double())
+    with pytest.raises(NotImplementedError, match="whole graph for self-training"):
+        fit(DiffusionClassifier(CHANNELS, 3).double(), part.data)
+    return weights
+
+
+def lose(lost, rank):
+    """What the others say, and when, of a process that does not come."""
+    ranks._ROLL_CALL = timedelta(seconds=1)
+    group = torch.distributed.new_group(timeout=timedelta(seconds=2))
+    data, partition = random(torch.float64, 4)
+    part = distribute(data, partition, group=group)
+    part.ranks.wait_for_all()
+    started = time.monotonic()
+    if rank == lost:
+        time.sleep(6)
+        return None
+    with pytest.raises(RuntimeError) as error:
+        heat_diffusion(part.data.x, part, part.data.edge_weight)
+    return str(error.value), time.monotonic() - started

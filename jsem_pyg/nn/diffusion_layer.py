@@ -157,6 +157,7 @@ class DiffusionLayer(MessagePassing):
             )
         target, source = graph_ends(graph)
         if isinstance(graph, PreparedGraph):
+            _check_channels(graph.structure)
             x = graph.structure.spread(x)  # an edge may come from a node of another process
         return self.conductance(graph.attr, x[target], x[source])
 
@@ -251,6 +252,15 @@ class _Propagation(Operator):
         size = (self.num_nodes, self.num_nodes)
         out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
+
+
+def _check_channels(graph: GraphRows) -> None:
+    if not graph.has_all_channels:
+        raise ValueError(
+            "Expected all channels of 'x', since the conductance looks at the nodes (got a graph "
+            "whose processes share the columns). To fix this, call distribute with "
+            "strategy='rows'."
+        )
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Tensor:

@@ -9,19 +9,29 @@ rows of the graph, a :class:`DistributedGraph`: see :mod:`.distributed`.
 
 from .blocks import Partition
 from .distributed import (
+    ColumnShare,
     DistributedGraph,
+    DistributionPlan,
+    Speed,
     distribute,
     load_part,
+    measure_speed,
+    plan,
     save_parts,
     sum_gradients,
 )
 from .recursive import recursive_partition
 
 __all__ = [
+    "ColumnShare",
     "DistributedGraph",
+    "DistributionPlan",
     "Partition",
+    "Speed",
     "distribute",
     "load_part",
+    "measure_speed",
+    "plan",
     "recursive_partition",
     "save_parts",
     "sum_gradients",

@@ -1,8 +1,25 @@
 """Several processes compute what one does: values and all gradients."""
 
+from itertools import chain
+
 import pytest
 import torch
-from distributed_cases import CASES, GRAPHS, SIZES, expect, run
+from distributed_cases import (
+    CASES,
+    FIT,
+    GRAPHS,
+    SIZES,
+    data_in_order,
+    expect,
+    loss_of,
+    random,
+    run,
+    train_classifier,
+)
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.training import fit
 
 pytestmark = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
@@ -41,3 +58,56 @@ def test_equal_to_one_process(graph_name, size, found):
                 assert_close(got, expected)
         for got, expected in zip(together, (out, of_x, of_weight), strict=True):
             assert_close(got, expected)
+
+
+def test_a_classifier_takes_the_means_of_all_nodes(found):
+    expected, *others = train_classifier(random(torch.float64, 4)[0])
+    for each in found:
+        p, *of_all = each["classifier"]
+        assert_close(p, expected[each["read"][0]])
+        for got, wanted in zip(chain(*of_all), chain(*others), strict=True):
+            assert_close(got.double(), wanted.double())
+
+
+def test_data_parallel_training(found):
+    data, _ = random(torch.float64, 4)
+    layer = AnisotropicDiffusion(t=2.0).double()
+    out = layer(data.x, data.edge_index, data.edge_weight, data.edge_attr)
+    loss_of(out, torch.arange(40), 40).backward()
+    for each in found:
+        for got, parameter in zip(each["data parallel"], layer.parameters(), strict=True):
+            assert_close(got, parameter.grad)
+
+
+def test_parts_are_read_by_each_process(found):
+    data, partition = random(torch.float64, 4)
+    expected = heat_diffusion(data.x, data.edge_index, data.edge_weight)
+    for rank, each in enumerate(found):
+        nodes, x, y = each["read"]
+        torch.testing.assert_close(nodes, partition.parts()[rank])
+        torch.testing.assert_close(x, data.x[nodes])
+        assert_close(y, expected[nodes])
+
+
+def test_who_is_missing_is_named_in_time(found):
+    for each in found[:3]:
+        said, seconds = each["error"]
+        assert "waited for rank 3, which ended or hangs" in said
+        assert seconds < 6
+
+
+def test_fit_makes_the_steps_of_one_process(found):
+    torch.manual_seed(0)
+    model = AnisotropicDiffusion(t=2.0, conductance="mlp").double()
+    result = fit(model, data_in_order()[0], epochs=6, **FIT)
+    losses = torch.tensor([row.loss for row in result.history]).double()
+    for each in found:
+        for weights in each["fit"]:  # in one go, and continued from a checkpoint
+            for got, wanted in zip(weights, [*model.parameters(), losses], strict=True):
+                torch.testing.assert_close(got, wanted.detach(), rtol=1e-9, atol=1e-9)
+
+
+def test_all_processes_have_the_same_weights_bit_for_bit(found):
+    for each in found[1:]:
+        for got, wanted in zip(chain(*each["fit"]), chain(*found[0]["fit"]), strict=True):
+            assert torch.equal(got, wanted)

@@ -1,24 +1,34 @@
 """From a whole graph to the rows of this process."""
 
-from typing import Any
+import logging
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_instance
+from ..._checks import check_choice, check_instance, check_positive
 from ...graph import GraphStructure
 from ..blocks import Partition
 from ..recursive import recursive_partition
+from .columns import ColumnShare
 from .graph import DistributedGraph
+from .plan import choose_strategy
 from .ranks import Ranks
 from .record import Cutter, RowRecord
 
+_log = logging.getLogger(__name__)
+
 
 def distribute(
-    data: Data, partition: Partition | None = None, *, group: Any = None
-) -> DistributedGraph:
-    """This process's rows of a graph, for training and diffusion by several processes.
+    data: Data,
+    partition: Partition | None = None,
+    *,
+    strategy: Literal["rows", "columns", "auto"] = "rows",
+    memory: float | None = None,
+    group: Any = None,
+) -> DistributedGraph | ColumnShare:
+    """This process's share of a graph, for training and diffusion by several processes.
 
     Every process calls it with the same `data`, where the processes were started by `torchrun` and
     `torch.distributed.init_process_group` was called; a single process gets all rows. Where the
@@ -31,6 +41,11 @@ def distribute(
             `x` may be a memory-mapped array of NumPy's, of which only these rows are read.
         partition: Of the nodes, with a part for each process or a multiple of that. None: made by
             :func:`recursive_partition` in the first process, which tells the others.
+        strategy: "rows", for anything; "columns": every process has the whole graph and a share of
+            the columns of x, and nothing travels, see :class:`ColumnShare` for what that cannot do;
+            "auto": whichever holds and sends fewer bytes in an epoch of 30 terms.
+        memory: Bytes that a process may have, for "auto": columns are taken only if the whole graph
+            fits. None: any number.
         group: Processes of `torch.distributed`; None: all.
 
     Returns:
@@ -51,14 +66,37 @@ def distribute(
         torch.Size([4, 4])
     """
     check_instance("data", data, Data, "a torch_geometric.data.Data")
+    check_choice("strategy", strategy, ("rows", "columns", "auto"))
+    if memory is not None:
+        check_positive("memory", memory)
     ranks = Ranks(group)
-    num_nodes = count_nodes(data)
-    structure = check_graph(data, num_nodes)
+    structure = check_graph(data, count_nodes(data))
+    if strategy == "columns":
+        return ColumnShare(data, ranks)
     if partition is None:
         partition = _agree_on_partition(structure, ranks)
     check_instance("partition", partition, Partition, "a Partition or None")
+    if strategy == "auto" and _columns_are_cheaper(data, structure, partition, memory, ranks):
+        return ColumnShare(data, ranks)
     record = Cutter(structure, partition, ranks.size).cut(ranks.rank)
     return DistributedGraph(record, ranks, cut_data(data, record))
+
+
+def _columns_are_cheaper(
+    data: Data,
+    structure: GraphStructure,
+    partition: Partition,
+    memory: float | None,
+    ranks: Ranks,
+) -> bool:
+    x = data.get("x")
+    if x is None or x.shape[1] < ranks.size:
+        return False
+    dtype = x.dtype if isinstance(x, Tensor) else torch.from_numpy(x[:0]).dtype
+    found = choose_strategy(structure, partition, x.shape[1], dtype, memory)
+    if ranks.rank == 0:
+        _log.info("strategy='auto' shares the %s among %d processes", found, ranks.size)
+    return found == "columns"
 
 
 def count_nodes(data: Data) -> int:

@@ -17,10 +17,11 @@ from ...graph.rows import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
 from ...operators import Operator
-from .halo import Halo, sum_over_ranks
+from .halo import Halo
 from .matrix import HaloOperator, PlainHaloOperator
 from .ranks import Ranks
 from .record import RowRecord
+from .routes import Routes, sum_over_ranks
 
 
 class DistributedGraph(GraphRows):
@@ -153,6 +154,22 @@ class DistributedGraph(GraphRows):
     def mean(self, values: Tensor) -> Tensor:
         """[n, ...] numbers of nodes -> their mean [...] over the nodes of all processes."""
         return sum_over_ranks(values.sum(0), self.ranks) / self.num_nodes_in_all
+
+    def reach(self, places: Tensor) -> tuple[Routes, Tensor]:
+        """How to have rows of any nodes here, which every process asks for its own.
+
+        Args:
+            places: any shape, places in the order of the partition.
+
+        Returns:
+            Routes, and for each place the row of what their `spread` returns.
+        """
+        low = int(self.record.begin[self.ranks.rank])
+        is_own = (places >= low) & (places < low + self.num_nodes)
+        wanted, at = torch.unique(places[~is_own], return_inverse=True)
+        rows = places - low
+        rows[~is_own] = self.num_nodes + at
+        return Routes.to_places(self.ranks, self.record.begin, wanted), rows
 
     def largest(self, values: Tensor) -> Tensor:
         """The largest of each entry over all processes; not differentiable."""
