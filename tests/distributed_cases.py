@@ -246,6 +246,7 @@ def run(rank, size, folder):
         "classifier": train_classifier(distribute_random(4)),
         "data parallel": train_data_parallel(distribute_random(4)),
         "read": read_parts(rank, folder),
+        "columns": diffuse_columns(),
         "fit": fit_with_a_break(f"{folder}/run.safetensors"),
         "error": lose(3, rank),
     }
@@ -290,6 +291,16 @@ def read_parts(rank, folder):
     torch.distributed.barrier()
     part = load_part(f"{folder}/parts", f"{folder}/x.npy")
     return part.nodes, part.data.x, heat_diffusion(part.data.x, part, part.data.edge_weight)
+
+
+def diffuse_columns():
+    """Each process has some columns; gradients of weights and time are shares."""
+    part = distribute(random(torch.float64, 4)[0], strategy="columns")
+    weight, t = part.data.edge_weight.clone().requires_grad_(), torch.tensor(1.5).requires_grad_()
+    out = heat_diffusion(part.data.x, part, weight, t)
+    out.sin().sum().backward()
+    sum_gradients([weight, t])
+    return part.columns, out.detach(), weight.grad, t.grad
 
 
 FIT = {"lr": 0.1, "batch_size": 50, "seed": 3, "progress": False}

@@ -96,6 +96,18 @@ def test_who_is_missing_is_named_in_time(found):
         assert seconds < 6
 
 
+def test_columns_are_shared(found):
+    data, _ = random(torch.float64, 4)
+    weight, t = data.edge_weight.clone().requires_grad_(), torch.tensor(1.5).requires_grad_()
+    out = heat_diffusion(data.x, data.edge_index, weight, t)
+    out.sin().sum().backward()
+    for each in found:
+        columns, own, *gradients = each["columns"]
+        assert_close(own, out.detach()[:, columns])
+        for got, wanted in zip(gradients, (weight.grad, t.grad), strict=True):
+            assert_close(got, wanted)
+
+
 def test_fit_makes_the_steps_of_one_process(found):
     torch.manual_seed(0)
     model = AnisotropicDiffusion(t=2.0, conductance="mlp").double()

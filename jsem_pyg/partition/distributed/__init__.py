@@ -3,8 +3,8 @@
 :func:`distribute` and :func:`load_part` give a process its :class:`DistributedGraph`. How it works:
 `record.py` cuts the rows out of the whole, `halo.py` knows which rows travel to whom, `matrix.py`
 multiplies while they do, and `ranks.py` holds the processes together, and names those that are
-missing. `saving.py` keeps the parts in a folder. `columns.py` is the other way to share the work, and
-:func:`plan` predicts what either would hold, send and take.
+missing. `saving.py` keeps the parts in a folder. `columns.py` is the other way to share the work,
+and :func:`plan` predicts what either would hold, send and take.
 """
 
 from .columns import ColumnShare

@@ -267,7 +267,7 @@ def choose_strategy(
     memory: float | None,
     terms: int = 30,
 ) -> str:
-    """ "rows" or "columns": for which a process holds and sends fewer bytes, if they fit."""
+    """Choose "rows" or "columns": for which a process holds and sends fewer bytes, if they fit."""
     counts, size = count_parts(structure, partition), dtype.itemsize
     rows = _predict(counts, channels, size, terms, 1.0, 0.0, memory, Speed(0.0, 0.0, 0.0))
     of_rows = float((rows.bytes_held + 3 * terms * rows.sent).max())
