@@ -132,7 +132,7 @@ def _coefficients(
     times = t.unsqueeze(1)
     if operator.scaling.rate is not None:
         times = times * operator.scaling.rate.cpu().double().unsqueeze(-1)
-    longest = longest_time(times)
+    longest = longest_time(t) * operator.scaling.fastest()
     num_terms = accuracy.degree
     if num_terms is None:
         bound = max(_MARGIN * accuracy.tol, torch.finfo(dtype).eps / 2)

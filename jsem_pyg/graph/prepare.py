@@ -9,13 +9,14 @@ from torch import Tensor
 from .._checks import check_device, check_edge_vector, check_signal_range, has_tiny
 from .adjacency import Adjacency, read_adjacency
 from .memory import CheckLog, Memory
+from .rows import GraphRows
 from .structure import GraphStructure
 
 
 class PreparedGraph(NamedTuple):
     """A graph in one call, with what its edges carry."""
 
-    structure: GraphStructure
+    structure: GraphRows
     weight: Tensor | None  # [E], None: ones
     attr: Tensor | None  # [E, F]
 
@@ -57,11 +58,14 @@ class Reader:
         structure.note_passed(name)
 
     @staticmethod
-    def _widen(weight: Tensor) -> Tensor:
-        """Weights in float64, where float32 has too few digits for them (on a CPU)."""
+    def _widen(weight: Tensor, is_whole: bool = True) -> Tensor:
+        """Weights in float64, where float32 has too few digits for them (on a CPU).
+
+        A process that has a part of the rows does not know what the others have, so all widen.
+        """
         if weight.device.type != "cpu" or weight.dtype == torch.float64:
             return weight
-        return weight.double() if has_tiny(weight) else weight
+        return weight.double() if not is_whole or has_tiny(weight) else weight
 
     def _check_signal(self, structure: CheckLog, x: Tensor) -> None:
         self._check(structure, "x", x, x, lambda x: check_signal_range("x", x))
@@ -80,7 +84,8 @@ class GraphReader(Reader):
         """Prepare the graph of a signal x [..., N, D], unless it is, and check what comes with it.
 
         Args:
-            edge_index: any form of graph, read already or not, or a :class:`GraphStructure`.
+            edge_index: any form of graph, read already or not, or prepared :class:`GraphRows`, such
+                as a :class:`GraphStructure`.
             x: the signal, which is checked as well.
             edge_weight: [E] or None.
             edge_attr: [E, F] or None.
@@ -96,7 +101,7 @@ class GraphReader(Reader):
             check_edge_vector("edge_weight", weight, structure.num_edges)
             check = structure.check_weight
             self._check(structure, "edge_weight", weight, x, check, self._weights)
-            weight = self._widen(weight)
+            weight = self._widen(weight, structure.is_whole)
         if edge_attr is not None:
             check_edge_vector("edge_attr", edge_attr[:, 0], structure.num_edges)
             self._check(structure, "edge_attr", edge_attr, x, structure.check_attr, self._attrs)
@@ -104,8 +109,8 @@ class GraphReader(Reader):
 
     def _structure(
         self, edge_index: Any, num_nodes: int, edge_weight: Tensor | None
-    ) -> tuple[GraphStructure, Tensor | None]:
-        if isinstance(edge_index, GraphStructure):
+    ) -> tuple[GraphRows, Tensor | None]:
+        if isinstance(edge_index, GraphRows):
             check_num_nodes(edge_index, num_nodes)
             return edge_index, edge_weight
         is_read = isinstance(edge_index, Adjacency)
@@ -122,7 +127,16 @@ class GraphReader(Reader):
 def read_edges(
     edge_index: Any, edge_weight: Tensor | None, num_nodes: int
 ) -> tuple[Adjacency, Tensor | None]:
-    """Any form of graph as its edges and weights, for compiled code, which cannot prepare it."""
+    """Any form of graph as its edges and weights, for compiled code, which cannot prepare it.
+
+    Raises:
+        NotImplementedError: if these are rows of one process among others.
+    """
+    if isinstance(edge_index, GraphRows) and not edge_index.is_whole:
+        raise NotImplementedError(
+            "Expected a whole graph in compiled code (got the rows of one process). To fix this, "
+            "call the layer or function without torch.compile or torch.export."
+        )
     if isinstance(edge_index, GraphStructure):
         check_num_nodes(edge_index, num_nodes)
         target, source = edge_index.edges
@@ -131,7 +145,7 @@ def read_edges(
     return adjacency, choose_weight(adjacency.weight, edge_weight)
 
 
-def check_num_nodes(structure: GraphStructure, num_nodes: int) -> None:
+def check_num_nodes(structure: GraphRows, num_nodes: int) -> None:
     """Raise unless a prepared structure has as many nodes as x."""
     if structure.num_nodes != num_nodes:
         raise ValueError(

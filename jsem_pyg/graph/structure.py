@@ -28,13 +28,13 @@ from .._checks import (
 )
 from ..kernels.csr import CSR
 from ..kernels.ordering import scipy_indices
-from ..kernels.table import EDGES
+from ..kernels.table import CHEBYSHEV, EDGES
 from ..kernels.torch_func import lasting
 from .adjacency import Adjacency, read_adjacency
-from .memory import CheckLog
+from .rows import GraphRows
 
 
-class GraphStructure(CheckLog):
+class GraphStructure(GraphRows):
     """An undirected graph without weights, sorted and checked once, to be used many times.
 
     Edges are coalesced into the *slots* of a sparse matrix: row i holds the neighbours of node i in
@@ -178,6 +178,15 @@ class GraphStructure(CheckLog):
         pattern = csr_array((np.ones(self.num_slots, np.int8), *scipy_indices(self.csr)), shape)
         labels = connected_components(pattern, directed=False)[1]
         return torch.from_numpy(labels).to(self.device, torch.int64)
+
+    def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Any:
+        """The operator S of entries [nnz] in the slots, and [N] on the diagonal, if it has one."""
+        kernel = CHEBYSHEV.find(backend, off_diagonal.device)
+        if diagonal is None:
+            return kernel.SparseOperator(self.csr, off_diagonal)
+        pattern, order = self.csr_with_diagonal
+        values = torch.cat([off_diagonal, diagonal]).index_select(0, order)
+        return kernel.SparseOperator(pattern, values)
 
     def to_slots(self, values: Tensor) -> Tensor:
         """[E, ...] values of the columns of `edge_index` -> their sums [nnz, ...] in the slots."""

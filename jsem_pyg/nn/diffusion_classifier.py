@@ -134,7 +134,7 @@ class DiffusionClassifier(torch.nn.Module):
         self._check_features(x)
         # The graph first: one that is refused leaves no trace in the running means.
         graph = self._prepare(x, edge_index, edge_weight)
-        return self._diffuse(self._classify(x), graph)
+        return self._diffuse(self._classify(x, graph[0]), graph)
 
     def classify(self, x: Tensor) -> Tensor:
         """Probabilities [N, C] of each node by its own features, before any diffusion."""
@@ -147,8 +147,8 @@ class DiffusionClassifier(torch.nn.Module):
             raise ValueError(f"Expected 'x' to have {self.in_channels} channels (got {x.size(1)}).")
         check_type_of_layer("x", x, self.lin)
 
-    def _classify(self, x: Tensor) -> Tensor:
-        return self.lin(center_and_normalize(x, self.center(x))).softmax(-1)
+    def _classify(self, x: Tensor, graph: Any = None) -> Tensor:
+        return self.lin(center_and_normalize(x, self.center(x, graph))).softmax(-1)
 
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
         """Diffuse non-negative scores [N, C] everywhere, and then where they agree: [N, C]."""
@@ -158,8 +158,8 @@ class DiffusionClassifier(torch.nn.Module):
         return self._diffuse(q, self._prepare(q, edge_index, edge_weight))
 
     def _diffuse(self, q: Tensor, graph: tuple[Any, OptTensor]) -> Tensor:
-        p = self._balance(self.isotropic(q, *graph), self.isotropic_mean)
-        return self._balance(self.anisotropic(p, *graph), self.anisotropic_mean)
+        p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
+        return self._balance(self.anisotropic(p, *graph), self.anisotropic_mean, graph[0])
 
     def conductances(self, x: Tensor, edge_index: Tensor, edge_weight: OptTensor = None) -> Tensor:
         """How well each edge conducts in the second diffusion: [E], in (0, 1].
@@ -177,15 +177,15 @@ class DiffusionClassifier(torch.nn.Module):
         self._check_features(x)
         check_edge_index(edge_index, x.size(0))
         graph = self._prepare(x, edge_index, edge_weight)
-        q = self._classify(x)
-        p = self._balance(self.isotropic(q, *graph), self.isotropic_mean)
+        q = self._classify(x, graph[0])
+        p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
         source, target = edge_index
         conductance = cast(ModuleConductance, self.anisotropic.conductance)
         return conductance(None, p[target], p[source])
 
-    def _balance(self, p: Tensor, class_mean: RunningMean) -> Tensor:
+    def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below
-        return normalize_rows(p / class_mean(p).clamp(min=1e-6) ** self.balance)
+        return normalize_rows(p / class_mean(p, graph).clamp(min=1e-6) ** self.balance)
 
     def _prepare(self, x: Tensor, edge_index: Adj, edge_weight: OptTensor) -> tuple[Any, OptTensor]:
         """Read the graph once for both diffusions; compiled code takes it as it is."""

@@ -24,6 +24,7 @@ from ..diffusion.heat import (
 from ..diffusion.options import HeatOptions
 from ..graph import GraphStructure
 from ..graph.prepare import GraphReader, PreparedGraph
+from ..graph.rows import GraphRows
 from ..operators import HeatOperator, Operator
 from ..operators.laplacian import laplacian_entries
 from .conductance import as_columns, initial_conductance, make_conductance
@@ -155,6 +156,9 @@ class DiffusionLayer(MessagePassing):
                 f"would differ from batch to batch (got {list(x.shape)})."
             )
         target, source = graph_ends(graph)
+        if isinstance(graph, PreparedGraph):
+            _check_channels(graph.structure)
+            x = graph.structure.spread(x)  # an edge may come from a node of another process
         return self.conductance(graph.attr, x[target], x[source])
 
     def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:
@@ -183,7 +187,7 @@ class DiffusionLayer(MessagePassing):
 
     def _watched_operator(
         self,
-        structure: GraphStructure,
+        structure: GraphRows,
         edge_weight: Tensor,
         normalization: str | None,
         conductance: OptTensor,
@@ -192,6 +196,12 @@ class DiffusionLayer(MessagePassing):
         dtype: torch.dtype,
     ) -> HeatOperator:
         """The operator that `laplacian_operator` makes, applied by message passing."""
+        if not isinstance(structure, GraphStructure):
+            raise NotImplementedError(
+                "Expected a whole graph where somebody watches (got the rows of one process): "
+                "messages of other processes do not pass `propagate`. To fix this, remove hooks "
+                "and explainers, and leave out fuse=False."
+            )
         entries = laplacian_entries(
             structure, edge_weight, normalization, conductance, self_loop, dtype
         )
@@ -242,6 +252,15 @@ class _Propagation(Operator):
         size = (self.num_nodes, self.num_nodes)
         out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
+
+
+def _check_channels(graph: GraphRows) -> None:
+    if not graph.has_all_channels:
+        raise ValueError(
+            "Expected all channels of 'x', since the conductance looks at the nodes (got a graph "
+            "whose processes share the columns). To fix this, call distribute with "
+            "strategy='rows'."
+        )
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Tensor:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from ..graph.rows import GraphRows
+
 # How much a call counts at least: the mean follows the last ten calls or so, and weights that
 # change.
 _LEAST_SHARE = 0.1
@@ -45,11 +47,17 @@ class RunningMean(torch.nn.Module):
         self.mean.zero_()
         self.num_calls.zero_()
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Return the mean to take off, or to divide by."""
-        mean = rows.mean(0)
+    def forward(self, rows: Tensor, graph: object = None) -> Tensor:
+        """Return the mean to take off, or to divide by.
+
+        Args:
+            rows: numbers of nodes.
+            graph: the graph of these nodes, where other processes may hold other rows of it.
+        """
+        is_shared = isinstance(graph, GraphRows) and not graph.is_whole
+        mean = graph.mean(rows) if isinstance(graph, GraphRows) else rows.mean(0)
         if self.training:
-            if rows.size(0):
+            if rows.size(0) or is_shared:
                 self._take_in(mean.detach())
             return mean
         # Not by an `if`, for which a GPU would have to wait.

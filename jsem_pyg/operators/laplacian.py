@@ -7,6 +7,7 @@ where the rate r is one for the normalised Laplacians, and half a bound of the s
 connected component otherwise. This is the only file that takes the inverse root of a degree.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -19,11 +20,10 @@ from .._checks import (
     check_nonnegative,
     numbers_of,
 )
-from ..graph import GraphStructure
-from ..kernels.csr import CSR
+from ..graph.rows import GraphRows
 from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import check_forward_mode, is_transformed
-from .heat_operator import HeatOperator, Scaling
+from .heat_operator import HeatOperator, Limits, Scaling
 
 NORMALIZATIONS = ("sym", "rw", None)
 
@@ -42,7 +42,7 @@ class Entries(NamedTuple):
 
 
 def laplacian_operator(
-    structure: GraphStructure,
+    structure: GraphRows,
     edge_weight: Tensor,
     normalization: str | None = "sym",
     conductance: Tensor | None = None,
@@ -56,7 +56,7 @@ def laplacian_operator(
     same gradient: weights that are learned one by one stay symmetric.
 
     Args:
-        structure: the prepared graph.
+        structure: the prepared graph, or the rows of it that this process holds.
         edge_weight: [E] non-negative weights, in the order of the structure's edges.
         normalization: "sym" for I - D^(-1/2) W D^(-1/2), "rw" for I - D^(-1) W (Chung 1997,
             sections 1.2 and 1.5), None for D - W.
@@ -73,28 +73,24 @@ def laplacian_operator(
         ValueError: if `normalization` or `backend` is none of these, the backend cannot run, or
             weights or conductance do not fit the edges. Their values are not looked at.
     """
-    check_instance("structure", structure, GraphStructure, "a GraphStructure")
+    check_instance("structure", structure, GraphRows, "a GraphStructure, or rows of one")
     check_edge_vector("edge_weight", edge_weight, structure.num_edges)
     if conductance is not None:
         check_edge_vector("conductance", conductance, structure.num_edges)
     check_nonnegative("self_loop", self_loop)
     if dtype is not None:
         check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
-    kernel = CHEBYSHEV.find(backend, edge_weight.device)
+    CHEBYSHEV.choose(backend, edge_weight.device)  # refused before anything is computed
     dtype = edge_weight.dtype if dtype is None else dtype
     entries = laplacian_entries(
         structure, edge_weight, normalization, conductance, self_loop, dtype
     )
-    if entries.diagonal is None:
-        pattern, values = structure.csr, entries.off_diagonal
-    else:
-        pattern, order = structure.csr_with_diagonal
-        values = torch.cat([entries.off_diagonal, entries.diagonal]).index_select(0, order)
-    return HeatOperator(kernel.SparseOperator(pattern, values), entries.scaling, dtype)
+    matrix = structure.make_matrix(entries.off_diagonal, entries.diagonal, backend)
+    return HeatOperator(matrix, entries.scaling, dtype)
 
 
 def laplacian_entries(
-    structure: GraphStructure,
+    structure: GraphRows,
     edge_weight: Tensor,
     normalization: str | None,
     conductance: Tensor | None = None,
@@ -105,11 +101,13 @@ def laplacian_entries(
     check_choice("normalization", normalization, NORMALIZATIONS)
     # Narrowed only once they are of order one: weights of float64 may be out of float32's range.
     entries = _entries(structure, edge_weight, normalization, conductance, self_loop)
+    if not structure.is_whole:
+        entries = entries._replace(scaling=_with_limits(entries.scaling, structure))
     return entries if dtype is None else entries.to(dtype)
 
 
 def _entries(
-    structure: GraphStructure,
+    structure: GraphRows,
     edge_weight: Tensor,
     normalization: str | None,
     conductance: Tensor | None,
@@ -127,23 +125,36 @@ def _entries(
     if normalization is None:
         return _combinatorial(structure, weight)
     if self_loop > 0:
-        return _with_self_loops(structure.csr, weight, self_loop, normalization == "rw")
-    return _normalized(structure.csr, weight, conductance, normalization == "rw")
+        return _with_self_loops(structure, weight, self_loop, normalization == "rw")
+    return _normalized(structure, weight, conductance, normalization == "rw")
 
 
-def _normalized(csr: CSR, weight: Tensor, conductance: Tensor | None, random_walk: bool) -> Entries:
+def _with_limits(scaling: Scaling, rows: GraphRows) -> Scaling:
+    """Add how far rates and scales reach on all processes: all have to take as many terms."""
+    low_scale, high_scale = scaling.scale_range()
+    low_rate, high_rate = scaling.rate_range()
+    ends = rows.largest(torch.tensor([-low_rate, high_rate, -low_scale, high_scale]).double())
+    low_rate, high_rate, low_scale, high_scale = ends.tolist()
+    return replace(scaling, limits=Limits(-low_rate, high_rate, -low_scale, high_scale))
+
+
+def _normalized(
+    structure: GraphRows, weight: Tensor, conductance: Tensor | None, random_walk: bool
+) -> Entries:
     r"""S_ij = w_ij h_ij / sqrt(d'_i d'_j), from numbers of order one, whatever the scale of w.
 
     With P_ij = w_ij / d_i and S0 = D^(-1/2) W D^(-1/2) of the weights as they are given,
     S_ij = S0_ij h_ij / sqrt(q_i q_j), where q_i = sum_j P_ij h_ij = d'_i / d_i.
     """
-    values, degree = symmetric_normalize(csr, weight, weight)
+    values, degree = symmetric_normalize(structure, weight, weight)
     isolated = degree == 0
     safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
     root = safe_degree.sqrt() if random_walk else None
     if conductance is not None:
-        share = weight / safe_degree.index_select(0, csr.row)
-        values, remaining = symmetric_normalize(csr, values * conductance, share * conductance)
+        share = weight / safe_degree.index_select(0, structure.row)
+        values, remaining = symmetric_normalize(
+            structure, values * conductance, share * conductance
+        )
         if root is not None:
             root = root * torch.where(isolated, torch.ones_like(remaining), remaining).sqrt()
     # A GPU would have to wait for the answer to whether there are any.
@@ -152,22 +163,24 @@ def _normalized(csr: CSR, weight: Tensor, conductance: Tensor | None, random_wal
     return Entries(values, None, scaling)
 
 
-def _with_self_loops(csr: CSR, weight: Tensor, self_loop: float, random_walk: bool) -> Entries:
+def _with_self_loops(
+    structure: GraphRows, weight: Tensor, self_loop: float, random_walk: bool
+) -> Entries:
     """S = (D + l I)^(-1/2) (W + l I) (D + l I)^(-1/2); an isolated node has only its loop."""
-    values, degree = symmetric_normalize(csr, weight, weight, self_loop)
+    values, degree = symmetric_normalize(structure, weight, weight, self_loop)
     scaling = Scaling(row_scale=degree.sqrt() if random_walk else None)
     return Entries(values, self_loop / degree, scaling)
 
 
 def symmetric_normalize(
-    csr: CSR, a: Tensor, b: Tensor, self_loop: float = 0.0
+    structure: GraphRows, a: Tensor, b: Tensor, self_loop: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     r"""Entries a_ij / sqrt(d_i d_j), degrees d_i = l + sum_j b_ij; zero in rows without weight.
 
     Computed so that nothing over- or underflows whose result does not, gradients included.
 
     Args:
-        csr: a symmetric pattern.
+        structure: the pattern.
         a: [nnz] non-negative, symmetric, at most of the order of b.
         b: [nnz] non-negative.
         self_loop: l >= 0.
@@ -175,59 +188,48 @@ def symmetric_normalize(
     Returns:
         [nnz] and [N]; differentiable, more than once.
     """
-    values, degree = _SymmetricNormalize.apply(a, b, csr, self_loop)
+    degree = self_loop + structure.row_sums(b)
+    values = _DivideByRoots.apply(a, structure.spread(degree), structure.row, structure.col)
     return values, degree
 
 
-class _SymmetricNormalize(torch.autograd.Function):
-    """Its derivative is written in terms of its results, which are all that has to be kept."""
+class _DivideByRoots(torch.autograd.Function):
+    """a_ij / sqrt(d_i d_j); its derivative is written in terms of its result."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(a: Tensor, b: Tensor, csr: CSR, self_loop: float) -> tuple[Tensor, Tensor]:
-        degree = self_loop + _row_sums(csr, b)
+    def forward(a: Tensor, degree: Tensor, row: Tensor, col: Tensor) -> Tensor:
         inverse_root = _inverse_root(degree)
         # Two roots of a, so that no product overflows; and S is symmetric to the last bit.
         root = a.sqrt()
-        left = root * inverse_root.index_select(0, csr.row)
-        return left.mul_(root.mul_(inverse_root.index_select(0, csr.col))), degree
+        left = root * inverse_root.index_select(0, row)
+        return left.mul_(root.mul_(inverse_root.index_select(0, col)))
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
-        ctx.csr = inputs[2]
-        ctx.save_for_backward(*output)
-        ctx.save_for_forward(*output)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(output, *inputs[1:])
+        ctx.save_for_forward(output, *inputs[1:])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, grad_degree: Tensor) -> tuple[Any, ...]:
-        values, degree = ctx.saved_tensors
-        csr: CSR = ctx.csr
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        values, degree, row, col = ctx.saved_tensors
         inverse_root = _inverse_root(degree)
-        grad_a = (
-            grad * inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
-        )
+        grad_a = grad * inverse_root.index_select(0, row) * inverse_root.index_select(0, col)
         # d S_ij / d d_i = -S_ij / (2 d_i), and the same for d_j.
         product = grad * values
-        both = _row_sums(csr, product).index_add(0, csr.col, product)
-        of_degree = grad_degree - 0.5 * both * inverse_root * inverse_root
-        return grad_a, of_degree.index_select(0, csr.row), None, None
+        both = torch.zeros_like(degree).index_add(0, row, product).index_add(0, col, product)
+        return grad_a, -0.5 * both * inverse_root * inverse_root, None, None
 
     @staticmethod
-    def jvp(ctx: Any, of_a: Tensor, of_b: Tensor, *_: None) -> tuple[Tensor, Tensor]:
+    def jvp(ctx: Any, of_a: Tensor, of_degree: Tensor, *_: None) -> Tensor:
         check_forward_mode()
-        values, degree = ctx.saved_tensors
-        csr: CSR = ctx.csr
+        values, degree, row, col = ctx.saved_tensors
         inverse_root = _inverse_root(degree)
-        of_degree = _row_sums(csr, of_b)
         relative = 0.5 * of_degree * inverse_root * inverse_root
-        both = relative.index_select(0, csr.row) + relative.index_select(0, csr.col)
-        of_a = of_a * inverse_root.index_select(0, csr.row) * inverse_root.index_select(0, csr.col)
-        return of_a - values * both, of_degree
-
-
-def _row_sums(csr: CSR, values: Tensor) -> Tensor:
-    return values.new_zeros(csr.num_rows).index_add(0, csr.row, values)
+        both = relative.index_select(0, row) + relative.index_select(0, col)
+        of_a = of_a * inverse_root.index_select(0, row) * inverse_root.index_select(0, col)
+        return of_a - values * both
 
 
 def _inverse_root(degree: Tensor) -> Tensor:
@@ -237,7 +239,7 @@ def _inverse_root(degree: Tensor) -> Tensor:
     return torch.where(positive, safe_degree.rsqrt(), torch.zeros_like(degree))
 
 
-def _combinatorial(structure: GraphStructure, weight: Tensor) -> Entries:
+def _combinatorial(structure: GraphRows, weight: Tensor) -> Entries:
     r"""S = I - (2 / bound) (D - W), with a bound of its own for every connected component.
 
     The largest eigenvalue of D - W is at most the maximum of d_i + d_j over the edges (Anderson and
@@ -245,17 +247,15 @@ def _combinatorial(structure: GraphStructure, weight: Tensor) -> Entries:
     rows have the absolute sums d_i + d_j). A component of its own means that a graph in a batch
     diffuses exactly as it does alone. exp(-tL) does not depend on the bound, nor does its gradient.
     """
-    csr, component = structure.csr, structure.component
-    degree = _row_sums(csr, weight)
+    component = structure.component
+    degree = structure.row_sums(weight)
     with torch.no_grad():
         # Halves first: the sum of two degrees may overflow.
-        half = degree / 2
-        pair = half.index_select(0, csr.row) + half.index_select(0, csr.col)
-        rate = degree.new_zeros(structure.num_components).scatter_reduce(
-            0, component.index_select(0, csr.row), pair, "amax"
-        )
-        has_edges = csr.degree.new_zeros(rate.numel()).index_add(0, component, csr.degree) > 0
-        rate = _round_up(_without_zeros(rate))
+        half = structure.spread(degree / 2)
+        pair = half.index_select(0, structure.row) + half.index_select(0, structure.col)
+        rate = structure.largest_of_components(pair)
+        has_edges = rate >= 0
+        rate = _round_up(_without_zeros(rate, structure))
         of_node = rate.index_select(0, component)
         rate, group = torch.where(has_edges, rate, 0), component
         # A group costs coefficients; but for the number of them a GPU would have to wait.
@@ -263,18 +263,17 @@ def _combinatorial(structure: GraphStructure, weight: Tensor) -> Entries:
             rate, same = rate.unique(return_inverse=True)
             group = same.index_select(0, component)
     # Quotients, since the inverse of a rate may overflow.
-    off_diagonal = weight / of_node.index_select(0, csr.row)
+    off_diagonal = weight / of_node.index_select(0, structure.row)
     return Entries(off_diagonal, 1 - degree / of_node, Scaling(rate=rate, group=group))
 
 
-def _without_zeros(rate: Tensor) -> Tensor:
+def _without_zeros(rate: Tensor, structure: GraphRows) -> Tensor:
     """Rates [G], the largest of all for components without weight.
 
     Nothing flows there, whatever the rate; but a rate of zero would hide the gradient.
     """
-    if rate.numel() == 0:
-        return rate
-    largest = rate.max()
+    highest = rate.max() if rate.numel() else rate.new_zeros(())
+    largest = structure.largest(highest)
     return torch.where(rate > 0, rate, torch.where(largest > 0, largest, 1.0))
 
 

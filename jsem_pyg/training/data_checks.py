@@ -19,6 +19,8 @@ from .._checks import (
     check_labels,
     check_tensor,
 )
+from ..graph.prepare import check_num_nodes
+from ..graph.rows import GraphRows
 
 
 def check_model(model: Any) -> None:
@@ -77,7 +79,10 @@ def check_data(data: Any) -> None:
     if data.x.dim() != 2:
         raise ValueError(f"Expected 'data.x' to have shape [N, D] (got {list(data.x.shape)}).")
     check_finite("data.x", data.x)
-    check_edge_index(data.edge_index, data.x.size(0))
+    if isinstance(data.edge_index, GraphRows):
+        check_num_nodes(data.edge_index, data.x.size(0))
+    else:
+        check_edge_index(data.edge_index, data.x.size(0))
 
 
 def check_edge_inputs(data: Data) -> None:
@@ -85,7 +90,8 @@ def check_edge_inputs(data: Data) -> None:
 
     Features may be of any type that the model takes.
     """
-    edge_attr, num_edges = data.get("edge_attr"), data.edge_index.size(1)
+    edge_attr, graph = data.get("edge_attr"), data.edge_index
+    num_edges = graph.num_edges if isinstance(graph, GraphRows) else graph.size(1)
     if data.get("edge_weight") is not None:
         check_edge_weight(data.edge_weight, num_edges)
     if edge_attr is None:

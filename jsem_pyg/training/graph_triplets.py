@@ -8,7 +8,7 @@ from torch import Tensor
 from .._checks import check_edge_index, check_edge_weight, check_positive_int
 from .._groups import group_starts
 from ..graph import GraphStructure
-from .triplets import Triplets, check_draw, draw_below
+from .triplets import Triplets, check_draw
 
 
 class GraphTriplets:
@@ -49,20 +49,26 @@ class GraphTriplets:
             edges = _read_structure(edge_index, edge_weight, num_nodes)
         else:
             edges = _read_edge_index(edge_index, edge_weight, num_nodes)
-        self.num_nodes = num_nodes
+        self._prepare(edges, num_nodes, num_nodes)
+        self._check_anchors()
+
+    def _prepare(self, edges: "RowEdges", num_nodes: int, num_rows: int, first: int = 0) -> None:
+        """Prepare the draws for rows that are the nodes from `first` on."""
+        self.num_nodes, self._num_rows, self._first = num_nodes, num_rows, first
         self._prepare_positives(edges)
         self._prepare_negatives(edges.key)
-        self._anchors = self._find_anchors()
+        has_neighbour = self._row_start.diff() > 0
+        self._anchors = torch.nonzero(has_neighbour & (self._num_free > 0)).flatten()
 
-    def _prepare_positives(self, edges: "_Edges") -> None:
+    def _prepare_positives(self, edges: "RowEdges") -> None:
         """Stack the rows' distribution functions into one."""
         kept = edges.weight > 0
         row, weight = edges.row[kept], edges.weight[kept]
         self._neighbour = edges.col[kept]
-        self._row_start = group_starts(row, self.num_nodes)
+        self._row_start = group_starts(row, self._num_rows)
         # Each row is scaled to mass one first; otherwise a row of tiny weights would vanish
         # in the running sum of all the others.
-        row_mass = torch.zeros(self.num_nodes, dtype=torch.float64).index_add_(0, row, weight)
+        row_mass = torch.zeros(self._num_rows, dtype=torch.float64).index_add_(0, row, weight)
         self._cumulative = torch.cumsum(weight / row_mass[row], dim=0)
 
     def _prepare_negatives(self, key: Tensor) -> None:
@@ -73,29 +79,26 @@ class GraphTriplets:
         <= r}. As e_k - k never decreases along a row, i N + e_k - k is sorted over all rows, and
         one search counts.
         """
-        excluded = _with_diagonal(key, self.num_nodes)
+        excluded = _with_diagonal(key, self.num_nodes, self._num_rows, self._first)
         row = excluded // self.num_nodes
-        self._excluded_start = group_starts(row, self.num_nodes)
+        self._excluded_start = group_starts(row, self._num_rows)
         rank = torch.arange(excluded.numel()) - self._excluded_start[row]
         self._free_before = excluded - rank
         self._num_free = self.num_nodes - self._excluded_start.diff()
 
-    def _find_anchors(self) -> Tensor:
-        has_neighbour = self._row_start.diff() > 0
-        if not bool(has_neighbour.any()):
+    def _check_anchors(self) -> None:
+        if not bool((self._row_start.diff() > 0).any()):
             raise ValueError(
                 "Expected a graph with at least one edge of positive weight between two different "
                 f"nodes, since a positive is a neighbour (got {self.num_nodes} nodes, none with "
                 "a neighbour)."
             )
-        anchors = torch.nonzero(has_neighbour & (self._num_free > 0)).flatten()
-        if anchors.numel() == 0:
+        if self._anchors.numel() == 0:
             raise ValueError(
                 "Expected some node that has a neighbour to have a non-neighbour too, since a "
                 "negative is a non-neighbour (got a graph in which each is adjacent to all "
                 f"{self.num_nodes - 1} others). Use fewer neighbours k, or sampler='labels'."
             )
-        return anchors
 
     def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
         """Draw triplets independently of each other, with replacement.
@@ -108,22 +111,26 @@ class GraphTriplets:
             M triplets, on the CPU.
         """
         check_draw(num_triplets, generator)
-        anchor = self._anchors[draw_below(self._anchors.numel(), num_triplets, generator)]
-        return Triplets(
-            anchor, self._draw_positive(anchor, generator), self._draw_negative(anchor, generator)
-        )
+        u = torch.rand(3, num_triplets, dtype=torch.float64, generator=generator)
+        anchor = self._anchors[(u[0] * self._anchors.numel()).long()]
+        return self._draw(anchor, u[1], u[2])
 
-    def _draw_positive(self, anchor: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _draw(self, anchor: Tensor, u_positive: Tensor, u_negative: Tensor) -> Triplets:
+        """The triplets of anchors among the rows, for numbers drawn from [0, 1)."""
+        positive = self._draw_positive(anchor, u_positive)
+        negative = self._draw_negative(anchor, u_negative)
+        return Triplets(self._first + anchor, positive, negative)
+
+    def _draw_positive(self, anchor: Tensor, u: Tensor) -> Tensor:
         first, last = self._row_start[anchor], self._row_start[anchor + 1] - 1
         mass_before = torch.where(first > 0, self._cumulative[first - 1], 0.0)
-        u = torch.rand(anchor.numel(), dtype=torch.float64, generator=generator)
         target = mass_before + u * (self._cumulative[last] - mass_before)
         edge = torch.searchsorted(self._cumulative, target, right=True)
         # Rounding may carry the target past its row.
         return self._neighbour[edge.clamp(min=first, max=last)]
 
-    def _draw_negative(self, anchor: Tensor, generator: torch.Generator | None) -> Tensor:
-        r = draw_below(self._num_free[anchor], anchor.numel(), generator)
+    def _draw_negative(self, anchor: Tensor, u: Tensor) -> Tensor:
+        r = (u * self._num_free[anchor]).long()
         end = torch.searchsorted(self._free_before, anchor * self.num_nodes + r, right=True)
         return r + (end - self._excluded_start[anchor])
 
@@ -134,8 +141,8 @@ class GraphTriplets:
         )
 
 
-class _Edges(NamedTuple):
-    """Edges without self-loops, on the CPU, sorted by row; a pair may occur twice."""
+class RowEdges(NamedTuple):
+    """Edges of some rows without self-loops, on the CPU, sorted by row; a pair may occur twice."""
 
     row: Tensor  # [M] int64, the anchor
     col: Tensor  # [M] int64, its neighbour
@@ -143,7 +150,7 @@ class _Edges(NamedTuple):
     key: Tensor  # [K] row N + col of the distinct pairs, ascending
 
 
-def _read_edge_index(edge_index: Any, edge_weight: Tensor | None, num_nodes: int) -> _Edges:
+def _read_edge_index(edge_index: Any, edge_weight: Tensor | None, num_nodes: int) -> RowEdges:
     """Sort edges [2, E] in any order."""
     check_edge_index(edge_index, num_nodes)
     weight = _weight_or_ones(edge_weight, edge_index.size(1))
@@ -152,12 +159,12 @@ def _read_edge_index(edge_index: Any, edge_weight: Tensor | None, num_nodes: int
     row, col, weight = row[no_loop], col[no_loop], weight[no_loop]
     order = row.argsort(stable=True)
     key = torch.unique(row * num_nodes + col)
-    return _Edges(row[order], col[order], weight[order], key)
+    return RowEdges(row[order], col[order], weight[order], key)
 
 
 def _read_structure(
     structure: GraphStructure, edge_weight: Tensor | None, num_nodes: int
-) -> _Edges:
+) -> RowEdges:
     """The slots of a structure, which are sorted already."""
     if structure.num_nodes != num_nodes:
         raise ValueError(
@@ -167,7 +174,7 @@ def _read_structure(
     weight = _weight_or_ones(edge_weight, structure.num_edges)
     row, col = structure.row.cpu().long(), structure.col.cpu().long()
     total = torch.zeros_like(row, dtype=torch.float64).index_add_(0, structure.slot.cpu(), weight)
-    return _Edges(row, col, total, row * num_nodes + col)
+    return RowEdges(row, col, total, row * num_nodes + col)
 
 
 def _weight_or_ones(edge_weight: Tensor | None, num_edges: int) -> Tensor:
@@ -177,14 +184,17 @@ def _weight_or_ones(edge_weight: Tensor | None, num_edges: int) -> Tensor:
     return edge_weight.detach().cpu().double()
 
 
-def _with_diagonal(key: Tensor, num_nodes: int) -> Tensor:
-    """Merge the keys i N + i of all nodes into ascending keys that lack them, without sorting."""
+def _with_diagonal(key: Tensor, num_nodes: int, num_rows: int, first: int) -> Tensor:
+    """Merge the keys i N + i' of all rows i, nodes i' = first + i, into ascending keys, unsorted.
+
+    The keys lack these.
+    """
     row, col = key // num_nodes, key % num_nodes
     # Before an edge come the diagonals of all rows above, and that of its own row if col > row.
-    place = torch.arange(key.numel()) + row + (col > row)
-    is_edge = torch.zeros(key.numel() + num_nodes, dtype=torch.bool)
+    place = torch.arange(key.numel()) + row + (col > first + row)
+    is_edge = torch.zeros(key.numel() + num_rows, dtype=torch.bool)
     is_edge[place] = True
     merged = torch.empty(is_edge.numel(), dtype=torch.int64)
     merged[is_edge] = key
-    merged[~is_edge] = torch.arange(num_nodes) * (num_nodes + 1)
+    merged[~is_edge] = torch.arange(num_rows) * (num_nodes + 1) + first
     return merged

@@ -1,11 +1,20 @@
 """Losses on diffused features: `loss(z, triplets) -> scalar`."""
 
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .._checks import check_dense, check_float, check_positive
 from .triplets import Triplets, check_triplets
+
+
+class Loss(Protocol):
+    """What `fit_triplets` asks of a loss."""
+
+    def __call__(self, z: Tensor, triplets: Triplets) -> Tensor:
+        """Return a scalar for the features z [N, C]."""
 
 
 class TripletLoss(nn.Module):

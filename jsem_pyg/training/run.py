@@ -34,6 +34,7 @@ def start_run(model: nn.Module, task: Task, lr: float) -> Run:
     if not parameters:
         raise ValueError(f"Expected 'model' to have trainable parameters (got {model}).")
     model.train()
+    task.company.start_alike(model)
     return Run(model, torch.optim.Adam(parameters, lr=lr))
 
 
@@ -45,10 +46,12 @@ def train_epoch(run: Run, task: Task, validation: Triplets, keep_best: bool) -> 
     run.optimizer.zero_grad()
     with seeded_rng(task.x.device, task.seed, Purpose.MODEL, epoch):
         z = task.forward(run.model)
-        loss = task.loss(z, triplets)
-        loss.backward()
+        share = task.share_of_loss(z, triplets)
+        share.backward()
+        task.company.add_gradients(run.model)
         with torch.no_grad():
-            val_loss = task.loss(z, validation)
+            val_loss = task.company.total(task.share_of_loss(z, validation))
+    loss = task.company.total(share)
     _check_finite(epoch, loss, val_loss, run.model)
     t = mean_time(run.model)
     # Before the step: the losses and t belong to the weights that the pass was made with.

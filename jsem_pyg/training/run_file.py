@@ -31,6 +31,7 @@ class RunFile:
         every: Epochs between two writes.
         run: The run before its first epoch.
         settings: What else shapes the result, by name, data included. Tensors are told by a hash.
+        writes: Whether this process writes it; of several, one does.
 
     Raises:
         TypeError: If `path` is no path, or the model's state holds what no file takes.
@@ -44,7 +45,9 @@ class RunFile:
         every: int,
         run: Run,
         settings: Mapping[str, Any],
+        writes: bool = True,
     ) -> None:
+        self._writes = writes
         self.path, self.every = None if path is None else _usable(path), every
         if self.path is None:
             return
@@ -57,7 +60,7 @@ class RunFile:
 
     def save(self, run: Run) -> None:
         """Write the run."""
-        if self.path is None:
+        if self.path is None or not self._writes:
             return
         state = {
             "settings": self.settings,

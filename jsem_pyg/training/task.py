@@ -1,28 +1,23 @@
 """What stays the same from epoch to epoch: the input, the sampler, the loss, the seed."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from .._checks import check_choice
+from ..partition import DistributedGraph
 from .data_checks import check_has_labels
 from .graph_triplets import GraphTriplets
 from .label_triplets import LabelTriplets
-from .losses import TripletLoss
+from .losses import Loss, TripletLoss
 from .seeds import Purpose, derive_generator
+from .shared import Alone, SharedGraphTriplets, company_of
 from .triplets import Triplets, TripletSampler
 
 _EDGE_INPUTS = ("edge_weight", "edge_attr")  # what a model is given where the data has it
-
-
-class Loss(Protocol):
-    """What `fit_triplets` asks of a loss."""
-
-    def __call__(self, z: Tensor, triplets: Triplets) -> Tensor:
-        """Return a scalar for the features z [N, C]."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +25,21 @@ class Task:
     """The learning problem, on the device where it is solved."""
 
     x: Tensor  # [N, D], or its sketch
-    edge_index: Tensor  # [2, E], the same object every epoch: layers prepare a graph once
+    edge_index: Tensor | DistributedGraph  # the same every epoch: layers prepare a graph once
     edge_inputs: dict[str, Tensor]  # edge_weight, edge_attr: those that the data has
     sampler: TripletSampler
     loss: Loss
     batch_size: int
     seed: int
+    company: Alone  # the processes that share the graph
 
     def forward(self, model: nn.Module) -> Tensor:
         """Return the model's features of all nodes."""
         return model(self.x, self.edge_index, **self.edge_inputs)
+
+    def share_of_loss(self, z: Tensor, triplets: Triplets) -> Tensor:
+        """Return this process's part of the loss, which for a single process is all of it."""
+        return self.company.loss(self.loss, z, triplets, self.batch_size)
 
     def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
         """Draw the triplets of an epoch."""
@@ -74,14 +74,16 @@ def make_task(
 ) -> Task:
     """Put a learning problem together; see `fit_triplets` for the arguments."""
     edge_inputs = {name: data[name] for name in _EDGE_INPUTS if name in data}
+    graph, company = data.edge_index, company_of(data)
     return Task(
         x=x.to(device),
-        edge_index=data.edge_index.to(device),
+        edge_index=graph.to(device) if isinstance(graph, Tensor) else graph,
         edge_inputs={name: value.to(device) for name, value in edge_inputs.items()},
         sampler=_make_sampler(sampler, data),
         loss=loss,
         batch_size=batch_size,
         seed=seed,
+        company=company,
     )
 
 
@@ -112,6 +114,8 @@ def make_loss(loss: Literal["triplet"] | Loss, margin: float, device: torch.devi
 def _make_sampler(
     sampler: Literal["graph", "labels"] | TripletSampler, data: Data
 ) -> TripletSampler:
+    if isinstance(data.edge_index, DistributedGraph):
+        return _make_shared_sampler(sampler, data)
     if not isinstance(sampler, str):
         if not callable(getattr(sampler, "sample", None)):
             raise TypeError(
@@ -124,3 +128,12 @@ def _make_sampler(
         return GraphTriplets(data.edge_index, data.get("edge_weight"), data.x.size(0))
     check_has_labels(data)
     return LabelTriplets(data.y, data.get("train_mask"))
+
+
+def _make_shared_sampler(sampler: object, data: Data) -> TripletSampler:
+    if sampler != "graph":
+        raise NotImplementedError(
+            "Expected 'sampler' to be 'graph' where several processes share the graph (got "
+            f"{sampler!r}), since each knows its own nodes only."
+        )
+    return SharedGraphTriplets(data.edge_index, data.get("edge_weight"))

@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 
 from .._checks import check_dense
 from ..graph import GraphStructure
+from ..graph.rows import GraphRows
 from .data_checks import check_data, read_device
 
 
@@ -34,9 +35,16 @@ def prepare_graph(
     Raises:
         TypeError: If features, edges or weights have the wrong type.
         ValueError: If the graph is directed or has self-loops, or if values do not fit.
+        NotImplementedError: If these are the rows of one process among others.
     """
     if isinstance(data, TrainingGraph):
         return data
+    if isinstance(data, Data) and isinstance(data.get("edge_index"), GraphRows):
+        raise NotImplementedError(
+            "Expected a whole graph for self-training and for the choice of a time, which look at "
+            "all nodes at once (got the rows of one process). To fix this, train by triplets, "
+            "fit(..., loss='triplet'), or train on a graph that fits one machine, such as a part."
+        )
     check_data(data)
     check_dense("data.x", data.x)
     chosen = read_device(device, data.x)

@@ -71,6 +71,11 @@ def fit_triplets(
     the loss are kept up to about :math:`\sqrt{1 / \text{sketch\_dim}}` (Johnson and
     Lindenstrauss, 1984). The trained model then takes all channels.
 
+    Several processes train one model on a graph that they share, if `data` is what
+    :func:`~jsem_pyg.partition.distribute` gives each: all draw the triplets that one process would,
+    and make its steps. The checkpoint is written by the first process, and read by all; the loss
+    has to be a mean over triplets, and the sampler "graph".
+
     Args:
         model: The module to train, in place.
         data: A graph with `x` [N, D] and `edge_index` [2, E], both directions; optionally
@@ -113,7 +118,8 @@ def fit_triplets(
         OSError: If `checkpoint` cannot be written, which the start of a run tries.
         ImportError: If `tensorboard` is asked for and not installed.
         RuntimeError: If a loss or gradient is not finite; the weights are then those with which
-            that epoch began.
+            that epoch began. Also if another process ended or hangs.
+        NotImplementedError: If several processes cannot share the sampler.
 
     Source: Schroff et al., "FaceNet", CVPR 2015, for the triplet loss.
 
@@ -138,11 +144,19 @@ def fit_triplets(
     settings: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin, "seed": seed}
     settings |= {"sketch_dim": sketch_dim, "patience": patience}
     settings |= task_settings(data, sampler, chosen)
-    file = RunFile(checkpoint, checkpoint_every, run, settings)
+    company = task.company
+    settings = company.settings(settings) if checkpoint is not None else {}
+    file = RunFile(checkpoint, checkpoint_every, run, settings, company.is_first)
     if resume:
         file.restore(run, epochs)
     with ExitStack() as stack:
-        watchers = _open_watchers(stack, progress, tensorboard, epochs, len(run.history))
+        watchers = _open_watchers(
+            stack,
+            progress and company.is_first,
+            tensorboard if company.is_first else None,
+            epochs,
+            len(run.history),
+        )
         _train(run, task, epochs, patience, file, watchers, callbacks)
     file.save(run)
     if run.best.weights is not None:  # kept if there is a patience
@@ -172,7 +186,7 @@ def _train(
             watch(row)
         end = EpochEnd(run.model, row, run.history)
         answers = [callback(end) for callback in callbacks]  # all of them, whatever one says
-        stop = any(answers)
+        stop = task.company.agree(any(answers))
 
 
 def _check_numbers(

@@ -1,6 +1,6 @@
 """What a cost is made of: a `Data`, the edges of a graph, or points."""
 
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
 from torch import Tensor
@@ -166,7 +166,7 @@ def _given_graph(
     # Nothing flows here: a column of zeros stands for the signal that a graph is read with.
     device = graph.device() if isinstance(graph, SparseTensor) else graph.device
     found = _READER.read(graph, torch.zeros(size, 1, dtype=dtype, device=device), edge_weight)
-    return GraphInput(found.structure, found.weight, points)
+    return GraphInput(cast(GraphStructure, found.structure), found.weight, points)
 
 
 def _count_nodes(graph: Any, num_nodes: int | None) -> int:

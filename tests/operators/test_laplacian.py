@@ -121,10 +121,10 @@ def test_conductance_multiplies_the_weights(normalization):
 
 def test_normalisation_is_differentiated_exactly_and_twice():
     edge_index, weight = random_graph(8, 0.4, num_isolated=1)
-    csr = GraphStructure(edge_index, 8).csr
+    structure = GraphStructure(edge_index, 8)
     a, b = weight.clone().requires_grad_(), (weight + 1).requires_grad_()
-    torch.autograd.gradcheck(lambda a, b: symmetric_normalize(csr, a, b), (a, b))
-    torch.autograd.gradgradcheck(lambda a, b: symmetric_normalize(csr, a, b), (a, b))
+    torch.autograd.gradcheck(lambda a, b: symmetric_normalize(structure, a, b), (a, b))
+    torch.autograd.gradgradcheck(lambda a, b: symmetric_normalize(structure, a, b), (a, b))
 
 
 @pytest.mark.parametrize("scale", [1e-44, 1e-38, 1e-30, 1e-10, 1.0, 1e10, 1e30, 1e37])

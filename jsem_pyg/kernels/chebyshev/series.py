@@ -25,6 +25,13 @@ def bounded_series(
     if x.numel() == 0:
         unused = sum((value.sum() for value in operator.values), coefficients.sum())
         return per_row(coefficients[0], group) * x + 0 * unused
+    return differentiable_series(operator, x, coefficients, group)
+
+
+def differentiable_series(
+    operator: "SeriesOperator", x: Tensor, coefficients: Tensor, group: Tensor | None
+) -> Tensor:
+    """The same, also where there is nothing to compute: other processes may wait for this one."""
     learned = (coefficients, *operator.values)
     keep = torch.is_grad_enabled() and any(map(_requires_grad, learned))
     out, _ = _Series.apply(operator, keep, None, x, coefficients, group, *operator.values)

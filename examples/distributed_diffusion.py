@@ -1,0 +1,115 @@
+"""How does a diffusion learn on a graph that several processes, or machines, share?
+
+    torchrun --nproc-per-node 2 examples/distributed_diffusion.py          # digits, no file needed
+    torchrun --nproc-per-node 4 --max-restarts 3 examples/distributed_diffusion.py
+
+Every process holds the rows of its part of the graph, exchanges the halo in every term, and makes
+the same steps: numbers are those of one process. A process that dies ends the others; torchrun
+starts them again, and they go on from the checkpoint. On several machines, which see one folder,
+the same command is given on each, with what says where they meet:
+
+    torchrun --nnodes 8 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint first-machine:29500 \
+        examples/distributed_diffusion.py --parts /shared/parts --x /shared/x.npy
+
+The folder of parts is written once, on a machine with memory for the edges (not for x):
+
+    save_parts("/shared/parts", Data(edge_index=..., edge_weight=..., num_nodes=...), partition)
+
+The diffused features come into one `.npy` file, of which each process writes its rows.
+"""
+
+import argparse
+import logging
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from jsem_pyg.datasets import DigitsDataset
+from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.partition import load_part, recursive_partition, save_parts
+from jsem_pyg.training import fit
+from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--parts", type=Path, help="folder that save_parts wrote; None: digits")
+    parser.add_argument("--x", type=Path, help=".npy of the features of all nodes, if not in parts")
+    parser.add_argument("--k", type=int, default=15)
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--lr", type=float, default=0.05)
+    parser.add_argument("--batch-size", type=int, default=4096)
+    parser.add_argument("--seconds", type=float, default=600, help="to wait for another process")
+    parser.add_argument("--output", type=Path, default=Path("output/distributed"))
+    return parser.parse_args(argv)
+
+
+def write_digits(folder: Path, args: argparse.Namespace) -> None:
+    """Write a neighbour graph of digits, in as many parts as there are processes."""
+    if (folder / "parts.json").exists():
+        return  # a process that was started again finds it
+    data = DigitsDataset(args.output / "datasets" / "digits")[0]
+    data.x = F.normalize(data.x)
+    data = FormanCurvature()(FaissKNNGraph(k=args.k)(data))
+    size = dist.get_world_size()
+    partition = recursive_partition(data.edge_index, size, num_nodes=data.num_nodes)
+    save_parts(folder, data, partition)
+
+
+def write_rows(path: Path, rows: torch.Tensor, nodes: torch.Tensor, num_nodes: int) -> None:
+    """Write the rows of all processes to one file."""
+    shape = (num_nodes, rows.size(1))
+    if dist.get_rank() == 0:
+        np.lib.format.open_memmap(path, "w+", rows.numpy().dtype, shape).flush()
+    dist.barrier()
+    out = np.lib.format.open_memmap(path, "r+")
+    out[nodes.numpy()] = rows.numpy()
+    out.flush()
+    dist.barrier()
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    dist.init_process_group("gloo", timeout=timedelta(seconds=args.seconds))
+    is_first = dist.get_rank() == 0
+    if not is_first:
+        logging.disable(logging.INFO)
+    size = dist.get_world_size()
+    folder = args.parts or args.output / f"parts-{args.k}-{size}"
+    if args.parts is None and is_first:
+        write_digits(folder, args)
+    dist.barrier()
+    part = load_part(folder, args.x)
+    print(part, flush=True)
+
+    data = part.data
+    edge_dim = 0 if data.get("edge_attr") is None else data.edge_attr.size(1)
+    model = AnisotropicDiffusion(edge_dim, t=5.0)
+    result = fit(
+        model,
+        data,
+        epochs=args.epochs,
+        lr=args.lr,
+        batch_size=args.batch_size,
+        checkpoint=args.output / f"run-{size}.safetensors",
+        checkpoint_every=1,
+        resume=True,
+        progress=False,
+    )
+    with torch.no_grad():
+        y = model(data.x, part, data.get("edge_weight"), data.get("edge_attr"))
+    write_rows(args.output / "diffused.npy", y, part.nodes, part.num_nodes_in_all)
+    if is_first:
+        last = result.history[-1]
+        print(f"loss {result.history[0].loss:.4f} -> {last.loss:.4f}, t = {last.t:.3f}")
+        print(f"diffused features in {args.output / 'diffused.npy'}")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

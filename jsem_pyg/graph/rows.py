@@ -1,0 +1,118 @@
+"""What an operator is made of: rows of a graph's matrix, all of them or those of one process.
+
+A :class:`~jsem_pyg.graph.GraphStructure` holds all rows.
+`jsem_pyg.partition.DistributedGraph` holds a block of them, whose columns reach beyond it:
+what belongs to nodes elsewhere is fetched, and its gradient sent back. The Laplacian is written for
+both at once, and so is everything that leads there.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .memory import CheckLog
+
+
+class GraphRows(CheckLog, ABC):
+    """Abstract: rows of an undirected graph's matrix, prepared and checked once.
+
+    Entries of the matrix lie in *slots*. Numbers of nodes are those of the rows; `spread` brings
+    them to all nodes that a column may be.
+
+    Attributes:
+        num_nodes: the number n of rows, and so of the nodes of a signal.
+        num_edges: E, the number of edges handed in whose rows these are.
+        is_whole: whether these are all rows of the graph.
+        has_all_channels: whether signals on it have all channels, not the share of one process.
+    """
+
+    num_nodes: int
+    num_edges: int
+    is_whole: bool = True
+    has_all_channels: bool = True
+
+    @property
+    @abstractmethod
+    def has_repeated_edges(self) -> bool:
+        """Whether some edge was handed in more than once."""
+
+    @property
+    @abstractmethod
+    def row(self) -> Tensor:
+        """[nnz] the row of every slot."""
+
+    @property
+    @abstractmethod
+    def col(self) -> Tensor:
+        """[nnz] the place of every slot's column in what `spread` returns."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the index tensors live."""
+
+    @property
+    @abstractmethod
+    def component(self) -> Tensor:
+        """[n] the connected component of each row, numbered from zero."""
+
+    @property
+    @abstractmethod
+    def num_components(self) -> int:
+        """The number of connected components that `component` may name."""
+
+    @property
+    @abstractmethod
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """The target [E] and the source [E] of every edge, as places in what `spread` returns."""
+
+    @abstractmethod
+    def to_slots(self, values: Tensor) -> Tensor:
+        """[E, ...] values of the edges -> their sums [nnz, ...] in the slots."""
+
+    @abstractmethod
+    def symmetric(self, values: Tensor) -> Tensor:
+        """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
+
+    @abstractmethod
+    def check_weight(self, edge_weight: Tensor) -> None:
+        """Raise unless weights [E] are finite, non-negative and alike in both directions."""
+
+    @abstractmethod
+    def check_attr(self, edge_attr: Tensor) -> None:
+        """Raise unless features [E, F] are finite and alike in both directions."""
+
+    @abstractmethod
+    def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Any:
+        """The operator S of entries [nnz] in the slots, and [n] on the diagonal, if it has one.
+
+        Returns:
+            An :class:`~jsem_pyg.operators.Operator`.
+
+        Raises:
+            ValueError: if the backend cannot apply it.
+        """
+
+    def row_sums(self, values: Tensor) -> Tensor:
+        """[nnz] values in the slots -> their sums [n] over each row."""
+        return values.new_zeros(self.num_nodes).index_add(0, self.row, values)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """[n, ...] numbers of these nodes -> those of all nodes that a column may be."""
+        return values
+
+    def mean(self, values: Tensor) -> Tensor:
+        """[n, ...] numbers of nodes -> their mean [...] over all nodes of the graph."""
+        return values.mean(0)
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The largest of each entry over all processes that hold rows; not differentiable."""
+        return values
+
+    def largest_of_components(self, values: Tensor) -> Tensor:
+        """[nnz] values >= 0 in the slots -> the largest of every component, -1 if it has none."""
+        lowest = values.new_full((self.num_components,), -1.0)
+        of_slot = self.component.index_select(0, self.row)
+        return lowest.scatter_reduce(0, of_slot, values, "amax")

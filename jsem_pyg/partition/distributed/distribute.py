@@ -1,0 +1,159 @@
+"""From a whole graph to the rows of this process."""
+
+import logging
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..._checks import check_choice, check_instance, check_positive
+from ...graph import GraphStructure
+from ..blocks import Partition
+from ..recursive import recursive_partition
+from .columns import ColumnShare
+from .graph import DistributedGraph
+from .plan import choose_strategy
+from .ranks import Ranks
+from .record import Cutter, RowRecord
+
+_log = logging.getLogger(__name__)
+
+
+def distribute(
+    data: Data,
+    partition: Partition | None = None,
+    *,
+    strategy: Literal["rows", "columns", "auto"] = "rows",
+    memory: float | None = None,
+    group: Any = None,
+) -> DistributedGraph | ColumnShare:
+    """This process's share of a graph, for training and diffusion by several processes.
+
+    Every process calls it with the same `data`, where the processes were started by `torchrun` and
+    `torch.distributed.init_process_group` was called; a single process gets all rows. Where the
+    graph is too large for that, :func:`save_parts` writes the parts to a folder once, and each
+    process reads its own by :func:`load_part`.
+
+    Args:
+        data: A graph with `edge_index`, both directions of every edge, and the number of nodes;
+            tensors of nodes and edges (`x`, `y`, masks, `edge_weight`, `edge_attr`, ...) are cut.
+            `x` may be a memory-mapped array of NumPy's, of which only these rows are read.
+        partition: Of the nodes, with a part for each process or a multiple of that. None: made by
+            :func:`recursive_partition` in the first process, which tells the others.
+        strategy: "rows", for anything; "columns": every process has the whole graph and a share of
+            the columns of x, and nothing travels, see :class:`ColumnShare` for what that cannot do;
+            "auto": whichever holds and sends fewer bytes in an epoch of 30 terms.
+        memory: Bytes that a process may have, for "auto": columns are taken only if the whole graph
+            fits. None: any number.
+        group: Processes of `torch.distributed`; None: all.
+
+    Returns:
+        What `heat_diffusion` and the layers take in place of `edge_index`; its `data` holds this
+        process's rows.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If the graph is directed, or the partition does not fit it or the processes.
+        RuntimeError: If `torchrun` started the process but there is no process group, or another
+            process ended or hangs.
+
+    Example:
+        >>> from jsem_pyg.diffusion import heat_diffusion
+        >>> ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
+        >>> part = distribute(Data(x=torch.eye(4), edge_index=ring))
+        >>> heat_diffusion(part.data.x, part).shape
+        torch.Size([4, 4])
+    """
+    check_instance("data", data, Data, "a torch_geometric.data.Data")
+    check_choice("strategy", strategy, ("rows", "columns", "auto"))
+    if memory is not None:
+        check_positive("memory", memory)
+    ranks = Ranks(group)
+    structure = check_graph(data, count_nodes(data))
+    if strategy == "columns":
+        return ColumnShare(data, ranks)
+    if partition is None:
+        partition = _agree_on_partition(structure, ranks)
+    check_instance("partition", partition, Partition, "a Partition or None")
+    if strategy == "auto" and _columns_are_cheaper(data, structure, partition, memory, ranks):
+        return ColumnShare(data, ranks)
+    record = Cutter(structure, partition, ranks.size).cut(ranks.rank)
+    return DistributedGraph(record, ranks, cut_data(data, record))
+
+
+def _columns_are_cheaper(
+    data: Data,
+    structure: GraphStructure,
+    partition: Partition,
+    memory: float | None,
+    ranks: Ranks,
+) -> bool:
+    x = data.get("x")
+    if x is None or x.shape[1] < ranks.size:
+        return False
+    dtype = x.dtype if isinstance(x, Tensor) else torch.from_numpy(x[:0]).dtype
+    found = choose_strategy(structure, partition, x.shape[1], dtype, memory)
+    if ranks.rank == 0:
+        _log.info("strategy='auto' shares the %s among %d processes", found, ranks.size)
+    return found == "columns"
+
+
+def count_nodes(data: Data) -> int:
+    """The number of nodes of a graph whose x may be an array of NumPy's."""
+    x = data.get("x")
+    return int(x.shape[0]) if x is not None else int(data.num_nodes or 0)
+
+
+def check_graph(data: Data, num_nodes: int) -> GraphStructure:
+    """Prepare the whole graph, and check what its edges carry.
+
+    Raises:
+        ValueError: if there are no edges, or they are directed, or values do not fit.
+    """
+    if data.get("edge_index") is None:
+        raise ValueError(f"Expected 'data' to have 'edge_index' (got {data}).")
+    structure = GraphStructure(data.edge_index, num_nodes)
+    if data.get("edge_weight") is not None:
+        structure.check_weight(data.edge_weight)
+    if data.get("edge_attr") is not None and data.edge_attr.is_floating_point():
+        structure.check_attr(data.edge_attr)
+    return structure
+
+
+def cut_data(data: Data, record: RowRecord) -> Data:
+    """The rows of what belongs to nodes, and the entries of what belongs to edges."""
+    out, num_nodes = Data(), record.num_nodes_in_all
+    num_edges = data.edge_index.shape[1]
+    for name, value in data.to_dict().items():
+        if name in ("edge_index", "num_nodes"):
+            continue
+        size = value.shape[0] if hasattr(value, "shape") and len(value.shape) else None
+        if name.startswith("edge_") and size == num_edges:
+            out[name] = take_rows(value, record.edges)
+        elif not name.startswith("edge_") and size == num_nodes:
+            out[name] = take_rows(value, record.nodes)
+        else:
+            out[name] = value
+    return out
+
+
+def take_rows(values: Any, rows: Tensor) -> Tensor:
+    """Some rows of a tensor, or of an array, which is read in ascending order, as disks like it."""
+    if isinstance(values, Tensor):
+        return values[rows.to(values.device)]
+    order = rows.argsort()
+    found = torch.from_numpy(values[rows[order].numpy()])
+    out = torch.empty_like(found)
+    out[order] = found
+    return out
+
+
+def _agree_on_partition(structure: GraphStructure, ranks: Ranks) -> Partition:
+    """Partition in one process, so that all have the same."""
+    order = torch.zeros(structure.num_nodes, dtype=torch.int64)
+    ptr = torch.zeros(ranks.size + 1, dtype=torch.int64)
+    if ranks.rank == 0:
+        found = recursive_partition(structure, ranks.size)
+        order, ptr = found.order, found.ptr
+    return Partition(ranks.from_first(order), ranks.from_first(ptr))

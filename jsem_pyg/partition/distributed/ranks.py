@@ -1,0 +1,136 @@
+"""The processes that share a graph, and what they tell each other, by `torch.distributed`.
+
+A process that ends or hangs would leave the others with an error about a connection. Here they call
+the roll before they end, so that the error says who is missing.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed import distributed_c10d
+
+# How long those who noticed a failure wait for others to notice it too.
+_ROLL_CALL = timedelta(seconds=5)
+
+
+class Ranks:
+    """The processes of a group; a single one, if `torch.distributed` was not started.
+
+    Args:
+        group: a process group; None: that of all processes.
+
+    Raises:
+        RuntimeError: if `torchrun` started this process, but it joined no group.
+    """
+
+    def __init__(self, group: Any = None) -> None:
+        self.group = group
+        self.is_alone = not (dist.is_available() and dist.is_initialized())
+        if self.is_alone and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise RuntimeError(
+                "Expected a process group, since the environment says WORLD_SIZE="
+                f"{os.environ['WORLD_SIZE']} (got none). To fix this, call "
+                "torch.distributed.init_process_group('gloo') first, or 'nccl' on GPUs."
+            )
+        self.rank = 0 if self.is_alone else dist.get_rank(group)
+        self.size = 1 if self.is_alone else dist.get_world_size(group)
+        if self.rank < 0:
+            raise ValueError("Expected 'group' to have this process in it (got another's).")
+        self._failures = 0
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The largest of each entry over all processes."""
+        return self._reduce(values, dist.ReduceOp.MAX)
+
+    def total(self, values: Tensor) -> Tensor:
+        """The sum of each entry over all processes."""
+        return self._reduce(values, dist.ReduceOp.SUM)
+
+    def from_first(self, values: Tensor) -> Tensor:
+        """The values of rank 0, for a tensor of the same shape and type in every process."""
+        values = values.detach().clone()
+        if self.size > 1:
+            with self.roll_call("a broadcast"):
+                dist.broadcast(values, self._global_ranks()[0], group=self.group)
+        return values
+
+    def exchange(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> "Pending":
+        """Start to send rows [sum(send), ...] to the ranks in turn, and to receive as many as said.
+
+        Every process has to take part, also with nothing to send.
+        """
+        out = rows.new_empty(sum(receive), *rows.shape[1:])
+        if self.size == 1:
+            return Pending(self, rows, out.copy_(rows), None)
+        with self.roll_call("an exchange of rows"):
+            work = dist.all_to_all_single(
+                out, rows, list(receive), list(send), group=self.group, async_op=True
+            )
+        return Pending(self, rows, out, work)
+
+    def wait_for_all(self) -> None:
+        """Return once every process came here."""
+        self.total(torch.zeros(1))
+
+    def _reduce(self, values: Tensor, operation: Any) -> Tensor:
+        values = values.detach().clone()
+        if self.size > 1 and values.numel():
+            with self.roll_call("a reduction"):
+                dist.all_reduce(values, operation, group=self.group)
+        return values
+
+    def _global_ranks(self) -> list[int]:
+        return dist.get_process_group_ranks(self.group or dist.group.WORLD)
+
+    @contextmanager
+    def roll_call(self, what: str) -> Iterator[None]:
+        """Errors of a communication become errors that name the ranks which are missing.
+
+        Raises:
+            RuntimeError: after the time limit of the process group at the latest.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            missing = self._missing()
+            said = str(error).strip().splitlines()[0]
+            who = f"rank {', '.join(map(str, missing))}" if missing else "a rank that is late"
+            raise RuntimeError(
+                f"Expected all {self.size} processes to take part in {what} (rank {self.rank} "
+                f"waited for {who}, which ended or hangs: {said}). To fix this, look for the first "
+                "error of that rank; torchrun starts all of them again from a checkpoint."
+            ) from error
+
+    def _missing(self) -> list[int]:
+        """The ranks that do not answer, by the store through which the group was founded."""
+        self._failures += 1
+        store, ranks = distributed_c10d._get_default_store(), self._global_ranks()
+        keys = {each: f"jsem_pyg/roll_call/{self._failures}/{each}" for each in ranks}
+        try:
+            store.set(keys[ranks[self.rank]], "here")
+            with suppress(RuntimeError):  # somebody did not come: who is asked below
+                store.wait(list(keys.values()), _ROLL_CALL)
+            return [at for at, each in enumerate(ranks) if not store.check([keys[each]])]
+        except RuntimeError:
+            return [0]  # which holds the store, unless torchrun does
+
+
+class Pending:
+    """Rows on their way."""
+
+    def __init__(self, ranks: Ranks, sent: Tensor, out: Tensor, work: Any) -> None:
+        self._ranks, self._sent, self._out, self._work = ranks, sent, out, work
+
+    def wait(self) -> Tensor:
+        """The rows, once they are here."""
+        if self._work is not None:
+            with self._ranks.roll_call("an exchange of rows"):
+                self._work.wait()
+            self._work = None
+        return self._out

@@ -1,0 +1,97 @@
+"""Which rows travel to whom, and the two maps of rows that are each other's transpose."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .ranks import Pending, Ranks
+
+
+class Routes:
+    """Ways on which rows travel between the processes, the same at every call.
+
+    Args:
+        ranks: the processes.
+        num_rows: n, the rows of this process.
+        send_row: [s] those that others want, in the order of the ranks that want them.
+        send: how many of these go to each rank.
+        receive: how many rows come from each rank: h in all.
+    """
+
+    def __init__(
+        self, ranks: Ranks, num_rows: int, send_row: Tensor, send: list[int], receive: list[int]
+    ) -> None:
+        self.ranks, self.num_rows, self.size = ranks, num_rows, sum(receive)
+        self.send_row, self.send, self.receive = send_row, send, receive
+
+    @classmethod
+    def to_places(cls, ranks: Ranks, begin: Tensor, places: Tensor) -> "Routes":
+        """The routes that bring rows of any ascending places here; every process asks for its own.
+
+        Args:
+            ranks: the processes.
+            begin: [P + 1] the places where the rows of each process begin.
+            places: [h] whose rows this process wants.
+        """
+        owner = torch.searchsorted(begin, places, right=True) - 1
+        receive = torch.bincount(owner, minlength=ranks.size)
+        one_each = [1] * ranks.size
+        send = ranks.exchange(receive, one_each, one_each).wait()
+        wanted = ranks.exchange(places, receive.tolist(), send.tolist()).wait()
+        low, high = (int(each) for each in begin[ranks.rank : ranks.rank + 2])
+        return cls(ranks, high - low, wanted - low, send.tolist(), receive.tolist())
+
+    def start_fetch(self, values: Tensor) -> Pending:
+        """Send [n, ...] to whom it concerns; `wait` returns the rows [h, ...] that come."""
+        return self.ranks.exchange(values.index_select(0, self.send_row), self.send, self.receive)
+
+    def collect(self, values: Tensor) -> Tensor:
+        """[h, ...] numbers of rows that came -> the sums [n, ...] of what all have of each row."""
+        found = self.ranks.exchange(values.contiguous(), self.receive, self.send).wait()
+        zeros = values.new_zeros(self.num_rows, *values.shape[1:])
+        return zeros.index_add(0, self.send_row, found)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """[n, ...] -> [n + h, ...]: what comes behind what is here; differentiable."""
+        return _Spread.apply(values, self)
+
+
+class _Spread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, routes: Routes) -> Tensor:
+        ctx.routes = routes
+        return torch.cat([values, routes.start_fetch(values).wait()])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Gather.apply(grad, ctx.routes), None
+
+
+class _Gather(torch.autograd.Function):
+    """[n + h, ...] -> [n, ...]: the transpose of the other."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, routes: Routes) -> Tensor:
+        ctx.routes = routes
+        return values[: routes.num_rows] + routes.collect(values[routes.num_rows :])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Spread.apply(grad, ctx.routes), None
+
+
+def sum_over_ranks(values: Tensor, ranks: Ranks) -> Tensor:
+    """The sum of a tensor of every process, where the loss is the sum of all losses made of it."""
+    return _Total.apply(values, ranks)
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, ranks: Ranks) -> Tensor:
+        ctx.ranks = ranks
+        return ranks.total(values)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Total.apply(grad, ctx.ranks), None

@@ -1,0 +1,347 @@
+"""What a process of a distributed run does: a module of its own, for a new process to import."""
+
+import time
+from datetime import timedelta
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from layer_cases import Similarity
+from torch.nn.parallel import DistributedDataParallel
+from torch_geometric.data import Data
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.partition import (
+    DistributedGraph,
+    Partition,
+    distribute,
+    load_part,
+    save_parts,
+    sum_gradients,
+)
+from jsem_pyg.partition.distributed import ranks
+from jsem_pyg.testing import random_graph
+from jsem_pyg.training import fit
+
+CHANNELS = 4
+SIZES = {4: torch.float32, 2: torch.float64}  # processes, and in which type they compute
+NORMALIZATIONS = ["sym", "rw", None]
+
+
+def graph(edge_index, num_nodes, dtype, seed=0, weight=None):
+    """Weights and features that are the same in both directions, a signal."""
+    structure = GraphStructure(edge_index, num_nodes)
+    generator = torch.Generator().manual_seed(seed)
+    slots = torch.randn(structure.num_slots, 1, generator=generator, dtype=dtype)
+    edge_attr = ((slots + slots[structure.reverse]) / 2)[structure.slot]
+    if weight is None:
+        weight = edge_attr[:, 0].abs() + 0.1
+    x = torch.randn(num_nodes, CHANNELS, generator=generator, dtype=dtype)
+    return Data(x=x, edge_index=edge_index, edge_weight=weight.to(dtype), edge_attr=edge_attr)
+
+
+def even(num_nodes, size, seed=None):
+    """Parts of the same size: of neighbouring numbers, or at random."""
+    generator = torch.Generator().manual_seed(seed or 0)
+    order = torch.arange(num_nodes)
+    if seed is not None:
+        order = torch.randperm(num_nodes, generator=generator)
+    return Partition(order, torch.arange(size + 1) * num_nodes // size)
+
+
+def random(dtype, size):
+    edge_index, _ = random_graph(40, 0.1, num_isolated=3)
+    return graph(edge_index, 40, dtype), even(40, size, seed=1)
+
+
+def weights_of_zero(dtype, size):
+    """Some edges are there and conduct nothing; a node has no others."""
+    data, partition = random(dtype, size)
+    weight = data.edge_weight * (data.edge_weight > 0.5)
+    weight[(data.edge_index == 5).any(0)] = 0
+    data.edge_weight = weight
+    return data, partition
+
+
+def repeated(dtype, size):
+    """Every third edge twice, in both directions."""
+    edge_index, _ = random_graph(20, 0.2, num_isolated=1)
+    first = edge_index[:, edge_index.sum(0) % 3 == 0]
+    return graph(torch.cat([edge_index, first], dim=1), 20, dtype), even(20, size, seed=2)
+
+
+def components(dtype, size):
+    """Some within a process, some across, of very different rates."""
+    parts = [random_graph(12, 0.4, seed=seed)[0] + 12 * seed for seed in range(4)]
+    data = graph(torch.cat(parts, dim=1), 50, dtype)
+    data.edge_weight = data.edge_weight * 4.0 ** (data.edge_index[0] // 12)
+    return data, even(50, size)
+
+
+def empty_part(dtype, size):
+    """The first and the last process have nothing."""
+    data, _ = random(dtype, size)
+    inner = torch.arange(size - 1) * 40 // max(size - 2, 1)
+    ptr = torch.cat([torch.tensor([0]), inner.clamp(max=40), torch.tensor([40])])
+    ptr[-2] = 40 if size > 2 else 0
+    return data, Partition(torch.arange(40), ptr)
+
+
+def no_interior(dtype, size):
+    """A ring whose neighbours are never in one process."""
+    ring = torch.arange(16)
+    edges = torch.stack([ring, (ring + 1) % 16])
+    order = torch.cat([torch.arange(at, 16, size) for at in range(size)])
+    data = graph(torch.cat([edges, edges.flip(0)], dim=1), 16, dtype)
+    return data, Partition(order, torch.arange(size + 1) * 16 // size)
+
+
+def more_ranks_than_nodes(dtype, size):
+    path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    return graph(path, 3, dtype), even(3, size)
+
+
+def no_edges(dtype, size):
+    return graph(torch.empty(2, 0, dtype=torch.int64), 5, dtype), even(5, size)
+
+
+GRAPHS = {
+    each.__name__: each
+    for each in (
+        random,
+        weights_of_zero,
+        repeated,
+        components,
+        empty_part,
+        no_interior,
+        more_ranks_than_nodes,
+        no_edges,
+    )
+}
+
+
+def times(dtype):
+    return {
+        "one": torch.tensor(1.3, dtype=dtype),
+        "scales": torch.tensor([0.4, 2.0], dtype=dtype),
+        "channels": torch.linspace(0.1, 3.0, 2 * CHANNELS, dtype=dtype).reshape(2, CHANNELS),
+    }
+
+
+def functional(normalization, time, backend):
+    def use(data, edge_index, dtype):
+        t = times(dtype)[time].requires_grad_()
+        x, weight = (each.clone().requires_grad_() for each in (data.x, data.edge_weight))
+        options = {"normalization": normalization, "backend": backend}
+        out = heat_diffusion(x, edge_index, weight, t, **options)
+        return out, [x], [weight], [t]
+
+    return use
+
+
+def of_layer(make, normalization):
+    def use(data, edge_index, dtype):
+        torch.manual_seed(0)
+        layer = make(normalization).to(dtype)
+        with torch.no_grad():
+            for each in layer.conductance.parameters():
+                each.add_(torch.linspace(0.5, 1.5, each.numel(), dtype=dtype).view_as(each))
+        x, weight = (each.clone().requires_grad_() for each in (data.x, data.edge_weight))
+        out = layer(x, edge_index, weight, data.edge_attr)
+        return out, [x], [weight], list(layer.parameters())
+
+    return use
+
+
+def cheb_conv(normalization):
+    return AnisotropicChebConv(CHANNELS, 3, t=[0.5, 1.5], normalization=normalization)
+
+
+LAYERS = {
+    "sigmoid": lambda normalization: AnisotropicDiffusion(t=2.0, normalization=normalization),
+    "perceptron": lambda normalization: AnisotropicDiffusion(
+        t=[1.0, 2.0], conductance="mlp", normalization=normalization
+    ),
+    "sees nodes": lambda normalization: AnisotropicDiffusion(
+        t=1.5, conductance=Similarity(), normalization=normalization
+    ),
+    "linear map": cheb_conv,
+}
+
+# name: what is done with a graph, of which all kinds are gone through
+CASES = {
+    f"{backend}, {normalization}, {time}": functional(normalization, time, backend)
+    for backend, normalization, time in [
+        ("auto", "sym", "scales"),
+        ("auto", "rw", "channels"),
+        ("auto", None, "one"),
+        ("auto", None, "channels"),
+        ("reference", "rw", "one"),
+        ("reference", None, "scales"),
+    ]
+} | {
+    f"{name}, {normalization}": of_layer(LAYERS[name], normalization)
+    for name, normalization in [
+        ("sigmoid", None),
+        ("perceptron", "rw"),
+        ("sees nodes", "sym"),
+        ("linear map", "sym"),
+        ("linear map", None),
+    ]
+}
+
+
+def loss_of(out, nodes, num_nodes):
+    """A sum over nodes, each with weights of its own."""
+    weight = torch.linspace(-1, 1, num_nodes * out.size(-1), dtype=out.dtype)
+    return (out.sin() * weight.reshape(num_nodes, -1)[nodes]).sum()
+
+
+def gradients(leaves):
+    return [torch.zeros_like(each) if each.grad is None else each.grad for each in leaves]
+
+
+def expect(use, data, dtype):
+    """What one process finds."""
+    out, *leaves = use(data, data.edge_index, dtype)
+    loss_of(out, torch.arange(data.num_nodes), data.num_nodes).backward()
+    return (out.detach(), *map(gradients, leaves))
+
+
+def run_cases(size, dtype, group=None):
+    """All cases among the processes of a group."""
+    found = {}
+    for (graph_name, make), (name, use) in product(GRAPHS.items(), CASES.items()):
+        data, partition = make(dtype, size)
+        part = distribute(data, partition, group=group)
+        out, *leaves = use(part.data, part, dtype)
+        loss_of(out, part.nodes, data.num_nodes).backward()
+        sum_gradients(leaves[2], group=group)
+        found[graph_name, name] = (part.nodes, part.edge, out.detach(), *map(gradients, leaves))
+    return found
+
+
+def start(rank, size, folder, seconds=60):
+    """Join the others."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder}/meeting",
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=seconds),  # a process whose partner died ends, too
+    )
+
+
+def run(rank, size, folder):
+    """All cases among four processes in float32, and in float64 among each half of them."""
+    start(rank, size, folder)
+    halves = [torch.distributed.new_group([0, 1]), torch.distributed.new_group([2, 3])]
+    found = {
+        4: run_cases(4, torch.float32),
+        2: run_cases(2, torch.float64, halves[rank // 2]),
+        "classifier": train_classifier(distribute_random(4)),
+        "data parallel": train_data_parallel(distribute_random(4)),
+        "read": read_parts(rank, folder),
+        "columns": diffuse_columns(),
+        "fit": fit_with_a_break(f"{folder}/run.safetensors"),
+        "error": lose(3, rank),
+    }
+    torch.save(found, f"{folder}/{rank}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def distribute_random(size):
+    data, partition = random(torch.float64, size)
+    return distribute(data, partition)
+
+
+def train_classifier(part):
+    """Means of all nodes are taken in training, and kept for evaluation."""
+    data = part.data if isinstance(part, DistributedGraph) else part
+    torch.manual_seed(0)
+    model = DiffusionClassifier(CHANNELS, 3, t=1.0).double()
+    nodes = part.nodes if data is not part else torch.arange(data.num_nodes)
+    loss_of(model(data.x, data.edge_index, data.edge_weight), nodes, 40).backward()
+    sum_gradients(model.parameters())
+    with torch.no_grad():
+        p = model.eval()(data.x, data.edge_index, data.edge_weight)
+    return p, [each.grad for each in model.parameters()], list(model.buffers())
+
+
+def train_data_parallel(part):
+    """`DistributedDataParallel` takes the mean of the gradients, so the loss is multiplied."""
+    layer = AnisotropicDiffusion(t=2.0).double()
+    model = DistributedDataParallel(layer)
+    out = model(part.data.x, part, part.data.edge_weight, part.data.edge_attr)
+    (loss_of(out, part.nodes, 40) * part.ranks.size).backward()
+    return [each.grad for each in layer.parameters()]
+
+
+def read_parts(rank, folder):
+    """Written by one process, read by all; x from a file of its own."""
+    data, partition = random(torch.float64, 4)
+    if rank == 0:
+        np.save(f"{folder}/x.npy", data.x.numpy())
+        edges = Data(edge_index=data.edge_index, edge_weight=data.edge_weight, num_nodes=40)
+        save_parts(f"{folder}/parts", edges, partition)
+    torch.distributed.barrier()
+    part = load_part(f"{folder}/parts", f"{folder}/x.npy")
+    return part.nodes, part.data.x, heat_diffusion(part.data.x, part, part.data.edge_weight)
+
+
+def diffuse_columns():
+    """Each process has some columns; gradients of weights and time are shares."""
+    part = distribute(random(torch.float64, 4)[0], strategy="columns")
+    weight, t = part.data.edge_weight.clone().requires_grad_(), torch.tensor(1.5).requires_grad_()
+    out = heat_diffusion(part.data.x, part, weight, t)
+    out.sin().sum().backward()
+    sum_gradients([weight, t])
+    return part.columns, out.detach(), weight.grad, t.grad
+
+
+FIT = {"lr": 0.1, "batch_size": 50, "seed": 3, "progress": False}
+
+
+def data_in_order(dtype=torch.float64):
+    """Places are nodes, so that the same triplets are drawn as in one process."""
+    return random(dtype, 4)[0], even(40, 4)
+
+
+def fit_with_a_break(checkpoint):
+    """Trained through, and again with an end and a new start in between."""
+    data, partition = data_in_order()
+    weights = []
+    for breaks in ([6], [4, 6]):
+        for epochs in breaks:
+            part = distribute(data, partition)
+            torch.manual_seed(part.ranks.rank)  # all get the weights of the first
+            model = AnisotropicDiffusion(t=2.0, conductance="mlp").double()
+            keep = {"checkpoint": checkpoint, "resume": len(breaks) > 1}
+            if breaks == [6]:
+                keep = {}
+            result = fit(model, part.data, epochs=epochs, **keep, **FIT)
+        weights.append([each.detach() for each in model.parameters()])
+        weights[-1].append(torch.tensor([row.loss for row in result.history]).double())
+    with pytest.raises(NotImplementedError, match="whole graph for self-training"):
+        fit(DiffusionClassifier(CHANNELS, 3).double(), part.data)
+    return weights
+
+
+def lose(lost, rank):
+    """What the others say, and when, of a process that does not come."""
+    ranks._ROLL_CALL = timedelta(seconds=1)
+    group = torch.distributed.new_group(timeout=timedelta(seconds=2))
+    data, partition = random(torch.float64, 4)
+    part = distribute(data, partition, group=group)
+    part.ranks.wait_for_all()
+    started = time.monotonic()
+    if rank == lost:
+        time.sleep(6)
+        return None
+    with pytest.raises(RuntimeError) as error:
+        heat_diffusion(part.data.x, part, part.data.edge_weight)
+    return str(error.value), time.monotonic() - started
