@@ -232,5 +232,9 @@ def check_single_time(t: float | Tensor) -> None:
 
 def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
     """[..., S, N, D] -> [..., N, D] where `t` is a single time and so names no scales."""
-    is_single = t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)
-    return out.squeeze(-3) if is_single else out
+    return out.squeeze(-3) if is_single(t) else out
+
+
+def is_single(t: float | Tensor) -> bool:
+    """Whether `t` is one time and names no scales."""
+    return t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)
