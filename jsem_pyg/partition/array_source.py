@@ -1,7 +1,6 @@
 """The array that is diffused: in a `.npy` file, or behind the interface of one."""
 
 import hashlib
-import mmap
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._checks import signal_limit
 from .._files import as_path
+from .._mapped_pages import MappedPages
 from .panel_file import BLOCK, PanelFile
 
 Array = NDArray[Any]
@@ -86,9 +86,16 @@ def open_source(source: Any) -> ArraySource:
         ValueError: if it has not two dimensions, or is no `.npy` file, or only a part of one.
         OSError: if the file cannot be read.
     """
-    if isinstance(source, str | os.PathLike):
-        return NpyFile(as_path("source", source))
-    return ArrayLike(source)
+    if not isinstance(source, str | os.PathLike):
+        return ArrayLike(source)
+    path = as_path("source", source)
+    try:
+        return NpyFile(path)
+    except OSError as error:
+        raise type(error)(
+            error.errno,
+            f"Expected 'source' to be a file that can be read (got '{path}': {error.strerror})",
+        ) from error
 
 
 class NpyFile(ArraySource):
@@ -136,9 +143,8 @@ class ArrayLike(ArraySource):
                 f"'dtype' and slices (got {type(array).__name__})."
             )
         self.shape, self.dtype = _checked(array.shape, array.dtype)
-        self._array, self._map = array, _memmap_of(array)
-        name = None if self._map is None else self._map.filename
-        self.path = None if name is None else Path(name)
+        self._array, self._pages = array, MappedPages(array)
+        self.path = None if self._pages.filename is None else Path(self._pages.filename)
         flags = array.flags if isinstance(array, np.ndarray) else None
         self.by_columns = flags is not None and flags.f_contiguous and not flags.c_contiguous
         self.opened = self.state()
@@ -155,7 +161,7 @@ class ArrayLike(ArraySource):
         for begin in range(rows.start, rows.stop, self._step()):
             part = slice(begin, min(begin + self._step(), rows.stop))
             values[begin - rows.start : part.stop - rows.start] = self._array[part, columns]
-            self._let_go()
+            self._pages.let_go()
         return values
 
     def _step(self) -> int:
@@ -163,20 +169,6 @@ class ArrayLike(ArraySource):
         row = max(1, self.shape[1] * self.dtype.itemsize)
         chunk = (getattr(self._array, "chunks", None) or (1,))[0]
         return max(1, BLOCK // row // chunk) * chunk
-
-    def _let_go(self) -> None:
-        """Pages that were looked at count as memory of this process, until it lets go of them."""
-        if self._map is not None and self._map.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
-            self._map._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-
-
-def _memmap_of(array: Any) -> np.memmap[Any, Any] | None:
-    """The mapped file that an array is a view of, if it is one."""
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
-            return array
-        array = array.base
-    return None
 
 
 def _read_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

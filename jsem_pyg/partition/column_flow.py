@@ -65,10 +65,11 @@ def column_flow(
     num_nodes, channels = source.shape
     dtype = torch.from_numpy(np.empty(0, source.dtype)).dtype
     with as_argument("source", "x"):
-        # A column stands for all of them: of a signal its type and its shape matter.
-        x = torch.zeros(num_nodes, 1, dtype=dtype)
-        times = diffusion_times(_detached(t), x.expand(num_nodes, channels))
-        graph = _READER.read(edge_index, x, _detached(edge_weight))
+        # A column stands for all of them: of the signal its type and shape matter, and no more.
+        column = torch.zeros(num_nodes, 1, dtype=dtype)
+        x = column.expand(num_nodes, channels)
+        times = diffusion_times(_detached(t), x)
+        graph = _READER.read(edge_index, column, _detached(edge_weight))
         if conductance is not None:
             conductance = _checked_conductance(conductance, graph.structure.num_edges)
         operator = heat_operator(graph, x, times, options, conductance)

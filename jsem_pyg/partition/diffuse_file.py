@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_bool
-from .._files import as_path
+from .._files import as_path, check_writable
 from ..diffusion.options import HeatOptions
 from .array_source import ArraySource, open_source
 from .column_flow import column_flow
@@ -110,6 +110,7 @@ def diffuse_file(
     path = _target_path(target)
     with closing(open_source(source)) as array, torch.no_grad():
         _check_apart(array, path)
+        check_writable("target", path)
         flow, settings = column_flow(array, edge_index, t, edge_weight, conductance, options)
         budget = choose_width(limit, flow.sizes, flow.try_out)
         begun = first_progress(array, budget)

@@ -67,7 +67,7 @@ def choose_width(limit: int, sizes: Sizes, diffuse: Callable[[int], object]) -> 
         least = (held + needed + _BLOCKS * BLOCK) / (1 - _SLACK)
         raise ValueError(
             f"Expected 'memory' to be at least {in_words(1.01 * least)} for {sizes.num_nodes} "
-            f"nodes (got {in_words(limit)}): {in_words(held)} are held already, by the libraries, the "
+            f"nodes (got {in_words(limit)}): {in_words(held)} are held already, by libraries, the "
             f"graph and whatever else there is in this process, and {unit} columns, the fewest, "
             f"take {in_words(needed)}."
         )
