@@ -95,6 +95,8 @@ class FileRun:
                 origin = opened(sorted_rows, num_nodes, self.flow.sizes.unit)
                 self._gather(origin)
             self._diffuse(origin, panels)
+            if isinstance(origin, PanelFile):
+                origin.close()  # an open file keeps its room on the disk
             self.partial.file("source.panels").unlink(missing_ok=True)
             if begun.scatters:
                 self._scatter(panels, result)

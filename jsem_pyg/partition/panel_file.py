@@ -130,7 +130,7 @@ class PanelFile:
         """Some rows of a panel, which lie side by side in the file."""
         out = np.empty((rows.stop - rows.start, width), self.dtype)
         self._seek(first, rows.start, width)
-        view = memoryview(out.reshape(-1).view(np.uint8))
+        view = out.reshape(-1).view(np.uint8).data
         while view:
             count = self._file.readinto(view)
             if not count:
@@ -140,6 +140,6 @@ class PanelFile:
 
 
 def _write_all(file: Any, block: Array) -> None:
-    view = memoryview(block.reshape(-1).view(np.uint8))
+    view = block.reshape(-1).view(np.uint8).data
     while view:
         view = view[file.write(view) :]

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-Piece, Read, Made = TypeVar("Piece"), TypeVar("Read"), TypeVar("Made")
+Piece = TypeVar("Piece")
+Read = TypeVar("Read")
+Made = TypeVar("Made")
 
 
 def read_ahead(
