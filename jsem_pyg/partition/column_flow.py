@@ -43,6 +43,7 @@ class ColumnFlow(NamedTuple):
 
     def try_out(self, count: int) -> None:
         """Diffuse so many columns by a few terms, for the memory that it takes."""
+        count = min(count, self.sizes.channels)
         x = torch.ones(self.sizes.num_nodes, count, dtype=self.dtype)
         coefficients = self.series.coefficients[:_SHORT]
         series = self.series._replace(coefficients=coefficients).columns(slice(0, count))

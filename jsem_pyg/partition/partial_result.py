@@ -27,6 +27,11 @@ class Progress:
     scattered: int = 0  # rows
     finished: bool = False
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything is done."""
+        return self.finished or self.gathered + self.diffused > 0
+
 
 class PartialResult:
     """The files of an unfinished result; one process at a time has them.
@@ -106,7 +111,9 @@ def partial_result(
             partial.note()
         else:
             _check_same(partial.folder, then["settings"], settings)
-            partial.progress = Progress(**then["progress"])
+            known = Progress(**then["progress"])
+            if known.has_begun:  # or another limit may ask for other steps
+                partial.progress = known
         yield partial
 
 

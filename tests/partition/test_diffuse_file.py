@@ -298,6 +298,25 @@ def test_a_run_goes_on_where_it_was(tmp_path, panels, monkeypatch, after):
     assert files(tmp_path) == ["x.npy", "y.npy"]
 
 
+def test_another_limit_may_ask_for_other_steps(tmp_path, panels, monkeypatch):
+    edges, _ = random_graph()
+    source, target = write(tmp_path, signal()), tmp_path / "y.npy"
+    expected = heat_diffusion(torch.from_numpy(signal()), edges, t=2.0).numpy()
+    for first, then in ((9, 1), (1, 9), (2, 1), (1, 2)):
+        for after in (1, 4):
+            panels(first)
+            if first < 9 or after == 1:
+                interrupted(
+                    monkeypatch,
+                    after,
+                    lambda: diffuse_file(source, edges, target, 2.0, memory=PLENTY),
+                )
+            panels(then)
+            diffuse_file(source, edges, target, 2.0, memory=PLENTY)
+            np.testing.assert_array_equal(np.load(target), expected)
+            target.unlink()
+
+
 def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
     panels(1)
     edges, weight = random_graph()
