@@ -62,7 +62,7 @@ def choose_width(limit: int, sizes: Sizes, diffuse: Callable[[int], object]) -> 
     slack = int(_SLACK * limit) + _BLOCKS * BLOCK
     free = limit - held - slack
     first = max(extra_memory(lambda: diffuse(unit)), unit * beside)
-    needed = first + unit * beside
+    needed = max(1, first + unit * beside)
     if needed > free:
         least = (held + needed + _BLOCKS * BLOCK) / (1 - _SLACK)
         raise ValueError(

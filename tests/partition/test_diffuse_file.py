@@ -23,11 +23,16 @@ N, D = 90, 70
 PLENTY = "500GB"
 
 
+@pytest.fixture(autouse=True)
+def _without_waiting_for_the_disk(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
 @pytest.fixture
 def panels(monkeypatch):
     """Call it to have panels of so many units, and strips of so many rows."""
 
-    def have(units, strip=17):
+    def have(units, strip=40):
         def choose(limit, sizes, diffuse):
             diffuse(sizes.unit)
             return Budget(min(max(1, sizes.channels), units * sizes.unit), strip)
@@ -171,7 +176,7 @@ def test_a_copy_on_write_map_keeps_its_changes(tmp_path):
     assert (mapped[3] == 2.0).all()
 
 
-@pytest.mark.parametrize(("units", "strip"), [(1, 17), (1, 1000), (2, 17), (9, 17)])
+@pytest.mark.parametrize(("units", "strip"), [(1, 17), (2, 1000), (9, 17)])
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 1e38])
 def test_a_bad_value_is_found_where_it_is(tmp_path, panels, units, strip, value):
     panels(units, strip)
@@ -262,7 +267,7 @@ def interrupted(monkeypatch, after, run):
             run()
 
 
-@pytest.mark.parametrize("after", [1, 3, 6, 8, 10, 12, 15, 17])
+@pytest.mark.parametrize("after", [1, 3, 5, 8, 9, 11])
 def test_a_run_goes_on_where_it_was(tmp_path, panels, monkeypatch, after):
     panels(1)
     edges, weight = random_graph()
