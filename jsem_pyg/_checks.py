@@ -194,6 +194,11 @@ def check_finite(name: str, value: Tensor) -> None:
         )
 
 
+def signal_limit(dtype: torch.dtype) -> float:
+    """How far from zero the entries of a signal of this type may lie."""
+    return _HEADROOM * torch.finfo(torch.promote_types(dtype, torch.float32)).max
+
+
 def check_signal_range(name: str, value: Tensor) -> None:
     """Raise a ValueError unless sums of the entries of `value` are far from overflowing.
 
@@ -203,7 +208,7 @@ def check_signal_range(name: str, value: Tensor) -> None:
     if value.layout != torch.strided or value.numel() == 0:
         check_finite(name, value)
         return
-    limit = _HEADROOM * torch.finfo(torch.promote_types(value.dtype, torch.float32)).max
+    limit = signal_limit(value.dtype)
     # In the order of memory, which is eight times as fast for a transposed matrix.
     numbers = numbers_of(value)
     order = sorted(range(numbers.dim()), key=numbers.stride, reverse=True)

@@ -22,6 +22,8 @@ _ATOMS = (bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, type, F
 
 def tensor_bytes(value: Tensor) -> memoryview:
     """The numbers of a dense tensor, in order; no copy where they lie so on the CPU."""
+    if value.numel() == 0:
+        return memoryview(b"")  # which may have any strides
     plain = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
     return plain.reshape(-1).view(torch.uint8).numpy().data
 

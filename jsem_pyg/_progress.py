@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_bar(
-    name: str, total: int, shown: bool, console: "Console | None" = None
+    name: str, total: int, shown: bool, console: "Console | None" = None, done: int = 0
 ) -> Iterator[Callable[[int], object]]:
     """Show how many of `total` points are done; yield what is to be called with each new number.
 
+    The time left is guessed from those that come after the first `done`, which are there already.
     Silent where nobody sees it, see :func:`is_watched`.
     """
     from rich.console import Console
@@ -25,7 +26,7 @@ def progress_bar(
         yield lambda count: None
         return
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task(name, total=total)
+        task = progress.add_task(name, total=total, completed=done)
         yield lambda count: progress.advance(task, count)
 
 

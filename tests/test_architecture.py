@@ -31,6 +31,7 @@ GROUND = {
     "_files",
     "_fingerprint",
     "_groups",
+    "_mapped_pages",
     "_precision",
     "_progress",
     "_tensor_file",

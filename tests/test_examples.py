@@ -1,6 +1,9 @@
 """Everything that is shown runs: the examples in a quick mode, and the README's code."""
 
+import contextlib
 import importlib.util
+import io
+import json
 import multiprocessing
 import re
 import sys
@@ -219,6 +222,43 @@ def test_the_benchmark_of_scaling(tmp_path, monkeypatch):
     assert len(table) == 2 * (2 + 2 + 1 + 1)
     assert set(scaling.exponents(table)) == {"reference", "torch"}
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
+
+
+def test_the_benchmark_out_of_core(tmp_path, monkeypatch):
+    out_of_core = load(ROOT / "examples/benchmarks/out_of_core.py", monkeypatch)
+    monkeypatch.setattr(out_of_core, "watched", run_here())
+    sizes = ["--nodes", "80", "--channels", "20", "--compare", "5", "--memory", "64GB", "65GB"]
+    folders = ["--scratch", str(tmp_path / "scratch"), "--output", str(tmp_path / "out")]
+    table = out_of_core.main([*sizes, *folders])
+    assert table["memory"].tolist() == ["all, 5 columns", "64GB", "65GB"]
+    assert (table["time / in memory"] > 0).all()
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"edges-80-15.npy", "out_of_core.csv", "out_of_core.md"}
+
+
+def test_a_process_of_the_benchmark_out_of_core_is_watched(monkeypatch):
+    out_of_core = load(ROOT / "examples/benchmarks/out_of_core.py", monkeypatch)
+    seen = out_of_core.watched("import sys, time; time.sleep(0.2); print(sys.argv[1])", 7)
+    assert seen["s"] == 7
+    assert 0.001 < seen["peak GB"] < 1
+    with pytest.raises(RuntimeError, match="failed with the status 3"):
+        out_of_core.watched("raise SystemExit(3)", {})
+
+
+def run_here():
+    """What stands for a process of its own, which would take seconds to import the package."""
+
+    def run(code, job):
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as out,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(sys, "argv", ["", json.dumps(job)])
+            exec(compile(code, "job", "exec"), {})
+        *before, seconds = map(float, out.getvalue().split())
+        return {"prepare s": sum(before), "s": seconds}
+
+    return run
 
 
 def test_the_benchmark_of_a_gpu(tmp_path, monkeypatch):

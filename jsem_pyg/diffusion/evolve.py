@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Callable
 from numbers import Real
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -77,6 +78,19 @@ def diffuse(
     return squeeze_scales(out, t)
 
 
+class HeatSeries(NamedTuple):
+    """The Chebyshev series of a heat flow, which every signal of its shape shares."""
+
+    coefficients: Tensor  # [K + 1, S, G, 1 or D]
+    group: Tensor | None  # [N] the G groups of nodes; None: a single one
+
+    def columns(self, chosen: slice) -> "HeatSeries":
+        """The series of some of the D channels."""
+        if self.coefficients.size(-1) == 1:
+            return self
+        return self._replace(coefficients=self.coefficients[..., chosen])
+
+
 def evolve(
     x: Tensor,
     operator: HeatOperator,
@@ -91,30 +105,45 @@ def evolve(
     what evaluates it, where that is not the operator's own way; `learns_t` asks for as many terms
     as a derivative in t needs, also where t itself does not say that there will be one.
     """
-    batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
+    return evaluate(x, operator, heat_series(x, operator, t, accuracy, learns_t), series)
+
+
+def heat_series(
+    x: Tensor, operator: HeatOperator, t: Tensor, accuracy: Accuracy, learns_t: bool = False
+) -> HeatSeries:
+    """The series of :func:`evolve`, for signals of the type and the device of x."""
     scaling = operator.scaling
     dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
-    check_precision(x, operator.scaling, t, dtype, accuracy)
-    signal = x.to(dtype)
-    if scaling.row_scale is not None:
-        signal = scaling.row_scale.unsqueeze(-1) * signal
-    columns = signal.movedim(-2, 0).reshape(num_nodes, math.prod(batch) * channels)
+    check_precision(x, scaling, t, dtype, accuracy)
     learns_t = learns_t or t.requires_grad
     coefficients = _coefficients(operator, t, accuracy, dtype, learns_t).to(x.device)
+    if scaling.isolated is None:
+        return HeatSeries(coefficients, scaling.group)
+    return HeatSeries(_with_identity(coefficients), scaling.isolated.long())
+
+
+def evaluate(
+    x: Tensor, operator: HeatOperator, heat: HeatSeries, series: SeriesOf | None = None
+) -> Tensor:
+    """Sum the series for a signal [..., N, D] -> [..., S, N, D]."""
+    batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
+    row_scale = operator.scaling.row_scale
+    coefficients, group = heat
+    signal = x.to(coefficients.dtype)
+    if row_scale is not None:
+        signal = row_scale.unsqueeze(-1) * signal
+    columns = signal.movedim(-2, 0).reshape(num_nodes, math.prod(batch) * channels)
     if coefficients.size(-1) > 1:
         coefficients = coefficients.repeat(1, 1, 1, math.prod(batch))
-    group = scaling.group
-    if scaling.isolated is not None:
-        coefficients, group = _with_identity(coefficients), scaling.isolated.long()
     with full_precision(x.device):
         arguments = (columns, coefficients, group)
         if series is None:
             out = operator.matrix.series(*arguments)
         else:
             out = series(operator.matrix, *arguments)
-    out = out.reshape(t.size(0), num_nodes, *batch, channels).movedim((0, 1), (-3, -2))
-    if scaling.row_scale is not None:
-        out = out / scaling.row_scale.unsqueeze(-1)
+    out = out.reshape(coefficients.size(1), num_nodes, *batch, channels).movedim((0, 1), (-3, -2))
+    if row_scale is not None:
+        out = out / row_scale.unsqueeze(-1)
     return out.to(x.dtype)
 
 
@@ -203,5 +232,9 @@ def check_single_time(t: float | Tensor) -> None:
 
 def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
     """[..., S, N, D] -> [..., N, D] where `t` is a single time and so names no scales."""
-    is_single = t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)
-    return out.squeeze(-3) if is_single else out
+    return out.squeeze(-3) if is_single(t) else out
+
+
+def is_single(t: float | Tensor) -> bool:
+    """Whether `t` is one time and names no scales."""
+    return t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)

@@ -1,5 +1,6 @@
 """From points to a weighted, undirected neighbour graph."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,7 @@ from .searcher import SearchOptions
 
 
 def knn_graph(
-    x: Tensor,
+    x: Tensor | np.ndarray,
     k: int = 15,
     metric: str = "cosine",
     index: str = "auto",
@@ -40,8 +41,15 @@ def knn_graph(
     more than k points, which is logged as a warning, all are joined. A batch gives what its graphs
     give one by one. A graph is discrete, so no gradient flows back to `x`.
 
+    An array of NumPy's, such as ``numpy.load(path, mmap_mode="r")``, stays where it is: its points
+    are looked at in blocks, and read again when they are compared. Held are, beside the k
+    neighbours of every point, what the index needs: nothing for "flat", which compares all blocks
+    with all others (exact, and quadratic in time); a byte for every number for "ivf", whose
+    candidates are then ranked by the numbers themselves; a float32 for each, and 256 bytes a point,
+    for "hnsw".
+
     Args:
-        x: [N, F] floating-point tensor, finite, on any device.
+        x: [N, F] floating-point tensor, finite, on any device, or an array of NumPy's.
         k: neighbours of each point, or all others where there are fewer.
         metric: "cosine" (1 - cos) or "l2" (Euclidean).
         index: "auto", "flat", "hnsw" or "ivf", see :func:`~.knn.knn_search`.
@@ -78,17 +86,17 @@ def knn_graph(
     """
     options = SearchOptions(index, recall_target, seed, progress)
     check_options(k, metric, kernel, symmetrize, connect, options)
-    check_matrix("x", x)
-    groups = one_group(x.size(0)) if batch is None else group_points(batch, x.size(0))
+    check_matrix("x", x, arrays=True)
+    groups = one_group(x.shape[0]) if batch is None else group_points(batch, x.shape[0])
     points = prepare_points(x, metric, groups)
     if points.num_points == 0:
-        edge_weight = points.coordinates.sum(1).to(x.device)
-        return torch.empty(2, 0, dtype=torch.int64, device=x.device), edge_weight
+        edge_weight = points.coordinates.new_empty(0).to(points.device)
+        return torch.empty(2, 0, dtype=torch.int64, device=points.device), edge_weight
     warn_if_few(k, groups)
     neighbor, distance = neighbors_in_groups(points, k, options, groups)
     width = node_width(distance, kernel, groups)
     edges = weighted_edges(points, neighbor, distance, width, kernel, symmetrize, connect, groups)
-    return edges[0].to(x.device), edges[1].to(x.device)
+    return edges[0].to(points.device), edges[1].to(points.device)
 
 
 def weighted_edges(

@@ -54,18 +54,20 @@ class Outside:
     """
 
     def __init__(self, points: Points, label: Tensor) -> None:
-        self.coordinates, self.of_point = points.centred(), label
-        self.by_tree = pays(self.coordinates, points.device)
+        self.points, self.of_point = points, label
+        coordinates = None if points.is_mapped else points.centred()
+        self.coordinates = coordinates
+        self.by_tree = coordinates is not None and pays(coordinates, points.device)
         self.order = label.argsort(stable=True)
         self.label = label[self.order].to(points.device)
-        self.rows = points.centred(self.order).to(points.device)
-        self.norm = self.rows.square().sum(1)
+        # What is mapped is read again for every tile.
+        self.rows = None if points.is_mapped else points.centred(self.order).to(points.device)
         self.place = torch.empty_like(self.order)
         self.place[self.order] = torch.arange(label.numel())
 
     def nearest(self, query: Tensor) -> Tensor:
         """The nearest point [Q] outside the component of each of the points `query` [Q]."""
-        if self.by_tree:
+        if self.by_tree and self.coordinates is not None:
             result = nearest_outside(self.coordinates, self.of_point, query)
             if result is not None:
                 return result
@@ -77,17 +79,17 @@ class Outside:
 
     def _nearest(self, place: Tensor) -> Tensor:
         """As :meth:`nearest`, for ascending places in the order of the components."""
-        query, own = self.rows[place], self.label[place]
+        query, own = self._rows(place), self.label[place]
         best = query.new_full((place.numel(),), torch.inf)
         found = torch.zeros_like(own)
         # One buffer for all tiles: taking new memory for each costs as much as filling it.
-        buffer = query.new_empty(place.numel(), min(_BASE, self.norm.numel()))
-        for begin in range(0, self.norm.numel(), _BASE):
+        buffer = query.new_empty(place.numel(), min(_BASE, self.label.numel()))
+        for begin in range(0, self.label.numel(), _BASE):
             tile = slice(begin, begin + _BASE)
-            base, label = self.rows[tile], self.label[tile]
+            base, label = self._rows(tile), self.label[tile]
             out = buffer[:, : base.size(0)]
             # The squared distance, less what is the same for all of a query's candidates.
-            torch.addmm(self.norm[tile], query, base.T, alpha=-2, out=out)
+            torch.addmm(base.square().sum(1), query, base.T, alpha=-2, out=out)
             if label[0] <= own[-1] and label[-1] >= own[0]:
                 out.masked_fill_(own[:, None] == label, torch.inf)
             least, index = out.min(1)
@@ -95,6 +97,10 @@ class Outside:
             best = torch.where(nearer, least, best)
             found = torch.where(nearer, index + begin, found)
         return found.cpu()
+
+    def _rows(self, place: Tensor | slice) -> Tensor:
+        """The points at some places in the order of the components."""
+        return self.points.centred(self.order[place]) if self.rows is None else self.rows[place]
 
 
 def _some_of_each(query: Tensor, label: Tensor, count: int) -> Tensor:

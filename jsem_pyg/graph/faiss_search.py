@@ -57,12 +57,18 @@ def faiss_neighbors(query: Tensor, base: Tensor, k: int) -> Tensor:
 
     Source: Johnson, Douze and Jegou, "Billion-scale similarity search with GPUs", 2017, section 3.
     """
+    return faiss_nearest(query, base, k)[1]
+
+
+def faiss_nearest(query: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """As :func:`faiss_neighbors`, with the squared distances [Q, k] first."""
     faiss = import_faiss()
     if has_faiss_gpu() and k <= _GPU_MOST:
-        found = faiss.knn_gpu(_gpu_resources(), query.numpy(), base.numpy(), k)[1]
+        found = faiss.knn_gpu(_gpu_resources(), query.numpy(), base.numpy(), k)
     else:
-        found = faiss.knn(query.numpy(), base.numpy(), k)[1]
-    return torch.from_numpy(found)
+        found = faiss.knn(query.numpy(), base.numpy(), k)
+    squared, index = map(torch.from_numpy, found)
+    return squared, index
 
 
 @cache
@@ -130,7 +136,12 @@ def _untrained_ivf(points: Points, seed: int) -> tuple[Any, int, int]:
     """An inverted file that knows its cells, where its effort begins and where it ends."""
     faiss, num_features = import_faiss(), points.coordinates.size(1)
     cells = max(1, min(int(4 * points.num_points**0.5), points.num_points // _LEAST_POINTS))
-    index = faiss.IndexIVFFlat(faiss.IndexFlatL2(num_features), num_features, cells)
+    quantizer = faiss.IndexFlatL2(num_features)
+    if points.is_mapped:  # a byte a number is enough to find candidates by
+        kind = faiss.ScalarQuantizer.QT_8bit
+        index = faiss.IndexIVFScalarQuantizer(quantizer, num_features, cells, kind)
+    else:
+        index = faiss.IndexIVFFlat(quantizer, num_features, cells)
     # k-means draws its first centres by Faiss' own generator, in 31 bits.
     index.cp.seed, index.cp.niter = 1 + seed % (2**31 - 2), 10
     index.cp.max_points_per_centroid = _TRAINING_POINTS

@@ -2,6 +2,7 @@
 
 import logging
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def knn_search(
-    x: Tensor,
+    x: Tensor | np.ndarray,
     k: int,
     metric: str = "cosine",
     index: str = "auto",
@@ -37,7 +38,9 @@ def knn_search(
     Without faiss, and on devices that it does not know, the search is exact and by torch.
 
     Args:
-        x: [N, F] floating-point tensor, finite, on any device.
+        x: [N, F] floating-point tensor, finite, on any device; or an array such as
+            ``numpy.load(path, mmap_mode="r")``, which is not read as a whole, see
+            :func:`~.build.knn_graph`.
         k: how many neighbours, 0 < k < N.
         metric: "cosine" for 1 - cos(x_i, x_j) in [0, 2], "l2" for ||x_i - x_j|| in the unit of `x`.
         index: "flat", the exact search; "ivf", an inverted file; "hnsw", a small-world graph (whose
@@ -70,7 +73,7 @@ def knn_search(
     points = prepare_points(x, metric)
     _check_enough(k, points.num_points)
     neighbor, distance = Searcher(points, k, options).neighbors(k)
-    return neighbor.to(x.device), distance.to(x.device)
+    return neighbor.to(points.device), distance.to(points.device)
 
 
 def _check_enough(k: int, num_points: int) -> None:

@@ -1,5 +1,6 @@
 """A neighbour graph that takes new points."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,7 +44,7 @@ class NeighborIndex:
 
     def __init__(
         self,
-        x: Tensor,
+        x: Tensor | np.ndarray,
         k: int = 15,
         metric: str = "cosine",
         index: str = "auto",
@@ -57,14 +58,14 @@ class NeighborIndex:
     ) -> None:
         options = SearchOptions(index, recall_target, seed, progress)
         check_options(k, metric, kernel, symmetrize, connect, options)
-        check_matrix("x", x)
-        if x.size(0) == 0:
+        check_matrix("x", x, arrays=True)
+        if x.shape[0] == 0:
             raise ValueError("Expected 'x' to have at least one point (got none).")
-        groups = one_group(x.size(0))
+        groups = one_group(x.shape[0])
         warn_if_few(k, groups)
-        self.k, self.kernel = min(k, x.size(0)), kernel  # as many as a new point can find
+        self.k, self.kernel = min(k, x.shape[0]), kernel  # as many as a new point can find
         self.points = prepare_points(x, metric)
-        others = max(1, min(k, x.size(0) - 1))
+        others = max(1, min(k, x.shape[0] - 1))
         self._searcher = Searcher(self.points, others, options)
         neighbor, distance = complete_rows(*self._searcher.neighbors(others), groups)
         self.common_width = common_width(distance, groups)
@@ -72,7 +73,7 @@ class NeighborIndex:
         edges = weighted_edges(
             self.points, neighbor, distance, self.width, kernel, symmetrize, connect
         )
-        self.edge_index, self.edge_weight = (each.to(x.device) for each in edges)
+        self.edge_index, self.edge_weight = (each.to(self.points.device) for each in edges)
 
     @property
     def num_points(self) -> int:

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._checks import check_choice, check_dense, check_finite, check_float
-from .groups import Groups
+from .groups import SMALL, Groups
+from .mapped_rows import MappedRows, check_array, check_block, unit_rows
 
 METRICS = ("cosine", "l2")
 
@@ -22,7 +24,8 @@ _CHUNK_NUMBERS = 1 << 22
 class Points(NamedTuple):
     """N points, of which distances are asked."""
 
-    coordinates: Tensor  # [N, F] float32 or float64, scaled (l2) or of unit length (cosine)
+    # [N, F] float32 or float64, scaled (l2) or of unit length (cosine)
+    coordinates: Tensor | MappedRows
     center: Tensor  # [F] the mean of the coordinates
     metric: str
     scale: Tensor  # [N] under l2 the input is `coordinates * scale`, one number in each graph
@@ -32,6 +35,11 @@ class Points(NamedTuple):
     def num_points(self) -> int:
         """N."""
         return self.coordinates.size(0)
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the points are on the disk, and not to be read all at once."""
+        return isinstance(self.coordinates, MappedRows)
 
     def centred(self, index: Tensor | slice = slice(None)) -> Tensor:
         """The points `index` around the mean of all, in float32, as searches want them."""
@@ -70,7 +78,8 @@ def prepare_points(x: Any, metric: str, groups: Groups | None = None) -> Points:
     """Check the points and bring them into the geometry of the metric.
 
     Args:
-        x: [N, F] floating-point tensor of any precision and device; its gradient is not followed.
+        x: [N, F] floating-point tensor of any precision and device, whose gradient is not followed;
+            or an array of NumPy's, which is read in blocks unless it is small.
         metric: "cosine" (1 - cos) or "l2" (Euclidean).
         groups: the graphs that the points belong to; one if omitted.
 
@@ -80,7 +89,11 @@ def prepare_points(x: Any, metric: str, groups: Groups | None = None) -> Points:
             under the cosine metric.
     """
     check_choice("metric", metric, METRICS)
-    check_matrix("x", x)
+    check_matrix("x", x, arrays=True)
+    if isinstance(x, np.ndarray):
+        if x.shape[0] > SMALL:
+            return _array_points(x, metric, groups)
+        x = torch.from_numpy(np.array(x, dtype=x.dtype.newbyteorder("=")))
     check_finite("x", x)
     device, x = x.device, _plain(x)
     if metric == "cosine":
@@ -89,6 +102,27 @@ def prepare_points(x: Any, metric: str, groups: Groups | None = None) -> Points:
         scale = _scales(x, groups)
         coordinates = x / scale[:, None]
     return Points(coordinates, coordinates.mean(0), metric, scale, device)
+
+
+def _array_points(x: NDArray[Any], metric: str, groups: Groups | None) -> Points:
+    """Points that stay in an array: looked at once, block after block."""
+    if groups is not None and groups.size.numel() > 1:
+        raise ValueError(
+            f"Expected 'batch' to be None for an array, whose points are one graph (got "
+            f"{groups.size.numel()} graphs). To fix this, pass torch.from_numpy(x)."
+        )
+    rows = MappedRows(x, None if metric == "cosine" else 1.0)
+    total, largest = torch.zeros(x.shape[1], dtype=torch.float64), torch.zeros(1, dtype=rows.dtype)
+    for block in rows.blocks():
+        values = rows.raw(block)
+        check_block("x", values, block.start, allows_zero=metric == "l2")
+        largest = torch.maximum(largest, values.abs().amax())
+        total += (unit_rows(values) if metric == "cosine" else values).double().sum(0)
+    scale = largest.new_ones(1) if metric == "cosine" else _power_of_two(largest)
+    if metric == "l2":
+        rows.scale = float(scale)
+    center = (total / (x.shape[0] * float(scale))).to(rows.dtype)
+    return Points(rows, center, metric, scale.expand(x.shape[0]), torch.device("cpu"))
 
 
 def place_points(x_new: Any, fitted: Points) -> Points:
@@ -125,8 +159,11 @@ def place_points(x_new: Any, fitted: Points) -> Points:
     return Points(coordinates, fitted.center, "l2", scale, device)
 
 
-def check_matrix(name: str, x: Any) -> None:
-    """Raise unless `x` is a floating-point tensor of shape [N, F] with F > 0."""
+def check_matrix(name: str, x: Any, arrays: bool = False) -> None:
+    """Raise unless `x` is a floating-point tensor of shape [N, F] with F > 0, or such an array."""
+    if arrays and isinstance(x, np.ndarray):
+        check_array(name, x)
+        return
     check_float(name, x)
     check_dense(name, x)
     if x.dim() != 2 or x.size(1) == 0:
@@ -142,15 +179,13 @@ def _plain(x: Tensor) -> Tensor:
 
 
 def _directions(name: str, x: Tensor) -> Tensor:
-    largest = x.abs().amax(1, keepdim=True)
-    zeros = int((largest == 0).sum())
+    zeros = int((x == 0).all(1).sum())
     if zeros:
         raise ValueError(
             f"Expected '{name}' without zero vectors, which have no direction for metric='cosine' "
             f"(got {zeros} of {x.size(0)} rows). To fix this, drop these rows or use metric='l2'."
         )
-    x = x / largest  # so that no square under- or overflows
-    return x / x.norm(dim=1, keepdim=True)
+    return unit_rows(x)
 
 
 def _scales(x: Tensor, groups: Groups | None) -> Tensor:
@@ -160,8 +195,13 @@ def _scales(x: Tensor, groups: Groups | None) -> Tensor:
     """
     if x.size(0) == 0:
         return x.new_ones(0)
-    row, limit = x.abs().amax(1), 126 if x.dtype == torch.float32 else 1000
-    largest = row.amax().expand(1) if groups is None else groups.maximum(row)
-    exponent = np.frexp(largest.numpy())[1].clip(-limit, limit)
-    scale = torch.from_numpy(np.ldexp(np.ones_like(largest.numpy()), exponent))
+    row = x.abs().amax(1)
+    scale = _power_of_two(row.amax().expand(1) if groups is None else groups.maximum(row))
     return scale.expand(x.size(0)) if groups is None else scale[groups.label]
+
+
+def _power_of_two(largest: Tensor) -> Tensor:
+    """The powers of two above the largest entries, as far as dividing by them is exact."""
+    limit = 126 if largest.dtype == torch.float32 else 1000
+    exponent = np.frexp(largest.numpy())[1].clip(-limit, limit)
+    return torch.from_numpy(np.ldexp(np.ones_like(largest.numpy()), exponent))

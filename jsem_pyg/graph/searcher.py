@@ -9,10 +9,11 @@ from torch import Tensor
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_positive
 from .._progress import progress_bar
 from .all_pairs import all_pairs_neighbors
-from .faiss_search import ApproximateIndex, faiss_neighbors, has_faiss, has_faiss_gpu
+from .faiss_search import ApproximateIndex, faiss_nearest, faiss_neighbors, has_faiss, has_faiss_gpu
 from .groups import SMALL
+from .mapped_rows import MappedRows
 from .points import Points
-from .torch_search import torch_neighbors
+from .torch_search import torch_nearest, torch_neighbors
 from .tree_search import Tree, pays
 
 logger = logging.getLogger(__name__)
@@ -126,6 +127,8 @@ class Searcher:
         return rank(self.points, query, index, candidate, itself, k)
 
     def _exact(self, rows: Tensor, k: int) -> Tensor:
+        if self.points.is_mapped:
+            return block_neighbors(rows, self.points, k)
         if self.base is None:
             self.base = self.points.centred()
             self.tree = Tree(self.base) if pays(self.base, self.points.device) else None
@@ -174,7 +177,9 @@ def choose_index(points: Points, index: str) -> str:
         return "flat"
     if index != "auto":
         return index
-    if points.num_points <= EXACT_LIMIT or pays(points.centred(), points.device):
+    if points.num_points <= EXACT_LIMIT:
+        return "flat"
+    if not points.is_mapped and pays(points.centred(), points.device):
         return "flat"
     if not has_faiss() or (points.device.type != "cpu" and not has_faiss_gpu()):
         logger.info(
@@ -184,6 +189,24 @@ def choose_index(points: Points, index: str) -> str:
         )
         return "flat"
     return "ivf"
+
+
+def block_neighbors(query: Tensor, points: Points, k: int) -> Tensor:
+    """For each query [Q, F] the k nearest points: [Q, k]; the points are read block by block."""
+    assert isinstance(points.coordinates, MappedRows)
+    best = query.new_full((query.size(0), k), torch.inf)
+    found = torch.full((query.size(0), k), -1)
+    for block in points.coordinates.blocks():
+        count = min(k, block.stop - block.start)
+        squared, index = nearest_rows(query, points.centred(block), count)
+        best, order = torch.cat([best, squared], dim=1).topk(k, largest=False)
+        found = torch.cat([found, index + block.start], dim=1).gather(1, order)
+    return found
+
+
+def nearest_rows(query: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """For each query [Q, F] the k nearest rows of `base`: squared distances and rows [Q, k]."""
+    return faiss_nearest(query, base, k) if has_faiss() else torch_nearest(query, base, k)
 
 
 def exact_neighbors(query: Tensor, base: Tensor, k: int, device: torch.device) -> Tensor:

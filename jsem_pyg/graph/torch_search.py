@@ -7,6 +7,15 @@ from torch import Tensor
 _CHUNK_NUMBERS = 1 << 26
 
 
+def torch_nearest(query: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Squared distances and rows [Q, k] of the nearest rows of `base`, on the CPU."""
+    norm, parts = base.square().sum(1), []
+    for chunk in query.split(max(1, _CHUNK_NUMBERS // base.size(0))):
+        squared = torch.addmm(norm, chunk, base.T, alpha=-2)
+        parts.append((squared + chunk.square().sum(1, keepdim=True)).topk(k, largest=False))
+    return torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts])
+
+
 def torch_neighbors(query: Tensor, base: Tensor, k: int, device: torch.device) -> Tensor:
     r"""For each query the k nearest rows of `base`, by Euclidean distance.
 

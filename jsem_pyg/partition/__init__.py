@@ -1,13 +1,14 @@
 """Between diffusion and what is built on it: order, blocks and pieces of a graph that is too large.
 
 :func:`recursive_partition` splits the nodes into a :class:`Partition` of blocks that fit a cache or
-a device.
+a device. :func:`diffuse_file` diffuses an array that does not fit into memory, from file to file.
 
 Where one machine is not enough, :func:`distribute` gives every process of `torch.distributed` its
 rows of the graph, a :class:`DistributedGraph`: see :mod:`.distributed`.
 """
 
 from .blocks import Partition
+from .diffuse_file import diffuse_file
 from .distributed import (
     ColumnShare,
     DistributedGraph,
@@ -28,6 +29,7 @@ __all__ = [
     "DistributionPlan",
     "Partition",
     "Speed",
+    "diffuse_file",
     "distribute",
     "load_part",
     "measure_speed",

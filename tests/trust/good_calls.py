@@ -5,6 +5,7 @@ what is called, and its arguments by name. Arguments that are left out have thei
 """
 
 from collections.abc import Callable
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
@@ -21,6 +22,7 @@ from jsem_pyg import (
     graph,
     nn,
     operators,
+    partition,
     training,
     transforms,
     transport,
@@ -164,6 +166,7 @@ def _columns(nodes: torch.Tensor) -> torch.Tensor:
 
 
 _SIDES = ("source", "target")
+_FOLDER = TemporaryDirectory()  # for what is written to files
 _CURVED = {"edge_index": _edges, "num_nodes": lambda: N}
 _ON_EDGES = {**_CURVED, "edge_weight": _per_edge}
 
@@ -316,7 +319,20 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "diffusion.simplicial_diffusion": lambda: (diffusion.simplicial_diffusion, _on_complex()),
     "diffusion.truncation_bound": lambda: (diffusion.truncation_bound, {"t": 1.0, "degree": 3}),
-    # 5. transport
+    # 5. partition
+    "partition.diffuse_file": lambda: (
+        partition.diffuse_file,
+        {
+            "source": _x().numpy(),
+            "edge_index": _edges(),
+            "target": f"{_FOLDER.name}/y.npy",
+            "t": 2.0,
+            "edge_weight": _per_edge(),
+            "conductance": torch.linspace(0.5, 1.0, 6).repeat(2),
+            "memory": "64GB",
+        },
+    ),
+    # 6. transport
     "transport.AdjacencyCost": lambda: _made(transport.AdjacencyCost, _ON_EDGES),
     "transport.AdjacencyCost.columns": lambda: (
         transport.AdjacencyCost(_edges()).columns,

@@ -1,6 +1,7 @@
 """What is killed: small runs and builds, each with a folder to keep its files in and a result."""
 
 import importlib
+import json
 import random
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from training.training_cases import SmoothingStub, two_clusters
 from jsem_pyg._tensor_file import load_tree, save_tree
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.partition import diffuse_file
+from jsem_pyg.partition.panel_width import Budget
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint
 
@@ -108,6 +111,33 @@ class Digits(Build):
         return DigitsDataset(folder, pre_transform=centred)
 
 
+class Diffusion:
+    """From file to file, in many panels; nobody may lose one that was noted."""
+
+    name, files, writes = "diffuse_file", {"y.npy"}, 30
+
+    def __init__(self, source):
+        self.path, self.edges = source / "x.npy", two_clusters(300).edge_index
+        np.save(self.path, np.random.default_rng(0).random((300, 150), np.float32))
+
+    def run(self, folder):
+        module = importlib.import_module("jsem_pyg.partition.diffuse_file")
+        module.choose_width = lambda limit, sizes, diffuse: Budget(sizes.unit, 30)
+        options = {"backend": "torch", "progress": False}
+        diffuse_file(self.path, self.edges, folder / "y.npy", 2.0, **options)
+        return {"y": torch.from_numpy(np.load(folder / "y.npy"))}
+
+    def progress(self, folder):
+        if (folder / "y.npy").exists():
+            np.load(folder / "y.npy")
+            return 10**6
+        journal = folder / "y.npy.partial" / "journal.json"
+        if not journal.exists():
+            return 0
+        done = json.loads(journal.read_text())["progress"]
+        return sum(done[step] for step in ("gathered", "diffused", "scattered"))
+
+
 def centred(data):
     data.x = data.x - data.x.mean(0)
     return data
@@ -117,6 +147,7 @@ def all_cases(source: Path):
     return [
         TripletRun(Normed, every=1),
         Embeddings(source),
+        Diffusion(source),
         Digits(),
         TripletRun(lambda: SmoothingStub(dropout=0.5), every=2),
         SelfTraining(),

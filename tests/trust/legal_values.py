@@ -6,6 +6,8 @@ LEGAL: dict[str, str] = {
     # Times
     r".* t: (a list|an array)": "several times are several scales",
     r"\S+heat_coefficients t: (a scalar|of no entries|with .*)": "of any shape",
+    # Files
+    r"partition\.diffuse_file source: a string": "a path, and an OSError where there is no file",
     # Shapes
     r"(nn|diffusion)\.\S+ x: with a dimension in front": "leading dimensions are batches",
     r"\S+\.check_flow x: with a dimension in front": "leading dimensions are batches",

@@ -2,6 +2,8 @@
 
 import os
 import time
+from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +11,9 @@ import torch
 from training.training_cases import SmoothingStub, two_clusters
 
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.partition import diffuse_file
+from jsem_pyg.partition.panel_width import Budget
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 
@@ -84,6 +89,53 @@ def test_a_cache_on_a_full_disk_is_not_there_and_made_later(tmp_path, limit):
     assert build().x.shape == (2000, 16)
     with file_size_limit(0):
         assert build().x.shape == (2000, 16)  # reading writes nothing
+
+
+@pytest.fixture
+def diffusion(tmp_path, monkeypatch):
+    """Diffuse an array of 512 KB, in panels of 128 KB; and what comes out."""
+    module = import_module("jsem_pyg.partition.diffuse_file")
+    monkeypatch.setattr(module, "choose_width", lambda *_: Budget(16, 100))
+    x = np.random.default_rng(0).random((2000, 64), np.float32)
+    edges = torch.arange(1999).repeat(2, 1) + torch.tensor([[0], [1]])
+    edges = torch.cat([edges, edges.flip(0)], dim=1)
+    np.save(tmp_path / "x.npy", x)
+
+    def run(folder):
+        return diffuse_file(tmp_path / "x.npy", edges, folder / "y.npy", 2.0, backend="torch")
+
+    return run, heat_diffusion(torch.from_numpy(x), edges, t=2.0, backend="torch").numpy()
+
+
+@pytest.mark.parametrize("limit", [0, 3000, 130_000, 400_000, 512_000])
+def test_a_diffusion_whose_disk_fills_goes_on_when_there_is_room(tmp_path, diffusion, limit):
+    run, expected = diffusion
+    with file_size_limit(limit), pytest.raises(OSError, match="too large|No space"):
+        run(tmp_path / "made")
+    assert not (tmp_path / "made/y.npy").exists()
+    begun = (tmp_path / "made/y.npy.partial/journal.json").exists()
+    assert begun == (limit > 1000)
+    np.testing.assert_allclose(np.load(run(tmp_path / "made")), expected, rtol=1e-6, atol=1e-7)
+    assert names(tmp_path) == ["x.npy", "y.npy"]
+
+
+def test_a_small_disk_is_seen_before_the_diffusion(tmp_path, diffusion, monkeypatch):
+    run, expected = diffusion
+    made = tmp_path / "made"
+    made.mkdir()
+    with small_disk(made, "1000k") as disk:
+        with pytest.raises(OSError, match="'target' to be on a disk with 1.02 MB free"):
+            run(disk)
+        with monkeypatch.context() as patch:  # as if others filled it meanwhile
+            patch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=10**9))
+            with pytest.raises(OSError, match="No space left.*the same call goes on"):
+                run(disk)
+        assert not (disk / "y.npy").exists()
+    with small_disk(made, "1200k") as disk:
+        np.testing.assert_allclose(np.load(run(disk)), expected, rtol=1e-6, atol=1e-7)
+    match = "'target' to be in a folder that can be written to"
+    with read_only(made) as folder, pytest.raises(OSError, match=match):
+        run(folder)
 
 
 def test_a_read_only_folder_is_noticed_before_the_first_epoch(tmp_path):

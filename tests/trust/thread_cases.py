@@ -1,8 +1,10 @@
 """One use of every public object: how to make it, and what a thread that shares it does with it."""
 
 import copy
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import torch
 from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
@@ -75,6 +77,7 @@ from jsem_pyg.nn import (
     SimplicialDiffusion,
 )
 from jsem_pyg.operators import hodge_operator, hypergraph_operator, laplacian_operator
+from jsem_pyg.partition import diffuse_file
 from jsem_pyg.training import (
     GraphTriplets,
     LabelTriplets,
@@ -224,6 +227,14 @@ def weighted_neighbors(each):
     i = torch.arange(NUM_NODES)[:, None].expand_as(neighbor)
     width = node_width(distance, "gaussian")
     return neighbor, affinity(distance, i, neighbor, width), width
+
+
+def from_file_to_file(each):
+    with TemporaryDirectory() as folder:
+        np.save(f"{folder}/x.npy", each.x.detach().numpy())
+        files = f"{folder}/x.npy", each.edges, f"{folder}/y.npy"
+        path = diffuse_file(*files, 2.0, edge_weight=each.weight, memory="64GB")
+        return torch.from_numpy(np.load(path))
 
 
 def flows(layer, each):
@@ -404,6 +415,7 @@ CASES = {
     "diffusion.truncation_bound": no_object(
         lambda each: torch.tensor(truncation_bound(1.0 + each.seed, 9))
     ),
+    "partition.diffuse_file": no_object(from_file_to_file),
     "transport.AdjacencyCost": (
         lambda: AdjacencyCost(SHARED.edges, SHARED.weight),
         lambda shared, each: [

@@ -1,0 +1,428 @@
+"""From file to file, the numbers of heat_diffusion, whatever lies between."""
+
+import json
+import os
+import re
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_graphs import empty, single_node, star
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.partition import diffuse_file
+from jsem_pyg.partition.panel_width import Budget
+
+diffuse_module = import_module("jsem_pyg.partition.diffuse_file")
+
+N, D = 90, 70
+PLENTY = "500GB"
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting_for_the_disk(monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.fixture
+def panels(monkeypatch):
+    """Call it to have panels of so many units, and strips of so many rows."""
+
+    def have(units, strip=40):
+        def choose(limit, sizes, diffuse):
+            diffuse(sizes.unit)
+            return Budget(min(max(1, sizes.channels), units * sizes.unit), strip)
+
+        monkeypatch.setattr(diffuse_module, "choose_width", choose)
+
+    return have
+
+
+def random_graph(num_nodes=N, seed=0):
+    """With isolated nodes and repeated edges, and weights."""
+    generator = torch.Generator().manual_seed(seed)
+    pair = torch.randint(0, num_nodes - 5, (2, 4 * num_nodes), generator=generator)
+    pair = pair[:, pair[0] != pair[1]]
+    weight = torch.rand(pair.size(1), generator=generator)
+    return torch.cat([pair, pair.flip(0)], dim=1), weight.repeat(2)
+
+
+def signal(dtype="float32", shape=(N, D), order="C"):
+    return np.asarray(np.random.default_rng(0).normal(size=shape), dtype=dtype, order=order)
+
+
+def write(folder, x):
+    np.save(folder / "x.npy", x)
+    return folder / "x.npy"
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def diffused(folder, source, *args, **options):
+    """The result, when nothing else is left."""
+    before = files(folder)
+    path = diffuse_file(source, args[0], folder / "y.npy", *args[1:], memory=PLENTY, **options)
+    assert files(folder) == sorted({*before, "y.npy"})
+    return np.load(path)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("units", [None, 1, 2])
+def test_the_numbers_are_those_of_heat_diffusion(tmp_path, panels, dtype, order, units):
+    if units:
+        panels(units)
+    edges, weight = random_graph()
+    x = signal(dtype, order=order)
+    source = write(tmp_path, x)
+    for t in (2.0, torch.tensor([1.0, 3.0]), torch.rand(2, D)):
+        expected = heat_diffusion(torch.from_numpy(x.copy()), edges, weight, t)
+        actual = diffused(tmp_path, source, edges, t, edge_weight=weight)
+        assert actual.dtype == x.dtype
+        assert actual.flags.c_contiguous
+        np.testing.assert_array_equal(actual, expected.numpy())
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+@pytest.mark.parametrize("backend", ["reference", "torch", "numba"])
+def test_every_operator_and_backend(tmp_path, panels, normalization, backend):
+    if backend == "numba":
+        pytest.importorskip("numba")
+    panels(1)
+    edges, weight = random_graph()
+    weight = weight.double()
+    conductance = torch.rand(weight.numel() // 2, dtype=torch.float64).repeat(2)
+    x = signal("float64")
+    options = {"normalization": normalization, "backend": backend, "degree": 9}
+    actual = diffused(
+        tmp_path, write(tmp_path, x), edges, 1.5, edge_weight=weight, conductance=conductance,
+        **options,
+    )  # fmt: skip
+    expected = heat_diffusion(torch.from_numpy(x), edges, weight * conductance, 1.5, **options)
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-12, atol=1e-13)
+
+
+def test_a_trained_layer(tmp_path, panels):
+    panels(2)
+    edges, weight = random_graph()
+    half = torch.randn(weight.numel() // 2, 1, generator=torch.Generator().manual_seed(1))
+    curvature = torch.cat([half, half])
+    layer = AnisotropicDiffusion(t=[1.0, 4.0])
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.3)
+    x = signal()
+    expected = layer(torch.from_numpy(x), edges, weight, curvature).detach()
+    actual = diffused(
+        tmp_path, write(tmp_path, x), GraphStructure(edges, N), layer.t,
+        edge_weight=weight, conductance=layer.conductance(curvature),
+    )  # fmt: skip
+    together = np.concatenate(list(actual), axis=1)
+    np.testing.assert_allclose(together, expected.numpy(), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("graph", "channels"), [(empty(), 3), (single_node(), 1), (single_node(), 40), (star(4), 0)]
+)
+def test_hardly_anything(tmp_path, graph, channels):
+    edges, num_nodes = graph
+    x = signal(shape=(num_nodes, channels))
+    for t in (1.0, [1.0, 2.0]):
+        actual = diffused(tmp_path, write(tmp_path, x), edges, t)
+        expected = heat_diffusion(torch.from_numpy(x), edges, t=torch.tensor(t))
+        np.testing.assert_array_equal(actual, expected.numpy())
+
+
+class Chunked:
+    """What h5py and zarr offer: slices, a shape, a type and chunks."""
+
+    def __init__(self, array):
+        self.array, self.shape, self.dtype, self.chunks = array, array.shape, array.dtype, (7, 9)
+        self.most = 0
+
+    def __getitem__(self, index):
+        self.most = max(self.most, self.array[index].size)
+        return self.array[index]
+
+
+@pytest.mark.parametrize("units", [1, 2, 9])
+def test_arrays_that_are_not_files(tmp_path, panels, units, monkeypatch):
+    monkeypatch.setattr("jsem_pyg.partition.array_source.BLOCK", 3000)
+    panels(units)
+    edges, _ = random_graph()
+    x = signal()
+    expected = heat_diffusion(torch.from_numpy(x), edges, t=2.0).numpy()
+    mapped = np.load(write(tmp_path, x), mmap_mode="r")
+    chunked = Chunked(x)
+    for source in (x, x.T.copy().T, x[:, ::-1], mapped, chunked, x.astype(">f4")):
+        flipped = expected[:, ::-1] if source.__class__ is np.ndarray and (
+            source.strides[1] < 0) else expected  # fmt: skip
+        np.testing.assert_array_equal(diffused(tmp_path, source, edges, 2.0), flipped)
+    assert chunked.most <= 14 * D  # of rows that are whole chunks
+
+
+def test_a_copy_on_write_map_keeps_its_changes(tmp_path):
+    mapped = np.load(write(tmp_path, signal()), mmap_mode="c")
+    mapped[3] = 2.0
+    edges, _ = random_graph()
+    expected = heat_diffusion(torch.from_numpy(np.array(mapped)), edges, t=2.0).numpy()
+    np.testing.assert_array_equal(diffused(tmp_path, mapped, edges, 2.0), expected)
+    assert (mapped[3] == 2.0).all()
+
+
+@pytest.mark.parametrize(("units", "strip"), [(1, 17), (2, 1000), (9, 17)])
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 1e38])
+def test_a_bad_value_is_found_where_it_is(tmp_path, panels, units, strip, value):
+    panels(units, strip)
+    x = signal()
+    x[61, 42] = value
+    edges, _ = random_graph()
+    what = "within .* of zero" if value == 1e38 else "finite"
+    with pytest.raises(ValueError, match=rf"'source' to be {what}.*row 61, column 42"):
+        diffuse_file(write(tmp_path, x), edges, tmp_path / "y.npy", 1.0, memory=PLENTY)
+    assert "y.npy" not in files(tmp_path)
+    source = write(tmp_path, signal())  # and once it is mended
+    with pytest.raises(ValueError, match="'source' to be as in the run .* resume=False"):
+        diffuse_file(source, edges, tmp_path / "y.npy", 1.0, memory=PLENTY)
+    diffuse_file(source, edges, tmp_path / "y.npy", 1.0, memory=PLENTY, resume=False)
+    assert files(tmp_path) == ["x.npy", "y.npy"]
+
+
+def test_what_source_must_be(tmp_path):
+    edges, _ = random_graph()
+
+    def refused(source, error, match, target="y.npy", **options):
+        with pytest.raises(error, match=match):
+            diffuse_file(source, edges, tmp_path / target, 1.0, **{"memory": PLENTY, **options})
+        assert target not in files(tmp_path) or target == "x.npy"
+
+    path = write(tmp_path, signal())
+    refused(np.ones((N, D), int), TypeError, "'source' to be one of float16.*int64")
+    refused(torch.ones(N, D), TypeError, r"numpy\(\)")
+    refused(np.ones((2, N, D)), ValueError, r"'source' to have shape \[N, D\] \(got \[2, 90, 70\]")
+    refused(tmp_path / "no.npy", FileNotFoundError, "Expected 'source' to be .*no.npy")
+    refused(Path(__file__), ValueError, "'source' to be a .npy file")
+    refused(path, ValueError, "'target' to be another file than 'source'", "x.npy")
+    mapped = np.load(path, mmap_mode="r")[:, 3:]
+    refused(mapped, ValueError, "'target' to be another file than 'source'", "x.npy")
+    refused(path, ValueError, "'target' to be the path of a .npy file", "y.txt")
+    refused(path, ValueError, "'memory' to be at least .* for 90 nodes", memory="1KB")
+    edges = edges[:, :1]
+    refused(path, ValueError, "'edge_index' to be undirected")
+    edges = random_graph(N + 50)[0]
+    refused(path, ValueError, r"'edge_index' to hold node indices in \[0, 90\)")
+    for memory in ("lots", "1.5 XB", "GB", "-1GB", 0):
+        refused(path, ValueError, "'memory'", memory=memory)
+    with (tmp_path / "x.npy").open("r+b") as file:
+        file.truncate(2000)
+    refused(path, ValueError, "'source' to be a whole .npy file, of 25328 bytes")
+
+
+def test_a_source_that_changes_meanwhile(tmp_path, panels):
+    panels(2)
+    edges, _ = random_graph()
+    source = write(tmp_path, signal())
+
+    class Changing(Chunked):
+        def __getitem__(self, index):
+            self.array[40, 0] += 1
+            return super().__getitem__(index)
+
+    with pytest.raises(ValueError, match="'source' to stay as it is"):
+        diffuse_file(Changing(signal()), edges, tmp_path / "y.npy", 1.0, memory=PLENTY)
+    opened = diffuse_module.open_source(source)
+    for size in (20000, 25328):
+        os.truncate(source, size)
+        with pytest.raises(ValueError, match="'source' to stay as it is"):
+            opened.read(slice(0, N), slice(0, D))
+    assert not (tmp_path / "y.npy").exists()
+
+
+class Killed(BaseException):
+    """As if the process had gone."""
+
+
+def interrupted(monkeypatch, after, run):
+    """Run until so many things have been noted."""
+    from jsem_pyg.partition.partial_result import PartialResult
+
+    note, count = PartialResult.note, 0
+
+    def counted(self, **done):
+        nonlocal count
+        count += 1
+        if count > after:
+            raise Killed
+        note(self, **done)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartialResult, "note", counted)
+        with pytest.raises(Killed):
+            run()
+
+
+@pytest.mark.parametrize("after", [1, 3, 5, 8, 9, 11])
+def test_a_run_goes_on_where_it_was(tmp_path, panels, monkeypatch, after):
+    panels(1)
+    edges, weight = random_graph()
+    x = signal()
+    source, target = write(tmp_path, x), tmp_path / "y.npy"
+
+    def run(**options):
+        return diffuse_file(
+            source, edges, target, 2.0, edge_weight=weight, memory=PLENTY, **options
+        )
+
+    interrupted(monkeypatch, after, run)
+    assert not target.exists()
+    begun = json.loads((tmp_path / "y.npy.partial/journal.json").read_text())["progress"]
+    again = []
+    diffuse = diffuse_module.column_flow
+
+    def counting(*args):
+        flow, settings = diffuse(*args)
+        kind = type("Counting", (type(flow),), {})
+        kind.diffuse = lambda self, columns, values: (
+            again.append(columns.start),
+            type(flow).diffuse(self, columns, values),
+        )[1]
+        return kind(*flow), settings
+
+    monkeypatch.setattr(diffuse_module, "column_flow", counting)
+    panels(3)  # another limit
+    np.testing.assert_array_equal(
+        np.load(run()), heat_diffusion(torch.from_numpy(x), edges, weight, 2.0).numpy()
+    )
+    assert (again[0] if again else D) == begun["diffused"]
+    assert files(tmp_path) == ["x.npy", "y.npy"]
+
+
+def test_another_limit_may_ask_for_other_steps(tmp_path, panels, monkeypatch):
+    edges, _ = random_graph()
+    source, target = write(tmp_path, signal()), tmp_path / "y.npy"
+    expected = heat_diffusion(torch.from_numpy(signal()), edges, t=2.0).numpy()
+    for first, then in ((9, 1), (1, 9), (2, 1), (1, 2)):
+        for after in (1, 4):
+            panels(first)
+            if first < 9 or after == 1:
+                interrupted(
+                    monkeypatch,
+                    after,
+                    lambda: diffuse_file(source, edges, target, 2.0, memory=PLENTY),
+                )
+            panels(then)
+            diffuse_file(source, edges, target, 2.0, memory=PLENTY)
+            np.testing.assert_array_equal(np.load(target), expected)
+            target.unlink()
+
+
+def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
+    panels(1)
+    edges, weight = random_graph()
+    source, target = write(tmp_path, signal()), tmp_path / "y.npy"
+    same = {"source": source, "edge_index": edges, "t": 2.0, "edge_weight": weight}
+
+    def run(**options):
+        return diffuse_file(target=target, memory=PLENTY, **{**same, **options})
+
+    interrupted(monkeypatch, 9, run)
+    others = {
+        "t": [2.0],
+        "edge_index": edges[:, :0],
+        "edge_weight": weight * 2,
+        "conductance": torch.ones_like(weight),
+        "degree": 7,
+        "tol": 1e-3,
+        "normalization": "rw",
+        "backend": "torch",
+    }
+    for name, value in others.items():
+        given = {name: value}
+        if name == "edge_index":
+            given["edge_weight"] = None
+        with pytest.raises(ValueError, match=f"Expected .*'{name}'.* to be as in the run"):
+            run(**given)
+    os.utime(source, ns=(1, 1))
+    with pytest.raises(ValueError, match="'source' to be as in the run"):
+        run()
+    expected = heat_diffusion(torch.from_numpy(signal()), edges, weight * 2, 2.0).numpy()
+    actual = np.load(run(edge_weight=weight * 2, resume=False))
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
+    panels(1)
+    edges, _ = random_graph()
+    source, target = write(tmp_path, signal()), tmp_path / "y.npy"
+
+    def run():
+        return diffuse_file(source, edges, target, 2.0, memory=PLENTY)
+
+    for name in ("replace", "open"):  # before the renaming, and right after it
+        with monkeypatch.context() as patch:
+            patch.setattr(f"jsem_pyg.partition.partial_result.os.{name}", _killed)
+            with pytest.raises((Killed, RuntimeError)):
+                _without_journals(patch, run)
+        assert (tmp_path / "y.npy.partial").exists()
+        expected = heat_diffusion(torch.from_numpy(signal()), edges, t=2.0).numpy()
+        np.testing.assert_array_equal(np.load(run()), expected)
+        assert files(tmp_path) == ["x.npy", "y.npy"]
+
+
+def _killed(*args, **kwargs):
+    raise Killed
+
+
+def _without_journals(patch, run):
+    """Journals are renamed as well: they are written another way meanwhile."""
+    module = "jsem_pyg.partition.partial_result.write_whole"
+    patch.setattr(module, lambda path, write: _write(path, write))
+    return run()
+
+
+def _write(path, write):
+    with Path(path).open("wb") as file:
+        write(file)
+
+
+def test_one_at_a_time(tmp_path, panels, monkeypatch):
+    pytest.importorskip("fcntl")
+    panels(1)
+    edges, _ = random_graph()
+    source, target = write(tmp_path, signal()), tmp_path / "y.npy"
+    real, refused = diffuse_module.FileRun, []
+
+    def meanwhile(*args):
+        with pytest.raises(RuntimeError, match="one process at a time") as error:
+            diffuse_file(source, edges, target, 2.0, memory=PLENTY, resume=False)
+        refused.append(error)
+        return real(*args)
+
+    monkeypatch.setattr(diffuse_module, "FileRun", meanwhile)
+    diffuse_file(source, edges, target, 2.0, memory=PLENTY)
+    assert len(refused) == 1
+    assert files(tmp_path) == ["x.npy", "y.npy"]
+
+
+def test_a_limit_that_is_too_low_names_what_is_needed(tmp_path, monkeypatch):
+    from jsem_pyg.partition import panel_width
+
+    monkeypatch.setattr(panel_width, "resident_memory", lambda: 500_000_000)
+    monkeypatch.setattr(panel_width, "extra_memory", lambda work: work() or 30_000_000)
+    edges, _ = random_graph()
+    source = write(tmp_path, signal())
+
+    def run(memory):
+        return diffuse_file(source, edges, tmp_path / "y.npy", 1.0, memory=memory)
+
+    with pytest.raises(ValueError, match=r"'memory' to be at least .* MB for 90 nodes") as error:
+        run("100MB")
+    assert not (tmp_path / "y.npy.partial").exists()
+    least = re.search(r"at least (\d+) MB", str(error.value)).group(1)
+    run(f"{least}MB")
