@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from .._files import as_path, check_writable
 from .._fingerprint import describe
 from .._tensor_file import check_tree
 from .checkpoint import check_settings_agree, load_checkpoint, save_checkpoint
-from .history import BestEpoch, EpochRow
+from .history import BestEpoch, EpochRow, StatefulCallback
 from .run import Run
 
 _log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ class RunFile:
         every: Epochs between two writes.
         run: The run before its first epoch.
         settings: What else shapes the result, by name, data included. Tensors are told by a hash.
+        callbacks: Those whose state is to be kept.
 
     Raises:
         TypeError: If `path` is no path, or the model's state holds what no file takes.
@@ -44,8 +45,10 @@ class RunFile:
         every: int,
         run: Run,
         settings: Mapping[str, Any],
+        callbacks: Sequence[StatefulCallback] = (),
     ) -> None:
         self.path, self.every = None if path is None else _usable(path), every
+        self.callbacks = callbacks
         if self.path is None:
             return
         check_tree(
@@ -66,6 +69,8 @@ class RunFile:
             "optimizer": run.optimizer.state_dict(),
             "history": [row._asdict() for row in run.history],
             "best": vars(run.best),
+            "kept": run.kept,
+            "callbacks": [callback.state_dict() for callback in self.callbacks],
         }
         save_checkpoint(self.path, state)
 
@@ -106,6 +111,11 @@ class RunFile:
         run.optimizer.load_state_dict(state["optimizer"])
         run.history = [EpochRow(**row) for row in state["history"]]
         run.best = BestEpoch(**state["best"])
+        # Files of earlier versions lack both: none of their callbacks had a state.
+        if state.get("kept") is not None:
+            run.keep_edges(state["kept"])
+        for callback, known in zip(self.callbacks, state.get("callbacks", []), strict=True):
+            callback.load_state_dict(known)
 
 
 def _usable(value: Any) -> Path:

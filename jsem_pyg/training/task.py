@@ -12,10 +12,9 @@ from .data_checks import check_has_labels
 from .graph_triplets import GraphTriplets
 from .label_triplets import LabelTriplets
 from .losses import TripletLoss
+from .model_input import EDGE_INPUTS, ModelInput, make_input
 from .seeds import Purpose, derive_generator
 from .triplets import Triplets, TripletSampler
-
-_EDGE_INPUTS = ("edge_weight", "edge_attr")  # what a model is given where the data has it
 
 
 class Loss(Protocol):
@@ -29,22 +28,21 @@ class Loss(Protocol):
 class Task:
     """The learning problem, on the device where it is solved."""
 
-    x: Tensor  # [N, D], or its sketch
-    edge_index: Tensor  # [2, E], the same object every epoch: layers prepare a graph once
-    edge_inputs: dict[str, Tensor]  # edge_weight, edge_attr: those that the data has
+    input: ModelInput  # the whole graph; a run may go on with fewer edges
     sampler: TripletSampler
     loss: Loss
     batch_size: int
     seed: int
 
-    def forward(self, model: nn.Module) -> Tensor:
-        """Return the model's features of all nodes."""
-        return model(self.x, self.edge_index, **self.edge_inputs)
+    @property
+    def device(self) -> torch.device:
+        """Where the problem is solved."""
+        return self.input.x.device
 
     def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
         """Draw the triplets of an epoch."""
         generator = derive_generator(self.seed, purpose, epoch)
-        return self.sampler.sample(self.batch_size, generator).to(self.x.device)
+        return self.sampler.sample(self.batch_size, generator).to(self.device)
 
 
 def task_settings(data: Data, sampler: object, loss: Loss) -> dict[str, Any]:
@@ -57,7 +55,7 @@ def task_settings(data: Data, sampler: object, loss: Loss) -> dict[str, Any]:
             settings[f"{name}.state"] = value.state_dict()
         elif hasattr(value, "__dict__"):
             settings[f"{name}.state"] = vars(value)
-    used = ["x", "edge_index", *_EDGE_INPUTS]
+    used = ["x", "edge_index", *EDGE_INPUTS]
     if isinstance(sampler, str) and sampler == "labels":
         used += ["y", "train_mask"]
     return settings | {f"data.{name}": data[name] for name in used if name in data}
@@ -73,11 +71,8 @@ def make_task(
     device: torch.device,
 ) -> Task:
     """Put a learning problem together; see `fit_triplets` for the arguments."""
-    edge_inputs = {name: data[name] for name in _EDGE_INPUTS if name in data}
     return Task(
-        x=x.to(device),
-        edge_index=data.edge_index.to(device),
-        edge_inputs={name: value.to(device) for name, value in edge_inputs.items()},
+        input=make_input(data, x, device),
         sampler=_make_sampler(sampler, data),
         loss=loss,
         batch_size=batch_size,
