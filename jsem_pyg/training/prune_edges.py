@@ -163,7 +163,7 @@ class PruneEdges:
         ):
             return
         bounds = [
-            (perturbation(structure, weight, stays, *_laplacian(each)), float(each.layer.t.max()))
+            (perturbation(structure, weight, stays, *_laplacian(each)), _longest_time(each))
             for weight, each in zip(conducting, seen, strict=True)
         ]
         step = PruningStep(
@@ -197,4 +197,8 @@ def _num_terms(seen: SeenConductance) -> int:
     options = seen.layer.options
     if options.degree is not None:
         return options.degree
-    return heat_degree(float(seen.layer.t.max()), options.tol)
+    return heat_degree(_longest_time(seen), options.tol)
+
+
+def _longest_time(seen: SeenConductance) -> float:
+    return float(seen.layer.t.detach().max())
