@@ -1,11 +1,24 @@
-"""Stage 5: a graph -> an order, blocks and parts of it that fit a cache, a device or a machine.
+"""Stage 5: a graph that is large -> order, blocks and pieces of it, and fewer edges.
 
-:func:`prune_edges` drops the edges that hardly conduct, and :func:`perturbation_bound` says
-what that changes at most; :func:`rebuild_pays` whether a smaller graph is worth preparing.
+:func:`recursive_partition` splits the nodes into a :class:`Partition` of blocks that fit a cache or
+a device.
+
+:func:`prune_edges` drops the edges that hardly conduct, and :func:`perturbation_bound` says what
+that changes at most; :func:`rebuild_pays` whether a smaller graph is worth preparing.
 """
 
+from .blocks import Partition
 from .perturbation import Perturbation
 from .pruning import PrunedGraph, perturbation_bound, prune_edges
 from .rebuilding import rebuild_pays
+from .recursive import recursive_partition
 
-__all__ = ["Perturbation", "PrunedGraph", "perturbation_bound", "prune_edges", "rebuild_pays"]
+__all__ = [
+    "Partition",
+    "Perturbation",
+    "PrunedGraph",
+    "perturbation_bound",
+    "prune_edges",
+    "rebuild_pays",
+    "recursive_partition",
+]
