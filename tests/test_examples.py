@@ -257,7 +257,7 @@ def test_the_benchmark_of_pruning(tmp_path, monkeypatch):
     pruning = load(ROOT / "examples/benchmarks/pruning.py", monkeypatch)
     rng, y = np.random.default_rng(0), np.arange(80) % 4
     np.savez(tmp_path / "texts.npz", x=rng.normal(size=(80, 12)) + 4 * np.eye(4, 12)[y], y=y)
-    quick = ["--sizes", "300", "--k", "6", "--epochs", "16", "--seeds", "2", "--threshold", "0.3"]
+    quick = ["--sizes", "200", "--k", "6", "--epochs", "12", "--seeds", "2", "--threshold", "0.3"]
     files = ["--embeddings", str(tmp_path / "texts.npz"), "--output", str(tmp_path / "out")]
     table = pruning.main([*quick, *files])
     assert table["data"].tolist() == ["texts"] * 3 + ["mixture"] * 3

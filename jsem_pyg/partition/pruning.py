@@ -10,6 +10,7 @@ from .._checks import (
     check_choice,
     check_dense,
     check_device,
+    check_edge_vector,
     check_finite,
     check_instance,
     check_nonnegative,
@@ -153,6 +154,7 @@ def _read_data(data: Data) -> tuple[GraphStructure, Tensor]:
     weight = data.get("edge_weight")
     if weight is None:
         return structure, torch.ones(structure.num_edges, device=structure.device)
+    check_edge_vector("data.edge_weight", weight, structure.num_edges)
     check_device("data.edge_weight", weight.device, data.edge_index, "data.edge_index")
     structure.check_weight(weight)
     return structure, weight
