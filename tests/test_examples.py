@@ -293,6 +293,24 @@ def test_the_benchmark_of_sketching(tmp_path, monkeypatch):
     assert (tmp_path / "sketching.png").stat().st_size > 10_000
 
 
+def test_the_benchmark_of_pruning(tmp_path, monkeypatch):
+    pruning = load(ROOT / "examples/benchmarks/pruning.py", monkeypatch)
+    rng, y = np.random.default_rng(0), np.arange(80) % 4
+    np.savez(tmp_path / "texts.npz", x=rng.normal(size=(80, 12)) + 4 * np.eye(4, 12)[y], y=y)
+    quick = ["--sizes", "200", "--k", "6", "--epochs", "12", "--seeds", "2", "--threshold", "0.3"]
+    files = ["--embeddings", str(tmp_path / "texts.npz"), "--output", str(tmp_path / "out")]
+    table = pruning.main([*quick, *files])
+    assert table["data"].tolist() == ["texts"] * 3 + ["mixture"] * 3
+    assert table["way"].tolist() == ["all edges", "share 0.05", "share 1"] * 2
+    whole, limited, free = (table[table["way"] == way] for way in table["way"].unique())
+    assert (whole["edges left"] == 1).all()
+    assert (whole["moved"] == 0).all()
+    assert free["edges left"].iloc[1] < limited["edges left"].iloc[1] < 1
+    assert (table["moved"] <= table["bound"]).all()
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"pruning.csv", "pruning.md", "pruning.png", "pruning_epochs.csv"}
+
+
 def test_the_benchmark_of_neighbours(tmp_path, monkeypatch):
     neighbours = load(ROOT / "examples/benchmarks/neighbours.py", monkeypatch)
     monkeypatch.setattr(neighbours, "SIZES", [500, 900])

@@ -108,6 +108,11 @@ class DiffusionLayer(MessagePassing):
         """Whether the conductance looks at the features of the nodes."""
         return bool(getattr(self.conductance, "sees_nodes", False))
 
+    @property
+    def conducted_options(self) -> HeatOptions:
+        """How the operator is made where edges conduct in part: its loops conduct as edges do."""
+        return self._conducted_options
+
     def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
         """An edge's share of S X, on the watched path."""
         return norm.view(-1, 1) * x_j

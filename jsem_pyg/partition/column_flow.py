@@ -9,11 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import as_argument, check_edge_vector, check_finite
+from .._checks import as_argument, check_edge_vector, check_finite, check_instance
 from .._fingerprint import digest
 from ..diffusion.evolve import HeatSeries, diffusion_times, evaluate, heat_series, is_single
 from ..diffusion.heat import heat_operator
 from ..diffusion.options import HeatOptions
+from ..graph import GraphStructure
 from ..graph.prepare import GraphReader, PreparedGraph
 from ..operators import HeatOperator
 from .array_source import ArraySource
@@ -71,6 +72,7 @@ def column_flow(
         x = column.expand(num_nodes, channels)
         times = diffusion_times(_detached(t), x)
         graph = _READER.read(edge_index, column, _detached(edge_weight))
+        check_instance("edge_index", graph.structure, GraphStructure, "a whole graph")
         if conductance is not None:
             conductance = _checked_conductance(conductance, graph.structure.num_edges)
         operator = heat_operator(graph, x, times, options, conductance)
@@ -91,6 +93,7 @@ _OPTIONS = ("degree", "tol", "normalization", "backend")
 
 
 def _graph_settings(graph: PreparedGraph, conductance: Tensor | None) -> dict[str, str]:
+    assert isinstance(graph.structure, GraphStructure)
     pattern = [digest(each) for each in (graph.structure.csr.rowptr, graph.structure.csr.col)]
     weights = {"edge_weight": graph.weight, "conductance": conductance}
     return {

@@ -4,16 +4,18 @@
 teach a classifier, whose probabilities diffuse and teach it anew. `fit_triplets` is for any other
 model, and a loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph
 alone, `LabelTriplets` from labels), passes once over the whole graph, compares the triplets'
-features (`TripletLoss`) and makes one step. Both return a `FitResult` and write no file unless
+features (`TripletLoss`) and makes one step; `PruneEdges` drops edges on the way that stay closed.
+Both return a `FitResult` and write no file unless
 given a path.
 """
 
 from ..evaluation import modularity
 from .fit import fit
 from .graph_triplets import GraphTriplets
-from .history import EpochEnd, EpochRow, FitResult
+from .history import EpochEnd, EpochRow, FitResult, StatefulCallback
 from .label_triplets import LabelTriplets
 from .losses import TripletLoss
+from .prune_edges import PruneEdges, PruningStep
 from .self_training import self_train
 from .time_selection import SelectedTime, select_time
 from .triplet_training import fit_triplets
@@ -25,7 +27,10 @@ __all__ = [
     "FitResult",
     "GraphTriplets",
     "LabelTriplets",
+    "PruneEdges",
+    "PruningStep",
     "SelectedTime",
+    "StatefulCallback",
     "TripletLoss",
     "TripletSampler",
     "Triplets",

@@ -11,10 +11,10 @@ from torch_geometric.data import Data
 from .._checks import check_bool, check_choice, check_positive_int
 from ..nn import DiffusionClassifier
 from .data_checks import check_data, check_model, known_labels
-from .history import FitResult
+from .history import Callback, FitResult
 from .self_training import ROUNDS, self_train
 from .task import Loss
-from .triplet_training import EPOCHS, Callback, fit_triplets
+from .triplet_training import EPOCHS, fit_triplets
 from .triplets import TripletSampler
 
 

@@ -1,10 +1,15 @@
 """What training leaves behind: one row an epoch, the best epoch, the result."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from torch import nn
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from .._checks import check_instance
+from .model_input import ModelInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,6 +31,11 @@ class EpochEnd(NamedTuple):
     model: nn.Module  # with the weights after the epoch's step, in training mode
     row: EpochRow  # the epoch that has just ended
     history: list[EpochRow]  # all epochs so far, `row` last; not to be changed
+    epochs: int  # how many there are to be
+    input: ModelInput  # what the model was called with
+    # Called with booleans [E] for the edges of `input`, both directions alike: only these are left
+    # for the epochs to come. It is for a `StatefulCallback`, since a resumed run has to know.
+    keep_edges: Callable[[Tensor], None]
 
 
 @dataclass
@@ -50,6 +60,30 @@ class BestEpoch:
         return patience is not None and self.stale >= patience
 
 
+Callback = Callable[[EpochEnd], bool | None]
+
+
+@runtime_checkable
+class StatefulCallback(Protocol):
+    """A callback that changes the run, or goes by what it saw in earlier epochs.
+
+    It is called before the checkpoint is written, which keeps its state, and so a resumed run goes
+    on as one that was not interrupted. Its public attributes have to be as they were.
+    """
+
+    def __call__(self, end: EpochEnd) -> bool | None:
+        """Do what there is to do after an epoch; True stops the training."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Tensors, numbers, texts, None, and lists, tuples and dicts of them."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave; tensors arrive on the CPU."""
+        ...
+
+
 @dataclass(frozen=True, repr=False)
 class FitResult:
     """The outcome of `fit`.
@@ -64,6 +98,28 @@ class FitResult:
     history: list[EpochRow]  # one row an epoch
     best_epoch: int  # the epoch that began with the lowest validation loss
     stopped_early: bool  # whether `patience` or a callback ended training before `epochs`
+    kept: Tensor | None = None  # [E] which edges were left in the end; None: all
+
+    def pruned(self, data: Data) -> Data:
+        """Return the graph that training ended with: `data` without the edges that were dropped.
+
+        Args:
+            data: The graph of the training; it is not changed. Whatever has an entry for each edge
+                (as PyG's `Data.is_edge_attr` tells) loses those of the edges that went.
+
+        Raises:
+            TypeError: If it is no `Data`.
+            ValueError: If it has another number of edges.
+        """
+        check_instance("data", data, Data, "a torch_geometric.data.Data")
+        if self.kept is None:
+            return copy.copy(data)
+        if data.num_edges != self.kept.numel():
+            raise ValueError(
+                f"Expected 'data' to have {self.kept.numel()} edges, as the graph of the training "
+                f"(got {data.num_edges})."
+            )
+        return data.edge_subgraph(self.kept.to(data.edge_index.device))
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the history as a table, indexed by epoch."""

@@ -1,4 +1,4 @@
-"""What changes from epoch to epoch: the weights, the optimiser, the history. One epoch of it."""
+"""What changes from epoch to epoch: weights, optimiser, history, edges. One epoch of it."""
 
 import time
 from dataclasses import dataclass, field
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..nn import DiffusionTime
 from .history import BestEpoch, EpochRow
+from .model_input import ModelInput
 from .seeds import Purpose, seeded_rng
 from .task import Task
 from .triplets import Triplets
@@ -19,8 +20,26 @@ class Run:
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
+    input: ModelInput  # what the model is called with next: the task's, or some edges of it
+    kept: Tensor | None = None  # [E] which columns of the task's edges these are; None: all
     history: list[EpochRow] = field(default_factory=list)
     best: BestEpoch = field(default_factory=BestEpoch)
+
+    def keep_edges(self, kept: Tensor) -> None:
+        """Go on with some of the edges that the model is called with.
+
+        Args:
+            kept: [E'] which of these stay, both directions alike.
+
+        Raises:
+            TypeError: If `kept` is not a boolean tensor.
+            ValueError: If it has another shape.
+        """
+        self.input = self.input.select(kept)
+        kept = kept.to(self.input.x.device)
+        if self.kept is not None:
+            kept = torch.zeros_like(self.kept).masked_scatter(self.kept, kept)
+        self.kept = kept
 
 
 def start_run(model: nn.Module, task: Task, lr: float) -> Run:
@@ -29,13 +48,13 @@ def start_run(model: nn.Module, task: Task, lr: float) -> Run:
     Raises:
         ValueError: If the model has nothing to train.
     """
-    model.to(task.x.device)
+    model.to(task.device)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise ValueError(f"Expected 'model' to have trainable parameters (got {model}).")
     model.train()
     task.company.start_alike(model)
-    return Run(model, torch.optim.Adam(parameters, lr=lr))
+    return Run(model, torch.optim.Adam(parameters, lr=lr), task.input)
 
 
 def train_epoch(run: Run, task: Task, validation: Triplets, keep_best: bool) -> EpochRow:
@@ -44,8 +63,8 @@ def train_epoch(run: Run, task: Task, validation: Triplets, keep_best: bool) -> 
     started = time.perf_counter()
     triplets = task.draw(Purpose.TRIPLETS, epoch)
     run.optimizer.zero_grad()
-    with seeded_rng(task.x.device, task.seed, Purpose.MODEL, epoch):
-        z = task.forward(run.model)
+    with seeded_rng(task.device, task.seed, Purpose.MODEL, epoch):
+        z = run.input.forward(run.model)
         share = task.share_of_loss(z, triplets)
         share.backward()
         task.company.add_gradients(run.model)

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from .._files import as_path, check_writable
 from .._fingerprint import describe
 from .._tensor_file import check_tree
 from .checkpoint import check_settings_agree, load_checkpoint, save_checkpoint
-from .history import BestEpoch, EpochRow
+from .history import BestEpoch, EpochRow, StatefulCallback
 from .run import Run
 
 _log = logging.getLogger(__name__)
@@ -32,6 +32,7 @@ class RunFile:
         run: The run before its first epoch.
         settings: What else shapes the result, by name, data included. Tensors are told by a hash.
         writes: Whether this process writes it; of several, one does.
+        callbacks: Those whose state is to be kept.
 
     Raises:
         TypeError: If `path` is no path, or the model's state holds what no file takes.
@@ -46,9 +47,11 @@ class RunFile:
         run: Run,
         settings: Mapping[str, Any],
         writes: bool = True,
+        callbacks: Sequence[StatefulCallback] = (),
     ) -> None:
         self._writes = writes
         self.path, self.every = None if path is None else _usable(path), every
+        self.callbacks = callbacks
         if self.path is None:
             return
         check_tree(
@@ -69,6 +72,8 @@ class RunFile:
             "optimizer": run.optimizer.state_dict(),
             "history": [row._asdict() for row in run.history],
             "best": vars(run.best),
+            "kept": run.kept,
+            "callbacks": [callback.state_dict() for callback in self.callbacks],
         }
         save_checkpoint(self.path, state)
 
@@ -109,6 +114,11 @@ class RunFile:
         run.optimizer.load_state_dict(state["optimizer"])
         run.history = [EpochRow(**row) for row in state["history"]]
         run.best = BestEpoch(**state["best"])
+        # Files of earlier versions lack both: none of their callbacks had a state.
+        if state.get("kept") is not None:
+            run.keep_edges(state["kept"])
+        for callback, known in zip(self.callbacks, state.get("callbacks", []), strict=True):
+            callback.load_state_dict(known)
 
 
 def _usable(value: Any) -> Path:

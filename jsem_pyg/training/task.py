@@ -13,29 +13,27 @@ from .data_checks import check_has_labels
 from .graph_triplets import GraphTriplets
 from .label_triplets import LabelTriplets
 from .losses import Loss, TripletLoss
+from .model_input import EDGE_INPUTS, ModelInput, make_input
 from .seeds import Purpose, derive_generator
 from .shared import Alone, SharedGraphTriplets, company_of
 from .triplets import Triplets, TripletSampler
-
-_EDGE_INPUTS = ("edge_weight", "edge_attr")  # what a model is given where the data has it
 
 
 @dataclass(frozen=True)
 class Task:
     """The learning problem, on the device where it is solved."""
 
-    x: Tensor  # [N, D], or its sketch
-    edge_index: Tensor | DistributedGraph  # the same every epoch: layers prepare a graph once
-    edge_inputs: dict[str, Tensor]  # edge_weight, edge_attr: those that the data has
+    input: ModelInput  # the whole graph; a run may go on with fewer edges
     sampler: TripletSampler
     loss: Loss
     batch_size: int
     seed: int
     company: Alone  # the processes that share the graph
 
-    def forward(self, model: nn.Module) -> Tensor:
-        """Return the model's features of all nodes."""
-        return model(self.x, self.edge_index, **self.edge_inputs)
+    @property
+    def device(self) -> torch.device:
+        """Where the problem is solved."""
+        return self.input.x.device
 
     def share_of_loss(self, z: Tensor, triplets: Triplets) -> Tensor:
         """Return this process's part of the loss, which for a single process is all of it."""
@@ -44,7 +42,7 @@ class Task:
     def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
         """Draw the triplets of an epoch."""
         generator = derive_generator(self.seed, purpose, epoch)
-        return self.sampler.sample(self.batch_size, generator).to(self.x.device)
+        return self.sampler.sample(self.batch_size, generator).to(self.device)
 
 
 def task_settings(data: Data, sampler: object, loss: Loss) -> dict[str, Any]:
@@ -57,7 +55,7 @@ def task_settings(data: Data, sampler: object, loss: Loss) -> dict[str, Any]:
             settings[f"{name}.state"] = value.state_dict()
         elif hasattr(value, "__dict__"):
             settings[f"{name}.state"] = vars(value)
-    used = ["x", "edge_index", *_EDGE_INPUTS]
+    used = ["x", "edge_index", *EDGE_INPUTS]
     if isinstance(sampler, str) and sampler == "labels":
         used += ["y", "train_mask"]
     return settings | {f"data.{name}": data[name] for name in used if name in data}
@@ -73,12 +71,9 @@ def make_task(
     device: torch.device,
 ) -> Task:
     """Put a learning problem together; see `fit_triplets` for the arguments."""
-    edge_inputs = {name: data[name] for name in _EDGE_INPUTS if name in data}
-    graph, company = data.edge_index, company_of(data)
+    company = company_of(data)
     return Task(
-        x=x.to(device),
-        edge_index=graph.to(device) if isinstance(graph, Tensor) else graph,
-        edge_inputs={name: value.to(device) for name, value in edge_inputs.items()},
+        input=make_input(data, x, device),
         sampler=_make_sampler(sampler, data),
         loss=loss,
         batch_size=batch_size,

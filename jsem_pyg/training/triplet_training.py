@@ -4,10 +4,10 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from .._checks import (
@@ -18,7 +18,7 @@ from .._checks import (
     check_positive_int,
 )
 from .data_checks import check_data, check_edge_inputs, check_model, read_device
-from .history import EpochEnd, FitResult
+from .history import Callback, EpochEnd, FitResult, StatefulCallback
 from .run import Run, start_run, train_epoch
 from .run_file import RunFile
 from .seeds import Purpose
@@ -30,8 +30,6 @@ from .watchers import Watcher, epoch_bar, tensorboard_curves
 _log = logging.getLogger(__name__)
 
 EPOCHS = 100
-
-Callback = Callable[[EpochEnd], bool | None]
 
 
 def fit_triplets(
@@ -104,7 +102,9 @@ def fit_triplets(
             else shapes the result must be as it was: the arguments, the data to the last entry,
             and the model's configuration.
         callbacks: Functions that are called with an `EpochEnd` after each epoch (and after the
-            checkpoint, if it is due). Training stops if any of them returns True.
+            checkpoint, if it is due). Training stops if any of them returns True. One with a state,
+            such as :class:`~jsem_pyg.training.PruneEdges`, is called before the checkpoint, which
+            keeps its state.
         progress: Show a bar with loss, t and time, where there is a terminal to show it in.
         tensorboard: Folder for TensorBoard curves; none are written if omitted.
 
@@ -144,9 +144,11 @@ def fit_triplets(
     settings: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin, "seed": seed}
     settings |= {"sketch_dim": sketch_dim, "patience": patience}
     settings |= task_settings(data, sampler, chosen)
+    stateful = [each for each in callbacks if isinstance(each, StatefulCallback)]
+    settings |= {f"callbacks.{i}": each for i, each in enumerate(stateful)}
     company = task.company
     settings = company.settings(settings) if checkpoint is not None else {}
-    file = RunFile(checkpoint, checkpoint_every, run, settings, company.is_first)
+    file = RunFile(checkpoint, checkpoint_every, run, settings, company.is_first, stateful)
     if resume:
         file.restore(run, epochs)
     with ExitStack() as stack:
@@ -162,7 +164,8 @@ def fit_triplets(
     if run.best.weights is not None:  # kept if there is a patience
         model.load_state_dict(run.best.weights)
     run.optimizer.zero_grad()
-    result = FitResult(model.eval(), run.history, run.best.epoch, len(run.history) < epochs)
+    stopped = len(run.history) < epochs
+    result = FitResult(model.eval(), run.history, run.best.epoch, stopped, run.kept)
     _log.info("%s", result)
     return result
 
@@ -181,12 +184,25 @@ def _train(
     stop = False
     while len(run.history) < epochs and not stop and not run.best.exhausted(patience):
         row = train_epoch(run, task, validation, keep_best=patience is not None)
+        # All of them, whatever one says; those whose state is kept before it is.
+        answers = [each(_epoch_end(run, epochs, run.keep_edges)) for each in file.callbacks]
         file.save_if_due(run)
         for watch in watchers:
             watch(row)
-        end = EpochEnd(run.model, row, run.history)
-        answers = [callback(end) for callback in callbacks]  # all of them, whatever one says
+        end = _epoch_end(run, epochs, _refuse_to_keep_edges)
+        answers += [each(end) for each in callbacks if not isinstance(each, StatefulCallback)]
         stop = task.company.agree(any(answers))
+
+
+def _epoch_end(run: Run, epochs: int, keep_edges: Callable[[Tensor], None]) -> EpochEnd:
+    return EpochEnd(run.model, run.history[-1], run.history, epochs, run.input, keep_edges)
+
+
+def _refuse_to_keep_edges(kept: Tensor) -> NoReturn:
+    raise RuntimeError(
+        "Expected 'keep_edges' to be called by a callback with state_dict and load_state_dict (got "
+        "one without), since a checkpoint that is written before the call would not know of it."
+    )
 
 
 def _check_numbers(

@@ -36,7 +36,7 @@ def test_every_row_moves_with_its_node_and_edge(method):
     data.edge_names = [f"{i}-{j}" for i, j in data.edge_index.T.tolist()]
     data.seen_as = torch.arange(60.0)[:, None].expand(60, 3)
     data.graph_label = torch.tensor([7.0])
-    before = {key: value for key, value in data}
+    before = dict(data)
     out = LocalityOrder(method=method, num_parts=3)(data)
     order = out.node_order
     assert order.sort()[0].tolist() == list(range(60))

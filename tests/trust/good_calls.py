@@ -332,6 +332,22 @@ GOOD: dict[str, Callable[[], Call]] = {
             "memory": "64GB",
         },
     ),
+    "partition.Perturbation.at": lambda: (
+        partition.Perturbation(rate=0.1, most=1.0, norm="euclidean").at,
+        {"t": 2.0},
+    ),
+    "partition.perturbation_bound": lambda: (
+        partition.perturbation_bound,
+        {"data": _graph(), "kept": _per_edge() > 0.3, "conductance": _per_edge()},
+    ),
+    "partition.prune_edges": lambda: (
+        partition.prune_edges,
+        {"data": _graph(), "conductance": _per_edge(), "threshold": 0.5},
+    ),
+    "partition.rebuild_pays": lambda: (
+        partition.rebuild_pays,
+        {"num_edges": 12, "num_kept": 6, "channels": 3, "terms": 4, "epochs_left": 5},
+    ),
     # 6. transport
     "transport.AdjacencyCost": lambda: _made(transport.AdjacencyCost, _ON_EDGES),
     "transport.AdjacencyCost.columns": lambda: (
@@ -458,7 +474,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         transport.sampled_gromov_wasserstein,
         _matrices(epsilon=1.0, num_anchors=4, max_steps=3),
     ),
-    # 6. layers
+    # 7. layers
     "nn.AgreementConductance": lambda: (nn.AgreementConductance, {}),
     "nn.AgreementConductance.forward": lambda: (
         nn.AgreementConductance().forward,
@@ -515,7 +531,7 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "nn.SimplicialDiffusion": lambda: (nn.SimplicialDiffusion, {}),
     "nn.SimplicialDiffusion.forward": lambda: (nn.SimplicialDiffusion().forward, _on_complex()),
-    # 7. evaluation
+    # 8. evaluation
     "evaluation.clustering_scores": lambda: (
         evaluation.clustering_scores,
         {"x": _x(), "y": _labels(), "num_clusters": 2, "seeds": [0]},
@@ -541,7 +557,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         evaluation.partition_scores,
         {"clusters": _labels(), "y": _labels()},
     ),
-    # 8. training
+    # 9. training
     "training.GraphTriplets": lambda: _made(training.GraphTriplets, _ON_EDGES),
     "training.GraphTriplets.sample": lambda: (
         training.GraphTriplets(_edges(), None, N).sample,
@@ -555,6 +571,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         training.LabelTriplets(_labels()).sample,
         {"num_triplets": 4},
     ),
+    "training.PruneEdges": lambda: (training.PruneEdges, {}),
     "training.TripletLoss": lambda: (training.TripletLoss, {}),
     "training.TripletLoss.forward": lambda: (
         training.TripletLoss().forward,

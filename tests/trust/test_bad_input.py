@@ -35,7 +35,11 @@ NOT_DOORS = {
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
     r"transport\.(Barycenter|BatchCosts|BatchPlan|Plan|Step)": "a result",
+    r"partition\.(Perturbation|PrunedGraph)": "a result",
     r"training\.(EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)(\.\w+)?": "a result",
+    r"training\.PruningStep": "a result",
+    r"training\.PruneEdges\.(__call__|load_state_dict)": "what `fit` calls",
+    r"training\.StatefulCallback(\.\w+)?": "a protocol",
     r"training\.TripletSampler(\.sample)?": "a protocol",
     r"datasets\..*": "they read files, and are tried beside these, in tests/datasets",
 }

@@ -77,10 +77,11 @@ from jsem_pyg.nn import (
     SimplicialDiffusion,
 )
 from jsem_pyg.operators import hodge_operator, hypergraph_operator, laplacian_operator
-from jsem_pyg.partition import diffuse_file
+from jsem_pyg.partition import diffuse_file, perturbation_bound, prune_edges, rebuild_pays
 from jsem_pyg.training import (
     GraphTriplets,
     LabelTriplets,
+    PruneEdges,
     TripletLoss,
     fit,
     fit_triplets,
@@ -243,6 +244,11 @@ def flows(layer, each):
 
 def frozen(layer, each):
     return layer(each.x, each.edges, each.weight)
+
+
+def pruned(each):
+    found = prune_edges(data_of(each), torch.sigmoid(each.attr), 0.5, max_share=0.5)
+    return [found.kept, torch.tensor(found.perturbation[:2]), *tensors(found.data)]
 
 
 def neighbors(index, each):
@@ -543,6 +549,27 @@ CASES = {
         sample,
     ),
     "training.LabelTriplets": (lambda: LabelTriplets(SHARED.labels), sample),
+    "partition.perturbation_bound": no_object(
+        lambda each: torch.tensor(perturbation_bound(data_of(each), each.weight > 0.5)[:2])
+    ),
+    "partition.prune_edges": no_object(pruned),
+    "partition.rebuild_pays": no_object(
+        lambda each: torch.tensor(
+            rebuild_pays(each.edges.size(1), each.seed, channels=4, terms=9, epochs_left=5)
+        )
+    ),
+    "training.PruneEdges": (
+        lambda: bend(AnisotropicDiffusion(degree=60)),  # so many terms that pruning pays
+        trained(
+            lambda model, data: fit(
+                model,
+                data,
+                epochs=4,
+                callbacks=[PruneEdges(0.4, every=1, patience=1, max_share=0.5)],
+                progress=False,
+            )
+        ),
+    ),
     "training.TripletLoss": (
         TripletLoss,
         lambda shared, each: shared(each.x, LabelTriplets(each.labels).sample(20, generator(each))),
@@ -601,13 +628,17 @@ EXCUSED = {
     "operators.Scaling": "a record",
     "operators.SeriesOperator": "abstract",
     "operators.SimplicialStructure": "of jsem_pyg.graph",
+    "partition.Perturbation": "a record",
+    "partition.PrunedGraph": "a record",
     "transport.Barycenter": "a record",
     "transport.BatchCosts": "a record",
     "transport.Step": "a record",
     "training.EpochEnd": "a record",
     "training.EpochRow": "a record",
     "training.FitResult": "a record",
+    "training.PruningStep": "a record",
     "training.SelectedTime": "a record",
+    "training.StatefulCallback": "a protocol",
     "training.TripletSampler": "a protocol",
     "training.Triplets": "a record",
 }

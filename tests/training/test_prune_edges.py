@@ -1,0 +1,477 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+from training.training_cases import SmoothingStub, two_clusters
+
+from jsem_pyg.diffusion import heat_degree
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.partition import perturbation_bound, rebuild_pays
+from jsem_pyg.training import EpochEnd, EpochRow, PruneEdges, StatefulCallback, fit
+from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
+from jsem_pyg.training.model_input import make_input
+
+QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
+OPEN, CLOSED = 0.9, 0.002
+
+
+class Gate(nn.Module):
+    """Edges with a negative feature are closed, the others open."""
+
+    def forward(self, edge_attr):
+        return torch.where(edge_attr[:, 0] < 0, CLOSED, OPEN)
+
+
+class NodeGate(nn.Module):
+    """Edges between different signs of the first channel are closed."""
+
+    def forward(self, edge_attr, x_i, x_j):
+        return torch.where(x_i[:, 0] * x_j[:, 0] < 0, CLOSED, OPEN)
+
+
+class Witness(nn.Module):
+    """A diffusion that takes note of the edges of each epoch."""
+
+    def __init__(self, **kwargs):
+        super().__init__()
+        self.layer = AnisotropicDiffusion(conductance=Gate(), t=2.0, **kwargs)
+        self._seen = []
+
+    def forward(self, x, edge_index, edge_weight, edge_attr):
+        if self.training:
+            self._seen.append(edge_index.size(1))
+        return self.layer(x, edge_index, edge_weight, edge_attr)
+
+
+def ring_and_chords():
+    """Two clusters of which the chords and the bridge are closed: 50 of 98 columns."""
+    data = two_clusters()
+    step = (data.edge_index[0] - data.edge_index[1]).abs() % 12
+    is_ring = ((step == 1) | (step == 11)) & (data.y[data.edge_index].diff(dim=0)[0] == 0)
+    data.edge_attr = torch.where(is_ring, 1.0, -1.0).unsqueeze(-1)
+    assert int(is_ring.sum()) == 48
+    return data
+
+
+def two_layers(dropout=0.5):
+    """Two convolutions with what is random and what has running means between them."""
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.first = AnisotropicChebConv(6, 5, t=2.0)
+            self.norm = nn.BatchNorm1d(5)
+            self.dropout = nn.Dropout(dropout)
+            self.second = AnisotropicChebConv(5, 4, t=1.0, conductance="mlp", edge_dim=1)
+
+        def forward(self, x, edge_index, edge_weight, edge_attr):
+            z = self.dropout(self.norm(self.first(x, edge_index, edge_weight, edge_attr)))
+            return self.second(z, edge_index, edge_weight, edge_attr)
+
+    return Two()
+
+
+def an_end(model, data, epoch=1, epochs=10_000):
+    """The end of an epoch, and the list of what is then kept."""
+    kept = []
+    row = EpochRow(epoch, 1.0, 1.0, None, 0.1)
+    given = make_input(data, data.x, torch.device("cpu"))
+    return EpochEnd(model, row, [row], epochs, given, kept.append), kept
+
+
+def numbers(result):
+    return [row[:4] for row in result.history]
+
+
+def assert_equal_weights(model, other):
+    for (name, a), b in zip(model.state_dict().items(), other.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+
+
+# ---------------------------------------------------------------- what goes, and when
+
+
+def test_edges_that_stay_closed_are_left_out_of_the_epochs_to_come():
+    data, model, pruning = ring_and_chords(), Witness(), PruneEdges(every=2, patience=2)
+    result = fit(model, data, epochs=12, callbacks=[pruning], **QUICK)
+    assert model._seen == [98] * 4 + [48] * 8
+    assert torch.equal(result.kept, data.edge_attr[:, 0] > 0)
+    assert data.num_edges == 98
+    pruned = result.pruned(data)
+    assert pruned.num_edges == 48
+    assert torch.equal(pruned.edge_weight, data.edge_weight[result.kept])
+    assert pruned.num_nodes == 24
+    [step] = pruning.steps
+    assert step[:3] == (4, 98, 50)
+    h = Gate()(data.edge_attr)
+    assert step.rate == perturbation_bound(data, result.kept, h).rate
+    assert 0 < step.bound == pytest.approx(step.rate * 2, rel=0.1)
+
+
+def test_the_result_is_that_of_all_edges_within_the_bound():
+    data, results = ring_and_chords(), []
+    for callbacks in ([], [PruneEdges(every=1, patience=1)]):
+        model = AnisotropicDiffusion(conductance=Gate(), t=2.0, tol=1e-8)
+        results.append(fit(model, data, epochs=12, callbacks=callbacks, **QUICK))
+    whole, part = results
+    assert part.history[-1].val_loss == pytest.approx(whole.history[-1].val_loss, abs=0.01)
+    model, graph = part.model, part.pruned(data)
+    with torch.no_grad():
+        z = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
+        z_part = model(graph.x, graph.edge_index, graph.edge_weight, graph.edge_attr)
+    h = model.conductance(data.edge_attr)
+    bound = perturbation_bound(data, part.kept, h).at(model.t.item())
+    moved = (z - z_part).norm(dim=0) / data.x.norm(dim=0)
+    assert (moved > 0.01 * bound).all()
+    assert (moved < bound).all()
+
+
+def test_edges_wait_until_a_new_graph_pays():
+    data = ring_and_chords()
+    terms = heat_degree(2.0, 1e-6)
+    given = {"channels": 6, "terms": terms}
+    first = next(n for n in range(100) if rebuild_pays(98, 48, **given, epochs_left=n))
+    assert first > 1
+    for epochs in (first, first + 1):
+        pruning = PruneEdges(every=1, patience=1)
+        model = AnisotropicDiffusion(conductance=Gate(), t=2.0, learn_t=True)
+        result = fit(model, data, epochs=epochs, callbacks=[pruning], **QUICK)
+        assert (result.kept is None) == (epochs == first)
+        assert len(pruning.steps) == int(epochs > first)
+    assert result.pruned(data).num_edges == 48
+
+
+def test_an_edge_that_opens_again_begins_anew():
+    data, pruning = ring_and_chords(), PruneEdges(every=1, patience=3)
+    closed, opened = (AnisotropicDiffusion(conductance=Gate()) for _ in range(2))
+    opened.conductance.module.forward = lambda edge_attr: torch.full((98,), OPEN)
+    models = [closed, closed, opened, closed, closed, closed]
+    counts = []
+    for epoch, model in enumerate(models, 1):
+        end, kept = an_end(model, data, epoch)
+        pruning(end)
+        counts.append(len(kept))
+    assert counts == [0, 0, 0, 0, 0, 1]
+    assert torch.equal(kept[0], data.edge_attr[:, 0] > 0)
+
+
+def test_many_looks_do_not_begin_anew():
+    """More than a byte counts."""
+    data, pruning = ring_and_chords(), PruneEdges(every=1, patience=2)
+    model = AnisotropicDiffusion(conductance=Gate())
+    for epoch in range(1, 300):
+        end, kept = an_end(model, data, epoch, epochs=epoch + 1)  # nothing pays
+        pruning(end)
+        assert not kept
+    end, kept = an_end(model, data, 300)
+    pruning(end)
+    assert len(kept) == 1
+
+
+def test_an_edge_stays_that_is_open_in_one_layer():
+    class Two(nn.Module):
+        def __init__(self, second):
+            super().__init__()
+            self.first = AnisotropicDiffusion(conductance=Gate())
+            self.second = AnisotropicDiffusion(conductance=second, normalization=None)
+
+        def forward(self, x, edge_index, edge_weight, edge_attr):
+            x = self.first(x, edge_index, edge_weight, edge_attr)
+            return self.second(x, edge_index, edge_weight, edge_attr)
+
+    data = ring_and_chords()
+    for second, dropped in ((Gate(), 1), (Negated(), 0)):
+        end, kept = an_end(Two(second), data)
+        pruning = PruneEdges(every=1, patience=1)
+        pruning(end)
+        assert len(kept) == dropped
+
+
+class Negated(Gate):
+    def forward(self, edge_attr):
+        return super().forward(-edge_attr)
+
+
+def test_a_conductance_that_sees_the_nodes():
+    data = two_clusters()
+    data.x[:, 0] = 2.0 * data.y - 1
+    data.x[3, 0] = 1.0  # a stranger among its neighbours, where it keeps the best edge
+    model = AnisotropicDiffusion(edge_dim=0, conductance=NodeGate())
+    end, kept = an_end(model, data)
+    PruneEdges(every=1, patience=1)(end)
+    source, target = data.edge_index
+    between = data.x[source, 0] != data.x[target, 0]
+    gone = {(int(i), int(j)) for i, j in data.edge_index[:, ~kept[0]].t()}
+    assert (0, 12) in gone
+    assert (12, 0) in gone
+    # Node 3 conducts alike through four closed edges, each a quarter of what it has.
+    assert not {i for i, _ in gone} & {3}
+    assert int(between.sum()) == 2 + 8
+
+
+def test_a_look_leaves_no_trace():
+    """Nothing is dropped here, so the run is that without a callback."""
+    data = ring_and_chords()
+    plain = fit(two_layers(), data, epochs=6, **QUICK)
+    state = torch.get_rng_state()
+    looked = fit(two_layers(), data, epochs=6, callbacks=[PruneEdges(1e-9, every=1)], **QUICK)
+    assert torch.equal(state, torch.get_rng_state())
+    assert numbers(looked) == numbers(plain)
+    assert_equal_weights(looked.model, plain.model)
+    assert looked.kept is None
+    assert looked.pruned(data).num_edges == 98
+
+
+def test_a_look_keeps_the_modes_of_the_modules():
+    model = two_layers().train()
+    model.norm.eval()
+    end, _ = an_end(model, ring_and_chords())
+    PruneEdges(every=1)(end)
+    assert model.training
+    assert model.dropout.training
+    assert not model.norm.training
+    assert not model.first.conductance._forward_hooks
+
+
+def test_a_callback_can_be_used_for_another_run():
+    data, pruning = ring_and_chords(), PruneEdges(every=2, patience=2)
+    runs = [
+        fit(Witness(), data, epochs=12, callbacks=[pruning], **QUICK).model._seen for _ in range(2)
+    ]
+    assert runs[0] == runs[1]
+    assert len(pruning.steps) == 1
+
+
+def test_edges_that_go_in_several_steps():
+    """The second time, edges are counted among those that were left."""
+
+    class Narrowing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def forward(self, edge_attr):
+            self.calls += 1
+            limit = 0.4 if self.calls < 12 else 0.8
+            return torch.where(edge_attr[:, 0] < limit, CLOSED, OPEN)
+
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.triu_indices(24, 24, 1)
+    pairs = pairs[:, pairs.diff(dim=0)[0] < 22]  # all but three, so that there are strangers
+    value = torch.rand(pairs.size(1), generator=generator)
+    value[pairs[1] == pairs[0] + 1] = 0.95
+    data = Data(x=two_clusters().x, edge_index=torch.cat([pairs, pairs.flip(0)], 1))
+    data.edge_attr = value.repeat(2).unsqueeze(-1)
+    pruning = PruneEdges(every=1, patience=2)
+    model = AnisotropicDiffusion(conductance=Narrowing())
+    result = fit(model, data, epochs=60, callbacks=[pruning], **QUICK)
+    first, second = pruning.steps
+    assert second.num_edges == first.num_edges - first.num_dropped
+    left = result.pruned(data)
+    assert left.num_edges == second.num_edges - second.num_dropped
+    assert left.edge_attr.min() >= 0.8
+    GraphStructure(left.edge_index, 24)
+    assert left.edge_attr.size(0) == int((data.edge_attr >= 0.8).sum())
+
+
+# ---------------------------------------------------------------- resuming
+
+
+class Interruption(Exception):
+    pass
+
+
+def interrupt_at(epoch):
+    def callback(end):
+        if end.row.epoch == epoch:
+            raise Interruption
+
+    return callback
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_resumed_run_drops_what_an_unbroken_one_drops(tmp_path, every, where):
+    data, path = ring_and_chords(), tmp_path / "run.st"
+    kwargs = {"epochs": 12, **QUICK}
+
+    def model():
+        return AnisotropicDiffusion(conductance=Gate(), t=2.0)
+
+    pruning = PruneEdges(every=2, patience=2)
+    whole = fit(model(), data, callbacks=[pruning], **kwargs)
+    assert whole.kept is not None
+    kept = {"checkpoint": path, "checkpoint_every": every, "resume": True}
+    for epoch in (3, 4, 7):  # between two looks, with the one that drops, and after it
+        other = PruneEdges(every=2, patience=2)
+        callbacks = [interrupt_at(epoch), other][:: 1 if where == "before" else -1]
+        with pytest.raises(Interruption):
+            fit(model(), data, callbacks=callbacks, **kept, **kwargs)
+    last = PruneEdges(every=2, patience=2)
+    resumed = fit(model(), data, callbacks=[last], **kept, **kwargs)
+    assert numbers(resumed) == numbers(whole)
+    assert torch.equal(resumed.kept, whole.kept)
+    assert last.steps == pruning.steps
+    assert_equal_weights(resumed.model, whole.model)
+    # A run that is over says the same again.
+    again = fit(model(), data, callbacks=[PruneEdges(every=2, patience=2)], **kept, **kwargs)
+    assert torch.equal(again.kept, whole.kept)
+
+
+def test_a_checkpoint_wants_the_same_callback(tmp_path):
+    data, path = ring_and_chords(), tmp_path / "run.st"
+
+    def run(*callbacks):
+        model = AnisotropicDiffusion(conductance=Gate())
+        kept = {"checkpoint": path, "resume": True}
+        return fit(model, data, epochs=4, callbacks=callbacks, **kept, **QUICK)
+
+    run(PruneEdges(0.01))
+    with pytest.raises(ValueError, match="'callbacks.0.threshold' to be 0.01"):
+        run(PruneEdges(0.02))
+    with pytest.raises(ValueError, match="'callbacks.0' to be PruneEdges"):
+        run()
+    run(print, PruneEdges(0.01))  # one without a state makes no difference
+
+
+def test_a_checkpoint_of_an_earlier_version(tmp_path):
+    data, path = two_clusters(), tmp_path / "run.st"
+    fit(SmoothingStub(), data, epochs=2, checkpoint=path, **QUICK)
+    state = load_checkpoint(path)
+    del state["kept"], state["callbacks"]
+    save_checkpoint(path, state)
+    result = fit(SmoothingStub(), data, epochs=4, checkpoint=path, resume=True, **QUICK)
+    assert len(result.history) == 4
+
+
+def test_a_callback_without_a_state_may_not_drop_edges():
+    data = two_clusters()
+    everything = torch.ones(data.num_edges, dtype=torch.bool)
+    with pytest.raises(RuntimeError, match="'keep_edges' to be called by a callback with"):
+        fit(SmoothingStub(), data, callbacks=[lambda end: end.keep_edges(everything)], **QUICK)
+
+
+def test_a_callback_of_ones_own():
+    class DropAt:
+        def __init__(self, epoch, kept):
+            self.epoch, self.kept, self._calls = epoch, kept, 0
+
+        def __call__(self, end):
+            self._calls += 1
+            if end.row.epoch == self.epoch:
+                end.keep_edges(self.kept)
+
+        def state_dict(self):
+            return {"calls": self._calls}
+
+        def load_state_dict(self, state):
+            self._calls = state["calls"]
+
+    data = ring_and_chords()
+    kept = data.edge_attr[:, 0] > 0
+    model = Witness()
+    callback = DropAt(2, kept)
+    assert isinstance(callback, StatefulCallback)
+    result = fit(model, data, epochs=4, callbacks=[callback], **QUICK)
+    assert model._seen == [98, 98, 48, 48]
+    assert torch.equal(result.kept, kept)
+    for bad, error in ((kept[:5], ValueError), (kept.int(), TypeError), ([True], TypeError)):
+        with pytest.raises(error, match="'kept'"):
+            fit(Witness(), data, epochs=4, callbacks=[DropAt(1, bad)], **QUICK)
+
+
+def test_another_graph_is_not_pruned():
+    data = ring_and_chords()
+    result = fit(Witness(), data, epochs=12, callbacks=[PruneEdges(every=1)], **QUICK)
+    with pytest.raises(ValueError, match="'data' to have 98 edges"):
+        result.pruned(result.pruned(data))
+    with pytest.raises(TypeError, match="'data' to be a torch_geometric.data.Data"):
+        result.pruned(3)
+
+
+# ---------------------------------------------------------------- what cannot be pruned
+
+
+class Around(nn.Module):
+    def __init__(self, **layers):
+        super().__init__()
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, x, edge_index, edge_weight, edge_attr):
+        return self.diffusion(x, edge_index, edge_weight, edge_attr)
+
+
+class Dropping(Around):
+    def forward(self, x, edge_index, edge_weight, edge_attr):
+        return self.diffusion(x, edge_index[:, :0], edge_weight[:0], edge_attr[:0])
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (SmoothingStub(), "'model' to have an AnisotropicDiffusion"),
+        (AnisotropicDiffusion(edge_dim=0), "'model' to be made of diffusions .* the model itself"),
+        (DiffusionClassifier(6, 2), "'model' to be made of diffusions .*got isotropic"),
+        (
+            Around(diffusion=AnisotropicDiffusion(), conv=GCNConv(6, 6)),
+            "'model' to be made of diffusions .*got conv: GCNConv",
+        ),
+        (
+            Around(diffusion=AnisotropicDiffusion(), other=AnisotropicDiffusion()),
+            "'model' to ask AnisotropicDiffusion.* how well edges conduct",
+        ),
+        (Dropping(diffusion=AnisotropicDiffusion()), "with the 98 edges .*conductance of 0"),
+    ],
+)
+def test_models_that_cannot_be_pruned(model, message):
+    end, _ = an_end(model, ring_and_chords())
+    with pytest.raises(ValueError, match=message):
+        PruneEdges(every=1)(end)
+
+
+def test_a_model_that_cannot_be_pruned_is_refused_after_the_first_epoch():
+    data, ran = two_clusters(), []
+    with pytest.raises(ValueError, match="'model' to have an AnisotropicDiffusion"):
+        fit(SmoothingStub(), data, callbacks=[PruneEdges(every=50), ran.append], **QUICK)
+    assert not ran
+
+
+def test_edges_without_features_are_all_open():
+    data = two_clusters()
+    del data.edge_attr
+    end, _ = an_end(AnisotropicDiffusion(), data)
+    with pytest.raises(ValueError, match="how well edges conduct .*without 'edge_attr'"):
+        PruneEdges(every=1)(end)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"threshold": 0}, ValueError, "'threshold' to be positive"),
+        ({"every": 0}, ValueError, "'every' to be a positive integer"),
+        ({"patience": 1.5}, TypeError, "'patience' to be a positive integer"),
+        ({"patience": 256}, ValueError, "'patience' to be at most 255"),
+        ({"max_share": 2}, ValueError, r"'max_share' to lie in \(0, 1\]"),
+    ],
+)
+def test_bad_arguments(change, error, message):
+    with pytest.raises(error, match=message):
+        PruneEdges(**change)
+
+
+def test_copies_go_their_own_way():
+    data, pruning = ring_and_chords(), PruneEdges(every=1, patience=2)
+    model = AnisotropicDiffusion(conductance=Gate())
+    pruning(an_end(model, data, 1)[0])
+    other = copy.deepcopy(pruning)
+    end, kept = an_end(model, data, 2)
+    pruning(end)
+    other(end)
+    assert len(kept) == 2
+    assert torch.equal(*kept)
