@@ -1,11 +1,13 @@
-"""Between diffusion and what is built on it: order, blocks and pieces of a graph that is too large.
+"""Stage 5: a graph that is large -> order, blocks and pieces of it.
 
 :func:`recursive_partition` splits the nodes into a :class:`Partition` of blocks that fit a cache or
-a device. :func:`diffuse_file` diffuses an array that does not fit into memory, from file to file.
+a device. :func:`measured_cost` makes it follow the seconds that blocks have taken.
+:func:`diffuse_file` diffuses an array that does not fit into memory, from file to file.
 """
 
 from .blocks import Partition
 from .diffuse_file import diffuse_file
+from .measure import measured_cost
 from .recursive import recursive_partition
 
-__all__ = ["Partition", "diffuse_file", "recursive_partition"]
+__all__ = ["Partition", "diffuse_file", "measured_cost", "recursive_partition"]
