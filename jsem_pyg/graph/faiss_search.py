@@ -150,8 +150,17 @@ def _untrained_ivf(points: Points, seed: int) -> tuple[Any, int, int]:
         index, most = faiss.index_cpu_to_all_gpus(index, ngpu=1), min(cells, _GPU_MOST)
     generator = torch.Generator().manual_seed(seed)
     sample = torch.randperm(points.num_points, generator=generator)[: _TRAINING_POINTS * cells]
-    index.train(points.centred(sample).numpy())
+    index.train(_rows(points, sample).numpy())
     return index, min(4, most), most
+
+
+def _rows(points: Points, index: Tensor) -> Tensor:
+    """The points `index`, one chunk after the other, so that nothing is held twice."""
+    out = torch.empty(index.numel(), points.coordinates.size(1))
+    for begin in range(0, index.numel(), _ADD_CHUNK):
+        part = slice(begin, begin + _ADD_CHUNK)
+        out[part] = points.centred(index[part])
+    return out
 
 
 def _empty_hnsw(points: Points, seed: int) -> tuple[Any, int, int]:

@@ -1,7 +1,8 @@
 """Stage 5: a graph that is large -> order, blocks and pieces of it, and fewer edges.
 
 :func:`recursive_partition` splits the nodes into a :class:`Partition` of blocks that fit a cache or
-a device. :func:`diffuse_file` diffuses an array that does not fit into memory, from file to file.
+a device. :func:`measured_cost` makes it follow the seconds that blocks have taken.
+:func:`diffuse_file` diffuses an array that does not fit into memory, from file to file.
 
 :func:`prune_edges` drops the edges that hardly conduct, and :func:`perturbation_bound` says what
 that changes at most; :func:`rebuild_pays` whether a smaller graph is worth preparing.
@@ -24,6 +25,7 @@ from .distributed import (
     save_parts,
     sum_gradients,
 )
+from .measure import measured_cost
 from .perturbation import Perturbation
 from .pruning import PrunedGraph, perturbation_bound, prune_edges
 from .rebuilding import rebuild_pays
@@ -41,6 +43,7 @@ __all__ = [
     "distribute",
     "load_part",
     "measure_speed",
+    "measured_cost",
     "perturbation_bound",
     "plan",
     "prune_edges",
