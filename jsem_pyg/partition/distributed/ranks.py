@@ -15,6 +15,8 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import distributed_c10d
 
+from ..._checks import check_instance
+
 # How long those who noticed a failure wait for others to notice it too.
 _ROLL_CALL = timedelta(seconds=5)
 
@@ -26,10 +28,15 @@ class Ranks:
         group: a process group; None: that of all processes.
 
     Raises:
+        TypeError: if `group` is none.
+        ValueError: if this process is not in it.
         RuntimeError: if `torchrun` started this process, but it joined no group.
     """
 
     def __init__(self, group: Any = None) -> None:
+        if group is not None:
+            kind = getattr(dist, "ProcessGroup", type(None))  # of builds that can distribute
+            check_instance("group", group, kind, "a process group of torch.distributed or None")
         self.group = group
         self.is_alone = not (dist.is_available() and dist.is_initialized())
         if self.is_alone and int(os.environ.get("WORLD_SIZE", "1")) > 1:
