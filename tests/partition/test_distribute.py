@@ -153,6 +153,17 @@ class SeesNodes(torch.nn.Module):
         return torch.sigmoid((x_i * x_j).sum(-1))
 
 
+def test_a_part_moves_with_its_data():
+    part = distribute(whole())
+    moved = part.to("cpu")
+    assert moved.data.edge_index is moved
+    assert part.data.edge_index is part
+    assert torch.equal(moved.row, part.row)
+    torch.testing.assert_close(
+        heat_diffusion(moved.data.x, moved), heat_diffusion(part.data.x, part)
+    )
+
+
 def test_a_time_learns_also_where_only_it_does():
     t = torch.tensor(1.0, requires_grad=True)
     part = distribute(whole())

@@ -25,6 +25,11 @@ class RowRecord(NamedTuple):
     component: Tensor  # [n] int64; those of several processes come first, all count them alike
     num_shared: int  # how many these are
 
+    def to(self, device: torch.device | str) -> "RowRecord":
+        """The same on another device."""
+        tensors = {name: v for name, v in self._asdict().items() if isinstance(v, Tensor)}
+        return self._replace(**{name: value.to(device) for name, value in tensors.items()})
+
     @property
     def num_ranks(self) -> int:
         """The number P of processes."""
