@@ -1,7 +1,7 @@
 """What one process has to know of a graph, cut out of the whole."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,7 +27,9 @@ class RowRecord(NamedTuple):
 
     def to(self, device: torch.device | str) -> "RowRecord":
         """The same on another device."""
-        tensors = {name: v for name, v in self._asdict().items() if isinstance(v, Tensor)}
+        tensors: dict[str, Any] = {
+            name: v for name, v in self._asdict().items() if isinstance(v, Tensor)
+        }
         return self._replace(**{name: value.to(device) for name, value in tensors.items()})
 
     @property
