@@ -7,7 +7,7 @@ The package reads in the order in which data flows through it; a stage imports o
 2. :mod:`~jsem_pyg.curvature`: edges -> a few numbers an edge (Forman-Ricci curvature, overlap)
 3. :mod:`~jsem_pyg.operators`: edges -> a symmetric operator S with its spectrum in [-1, 1]
 4. :mod:`~jsem_pyg.diffusion`: operator and signal -> diffused signal, exp(-tL) X
-5. :mod:`~jsem_pyg.partition`: a graph larger than a cache or a machine -> parts of it
+5. :mod:`~jsem_pyg.partition`: a graph -> parts of it that fit a cache, a device, a machine
 6. :mod:`~jsem_pyg.transport`: two graphs -> which node of one is which of the other
 7. :mod:`~jsem_pyg.nn`: layers whose edges learn how well they conduct
 8. :mod:`~jsem_pyg.evaluation`: representations -> numbers

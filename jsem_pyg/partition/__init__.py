@@ -1,7 +1,7 @@
-"""Between diffusion and what is built on it: order, blocks and pieces of a graph that is too large.
+"""Stage 5: a graph that is large -> order, blocks and pieces of it.
 
 :func:`recursive_partition` splits the nodes into a :class:`Partition` of blocks that fit a cache or
-a device.
+a device. :func:`measured_cost` makes it follow the seconds that blocks have taken.
 
 Where one machine is not enough, :func:`distribute` gives every process of `torch.distributed` its
 rows of the graph, a :class:`DistributedGraph`: see :mod:`.distributed`.
@@ -20,6 +20,7 @@ from .distributed import (
     save_parts,
     sum_gradients,
 )
+from .measure import measured_cost
 from .recursive import recursive_partition
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "distribute",
     "load_part",
     "measure_speed",
+    "measured_cost",
     "plan",
     "recursive_partition",
     "save_parts",

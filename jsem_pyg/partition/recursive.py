@@ -60,9 +60,10 @@ def recursive_partition(
         num_parts: the number P of blocks. If there are more than nodes, the last ones are empty.
         max_bytes: bytes of a cache or a device that a block's rows, halo and edges have to fit in,
             with the tile of every term that forward and backward pass keep.
-        method: "metis" (multilevel; the extra `[partition]`), "hilbert" (a curve through `points`,
-            or through the first diffusion coordinates of the graph), "bandwidth" (levels of a
-            breadth-first search), or "auto": "metis" if it is installed, else "hilbert".
+        method: "metis" (multilevel; the extra `[partition]`), "bandwidth" (levels of a
+            breadth-first search), "hilbert" (a curve through `points`, or through the first
+            diffusion coordinates of the graph), or "auto": "metis" if it is installed, else
+            "bandwidth".
         num_nodes: N; the largest index + 1, or that of the structure, where it is None.
         points: [N, d] where the nodes lie, for "hilbert".
         cost: [N] positive, what each row costs, such as measured nanoseconds; None: operations,

@@ -76,9 +76,7 @@ class LocalityOrder(BaseTransform):
         moved = place[data.edge_index.long()]
         by_place = (moved[0] * size + moved[1]).argsort(stable=True)
         out = copy.copy(data)
-        for key in data.keys():
-            if key == "edge_index":
-                continue
+        for key in set(data.keys()) - {"edge_index"}:
             value, dim = data[key], data.__cat_dim__(key, data[key])
             # In this sequence: in a graph of as many edges as nodes, only the first answer is one.
             if data.is_edge_attr(key):

@@ -36,7 +36,7 @@ def test_every_row_moves_with_its_node_and_edge(method):
     data.edge_names = [f"{i}-{j}" for i, j in data.edge_index.T.tolist()]
     data.seen_as = torch.arange(60.0)[:, None].expand(60, 3)
     data.graph_label = torch.tensor([7.0])
-    before = {key: value for key, value in data}
+    before = data.to_dict()
     out = LocalityOrder(method=method, num_parts=3)(data)
     order = out.node_order
     assert order.sort()[0].tolist() == list(range(60))
@@ -129,7 +129,7 @@ def test_awkward_graphs(edge_index, size):
 
 
 def test_as_many_edges_as_nodes():
-    """A ring has two directed edges a node; with a second graph's nodes they are as many."""
+    """A ring, and nodes without edges: what belongs to an edge is told by its name."""
     ring = torch.stack([torch.arange(4), torch.arange(1, 5) % 4])
     edge_index = torch.cat([ring, ring.flip(0)], dim=1)
     data = Data(x=torch.arange(8.0)[:, None], edge_index=edge_index, edge_attr=torch.arange(8.0))

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from ..compiled import compiled
 from ..csr import CSR
-from ..ordering import bandwidth_order
+from ..ordering import Ordering, choose_for_series
 from .lanes import add_row, adjoint_row, dot_row, project_row, step_row
 from .operator import Gradients, Needs, SeriesOperator
 
@@ -70,7 +70,7 @@ class SparseOperator(SeriesOperator):
         self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
     ) -> tuple[Tensor, Tensor]:
         """Forward; see :class:`.SeriesOperator`. Kept are the tiles of the last two terms."""
-        problem = _Problem(self.csr, self.values[0], x.shape, coefficients, group)
+        problem = _Problem(self.csr, self.values[0], x.shape, coefficients, group, keep)
         out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
         shape = self.kept_shape(*x.shape, x.dtype) if keep else (0, 0, 0)
         last = np.empty(shape, problem.dtype)
@@ -81,7 +81,7 @@ class SparseOperator(SeriesOperator):
         self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
     ) -> Gradients:
         """Backward; see :class:`.SeriesOperator`."""
-        problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, group)
+        problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, group, True)
         grad_x = np.empty(grad.shape[1:], problem.dtype)
         # A part for each thread, so that the sums do not depend on who comes first.
         grad_values = np.zeros((problem.num_threads, self.csr.num_slots), problem.dtype)
@@ -135,8 +135,8 @@ class _OrderedPattern(NamedTuple):
     slot: Array  # [nnz] the slot that each entry comes from, or that of its reverse
 
 
-def _ordered_pattern(csr: CSR) -> _OrderedPattern:
-    node, place = (each.numpy() for each in csr.derived(bandwidth_order))
+def _ordered_pattern(csr: CSR, ordering: Ordering) -> _OrderedPattern:
+    node, place = (each.numpy() for each in csr.derived(ordering))
     return _OrderedPattern(*_renumber(csr.rowptr.numpy(), csr.col.numpy(), node, place))
 
 
@@ -175,6 +175,7 @@ class _Problem:
         shape: torch.Size,
         coefficients: Tensor,
         group: Tensor | None,
+        trains: bool,
     ) -> None:
         self.dtype = np.dtype(np.float32 if values.dtype == torch.float32 else np.float64)
         self.num_nodes, self.num_columns = shape
@@ -184,7 +185,10 @@ class _Problem:
         threads = torch.get_num_threads() if work >= _MUCH_WORK else 1
         self.num_threads = max(1, min(threads, self.num_tiles))
         self.coefficients = coefficients.detach().contiguous().numpy()
-        self.pattern = csr.derived(_ordered_pattern)
+        row_bytes = len(self.lanes) * self.dtype.itemsize
+        visits = (coefficients.size(0) - 1) * self.num_tiles
+        ordering = choose_for_series(csr, row_bytes, visits, trains)
+        self.pattern = csr.derived(_ordered_pattern, ordering)
         ordered_values = values.detach().contiguous().numpy()[self.pattern.slot]
         groups = np.zeros(0, np.int64) if group is None else group.numpy()[self.pattern.node]
         self.matrix = (*self.pattern[:4], ordered_values, groups)

@@ -9,7 +9,7 @@ from .block import Array, Block, Splitter, cut
 __all__ = ["METHODS", "Array", "Block", "Splitter", "choose_method", "cut", "find_splitter"]
 
 # What each is called, and the package that it needs beyond those of this one.
-_PACKAGES = {"metis": "pymetis", "hilbert": None, "bandwidth": None}
+_PACKAGES = {"metis": "pymetis", "bandwidth": None, "hilbert": None}
 METHODS = ("auto", *_PACKAGES)
 
 
@@ -25,7 +25,7 @@ def choose_method(name: str) -> str:
     if not _can_run(name):
         raise ValueError(
             f"Expected a 'method' that can run (got {name!r}: {_PACKAGES[name]} is not installed). "
-            'To fix this, pip install "jsem_pyg[partition]", or pass method="hilbert".'
+            'To fix this, pip install "jsem_pyg[partition]", or pass method="bandwidth".'
         )
     return name
 
