@@ -1,12 +1,14 @@
 """How does a diffusion learn on a graph that several processes, or machines, share?
 
     torchrun --nproc-per-node 2 examples/distributed_diffusion.py          # digits, no file needed
+    export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
     torchrun --nproc-per-node 4 --max-restarts 3 examples/distributed_diffusion.py
 
 Every process holds the rows of its part of the graph, exchanges the halo in every term, and makes
 the same steps: numbers are those of one process. A process that dies ends the others; torchrun
-starts them again, and they go on from the checkpoint. On several machines, which see one folder,
-the same command is given on each, with what says where they meet:
+starts them again, and they go on from the checkpoint. (Without the variable torchrun may hand them
+the addresses of those that died, pytorch/pytorch#135712.) On several machines, which see one
+folder, the same command is given on each, with what says where they meet:
 
     torchrun --nnodes 8 --nproc-per-node 1 --rdzv-backend c10d --rdzv-endpoint first-machine:29500 \
         examples/distributed_diffusion.py --parts /shared/parts --x /shared/x.npy

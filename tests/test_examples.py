@@ -613,6 +613,29 @@ def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     assert "ari=0.82" in out
 
 
+def test_diffusion_on_processes_that_share_a_graph(tmp_path, monkeypatch, capsys):
+    meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}
+    for name, value in meeting.items():
+        monkeypatch.setenv(name, value)
+    example = load(ROOT / "examples/distributed_diffusion.py", monkeypatch)
+    example.main(["--epochs", "2", "--output", str(tmp_path)])
+    assert "DistributedGraph(rank=0 of 1, num_nodes=1797 of 1797" in capsys.readouterr().out
+    assert np.load(tmp_path / "diffused.npy").shape == (1797, 64)
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_processes(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/distributed.py", monkeypatch)
+    quick = ["--num-nodes", "2000", "--time-nodes", "1000", "--channels", "4", "--terms", "5"]
+    sent, _, paper = benchmark.main(
+        [*quick, "--repeats", "1", "--processes", "--output", str(tmp_path)]
+    )
+    of_parts = sent[sent["parts"] == 16].set_index("order")["MB a term, all"]
+    assert of_parts["metis"] < of_parts["hilbert"] < of_parts["random"]
+    assert len(paper) == 4
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
 def test_the_readme_promises_what_the_study_found():
     readme = (ROOT / "README.md").read_text()
     runs = pd.read_csv(ROOT / "examples/study/results/runs.csv")

@@ -153,6 +153,17 @@ class SeesNodes(torch.nn.Module):
         return torch.sigmoid((x_i * x_j).sum(-1))
 
 
+def test_a_part_moves_with_its_data():
+    part = distribute(whole())
+    moved = part.to("cpu")
+    assert moved.data.edge_index is moved
+    assert part.data.edge_index is part
+    assert torch.equal(moved.row, part.row)
+    torch.testing.assert_close(
+        heat_diffusion(moved.data.x, moved), heat_diffusion(part.data.x, part)
+    )
+
+
 def test_a_time_learns_also_where_only_it_does():
     t = torch.tensor(1.0, requires_grad=True)
     part = distribute(whole())
@@ -219,9 +230,8 @@ def test_features_are_read_from_a_file(tmp_path):
 @pytest.mark.parametrize("graph_name", GRAPHS)
 def test_a_plan_counts_what_parts_have(graph_name):
     data, partition = GRAPHS[graph_name](torch.float64, 4)
-    data.num_nodes = data.x.size(0)
     counts = count_parts(GraphStructure(data.edge_index, data.num_nodes), partition)
-    found = plan(data, partition, 3, bandwidth=1e9, speed=SPEED)
+    found = plan(data.edge_index, partition, 3, bandwidth=1e9, speed=SPEED)
     parts = parts_of(data, partition)
     slots = [each.row.numel() for each in parts]
     assert counts.rows.tolist() == [each.num_nodes for each in parts]
@@ -260,6 +270,10 @@ def test_a_plan_follows_its_numbers():
         plan((1, 2, 3), 2, 4, 1e9, speed=SPEED)
     with pytest.raises(TypeError, match="'parts' to be a number"):
         of(parts=even(10, 2))
+    with pytest.raises(ValueError, match="'halo_share' to be None"):
+        plan(whole().edge_index, 2, 4, 1e9, speed=SPEED, halo_share=0.1)
+    with pytest.raises(ValueError, match="of the graph's 40 nodes"):
+        plan(GraphStructure(whole().edge_index, 40), even(39, 2), 4, 1e9, speed=SPEED)
 
 
 def test_speed_is_measured():

@@ -30,7 +30,11 @@ def start(output, *more):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     command += ["--nproc-per-node", str(SIZE), *more, str(EXAMPLE), "--epochs", "40"]
     command += ["--output", str(output), "--batch-size", "512", "--seconds", "60"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    # Otherwise those who start again may find addresses of before: pytorch/pytorch#135712.
+    environment = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def children_of(pid):

@@ -50,6 +50,10 @@ def _per_edge() -> torch.Tensor:
     return torch.tensor([0.2, 0.4, 0.6, 0.8, 1.0, 1.2]).repeat(2)
 
 
+def _one_part() -> partition.Partition:
+    return partition.Partition(torch.arange(N), torch.tensor([0, N]))
+
+
 def _labels() -> torch.Tensor:
     return torch.tensor([0, 0, 1, 0, 1, 1])
 
@@ -375,6 +379,28 @@ GOOD: dict[str, Callable[[], Call]] = {
             "points": _x(),
             "cost": torch.ones(N),
         },
+    ),
+    "partition.distribute": lambda: (
+        partition.distribute,
+        {"data": _graph(edge_attr=_attr()), "partition": _one_part()},
+    ),
+    "partition.measure_speed": lambda: (
+        partition.measure_speed,
+        {"channels": 2, "num_nodes": 20},
+    ),
+    "partition.plan": lambda: (
+        partition.plan,
+        {
+            "graph": _edges(),
+            "parts": _one_part(),
+            "channels": 4,
+            "bandwidth": 1e9,
+            "speed": partition.Speed(1e-9, 1e-9, 1e-9),
+        },
+    ),
+    "partition.sum_gradients": lambda: (
+        partition.sum_gradients,
+        {"parameters": list(torch.nn.Linear(2, 1).parameters())},
     ),
     # 6. transport
     "transport.AdjacencyCost": lambda: _made(transport.AdjacencyCost, _ON_EDGES),

@@ -32,6 +32,7 @@ LEGAL: dict[str, str] = {
     r"transport\.batch_costs name: (another|an empty) string": "what messages call the graphs",
     r"transport\.transfer_attributes fill: -1.0": "any number",
     r"transport\.transfer_attributes prefix: (another|an empty) string": "any name",
+    r"partition\.sum_gradients parameters: no entry": "a model may have nothing to learn",
     # Types
     r".* (hyper)?edge_attr: of (integers|booleans)": "features that are numbers will do",
     r"nn\.AgreementConductance\.forward edge_attr: .*": "it is not looked at",

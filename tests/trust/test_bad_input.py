@@ -31,6 +31,12 @@ NOT_DOORS = {
     r"graph\.\w+Structure\.(to_\w+|mean_of_columns|share_among_edges|symmetric)": (
         "what every step does with values that fit"
     ),
+    r"graph\.GraphStructure\.(row_sums|spread|mean|largest\w*|make_matrix)": (
+        "what every step does with values that fit"
+    ),
+    r"partition\.(ColumnShare|DistributedGraph)(\.\w+)?": "made by distribute and load_part",
+    r"partition\.(DistributionPlan|Speed)": "a record",
+    r"partition\.(load_part|save_parts)": "they read and write files, see tests/partition",
     r"graph\.SimplicialStructure\.check_flow_shape": "a part of check_flow",
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",

@@ -77,7 +77,7 @@ from jsem_pyg.nn import (
     SimplicialDiffusion,
 )
 from jsem_pyg.operators import hodge_operator, hypergraph_operator, laplacian_operator
-from jsem_pyg.partition import diffuse_file, measured_cost, perturbation_bound, prune_edges, rebuild_pays, recursive_partition
+from jsem_pyg.partition import Speed, diffuse_file, distribute, measured_cost, perturbation_bound, plan, prune_edges, rebuild_pays, recursive_partition
 from jsem_pyg.training import (
     GraphTriplets,
     LabelTriplets,
@@ -560,6 +560,13 @@ CASES = {
     "evaluation.partition_scores": no_object(
         lambda each: torch.tensor(partition_scores(each.labels, each.labels.roll(each.seed)))
     ),
+    "partition.distribute": (
+        lambda: distribute(data_of(SHARED)),
+        lambda shared, each: heat_diffusion(each.x[shared.nodes], shared, t=1.0 + each.seed),
+    ),
+    "partition.plan": no_object(
+        lambda each: plan(each.edges, 2, 4, 1e9, speed=Speed(1e-9, 1e-9, 1e-9)).seconds
+    ),
     "training.GraphTriplets": (
         lambda: GraphTriplets(SHARED.edges, SHARED.weight, NUM_NODES),
         sample,
@@ -647,6 +654,14 @@ EXCUSED = {
     "operators.SimplicialStructure": "of jsem_pyg.graph",
     "partition.Perturbation": "a record",
     "partition.PrunedGraph": "a record",
+    "partition.ColumnShare": "a GraphStructure",
+    "partition.DistributedGraph": "see partition.distribute",
+    "partition.DistributionPlan": "a record",
+    "partition.Speed": "a record",
+    "partition.load_part": "a file",
+    "partition.measure_speed": "of whatever runs",
+    "partition.save_parts": "a file",
+    "partition.sum_gradients": "called by processes, not by threads",
     "transport.Barycenter": "a record",
     "transport.BatchCosts": "a record",
     "transport.Step": "a record",

@@ -3,11 +3,18 @@
 import logging
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_choice, check_instance, check_positive
+from ..._checks import (
+    check_choice,
+    check_instance,
+    check_points,
+    check_positive,
+    check_rows,
+)
 from ...graph import GraphStructure
 from ..blocks import Partition
 from ..recursive import recursive_partition
@@ -38,7 +45,7 @@ def distribute(
     Args:
         data: A graph with `edge_index`, both directions of every edge, and the number of nodes;
             tensors of nodes and edges (`x`, `y`, masks, `edge_weight`, `edge_attr`, ...) are cut.
-            `x` may be a memory-mapped array of NumPy's, of which only these rows are read.
+            `x` may be a `numpy.memmap`, of which only these rows are read.
         partition: Of the nodes, with a part for each process or a multiple of that. None: made by
             :func:`recursive_partition` in the first process, which tells the others.
         strategy: "rows", for anything; "columns": every process has the whole graph and a share of
@@ -70,7 +77,7 @@ def distribute(
     if memory is not None:
         check_positive("memory", memory)
     ranks = Ranks(group)
-    structure = check_graph(data, count_nodes(data))
+    structure = check_graph(data)
     if strategy == "columns":
         return ColumnShare(data, ranks)
     if partition is None:
@@ -99,26 +106,45 @@ def _columns_are_cheaper(
     return found == "columns"
 
 
-def count_nodes(data: Data) -> int:
-    """The number of nodes of a graph whose x may be an array of NumPy's."""
-    x = data.get("x")
-    return int(x.shape[0]) if x is not None else int(data.num_nodes or 0)
-
-
-def check_graph(data: Data, num_nodes: int) -> GraphStructure:
-    """Prepare the whole graph, and check what its edges carry.
+def check_graph(data: Data) -> GraphStructure:
+    """Prepare the whole graph, and check what comes along.
 
     Raises:
+        TypeError: if something is of the wrong type.
         ValueError: if there are no edges, or they are directed, or values do not fit.
     """
     if data.get("edge_index") is None:
         raise ValueError(f"Expected 'data' to have 'edge_index' (got {data}).")
-    structure = GraphStructure(data.edge_index, num_nodes)
+    structure = GraphStructure(data.edge_index, _count_nodes(data))
     if data.get("edge_weight") is not None:
         structure.check_weight(data.edge_weight)
-    if data.get("edge_attr") is not None and data.edge_attr.is_floating_point():
-        structure.check_attr(data.edge_attr)
+    if data.get("edge_attr") is not None:
+        check_rows("edge_attr", data.edge_attr, structure.num_edges, "column of 'edge_index'")
+        if data.edge_attr.is_floating_point():
+            structure.check_attr(data.edge_attr)
     return structure
+
+
+def _count_nodes(data: Data) -> int:
+    """The number of nodes of a graph whose x may be an array, which is not read here."""
+    x = data.get("x")
+    if x is None:
+        return int(data.num_nodes or 0)
+    if isinstance(x, np.memmap):
+        check_array("data.x", x)
+    else:
+        check_points("data.x", x)
+    return int(x.shape[0])
+
+
+def check_array(name: str, x: np.ndarray, num_nodes: int | None = None) -> None:
+    """Raise a ValueError unless an array holds floating-point numbers [N, D]."""
+    if x.ndim != 2 or num_nodes not in (None, x.shape[0]) or x.dtype.kind != "f":
+        size = "N" if num_nodes is None else num_nodes
+        raise ValueError(
+            f"Expected '{name}' to hold floating-point numbers of shape [{size}, D], with a row "
+            f"for each node (got {x.dtype} of shape {list(x.shape)})."
+        )
 
 
 def cut_data(data: Data, record: RowRecord) -> Data:

@@ -1,6 +1,6 @@
 """Gradients of what every process has a copy of."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -36,6 +36,11 @@ def sum_gradients(parameters: Iterable[Tensor] | Tensor, *, group: Any = None) -
         tensor(2.)
     """
     ranks = Ranks(group)
+    if isinstance(parameters, str | Mapping) or not isinstance(parameters, Tensor | Iterable):
+        raise TypeError(
+            f"Expected 'parameters' to be tensors (got {type(parameters).__name__}). To fix this, "
+            "pass model.parameters()."
+        )
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     for each in given:
         check_tensor("parameters", each)

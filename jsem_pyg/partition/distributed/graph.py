@@ -1,5 +1,7 @@
 """The rows of a graph that one process holds: what layers take in place of `edge_index`."""
 
+import copy
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -73,6 +75,12 @@ class DistributedGraph(GraphRows):
         self.data = data
         data.edge_index = self
         data.num_nodes = self.num_nodes
+
+    def to(self, device: torch.device | str) -> "DistributedGraph":
+        """The same on another device, its data included."""
+        data = copy.copy(self.data)
+        data.edge_index = None
+        return DistributedGraph(self.record.to(device), self.ranks, data.to(device))
 
     def _prepare(self, record: RowRecord) -> None:
         """Slots: first those whose column is a row as well, then those that cross."""

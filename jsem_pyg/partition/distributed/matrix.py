@@ -77,7 +77,7 @@ class HaloOperator(AdjointOperator):
         if totals is None and t_out is None:
             self._step(b, b_after, b_after, alpha)
             return
-        pending = self.graph.halo.start_fetch(torch.cat([b, t], dim=1))
+        pending = self.graph.halo.start_fetch(b, t)
         # The gradient first: then B_(k+1) and T_k may be overwritten.
         if totals is not None:
             self._add_inner(totals, b, t, alpha)
@@ -86,8 +86,7 @@ class HaloOperator(AdjointOperator):
             self._multiply_inner(t, t_after, t_out, 2)
         of_b, of_t = pending.wait().split([b.size(1), t.size(1)], dim=1)
         self._add_crossing(b_after, of_b.contiguous(), alpha)
-        if t_out is not None or totals is not None:
-            of_t = of_t.contiguous()
+        of_t = of_t.contiguous()
         if t_out is not None:
             self._add_crossing(t_out, of_t, 2)
         if totals is not None:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from ..._checks import (
+    as_argument,
+    check_edge_index_shape,
     check_instance,
     check_nonnegative,
     check_nonnegative_int,
@@ -105,8 +106,8 @@ def plan(
     gradient of the entries, and sends two halos at once.
 
     Args:
-        graph: The graph: a `Data`, [2, E] edges or a :class:`~jsem_pyg.graph.GraphStructure`; or
-            its sizes alone, (number of nodes, number of directed edges).
+        graph: The graph: [2, E] edges or a :class:`~jsem_pyg.graph.GraphStructure`; or its sizes
+            alone, (number of nodes, number of directed edges).
         parts: A partition of its nodes, or a number of parts: a graph is then partitioned, and
             sizes are shared evenly.
         channels: The columns D of the signal, times those of a batch.
@@ -138,10 +139,19 @@ def plan(
     if memory is not None:
         check_positive("memory", memory)
     check_instance("dtype", dtype, torch.dtype, "a torch.dtype")
+    if speed is not None:
+        check_instance("speed", speed, Speed, "a Speed, as measure_speed returns")
+    if halo_share is not None:
+        check_nonnegative("halo_share", halo_share)
+        if not isinstance(graph, tuple):
+            raise ValueError(
+                "Expected 'halo_share' to be None where 'graph' says what the halo is "
+                f"(got {halo_share})."
+            )
     if isinstance(graph, tuple):
         counts = _count_evenly(graph, parts, halo_share)
     else:
-        counts = count_parts(_read_graph(graph), parts)
+        counts = count_parts(_read_graph(graph, parts), parts)
     speed = measure_speed(min(channels, 64)) if speed is None else speed
     return _predict(counts, channels, dtype.itemsize, terms, bandwidth, latency, memory, speed)
 
@@ -208,7 +218,6 @@ def _count_evenly(
     halo = (num_nodes - rows) * (1 - (1 - 1 / parts) ** degree)
     crossing = num_edges / parts * (1 - 1 / parts)
     if halo_share is not None:
-        check_nonnegative("halo_share", halo_share)
         halo = min(halo, halo_share * rows)
         crossing = min(crossing, halo * degree)
     everywhere = torch.ones(parts, dtype=torch.float64)
@@ -281,10 +290,12 @@ def choose_strategy(
     return "columns" if of_columns < of_rows else "rows"
 
 
-def _read_graph(graph: Any) -> GraphStructure:
+def _read_graph(graph: Any, parts: Partition | int) -> GraphStructure:
     if isinstance(graph, GraphStructure):
         return graph
-    if isinstance(graph, Data):
-        return GraphStructure(graph.edge_index, int(graph.num_nodes or 0))
-    check_instance("graph", graph, Tensor, "a Data, edges [2, E], a GraphStructure, or two sizes")
-    return GraphStructure(graph, int(graph.max()) + 1 if graph.numel() else 0)
+    size = parts.num_nodes if isinstance(parts, Partition) else None
+    with as_argument("graph", "edge_index"):
+        check_edge_index_shape(graph)
+        if size is None:
+            size = int(graph.max()) + 1 if graph.numel() else 0
+        return GraphStructure(graph, size)

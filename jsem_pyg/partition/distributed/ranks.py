@@ -5,7 +5,7 @@ the roll before they end, so that the error says who is missing.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import distributed_c10d
+
+from ..._checks import check_instance
 
 # How long those who noticed a failure wait for others to notice it too.
 _ROLL_CALL = timedelta(seconds=5)
@@ -26,10 +28,15 @@ class Ranks:
         group: a process group; None: that of all processes.
 
     Raises:
+        TypeError: if `group` is none.
+        ValueError: if this process is not in it.
         RuntimeError: if `torchrun` started this process, but it joined no group.
     """
 
     def __init__(self, group: Any = None) -> None:
+        if group is not None:
+            kind = getattr(dist, "ProcessGroup", type(None))  # of builds that can distribute
+            check_instance("group", group, kind, "a process group of torch.distributed or None")
         self.group = group
         self.is_alone = not (dist.is_available() and dist.is_initialized())
         if self.is_alone and int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -42,6 +49,9 @@ class Ranks:
         self.size = 1 if self.is_alone else dist.get_world_size(group)
         if self.rank < 0:
             raise ValueError("Expected 'group' to have this process in it (got another's).")
+        # NCCL moves what lies on a GPU alone.
+        on_gpu = not self.is_alone and "nccl" in dist.get_backend(group)
+        self.device = torch.device("cuda", torch.cuda.current_device()) if on_gpu else None
         self._failures = 0
 
     def largest(self, values: Tensor) -> Tensor:
@@ -54,11 +64,10 @@ class Ranks:
 
     def from_first(self, values: Tensor) -> Tensor:
         """The values of rank 0, for a tensor of the same shape and type in every process."""
-        values = values.detach().clone()
-        if self.size > 1:
-            with self.roll_call("a broadcast"):
-                dist.broadcast(values, self._global_ranks()[0], group=self.group)
-        return values
+        first = 0 if self.is_alone else self._global_ranks()[0]
+        return self._ask(
+            values, "a broadcast", lambda out: dist.broadcast(out, first, group=self.group)
+        )
 
     def exchange(self, rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> "Pending":
         """Start to send rows [sum(send), ...] to the ranks in turn, and to receive as many as said.
@@ -79,11 +88,17 @@ class Ranks:
         self.total(torch.zeros(1))
 
     def _reduce(self, values: Tensor, operation: Any) -> Tensor:
-        values = values.detach().clone()
-        if self.size > 1 and values.numel():
-            with self.roll_call("a reduction"):
-                dist.all_reduce(values, operation, group=self.group)
-        return values
+        return self._ask(
+            values, "a reduction", lambda out: dist.all_reduce(out, operation, group=self.group)
+        )
+
+    def _ask(self, values: Tensor, what: str, ask: Callable[[Tensor], object]) -> Tensor:
+        """A copy of some values, of which `ask` has made what all say."""
+        out = values.detach().to(self.device or values.device, copy=True)
+        if self.size > 1 and out.numel():
+            with self.roll_call(what):
+                ask(out)
+        return out.to(values.device)
 
     def _global_ranks(self) -> list[int]:
         return dist.get_process_group_ranks(self.group or dist.group.WORLD)

@@ -1,7 +1,7 @@
 """What one process has to know of a graph, cut out of the whole."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -24,6 +24,13 @@ class RowRecord(NamedTuple):
     col: Tensor  # [E] int64, the place of its column, the source
     component: Tensor  # [n] int64; those of several processes come first, all count them alike
     num_shared: int  # how many these are
+
+    def to(self, device: torch.device | str) -> "RowRecord":
+        """The same on another device."""
+        tensors: dict[str, Any] = {
+            name: v for name, v in self._asdict().items() if isinstance(v, Tensor)
+        }
+        return self._replace(**{name: value.to(device) for name, value in tensors.items()})
 
     @property
     def num_ranks(self) -> int:

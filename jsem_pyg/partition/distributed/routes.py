@@ -42,9 +42,14 @@ class Routes:
         low, high = (int(each) for each in begin[ranks.rank : ranks.rank + 2])
         return cls(ranks, high - low, wanted - low, send.tolist(), receive.tolist())
 
-    def start_fetch(self, values: Tensor) -> Pending:
-        """Send [n, ...] to whom it concerns; `wait` returns the rows [h, ...] that come."""
-        return self.ranks.exchange(values.index_select(0, self.send_row), self.send, self.receive)
+    def start_fetch(self, *values: Tensor) -> Pending:
+        """Send rows of [n, ...], of several side by side, to whom it concerns.
+
+        `wait` returns the rows [h, ...] that come.
+        """
+        rows = [each.index_select(0, self.send_row) for each in values]
+        together = rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)
+        return self.ranks.exchange(together, self.send, self.receive)
 
     def collect(self, values: Tensor) -> Tensor:
         """[h, ...] numbers of rows that came -> the sums [n, ...] of what all have of each row."""

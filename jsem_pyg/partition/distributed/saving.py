@@ -17,7 +17,7 @@ from ..._checks import check_instance
 from ..._files import as_path, check_writable, write_whole
 from ..._tensor_file import load_tree, save_tree
 from ..blocks import Partition
-from .distribute import check_graph, count_nodes, cut_data, take_rows
+from .distribute import check_array, check_graph, cut_data, take_rows
 from .graph import DistributedGraph
 from .ranks import Ranks
 from .record import Cutter, RowRecord
@@ -56,8 +56,8 @@ def save_parts(folder: str | os.PathLike[str], data: Data, partition: Partition)
     check_instance("data", data, Data, "a torch_geometric.data.Data")
     check_instance("partition", partition, Partition, "a Partition")
     check_writable("folder", path / _INDEX)
-    num_nodes = count_nodes(data)
-    cutter = Cutter(check_graph(data, num_nodes), partition)
+    structure = check_graph(data)
+    cutter = Cutter(structure, partition)
     (path / _INDEX).unlink(missing_ok=True)
     name = uuid4().hex  # of this writing, so that no part of another is taken for one of it
     for record in cutter.cut_all():
@@ -72,8 +72,8 @@ def save_parts(folder: str | os.PathLike[str], data: Data, partition: Partition)
         "version": _VERSION,
         "name": name,
         "num_parts": partition.num_parts,
-        "num_nodes": num_nodes,
-        "num_edges": int(data.edge_index.shape[1]),
+        "num_nodes": structure.num_nodes,
+        "num_edges": structure.num_edges,
         "nodes": partition.ptr.diff().tolist(),
     }
     write_whole(path / _INDEX, lambda file: file.write(json.dumps(index, indent=1).encode()))
@@ -161,9 +161,5 @@ def _open_rows(x: Any, num_nodes: int) -> np.ndarray:
     if isinstance(x, str | os.PathLike):
         x = np.load(as_path("x", x), mmap_mode="r", allow_pickle=False)
     check_instance("x", x, np.ndarray, "a .npy file or an array of NumPy's")
-    if x.ndim != 2 or x.shape[0] != num_nodes or x.dtype.kind != "f":
-        raise ValueError(
-            f"Expected 'x' to hold floating-point numbers of shape [{num_nodes}, D], as the graph "
-            f"has nodes (got {x.dtype} of shape {list(x.shape)})."
-        )
+    check_array("x", x, num_nodes)
     return x
