@@ -14,19 +14,22 @@ What remains is :math:`\|L - L'\|`. Let :math:`F` hold the weights that go, :mat
 :math:`d` the degrees before (a self-loop included), :math:`f_i = \sum_j F_{ij}`, and
 :math:`\eta = \max_i f_i / d_i` the largest share of a degree that goes.
 
-"sym", in the Euclidean norm. With :math:`C = (D' D^{-1})^{1/2}`, entries
-:math:`c_i = (1 - f_i / d_i)^{1/2}`, there is :math:`S = C S' C + \Phi`,
-:math:`\Phi = D^{-1/2} F D^{-1/2}`. :math:`\Phi` is similar to :math:`D^{-1} F`, whose rows sum to
-at most :math:`\eta`; and :math:`\|C S' C - S'\| \le \|(C - I) S' C\| + \|S' (C - I)\| \le
-2 (1 - \sqrt{1 - \eta})`, as :math:`\|S'\| \le 1`. Together
+"sym", in the Euclidean norm. :math:`E = |S - S'|`, entry by entry, is symmetric, so
 
 .. math::
-    \|S - S'\| \le \eta + 2 \left( 1 - \sqrt{1 - \eta} \right),
+    \|S - S'\| \le \|E\| = \rho(E) \le \max_i (E v)_i / v_i
 
-which is what a limit on the share promises beforehand. What is computed afterwards is often
-smaller: :math:`E = |S - S'|`, entry by entry, has :math:`\|S - S'\| \le \|E\| = \rho(E) \le \max_i
-(E v)_i / v_i` for every positive v (Collatz and Wielandt), and a few products with E bring v close
-to its eigenvector. Both exponentials lie between 0 and I, so that the difference is never above 1.
+for every positive v (Collatz and Wielandt). A few products with E bring v close to its eigenvector,
+and the least of the quotients is what is computed. It begins with :math:`v = d^{1/2}`, for which
+row i has, with :math:`\eta_i = f_i / d_i`: shares that go, :math:`\eta_i`, and of those that stay
+:math:`\sum_j (w_{ij} / d_i) (((1 - \eta_i)(1 - \eta_j))^{-1/2} - 1) \le
+((1 - \eta_i) / (1 - \eta))^{1/2} - (1 - \eta_i)`. For :math:`\eta \le 3/4` the sum of both is
+largest where :math:`\eta_i = \eta`, and so a limit on the share promises beforehand
+
+.. math::
+    \|S - S'\| \le 2 \eta .
+
+Both exponentials lie between 0 and I, so that their difference is never above 1.
 
 "rw", in the maximum norm, the largest error of any entry over the largest entry: rows of
 :math:`e^{-tL}` are means, so that no entry grows. In row i the shares that go sum to
@@ -103,15 +106,12 @@ def perturbation(
     if normalization is None:
         both = gone.index_select(0, structure.row) + gone.index_select(0, structure.col)
         return Perturbation(_largest(both[~kept]), 1.0, "euclidean")
-    share = _largest(gone / torch.where(total + self_loop > 0, total + self_loop, 1.0))
     if normalization == "rw":
-        return Perturbation(2 * share, 2.0, "maximum")
-    promised = share + 2 * (1 - (1 - share) ** 0.5)
-    return Perturbation(
-        min(promised, _symmetric_change(structure, weight, weight - lost, self_loop)),
-        1.0,
-        "euclidean",
-    )
+        degree = total + self_loop
+        share = gone / torch.where(degree > 0, degree, 1.0)
+        return Perturbation(2 * _largest(share), 2.0, "maximum")
+    change = _symmetric_change(structure, weight, weight - lost, self_loop)
+    return Perturbation(change, 1.0, "euclidean")
 
 
 def _symmetric_change(

@@ -53,8 +53,9 @@ def prune_edges(
     cross it any more.
 
     `perturbation` says how far a diffused signal can move, as derived in
-    `jsem_pyg/partition/perturbation.py`. For "sym", a limit :math:`\eta` on the share promises
-    :math:`\|e^{-tL} x - e^{-tL'} x\| \le t (\eta + 2 - 2 \sqrt{1 - \eta}) \, \|x\|`.
+    `jsem_pyg/partition/perturbation.py`. A limit :math:`\eta \le 3/4` on the share promises
+    :math:`\|e^{-tL} x - e^{-tL'} x\| \le 2 \eta t \, \|x\|`, for "sym" in the Euclidean norm and
+    for "rw" in the maximum norm.
 
     Args:
         data: A graph with `edge_index` [2, E], both directions of every edge, and optionally

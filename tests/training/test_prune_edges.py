@@ -160,15 +160,30 @@ def test_an_edge_that_opens_again_begins_anew():
     assert torch.equal(kept[0], data.edge_attr[:, 0] > 0)
 
 
+def test_what_goes_leaves_the_count_of_the_others():
+    data, pruning = ring_and_chords(), PruneEdges(every=1, patience=2)
+    data.edge_attr[(data.edge_index.min(0).values == 0), 0] = 1.0  # open for now
+    model = AnisotropicDiffusion(conductance=Gate())
+    pruning(an_end(model, data, 1)[0])
+    late = ring_and_chords()
+    end, kept = an_end(model, late, 2)  # the chords of node 0 are closed for the first time
+    pruning(end)
+    [first] = kept
+    end, kept = an_end(model, late.edge_subgraph(first), 3)
+    pruning(end)
+    [second] = kept
+    assert int((~first).sum()) + int((~second).sum()) == 50
+
+
 def test_many_looks_do_not_begin_anew():
     """More than a byte counts."""
     data, pruning = ring_and_chords(), PruneEdges(every=1, patience=2)
     model = AnisotropicDiffusion(conductance=Gate())
-    for epoch in range(1, 300):
+    for epoch in range(1, 256):
         end, kept = an_end(model, data, epoch, epochs=epoch + 1)  # nothing pays
         pruning(end)
         assert not kept
-    end, kept = an_end(model, data, 300)
+    end, kept = an_end(model, data, 256)
     pruning(end)
     assert len(kept) == 1
 
