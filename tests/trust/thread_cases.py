@@ -77,7 +77,17 @@ from jsem_pyg.nn import (
     SimplicialDiffusion,
 )
 from jsem_pyg.operators import hodge_operator, hypergraph_operator, laplacian_operator
-from jsem_pyg.partition import Speed, diffuse_file, distribute, measured_cost, perturbation_bound, plan, prune_edges, rebuild_pays, recursive_partition
+from jsem_pyg.partition import (
+    Speed,
+    diffuse_file,
+    distribute,
+    measured_cost,
+    perturbation_bound,
+    plan,
+    prune_edges,
+    rebuild_pays,
+    recursive_partition,
+)
 from jsem_pyg.training import (
     GraphTriplets,
     LabelTriplets,
