@@ -13,7 +13,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import distributed_c10d
 
 from ..._checks import check_instance
 
@@ -56,11 +55,11 @@ class Ranks:
 
     def largest(self, values: Tensor) -> Tensor:
         """The largest of each entry over all processes."""
-        return self._reduce(values, dist.ReduceOp.MAX)
+        return self._reduce(values, "MAX")
 
     def total(self, values: Tensor) -> Tensor:
         """The sum of each entry over all processes."""
-        return self._reduce(values, dist.ReduceOp.SUM)
+        return self._reduce(values, "SUM")
 
     def from_first(self, values: Tensor) -> Tensor:
         """The values of rank 0, for a tensor of the same shape and type in every process."""
@@ -87,10 +86,11 @@ class Ranks:
         """Return once every process came here."""
         self.total(torch.zeros(1))
 
-    def _reduce(self, values: Tensor, operation: Any) -> Tensor:
-        return self._ask(
-            values, "a reduction", lambda out: dist.all_reduce(out, operation, group=self.group)
-        )
+    def _reduce(self, values: Tensor, operation: str) -> Tensor:
+        def reduce(out: Tensor) -> None:
+            dist.all_reduce(out, getattr(dist.ReduceOp, operation), group=self.group)
+
+        return self._ask(values, "a reduction", reduce)
 
     def _ask(self, values: Tensor, what: str, ask: Callable[[Tensor], object]) -> Tensor:
         """A copy of some values, of which `ask` has made what all say."""
@@ -124,6 +124,8 @@ class Ranks:
 
     def _missing(self) -> list[int]:
         """The ranks that do not answer, by the store through which the group was founded."""
+        from torch.distributed import distributed_c10d
+
         self._failures += 1
         store, ranks = distributed_c10d._get_default_store(), self._global_ranks()
         keys = {each: f"jsem_pyg/roll_call/{self._failures}/{each}" for each in ranks}
