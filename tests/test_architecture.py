@@ -23,6 +23,7 @@ STAGES = [
     "evaluation",
     "training",
     "transforms",
+    "estimators",
 ]
 GROUND = {
     "kernels",

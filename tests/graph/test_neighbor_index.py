@@ -205,3 +205,19 @@ def test_refuses_points_beyond_comparison():
 def test_refuses_at_construction(options, error, message):
     with pytest.raises(error, match=message):
         NeighborIndex(points(), **options)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", None])
+def test_links_are_the_edges_of_an_extension_one_point_at_a_time(kernel):
+    index = NeighborIndex(points(40), k=5, kernel=kernel)
+    x_new = points(6, seed=1)
+    edge_index, edge_weight = index.extend(x_new)
+    neighbor, weight = index.links(x_new)
+    for each in range(6):
+        row = edge_index[0] == 40 + each
+        order = neighbor[each].argsort()
+        assert torch.equal(edge_index[1, row], neighbor[each, order])
+        assert torch.equal(edge_weight[row], weight[each, order])
+        alone = index.links(x_new[each : each + 1])
+        assert torch.equal(alone[0][0], neighbor[each])
+        assert torch.equal(alone[1][0], weight[each])

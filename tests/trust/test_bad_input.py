@@ -37,6 +37,7 @@ NOT_DOORS = {
     r"transport\.(Barycenter|BatchCosts|BatchPlan|Plan|Step)": "a result",
     r"training\.(EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)(\.\w+)?": "a result",
     r"training\.TripletSampler(\.sample)?": "a protocol",
+    r"estimators\..*": "scikit-learn's checks and messages, tried in tests/estimators",
     r"datasets\..*": "they read files, and are tried beside these, in tests/datasets",
 }
 OPERATIONS = ("forward", "__call__")  # what an object is called for
