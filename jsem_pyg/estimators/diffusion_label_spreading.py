@@ -100,7 +100,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class [M] of each point [M, D], by itself."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        likeliest = self.predict_proba(X).argmax(1)
+        return self.classes_[likeliest]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """How probable each class is for points [M, D], each by itself: [M, C].

@@ -11,6 +11,8 @@ from torch_geometric.data import Data
 from ..graph import NeighborIndex
 from ..training.training_graph import TrainingGraph, prepare_graph
 
+CHUNK = 1 << 13  # new points at once, each with the probabilities of all its neighbours
+
 
 class Place(NamedTuple):
     """Where new points join the graph, each by itself."""
@@ -49,7 +51,9 @@ class FittedGraph:
             )
         self.k = min(k, (nodes.numel() - 1) // 2)
         self._nodes = nodes
-        self._index = NeighborIndex(x[nodes], self.k, metric, kernel=kernel, seed=seed)
+        self._index = NeighborIndex(
+            x[nodes], self.k, metric, kernel=kernel, seed=seed, progress=False
+        )
         self.data = Data(
             x=x, edge_index=nodes[self._index.edge_index], edge_weight=self._index.edge_weight
         )
@@ -80,9 +84,12 @@ class FittedGraph:
             of_nodes: [N, C].
             at: (x_new, neighbor, weight) -> [M, C].
         """
-        place = self.place(x_new)
-        found = at(x_new, place.neighbor, place.weight)
-        return torch.where((place.node >= 0)[:, None], of_nodes[place.node], found)
+        found = []
+        for part in x_new.split(CHUNK):
+            place = self.place(part)
+            new = at(part, place.neighbor, place.weight)
+            found.append(torch.where((place.node >= 0)[:, None], of_nodes[place.node], new))
+        return torch.cat(found)
 
     def _joinable(self, x: Tensor) -> Tensor:
         return (x != 0).any(1) if self.metric == "cosine" else torch.ones(len(x), dtype=torch.bool)

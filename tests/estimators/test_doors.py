@@ -53,6 +53,14 @@ def test_what_is_said_of_a_point_does_not_depend_on_the_others_in_the_call(estim
     assert np.array_equal(say(estimator, mixed[order]), together[order])
 
 
+def test_copies_of_a_fitted_point_do_not_make_it_depend_on_them(estimator):
+    copied = np.concatenate([X, np.repeat(X[:1], 60, axis=0)])
+    estimator.fit(copied, few_labels(np.append(Y, np.repeat(Y[0], 60))))
+    near = X[:1] + np.float32(1e-4) * np.random.default_rng(0).normal(size=(30, DIM)).astype("f4")
+    together = say(estimator, near)
+    assert np.array_equal(together, np.concatenate([say(estimator, row[None]) for row in near]))
+
+
 def test_fitted_points_are_what_they_became(estimator):
     fitted(estimator)
     assert np.array_equal(say(estimator, X), of_fitted(estimator))
@@ -162,20 +170,19 @@ def test_the_generators_of_torch_and_numpy_are_left_alone(estimator):
     assert np.array_equal(np.random.get_state()[1], of_numpy)  # noqa: NPY002
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2, -1])
-def test_threads_are_as_many_as_allowed_and_then_as_before(estimator, n_jobs, monkeypatch):
+def test_threads_are_as_many_as_allowed_and_then_as_before(estimator, monkeypatch):
     seen = []
     set_threads = torch.set_num_threads
     monkeypatch.setattr(torch, "set_num_threads", lambda n: (seen.append(n), set_threads(n)))
     before = torch.get_num_threads()
-    one = say(fitted(clone(estimator)), X_NEW)
+    said = say(fitted(clone(estimator)), X_NEW)
     assert not seen
-    np.testing.assert_allclose(
-        say(fitted(estimator.set_params(n_jobs=n_jobs)), X_NEW), one, atol=1e-5
-    )
-    count = joblib.effective_n_jobs(n_jobs)
-    assert seen == [count, before, count, before]
-    assert torch.get_num_threads() == before
+    np.testing.assert_allclose(say(fitted(estimator.set_params(n_jobs=1)), X_NEW), said, atol=1e-5)
+    assert seen == [1, before, 1, before]
+    for n_jobs in (2, -1):
+        with estimator.set_params(n_jobs=n_jobs)._threads():
+            assert torch.get_num_threads() == joblib.effective_n_jobs(n_jobs)
+        assert torch.get_num_threads() == before
 
 
 def test_neighbours_are_at_most_half_of_the_others(estimator):

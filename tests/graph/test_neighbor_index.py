@@ -221,3 +221,21 @@ def test_links_are_the_edges_of_an_extension_one_point_at_a_time(kernel):
         alone = index.links(x_new[each : each + 1])
         assert torch.equal(alone[0][0], neighbor[each])
         assert torch.equal(alone[1][0], weight[each])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+def test_of_many_copies_the_first_are_taken_whoever_else_asks(metric):
+    x = torch.cat([points(30, dim=64), points(1, dim=64, seed=1).expand(200, -1)])
+    x_new = x[-1] + 1e-4 * points(40, dim=64, seed=2)
+    index = NeighborIndex(x, k=5, metric=metric)
+    neighbor, _ = index.query(x_new)
+    assert torch.equal(neighbor, torch.arange(30, 35).expand(40, -1))
+    assert torch.equal(neighbor[:1], index.query(x_new[:1])[0])
+
+
+def test_more_alike_points_than_are_looked_at_are_no_error(monkeypatch):
+    monkeypatch.setattr(searcher_module, "_MOST_ALIKE", 50)
+    x = torch.cat([points(30, dim=64), points(1, dim=64, seed=1).expand(200, -1)])
+    neighbor, distance = NeighborIndex(x, k=5).query(x[-3:] + 1e-4)
+    assert (neighbor >= 30).all()
+    assert (distance.diff(dim=1) >= 0).all()
