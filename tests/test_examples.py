@@ -409,6 +409,26 @@ def test_unseen_documents(tmp_path, monkeypatch):
     assert "| extended | " in (tmp_path / "unseen_documents.md").read_text()
 
 
+def test_heat_in_pipelines_of_scikit_learn(tmp_path, monkeypatch, capsys):
+    estimators = load(ROOT / "examples/estimators.py", monkeypatch)
+    options = ["--points=300", "--seeds=1", "--labels=3", "--umap-epochs=20"]
+    threads = torch.get_num_threads()
+    tables = estimators.main([*options, f"--output={tmp_path}"])
+    torch.set_num_threads(threads)  # which numba raises for UMAP
+    ari = tables["clusters"].set_index("clusters of")["ARI"]
+    assert ari["DiffusionClusterer"] > ari["KMeans"]
+    assert {"heat, HDBSCAN", "heat, UMAP, HDBSCAN"} <= set(ari.index)
+    new = tables["new"].set_index("new points by")["ARI of new points"]
+    assert (new > 0.4).all()
+    assert (tables["few_labels"]["new points"] > 0.5).all()
+    assert "| heat, KMeans | " in capsys.readouterr().out
+    for name in ("clusters", "new", "few_labels"):
+        pd.testing.assert_frame_equal(
+            pd.read_csv(tmp_path / f"estimators_{name}.csv"), tables[name], check_dtype=False
+        )
+    assert (tmp_path / "estimators.png").stat().st_size > 10_000
+
+
 def test_the_benchmark_of_hypergraphs(tmp_path, monkeypatch):
     benchmark = load(ROOT / "examples/benchmarks/hypergraph.py", monkeypatch)
     table = benchmark.main(

@@ -1,6 +1,5 @@
 """Heat on the neighbour graph, as a transformer of scikit-learn's."""
 
-import logging
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,8 +12,6 @@ from ..diffusion.arrivals import heat_field
 from ..training import select_time
 from .fitted_graph import FittedGraph
 from .neighbor_estimator import NeighborEstimator
-
-logger = logging.getLogger(__name__)
 
 
 class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):

@@ -27,7 +27,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading, HeatDiffusion
+from jsem_pyg.estimators import (
+    DiffusionClusterer,
+    DiffusionLabelSpreading,
+    HeatDiffusion,
+    fitted_graph,
+)
 
 X, Y = blobs(NUM_FITTED)
 X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
@@ -64,6 +69,13 @@ def test_copies_of_a_fitted_point_do_not_make_it_depend_on_them(estimator):
 def test_fitted_points_are_what_they_became(estimator):
     fitted(estimator)
     assert np.array_equal(say(estimator, X), of_fitted(estimator))
+
+
+def test_many_points_are_placed_part_by_part(estimator, monkeypatch):
+    fitted(estimator)
+    at_once = say(estimator, np.concatenate([X_NEW, X]))
+    monkeypatch.setattr(fitted_graph, "CHUNK", 7)
+    assert np.array_equal(say(estimator, np.concatenate([X_NEW, X])), at_once)
 
 
 def test_equal_points_are_the_first_of_them(estimator):
