@@ -57,8 +57,9 @@ def modularities_by_merging(share: Tensor) -> dict[int, float]:
             cluster.
 
     Example:
-        >>> modularities_by_merging(torch.tensor([[0.2, 0.1, 0.0], [0.1, 0.2, 0.0], [0, 0, 0.4]]))
-        {3: 0.46..., 2: 0.48...}
+        >>> share = torch.tensor([[2, 1, 0], [1, 2, 0], [0, 0, 2]]) / 8
+        >>> modularities_by_merging(share)
+        {3: 0.40625, 2: 0.375}
     """
     share, found = share.double(), {}
     while True:
