@@ -8,7 +8,7 @@ from typing import Any, Literal
 import joblib
 import numpy as np
 import torch
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import Tags, check_random_state
@@ -63,7 +63,7 @@ class NeighborEstimator(BaseEstimator):
     def _to_tensor(self, X: Any) -> Tensor:
         """A copy of X, so that whoever changes X does not change what was fitted."""
         if self.reducer_ is not None:
-            X = self.reducer_.transform(X)
+            X = self.reducer_.transform(csr_matrix(X))  # row by row, unlike a product of dense X
         return torch.tensor(X.toarray() if issparse(X) else np.ascontiguousarray(X))
 
     def _draw_seed(self) -> int:

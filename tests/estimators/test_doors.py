@@ -114,6 +114,8 @@ def test_rows_of_zeros_are_joined_to_nobody_under_the_cosine(estimator):
     if isinstance(estimator, HeatDiffusion):
         assert np.array_equal(estimator.embedding_[[10, 20]], zeros)
         assert np.array_equal(estimator.transform(zeros), zeros)
+        without = clone(estimator).fit(np.delete(X, [10, 20], axis=0))
+        np.testing.assert_allclose(estimator.transform(X_NEW), without.transform(X_NEW), atol=1e-5)
     else:
         of_nodes, found = of_fitted(estimator)[10], say(estimator, zeros)[0]
         np.testing.assert_allclose(found, of_nodes, atol=1e-6)
@@ -134,6 +136,9 @@ def test_wide_sparse_points_are_reduced_first(estimator):
         say(by_door, csc_array(new)), say(by_hand, svd.transform(csr_matrix(new)))
     )
     assert by_door.n_features_in_ == 40
+    alone = [say(by_door, row[None]) for row in new]
+    np.testing.assert_array_equal(say(by_door, new), np.concatenate(alone))
+    np.testing.assert_array_equal(say(by_door, new), say(by_door, csr_matrix(new)))
 
 
 def test_narrow_sparse_points_are_what_they_are_dense(estimator):
