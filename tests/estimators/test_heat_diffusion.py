@@ -4,7 +4,7 @@ import pytest
 import torch
 from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs
 from scipy.integrate import simpson
-from scipy.sparse import random_array
+from scipy.sparse import csr_matrix
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
@@ -41,7 +41,7 @@ def test_new_points_follow_the_formula(normalization):
     if normalization == "rw":
         share = weight / total
     else:
-        degree = np.bincount(edges[0], edges[1], minlength=len(X))
+        degree = np.bincount(graph.edge_index[0], graph.edge_weight, minlength=len(X))
         share = weight / np.sqrt(total * degree[neighbor])
     expected = np.exp(-t) * X_NEW + (share[:, :, None] * inflow[neighbor]).sum(1)
     heat = HeatDiffusion(8, t=t, normalization=normalization).fit(X)
@@ -50,7 +50,7 @@ def test_new_points_follow_the_formula(normalization):
 
 def test_in_no_time_everything_stays():
     heat = HeatDiffusion(8, t=0).fit(X)
-    np.testing.assert_array_equal(heat.embedding_, X)
+    np.testing.assert_allclose(heat.embedding_, X, rtol=1e-12)
     np.testing.assert_array_equal(heat.transform(X_NEW), X_NEW)
 
 
@@ -66,8 +66,10 @@ def test_new_points_become_what_they_would_have_become_with_the_others():
     t = 2.0
     together = HeatDiffusion(8, t=t).fit_transform(np.concatenate([X, X_NEW]))[NUM_FITTED:]
     later = HeatDiffusion(8, t=t).fit(X).transform(X_NEW)
-    distance = np.linalg.norm(later - together, axis=1)
-    assert (distance < 0.3 * np.linalg.norm(X_NEW - together, axis=1)).mean() > 0.9
+    moved = np.linalg.norm(X_NEW - together, axis=1)
+    apart = np.linalg.norm(later - together, axis=1) / moved
+    assert np.median(apart) < 0.25
+    assert apart.max() < 0.8
 
 
 def test_auto_is_the_time_that_the_triplet_loss_likes():
@@ -95,7 +97,7 @@ def test_frames_come_out_of_frames():
 
 
 def test_components_have_names_of_their_own():
-    sparse = random_array((30, 20), density=0.5, rng=np.random.default_rng(0)).tocsr()
+    sparse = csr_matrix(np.random.default_rng(0).poisson(0.5, size=(30, 20)))
     heat = HeatDiffusion(5, t=1.0, n_components=3).fit(sparse)
     assert heat.get_feature_names_out().tolist() == [f"truncatedsvd{each}" for each in range(3)]
 
