@@ -13,10 +13,14 @@ The package reads in the order in which data flows through it; a stage imports o
 8. :mod:`~jsem_pyg.evaluation`: representations -> numbers
 9. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
-Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features, and
-:mod:`~jsem_pyg.testing` assertions for layers and operators of your own. `jsem_pyg.kernels`, the
-ways to compute it all, is private, but for the table that a backend of your own joins.
+Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features,
+:mod:`~jsem_pyg.estimators` are scikit-learn's, loaded with it where they are first asked for, and
+:mod:`~jsem_pyg.testing` has assertions for layers and operators of your own. `jsem_pyg.kernels`,
+the ways to compute it all, is private, but for the table that a backend of your own joins.
 """
+
+from importlib import import_module
+from typing import Any
 
 from . import (
     curvature,
@@ -39,6 +43,7 @@ __all__ = [
     "curvature",
     "datasets",
     "diffusion",
+    "estimators",
     "evaluation",
     "graph",
     "nn",
@@ -49,3 +54,9 @@ __all__ = [
     "transforms",
     "transport",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "estimators":  # which need scikit-learn from the start
+        return import_module(".estimators", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

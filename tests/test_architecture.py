@@ -24,6 +24,7 @@ STAGES = [
     "evaluation",
     "training",
     "transforms",
+    "estimators",
 ]
 GROUND = {
     "kernels",

@@ -480,6 +480,36 @@ def test_unseen_documents(tmp_path, monkeypatch):
     assert "| extended | " in (tmp_path / "unseen_documents.md").read_text()
 
 
+def test_heat_in_pipelines_of_scikit_learn(tmp_path, monkeypatch, capsys):
+    estimators = load(ROOT / "examples/estimators.py", monkeypatch)
+    monkeypatch.setattr(estimators, "find_spec", lambda name: None)  # UMAP takes long to load
+    options = ["--points=300", "--seeds=1", "--labels=3", f"--output={tmp_path}"]
+    tables = estimators.main(options)
+    ari = tables["clusters"].set_index("clusters of")["ARI"]
+    assert ari["heat, KMeans"] > ari["KMeans"]
+    assert ari["heat, HDBSCAN"] > ari["HDBSCAN"]
+    assert (tables["new"]["ARI of new points"] > 0.4).all()
+    assert (tables["few_labels"]["new points"] > 0.5).all()
+    out = capsys.readouterr().out
+    assert "| heat, KMeans | " in out
+    assert "UMAP is not installed: its rows are left out" in out
+    for name in ("clusters", "new", "few_labels"):
+        pd.testing.assert_frame_equal(
+            pd.read_csv(tmp_path / f"estimators_{name}.csv"), tables[name], check_dtype=False
+        )
+
+
+@pytest.mark.slow
+def test_heat_before_umap(tmp_path, monkeypatch):
+    estimators = load(ROOT / "examples/estimators.py", monkeypatch)
+    threads = torch.get_num_threads()
+    options = ["--points=200", "--seeds=1", "--labels=3", "--umap-epochs=20"]
+    tables = estimators.main([*options, f"--output={tmp_path}"])
+    torch.set_num_threads(threads)  # which numba raises for UMAP
+    assert {"UMAP, HDBSCAN", "heat, UMAP, HDBSCAN"} <= set(tables["clusters"]["clusters of"])
+    assert (tmp_path / "estimators.png").stat().st_size > 10_000
+
+
 def test_the_benchmark_of_hypergraphs(tmp_path, monkeypatch):
     benchmark = load(ROOT / "examples/benchmarks/hypergraph.py", monkeypatch)
     table = benchmark.main(

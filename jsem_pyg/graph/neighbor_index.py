@@ -105,6 +105,23 @@ class NeighborIndex:
         neighbor, distance = self._searcher.nearest(place_points(x_new, self.points), k)
         return neighbor.to(x_new.device), distance.to(x_new.device)
 
+    def links(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
+        """Find the edges that would join each new point to the graph, as :meth:`extend` does.
+
+        Args:
+            x_new: [M, F], as for :meth:`query`.
+
+        Returns:
+            The neighbours [M, k] (int64), the nearest first, and the weights [M, k] of the edges
+            to them, on the device of `x_new`. A row does not depend on the other new points.
+
+        Raises:
+            TypeError: if `x_new` is of another precision.
+            ValueError: if the shape or the values of `x_new` do not fit.
+        """
+        neighbor, weight = self._links(x_new)
+        return neighbor.to(x_new.device), weight.to(x_new.device)
+
     def extend(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
         """Add new points to the graph, each joined to its k nearest old points, both ways.
 
@@ -119,18 +136,23 @@ class NeighborIndex:
         Returns:
             `edge_index` [2, E + 2 M k], sorted, and `edge_weight`, on the device of the graph.
         """
-        new = place_points(x_new, self.points)
-        neighbor, distance = self._searcher.nearest(new, self.k)
-        weight = self._weights(neighbor, distance).flatten()
-        node = self.num_points + torch.arange(new.num_points).repeat_interleave(self.k)
+        neighbor, weight = self._links(x_new)
+        num_new = neighbor.size(0)
+        node = self.num_points + torch.arange(num_new).repeat_interleave(self.k)
         old = self.edge_index[:, self.edge_index[0] < self.edge_index[1]].cpu()
         old_weight = self.edge_weight[self.edge_index[0] < self.edge_index[1]].cpu()
         pair = torch.cat([old, torch.stack([neighbor.flatten(), node])], dim=1)
         edges = both_directions(
-            pair, torch.cat([old_weight, weight]), self.num_points + new.num_points
+            pair, torch.cat([old_weight, weight.flatten()]), self.num_points + num_new
         )
         device = self.edge_index.device
         return edges[0].to(device), edges[1].to(device)
+
+    def _links(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
+        """As :meth:`links`, on the CPU."""
+        new = place_points(x_new, self.points)
+        neighbor, distance = self._searcher.nearest(new, self.k)
+        return neighbor, self._weights(neighbor, distance)
 
     def _weights(self, neighbor: Tensor, distance: Tensor) -> Tensor:
         """The weights [M, k] of the edges from new points to old ones."""

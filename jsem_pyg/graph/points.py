@@ -73,6 +73,10 @@ class Points(NamedTuple):
             return (squared / 2).clamp(max=2)
         return squared.sqrt() * scale
 
+    def to_squared(self, distance: Tensor, scale: Tensor) -> Tensor:
+        """The squared coordinate differences that distances come from."""
+        return 2 * distance if self.metric == "cosine" else (distance / scale).square()
+
 
 def prepare_points(x: Any, metric: str, groups: Groups | None = None) -> Points:
     """Check the points and bring them into the geometry of the metric.

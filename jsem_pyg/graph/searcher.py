@@ -29,6 +29,11 @@ EXACT_LIMIT = 100_000
 # distances, so that rounding at the k-th place does not choose.
 _EXTRA_CANDIDATES = 8
 
+# New points are searched for with more of them where these are alike, such as copies of one point:
+# up to so many, for so many points at once. The rounding of a squared distance, in float32, is that
+# of the squares that it is made of.
+_MOST_ALIKE, _WIDE_POINTS, _SEARCH_ROUNDING = 4096, 256, 16
+
 # How many points are searched for at once.
 _CHUNK_POINTS = 1 << 14
 
@@ -71,6 +76,7 @@ class Searcher:
         self.progress = options.progress
         self.base: Tensor | None = None
         self.tree: Tree | None = None
+        self._largest: Tensor | None = None
         kind = choose_index(points, options.index)
         self.index: ApproximateIndex | None = None
         if kind != "flat":
@@ -87,8 +93,49 @@ class Searcher:
         return self._search(self.points, k, True, order)
 
     def nearest(self, query: Points, k: int) -> tuple[Tensor, Tensor]:
-        """The k nearest points of every point of `query`: indices and distances [M, k]."""
-        return self._search(query, k, among_itself=False)
+        """The k nearest points of every point of `query`: indices and distances [M, k].
+
+        Of points at the same distance the first are taken, whatever else is in `query`; but an
+        approximate index knows only those that it finds.
+        """
+        if self.index is not None:
+            return self._search(query, k, among_itself=False)
+        wanted = min(self.points.num_points, k + _EXTRA_CANDIDATES)
+        neighbor, distance = self._search(query, wanted, among_itself=False)
+        open_ends = self._open_ends(query, torch.arange(query.num_points), distance, k)
+        neighbor, distance = neighbor[:, :k].contiguous(), distance[:, :k].contiguous()
+        for row in open_ends.split(_WIDE_POINTS) if open_ends.numel() else ():
+            neighbor[row], distance[row] = self._wide(query, row, k, wanted)
+        return neighbor, distance
+
+    def _wide(self, query: Points, row: Tensor, k: int, wanted: int) -> tuple[Tensor, Tensor]:
+        """As :meth:`nearest`, for rows of which more than `wanted` candidates are alike."""
+        most = min(self.points.num_points, k + _MOST_ALIKE)
+        while wanted < most:
+            wanted = min(4 * wanted, most)
+            neighbor, distance = self._chunk(query, row, wanted, among_itself=False)
+            if not self._open_ends(query, row, distance, k).numel():
+                break
+        return neighbor[:, :k], distance[:, :k]
+
+    def _open_ends(self, query: Points, row: Tensor, distance: Tensor, k: int) -> Tensor:
+        """The rows [.] of which a search in float32 may have left out one of the k nearest.
+
+        They are those whose last candidate [M, wanted] is no farther than the k-th by more than
+        the rounding of a search, which depends on what else is searched for.
+        """
+        if distance.size(1) == self.points.num_points:
+            return row[:0]
+        scale = query.scale[row]
+        squared = self.points.to_squared(distance[:, [k - 1, -1]], scale[:, None])
+        size = query.centred(row).square().sum(1) + self._largest_square()
+        rounding = _SEARCH_ROUNDING * torch.finfo(torch.float32).eps * size
+        return row[squared[:, 1] - squared[:, 0] <= rounding]
+
+    def _largest_square(self) -> Tensor:
+        if self._largest is None:
+            self._largest = self.points.centred().square().sum(1).max()
+        return self._largest
 
     def _search(
         self, query: Points, k: int, among_itself: bool, order: Tensor | None = None

@@ -185,7 +185,7 @@ class DiffusionClassifier(torch.nn.Module):
 
     def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below
-        return normalize_rows(p / class_mean(p, graph).clamp(min=1e-6) ** self.balance)
+        return balance_classes(p, class_mean(p, graph), self.balance)
 
     def _prepare(self, x: Tensor, edge_index: Adj, edge_weight: OptTensor) -> tuple[Any, OptTensor]:
         """Read the graph once for both diffusions; compiled code takes it as it is."""
@@ -199,6 +199,11 @@ class DiffusionClassifier(torch.nn.Module):
             f"{self.__class__.__name__}({self.in_channels}, {self.num_classes}, "
             f"t={self.isotropic.time}, balance={self.balance})"
         )
+
+
+def balance_classes(p: Tensor, class_mean: Tensor, power: float) -> Tensor:
+    """Divide each class of probabilities [N, C] by a power of its mean [C]; rows sum to one."""
+    return normalize_rows(p / class_mean.clamp(min=1e-6) ** power)
 
 
 def center_and_normalize(x: Tensor, center: Tensor) -> Tensor:

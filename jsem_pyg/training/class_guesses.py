@@ -29,7 +29,7 @@ def guess_from_clusters(
     num_classes: int, graph: TrainingGraph, times: Sequence[float], seed: int
 ) -> ClassGuess:
     """Clusters of the diffused features."""
-    diffused = _diffused_features(graph, times)
+    diffused = diffused_features(graph, times)
     return _fittest(graph, (ClassGuess(t, _cluster(z, num_classes, seed)) for t, z in diffused))
 
 
@@ -42,7 +42,7 @@ def guess_from_labels(
 ) -> ClassGuess:
     """What a classifier says that learns the labels [N], -1 if unknown, from diffused features."""
     t = select_time(graph, times, seed=seed).t
-    [(_, z)] = _diffused_features(graph, [t])
+    [(_, z)] = diffused_features(graph, [t])
     teach(model, z, labels >= 0, labels)
     with torch.no_grad():
         return diffuse_guess(model, graph, keep_known(model.classify(z), labels), t)
@@ -75,7 +75,7 @@ def _fittest(graph: TrainingGraph, guesses: Iterable[ClassGuess]) -> ClassGuess:
 
 
 @torch.no_grad()
-def _diffused_features(
+def diffused_features(
     graph: TrainingGraph, times: Sequence[float]
 ) -> Iterator[tuple[float, Tensor]]:
     """The features after each time, from the shortest on: heat for s + t is heat for s, then t."""

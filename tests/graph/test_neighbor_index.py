@@ -205,3 +205,37 @@ def test_refuses_points_beyond_comparison():
 def test_refuses_at_construction(options, error, message):
     with pytest.raises(error, match=message):
         NeighborIndex(points(), **options)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", None])
+def test_links_are_the_edges_of_an_extension_one_point_at_a_time(kernel):
+    index = NeighborIndex(points(40), k=5, kernel=kernel)
+    x_new = points(6, seed=1)
+    edge_index, edge_weight = index.extend(x_new)
+    neighbor, weight = index.links(x_new)
+    for each in range(6):
+        row = edge_index[0] == 40 + each
+        order = neighbor[each].argsort()
+        assert torch.equal(edge_index[1, row], neighbor[each, order])
+        assert torch.equal(edge_weight[row], weight[each, order])
+        alone = index.links(x_new[each : each + 1])
+        assert torch.equal(alone[0][0], neighbor[each])
+        assert torch.equal(alone[1][0], weight[each])
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+def test_of_many_copies_the_first_are_taken_whoever_else_asks(metric):
+    x = torch.cat([points(30, dim=64), points(1, dim=64, seed=1).expand(200, -1)])
+    x_new = x[-1] + 1e-4 * points(40, dim=64, seed=2)
+    index = NeighborIndex(x, k=5, metric=metric)
+    neighbor, _ = index.query(x_new)
+    assert torch.equal(neighbor, torch.arange(30, 35).expand(40, -1))
+    assert torch.equal(neighbor[:1], index.query(x_new[:1])[0])
+
+
+def test_more_alike_points_than_are_looked_at_are_no_error(monkeypatch):
+    monkeypatch.setattr(searcher_module, "_MOST_ALIKE", 50)
+    x = torch.cat([points(30, dim=64), points(1, dim=64, seed=1).expand(200, -1)])
+    neighbor, distance = NeighborIndex(x, k=5).query(x[-3:] + 1e-4)
+    assert (neighbor >= 30).all()
+    assert (distance.diff(dim=1) >= 0).all()

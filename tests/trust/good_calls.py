@@ -222,6 +222,7 @@ GOOD: dict[str, Callable[[], Call]] = {
     "graph.SimplicialStructure.check_flow": lambda: (_complex().check_flow, {"x": _x()}),
     "graph.NeighborIndex": lambda: (graph.NeighborIndex, {"x": _x(), "k": 2}),
     "graph.NeighborIndex.query": lambda: (_neighbours().query, {"x_new": _x(2), "k": 2}),
+    "graph.NeighborIndex.links": lambda: (_neighbours().links, {"x_new": _x(2)}),
     "graph.NeighborIndex.extend": lambda: (_neighbours().extend, {"x_new": _x(2)}),
     "graph.affinity": lambda: (
         graph.affinity,

@@ -47,6 +47,7 @@ NOT_DOORS = {
     r"training\.PruneEdges\.(__call__|load_state_dict)": "what `fit` calls",
     r"training\.StatefulCallback(\.\w+)?": "a protocol",
     r"training\.TripletSampler(\.sample)?": "a protocol",
+    r"estimators\..*": "scikit-learn's checks and messages, tried in tests/estimators",
     r"datasets\..*": "they read files, and are tried beside these, in tests/datasets",
 }
 OPERATIONS = ("forward", "__call__")  # what an object is called for

@@ -36,6 +36,7 @@ from jsem_pyg.diffusion import (
     truncation_bound,
 )
 from jsem_pyg.diffusion.registered_op import heat_diffusion_op
+from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading, HeatDiffusion
 from jsem_pyg.evaluation import (
     clustering_scores,
     dirichlet_energy,
@@ -353,6 +354,18 @@ CASES = {
     "graph.SimplicialStructure": (
         complex_,
         lambda shared, each: simplicial_diffusion(flow(each, SHARED.once), shared),
+    ),
+    "estimators.HeatDiffusion": (
+        lambda: HeatDiffusion(3, t=1.0).fit(SHARED.x),
+        lambda shared, each: torch.from_numpy(shared.transform(each.x.detach())),
+    ),
+    "estimators.DiffusionClusterer": (
+        lambda: DiffusionClusterer(2, n_neighbors=3, t=1.0, random_state=0).fit(SHARED.x),
+        lambda shared, each: torch.from_numpy(shared.predict_proba(each.x.detach())),
+    ),
+    "estimators.DiffusionLabelSpreading": (
+        lambda: DiffusionLabelSpreading(3, t=1.0, random_state=0).fit(SHARED.x, SHARED.labels),
+        lambda shared, each: torch.from_numpy(shared.predict_proba(each.x.detach())),
     ),
     "graph.NeighborIndex": (lambda: NeighborIndex(SHARED.x, 3), neighbors),
     "graph.NeighborIndex hnsw": (lambda: NeighborIndex(SHARED.x, 3, index="hnsw"), neighbors),

@@ -1,0 +1,165 @@
+r"""Heat at points that arrive later, each by itself, on a graph that does not notice them.
+
+A new point v hears from its neighbours and they do not hear from it. With the heat of the graph,
+:math:`\mathbf{Y}(s) = e^{-s \mathbf{L}} \mathbf{X}`, and a row S_v of weights to its neighbours,
+
+.. math::
+    \mathbf{u}(0) = \mathbf{x}_v, \qquad
+    \frac{d \mathbf{u}}{d s} = -\mathbf{u} + \sum_j S_{vj} \, \mathbf{y}_j(s)
+
+which is the last row of exp(-tL) on the graph with v and its one-way edges. Hence
+
+.. math::
+    \mathbf{u}(t) = e^{-t} \mathbf{x}_v + \sum_j S_{vj} \, \mathbf{z}_j, \qquad
+    \mathbf{Z} = \int_0^t e^{-(t - s)} e^{-s \mathbf{L}} \mathbf{X} \, ds
+    = \sum_{k \ge 0} a_k(t) \, T_k(\mathbf{S}) \, \mathbf{X}
+
+The inflow Z belongs to the graph alone, and shares the products T_k(S) X with the heat itself. Its
+coefficients are those of the heat, integrated (Abramowitz and Stegun 1964, 11.1.2, of I in place of
+J):
+
+.. math::
+    a_k(t) = (2 - [k = 0]) \, e^{-t} \int_0^t I_k(s) \, ds
+    = 2 \, (2 - [k = 0]) \sum_{m \ge 0} (-1)^m \, e^{-t} I_{k + 1 + 2m}(t)
+"""
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .._checks import check_choice
+from ..graph import GraphStructure
+from ..graph.prepare import PreparedGraph
+from ..operators import HeatOperator
+from .heat import heat_operator
+from .heat_coefficients import heat_coefficients, heat_degree, scaled_bessel
+from .options import HeatOptions
+
+# As in a diffusion, see `evolve`: the series is cut where it cannot matter any more.
+_MARGIN = 0.01
+
+
+@dataclass(frozen=True)
+class HeatField:
+    """The heat of a graph after a time, and what it tells points that arrive.
+
+    Attributes:
+        heat: [N, D] of the nodes, exp(-tL) X.
+        inflow: [N, D] what a neighbour of weight one has told until then, Z above.
+        degree: [N] of the nodes.
+        t: the time.
+        normalization: "sym", where S_vj = w_vj / sqrt(d_v d_j), or "rw", where S_vj = w_vj / d_v.
+    """
+
+    heat: Tensor
+    inflow: Tensor
+    degree: Tensor
+    t: float
+    normalization: str
+
+    def at(self, x_new: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
+        """The heat of new points: row by row, so that none depends on another.
+
+        Args:
+            x_new: [M, D] their own signal, u(0).
+            neighbor: [M, k] nodes.
+            weight: [M, k] >= 0. A point that has no weight is isolated, and keeps its signal.
+
+        Returns:
+            [M, D], like `x_new`.
+        """
+        weight = weight.to(self.inflow.dtype)
+        degree = weight.sum(1, keepdim=True)
+        safe = torch.where(degree > 0, degree, 1)
+        if self.normalization == "rw":
+            share = weight / safe
+        else:
+            share = weight / safe.sqrt() / self.degree[neighbor].sqrt()
+        told = F.embedding_bag(neighbor, self.inflow, mode="sum", per_sample_weights=share)
+        return torch.where(degree > 0, math.exp(-self.t) * x_new + told.to(x_new.dtype), x_new)
+
+
+@torch.no_grad()
+def heat_field(
+    x: Tensor,
+    structure: GraphStructure,
+    edge_weight: Tensor,
+    t: float,
+    *,
+    conductance: Tensor | None = None,
+    normalization: str = "sym",
+    tol: float = 1e-6,
+) -> HeatField:
+    """Let a signal [N, D] diffuse, and keep what points need that arrive later.
+
+    Args:
+        x: [N, D] the signal.
+        structure: the graph.
+        edge_weight: [E] its weights.
+        t: how long, >= 0.
+        conductance: [E] what the weights are multiplied by, or None for ones.
+        normalization: "sym" or "rw"; without one, a point's own weights would set its pace.
+        tol: the relative error allowed, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
+
+    Raises:
+        ValueError: if an argument is out of its range.
+    """
+    check_choice("normalization", normalization, ("sym", "rw"))
+    options = HeatOptions(tol=tol, normalization=normalization)
+    graph = PreparedGraph(structure, edge_weight, None)
+    operator = cast(HeatOperator, heat_operator(graph, x, t, options, conductance))
+    scaling = operator.scaling
+    signal = x.to(operator.dtype)
+    if scaling.row_scale is not None:
+        signal = scaling.row_scale[:, None] * signal
+    degree = heat_degree(t, _MARGIN * tol / scaling.condition())
+    coefficients, group = _coefficients(t, degree), None
+    if scaling.isolated is not None:
+        coefficients, group = _with_isolated(coefficients, t), scaling.isolated.long()
+    scales = operator.matrix.series(signal, coefficients.to(signal), group)
+    if scaling.row_scale is not None:
+        scales = scales / scaling.row_scale[:, None]
+    heat, inflow = scales.to(x.dtype)
+    weight = edge_weight if conductance is None else edge_weight * conductance
+    total = weight.new_zeros(structure.num_nodes).index_add(0, structure.edges[0].long(), weight)
+    total = torch.where(total > 0, total, 1)  # isolated nodes have a loop
+    return HeatField(heat, inflow, total.to(x.dtype), float(t), normalization)
+
+
+def inflow_coefficients(t: float, degree: int) -> Tensor:
+    """The coefficients a_0(t), ..., a_K(t) of the inflow, in float64.
+
+    Example:
+        >>> a = inflow_coefficients(1.0, degree=30)
+        >>> f"{a.sum():.6f}"  # at S = 1, where nothing decays, the integral is 1 - exp(-t)
+        '0.632121'
+    """
+    count = 32
+    while scaled_bessel(float(degree + count), t) > 0:
+        count *= 2
+    bessel = scaled_bessel(np.arange(1.0, degree + count + 1), t)
+    # Sums over every other order, with alternating signs, from the highest order down.
+    sums = np.zeros(len(bessel) + 2)
+    for k in range(len(bessel) - 1, -1, -1):
+        sums[k] = bessel[k] - sums[k + 2]
+    coefficients = 4 * sums[: degree + 1]
+    coefficients[0] /= 2
+    return torch.from_numpy(coefficients)
+
+
+def _coefficients(t: float, degree: int) -> Tensor:
+    """[K + 1, 2, 1, 1]: of the heat, and of the inflow."""
+    heat = heat_coefficients(torch.tensor(t, dtype=torch.float64), degree)
+    return torch.stack([heat, inflow_coefficients(t, degree)], 1)[:, :, None, None]
+
+
+def _with_isolated(coefficients: Tensor, t: float) -> Tensor:
+    """[K + 1, 2, 2, 1]: nodes of the second group keep their heat, and tell it all the time."""
+    alone = torch.zeros_like(coefficients)
+    alone[0, 0], alone[0, 1] = 1, -math.expm1(-t)
+    return torch.cat([coefficients, alone], 2)

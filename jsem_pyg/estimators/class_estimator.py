@@ -1,0 +1,48 @@
+"""What clusterer and classifier share: a classifier whose probabilities diffuse teaches itself."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._checks import check_positive
+from ..nn import DiffusionClassifier
+from ..nn.class_field import ClassField
+from ..training import self_train
+from ..training.self_training import TIMES
+from ..training.teaching import keep_known
+from .fitted_graph import FittedGraph
+from .neighbor_estimator import NeighborEstimator
+
+
+class ClassEstimator(NeighborEstimator):
+    """An estimator of class probabilities, with labels or without."""
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.t != "auto":
+            check_positive("t", self.t)
+
+    def _train(
+        self, graph: FittedGraph, seed: int, num_classes: int, labels: Tensor | None = None
+    ) -> Tensor:
+        """Train a classifier on the graph: the probabilities [N, C] of its nodes."""
+        x = graph.graph.x
+        with torch.random.fork_rng(devices=[]):  # weights that training draws anew
+            model = DiffusionClassifier(x.size(1), num_classes).to(x.dtype)
+        times = TIMES if self.t == "auto" else [float(self.t)]
+        self_train(model, graph.data, times=times, labels=labels, seed=seed)
+        q = keep_known(model.classify(x).detach(), labels)
+        field = ClassField(model, q, graph.graph.structure, graph.data.edge_weight)
+        self._graph, self._field = graph, field
+        self._of_nodes = keep_known(field.p, labels)
+        self.edge_index_ = graph.data.edge_index.numpy()
+        self.edge_weight_ = graph.data.edge_weight.numpy()
+        self.conductances_ = field.conductance.numpy()
+        return self._of_nodes
+
+    def _probabilities(self, X: Any) -> Tensor:
+        """Of points that may be new, each by itself: [M, C]."""
+        x = self._read_new(X)
+        with self._threads():
+            return self._graph.evaluate(x, self._of_nodes, self._field.at)

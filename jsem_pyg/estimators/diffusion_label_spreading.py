@@ -1,0 +1,126 @@
+"""A few labels that spread over the neighbour graph, as a classifier of scikit-learn's."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+
+from .class_estimator import ClassEstimator
+
+
+class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
+    """Classifies points of which few have labels; -1 means that there is none.
+
+    Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
+    :func:`~jsem_pyg.training.self_train`: known labels teach a linear classifier, whose
+    probabilities diffuse and teach it anew. New points do not change what was fitted, nor each
+    other: one that is equal to a fitted point gets its probabilities; any other is joined to its
+    nearest fitted points, classified by its own features, and hears the diffused probabilities of
+    its neighbours (:mod:`jsem_pyg.nn.class_field`).
+
+    Args:
+        n_neighbors: neighbours of each point, at most half of the others.
+        metric: "cosine" (1 - cos; a row of zeros is joined to nobody) or "l2".
+        t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
+            from 1 to 50 the one that the unsupervised triplet loss likes best. Probabilities
+            diffuse for that time or half of it.
+        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
+        n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
+        random_state: of the triplets, of an approximate search (above 100,000 points) and of the
+            reduction.
+        n_jobs: how many threads, -1 for all; None for what the libraries take.
+
+    Attributes:
+        classes_: [C] the classes, sorted.
+        transduction_: [N] the class of each fitted point: its label, where it has one.
+        label_distributions_: [N, C] how probable each class is for it; certain where it has a
+            label.
+        edge_index_: [2, E] the graph, both directions of every edge.
+        edge_weight_: [E] the weights of its edges.
+        conductances_: [E] how well each edge conducts, in (0, 1].
+        n_neighbors_: the number of neighbours.
+        reducer_: the `TruncatedSVD` of sparse X, or None.
+        n_features_in_: the number of columns of X.
+        feature_names_in_: their names, if all are strings.
+
+    Source: Zhou et al., "Learning with local and global consistency", 2004, for the task.
+
+    Example:
+        >>> X = np.random.default_rng(0).normal(size=(60, 2)) / 9 + np.repeat(np.eye(2), 30, axis=0)
+        >>> y = np.full(60, -1)
+        >>> y[0], y[59] = 3, 7
+        >>> model = DiffusionLabelSpreading(random_state=0).fit(X, y)
+        >>> model.transduction_[[1, 58]].tolist(), model.predict([[1.2, 0.1]]).tolist()
+        ([3, 7], [3])
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 15,
+        *,
+        metric: str = "cosine",
+        t: float | Literal["auto"] = "auto",
+        kernel: str | None = "gaussian",
+        n_components: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.t = t
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the classes of X from the labels that are known.
+
+        Args:
+            X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
+            y: [N] labels of any kind, -1 where there is none. In an array of strings every label
+                counts as known; with strings and -1, use dtype object.
+
+        Raises:
+            TypeError: if a parameter is of the wrong type.
+            ValueError: if X, y or a parameter does not fit, or no label is known.
+        """
+        with self._threads():
+            graph, seed, y = self._fit_graph(X, y)
+            known = _is_known(y)
+            self.classes_, number = np.unique(y[known], return_inverse=True)
+            labels = torch.full((len(y),), -1)
+            labels[torch.from_numpy(known)] = torch.from_numpy(number)
+            p = self._train(graph, seed, len(self.classes_), labels)
+        self.label_distributions_ = p.numpy()
+        self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class [M] of each point [M, D], by itself."""
+        likeliest = self.predict_proba(X).argmax(1)
+        return self.classes_[likeliest]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """How probable each class is for points [M, D], each by itself: [M, C].
+
+        Raises:
+            ValueError: if X does not fit to what was fitted.
+        """
+        return self._probabilities(X).numpy()
+
+
+def _is_known(y: np.ndarray) -> np.ndarray:
+    """Which labels [N] are not -1.
+
+    Raises:
+        ValueError: if these are no classes, or none is known.
+    """
+    is_text = y.dtype.kind in "US"
+    known = np.array([is_text or label != -1 for label in y.tolist()], dtype=bool)
+    if not known.any():
+        raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
+    check_classification_targets(y[known])
+    return known

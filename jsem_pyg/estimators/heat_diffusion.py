@@ -1,0 +1,142 @@
+"""Heat on the neighbour graph, as a transformer of scikit-learn's."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from .._checks import check_choice
+from ..diffusion.arrivals import heat_field
+from ..training import select_time
+from .fitted_graph import FittedGraph
+from .neighbor_estimator import NeighborEstimator
+
+
+class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
+    r"""Smooths points along their neighbour graph: :math:`e^{-t \mathbf{L}} \mathbf{X}`.
+
+    Every point becomes a mean of the points that heat reaches from it in the time t, itself and its
+    neighbours first; noise goes, clusters draw together. The columns are those of X.
+
+    New points do not change what was fitted, nor each other. One that is equal to a fitted point
+    becomes what that became. Any other, x, is joined to its k nearest fitted points with the
+    weights w_j that the graph's kernel gives, hears from them for as long, and becomes
+
+    .. math::
+        e^{-t} \, \mathbf{x} + \sum_j \frac{w_j}{\sum_i w_i} \int_0^t e^{-(t - s)} \,
+        \mathbf{y}_j(s) \, ds
+
+    where :math:`\mathbf{y}_j(s)` is what its neighbour j has become after the time s
+    (``normalization="sym"``: the quotient is :math:`w_j / \sqrt{d_j \sum_i w_i}` with the
+    neighbour's degree d_j). This is exact heat on the graph with x and edges that lead to it; for
+    t = 0 it is x.
+
+    Args:
+        n_neighbors: neighbours of each point, at most half of the others.
+        metric: "cosine" (1 - cos; a row of zeros is joined to nobody and stays as it is) or "l2".
+        t: how long heat flows, >= 0, or "auto": of eight times from 0.5 to 20 the one that the
+            unsupervised triplet loss likes best (:func:`jsem_pyg.training.select_time`).
+        normalization: "rw", which takes means, or "sym", which also weighs every point by the root
+            of its degree, see :func:`jsem_pyg.diffusion.heat_diffusion`.
+        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
+        n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
+        random_state: of the triplets, of an approximate search (above 100,000 points) and of the
+            reduction.
+        n_jobs: how many threads, -1 for all; None for what the libraries take.
+
+    Attributes:
+        embedding_: [N, D] what the fitted points became.
+        t_: the time.
+        n_neighbors_: the number of neighbours.
+        reducer_: the `TruncatedSVD` of sparse X, or None.
+        n_features_in_: D, the number of columns of X.
+        feature_names_in_: their names, if all are strings.
+
+    Source: Coifman and Lafon, "Diffusion maps", 2006, for heat on neighbour graphs.
+
+    Example:
+        >>> X = np.random.default_rng(0).normal(size=(40, 3))
+        >>> heat = HeatDiffusion(n_neighbors=5, t=1.0).fit(X)
+        >>> heat.transform(X[:2] + 0.1).shape
+        (2, 3)
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 15,
+        *,
+        metric: str = "cosine",
+        t: float | Literal["auto"] = "auto",
+        normalization: str = "rw",
+        kernel: str | None = "gaussian",
+        n_components: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.t = t
+        self.normalization = normalization
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Build the graph of X and let its heat flow.
+
+        Args:
+            X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
+            y: not looked at.
+
+        Raises:
+            TypeError: if a parameter is of the wrong type.
+            ValueError: if X or a parameter does not fit.
+        """
+        check_choice("normalization", self.normalization, ("rw", "sym"))
+        with self._threads():
+            graph, seed, _ = self._fit_graph(X)
+            self.t_ = self._choose_time(graph, seed)
+            self._field = heat_field(
+                graph.graph.x,
+                graph.graph.structure,
+                graph.data.edge_weight,
+                self.t_,
+                normalization=self.normalization,
+            )
+        self._graph = graph
+        self.embedding_ = self._field.heat.numpy()
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit to X and return what it became: [N, D]."""
+        return self.fit(X, y).embedding_.copy()
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Let points [M, D] join the fitted graph, each by itself: [M, D], see the class.
+
+        Raises:
+            ValueError: if X does not fit to what was fitted.
+        """
+        x = self._read_new(X)
+        with self._threads():
+            return self._graph.evaluate(x, self._field.heat, self._field.at).numpy()
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns: those of X, or of the components that it was reduced to."""
+        check_is_fitted(self)
+        if self.reducer_ is not None:
+            return self.reducer_.get_feature_names_out(input_features)
+        return super().get_feature_names_out(input_features)
+
+    def _choose_time(self, graph: FittedGraph, seed: int) -> float:
+        if self.t != "auto":
+            return float(self.t)
+        return select_time(graph.graph, normalization=self.normalization, seed=seed).t
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,99 @@
+"""What the estimators share: how they read X, seed what is random, and limit their threads."""
+
+import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import joblib
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix, issparse
+from sklearn.base import BaseEstimator
+from sklearn.decomposition import TruncatedSVD
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from .._checks import check_choice, check_nonnegative, check_positive_int
+from ..graph.affinity import KERNELS
+from ..graph.points import METRICS
+from .fitted_graph import FittedGraph
+
+
+class NeighborEstimator(BaseEstimator):
+    """An estimator that stands on the neighbour graph of its points.
+
+    Attributes:
+        reducer_: the `TruncatedSVD` that sparse X went through, or None.
+        n_neighbors_: neighbours of each point: `n_neighbors`, or half of the others if less.
+    """
+
+    n_neighbors: int
+    metric: str
+    kernel: str | None
+    t: float | Literal["auto"]
+    n_components: int
+    random_state: int | np.random.RandomState | None
+    n_jobs: int | None
+
+    def _fit_graph(self, X: Any, y: Any = "no_validation") -> tuple[FittedGraph, int, Any]:
+        """Read X and y, and build the graph: it, a seed for what is random later, and y."""
+        self._check_parameters()
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        read = validate_data(self, X, y, ensure_min_samples=3, **options)
+        X, y = read if isinstance(read, tuple) else (read, None)
+        seed = self._draw_seed()
+        self.reducer_ = None
+        if issparse(X) and X.shape[1] > self.n_components:
+            self.reducer_ = TruncatedSVD(self.n_components, random_state=seed).fit(X)
+        x = self._to_tensor(X)
+        graph = FittedGraph(x, self.n_neighbors, self.metric, self.kernel, seed)
+        self.n_neighbors_ = graph.k
+        self._dtype = x.dtype
+        return graph, seed, y
+
+    def _read_new(self, X: Any) -> Tensor:
+        """Points [M, D] that come later, in the type of the fitted ones."""
+        check_is_fitted(self)
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        return self._to_tensor(validate_data(self, X, reset=False, **options)).to(self._dtype)
+
+    def _to_tensor(self, X: Any) -> Tensor:
+        """A copy of X, so that whoever changes X does not change what was fitted."""
+        if self.reducer_ is not None:
+            X = self.reducer_.transform(csr_matrix(X))  # row by row, unlike a product of dense X
+        return torch.tensor(X.toarray() if issparse(X) else np.ascontiguousarray(X))
+
+    def _draw_seed(self) -> int:
+        if isinstance(self.random_state, numbers.Integral):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _check_parameters(self) -> None:
+        check_positive_int("n_neighbors", self.n_neighbors)
+        check_choice("metric", self.metric, METRICS)
+        check_choice("kernel", self.kernel, KERNELS)
+        check_positive_int("n_components", self.n_components)
+        if not (isinstance(self.t, str) and self.t == "auto"):
+            check_nonnegative("t", self.t)
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """Within, as many threads as `n_jobs` allows; None leaves it to the libraries."""
+        if self.n_jobs is None:
+            yield
+            return
+        count, before = joblib.effective_n_jobs(self.n_jobs), torch.get_num_threads()
+        with threadpool_limits(count):
+            torch.set_num_threads(count)
+            try:
+                yield
+            finally:
+                torch.set_num_threads(before)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

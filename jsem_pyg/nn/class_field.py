@@ -1,0 +1,81 @@
+"""What a trained classifier says on its graph, and of points that arrive later."""
+
+import copy
+from functools import partial
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from ..diffusion.arrivals import heat_field
+from ..graph import GraphStructure
+from .conductance import ModuleConductance
+from .diffusion_classifier import DiffusionClassifier, balance_classes
+
+
+class ClassField:
+    r"""The probabilities that a trained :class:`DiffusionClassifier` has on its graph.
+
+    A point that arrives is classified by its own features, and hears the diffused probabilities of
+    its neighbours in both diffusions, along edges that conduct as far as it agrees with them. They
+    do not hear from it: see :mod:`jsem_pyg.diffusion.arrivals`. What is said of it does not depend
+    on who else arrives.
+
+    Args:
+        model: in evaluation mode; normalised by "sym" or "rw".
+        q: [N, C] what diffuses: `model.classify(x)`, or that with certainty where classes are
+            known.
+        structure: the graph.
+        edge_weight: [E] its weights.
+
+    Attributes:
+        p: [N, C] the probabilities of the nodes.
+        conductance: [E] how well each edge conducts in the second diffusion.
+    """
+
+    @torch.no_grad()
+    def __init__(
+        self,
+        model: DiffusionClassifier,
+        q: Tensor,
+        structure: GraphStructure,
+        edge_weight: Tensor,
+    ) -> None:
+        # Rounding depends on how many rows a product has; in float64 nobody sees that.
+        self._model = copy.deepcopy(model).double().eval()
+        options = model.isotropic.options
+        field_of = partial(
+            heat_field,
+            structure=structure,
+            edge_weight=edge_weight,
+            t=float(model.t),
+            normalization=cast(str, options.normalization),  # None is refused
+            tol=options.tol,
+        )
+        self._first = field_of(q.double())
+        self._means = [model.isotropic_mean(self._first.heat)]
+        self._middle = self._balance(self._first.heat, 0)
+        target, source = structure.edges
+        agreement = self._agreement(self._middle[target], self._middle[source])
+        self._second = field_of(self._middle, conductance=agreement)
+        self._means.append(model.anisotropic_mean(self._second.heat))
+        self.conductance = agreement.to(q.dtype)
+        self.p = self._balance(self._second.heat, 1).to(q.dtype)
+
+    @torch.no_grad()
+    def at(self, x_new: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
+        """Probabilities [M, C] of points [M, D], by their neighbours [M, k] and weights [M, k]."""
+        q = self._model.classify(x_new.double())
+        middle = self._balance(self._first.at(q, neighbor, weight), 0)
+        own = middle.repeat_interleave(neighbor.size(1), 0)
+        agreement = self._agreement(own, self._middle[neighbor.flatten()]).view_as(neighbor)
+        p = self._balance(self._second.at(middle, neighbor, weight * agreement), 1)
+        return p.to(self.p.dtype)
+
+    def _agreement(self, one: Tensor, other: Tensor) -> Tensor:
+        conductance = cast(ModuleConductance, self._model.anisotropic.conductance)
+        return conductance(None, one, other)
+
+    def _balance(self, p: Tensor, diffusion: int) -> Tensor:
+        # Not below zero: a series that is cut may end there.
+        return balance_classes(p.clamp(min=0), self._means[diffusion], self._model.balance)

@@ -1,0 +1,40 @@
+"""scikit-learn's own checks of an estimator."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading, HeatDiffusion
+
+SPARSE = "it takes whoever has predict_proba for a classifier, and asks a clusterer for its classes"
+CANNOT_HOLD = {
+    "HeatDiffusion": {},
+    "DiffusionClusterer": {
+        "check_estimator_sparse_array": SPARSE,
+        "check_estimator_sparse_matrix": SPARSE,
+    },
+    "DiffusionLabelSpreading": {
+        "check_classifiers_classes": "its classes are -1 and 1, but -1 means that there is none "
+        "(scikit-learn leaves out its own label spreading, by name)",
+    },
+}
+
+
+def cannot_hold(estimator):
+    return CANNOT_HOLD[type(estimator).__name__]
+
+
+@parametrize_with_checks(
+    [HeatDiffusion(t=1.0), DiffusionClusterer(3, t=2.0), DiffusionLabelSpreading(t=2.0)],
+    expected_failed_checks=cannot_hold,
+)
+def test_scikit_learn_finds_nothing(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [HeatDiffusion(), DiffusionClusterer(), DiffusionLabelSpreading()],
+    expected_failed_checks=cannot_hold,
+)
+def test_scikit_learn_finds_nothing_with_defaults(estimator, check):
+    check(estimator)

@@ -1,0 +1,100 @@
+import logging
+
+import numpy as np
+import pytest
+import torch
+from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs
+from sklearn.datasets import load_digits
+from sklearn.metrics import adjusted_rand_score
+from torch_geometric.data import Data
+
+from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.estimators import class_estimator as class_estimator_module
+from jsem_pyg.graph import knn_graph
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg.training import self_train
+
+X, Y = blobs(NUM_FITTED)
+X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
+
+
+def test_it_is_self_training_on_the_neighbour_graph():
+    clusterer = DiffusionClusterer(3, n_neighbors=8, random_state=4).fit(X)
+    x = torch.from_numpy(X)
+    edge_index, edge_weight = knn_graph(x, 8)
+    data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)
+    model = self_train(DiffusionClassifier(X.shape[1], 3), data, seed=4).model
+    p = model(x, edge_index, edge_weight).detach()
+    np.testing.assert_array_equal(clusterer.labels_, p.argmax(-1))
+    np.testing.assert_allclose(clusterer.probabilities_, p, atol=1e-4)
+    np.testing.assert_array_equal(clusterer.edge_index_, edge_index)
+    np.testing.assert_array_equal(clusterer.edge_weight_, edge_weight)
+    expected = model.conductances(x, edge_index, edge_weight).detach()
+    np.testing.assert_allclose(clusterer.conductances_, expected, atol=1e-4)
+
+
+def test_new_points_go_to_the_clusters_of_their_kind():
+    clusterer = DiffusionClusterer(3, n_neighbors=8, random_state=0).fit(X)
+    assert adjusted_rand_score(Y, clusterer.labels_) > 0.9
+    labels = np.concatenate([clusterer.labels_, clusterer.predict(X_NEW)])
+    assert adjusted_rand_score(np.concatenate([Y, Y_NEW]), labels) > 0.85
+    p = clusterer.predict_proba(X_NEW)
+    np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(p.argmax(1), clusterer.predict(X_NEW))
+
+
+def test_fit_predict_and_predict_agree_with_labels():
+    clusterer = DiffusionClusterer(3, n_neighbors=8, t=2.0, random_state=0)
+    labels = clusterer.fit_predict(X)
+    np.testing.assert_array_equal(labels, clusterer.labels_)
+    np.testing.assert_array_equal(labels, clusterer.predict(X))
+
+
+def test_groups_that_lie_apart_are_counted():
+    clusterer = DiffusionClusterer(n_neighbors=8, random_state=0).fit(
+        blobs(NUM_FITTED, spread=0.1)[0]
+    )
+    assert clusterer.n_clusters_ == 3
+    assert len(np.unique(clusterer.labels_)) == 3
+    assert max(clusterer.modularities_.values()) <= clusterer.modularities_[3] / 0.99
+    assert max(DiffusionClusterer(max_clusters=5, n_neighbors=8, t=1.0).fit(X).modularities_) == 5
+    assert DiffusionClusterer(3, t=1.0).fit(X).modularities_ is None
+
+
+def test_a_cluster_without_points_is_no_cluster(monkeypatch, caplog):
+    real = class_estimator_module.keep_known
+
+    def without_the_second(q, labels):
+        return q * torch.tensor([1.0, 0.0, 1.0, 1.0])
+
+    monkeypatch.setattr(class_estimator_module, "keep_known", without_the_second)
+    with caplog.at_level(logging.WARNING):
+        clusterer = DiffusionClusterer(4, n_neighbors=8, t=2.0, random_state=0).fit(X)
+    monkeypatch.setattr(class_estimator_module, "keep_known", real)
+    assert "1 of 4 clusters have no point left" in caplog.text
+    assert clusterer.n_clusters_ == 3
+    assert np.unique(clusterer.labels_).tolist() == [0, 1, 2]
+    assert clusterer.probabilities_.shape == (NUM_FITTED, 3)
+    np.testing.assert_allclose(clusterer.predict_proba(X_NEW).sum(1), 1, rtol=1e-5)
+
+
+def test_unseen_digits_go_where_they_would_have_gone():
+    X, y = load_digits(return_X_y=True)
+    clusterer = DiffusionClusterer(10, t=5.0, random_state=0).fit(X[:700])
+    assert adjusted_rand_score(y[:700], clusterer.labels_) > 0.7
+    assert adjusted_rand_score(y[700:900], clusterer.predict(X[700:900])) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"n_clusters": 0}, "n_clusters"),
+        ({"n_clusters": "many"}, "n_clusters"),
+        ({"n_clusters": NUM_FITTED + 1}, "n_clusters"),
+        ({"max_clusters": 0}, "max_clusters"),
+        ({"t": 0.0}, "t"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused_by_name(options, name):
+    with pytest.raises((TypeError, ValueError), match=f"'{name}'"):
+        DiffusionClusterer(**options).fit(X)

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+import torch
+from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs, few_labels
+from sklearn.datasets import load_digits
+from torch_geometric.data import Data
+
+from jsem_pyg.estimators import DiffusionLabelSpreading
+from jsem_pyg.graph import knn_graph
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg.training import self_train
+from jsem_pyg.training.teaching import keep_known
+
+X, Y = blobs(NUM_FITTED)
+X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
+
+
+def test_it_is_self_training_from_the_labels():
+    model = DiffusionLabelSpreading(8, random_state=4).fit(X, few_labels(Y))
+    x, labels = torch.from_numpy(X), torch.from_numpy(few_labels(Y))
+    edge_index, edge_weight = knn_graph(x, 8)
+    data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)
+    trained = self_train(DiffusionClassifier(X.shape[1], 3), data, labels=labels, seed=4).model
+    with torch.no_grad():
+        q = keep_known(trained.classify(x), labels)
+        p = keep_known(trained.diffuse(q, edge_index, edge_weight), labels)
+    np.testing.assert_allclose(model.label_distributions_, p, atol=1e-4)
+    np.testing.assert_array_equal(model.transduction_, p.argmax(-1))
+
+
+def test_labels_reach_points_of_their_kind():
+    model = DiffusionLabelSpreading(8, random_state=0).fit(X, few_labels(Y))
+    assert (model.transduction_ == Y).mean() > 0.9
+    assert model.score(X_NEW, Y_NEW) > 0.8
+    np.testing.assert_allclose(model.predict_proba(X_NEW).sum(1), 1, rtol=1e-5)
+
+
+def test_a_label_stays_what_it_is():
+    y = few_labels(Y)
+    y[0] = 2  # which is wrong
+    model = DiffusionLabelSpreading(8, t=2.0).fit(X, y)
+    assert model.transduction_[0] == 2
+    assert model.predict(X[:1])[0] == 2
+    np.testing.assert_array_equal(model.transduction_[:6], y[:6])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array([10, 20, 30]),
+        np.array([0.0, 1.0, 2.0]),
+        np.array(["sun", "moon", "star"], dtype=object),
+    ],
+)
+def test_labels_may_be_of_any_kind(names):
+    y = np.full(NUM_FITTED, -1, dtype=names.dtype)
+    y[:6] = names[Y[:6]]
+    model = DiffusionLabelSpreading(8, t=2.0).fit(X, y)
+    np.testing.assert_array_equal(model.classes_, np.unique(names))
+    assert (model.predict(X_NEW) == names[Y_NEW]).mean() > 0.8
+    assert (model.transduction_ == names[Y]).mean() > 0.9
+
+
+def test_an_array_of_strings_is_all_known():
+    names = np.array(["sun", "moon", "star"])[Y]
+    model = DiffusionLabelSpreading(8, t=2.0).fit(X, names)
+    np.testing.assert_array_equal(model.transduction_, names)
+
+
+def test_a_single_class_is_everywhere():
+    y = np.where(np.arange(NUM_FITTED) < 4, 5, -1)
+    model = DiffusionLabelSpreading(8, t=2.0).fit(X, y)
+    assert (model.predict(X_NEW) == 5).all()
+
+
+def test_without_a_label_there_is_nothing_to_learn():
+    with pytest.raises(ValueError, match="'y' to hold a label other than -1"):
+        DiffusionLabelSpreading().fit(X, np.full(NUM_FITTED, -1))
+
+
+def test_numbers_that_are_no_classes_are_refused():
+    with pytest.raises(ValueError, match="Unknown label type"):
+        DiffusionLabelSpreading().fit(X, np.linspace(0, 1, NUM_FITTED))
+
+
+def test_five_labels_of_each_digit_tell_unseen_ones():
+    X, y = load_digits(return_X_y=True)
+    known = np.full(700, -1)
+    for digit in range(10):
+        members = np.flatnonzero(y[:700] == digit)[:5]
+        known[members] = digit
+    model = DiffusionLabelSpreading(random_state=0).fit(X[:700], known)
+    assert (model.transduction_ == y[:700]).mean() > 0.85
+    assert model.score(X[700:900], y[700:900]) > 0.75  # by other hands

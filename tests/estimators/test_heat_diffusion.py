@@ -1,0 +1,107 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs
+from scipy.integrate import simpson
+from scipy.sparse import csr_matrix
+from torch_geometric.data import Data
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.estimators import HeatDiffusion
+from jsem_pyg.graph import NeighborIndex
+from jsem_pyg.training import select_time
+
+X, _ = blobs(NUM_FITTED, dtype=np.float64)
+X_NEW, _ = blobs(NUM_NEW, seed=1, dtype=np.float64)
+
+
+def index():
+    return NeighborIndex(torch.from_numpy(X), 8)
+
+
+@pytest.mark.parametrize("normalization", ["rw", "sym"])
+def test_fitted_points_have_the_heat_of_their_graph(normalization):
+    heat = HeatDiffusion(8, t=3.0, normalization=normalization)
+    edges = index().edge_index, index().edge_weight
+    expected = heat_diffusion(torch.from_numpy(X), *edges, 3.0, normalization=normalization)
+    np.testing.assert_allclose(heat.fit_transform(X), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("normalization", ["rw", "sym"])
+def test_new_points_follow_the_formula(normalization):
+    t, graph = 3.0, index()
+    times = torch.linspace(0, t, 201, dtype=torch.float64)
+    edges = graph.edge_index, graph.edge_weight
+    y = heat_diffusion(torch.from_numpy(X), *edges, times, normalization=normalization, tol=1e-9)
+    decay = torch.exp(times - t)[:, None, None]
+    inflow = simpson((decay * y).numpy(), x=times.numpy(), axis=0)
+    neighbor, weight = (each.numpy() for each in graph.links(torch.from_numpy(X_NEW)))
+    total = weight.sum(1, keepdims=True)
+    if normalization == "rw":
+        share = weight / total
+    else:
+        degree = np.bincount(graph.edge_index[0], graph.edge_weight, minlength=len(X))
+        share = weight / np.sqrt(total * degree[neighbor])
+    expected = np.exp(-t) * X_NEW + (share[:, :, None] * inflow[neighbor]).sum(1)
+    heat = HeatDiffusion(8, t=t, normalization=normalization).fit(X)
+    np.testing.assert_allclose(heat.transform(X_NEW), expected, atol=1e-6)
+
+
+def test_in_no_time_everything_stays():
+    heat = HeatDiffusion(8, t=0).fit(X)
+    np.testing.assert_allclose(heat.embedding_, X, rtol=1e-12)
+    np.testing.assert_array_equal(heat.transform(X_NEW), X_NEW)
+
+
+def test_what_all_points_share_stays():
+    column = np.full((NUM_FITTED + NUM_NEW, 1), 7.0)
+    both = np.hstack([np.concatenate([X, X_NEW]), column])
+    heat = HeatDiffusion(8, t=5.0).fit(both[:NUM_FITTED])
+    np.testing.assert_allclose(heat.embedding_[:, -1], 7.0, rtol=1e-6)
+    np.testing.assert_allclose(heat.transform(both[NUM_FITTED:])[:, -1], 7.0, rtol=1e-6)
+
+
+def test_new_points_become_what_they_would_have_become_with_the_others():
+    t = 2.0
+    together = HeatDiffusion(8, t=t).fit_transform(np.concatenate([X, X_NEW]))[NUM_FITTED:]
+    later = HeatDiffusion(8, t=t).fit(X).transform(X_NEW)
+    moved = np.linalg.norm(X_NEW - together, axis=1)
+    apart = np.linalg.norm(later - together, axis=1) / moved
+    assert np.median(apart) < 0.25
+    assert apart.max() < 0.8
+
+
+def test_auto_is_the_time_that_the_triplet_loss_likes():
+    heat = HeatDiffusion(8, random_state=5).fit(X)
+    edges = {"edge_index": index().edge_index, "edge_weight": index().edge_weight}
+    chosen = select_time(Data(x=torch.from_numpy(X), **edges), normalization="rw", seed=5)
+    assert heat.t_ == chosen.t
+
+
+def test_what_comes_out_may_be_changed():
+    heat = HeatDiffusion(8, t=1.0)
+    out = heat.fit_transform(X)
+    known = out.copy()
+    out[:] = 0
+    heat.transform(X)[:] = 0
+    np.testing.assert_array_equal(heat.transform(X), known)
+
+
+def test_frames_come_out_of_frames():
+    frame = pd.DataFrame(X, columns=list("abcdef"), index=range(5, NUM_FITTED + 5))
+    heat = HeatDiffusion(8, t=1.0).set_output(transform="pandas").fit(frame)
+    for out in (heat.transform(frame), heat.fit_transform(frame)):
+        assert list(out.columns) == list("abcdef")
+        assert out.index.equals(frame.index)
+
+
+def test_components_have_names_of_their_own():
+    sparse = csr_matrix(np.random.default_rng(0).poisson(0.5, size=(30, 20)))
+    heat = HeatDiffusion(5, t=1.0, n_components=3).fit(sparse)
+    assert heat.get_feature_names_out().tolist() == [f"truncatedsvd{each}" for each in range(3)]
+
+
+def test_a_normalization_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="'normalization'"):
+        HeatDiffusion(normalization=None).fit(X)

@@ -1,0 +1,90 @@
+import pytest
+import torch
+from torch.testing import assert_close
+from torch_geometric.data import Data
+
+from jsem_pyg.graph import NeighborIndex
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg.nn.class_field import ClassField
+from jsem_pyg.nn.diffusion_classifier import balance_classes
+from jsem_pyg.training import self_train
+from jsem_pyg.training.training_graph import prepare_graph
+
+NUM_CLASSES, NUM_NEW = 3, 4
+
+
+def blobs(count, seed):
+    draw = torch.Generator().manual_seed(seed)
+    centre = torch.eye(5)[torch.arange(count) % NUM_CLASSES]
+    return centre + 0.3 * torch.randn(count, 5, generator=draw)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    x = blobs(45, 0)
+    index = NeighborIndex(x, 5)
+    data = Data(x=x, edge_index=index.edge_index, edge_weight=index.edge_weight)
+    model = self_train(DiffusionClassifier(5, NUM_CLASSES), data, times=[2.0], rounds=2).model
+    graph = prepare_graph(data)
+    field = ClassField(model, model.classify(x), graph.structure, graph.edge_weight)
+    x_new = blobs(NUM_NEW, 1)
+    return model, data, field, x_new, *index.links(x_new)
+
+
+def one_way_heat(data, conductance, row, signal, t):
+    """The heat of the last node, which others lead to and which leads to none."""
+    n = data.num_nodes
+    w = torch.zeros(n + 1, n + 1, dtype=torch.float64)
+    w[*data.edge_index] = (data.edge_weight * conductance).double()
+    w[n, :n] = row
+    degree = w.sum(1)
+    s = w / (degree[:, None] * degree).sqrt()
+    return torch.matrix_exp(t * (s - torch.eye(n + 1))) @ signal
+
+
+def one_by_hand(model, data, x_new, neighbor, weight):
+    """What the model says of a point, by its definition and dense exponentials."""
+    t = float(model.t)
+    row = torch.zeros(data.num_nodes, dtype=torch.float64)
+    row[neighbor] = weight.double()
+    q = model.classify(torch.cat([data.x, x_new[None]])).double()
+    p = one_way_heat(data, torch.ones(data.num_edges), row, q, t)
+    p = balance_classes(p, model.isotropic_mean.mean.double(), model.balance)
+    source, target = data.edge_index
+    agree = model.anisotropic.conductance
+    own = p[-1:].expand(data.num_nodes, -1)
+    row = row * agree(None, own, p[:-1])
+    out = one_way_heat(data, agree(None, p[target], p[source]), row, p, t)
+    return balance_classes(out, model.anisotropic_mean.mean.double(), model.balance)[-1]
+
+
+def test_nodes_have_what_the_model_says(trained):
+    model, data, field, *_ = trained
+    assert_close(field.p, model(data.x, data.edge_index, data.edge_weight), rtol=1e-4, atol=1e-5)
+    expected = model.conductances(data.x, data.edge_index, data.edge_weight)
+    assert_close(field.conductance, expected, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+def test_points_have_what_the_definition_says_of_each_alone(trained):
+    model, data, field, x_new, neighbor, weight = trained
+    actual = field.at(x_new, neighbor, weight)
+    each = zip(x_new, neighbor, weight, strict=True)
+    expected = torch.stack([one_by_hand(model, data, *of) for of in each]).float()
+    assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+    assert actual.std(0).max() > 0.1
+
+
+def test_points_have_the_same_alone_and_among_others(trained):
+    _, _, field, *new = trained
+    together = field.at(*new)
+    for each in range(NUM_NEW):
+        assert torch.equal(field.at(*(of[each : each + 1] for of in new)), together[each, None])
+
+
+def test_certain_classes_of_nodes_reach_new_points(trained):
+    model, data, field, x_new, neighbor, weight = trained
+    graph = prepare_graph(data)
+    certain = torch.eye(NUM_CLASSES)[torch.full((data.num_nodes,), 1)]
+    told = ClassField(model, certain, graph.structure, graph.edge_weight)
+    assert (told.at(x_new, neighbor, weight)[:, 1] > field.at(x_new, neighbor, weight)[:, 1]).all()
