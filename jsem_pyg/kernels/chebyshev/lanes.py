@@ -16,6 +16,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..prefetch import emit_prefetch
+
+CACHE_LINE = 64  # bytes
+
 _UNROLL = 4  # edges in flight: their loads and multiplications overlap
 _INDEX = ir.IntType(64)
 
@@ -91,6 +95,14 @@ class Emitter:
         zero = ir.Constant(self.vector, [0.0] * self.num_lanes)
         return [cgutils.alloca_once_value(self.builder, zero) for _ in range(count)]
 
+    def prefetch_row(self, data: Any, index: Any) -> None:
+        """Ask for every cache line of a row."""
+        first = self.builder.mul(index, ir.Constant(_INDEX, self.num_lanes))
+        step = CACHE_LINE * 8 // self.number.bitwidth
+        for start in range(0, self.num_lanes, step):
+            offset = self.builder.add(first, ir.Constant(_INDEX, start))
+            emit_prefetch(self.builder, self.builder.gep(data, [offset]))
+
     def add_product(self, variable: Any, a: Any, b: Any) -> None:
         """Variable += a * b."""
         self.builder.store(self.fma(a, b, self.builder.load(variable)), variable)
@@ -154,9 +166,9 @@ def _pairs(values: Sequence[Any]) -> list[tuple[Any, Any]]:
 @intrinsic
 def step_row(
     typing: Any, cur: Any, dst: Any, col: Any, val: Any, start: Any, stop: Any, row: Any,
-    alpha: Any, beta: Any, lanes: Any,
+    alpha: Any, lanes: Any,
 ) -> Any:  # fmt: skip
-    """dst[row] = alpha * (sum over the edges of val * cur[col]) + beta * dst[row]."""
+    """dst[row] = alpha * (sum over the edges of val * cur[col]) - dst[row]."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = Emitter(context, builder, signature, args)
@@ -171,24 +183,24 @@ def step_row(
 
         emit.loop(start, stop, body)
         address = emit.row(dst, row)
-        scaled = builder.fmul(emit.splat(8), emit.load(address))
-        emit.store(emit.fma(emit.splat(7), emit.total(sums), scaled), address)
+        scaled = builder.fmul(emit.splat(7), emit.total(sums))
+        emit.store(builder.fsub(scaled, emit.load(address)), address)
         return context.get_dummy_value()
 
-    arguments = (cur, dst, col, val, start, stop, row, alpha, beta, lanes)
+    arguments = (cur, dst, col, val, start, stop, row, alpha, lanes)
     return types.none(*arguments), generate
 
 
 @intrinsic
 def adjoint_row(
     typing: Any, b: Any, b_next: Any, t: Any, t_next: Any, grad: Any, col: Any, val: Any,
-    start: Any, middle: Any, stop: Any, row: Any, alpha: Any, scale: Any, lanes: Any,
+    start: Any, middle: Any, stop: Any, row: Any, alpha: Any, lanes: Any,
 ) -> Any:  # fmt: skip
     """One row of both recurrences of the adjoint, and the gradient of the row's lower edges.
 
     b_next[row] = alpha * (S b)[row] - b_next[row] and t_next[row] = 2 (S t)[row] - t_next[row];
     for edges below the diagonal, [start, middle), which come first in a row,
-    grad += scale * (<b[row], t[col]> + <b[col], t[row]>): the part of both directions.
+    grad += alpha * (<b[row], t[col]> + <b[col], t[row]>): the part of both directions.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -197,7 +209,7 @@ def adjoint_row(
         start, middle, stop, row = args[7:11]
         own_b, own_t = emit.load_row(b, row), emit.load_row(t, row)
         sums_b, sums_t = emit.variables(_UNROLL), emit.variables(_UNROLL)
-        factor = context.cast(builder, args[12], signature.args[12], emit.number)
+        factor = context.cast(builder, args[11], signature.args[11], emit.number)
 
         def gather(edges: list[Any]) -> list[tuple[Any, Any]]:
             rows = []
@@ -228,9 +240,52 @@ def adjoint_row(
         return context.get_dummy_value()
 
     arguments = (
-        b, b_next, t, t_next, grad, col, val, start, middle, stop, row, alpha, scale, lanes
+        b, b_next, t, t_next, grad, col, val, start, middle, stop, row, alpha, lanes
     )  # fmt: skip
     return types.none(*arguments), generate
+
+
+@intrinsic
+def prefetch_rows(typing: Any, tile: Any, col: Any, start: Any, stop: Any, lanes: Any) -> Any:
+    """Ask for tile[col] of so many edges, which are needed soon."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = Emitter(context, builder, signature, args)
+        tile, col = emit.data(0), emit.data(1)
+
+        def body(edges: list[Any]) -> None:
+            for edge in edges:
+                column = builder.zext(builder.load(builder.gep(col, [edge])), _INDEX)
+                emit.prefetch_row(tile, column)
+
+        emit.loop(args[2], args[3], body)
+        return context.get_dummy_value()
+
+    return types.none(tile, col, start, stop, lanes), generate
+
+
+@intrinsic
+def clear_row(typing: Any, out: Any, row: Any, lanes: Any) -> Any:
+    """out[row] = 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = Emitter(context, builder, signature, args)
+        emit.store(ir.Constant(emit.vector, [0.0] * emit.num_lanes), emit.row(emit.data(0), args[1]))
+        return context.get_dummy_value()
+
+    return types.none(out, row, lanes), generate
+
+
+@intrinsic
+def copy_row(typing: Any, source: Any, out: Any, row: Any, lanes: Any) -> Any:
+    """out[row] = source[row]."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = Emitter(context, builder, signature, args)
+        emit.store(emit.load_row(emit.data(0), args[2]), emit.row(emit.data(1), args[2]))
+        return context.get_dummy_value()
+
+    return types.none(source, out, row, lanes), generate
 
 
 @intrinsic
