@@ -19,19 +19,21 @@ class OrderedPattern(NamedTuple):
     col: Array  # [nnz] int32
     middle: Array  # [N] where, in each row, the columns are no longer below the diagonal
     node: Array  # [N] the node that each row stands for
+    place: Array  # [N] the row of each node
     slot: Array  # [nnz] the slot that each entry comes from, or that of its reverse
 
 
 def ordered_pattern(csr: CSR) -> OrderedPattern:
     """The pattern in the order of its rows. Take it by ``csr.derived(ordered_pattern)``."""
     node, place = (each.numpy() for each in csr.derived(bandwidth_order))
-    return OrderedPattern(*_renumber(csr.rowptr.numpy(), csr.col.numpy(), node, place))
+    rowptr, col, middle, slot = _renumber(csr.rowptr.numpy(), csr.col.numpy(), node, place)
+    return OrderedPattern(rowptr, col, middle, node, place, slot)
 
 
 @compiled()
 def _renumber(
     rowptr: Array, col: Array, node: Array, place: Array
-) -> tuple[Array, Array, Array, Array, Array]:
+) -> tuple[Array, Array, Array, Array]:
     """The pattern with its rows in another order, and the columns of each ascending.
 
     The pattern is symmetric: so row r gets the column c whenever column c is passed with r in it,
@@ -50,4 +52,4 @@ def _renumber(
             new_col[at], slot[at] = c, old
             filled[row] += 1
             middle[row] += c < row
-    return new_rowptr, new_col, middle, node, slot
+    return new_rowptr, new_col, middle, slot

@@ -16,7 +16,7 @@ Array = NDArray[Any]
 # find in the cache what the others have read.
 BLOCK = 1024
 
-_ROWS_AHEAD = 16  # of the signal, which is read in the order of the tile, all over the memory
+_ROWS_AHEAD = 16  # of what is not read in its own order: the signal, later the tile
 
 
 def num_lanes(num_columns: Any, dtype: torch.dtype) -> int:
@@ -51,9 +51,7 @@ def pack(
     for block in range(share[0] * BLOCK, node.size, share[1] * BLOCK):
         stop = min(block + BLOCK, node.size)
         for i in range(block, stop):
-            ahead = node[min(i + _ROWS_AHEAD, stop - 1)] * columns + first
-            prefetch(flat, ahead)
-            prefetch(flat, ahead + count - 1)
+            _ask(flat, node[min(i + _ROWS_AHEAD, stop - 1)] * columns + first, count)
             start = node[i] * columns + first
             for lane in range(count):
                 tile[i * width + lane] = flat[start + lane]
@@ -63,14 +61,23 @@ def pack(
 
 @compiled(nogil=True)
 def unpack(
-    tile: Array, target: Array, node: Array, first: int, lanes: tuple[int, ...],
+    tile: Array, target: Array, place: Array, first: int, lanes: tuple[int, ...],
     share: tuple[int, int],
 ) -> None:  # fmt: skip
     """Copy a tile back, to the columns from `first` on."""
     width, flat, columns = len(lanes), target.reshape(-1), target.shape[1]
     count = min(width, columns - first)
-    for block in range(share[0] * BLOCK, node.size, share[1] * BLOCK):
-        for i in range(block, min(block + BLOCK, node.size)):
-            start = node[i] * columns + first
+    for block in range(share[0] * BLOCK, place.size, share[1] * BLOCK):
+        stop = min(block + BLOCK, place.size)
+        for node in range(block, stop):
+            _ask(tile, place[min(node + _ROWS_AHEAD, stop - 1)] * width, width)
+            start = place[node] * width
             for lane in range(count):
-                flat[start + lane] = tile[i * width + lane]
+                flat[node * columns + first + lane] = tile[start + lane]
+
+
+@compiled(nogil=True)
+def _ask(array: Array, start: int, count: int) -> None:
+    """Ask for the memory of so many numbers, which are no more than two cache lines."""
+    prefetch(array, start)
+    prefetch(array, start + count - 1)
