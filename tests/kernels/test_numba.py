@@ -69,8 +69,8 @@ def test_two_runs_agree_to_the_last_bit():
 def test_an_order_is_made_once_for_its_pattern():
     edge_index, _ = random_graph(30, 0.2)
     csr = GraphStructure(edge_index, 30).csr
-    first = csr.derived(numba_cpu._ordered_pattern)
-    assert csr.derived(numba_cpu._ordered_pattern) is first
+    first = csr.derived(ordered_pattern)
+    assert csr.derived(ordered_pattern) is first
     # Rows of the new order hold the same neighbours, ascending, and the slots that they come from.
     for row, node in enumerate(first.node):
         here = slice(first.rowptr[row], first.rowptr[row + 1])

@@ -11,7 +11,6 @@ from .lanes import (
     clear_row,
     copy_row,
     dot_row,
-    prefetch_rows,
     project_row,
     step_row,
 )
@@ -31,7 +30,7 @@ def backward(
     edges: Array,
     projection: Array,
     steps: tuple[int, int],
-    ahead: int,
+    ahead: tuple[int, ...],
     lanes: tuple[int, ...],
     share: tuple[int, int],
 ) -> None:
@@ -54,7 +53,7 @@ def backward(
         projection: [(K + 1) * S * G * lanes] <G, T_k>, which is added to, in float64; no entries if
             it is not needed.
         steps: a range of terms.
-        ahead: how many edges before their turn neighbours are asked for; zero for never.
+        ahead: how many edges before their turn neighbours are asked for; () for never.
         lanes: as many zeros as the tile has columns.
         share: which of how many threads this is, that share the rows.
     """
@@ -76,21 +75,15 @@ def backward(
                     if needs_terms:
                         copy_row(kept_k, term, i, lanes)
                         copy_row(kept_before, t_next, i, lanes)
+                elif needs_terms:
+                    adjoint_row(
+                        b_next, b_k, term, t_next, edges, col, val,
+                        start, middle[i], stop, i, twice, ahead, lanes,
+                    )  # fmt: skip
+                    if middle[i] < stop and col[middle[i]] == i:
+                        edges[middle[i]] += twice * dot_row(b_next, term, i, lanes)
                 else:
-                    first, end = min(start + ahead, col.size), min(stop + ahead, col.size)
-                    if ahead > 0:
-                        prefetch_rows(b_next, col, first, end, lanes)
-                    if needs_terms:
-                        if ahead > 0:
-                            prefetch_rows(term, col, first, end, lanes)
-                        adjoint_row(
-                            b_next, b_k, term, t_next, edges, col, val,
-                            start, middle[i], stop, i, twice, lanes,
-                        )  # fmt: skip
-                        if middle[i] < stop and col[middle[i]] == i:
-                            edges[middle[i]] += twice * dot_row(b_next, term, i, lanes)
-                    else:
-                        step_row(b_next, b_k, col, val, start, stop, i, twice, lanes)
+                    step_row(b_next, b_k, col, val, start, stop, i, twice, ahead, lanes)
                 row = group[i] if groups > 1 else 0
                 for s in range(scales):
                     row_k = (k * scales + s) * groups + row

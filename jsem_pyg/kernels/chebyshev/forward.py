@@ -5,7 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..compiled import compiled
-from .lanes import add_row, clear_row, prefetch_rows, step_row
+from .lanes import add_row, clear_row, step_row
 from .tiles import BLOCK
 
 Array = NDArray[Any]
@@ -18,7 +18,7 @@ def forward(
     terms: tuple[Array, Array],
     result: Array,
     steps: tuple[int, int],
-    ahead: int,
+    ahead: tuple[int, ...],
     lanes: tuple[int, ...],
     share: tuple[int, int],
 ) -> None:
@@ -34,7 +34,7 @@ def forward(
         terms: two tiles, [N * lanes].
         result: [S, N * lanes], whatever is in it.
         steps: a range of terms.
-        ahead: how many edges before their turn neighbours are asked for; zero for never.
+        ahead: how many edges before their turn neighbours are asked for; () for never.
         lanes: as many zeros as the tile has columns.
         share: which of how many threads this is, that share the rows.
     """
@@ -50,11 +50,6 @@ def forward(
         for block in range(share[0] * BLOCK, num_nodes, share[1] * BLOCK):
             for i in range(block, min(block + BLOCK, num_nodes)):
                 start, stop = rowptr[i], rowptr[i + 1]
-                if ahead > 0:
-                    prefetch_rows(
-                        before, col, min(start + ahead, col.size), min(stop + ahead, col.size),
-                        lanes,
-                    )  # fmt: skip
                 if takes:
                     row = group[i] if groups > 1 else 0
                     for s in range(scales):
@@ -69,7 +64,7 @@ def forward(
                 if k == 1:
                     clear_row(term, i, lanes)
                 if k > 0:
-                    step_row(before, term, col, val, start, stop, i, alpha, lanes)
+                    step_row(before, term, col, val, start, stop, i, alpha, ahead, lanes)
                 if takes:
                     row = group[i] if groups > 1 else 0
                     for s in range(scales):

@@ -44,9 +44,9 @@ _SMALL_TILE = 4 << 20  # bytes
 # Less is over before a second thread has begun: about a millisecond of multiplications.
 _MUCH_WORK = 1 << 22
 
-# Cache lines that have been asked for, and whose turn has not come. A third of the L1 cache; with
-# half as many or four times as many it takes a tenth longer.
-_LINES_AHEAD = 256
+# Cache lines that have been asked for, and whose turn has not come: half of the L1 cache. With half
+# as many, forward takes a fifth longer.
+_LINES_AHEAD = 384
 
 
 class SparseOperator(SeriesOperator):
@@ -135,8 +135,7 @@ class _Problem:
         groups = np.zeros(0, np.int64) if group is None else group.numpy()[self.pattern.node]
         self.matrix = (*self.pattern[:3], ordered_values, groups)
         is_large = self.tile_size * self.dtype.itemsize > _SMALL_TILE
-        self.ahead = _LINES_AHEAD * CACHE_LINE // (len(self.lanes) * self.dtype.itemsize)
-        self.ahead *= is_large  # edges
+        self.lines_ahead = _LINES_AHEAD if is_large else 0
         work = csr.num_slots * num_columns * coefficients.size(0)
         threads = torch.get_num_threads() if work >= _MUCH_WORK else 1
         self.team = Team(threads, self.num_tiles, together=is_large)
@@ -155,7 +154,7 @@ class _Problem:
             yield partial(pack, terms[0], x, self.pattern.node, first, self.lanes)
             for steps in self._steps():
                 yield partial(
-                    forward, self.matrix, weight, terms, result, steps, self.ahead, self.lanes
+                    forward, self.matrix, weight, terms, result, steps, self._ahead(1), self.lanes
                 )
             for s in range(scales):
                 yield partial(unpack, result[s], out[s], self.pattern.place, first, self.lanes)
@@ -168,7 +167,7 @@ class _Problem:
         # A part for each thread, so that the sums do not depend on who comes first; but an edge
         # belongs to a row, and a row of a shared tile to a thread.
         parts = 1 if self.team.together else self.team.num_threads
-        edges = np.zeros((parts, self.pattern.col.size), self.dtype)
+        edges = np.zeros((parts, self.pattern.slot.size), self.dtype)
         projection = self._coefficient_gradients(needs.coefficients)
         needs_terms = needs.values or needs.coefficients
 
@@ -187,7 +186,7 @@ class _Problem:
                     backward, self.matrix, weight, g, last,
                     tuple(terms) if needs_terms else (nothing, nothing), tuple(b),
                     edges[thread % parts], projection[thread, tile % projection.shape[1]],
-                    steps, self.ahead // (1 + needs_terms), self.lanes,
+                    steps, self._ahead(1 + needs_terms), self.lanes,
                 )  # fmt: skip
             yield partial(unpack, b[0], grad_x, self.pattern.place, first, self.lanes)
 
@@ -198,6 +197,11 @@ class _Problem:
         """The stages of a recurrence: all at once, but for threads that wait for one another."""
         terms = self.coefficients.shape[0]
         return [(k, k + 1) for k in range(terms)] if self.team.together else [(0, terms)]
+
+    def _ahead(self, count: int) -> tuple[int, ...]:
+        """How many edges ahead to ask for the rows of so many tiles."""
+        lines = count * len(self.lanes) * self.dtype.itemsize // CACHE_LINE
+        return (self.lines_ahead // lines,) if self.lines_ahead else ()
 
     def _tiles(self, count: int) -> Array:
         """Scratch memory for tiles: [count, N * lanes]."""

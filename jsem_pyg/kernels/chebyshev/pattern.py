@@ -11,12 +11,14 @@ from ..ordering import bandwidth_order
 
 Array = NDArray[Any]
 
+MOST_AHEAD = 512  # by how many edges a loop may look ahead, beyond the last one too
+
 
 class OrderedPattern(NamedTuple):
     """A CSR pattern with its nodes renumbered."""
 
     rowptr: Array  # [N + 1]
-    col: Array  # [nnz] int32
+    col: Array  # [nnz + MOST_AHEAD] int32, zeros at the end
     middle: Array  # [N] where, in each row, the columns are no longer below the diagonal
     node: Array  # [N] the node that each row stands for
     place: Array  # [N] the row of each node
@@ -43,7 +45,7 @@ def _renumber(
     for row in range(node.size):
         new_rowptr[row + 1] = new_rowptr[row] + rowptr[node[row] + 1] - rowptr[node[row]]
     filled = new_rowptr[:-1].copy()
-    new_col, slot = np.empty(col.size, np.int32), np.empty(col.size, np.int32)
+    new_col, slot = np.zeros(col.size + MOST_AHEAD, np.int32), np.empty(col.size, np.int32)
     middle = new_rowptr[:-1].copy()
     for c in range(node.size):
         for old in range(rowptr[node[c]], rowptr[node[c] + 1]):
