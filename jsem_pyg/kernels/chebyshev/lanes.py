@@ -264,7 +264,9 @@ def clear_row(typing: Any, out: Any, row: Any, lanes: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = Emitter(context, builder, signature, args)
-        emit.store(ir.Constant(emit.vector, [0.0] * emit.num_lanes), emit.row(emit.data(0), args[1]))
+        emit.store(
+            ir.Constant(emit.vector, [0.0] * emit.num_lanes), emit.row(emit.data(0), args[1])
+        )
         return context.get_dummy_value()
 
     return types.none(out, row, lanes), generate

@@ -36,24 +36,29 @@ class Team:
             allocate: makes the scratch memory for a tile.
             stages: the stages of a tile, for (tile, thread, memory).
         """
-        memory = allocate() if self.together else None
-        barrier = threading.Barrier(self.num_threads)
+        if not self.together:
 
-        def work(thread: int) -> None:
-            if memory is None:
-                own = allocate()
+            def work(thread: int) -> None:
+                memory = allocate()
                 for tile in range(thread, self.num_tiles, self.num_threads):
-                    for stage in stages(tile, thread, own):
-                        stage((0, 1))
-                return
-            try:
-                for tile in range(self.num_tiles):
                     for stage in stages(tile, thread, memory):
-                        stage((thread, self.num_threads))
-                        barrier.wait()
-            except BaseException:
-                barrier.abort()  # or the others would wait for ever
-                raise
+                        stage((0, 1))
+
+        else:
+            shared = allocate()
+            barrier = threading.Barrier(self.num_threads)
+
+            def work(thread: int) -> None:
+                try:
+                    for tile in range(self.num_tiles):
+                        for stage in stages(tile, thread, shared):
+                            stage((thread, self.num_threads))
+                            barrier.wait()
+                except threading.BrokenBarrierError:
+                    pass  # another thread has failed, and says why
+                except BaseException:
+                    barrier.abort()  # or the others would wait for ever
+                    raise
 
         if self.num_threads == 1:
             work(0)
