@@ -7,10 +7,11 @@ The package reads in the order in which data flows through it; a stage imports o
 2. :mod:`~jsem_pyg.curvature`: edges -> a few numbers an edge (Forman-Ricci curvature, overlap)
 3. :mod:`~jsem_pyg.operators`: edges -> a symmetric operator S with its spectrum in [-1, 1]
 4. :mod:`~jsem_pyg.diffusion`: operator and signal -> diffused signal, exp(-tL) X
-5. :mod:`~jsem_pyg.transport`: two graphs -> which node of one is which of the other
-6. :mod:`~jsem_pyg.nn`: layers whose edges learn how well they conduct
-7. :mod:`~jsem_pyg.evaluation`: representations -> numbers
-8. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
+5. :mod:`~jsem_pyg.partition`: a graph -> parts of it that fit a cache, a device, a machine
+6. :mod:`~jsem_pyg.transport`: two graphs -> which node of one is which of the other
+7. :mod:`~jsem_pyg.nn`: layers whose edges learn how well they conduct
+8. :mod:`~jsem_pyg.evaluation`: representations -> numbers
+9. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
 Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features, and
 :mod:`~jsem_pyg.testing` assertions for layers and operators of your own. `jsem_pyg.kernels`, the
@@ -25,6 +26,7 @@ from . import (
     graph,
     nn,
     operators,
+    partition,
     testing,
     training,
     transforms,
@@ -41,6 +43,7 @@ __all__ = [
     "graph",
     "nn",
     "operators",
+    "partition",
     "testing",
     "training",
     "transforms",

@@ -18,6 +18,7 @@ STAGES = [
     "curvature",
     "operators",
     "diffusion",
+    "partition",
     "transport",
     "nn",
     "evaluation",

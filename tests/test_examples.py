@@ -221,6 +221,19 @@ def test_the_benchmark_of_scaling(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
 
 
+def test_the_benchmark_of_orders(tmp_path, monkeypatch):
+    ordering = load(ROOT / "examples/benchmarks/ordering.py", monkeypatch)
+    monkeypatch.setattr(ordering, "ROWS_OF_A_BLOCK", 50)
+    monkeypatch.setattr(ordering, "LINES", 64)
+    sizes = ("--num-nodes", "300", "--neighbours", "5", "--channels", "4", "--degree", "3")
+    table = ordering.main([*sizes, "--repeats", "1", "--output", str(tmp_path)])
+    by_order = table.set_index("order")
+    assert len(by_order) == 8
+    assert (by_order["MB a term"].drop("none") < by_order["MB a term"]["none"]).all()
+    assert (by_order["halo of 16"].drop("none") < by_order["halo of 16"]["none"]).all()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
 def test_the_benchmark_of_a_gpu(tmp_path, monkeypatch):
     gpu_epoch = load(ROOT / "examples/benchmarks/gpu_epoch.py", monkeypatch)
     if not torch.cuda.is_available():

@@ -161,7 +161,8 @@ class GraphStructure(CheckLog):
         order[place] = slots
         nodes = torch.arange(self.num_nodes, dtype=narrow, device=self.device)
         order[~is_slot] = self.num_slots + nodes
-        return CSR(rowptr, torch.cat([csr.col, nodes]).index_select(0, order)), order
+        col = torch.cat([csr.col, nodes]).index_select(0, order)
+        return CSR(rowptr, col, base=csr), order
 
     @property
     def num_components(self) -> int:

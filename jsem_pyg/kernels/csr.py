@@ -22,13 +22,16 @@ class CSR:
         rowptr: [N + 1] int64, where each row begins.
         col: [nnz] int32, or int64 where that is too narrow.
         row: [nnz] the row of each slot, where somebody has it already.
+        base: the same pattern without the slots (i, i), whose order serves this one as well.
 
     Attributes:
         row: [nnz] the row of each slot: what `rowptr` says, entry by entry.
     """
 
-    def __init__(self, rowptr: Tensor, col: Tensor, row: Tensor | None = None) -> None:
-        self.rowptr, self.col = rowptr, col
+    def __init__(
+        self, rowptr: Tensor, col: Tensor, row: Tensor | None = None, *, base: "CSR | None" = None
+    ) -> None:
+        self.rowptr, self.col, self.base = rowptr, col, base
         if row is None:
             rows = torch.arange(rowptr.numel() - 1, dtype=col.dtype, device=col.device)
             # Without the size, a GPU would have to wait for the sum of the counts.
@@ -52,16 +55,28 @@ class CSR:
         """[N] the number of entries in each row."""
         return self.rowptr.diff()
 
-    def derived(self, make: Callable[["CSR"], T]) -> T:
-        """What `make` makes of this pattern, made once. Two threads may both make it; one stays."""
-        if make not in self._derived:
-            self._derived[make] = lasting(make)(self)
-        found: T = self._derived[make]
+    def derived(self, make: Callable[..., T], *args: Any) -> T:
+        """What `make` makes of this pattern, made once. Two threads may both make it; one stays.
+
+        Args:
+            make: called with this pattern and `args`.
+            args: what tells one result from another; hashable.
+        """
+        key = (make, *args)
+        if key not in self._derived:
+            self._derived[key] = lasting(make)(self, *args)
+        found: T = self._derived[key]
         return found
+
+    def has_derived(self, make: Callable[..., Any], *args: Any) -> bool:
+        """Whether it has been made already."""
+        return (make, *args) in self._derived
 
     def to(self, device: torch.device | str) -> "CSR":
         """The pattern on another device."""
-        return CSR(*(each.to(device) for each in (self.rowptr, self.col, self.row)))
+        base = None if self.base is None else self.base.to(device)
+        rowptr, col, row = (each.to(device) for each in (self.rowptr, self.col, self.row))
+        return CSR(rowptr, col, row, base=base)
 
 
 class Incidence(NamedTuple):

@@ -4,7 +4,8 @@
 curvature an edge feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is what the layers of
 this package read. :class:`EdgeGeometry` appends further edge features. :class:`KNNHyperedges`,
 :class:`CliqueHyperedges` and :class:`ClusterHyperedges` make hypergraphs, :class:`DualHypergraph`
-turns edges into nodes.
+turns edges into nodes. :class:`LocalityOrder` permutes a graph so that neighbours lie close in
+memory.
 """
 
 from .dual_hypergraph import DualHypergraph
@@ -12,6 +13,7 @@ from .edge_geometry import EdgeGeometry
 from .faiss_knn_graph import FaissKNNGraph
 from .forman_curvature import FormanCurvature
 from .hyperedges import CliqueHyperedges, ClusterHyperedges, KNNHyperedges
+from .locality_order import LocalityOrder
 
 __all__ = [
     "CliqueHyperedges",
@@ -21,4 +23,5 @@ __all__ = [
     "FaissKNNGraph",
     "FormanCurvature",
     "KNNHyperedges",
+    "LocalityOrder",
 ]

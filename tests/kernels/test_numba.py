@@ -13,6 +13,7 @@ from kernels.test_chebyshev_series import problem  # noqa: E402
 
 from jsem_pyg.kernels.chebyshev.pattern import ordered_pattern  # noqa: E402
 from jsem_pyg.kernels.chebyshev.tiles import BLOCK, scratch  # noqa: E402
+from jsem_pyg.kernels.ordering import bandwidth_order, given_order, nested_order  # noqa: E402
 from jsem_pyg.operators import GraphStructure, laplacian_operator  # noqa: E402
 from jsem_pyg.testing import assert_backends_agree, random_graph  # noqa: E402
 
@@ -67,8 +68,10 @@ def ring_with_chords(num_nodes):
     return matrix.csr, matrix.values[0], x, coefficients
 
 
-def test_more_rows_than_a_block(three_threads):
+@pytest.mark.parametrize("order", [given_order, bandwidth_order, nested_order])
+def test_more_rows_than_a_block_in_any_order(three_threads, order, monkeypatch):
     assert 3 * BLOCK < 3500
+    monkeypatch.setattr(numba_cpu, "choose_for_series", lambda *args: order)
     assert_backends_agree("numba", *ring_with_chords(3500))
 
 
@@ -119,8 +122,8 @@ def test_two_runs_agree_to_the_last_bit(three_threads):
 def test_an_order_is_made_once_for_its_pattern():
     edge_index, _ = random_graph(30, 0.2)
     csr = GraphStructure(edge_index, 30).csr
-    first = csr.derived(ordered_pattern)
-    assert csr.derived(ordered_pattern) is first
+    first = csr.derived(ordered_pattern, bandwidth_order)
+    assert csr.derived(ordered_pattern, bandwidth_order) is first
     # Rows of the new order hold the same neighbours, ascending, and the slots that they come from.
     for row, node in enumerate(first.node):
         here = slice(first.rowptr[row], first.rowptr[row + 1])

@@ -5,6 +5,7 @@ import torch
 from kernels.test_chebyshev_series import problem
 
 from jsem_pyg.kernels.chebyshev import reference, triton_gpu
+from jsem_pyg.kernels.ordering import given_order
 from jsem_pyg.operators import GraphStructure, laplacian_operator
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -119,7 +120,7 @@ def test_recorded_launches_follow_their_inputs(launch_graphs, groups):
     csr = case[0].to(DEVICE)
     for each in (case, case, moved(case), case):  # run, record, replay, replay
         compare((csr, *each[1:]), 1e-12)
-    recordings = csr.derived(triton_gpu._prepared).recordings
+    recordings = csr.derived(triton_gpu._prepared, given_order).recordings
     assert sum(each is not None for each in recordings.values()) == 2  # forward and backward
 
 
@@ -138,9 +139,9 @@ def test_only_some_recordings_are_kept_and_none_of_large_inputs(launch_graphs, m
     csr = csr.to(DEVICE)
     for degree in range(12):
         run(triton_gpu, csr, values, x, coefficients[: degree + 1], group)
-    assert len(csr.derived(triton_gpu._prepared).recordings) == 8
+    assert len(csr.derived(triton_gpu._prepared, given_order).recordings) == 8
     other = problem(30, 0, 3, 2, torch.float64)
     monkeypatch.setattr(triton_gpu.launch_graphs, "max_bytes", 8)
     for _ in range(2):
         run(triton_gpu, *other)
-    assert not other[0].derived(triton_gpu._prepared).recordings
+    assert not other[0].derived(triton_gpu._prepared, given_order).recordings

@@ -21,6 +21,7 @@ from jsem_pyg import (
     graph,
     nn,
     operators,
+    partition,
     training,
     transforms,
     transport,
@@ -96,6 +97,10 @@ def _hypergraph() -> graph.HypergraphStructure:
 
 def _complex() -> graph.SimplicialStructure:
     return graph.SimplicialStructure(_edges()[:, :6])
+
+
+def _halves() -> partition.Partition:
+    return partition.recursive_partition(_edges(), 2, method="bandwidth")
 
 
 def _classifier() -> nn.DiffusionClassifier:
@@ -317,6 +322,30 @@ GOOD: dict[str, Callable[[], Call]] = {
     "diffusion.simplicial_diffusion": lambda: (diffusion.simplicial_diffusion, _on_complex()),
     "diffusion.truncation_bound": lambda: (diffusion.truncation_bound, {"t": 1.0, "degree": 3}),
     # 5. transport
+    "partition.Partition": lambda: (
+        partition.Partition,
+        {
+            "order": torch.tensor([2, 0, 1]),
+            "ptr": torch.tensor([0, 1, 3]),
+            "splits": torch.tensor([[0, 1, 2]]),
+            "halo": torch.tensor([1, 1]),
+        },
+    ),
+    "partition.measured_cost": lambda: (
+        partition.measured_cost,
+        {"edge_index": _edges(), "partition": _halves(), "seconds": torch.ones(2)},
+    ),
+    "partition.recursive_partition": lambda: (
+        partition.recursive_partition,
+        {
+            "edge_index": _edges(),
+            "num_parts": 2,
+            "num_nodes": N,
+            "method": "hilbert",
+            "points": _x(),
+            "cost": torch.ones(N),
+        },
+    ),
     "transport.AdjacencyCost": lambda: _made(transport.AdjacencyCost, _ON_EDGES),
     "transport.AdjacencyCost.columns": lambda: (
         transport.AdjacencyCost(_edges()).columns,
@@ -618,6 +647,15 @@ GOOD: dict[str, Callable[[], Call]] = {
     "transforms.FormanCurvature.forward": lambda: (
         transforms.FormanCurvature(),
         {"data": _graph(edge_attr=_attr())},
+    ),
+    "transforms.LocalityOrder": lambda: (transforms.LocalityOrder, {}),
+    "transforms.LocalityOrder.forward": lambda: (
+        transforms.LocalityOrder("bandwidth"),
+        {"data": _graph(edge_attr=_attr())},
+    ),
+    "transforms.LocalityOrder.restore": lambda: (
+        transforms.LocalityOrder().restore,
+        {"out": _x(), "data": transforms.LocalityOrder("bandwidth")(_graph())},
     ),
     "transforms.KNNHyperedges": lambda: (transforms.KNNHyperedges, {}),
     "transforms.KNNHyperedges.forward": lambda: (

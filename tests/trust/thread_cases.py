@@ -75,6 +75,7 @@ from jsem_pyg.nn import (
     SimplicialDiffusion,
 )
 from jsem_pyg.operators import hodge_operator, hypergraph_operator, laplacian_operator
+from jsem_pyg.partition import measured_cost, recursive_partition
 from jsem_pyg.training import (
     GraphTriplets,
     LabelTriplets,
@@ -92,6 +93,7 @@ from jsem_pyg.transforms import (
     FaissKNNGraph,
     FormanCurvature,
     KNNHyperedges,
+    LocalityOrder,
 )
 from jsem_pyg.transport import (
     AdjacencyCost,
@@ -404,6 +406,21 @@ CASES = {
     "diffusion.truncation_bound": no_object(
         lambda each: torch.tensor(truncation_bound(1.0 + each.seed, 9))
     ),
+    "partition.Partition": (
+        lambda: recursive_partition(SHARED.edges, 3, method="bandwidth"),
+        lambda shared, each: [shared.place, shared.part, *shared.parts()],
+    ),
+    "partition.measured_cost": no_object(
+        lambda each: measured_cost(
+            each.edges, recursive_partition(each.edges, 2, method="bandwidth"), torch.ones(2)
+        )
+    ),
+    "partition.recursive_partition": no_object(
+        lambda each: [
+            recursive_partition(each.edges, 3, method=method).order
+            for method in ("metis", "hilbert", "bandwidth")
+        ]
+    ),
     "transport.AdjacencyCost": (
         lambda: AdjacencyCost(SHARED.edges, SHARED.weight),
         lambda shared, each: [
@@ -566,6 +583,7 @@ CASES = {
             "FormanCurvature": FormanCurvature,
             "FormanCurvature fitted": lambda: FormanCurvature(norm="rank").fit(data_of(SHARED)),
             "KNNHyperedges": lambda: KNNHyperedges(3),
+            "LocalityOrder": lambda: LocalityOrder("bandwidth", num_parts=3),
         }.items()
     },
     "transforms.FaissKNNGraph extended": (

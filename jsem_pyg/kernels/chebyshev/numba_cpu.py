@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..csr import CSR
+from ..ordering import choose_for_series
 from .backward import backward
 from .forward import forward
 from .lanes import CACHE_LINE
@@ -75,7 +76,7 @@ class SparseOperator(SeriesOperator):
         self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
     ) -> tuple[Tensor, Tensor]:
         """Forward; see :class:`.SeriesOperator`. Kept are the tiles of the last two terms."""
-        problem = _Problem(self.csr, self.values[0], x.shape, coefficients, group)
+        problem = _Problem(self.csr, self.values[0], x.shape, coefficients, group, keep)
         out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
         shape = self.kept_shape(x.size(0), x.size(1), x.dtype) if keep else (0, 0, 0)
         last = scratch(shape, problem.dtype)
@@ -86,7 +87,7 @@ class SparseOperator(SeriesOperator):
         self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
     ) -> Gradients:
         """Backward; see :class:`.SeriesOperator`."""
-        problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, group)
+        problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, group, True)
         return problem.differentiate(kept.numpy(), grad.contiguous().numpy(), needs)
 
     @staticmethod
@@ -114,6 +115,7 @@ class _Problem:
         shape: torch.Size,
         coefficients: Tensor,
         group: Tensor | None,
+        trains: bool,
     ) -> None:
         _say_once_that_kernels_compile()
         self.dtype = np.dtype(np.float32 if values.dtype == torch.float32 else np.float64)
@@ -122,7 +124,10 @@ class _Problem:
         self.num_tiles = -(-num_columns // len(self.lanes))
         self.tile_size = self.num_nodes * len(self.lanes)
         self.coefficients = coefficients.detach().contiguous().numpy()
-        self.pattern = csr.derived(ordered_pattern)
+        row_bytes = len(self.lanes) * self.dtype.itemsize
+        visits = (coefficients.size(0) - 1) * self.num_tiles
+        ordering = choose_for_series(csr, row_bytes, visits, trains)
+        self.pattern = csr.derived(ordered_pattern, ordering)
         slot = torch.from_numpy(self.pattern.slot)
         ordered_values = values.detach().index_select(0, slot).numpy()
         groups = np.zeros(0, np.int64) if group is None else group.numpy()[self.pattern.node]

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..compiled import compiled
 from ..csr import CSR
-from ..ordering import bandwidth_order
+from ..ordering import Ordering
 
 Array = NDArray[Any]
 
@@ -25,9 +25,9 @@ class OrderedPattern(NamedTuple):
     slot: Array  # [nnz] the slot that each entry comes from, or that of its reverse
 
 
-def ordered_pattern(csr: CSR) -> OrderedPattern:
-    """The pattern in the order of its rows. Take it by ``csr.derived(ordered_pattern)``."""
-    node, place = (each.numpy() for each in csr.derived(bandwidth_order))
+def ordered_pattern(csr: CSR, ordering: Ordering) -> OrderedPattern:
+    """The pattern in an order; take it by ``csr.derived(ordered_pattern, ordering)``."""
+    node, place = (each.numpy() for each in csr.derived(ordering))
     rowptr, col, middle, slot = _renumber(csr.rowptr.numpy(), csr.col.numpy(), node, place)
     return OrderedPattern(rowptr, col, middle, node, place, slot)
 

@@ -21,7 +21,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..csr import CSR
-from ..ordering import bandwidth_order
+from ..ordering import Ordering, choose_for_series
 from .launch_graphs import LaunchGraphs, Recordings
 from .operator import Gradients, Needs, SeriesOperator
 from .recurrence import project
@@ -59,7 +59,8 @@ class SparseOperator(SeriesOperator):
     ) -> tuple[Tensor, Tensor]:
         """Forward; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
         inputs = (self.values[0], x, coefficients, group)
-        out, terms = launch_graphs.run(_Forward, self.csr.derived(_prepared), inputs)
+        pattern = self._pattern(x, coefficients, trains=keep)
+        out, terms = launch_graphs.run(_Forward, pattern, inputs)
         return out.to(x.dtype), terms  # asked for or not: the adjoint takes them along
 
     def differentiate(
@@ -68,14 +69,18 @@ class SparseOperator(SeriesOperator):
         """Backward; see :class:`.SeriesOperator`."""
         kind = _Backward if needs.coefficients else _BackwardAtFixedTime
         inputs = (self.values[0], grad, kept, coefficients, group)
-        grad_x, grad_value, grad_coefficients = launch_graphs.run(
-            kind, self.csr.derived(_prepared), inputs
-        )
+        pattern = self._pattern(grad, coefficients, trains=True)
+        grad_x, grad_value, grad_coefficients = launch_graphs.run(kind, pattern, inputs)
         return Gradients(
             grad_x,
             (grad_value,) if needs.values else None,
             grad_coefficients if needs.coefficients else None,
         )
+
+    def _pattern(self, x: Tensor, coefficients: Tensor, trains: bool) -> "_Pattern":
+        row_bytes, visits = x.size(-1) * x.element_size(), coefficients.size(0) - 1
+        ordering = choose_for_series(self.csr, row_bytes, visits, trains)
+        return self.csr.derived(_prepared, ordering)
 
 
 class _Pattern(NamedTuple):
@@ -87,8 +92,8 @@ class _Pattern(NamedTuple):
     recordings: Recordings
 
 
-def _prepared(csr: CSR) -> _Pattern:
-    order = csr.derived(bandwidth_order).node
+def _prepared(csr: CSR, ordering: Ordering) -> _Pattern:
+    order = csr.derived(ordering).node
     length = csr.degree.cpu()[order]
     is_hub = length > _HUB * csr.num_slots / max(length.numel(), 1)
     order = torch.cat([order[is_hub], order[~is_hub]]).to(csr.col.device)

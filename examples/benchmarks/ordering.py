@@ -1,0 +1,190 @@
+"""What does an order of the nodes cost, and what does it save on each pass?
+
+The graph is that of the nearest neighbours of random points in four dimensions, its nodes in no
+order. For each order: seconds to make it; forward pass and epoch (forward, and backward in x, the
+weights and t) by the numba kernel, which leaves it as it is; both as multiples of no order;
+the epochs of training after which it has paid for itself; bytes that a term moves, counted; and how
+many rows 16 equal ranges of it fetch from each other (halo).
+
+Bytes are counted by a model of a cache of 1 MB, in 16 ways, that drops what was used least recently
+and half of which is left to the gathered rows (128 bytes of each): those that are not in it, and
+beside them what every order reads and writes once, three rows for each node and eight bytes for
+each edge. Seconds of the processors are what counts on a machine that has other things to do.
+
+    python examples/benchmarks/ordering.py                     # 200,000 nodes
+    python examples/benchmarks/ordering.py --num-nodes 1000000 --repeats 2
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from numba import njit
+from reporting import machine, write_table
+from sklearn.neighbors import kneighbors_graph
+from torch import Tensor
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.kernels.ordering import bandwidth_order, nested_order, new_share
+from jsem_pyg.partition import recursive_partition
+
+PARTS = 16  # that halos are counted for
+ROWS_OF_A_BLOCK = 1024
+ROW_BYTES, LINES, WAYS = 128, (1 << 19) // 128, 16
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--num-nodes", type=int, nargs="+", default=[200_000])
+    parser.add_argument("--neighbours", type=int, default=15)
+    parser.add_argument("--channels", type=int, default=64)
+    parser.add_argument("--degree", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", nargs="+", help="names of orders, all of them by default")
+    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
+    return parser.parse_args(argv)
+
+
+def neighbour_graph(num_nodes: int, neighbours: int) -> tuple[GraphStructure, Tensor]:
+    """The structure of `scaling.random_edges`, and the points."""
+    points = np.random.default_rng(0).normal(size=(num_nodes, 4))
+    directed = kneighbors_graph(points, min(neighbours, num_nodes - 1), n_jobs=-1)
+    edges = directed.maximum(directed.T).tocoo()
+    edge_index = torch.from_numpy(np.stack([edges.row, edges.col])).long()
+    return GraphStructure(edge_index, num_nodes), torch.from_numpy(points)
+
+
+def orders(structure: GraphStructure, points: Tensor) -> dict[str, Callable[[], Tensor]]:
+    blocks = max(1, structure.num_nodes // ROWS_OF_A_BLOCK)
+    split = partial(recursive_partition, structure)
+    return {
+        "none": lambda: torch.arange(structure.num_nodes),
+        "bandwidth": lambda: bandwidth_order(structure.csr).node,
+        "nested": lambda: nested_order(structure.csr).node,
+        "metis, 16 parts": lambda: split(PARTS, method="metis").order,
+        f"metis, {blocks} parts": lambda: split(blocks, method="metis").order,
+        f"bandwidth, {blocks} parts": lambda: split(blocks, method="bandwidth").order,
+        f"hilbert, points, {blocks} parts": lambda: (
+            split(blocks, method="hilbert", points=points).order
+        ),
+        f"hilbert, diffusion, {blocks} parts": lambda: split(blocks, method="hilbert").order,
+    }
+
+
+def permute(structure: GraphStructure, order: Tensor) -> GraphStructure:
+    """The graph in another order, which the kernels take for a good one, whatever it is."""
+    place = torch.empty(structure.num_nodes, dtype=torch.int64)
+    place[order.long()] = torch.arange(structure.num_nodes)
+    edge_index = torch.stack([place[each.long()] for each in (structure.row, structure.col)])
+    permuted = GraphStructure(edge_index, structure.num_nodes)
+    permuted.csr._derived[(new_share,)] = 0.0
+    return permuted
+
+
+@njit
+def missed_rows(rowptr: np.ndarray, col: np.ndarray, lines: int, ways: int) -> int:
+    """Gathered rows that are not in a cache of so many, in a second pass over the pattern."""
+    sets, missed, now = lines // ways, 0, 0
+    held, used = np.full((sets, ways), -1), np.zeros((sets, ways), np.int64)
+    for _ in range(2):
+        missed = 0
+        for slot in range(rowptr[-1]):
+            row, now = col[slot], now + 1
+            place, oldest = row % sets, 0
+            for way in range(ways):
+                if held[place, way] == row:
+                    oldest = -1
+                    used[place, way] = now
+                    break
+                if used[place, way] < used[place, oldest]:
+                    oldest = way
+            if oldest >= 0:
+                missed += 1
+                held[place, oldest], used[place, oldest] = row, now
+    return missed
+
+
+def moved_bytes(structure: GraphStructure) -> int:
+    missed = missed_rows(structure.rowptr.numpy(), structure.col.numpy(), LINES, WAYS)
+    return (missed + 3 * structure.num_nodes) * ROW_BYTES + 8 * structure.num_slots
+
+
+def halo(structure: GraphStructure) -> float:
+    """Rows that equal ranges of the order fetch from each other, of all rows."""
+    size = structure.num_nodes
+    part = torch.arange(size) * PARTS // size
+    row, col = part[structure.row.long()], part[structure.col.long()]
+    fetched = row[row != col] * size + structure.col.long()[row != col]
+    return torch.unique(fetched).numel() / size
+
+
+class Clock:
+    """Seconds, on the wall and of the processors."""
+
+    def __init__(self) -> None:
+        self.wall, self.cpu = time.perf_counter(), time.process_time()
+
+    def stop(self) -> tuple[float, float]:
+        return time.perf_counter() - self.wall, time.process_time() - self.cpu
+
+
+def one_pass(structure: GraphStructure, x: Tensor, degree: int) -> tuple[float, float]:
+    clock = Clock()
+    heat_diffusion(x, structure, torch.ones(structure.num_edges), 5.0, degree=degree)
+    return clock.stop()
+
+
+def one_epoch(structure: GraphStructure, x: Tensor, degree: int) -> tuple[float, float]:
+    given = (x.clone(), torch.ones(structure.num_edges), torch.tensor(5.0))
+    leaves = [each.requires_grad_() for each in given]
+    clock = Clock()
+    out = heat_diffusion(leaves[0], structure, *leaves[1:], degree=degree)
+    out.backward(torch.ones_like(out))
+    return clock.stop()
+
+
+def measure(num_nodes: int, args: argparse.Namespace) -> list[dict]:
+    structure, points = neighbour_graph(num_nodes, args.neighbours)
+    x = torch.randn(num_nodes, args.channels, generator=torch.Generator().manual_seed(0))
+    graphs, rows = {}, {}
+    for name, make in orders(structure, points).items():
+        if args.only is None or name in ("none", *args.only):
+            clock = Clock()
+            order = make()
+            to_order = clock.stop()[1]
+            graphs[name] = permute(structure, order)
+            rows[name] = {"N": num_nodes, "order": name, "to order cpu s": to_order}
+            rows[name] |= {"MB a term": moved_bytes(graphs[name]) / 1e6}
+            rows[name] |= {f"halo of {PARTS}": halo(graphs[name])}
+    best = {name: np.full((2, 2), np.inf) for name in graphs}
+    for name, graph in graphs.items():
+        one_epoch(graph, x[:, :1], 2)  # warm-up
+        for _ in range(args.repeats):
+            for at, run in enumerate((one_pass, one_epoch)):
+                best[name][at] = np.minimum(best[name][at], run(graph, x, args.degree))
+    for name, (forward, epoch) in best.items():
+        rows[name] |= {"forward s": forward[0], "epoch s": epoch[0]}
+        rows[name] |= {"forward cpu s": forward[1], "epoch cpu s": epoch[1]}
+        rows[name] |= {"forward x": best["none"][0, 1] / forward[1]}
+        rows[name] |= {"epoch x": best["none"][1, 1] / epoch[1]}
+        saved = best["none"][1, 1] - epoch[1]
+        rows[name]["paid after"] = rows[name]["to order cpu s"] / saved if saved > 0 else np.nan
+        print(", ".join(f"{key} = {value}" for key, value in rows[name].items()), flush=True)
+    return list(rows.values())
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    table = pd.DataFrame([row for size in args.num_nodes for row in measure(size, args)])
+    write_table(table, args.output, "ordering", [f"{machine()}, float32"])
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""What a partition is: an order of the nodes, cut into blocks."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .._checks import check_integers
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """The nodes of a graph in an order in which every block of them stands together.
+
+    Args:
+        order: [N] int64, the node that stands at each place.
+        ptr: [P + 1] int64, the places where the blocks begin, and N. Blocks may be empty.
+        splits: [P - 1, 3] int64, the tree: parts `first` up to `end` were one block, which was cut
+            where part `middle` begins. Its root comes first, and every split before those of its
+            halves. Without a tree, [0, 3].
+        halo: [P] int64, how many nodes outside of each block have neighbours in it; None where
+            nobody has counted.
+
+    Raises:
+        TypeError: if one of them is no tensor of integers.
+        ValueError: if `order` is no permutation, or `ptr` does not rise from 0 to N.
+
+    Example:
+        >>> partition = Partition(torch.tensor([2, 0, 1]), torch.tensor([0, 1, 3]))
+        >>> partition.parts()
+        [tensor([2]), tensor([0, 1])]
+        >>> partition.part
+        tensor([1, 1, 0])
+    """
+
+    order: Tensor
+    ptr: Tensor
+    splits: Tensor = field(default_factory=lambda: torch.empty(0, 3, dtype=torch.int64))
+    halo: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("order", "ptr", "splits", *(["halo"] if self.halo is not None else [])):
+            check_integers(name, getattr(self, name))
+            object.__setattr__(self, name, getattr(self, name).to("cpu", torch.int64))
+        if self.order.dim() != 1 or not bool((self.order.sort()[0] == _count(self.order)).all()):
+            raise ValueError(
+                "Expected 'order' to hold every node from 0 to N - 1 once, of shape [N] "
+                f"(got shape {list(self.order.shape)})."
+            )
+        ptr = self.ptr
+        if ptr.dim() != 1 or ptr.numel() < 2 or ptr[0] != 0 or bool((ptr.diff() < 0).any()):
+            raise ValueError(
+                "Expected 'ptr' to rise from 0, of shape [P + 1] with P >= 1 "
+                f"(got {ptr.tolist() if ptr.numel() < 9 else list(ptr.shape)})."
+            )
+        if ptr[-1] != self.num_nodes:
+            raise ValueError(
+                f"Expected 'ptr' to end with the {self.num_nodes} nodes of 'order' "
+                f"(got {int(ptr[-1])})."
+            )
+        if self.splits.dim() != 2 or self.splits.size(1) != 3:
+            raise ValueError(
+                f"Expected 'splits' to have the shape [S, 3] (got {list(self.splits.shape)})."
+            )
+        if self.halo is not None and self.halo.shape != (self.num_parts,):
+            raise ValueError(
+                f"Expected 'halo' to have the shape [{self.num_parts}] "
+                f"(got {list(self.halo.shape)})."
+            )
+
+    @property
+    def num_nodes(self) -> int:
+        """The number N of nodes."""
+        return self.order.numel()
+
+    @property
+    def num_parts(self) -> int:
+        """The number P of blocks."""
+        return self.ptr.numel() - 1
+
+    @property
+    def place(self) -> Tensor:
+        """[N] the place of each node: the inverse of `order`."""
+        return torch.empty_like(self.order).scatter_(0, self.order, _count(self.order))
+
+    @property
+    def part(self) -> Tensor:
+        """[N] the block of each node."""
+        parts = torch.arange(self.num_parts).repeat_interleave(self.ptr.diff())
+        return parts.index_select(0, self.place)
+
+    def parts(self) -> list[Tensor]:
+        """The nodes of each block, in their order."""
+        return list(self.order.split(self.ptr.diff().tolist()))
+
+    def __repr__(self) -> str:
+        return f"Partition(num_nodes={self.num_nodes}, num_parts={self.num_parts})"
+
+
+def _count(order: Tensor) -> Tensor:
+    return torch.arange(order.numel(), dtype=order.dtype)

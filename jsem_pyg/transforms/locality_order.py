@@ -1,0 +1,188 @@
+"""PyG's door to orders: nodes that are neighbours lie close in memory."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.data.datapipes import functional_transform
+from torch_geometric.transforms import BaseTransform
+from torch_geometric.typing import SparseTensor
+
+from .._checks import check_choice, check_edge_index, check_positive_int, check_tensor
+from ..graph import GraphStructure
+from ..partition import Partition, recursive_partition
+from ..partition.splitters import METHODS
+from ._batch import check_data, count_nodes
+
+# A tile of so many rows, with the rows that it gathers, stays in the L2 cache of a core.
+_ROWS_OF_A_BLOCK = 1024
+
+
+@functional_transform("locality_order")
+class LocalityOrder(BaseTransform):
+    """Permutes the nodes of a graph so that neighbours lie close in memory.
+
+    Whatever has a row for each node moves with its node: `x`, `y`, masks, attributes of one's own.
+    Columns of `edge_index` are renumbered and sorted, and whatever has a row for each edge moves
+    with its column. `data.node_order` [N] names, for each place, the node that was there before;
+    :meth:`restore` brings a result back into the order of the caller.
+
+    Every call of :func:`~jsem_pyg.diffusion.heat_diffusion` or of a layer gives the same numbers on
+    the permuted graph, up to rounding, and large graphs gain speed.
+
+    Args:
+        method: how blocks are made, see :func:`~jsem_pyg.partition.recursive_partition`. "hilbert"
+            follows `data.pos`, where there is one.
+        num_parts: how many blocks; None: one for every 1,024 nodes.
+
+    Raises:
+        TypeError: if `data` is not a homogeneous graph.
+        ValueError: if `method` is none of these or cannot run, or if the graph is malformed, has no
+            edges, is a mini-batch, or has a `node_order` already.
+
+    Example:
+        A path whose nodes come in no order.
+
+        >>> edge_index = torch.tensor([[0, 3, 3, 1, 1, 2], [3, 0, 1, 3, 2, 1]])
+        >>> data = Data(x=torch.arange(4.0)[:, None], edge_index=edge_index)
+        >>> transform = LocalityOrder(method="bandwidth")
+        >>> permuted = transform(data)
+        >>> (permuted.edge_index[0] - permuted.edge_index[1]).abs()
+        tensor([1, 1, 1, 1, 1, 1])
+        >>> transform.restore(permuted.x).flatten()
+        tensor([0., 1., 2., 3.])
+    """
+
+    def __init__(self, method: str = "auto", num_parts: int | None = None) -> None:
+        check_choice("method", method, METHODS)
+        if num_parts is not None:
+            check_positive_int("num_parts", num_parts)
+        self.method, self.num_parts = method, num_parts
+        self.partition: Partition | None = None  # of the last graph
+
+    def forward(self, data: Data) -> Data:
+        """Permute a copy of `data`; its tensors are new, those of the caller stay as they are."""
+        check_data(data)
+        self._check(data)
+        size = count_nodes(data)
+        check_edge_index(data.edge_index, size)
+        partition = self._split(data, size)
+        order, place = (
+            each.to(data.edge_index.device) for each in (partition.order, partition.place)
+        )
+        moved = place[data.edge_index.long()]
+        by_place = (moved[0] * size + moved[1]).argsort(stable=True)
+        out = copy.copy(data)
+        for key in set(data.keys()) - {"edge_index"}:
+            value, dim = data[key], data.__cat_dim__(key, data[key])
+            # In this sequence: in a graph of as many edges as nodes, only the first answer is one.
+            if data.is_edge_attr(key):
+                out[key] = _take(value, by_place, dim)
+            elif data.is_node_attr(key) or _is_sparse_signal(value, size):
+                out[key] = _take(value, order, dim)
+        out.edge_index = moved[:, by_place].to(data.edge_index.dtype)
+        out.node_order = order
+        self.partition = partition
+        return out
+
+    def _check(self, data: Data) -> None:
+        if data.get("edge_index") is None:
+            raise ValueError(
+                "Expected 'data' to have an 'edge_index' (got none). To fix this, apply "
+                "FaissKNNGraph() first."
+            )
+        for key in ("adj", "adj_t"):
+            if data.get(key) is not None:
+                raise ValueError(
+                    f"Expected 'data' to have its edges in 'edge_index' (got '{key}' beside it). "
+                    "To fix this, apply torch_geometric.transforms.ToSparseTensor() after this."
+                )
+        if data.get("batch") is not None:
+            raise ValueError(
+                "Expected 'data' to be a single graph (got a mini-batch). To fix this, apply "
+                "LocalityOrder() to each graph before they are joined."
+            )
+        if data.get("node_order") is not None:
+            raise ValueError(
+                "Expected 'data' without a 'node_order' (got one: its nodes are permuted already). "
+                "To fix this, delete it, once it is of no use any more."
+            )
+
+    def _split(self, data: Data, size: int) -> Partition:
+        pos = data.get("pos") if self.method == "hilbert" else None
+        return recursive_partition(
+            GraphStructure(data.edge_index, size),
+            self.num_parts or max(1, size // _ROWS_OF_A_BLOCK),
+            method=self.method,
+            points=pos,
+        )
+
+    def restore(self, out: Tensor, data: Data | None = None) -> Tensor:
+        """Bring rows back into the order of the caller.
+
+        Args:
+            out: [..., N, D] or [N], rows in the order of a permuted graph.
+            data: this graph, or a mini-batch of permuted graphs; None: the last graph that this
+                transform has permuted.
+
+        Returns:
+            A tensor like `out`; differentiable.
+
+        Raises:
+            TypeError: if `out` is no tensor, or `data` no graph.
+            ValueError: if there is no permutation, or it is of another length.
+        """
+        check_tensor("out", out)
+        order = self._last_order() if data is None else _order_of(data)
+        dim = 0 if out.dim() == 1 else -2
+        if out.dim() == 0 or out.size(dim) != order.numel():
+            raise ValueError(
+                f"Expected 'out' to have {order.numel()} rows, as the permuted graph has nodes "
+                f"(got shape {list(out.shape)})."
+            )
+        place = torch.empty_like(order)
+        place[order] = torch.arange(order.numel(), device=order.device)
+        return out.index_select(dim, place.to(out.device))
+
+    def _last_order(self) -> Tensor:
+        if self.partition is None:
+            raise ValueError(
+                "Expected a graph that has been permuted (got none yet). To fix this, call the "
+                "transform first, or pass 'data'."
+            )
+        return self.partition.order
+
+    def __repr__(self) -> str:
+        return f"LocalityOrder(method={self.method!r}, num_parts={self.num_parts})"
+
+
+def _is_sparse_signal(value: Any, num_nodes: int) -> bool:
+    """PyG's `is_node_attr` knows no `SparseTensor`."""
+    return isinstance(value, SparseTensor) and value.size(0) == num_nodes
+
+
+def _take(value: Any, index: Tensor, dim: Any) -> Any:
+    """Rows, along `dim`, of whatever PyG keeps for each node or edge."""
+    if isinstance(value, Tensor):
+        return value.index_select(dim, index.to(value.device))
+    if isinstance(value, SparseTensor):
+        return value.index_select(0, index.to(value.device()))
+    if isinstance(value, np.ndarray):
+        return value.take(index.cpu().numpy(), axis=dim)
+    return type(value)(value[at] for at in index.tolist())  # a list or tuple
+
+
+def _order_of(data: Data) -> Tensor:
+    """The permutation that a graph or a mini-batch carries."""
+    check_data(data)
+    order = data.get("node_order")
+    if order is None:
+        raise ValueError(
+            "Expected 'data' to have a 'node_order' (got none). To fix this, pass what this "
+            "transform has returned."
+        )
+    batch = data.get("batch")
+    return order if batch is None else order + data.ptr[batch]

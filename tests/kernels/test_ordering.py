@@ -1,0 +1,158 @@
+"""Orders are permutations, made once, where they pay, and whatever happened before."""
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.kernels import ordering
+from jsem_pyg.kernels.csr import CSR
+from jsem_pyg.kernels.ordering import (
+    bandwidth_order,
+    choose_for_series,
+    choose_ordering,
+    given_order,
+    nested_order,
+    new_share,
+)
+from jsem_pyg.testing import random_graph
+
+ORDERINGS = [given_order, bandwidth_order, nested_order]
+
+
+def grid(side, shuffle=True):
+    """A square grid, its nodes in no order."""
+    node = torch.arange(side * side).view(side, side)
+    pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:])]
+    one_way = torch.cat([torch.stack([a.flatten(), b.flatten()]) for a, b in pairs], dim=1)
+    if shuffle:
+        permuted = torch.randperm(side * side, generator=torch.Generator().manual_seed(0))
+        one_way = permuted[one_way]
+    return GraphStructure(torch.cat([one_way, one_way.flip(0)], dim=1), side * side)
+
+
+def reordered(csr, order):
+    """The pattern with its rows in another order, columns ascending."""
+    row, col = order.place[csr.row.long()].long(), order.place[csr.col.long()].long()
+    by_place = (row * csr.num_rows + col).argsort()
+    rowptr = torch.bincount(row, minlength=csr.num_rows).cumsum(0)
+    return CSR(torch.cat([rowptr.new_zeros(1), rowptr]), col[by_place].int())
+
+
+@pytest.mark.parametrize("make", ORDERINGS)
+@pytest.mark.parametrize("num_nodes", [0, 1, 2, 7, 300, 1000])
+@pytest.mark.parametrize("probability", [0.0, 0.003, 0.02])
+def test_an_order_holds_every_node_once(make, num_nodes, probability):
+    edge_index, _ = random_graph(num_nodes, probability)
+    csr = GraphStructure(edge_index, num_nodes).csr
+    node, place = csr.derived(make)
+    assert node.dtype == place.dtype == torch.int32
+    assert node.sort()[0].tolist() == list(range(num_nodes))
+    assert place[node.long()].tolist() == list(range(num_nodes))
+
+
+def test_a_star_and_a_path_have_nested_orders():
+    for ends in (torch.zeros(2000, dtype=torch.int64), torch.arange(2000)):
+        one_way = torch.stack([ends, torch.arange(1, 2001)])
+        csr = GraphStructure(torch.cat([one_way, one_way.flip(0)], dim=1), 2001).csr
+        assert csr.derived(nested_order).node.sort()[0].tolist() == list(range(2001))
+
+
+def test_better_orders_gather_fewer_new_rows():
+    csr = grid(90).csr
+    shares = [new_share(reordered(csr, csr.derived(make))) for make in ORDERINGS]
+    assert shares[0] > 0.8
+    assert shares[1] < 0.4 * shares[0]
+    assert shares[2] < 0.4 * shares[0]
+
+
+def test_nested_halves_have_short_borders():
+    """What a quarter of a grid's rows gather: a square and its rim, not a strip and two of them."""
+    csr = grid(64).csr
+    halo = []
+    for make in (bandwidth_order, nested_order):
+        order = csr.derived(make)
+        quarter = order.place.long() * 16 // 4096
+        row, col = quarter[csr.row.long()], quarter[csr.col.long()]
+        halo.append(torch.unique(row[row != col] * 4096 + csr.col.long()[row != col]).numel())
+    assert halo[1] < 0.8 * halo[0]
+
+
+def test_the_share_of_new_rows_by_hand():
+    """Rows that ask for each other alone: each is new once."""
+    pairs = torch.arange(6000) ^ 1
+    csr = GraphStructure(torch.stack([torch.arange(6000), pairs]), 6000).csr
+    assert new_share(csr) == 1.0
+    complete = torch.combinations(torch.arange(50)).T
+    csr = GraphStructure(torch.cat([complete, complete.flip(0)], dim=1), 50).csr
+    assert new_share(csr) == 50 / (50 * 49)
+    assert new_share(GraphStructure(torch.empty(2, 0, dtype=torch.int64), 5).csr) == 0.0
+
+
+def test_what_is_chosen():
+    small, large = grid(60).csr, grid(130).csr
+    # In a cache, whatever is asked of it.
+    assert choose_for_series(small, 64, 10**6, trains=True) is given_order
+    # An order costs more than it saves.
+    assert choose_for_series(large, 128, 10, trains=False) is given_order
+    assert choose_for_series(large, 128, 60, trains=False) is bandwidth_order
+    assert choose_for_series(large, 128, 60, trains=True) is nested_order
+    # What stands in a good order already is left in it.
+    good = reordered(large, large.derived(nested_order))
+    assert choose_for_series(good, 128, 60, trains=True) is given_order
+
+
+def test_without_numba_the_order_is_scipys(monkeypatch):
+    monkeypatch.setattr(ordering, "_has_numba", lambda: False)
+    assert choose_for_series(grid(130).csr, 128, 60, trains=True) is bandwidth_order
+
+
+def test_the_choice_does_not_depend_on_what_happened_before():
+    first, second = grid(130).csr, grid(130).csr
+    second.derived(nested_order)
+    for trains in (False, True):
+        chosen = [choose_for_series(each, 128, 30, trains) for each in (first, second)]
+        assert chosen[0] is chosen[1]
+
+
+def test_an_order_serves_the_pattern_with_its_diagonal_too(caplog):
+    structure = grid(130)
+    wide = structure.csr_with_diagonal[0]
+    with caplog.at_level(logging.INFO, "jsem_pyg.kernels.ordering"):
+        for csr in (structure.csr, wide, structure.csr, wide):
+            assert choose_ordering(csr, 128, 1e4) is nested_order
+            csr.derived(nested_order)
+    for make in (bandwidth_order, nested_order):
+        assert wide.derived(make) is structure.csr.derived(make)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert "16900 nodes" in said[0]
+    assert "nested halves" in said[0]
+
+
+def test_an_ordered_pattern_moves_to_another_device_with_its_base():
+    wide = grid(5).csr_with_diagonal[0].to("cpu")
+    assert wide.base is not None
+    assert wide.base.num_slots == wide.num_slots - 25
+
+
+@pytest.mark.parametrize("make", ORDERINGS)
+def test_kernels_give_the_same_numbers_in_any_order(make, monkeypatch):
+    numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type=ImportError)
+    monkeypatch.setattr(numba_cpu, "choose_for_series", lambda *_, **__: make)
+    structure = grid(20)
+    generator = torch.Generator().manual_seed(1)
+    values = structure.symmetric(torch.rand(structure.num_slots, generator=generator)).double() / 4
+    x = torch.randn(400, 20, generator=generator).double()
+    coefficients = torch.rand(9, 2, 1, 1, generator=generator).double()
+    results = []
+    for module in (numba_cpu, pytest.importorskip("jsem_pyg.kernels.chebyshev.reference")):
+        leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
+        out = module.SparseOperator(structure.csr, leaves[0]).series(*leaves[1:], None)
+        (out * torch.arange(out.numel()).view_as(out).sin()).sum().backward()
+        both = structure.symmetric(leaves[0].grad)
+        results.append([out.detach(), both, leaves[1].grad, leaves[2].grad])
+    for found, wanted in zip(*results, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
