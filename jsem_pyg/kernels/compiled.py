@@ -20,7 +20,13 @@ _log = logging.getLogger(__name__)
 
 # Files of code and constants that numba inlines into the kernels of others, whose changes it does
 # not look for.
-INLINED = ("prefetch.py", "chebyshev/lanes.py", "sinkhorn/vectors.py", "sinkhorn/result.py")
+INLINED = (
+    "prefetch.py",
+    "chebyshev/lanes.py",
+    "chebyshev/tiles.py",
+    "sinkhorn/vectors.py",
+    "sinkhorn/result.py",
+)
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:

@@ -11,15 +11,20 @@ _BYTE, _INT = ir.IntType(8), ir.IntType(32)
 _READ, _KEEP, _DATA = 0, 3, 1  # arguments of llvm.prefetch: keep it in all caches
 
 
+def emit_prefetch(builder: Any, address: Any) -> None:
+    """Ask for the cache line of an address; harmless wherever that is."""
+    kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT, _INT, _INT])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    options = (ir.Constant(_INT, n) for n in (_READ, _KEEP, _DATA))
+    builder.call(function, [builder.bitcast(address, _BYTE.as_pointer()), *options])
+
+
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
     """Ask for the cache line of `array[index]`, one-dimensional; harmless beyond its end."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        address = builder.bitcast(builder.gep(data, [args[1]]), _BYTE.as_pointer())
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT, _INT, _INT])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(function, [address, *(ir.Constant(_INT, n) for n in (_READ, _KEEP, _DATA))])
+        emit_prefetch(builder, builder.gep(data, [args[1]]))
         return context.get_dummy_value()
 
     return types.void(array, types.int64), emit

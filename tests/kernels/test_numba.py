@@ -11,21 +11,35 @@ numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type
 
 from kernels.test_chebyshev_series import problem  # noqa: E402
 
-from jsem_pyg.kernels.ordering import bandwidth_order  # noqa: E402
+from jsem_pyg.kernels.chebyshev.pattern import ordered_pattern  # noqa: E402
+from jsem_pyg.kernels.chebyshev.tiles import BLOCK, scratch  # noqa: E402
+from jsem_pyg.kernels.ordering import bandwidth_order, given_order, nested_order  # noqa: E402
 from jsem_pyg.operators import GraphStructure, laplacian_operator  # noqa: E402
 from jsem_pyg.testing import assert_backends_agree, random_graph  # noqa: E402
 
 
-@pytest.fixture(params=["one line", "two lines"])
-def tile_width(request, monkeypatch):
-    small = 0 if request.param == "one line" else numba_cpu._SMALL_TILE
-    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", small)
+@pytest.fixture(params=["tiles of their own", "tiles together"])
+def three_threads(request, monkeypatch):
+    """Three threads, however little there is to do, that share tiles or do not."""
+    monkeypatch.setattr(numba_cpu, "_MUCH_WORK", 0)
+    if request.param == "tiles together":
+        monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield request.param
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("channels", [1, 7, 8, 15, 16, 17, 32, 33, 70])
-def test_any_number_of_columns(tile_width, dtype, channels):
+def test_any_number_of_columns(three_threads, dtype, channels):
     assert_backends_agree("numba", *problem(50, 2, channels, degree=5, dtype=dtype))
+
+
+@pytest.mark.parametrize("degree", range(7))
+def test_any_number_of_terms(three_threads, degree):
+    """The result takes three of them at a time."""
+    assert_backends_agree("numba", *problem(20, 2, 17, degree=degree, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -37,6 +51,44 @@ def test_any_number_of_threads(threads, monkeypatch):
         assert_backends_agree("numba", *problem(60, 2, 70, 5, torch.float64))
     finally:
         torch.set_num_threads(before)
+
+
+def ring_with_chords(num_nodes):
+    """A graph in no particular order, of several blocks of rows, with values and coefficients."""
+    generator = torch.Generator().manual_seed(0)
+    name = torch.randperm(num_nodes, generator=generator)
+    start = torch.arange(num_nodes).repeat(3)
+    jump = torch.tensor([1, 2, 40]).repeat_interleave(num_nodes)
+    one_way = torch.stack([name[start], name[(start + jump) % num_nodes]])
+    structure = GraphStructure(torch.cat([one_way, one_way.flip(0)], dim=1), num_nodes)
+    weight = torch.ones(6 * num_nodes, dtype=torch.float64)
+    matrix = laplacian_operator(structure, weight, "sym").matrix
+    x = torch.randn(num_nodes, 40, dtype=torch.float64, generator=generator)
+    coefficients = torch.rand(6, 2, 1, 40, dtype=torch.float64, generator=generator)
+    return matrix.csr, matrix.values[0], x, coefficients
+
+
+@pytest.mark.parametrize("order", [given_order, bandwidth_order, nested_order])
+def test_more_rows_than_a_block_in_any_order(three_threads, order, monkeypatch):
+    assert 3 * BLOCK < 3500
+    monkeypatch.setattr(numba_cpu, "choose_for_series", lambda *args: order)
+    assert_backends_agree("numba", *ring_with_chords(3500))
+
+
+def test_the_number_of_threads_does_not_change_a_shared_tile(monkeypatch):
+    monkeypatch.setattr(numba_cpu, "_MUCH_WORK", 0)
+    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+    csr, values, x, coefficients = ring_with_chords(2500)
+    before, runs = torch.get_num_threads(), []
+    for threads in (1, 2, 5):
+        torch.set_num_threads(threads)
+        leaves = [each.clone().requires_grad_() for each in (values, x)]
+        out = numba_cpu.SparseOperator(csr, leaves[0]).series(leaves[1], coefficients)
+        out.sin().sum().backward()
+        runs.append([out.detach(), *(leaf.grad for leaf in leaves)])
+    torch.set_num_threads(before)
+    for run in runs[1:]:
+        assert all(torch.equal(*pair) for pair in zip(run, runs[0], strict=True))
 
 
 def test_a_hub_and_a_diagonal():
@@ -55,7 +107,7 @@ def test_a_hub_and_a_diagonal():
         )
 
 
-def test_two_runs_agree_to_the_last_bit():
+def test_two_runs_agree_to_the_last_bit(three_threads):
     csr, values, x, coefficients, group = problem(80, 2, 70, 9, torch.float32)
     runs = []
     for _ in range(2):
@@ -70,8 +122,8 @@ def test_two_runs_agree_to_the_last_bit():
 def test_an_order_is_made_once_for_its_pattern():
     edge_index, _ = random_graph(30, 0.2)
     csr = GraphStructure(edge_index, 30).csr
-    first = csr.derived(numba_cpu._ordered_pattern, bandwidth_order)
-    assert csr.derived(numba_cpu._ordered_pattern, bandwidth_order) is first
+    first = csr.derived(ordered_pattern, bandwidth_order)
+    assert csr.derived(ordered_pattern, bandwidth_order) is first
     # Rows of the new order hold the same neighbours, ascending, and the slots that they come from.
     for row, node in enumerate(first.node):
         here = slice(first.rowptr[row], first.rowptr[row + 1])
@@ -83,7 +135,7 @@ def test_an_order_is_made_once_for_its_pattern():
         assert (csr.row[slots].numpy() == first.node[first.col[here]]).all()
 
 
-def test_scratch_memory_is_not_trusted(monkeypatch):
+def test_scratch_memory_is_not_trusted(three_threads, monkeypatch):
     """Every array that numpy hands out in Python is full of NaN; the kernels fill it anyhow."""
     import numpy as np
 
@@ -93,11 +145,10 @@ def test_scratch_memory_is_not_trusted(monkeypatch):
 
     def poisoned(*args, **kwargs):
         array = empty(*args, **kwargs)
-        if array.dtype.kind == "f":
-            array.fill(np.nan)
+        array.view(np.uint8).fill(255)  # which is NaN, whatever type of number it becomes
         return array
 
-    monkeypatch.setattr(numba_cpu.np, "empty", poisoned)
+    monkeypatch.setattr(np, "empty", poisoned)
     assert_backends_agree("numba", *case)
 
 
@@ -132,3 +183,8 @@ def test_more_than_int32_counts_is_refused(sizes):
     csr = SimpleNamespace(num_rows=sizes[0], num_slots=sizes[1])
     with pytest.raises(ValueError, match=r"fewer than 2\^31 nodes and edges.*\(got \d+ and \d+\)"):
         numba_cpu.SparseOperator(csr, torch.ones(1))
+
+
+def test_scratch_memory_begins_at_a_cache_line():
+    for size in range(1, 200, 7):
+        assert scratch((2, size), "float32").ctypes.data % 64 == 0

@@ -55,6 +55,8 @@ TESTS = [
 ]
 # Compiled code takes no notes: whoever reaches what calls it reaches it.
 CALLERS = {
+    "jsem_pyg/kernels/chebyshev/backward.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
+    "jsem_pyg/kernels/chebyshev/forward.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
     "jsem_pyg/kernels/chebyshev/lanes.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
     "jsem_pyg/kernels/prefetch.py": "jsem_pyg/kernels/edges/numba_count.py",
 }

@@ -16,6 +16,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ..prefetch import emit_prefetch
+
+CACHE_LINE = 64  # bytes
+
 _UNROLL = 4  # edges in flight: their loads and multiplications overlap
 _INDEX = ir.IntType(64)
 
@@ -70,11 +74,26 @@ class Emitter:
         """A row, as a vector."""
         return self.load(self.row(data, index))
 
+    def column(self, col: Any, edge: Any) -> Any:
+        """The column of an edge."""
+        return self.builder.zext(self.builder.load(self.builder.gep(col, [edge])), _INDEX)
+
     def edge(self, col: Any, val: Any, edge: Any) -> tuple[Any, Any]:
         """The column of an edge, and its value in all lanes."""
-        column = self.builder.zext(self.builder.load(self.builder.gep(col, [edge])), _INDEX)
         value = self.builder.load(self.builder.gep(val, [edge]))
-        return column, self.broadcast(value, self.num_lanes)
+        return self.column(col, edge), self.broadcast(value, self.num_lanes)
+
+    def prefetch(self, tiles: Sequence[Any], col: Any, edge: Any, position: int) -> None:
+        """Ask for the rows of a later edge, if the argument, a tuple, says how much later."""
+        if self.types[position].count == 0:
+            return
+        ahead = self.builder.extract_value(self.args[position], 0)
+        column = self.column(col, self.builder.add(edge, ahead))
+        for tile in tiles:
+            for start in range(0, self.num_lanes, CACHE_LINE * 8 // self.number.bitwidth):
+                first = self.builder.mul(column, ir.Constant(_INDEX, self.num_lanes))
+                offset = self.builder.add(first, ir.Constant(_INDEX, start))
+                emit_prefetch(self.builder, self.builder.gep(tile, [offset]))
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
         """A * b + c, rounded once. llvmlite's own `fma` takes no vectors."""
@@ -102,10 +121,12 @@ class Emitter:
             values = [self.builder.fadd(a, b) for a, b in _pairs(values)]
         return values[0]
 
-    def loop(self, start: Any, stop: Any, body: Callable[[list[Any]], Any]) -> None:
-        """Call `body` with the indices of `_UNROLL` edges at a time, then of one at a time."""
+    def loop(
+        self, start: Any, stop: Any, body: Callable[[list[Any]], Any], unroll: int = _UNROLL
+    ) -> None:
+        """Call `body` with the indices of `unroll` edges at a time, then of one at a time."""
         index = cgutils.alloca_once_value(self.builder, start)
-        for width in (_UNROLL, 1):
+        for width in (unroll, 1):
             blocks = [self.builder.append_basic_block() for _ in range(3)]
             self.builder.branch(blocks[0])
             self.builder.position_at_end(blocks[0])
@@ -154,9 +175,9 @@ def _pairs(values: Sequence[Any]) -> list[tuple[Any, Any]]:
 @intrinsic
 def step_row(
     typing: Any, cur: Any, dst: Any, col: Any, val: Any, start: Any, stop: Any, row: Any,
-    alpha: Any, beta: Any, lanes: Any,
+    alpha: Any, ahead: Any, lanes: Any,
 ) -> Any:  # fmt: skip
-    """dst[row] = alpha * (sum over the edges of val * cur[col]) + beta * dst[row]."""
+    """dst[row] = alpha * (sum over the edges of val * cur[col]) - dst[row]."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         emit = Emitter(context, builder, signature, args)
@@ -166,29 +187,30 @@ def step_row(
 
         def body(edges: list[Any]) -> None:
             for edge, variable in zip(edges, sums, strict=False):
+                emit.prefetch([cur], col, edge, 8)
                 column, value = emit.edge(col, val, edge)
                 emit.add_product(variable, value, emit.load_row(cur, column))
 
         emit.loop(start, stop, body)
         address = emit.row(dst, row)
-        scaled = builder.fmul(emit.splat(8), emit.load(address))
-        emit.store(emit.fma(emit.splat(7), emit.total(sums), scaled), address)
+        scaled = builder.fmul(emit.splat(7), emit.total(sums))
+        emit.store(builder.fsub(scaled, emit.load(address)), address)
         return context.get_dummy_value()
 
-    arguments = (cur, dst, col, val, start, stop, row, alpha, beta, lanes)
+    arguments = (cur, dst, col, val, start, stop, row, alpha, ahead, lanes)
     return types.none(*arguments), generate
 
 
 @intrinsic
 def adjoint_row(
     typing: Any, b: Any, b_next: Any, t: Any, t_next: Any, grad: Any, col: Any, val: Any,
-    start: Any, middle: Any, stop: Any, row: Any, alpha: Any, scale: Any, lanes: Any,
+    start: Any, middle: Any, stop: Any, row: Any, alpha: Any, ahead: Any, lanes: Any,
 ) -> Any:  # fmt: skip
     """One row of both recurrences of the adjoint, and the gradient of the row's lower edges.
 
     b_next[row] = alpha * (S b)[row] - b_next[row] and t_next[row] = 2 (S t)[row] - t_next[row];
     for edges below the diagonal, [start, middle), which come first in a row,
-    grad += scale * (<b[row], t[col]> + <b[col], t[row]>): the part of both directions.
+    grad += alpha * (<b[row], t[col]> + <b[col], t[row]>): the part of both directions.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -196,12 +218,15 @@ def adjoint_row(
         b, b_next, t, t_next, grad, col, val = (emit.data(position) for position in range(7))
         start, middle, stop, row = args[7:11]
         own_b, own_t = emit.load_row(b, row), emit.load_row(t, row)
-        sums_b, sums_t = emit.variables(_UNROLL), emit.variables(_UNROLL)
-        factor = context.cast(builder, args[12], signature.args[12], emit.number)
+        # Two sums and two rows an edge: more of them would not fit into 32 registers of a line.
+        unroll = max(1, _UNROLL * CACHE_LINE * 8 // (emit.num_lanes * emit.number.bitwidth))
+        sums_b, sums_t = emit.variables(unroll), emit.variables(unroll)
+        factor = context.cast(builder, args[11], signature.args[11], emit.number)
 
         def gather(edges: list[Any]) -> list[tuple[Any, Any]]:
             rows = []
             for edge, sum_b, sum_t in zip(edges, sums_b, sums_t, strict=False):
+                emit.prefetch([b, t], col, edge, 12)
                 column, value = emit.edge(col, val, edge)
                 other_b, other_t = emit.load_row(b, column), emit.load_row(t, column)
                 emit.add_product(sum_b, value, other_b)
@@ -219,8 +244,8 @@ def adjoint_row(
             added = builder.fmul(emit.broadcast(factor, count), emit.sums(products))
             emit.store(builder.fadd(emit.load(address), added), address)
 
-        emit.loop(start, middle, gather_and_multiply)
-        emit.loop(middle, stop, gather)
+        emit.loop(start, middle, gather_and_multiply, unroll)
+        emit.loop(middle, stop, gather, unroll)
         for sums, data, weight in ((sums_b, b_next, emit.splat(11)), (sums_t, t_next, None)):
             address, total = emit.row(data, row), emit.total(sums)
             doubled = builder.fadd(total, total) if weight is None else builder.fmul(weight, total)
@@ -228,9 +253,35 @@ def adjoint_row(
         return context.get_dummy_value()
 
     arguments = (
-        b, b_next, t, t_next, grad, col, val, start, middle, stop, row, alpha, scale, lanes
+        b, b_next, t, t_next, grad, col, val, start, middle, stop, row, alpha, ahead, lanes
     )  # fmt: skip
     return types.none(*arguments), generate
+
+
+@intrinsic
+def clear_row(typing: Any, out: Any, row: Any, lanes: Any) -> Any:
+    """out[row] = 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = Emitter(context, builder, signature, args)
+        emit.store(
+            ir.Constant(emit.vector, [0.0] * emit.num_lanes), emit.row(emit.data(0), args[1])
+        )
+        return context.get_dummy_value()
+
+    return types.none(out, row, lanes), generate
+
+
+@intrinsic
+def copy_row(typing: Any, source: Any, out: Any, row: Any, lanes: Any) -> Any:
+    """out[row] = source[row]."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        emit = Emitter(context, builder, signature, args)
+        emit.store(emit.load_row(emit.data(0), args[2]), emit.row(emit.data(1), args[2]))
+        return context.get_dummy_value()
+
+    return types.none(source, out, row, lanes), generate
 
 
 @intrinsic

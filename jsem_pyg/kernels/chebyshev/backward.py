@@ -1,0 +1,92 @@
+"""The adjoint of the series on a tile, a term at a time; see :mod:`.adjoint` for the formulas."""
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..compiled import compiled
+from .lanes import (
+    add_row,
+    adjoint_row,
+    clear_row,
+    copy_row,
+    dot_row,
+    project_row,
+    step_row,
+)
+from .tiles import BLOCK
+
+Array = NDArray[Any]
+
+
+@compiled(nogil=True)
+def backward(
+    matrix: tuple[Array, ...],
+    weight: Array,
+    grad: Array,
+    kept: tuple[Array, Array],
+    terms: tuple[Array, Array],
+    b: tuple[Array, Array],
+    edges: Array,
+    projection: Array,
+    steps: tuple[int, int],
+    ahead: tuple[int, ...],
+    lanes: tuple[int, ...],
+    share: tuple[int, int],
+) -> None:
+    """Compute B_k for k from steps[1] - 1 down to steps[0], and what follows from it.
+
+    B_k lies in b[k % 2], where B_(k+2) was; T_(k-1) likewise, where T_(k+1) was. One gather of a
+    neighbour's rows of B and T serves both products and the gradient of the edge. S is symmetric,
+    so only the sum of the gradients of S_ij and S_ji has a meaning: an edge below the diagonal gets
+    all of it, the one above it none.
+
+    Args:
+        matrix: rowptr, col, middle, values, and the group of each row, or no entries.
+        weight: [K + 1, S, G, lanes] the coefficients.
+        grad: [S, N * lanes] G.
+        kept: T_k in kept[k % 2], for the last two k.
+        terms: two tiles, [N * lanes], whatever is in them; no entries if neither the gradient of
+            the edges nor that of the coefficients is needed.
+        b: two tiles, whatever is in them.
+        edges: [nnz] the gradients of the edges, which are added to.
+        projection: [(K + 1) * S * G * lanes] <G, T_k>, which is added to, in float64; no entries if
+            it is not needed.
+        steps: a range of terms.
+        ahead: how many edges before their turn neighbours are asked for; () for never.
+        lanes: as many zeros as the tile has columns.
+        share: which of how many threads this is, that share the rows.
+    """
+    rowptr, col, middle, val, group = matrix
+    num_nodes, last = rowptr.size - 1, weight.shape[0] - 1
+    _, scales, groups, _ = weight.shape
+    needs_terms = terms[0].size > 0
+    for k in range(steps[1] - 1, steps[0] - 1, -1):
+        b_k, b_next = b[k % 2], b[(k + 1) % 2]  # B_(k+2), which becomes B_k, and B_(k+1)
+        term, t_next = terms[k % 2], terms[(k + 1) % 2]  # T_k, and T_(k+1), which becomes T_(k-1)
+        kept_k, kept_before = kept[k % 2], kept[(k + 1) % 2]
+        twice = 1.0 if k == 0 else 2.0  # 2 - [k = 0], of S B_1 and of the edges' gradient
+        for block in range(share[0] * BLOCK, num_nodes, share[1] * BLOCK):
+            for i in range(block, min(block + BLOCK, num_nodes)):
+                start, stop = rowptr[i], rowptr[i + 1]
+                if k == last:
+                    clear_row(b_k, i, lanes)
+                    clear_row(b_next, i, lanes)
+                    if needs_terms:
+                        copy_row(kept_k, term, i, lanes)
+                        copy_row(kept_before, t_next, i, lanes)
+                elif needs_terms:
+                    adjoint_row(
+                        b_next, b_k, term, t_next, edges, col, val,
+                        start, middle[i], stop, i, twice, ahead, lanes,
+                    )  # fmt: skip
+                    if middle[i] < stop and col[middle[i]] == i:
+                        edges[middle[i]] += twice * dot_row(b_next, term, i, lanes)
+                else:
+                    step_row(b_next, b_k, col, val, start, stop, i, twice, ahead, lanes)
+                row = group[i] if groups > 1 else 0
+                for s in range(scales):
+                    row_k = (k * scales + s) * groups + row
+                    add_row(b_k, weight, grad, i, row_k, s * num_nodes + i, lanes)
+                    if projection.size > 0:
+                        project_row(grad, term, projection, s * num_nodes + i, i, row_k, lanes)
