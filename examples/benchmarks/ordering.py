@@ -164,7 +164,7 @@ def measure(num_nodes: int, args: argparse.Namespace) -> list[dict]:
             rows[name] |= {f"halo of {PARTS}": halo(graphs[name])}
     best = {name: np.full((2, 2), np.inf) for name in graphs}
     for name, graph in graphs.items():
-        one_epoch(graph, x[:, :1], 2)  # warm-up
+        one_epoch(graph, x[:, :1], args.degree)  # warm-up
         for _ in range(args.repeats):
             for at, run in enumerate((one_pass, one_epoch)):
                 best[name][at] = np.minimum(best[name][at], run(graph, x, args.degree))

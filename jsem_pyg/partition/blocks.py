@@ -8,6 +8,16 @@ from torch import Tensor
 from .._checks import check_integers
 
 
+def check_order(name: str, order: Tensor) -> None:
+    """Raise a TypeError or ValueError unless `order` [N] holds every node once."""
+    check_integers(name, order)
+    if order.dim() != 1 or not torch.equal(order.sort()[0], _count(order)):
+        raise ValueError(
+            f"Expected '{name}' to hold every node from 0 to N - 1 once, of shape [N] "
+            f"(got shape {list(order.shape)})."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Partition:
     """The nodes of a graph in an order in which every block of them stands together.
@@ -42,11 +52,7 @@ class Partition:
         for name in ("order", "ptr", "splits", *(["halo"] if self.halo is not None else [])):
             check_integers(name, getattr(self, name))
             object.__setattr__(self, name, getattr(self, name).to("cpu", torch.int64))
-        if self.order.dim() != 1 or not bool((self.order.sort()[0] == _count(self.order)).all()):
-            raise ValueError(
-                "Expected 'order' to hold every node from 0 to N - 1 once, of shape [N] "
-                f"(got shape {list(self.order.shape)})."
-            )
+        check_order("order", self.order)
         ptr = self.ptr
         if ptr.dim() != 1 or ptr.numel() < 2 or ptr[0] != 0 or bool((ptr.diff() < 0).any()):
             raise ValueError(
@@ -62,10 +68,23 @@ class Partition:
             raise ValueError(
                 f"Expected 'splits' to have the shape [S, 3] (got {list(self.splits.shape)})."
             )
+        first, middle, end = self.splits.T
+        if not bool(((first >= 0) & (first < middle) & (middle < end)).all()) or bool(
+            (end > self.num_parts).any()
+        ):
+            raise ValueError(
+                f"Expected 'splits' to rise in every row, within 0 and {self.num_parts}, the "
+                f"number of blocks (got {self.splits.tolist()})."
+            )
         if self.halo is not None and self.halo.shape != (self.num_parts,):
             raise ValueError(
                 f"Expected 'halo' to have the shape [{self.num_parts}] "
                 f"(got {list(self.halo.shape)})."
+            )
+        if self.halo is not None and bool(((self.halo < 0) | (self.halo > self.num_nodes)).any()):
+            raise ValueError(
+                f"Expected 'halo' to lie between 0 and the {self.num_nodes} nodes (got "
+                f"{int(self.halo.min())} to {int(self.halo.max())})."
             )
 
     @property
@@ -98,4 +117,4 @@ class Partition:
 
 
 def _count(order: Tensor) -> Tensor:
-    return torch.arange(order.numel(), dtype=order.dtype)
+    return torch.arange(order.numel(), dtype=order.dtype, device=order.device)

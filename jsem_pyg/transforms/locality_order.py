@@ -11,9 +11,17 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 from torch_geometric.typing import SparseTensor
 
-from .._checks import check_choice, check_edge_index, check_positive_int, check_tensor
+from .._checks import (
+    check_choice,
+    check_dense,
+    check_edge_index,
+    check_edge_index_shape,
+    check_positive_int,
+    check_tensor,
+)
 from ..graph import GraphStructure
 from ..partition import Partition, recursive_partition
+from ..partition.blocks import check_order
 from ..partition.splitters import METHODS
 from ._batch import check_data, count_nodes
 
@@ -94,6 +102,10 @@ class LocalityOrder(BaseTransform):
                 "Expected 'data' to have an 'edge_index' (got none). To fix this, apply "
                 "FaissKNNGraph() first."
             )
+        check_edge_index_shape(data.edge_index)
+        for key in ("edge_weight", "edge_attr"):
+            if data.get(key) is not None:
+                self._check_edges(key, data[key], data.edge_index.size(1))
         for key in ("adj", "adj_t"):
             if data.get(key) is not None:
                 raise ValueError(
@@ -109,6 +121,17 @@ class LocalityOrder(BaseTransform):
             raise ValueError(
                 "Expected 'data' without a 'node_order' (got one: its nodes are permuted already). "
                 "To fix this, delete it, once it is of no use any more."
+            )
+
+    @staticmethod
+    def _check_edges(name: str, value: Any, num_edges: int) -> None:
+        """What is not as long as the edges would stay behind, without a word."""
+        check_tensor(name, value)
+        check_dense(name, value)
+        if value.dim() == 0 or value.size(0) != num_edges:
+            raise ValueError(
+                f"Expected '{name}' to have a row for each of the {num_edges} columns of "
+                f"'edge_index' (got shape {list(value.shape)})."
             )
 
     def _split(self, data: Data, size: int) -> Partition:
@@ -136,11 +159,12 @@ class LocalityOrder(BaseTransform):
             ValueError: if there is no permutation, or it is of another length.
         """
         check_tensor("out", out)
+        check_dense("out", out)
         order = self._last_order() if data is None else _order_of(data)
         dim = 0 if out.dim() == 1 else -2
         if out.dim() == 0 or out.size(dim) != order.numel():
             raise ValueError(
-                f"Expected 'out' to have {order.numel()} rows, as the permuted graph has nodes "
+                f"Expected 'out' to have {order.numel()} rows, as 'node_order' has entries "
                 f"(got shape {list(out.shape)})."
             )
         place = torch.empty_like(order)
@@ -165,11 +189,14 @@ def _is_sparse_signal(value: Any, num_nodes: int) -> bool:
 
 
 def _take(value: Any, index: Tensor, dim: Any) -> Any:
-    """Rows, along `dim`, of whatever PyG keeps for each node or edge."""
+    """What is at these places, along `dim`, of whatever PyG keeps for each node or edge."""
     if isinstance(value, Tensor):
         return value.index_select(dim, index.to(value.device))
     if isinstance(value, SparseTensor):
-        return value.index_select(0, index.to(value.device()))
+        index = index.to(value.device())
+        for each in dim if isinstance(dim, tuple) else (dim,):  # of a matrix of pairs, both
+            value = value.index_select(each, index)
+        return value
     if isinstance(value, np.ndarray):
         return value.take(index.cpu().numpy(), axis=dim)
     return type(value)(value[at] for at in index.tolist())  # a list or tuple
@@ -185,4 +212,8 @@ def _order_of(data: Data) -> Tensor:
             "transform has returned."
         )
     batch = data.get("batch")
-    return order if batch is None else order + data.ptr[batch]
+    if batch is not None:
+        check_tensor("node_order", order)
+        order = order + data.ptr[batch]
+    check_order("node_order", order)
+    return order

@@ -27,7 +27,10 @@ def test_blocks_by_hand():
         ({"ptr": torch.tensor([0])}, "'ptr' to rise"),
         ({"ptr": torch.tensor([0, 4])}, "'ptr' to end with the 3 nodes"),
         ({"splits": torch.tensor([0, 1, 2])}, "'splits'"),
+        ({"splits": torch.tensor([[0, 2, 1]])}, "'splits' to rise"),
+        ({"splits": torch.tensor([[0, 1, 4]])}, "'splits' to rise"),
         ({"halo": torch.tensor([0, 1])}, "'halo'"),
+        ({"halo": torch.tensor([0, 1, 4])}, "'halo' to lie between"),
     ],
 )
 def test_what_is_refused(changes, message):

@@ -126,6 +126,19 @@ def test_a_hub_attracts_no_more_splits_than_others():
         assert sizes.max() <= 0.4 * 2501, method
 
 
+def test_halves_share_the_edges_not_the_nodes():
+    """Twenty nodes that are all joined, and a path of a hundred beside them."""
+    clique = undirected(*((i, j) for i in range(20) for j in range(i)))
+    path = undirected(*((i, i + 1) for i in range(20, 119)))
+    edge_index = torch.cat([clique, path], dim=1)
+    for method in ("metis", "bandwidth"):
+        partition = recursive_partition(edge_index, 2, method=method)
+        degree = torch.bincount(edge_index[0], minlength=120)
+        cost = torch.zeros(2).index_add(0, partition.part, 2.0 * degree + 4)
+        assert cost.max() <= 1.1 * cost.mean(), method
+        assert partition.ptr.diff().max() >= 90, method
+
+
 def test_what_costs_more_is_split_more():
     edge_index, x = neighbours(200)
     cost = torch.where(x[:, 0] > 0.7, 20.0, 1.0)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose
+from torch_geometric.typing import WITH_TORCH_SPARSE
 
 import jsem_pyg.transforms  # noqa: F401  registers the functional name
 from jsem_pyg.curvature import forman_curvature
@@ -140,6 +141,18 @@ def test_as_many_edges_as_nodes():
     assert torch.equal(out.x[:, 0].long(), out.node_order)
 
 
+@pytest.mark.skipif(not WITH_TORCH_SPARSE, reason="needs torch-sparse")
+def test_sparse_rows_and_pairs_move_too():
+    from torch_sparse import SparseTensor
+
+    data = make_data(20)
+    dense = torch.arange(400.0).view(20, 20)
+    data.words, data.my_adj = SparseTensor.from_dense(dense), SparseTensor.from_dense(dense)
+    out = LocalityOrder(num_parts=2)(data)
+    assert torch.equal(out.words.to_dense(), dense[out.node_order])
+    assert torch.equal(out.my_adj.to_dense(), dense[out.node_order][:, out.node_order])
+
+
 def test_restore_of_vectors_batches_and_scales():
     data = make_data()
     transform = LocalityOrder(num_parts=2)
@@ -184,6 +197,10 @@ def test_what_is_refused():
         transform(Batch.from_data_list([data, data]))
     with pytest.raises(ValueError, match="'adj_t' beside it"):
         transform(Data(edge_index=data.edge_index, adj_t=data.edge_index, num_nodes=20))
+    for wrong in (torch.ones(3), torch.ones(1, data.num_edges)):
+        odd = Data(x=data.x, edge_index=data.edge_index, edge_weight=wrong)
+        with pytest.raises(ValueError, match="'edge_weight' to have a row for each"):
+            transform(odd)
     with pytest.raises(TypeError, match="'data'"):
         transform(HeteroData())
     with pytest.raises(ValueError, match="'method' to be one of"):

@@ -46,6 +46,9 @@ LEGAL: dict[str, str] = {
     ),
     r"transport\.transfer_attributes source: y of (integers|booleans)": "classes and masks",
     # Of a Data, what there is no use for
+    r"\S+LocalityOrder.restore data: (x|edge_index|edge_weight) .*": "only its order is looked at",
+    r"\S+LocalityOrder.restore out: (?!sparse).*": "rows of anything",
+    r"\S+LocalityOrder.forward data: (x|edge_attr|edge_weight) .*": "rows of anything are moved",
     r"transport\.transfer_attributes (source|target): x .*": "only its rows are counted",
     r"transport\.(HeatCost.__call__ source|batch_costs graphs): x .*": "only edges are looked at",
     r"transforms\.(FormanCurvature|CliqueHyperedges)\S* data: x .*": "only its rows are counted",

@@ -16,15 +16,17 @@ def split(block: Block, share: float) -> Array:
 def along_curve(points: Array) -> Array:
     """[n] int64, how far along a Hilbert curve each of the points [n, d] lies.
 
-    The curve fills the box around the points. Of more than four axes, the four principal ones of
+    The curve fills a cube around the points. Of more than four axes, the four principal ones of
     the points are taken.
 
     Source: Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707 (2004).
     """
     points = _principal_axes(points)
     axes = points.shape[1]
-    bits = _KEY_BITS // max(axes, 1)
-    x = np.stack([_cells(points[:, axis], bits) for axis in range(axes)])
+    if points.size == 0:
+        return np.zeros(len(points), np.int64)
+    bits = _KEY_BITS // axes
+    x = _cells(points, bits)
     _turn(x, bits)
     key = np.zeros(points.shape[0], np.int64)
     for bit in range(bits - 1, -1, -1):  # the bits of all axes in turn
@@ -54,13 +56,12 @@ def _turn(x: Array, bits: int) -> None:
     x ^= flips
 
 
-def _cells(values: Array, bits: int) -> Array:
-    """Numbers -> the cell of each, 0 to 2^bits - 1, by their place between the extremes."""
-    low, high = values.min(initial=np.inf), values.max(initial=-np.inf)
-    if not high > low:
-        return np.zeros(values.size, np.int64)
-    scaled = (values - low) / (high - low)
-    return np.minimum((scaled * (1 << bits)).astype(np.int64), (1 << bits) - 1)
+def _cells(points: Array, bits: int) -> Array:
+    """Points [n, d] -> the cell of each along every axis, [d, n], 0 to 2^bits - 1."""
+    corner = points.min(0)
+    extent = (points - corner).max()
+    scale = (1 << bits) / extent if extent > 0 else 0.0
+    return np.minimum(((points - corner) * scale).astype(np.int64), (1 << bits) - 1).T.copy()
 
 
 def _principal_axes(points: Array) -> Array:
