@@ -13,6 +13,7 @@ from .._checks import (
     check_nonnegative_int,
     check_pairs,
     check_positive_int,
+    check_tensor,
 )
 from .knn import knn_search
 
@@ -42,6 +43,7 @@ def knn_hyperedges(x: Tensor, k: int = 15, metric: str = "cosine") -> Tensor:
         tensor([[0, 1, 1, 0, 2, 3, 3, 2],
                 [0, 0, 1, 1, 2, 2, 3, 3]])
     """
+    check_tensor("x", x)
     neighbor, _ = knn_search(x, k, metric)
     point = torch.arange(x.size(0), device=x.device)
     return as_memberships(torch.cat([point[:, None], neighbor], dim=1))

@@ -119,8 +119,8 @@ def _symmetric_change(
 ) -> float:
     """A bound of ||S - S'||: the smallest of a few quotients of Collatz and Wielandt."""
     csr = structure.csr
-    old, degree = symmetric_normalize(csr, before, before, self_loop)
-    new, remaining = symmetric_normalize(csr, after, after, self_loop)
+    old, degree = symmetric_normalize(structure, before, before, self_loop)
+    new, remaining = symmetric_normalize(structure, after, after, self_loop)
     change = (new - old).abs_()
     of_loop = torch.where(degree > 0, self_loop / remaining - self_loop / degree, 0.0)
     vector = torch.where(degree > 0, degree, 1.0).sqrt()

@@ -5,6 +5,7 @@ import logging
 from torch import Tensor
 from torch_geometric.data import Data
 
+from .._checks import check_tensor
 from ..graph import points as graph_points
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ class MetricPoints:
     def read(self, data: Data) -> tuple[Tensor, str]:
         """The points [N, F] of a graph, and "cosine" or "l2"."""
         name = points_name(data)
+        check_tensor(name, data[name])
         metric = self.metric
         if metric == "auto":
             metric = "l2" if name == "pos" and self.kernel != "cosine" else "cosine"
