@@ -307,7 +307,7 @@ def diffuse_columns():
     out = heat_diffusion(part.data.x, part, weight, t)
     out.sin().sum().backward()
     sum_gradients([weight, t])
-    return part.columns, out.detach(), weight.grad, t.grad
+    return (part.columns.start, part.columns.stop), out.detach(), weight.grad, t.grad
 
 
 FIT = {"lr": 0.1, "batch_size": 50, "seed": 3, "progress": False}
