@@ -6,6 +6,7 @@ import io
 import json
 import multiprocessing
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -272,6 +273,31 @@ def test_the_benchmark_of_orders(tmp_path, monkeypatch):
     assert (by_order["MB a term"].drop("none") < by_order["MB a term"]["none"]).all()
     assert (by_order["halo of 16"].drop("none") < by_order["halo of 16"]["none"]).all()
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
+def test_the_benchmark_of_large_graphs(tmp_path, monkeypatch):
+    large = load(ROOT / "examples/benchmarks/large_graphs.py", monkeypatch)
+    sizes = ["--nodes", "40", "60", "--channels", "5", "--degree", "3", "--stream-size", "1000"]
+    table = large.main(
+        [*sizes, "--repeats", "1", "--before", "", "--ablate", "--output", str(tmp_path)]
+    )
+    assert len(table) == 2 * (1 + len(large.VARIANTS))
+    assert (table["wall / least"] > 0).all()
+    text = (tmp_path / "large_graphs.md").read_text()
+    assert "Triad: " in text
+    assert "| without asking ahead |" in text
+    with pytest.raises(AssertionError, match="disagree"):
+        large.check({"results": [torch.ones(2)]}, {"results": [torch.zeros(2)]})
+
+
+@pytest.mark.slow
+def test_the_kernels_of_an_earlier_commit(tmp_path, monkeypatch):
+    large = load(ROOT / "examples/benchmarks/large_graphs.py", monkeypatch)
+    if subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True).returncode:
+        pytest.skip("not in a clone")
+    sizes = ["--nodes", "40", "--channels", "5", "--degree", "3", "--stream-size", "1000"]
+    table = large.main([*sizes, "--repeats", "1", "--before", "HEAD", "--output", str(tmp_path)])
+    assert table["way"].tolist() == ["now", "before"]
 
 
 def test_the_benchmark_of_a_gpu(tmp_path, monkeypatch):

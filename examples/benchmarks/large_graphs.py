@@ -70,12 +70,13 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
 def kernels_of(commit: str, folder: Path) -> Any:
     """The module of the numba kernels of a commit, under another name than today's."""
     packed = subprocess.run(
-        ["git", "archive", commit, "jsem_pyg/_precision.py", "jsem_pyg/kernels"],
+        ["git", "archive", commit, "jsem_pyg"],
         cwd=ROOT, capture_output=True, check=True,
     ).stdout  # fmt: skip
     with tarfile.open(fileobj=io.BytesIO(packed)) as files:
         files.extractall(folder, filter="data")
-    (folder / "jsem_pyg").rename(folder / "jsem_pyg_before")
+    package = (folder / "jsem_pyg").rename(folder / "jsem_pyg_before")
+    (package / "__init__.py").write_text("")  # or it would register its ops with torch once more
     sys.path.insert(0, str(folder))
     try:
         return importlib.import_module("jsem_pyg_before.kernels.chebyshev.numba_cpu")
