@@ -103,7 +103,8 @@ def plan(
 
     A process multiplies the columns of its own rows while the halo travels, so that a term takes
     the longer of both, and then the product with the halo. A backward step has two products and the
-    gradient of the entries, and sends two halos at once.
+    gradient of the entries, and sends two halos at once. That is what kernels and network take by
+    themselves: processes that wait for a core, or for each other, take longer.
 
     Args:
         graph: The graph: [2, E] edges or a :class:`~jsem_pyg.graph.GraphStructure`; or its sizes
