@@ -8,8 +8,8 @@ from distributed_cases import (
     CASES,
     FIT,
     GRAPHS,
-    OF_SIZE,
     SIZES,
+    cases_of,
     data_in_order,
     expect,
     loss_of,
@@ -48,7 +48,7 @@ def assert_close(got, expected):
 @pytest.mark.parametrize("graph_name", GRAPHS)
 def test_equal_to_one_process(graph_name, size, found):
     data, _ = GRAPHS[graph_name](SIZES[size], size)
-    for name in OF_SIZE[size]:
+    for name in cases_of(size, graph_name):
         out, (of_x,), (of_weight,), of_all = expect(CASES[name], data, SIZES[size])
         together = [torch.full_like(each, torch.nan) for each in (out, of_x, of_weight)]
         for each in found[:size]:

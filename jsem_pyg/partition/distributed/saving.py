@@ -44,7 +44,7 @@ def save_parts(folder: str | os.PathLike[str], data: Data, partition: Partition)
         OSError: If the folder cannot be written to. It is then not complete, and not read.
 
     Example:
-        >>> import tempfile
+        >>> import tempfile, torch
         >>> ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
         >>> whole = Partition(torch.arange(4), torch.tensor([0, 4]))
         >>> with tempfile.TemporaryDirectory() as folder:
