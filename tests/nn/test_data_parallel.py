@@ -3,6 +3,7 @@
 import pytest
 import torch
 from parallel_cases import CASES, WORLD, run, train
+from processes import run_together
 
 pytestmark = pytest.mark.skipif(
     not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 def learned(tmp_path_factory):
     """What each process learned in each case."""
     folder = tmp_path_factory.mktemp("data_parallel")
-    torch.multiprocessing.spawn(run, (str(folder),), nprocs=WORLD)
+    run_together(run, (str(folder),), WORLD)
     return [torch.load(folder / f"{rank}.pt") for rank in range(WORLD)]
 
 

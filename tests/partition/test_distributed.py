@@ -17,6 +17,7 @@ from distributed_cases import (
     run,
     train_classifier,
 )
+from processes import run_together
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import AnisotropicDiffusion
@@ -34,7 +35,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
 def found(tmp_path_factory):
     """What each of four processes found: among all of them, and in pairs."""
     folder = tmp_path_factory.mktemp("distributed")
-    torch.multiprocessing.spawn(run, (4, str(folder)), nprocs=4)
+    run_together(run, (4, str(folder)), 4)
     return [torch.load(folder / f"{rank}.pt") for rank in range(4)]
 
 
