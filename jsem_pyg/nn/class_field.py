@@ -42,7 +42,8 @@ class ClassField:
         edge_weight: Tensor,
     ) -> None:
         # Rounding depends on how many rows a product has; in float64 nobody sees that.
-        self._model = copy.deepcopy(model).double().eval()
+        with torch.random.fork_rng(devices=[]):  # a copied Linear of PyG 2.6 draws weights first
+            self._model = copy.deepcopy(model).double().eval()
         options = model.isotropic.options
         field_of = partial(
             heat_field,

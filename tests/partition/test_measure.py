@@ -8,6 +8,7 @@ from jsem_pyg.partition import Partition, measured_cost, recursive_partition
 
 
 def test_measured_blocks_share_the_time_evenly():
+    pytest.importorskip("pymetis")
     edge_index, _ = neighbours(400)
     first = recursive_partition(edge_index, 4, method="metis")
     seconds = torch.tensor([1.0, 1.0, 1.0, 5.0])
