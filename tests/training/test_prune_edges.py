@@ -10,7 +10,7 @@ from training.training_cases import SmoothingStub, two_clusters
 from jsem_pyg.diffusion import heat_degree
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.partition import perturbation_bound, rebuild_pays
+from jsem_pyg.partition import distribute, perturbation_bound, rebuild_pays
 from jsem_pyg.training import EpochEnd, EpochRow, PruneEdges, StatefulCallback, fit
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 from jsem_pyg.training.model_input import make_input
@@ -111,6 +111,13 @@ def test_edges_that_stay_closed_are_left_out_of_the_epochs_to_come():
     h = Gate()(data.edge_attr)
     assert step.rate == perturbation_bound(data, result.kept, h).rate
     assert 0 < step.bound == pytest.approx(step.rate * 2, rel=0.1)
+
+
+def test_a_graph_that_processes_share_is_not_pruned():
+    data = distribute(ring_and_chords()).data
+    model = AnisotropicDiffusion(conductance=Gate(), t=2.0)
+    with pytest.raises(TypeError, match="graph to be that of a single process.*DistributedGraph"):
+        fit(model, data, epochs=3, callbacks=[PruneEdges(every=1, patience=1)], **QUICK)
 
 
 def test_the_result_is_that_of_all_edges_within_the_bound():
