@@ -1,0 +1,65 @@
+"""The Chebyshev coefficients of the heat kernel, differentiable and traceable."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from .._checks import check_nonnegative_int
+from ..diffusion.heat_coefficients import scaled_bessel
+
+
+def heat_coefficients(t: Any, degree: int) -> Array:
+    """The coefficients c_0(t), ..., c_K(t), see :func:`jsem_pyg.diffusion.heat_coefficients`.
+
+    SciPy computes them on the host in float64. Differentiable as often as one likes, and mapped
+    over by `vmap`; values under `jit` are not checked: of a negative time NaN would come.
+
+    Args:
+        t: diffusion times >= 0, of any shape.
+        degree: K >= 0.
+
+    Returns:
+        [K + 1, *t.shape] in float64 where JAX has it enabled, else in float32.
+
+    Example:
+        >>> heat_coefficients(0.0, degree=2).tolist()
+        [1.0, 0.0, 0.0]
+    """
+    check_nonnegative_int("degree", degree)
+    factor = np.full(degree + 1, 2.0)
+    factor[0] = 1.0
+    if not isinstance(t, jax.core.Tracer):  # so that a time in float64 keeps all its digits
+        bessel = jnp.asarray(_on_host(degree, np.asarray(t, np.float64)))
+    else:
+        bessel = _scaled_bessel(degree, jnp.asarray(t, float))
+    return jnp.moveaxis(bessel * factor.astype(bessel.dtype), -1, 0)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _scaled_bessel(degree: int, t: Array) -> Array:
+    """e^(-t) I_k(t) [*t.shape, K + 1]: the orders come last, so that batches may come first."""
+    shape = jax.ShapeDtypeStruct((*t.shape, degree + 1), t.dtype)
+
+    def compute(t: Any) -> np.ndarray:
+        return _on_host(degree, np.asarray(t)).astype(shape.dtype)
+
+    return jax.pure_callback(compute, shape, t, vmap_method="expand_dims")
+
+
+@_scaled_bessel.defjvp
+def _scaled_bessel_jvp(
+    degree: int, primals: tuple[Array], tangents: tuple[Array]
+) -> tuple[Array, Array]:
+    """The derivative of f_k is (f_(k-1) + f_(k+1)) / 2 - f_k, with f_(-1) = f_1."""
+    f = _scaled_bessel(degree + 1, *primals)
+    lower = jnp.concatenate([f[..., 1:2], f[..., :-2]], axis=-1)
+    derivative = 0.5 * (lower + f[..., 1:]) - f[..., :-1]
+    return f[..., :-1], derivative * tangents[0][..., None]
+
+
+def _on_host(degree: int, t: np.ndarray) -> np.ndarray:
+    return scaled_bessel(np.arange(degree + 1.0), t.astype(np.float64)[..., None])
