@@ -15,8 +15,9 @@ The package reads in the order in which data flows through it; a stage imports o
 
 Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features,
 :mod:`~jsem_pyg.estimators` are scikit-learn's, loaded with it where they are first asked for, and
-:mod:`~jsem_pyg.testing` has assertions for layers and operators of your own. `jsem_pyg.kernels`,
-the ways to compute it all, is private, but for the table that a backend of your own joins.
+:mod:`~jsem_pyg.testing` has assertions for layers and operators of your own. `jsem_pyg.jax` is the
+door to JAX, which has to be installed, and to be imported by its name. `jsem_pyg.kernels`, the ways
+to compute it all, is private, but for the table that a backend of your own joins.
 """
 
 from importlib import import_module

@@ -25,6 +25,7 @@ STAGES = [
     "training",
     "transforms",
     "estimators",
+    "jax",
 ]
 GROUND = {
     "kernels",
@@ -40,6 +41,7 @@ GROUND = {
 # Heavy, and of use to some calls only; of the dependencies numpy and scipy.sparse may be loaded.
 LAZY = [
     "faiss",
+    "jax",
     "matplotlib",
     "networkx",
     "numba",
@@ -103,6 +105,8 @@ def test_importing_the_package_loads_nothing_optional():
 
 @pytest.mark.parametrize("part", [*STAGES, "testing"])
 def test_public_names_exist_and_are_documented(part):
+    if part == "jax":
+        pytest.importorskip("jax.numpy", reason="needs the extra [jax]")
     module = importlib.import_module(f"jsem_pyg.{part}")
     assert module.__doc__
     names = getattr(module, "__all__", None) or [

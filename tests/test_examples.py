@@ -205,6 +205,23 @@ def test_the_benchmark_of_a_training_epoch(tmp_path, monkeypatch):
     assert "| torch, K = 6 |" in (tmp_path / "training_epoch.md").read_text()
 
 
+def test_a_conductance_that_is_trained_in_jax(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("jax.numpy", reason="needs the extra [jax]")
+    pytest.importorskip("optax")
+    example = load(ROOT / "examples/jax_conductance.py", monkeypatch)
+    options = ["--points=300", "--k=6", "--labels=3", "--seeds=1", "--steps=30"]
+    table = example.main([*options, f"--output={tmp_path}"])
+    found = table.set_index("way")
+    assert list(found.index) == example.WAYS
+    assert found["accuracy"].iloc[1:].min() > found["accuracy"]["no heat"] > 0.5
+    opened, learned = found["h within classes"][1:3]
+    assert opened == 1 > learned
+    assert found["h between classes"].iloc[2] < learned
+    assert "| 3 | heat, learned conductance |" in capsys.readouterr().out
+    written = pd.read_csv(tmp_path / "jax_conductance.csv")
+    pd.testing.assert_frame_equal(written, table, check_dtype=False)
+
+
 def test_the_benchmark_of_scaling(tmp_path, monkeypatch):
     scaling = load(ROOT / "examples/benchmarks/scaling.py", monkeypatch)
     for name, values in {

@@ -2,8 +2,9 @@
 
 Each backend is compared with the naive way, autograd over `torch.sparse.mm` on a COO matrix, whose
 gradient in the values is a dense N x N product (timed once, it takes half a minute), and forward
-only with PyG's ChebConv of as many terms and scipy's expm_multiply. Answers are checked before
-anything is timed; ratios are of medians in the same run.
+only with PyG's ChebConv of as many terms and scipy's expm_multiply. The rows of JAX, where it is
+installed, are of functions that `jax.jit` has compiled: forward alone, and the whole epoch. Answers
+are checked before anything is timed; ratios are of medians in the same run.
 
     python examples/benchmarks/training_epoch.py --embeddings 20newsgroups_train_minilm.npz
     python examples/benchmarks/training_epoch.py              # random points of the same size
@@ -13,6 +14,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import matplotlib
@@ -117,6 +119,54 @@ def check(name: str, actual: list[Tensor], expected: list[Tensor], tol: float = 
             raise AssertionError(f"{name} disagrees: a relative error of {error:.2g}.")
 
 
+def jax_epochs(
+    structure: GraphStructure, x: Tensor, weight: Tensor, degree: int, repeats: int
+) -> dict[str, tuple[list[Tensor], dict[str, float]]]:
+    """The results and the seconds of an epoch by JAX, for each of its backends that runs."""
+    if find_spec("jax") is None:
+        print("JAX is not installed: its rows are left out (pip install 'jsem_pyg[jax]').\n")
+        return {}
+    import jax
+    import jax.numpy as jnp
+
+    from jsem_pyg.jax import heat_diffusion as heat_by_jax
+    from jsem_pyg.jax import prepare_graph
+    from jsem_pyg.jax.numba_call import numba_obstacle
+
+    graph = prepare_graph(structure)
+    leaves = [jnp.asarray(each.numpy()) for each in (x, weight, torch.tensor(5.0))]
+    found = {}
+    for backend in ("xla",) if numba_obstacle() else ("numba", "xla"):
+
+        def forward(x, weight, t, backend=backend):
+            return heat_by_jax(x, graph, weight, t, degree=degree, backend=backend)
+
+        def loss(*leaves, forward=forward):
+            out = forward(*leaves)
+            return jnp.square(out).sum(), out
+
+        epoch = jax.jit(jax.value_and_grad(loss, (0, 1, 2), has_aux=True))
+        (_, out), gradients = epoch(*leaves)
+        results = [torch.from_numpy(np.array(each)) for each in (out, *gradients)]
+        seconds = {
+            f"{name} s": median_seconds(lambda f=f: jax.block_until_ready(f(*leaves)), repeats)
+            for name, f in {"forward": jax.jit(forward), "epoch": epoch}.items()
+        }
+        found[f"JAX, {backend}, K = {degree}"] = results, seconds
+    return found
+
+
+def median_seconds(work: Callable[[], object], repeats: int) -> float:
+    """Of so many runs, after one that warms up."""
+    work()
+    timings = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        timings.append(time.perf_counter() - started)
+    return statistics.median(timings)
+
+
 def peers_forward(x: Tensor, structure: GraphStructure, weight: Tensor, degree: int) -> dict:
     """What else spreads a signal over a graph, forward only."""
     target, source = structure.edges
@@ -164,6 +214,11 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         rows[f"auto, K from tol, sketch_dim = {args.sketch_dim}"] = time_epoch(
             to_tolerance, sketch, weight, args.repeats
         )
+    for name, (results, seconds) in jax_epochs(
+        structure, x, weight, args.degree, args.repeats
+    ).items():
+        check(name, results, expected)
+        rows[name] = seconds
     rows |= peers_forward(x, structure, weight, args.degree)
     rows["naive COO autograd"] = {
         "forward s": naive_time[0],

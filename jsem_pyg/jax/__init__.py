@@ -8,17 +8,16 @@ learned multiplies the weights: pass ``edge_weight * conductance``.
     >>> import jax.numpy as jnp
     >>> from jsem_pyg.jax import heat_diffusion, prepare_graph
     >>> graph = prepare_graph(jnp.array([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
-    >>> diffuse = jax.jit(lambda x: heat_diffusion(x, graph, t=1.0))
-    >>> diffuse(jnp.eye(3)).shape
+    >>> jax.jit(heat_diffusion)(jnp.eye(3), graph).shape
     (3, 3)
 """
 
 try:
-    import jax as _jax  # noqa: F401
+    from jax import numpy as _jax_numpy  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        "Expected JAX to be installed, as jsem_pyg.jax needs it. To fix this error, run "
-        "`pip install 'jsem_pyg[jax]'`."
+        "Expected JAX to be installed, as jsem_pyg.jax needs it (got an error at its import). To "
+        "fix this, run `pip install 'jsem_pyg[jax]'`."
     ) from error
 
 from .coefficients import heat_coefficients

@@ -25,18 +25,26 @@ def heat_coefficients(t: Any, degree: int) -> Array:
     Returns:
         [K + 1, *t.shape] in float64 where JAX has it enabled, else in float32.
 
+    Raises:
+        TypeError: if `degree` is no integer.
+        ValueError: if `degree` is negative, or a time that is not traced is negative, NaN or
+            infinite.
+
     Example:
         >>> heat_coefficients(0.0, degree=2).tolist()
         [1.0, 0.0, 0.0]
     """
     check_nonnegative_int("degree", degree)
-    factor = np.full(degree + 1, 2.0)
+    if isinstance(t, jax.core.Tracer):
+        bessel = _traced_bessel(degree, t.astype(float))
+    else:  # so that a time in float64 keeps all its digits
+        times = np.asarray(t, np.float64)
+        if not bool(((times >= 0) & np.isfinite(times)).all()):
+            raise ValueError(f"Expected 't' to be finite and >= 0 (got {times.tolist()}).")
+        bessel = jnp.asarray(_on_host(degree, times))
+    factor = np.full(degree + 1, 2.0, bessel.dtype)
     factor[0] = 1.0
-    if not isinstance(t, jax.core.Tracer):  # so that a time in float64 keeps all its digits
-        bessel = jnp.asarray(_on_host(degree, np.asarray(t, np.float64)))
-    else:
-        bessel = _scaled_bessel(degree, jnp.asarray(t, float))
-    return jnp.moveaxis(bessel * factor.astype(bessel.dtype), -1, 0)
+    return jnp.moveaxis(bessel * factor, -1, 0)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -45,7 +53,7 @@ def _scaled_bessel(degree: int, t: Array) -> Array:
     shape = jax.ShapeDtypeStruct((*t.shape, degree + 1), t.dtype)
 
     def compute(t: Any) -> np.ndarray:
-        return _on_host(degree, np.asarray(t)).astype(shape.dtype)
+        return _on_host(degree, np.asarray(t, np.float64)).astype(shape.dtype)
 
     return jax.pure_callback(compute, shape, t, vmap_method="expand_dims")
 
@@ -61,5 +69,8 @@ def _scaled_bessel_jvp(
     return f[..., :-1], derivative * tangents[0][..., None]
 
 
+_traced_bessel = jax.jit(_scaled_bessel, static_argnums=0)  # compiled once for each degree
+
+
 def _on_host(degree: int, t: np.ndarray) -> np.ndarray:
-    return scaled_bessel(np.arange(degree + 1.0), t.astype(np.float64)[..., None])
+    return scaled_bessel(np.arange(degree + 1.0), t[..., None])

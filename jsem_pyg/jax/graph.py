@@ -11,33 +11,55 @@ import torch
 from jax import Array
 
 from .._checks import check_nonnegative_int
+from .._fingerprint import digest
 from ..graph import GraphStructure
+
+
+class Pattern:
+    """A structure that is equal to any other of the same edges, so that `jit` compiles once."""
+
+    def __init__(self, structure: GraphStructure) -> None:
+        self.structure = structure
+        parts = (structure.rowptr, structure.col, structure.slot)
+        self._key = (structure.num_nodes, *map(digest, parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
 
 @partial(
     jax.tree_util.register_dataclass,
-    data_fields=("row", "col", "reverse", "slot", "component"),
-    meta_fields=("structure",),
+    data_fields=("row", "col", "reverse", "slot"),
+    meta_fields=("pattern",),
 )
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Graph:
     """An undirected graph without weights, made by :func:`prepare_graph`; a pytree.
+
+    Pass it to compiled functions as an argument, or let them close over it. Graphs of the same
+    edges share what `jit` has compiled.
 
     Attributes:
         row: [nnz] int32, the row of every distinct directed edge, a *slot*; ascending.
         col: [nnz] int32, its column.
         reverse: [nnz] int32, the slot of (j, i) for the slot of (i, j).
         slot: [E] int32, the slot of every column of the `edge_index` that was given.
-        component: [N] int32, the connected component of each node.
-        structure: what torch's side prepared.
+        pattern: what torch's side prepared.
     """
 
     row: Array
     col: Array
     reverse: Array
     slot: Array
-    component: Array
-    structure: GraphStructure
+    pattern: Pattern
+
+    @property
+    def structure(self) -> GraphStructure:
+        """What torch's side prepared."""
+        return self.pattern.structure
 
     @property
     def num_nodes(self) -> int:
@@ -49,15 +71,8 @@ class Graph:
         """The number E of columns of the `edge_index` that was given."""
         return self.structure.num_edges
 
-    def to_slots(self, values: Array) -> Array:
-        """[E] values of the columns of `edge_index` -> their sums [nnz], both directions' mean."""
-        sums = jnp.zeros(self.row.size, values.dtype).at[self.slot].add(values)
-        halves = 0.5 * sums
-        return halves + halves[self.reverse]
-
-    def row_sums(self, values: Array) -> Array:
-        """[nnz] values in the slots -> [N]."""
-        return jax.ops.segment_sum(values, self.row, self.num_nodes, indices_are_sorted=True)
+    def __repr__(self) -> str:
+        return f"Graph(num_nodes={self.num_nodes}, num_edges={self.num_edges})"
 
 
 def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
@@ -69,45 +84,49 @@ def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
             :class:`~jsem_pyg.graph.GraphStructure`, in whose place nothing is sorted again.
         num_nodes: N; None only for a structure, which knows it.
 
+    Returns:
+        A :class:`Graph`, which :func:`heat_diffusion` takes in place of `edge_index`.
+
     Raises:
         TypeError: if `edge_index` is no graph, or traced by `jit`.
-        ValueError: if it is directed, out of range or has self-loops.
+        ValueError: if it is directed, out of range or has self-loops, or has 2^31 edges or more.
 
     Example:
         >>> graph = prepare_graph(np.array([[0, 1], [1, 0]]), num_nodes=3)
-        >>> graph.num_nodes, graph.component.tolist()
-        (3, [0, 0, 1])
+        >>> graph
+        Graph(num_nodes=3, num_edges=2)
     """
     structure = edge_index
     if not isinstance(edge_index, GraphStructure):
         if num_nodes is None:
             raise TypeError("Expected 'num_nodes' to be the number of nodes (got None).")
-        check_nonnegative_int("num_nodes", num_nodes)
         structure = GraphStructure(_as_torch(edge_index), num_nodes)
     elif num_nodes not in (None, structure.num_nodes):
+        check_nonnegative_int("num_nodes", num_nodes)
         raise ValueError(
             f"Expected 'num_nodes' to be {structure.num_nodes}, as in the structure (got "
             f"{num_nodes})."
         )
     if max(structure.num_slots, structure.num_edges) >= 2**31:
         raise ValueError(
-            f"Expected fewer than 2^31 edges, which JAX counts by int32 (got {structure.num_edges})."
+            "Expected 'edge_index' to have fewer than 2^31 columns, which JAX counts by int32 (got "
+            f"{structure.num_edges})."
         )
-    parts = (structure.row, structure.col, structure.reverse, structure.slot, structure.component)
+    parts = (structure.row, structure.col, structure.reverse, structure.slot)
     arrays = (jnp.asarray(each.cpu().numpy().astype(np.int32)) for each in parts)
-    return Graph(*arrays, structure)
+    return Graph(*arrays, Pattern(structure))
 
 
 def _as_torch(edge_index: Any) -> Any:
     if isinstance(edge_index, jax.core.Tracer):
         raise TypeError(
             "Expected 'edge_index' to be known outside of jit, vmap and grad, since a graph is "
-            "sorted and checked on its entries (got a traced array). To fix this, call "
+            "sorted and checked by its entries (got a traced array). To fix this, call "
             "prepare_graph before, and pass the graph."
         )
     if isinstance(edge_index, Array | np.ndarray):
         entries = np.array(edge_index)  # a copy: arrays of JAX must not be written to
-        if entries.dtype.kind in "iu":
-            entries = entries.astype(np.int64)
-        return torch.from_numpy(entries)
+        if entries.dtype.kind not in "iu":
+            raise TypeError(f"Expected 'edge_index' to hold integers (got {entries.dtype}).")
+        return torch.from_numpy(entries.astype(np.int64))
     return edge_index

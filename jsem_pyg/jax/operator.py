@@ -1,7 +1,7 @@
 r"""The symmetric operator S of a weighted graph, in `jax.numpy`.
 
-The formulas are those of :mod:`jsem_pyg.operators.laplacian`, whose results these are compared
-with: :math:`\mathbf{L} = \mathrm{diag}(r) (\mathbf{I} - \mathbf{S})`.
+The formulas are those of :mod:`jsem_pyg.operators.laplacian`, with whose results these are
+compared: :math:`\mathbf{L} = r (\mathbf{I} - \mathbf{S})`.
 """
 
 from functools import partial
@@ -15,10 +15,11 @@ from .graph import Graph
 
 
 class Matrix(NamedTuple):
-    """A sparse symmetric matrix: entries at places, those of the diagonal last, if there are."""
+    """A sparse symmetric matrix."""
 
-    values: Array  # [nnz] or [nnz + N]
-    row: Array
+    values: Array  # [nnz]
+    diagonal: Array | None  # [N]; None: zeros
+    row: Array  # [nnz], ascending
     col: Array
 
 
@@ -26,29 +27,35 @@ class HeatOperator(NamedTuple):
     """S, and what else the Laplacian is made of."""
 
     matrix: Matrix
-    rate: Array | None  # [G] of each component; None: one everywhere
-    row_scale: Array | None  # [N] the diagonal of P
-    isolated: Array | None  # [N] bool, nodes that keep their features
+    rate: Array | None = None  # [] r; None: one
+    row_scale: Array | None = None  # [N] the diagonal of P, for L = P^-1 (I - S) P; None: ones
+    isolated: Array | None = None  # [N] bool, nodes that keep their features; None: see S
 
 
+@partial(jax.jit, static_argnames="normalization")
 def heat_operator(graph: Graph, edge_weight: Array, normalization: str | None) -> HeatOperator:
-    """The operator of weights [E]; differentiable in them."""
-    weight = graph.to_slots(edge_weight)
+    """The operator of weights [E], of which both directions have their mean; differentiable."""
+    sums = jnp.zeros(graph.row.size, edge_weight.dtype).at[graph.slot].add(edge_weight)
+    weight = 0.5 * sums + 0.5 * sums[graph.reverse]
     if normalization is None:
         return _combinatorial(graph, weight)
     # A common factor of all weights cancels; without it no degree over- or underflows so easily.
     weight = weight / _power_of_two(jnp.max(weight, initial=0.0))
     values, degree = _normalize(graph.num_nodes, weight, graph.row, graph.col)
     isolated = degree == 0
-    root = None
-    if normalization == "rw":
-        root = jnp.sqrt(jnp.where(isolated, 1.0, degree))
-    return HeatOperator(Matrix(values, graph.row, graph.col), None, root, isolated)
+    root = jnp.sqrt(jnp.where(isolated, 1.0, degree)) if normalization == "rw" else None
+    return HeatOperator(Matrix(values, None, graph.row, graph.col), None, root, isolated)
+
+
+def _row_sums(num_nodes: int, values: Array, row: Array) -> Array:
+    return jax.ops.segment_sum(values, row, num_nodes, indices_are_sorted=True)
 
 
 def _power_of_two(value: Array) -> Array:
+    """The largest that is at most `value`."""
     value = jax.lax.stop_gradient(value)
-    return jnp.where(value > 0, jnp.exp2(jnp.floor(jnp.log2(jnp.where(value > 0, value, 1)))), 1)
+    _, exponent = jnp.frexp(value)
+    return jnp.ldexp(jnp.ones_like(value), exponent - 1)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -57,7 +64,7 @@ def _normalize(num_nodes: int, a: Array, row: Array, col: Array) -> tuple[Array,
 
     The derivative is written by its results, since that of a root is infinite at zero.
     """
-    degree = jax.ops.segment_sum(a, row, num_nodes, indices_are_sorted=True)
+    degree = _row_sums(num_nodes, a, row)
     inverse_root, root = _inverse_root(degree), jnp.sqrt(a)
     return root * inverse_root[row] * (root * inverse_root[col]), degree
 
@@ -70,7 +77,7 @@ def _normalize_jvp(
     of_a = tangents[0]
     values, degree = _normalize(num_nodes, a, row, col)
     inverse_root = _inverse_root(degree)
-    of_degree = jax.ops.segment_sum(of_a, row, num_nodes, indices_are_sorted=True)
+    of_degree = _row_sums(num_nodes, of_a, row)
     relative = 0.5 * of_degree * inverse_root * inverse_root
     of_values = of_a * inverse_root[row] * inverse_root[col] - values * (
         relative[row] + relative[col]
@@ -84,17 +91,13 @@ def _inverse_root(degree: Array) -> Array:
 
 
 def _combinatorial(graph: Graph, weight: Array) -> HeatOperator:
-    """S = I - (D - W) / r, where r is half of the bound max(d_i + d_j) of each component."""
-    degree = graph.row_sums(weight)
+    """S = I - (D - W) / r, where r is half of the bound max(d_i + d_j) of the spectrum.
+
+    exp(-tL) does not depend on r, so it is not differentiated.
+    """
+    degree = _row_sums(graph.num_nodes, weight, graph.row)
     half = jax.lax.stop_gradient(degree) / 2
-    count = graph.structure.num_components
-    rate = jnp.zeros(count, weight.dtype)
-    rate = rate.at[graph.component[graph.row]].max(half[graph.row] + half[graph.col])
-    largest = jnp.max(rate, initial=0.0)
-    # Nothing flows in a component without weight, whatever its rate; zero would hide a gradient.
-    rate = jnp.where(rate > 0, rate, jnp.where(largest > 0, largest, 1.0))
-    of_node = rate[graph.component]
-    nodes = jnp.arange(graph.num_nodes, dtype=graph.row.dtype)
-    values = jnp.concatenate([weight / of_node[graph.row], 1 - degree / of_node])
-    row, col = (jnp.concatenate([each, nodes]) for each in (graph.row, graph.col))
-    return HeatOperator(Matrix(values, row, col), rate, None, None)
+    rate = jnp.max(half[graph.row] + half[graph.col], initial=0.0)
+    rate = jnp.where(rate > 0, rate, 1.0)  # of a graph without weight, where nothing flows
+    matrix = Matrix(weight / rate, 1 - degree / rate, graph.row, graph.col)
+    return HeatOperator(matrix, rate)

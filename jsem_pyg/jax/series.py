@@ -1,259 +1,189 @@
-"""Polynomials of S, sum over k of c_k T_k(S) x, by three kernels.
+"""Polynomials of S, sum over k of c_k T_k(S) x, in `jax.numpy`, with two derivatives.
 
-- "reference": a plain `lax.scan`; every transform of JAX works, and reverse mode stores all terms.
-- "xla": the same with the derivative of :mod:`jsem_pyg.kernels.chebyshev.adjoint`, whose recurrence
-  runs backwards from the last two terms, so that memory does not grow with their number.
-- "numba": a call from XLA into the kernels of torch's side on the CPU, where XLA's scatter is slow.
+- :func:`reference_series`: a plain `lax.scan`; every transform of JAX works, and the reverse mode
+  stores all terms.
+- :func:`bounded_series`: the same with the derivative of :mod:`jsem_pyg.kernels.chebyshev.adjoint`,
+  whose recurrence runs backwards from the last two terms, so that memory does not grow with their
+  number. A *kernel* does the work: :class:`XlaKernel`, or one of torch's side (:mod:`.numba_call`).
 """
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-import torch
 from jax import Array, lax
 
-from ..kernels.chebyshev import Needs
-from ..kernels.csr import CSR
-from ..kernels.table import CHEBYSHEV
 from .operator import Matrix
 
-# Columns go by tiles whose messages, a number for each entry of S and column, take this much.
+# Columns go by tiles whose messages, a number for each entry of S and column, are as many as this.
 _MESSAGES = 1 << 24
 
 
-def reference_series(matrix: Matrix, x: Array, coefficients: Array, group: Array | None) -> Array:
-    """[N, M] and coefficients [K + 1, S, G, C] -> [S, N, M]; group [N] or None for one."""
-    return _evaluate(matrix, x, coefficients, group)[0]
+class Gradients(NamedTuple):
+    """Of a loss, in what a series is made of."""
+
+    values: Array
+    diagonal: Array | None
+    x: Array
+    coefficients: Array
+
+
+class Kernel(Protocol):
+    """Evaluates a series and its derivative; equal to any other that does the same."""
+
+    def evaluate(self, matrix: Matrix, x: Array, coefficients: Array) -> Array:
+        """[N, M] and coefficients [K + 1, S, 1 or M] -> [S, N, M]."""
+
+    def evaluate_and_keep(self, matrix: Matrix, x: Array, coefficients: Array) -> tuple[Array, Any]:
+        """The same, and what the backward pass needs, whose size does not depend on K."""
+
+    def differentiate(
+        self, matrix: Matrix, kept: Any, coefficients: Array, grad: Array
+    ) -> Gradients:
+        """The gradients for that of the series, [S, N, M]."""
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def bounded_series(kernel: Kernel, matrix: Matrix, x: Array, coefficients: Array) -> Array:
+    """[N, M] and coefficients [K + 1, S, 1 or M] -> [S, N, M]."""
+    return kernel.evaluate(matrix, x, coefficients)
+
+
+def _forward(
+    kernel: Kernel, matrix: Matrix, x: Array, coefficients: Array
+) -> tuple[Array, tuple[Matrix, Any, Array]]:
+    out, kept = kernel.evaluate_and_keep(matrix, x, coefficients)
+    return out, (matrix, kept, coefficients)
+
+
+def _backward(
+    kernel: Kernel, residuals: tuple[Matrix, Any, Array], grad: Array
+) -> tuple[Any, Array, Array]:
+    found = kernel.differentiate(*residuals, grad)
+    matrix = Matrix(found.values, found.diagonal, None, None)  # type: ignore[arg-type]
+    return matrix, found.x, found.coefficients
+
+
+bounded_series.defvjp(_forward, _backward)
+
+
+def reference_series(matrix: Matrix, x: Array, coefficients: Array) -> Array:
+    """[N, M] and coefficients [K + 1, S, 1 or M] -> [S, N, M]."""
+    return _evaluate(matrix, x, coefficients)[0]
 
 
 def _product(matrix: Matrix, x: Array) -> Array:
     messages = matrix.values[:, None] * x[matrix.col]
-    return jax.ops.segment_sum(messages, matrix.row, x.shape[0])
+    out = jax.ops.segment_sum(messages, matrix.row, x.shape[0], indices_are_sorted=True)
+    return out if matrix.diagonal is None else out + matrix.diagonal[:, None] * x
 
 
-def _per_row(coefficient: Array, group: Array | None) -> Array:
-    """[S, G, C] -> [S, N or 1, C]."""
-    return coefficient if group is None else coefficient[:, group]
-
-
-def _evaluate(
-    matrix: Matrix, x: Array, coefficients: Array, group: Array | None
-) -> tuple[Array, tuple[Array, Array]]:
+def _evaluate(matrix: Matrix, x: Array, coefficients: Array) -> tuple[Array, tuple[Array, Array]]:
     """The series, and its last two terms T_(K-1) and T_K."""
-    out = _per_row(coefficients[0], group) * x
-    if coefficients.shape[0] == 1:
+    c = coefficients[:, :, None]  # [K + 1, S, 1, 1 or M]
+    out = c[0] * x
+    if c.shape[0] == 1:
         return out, (x, x)
     term = _product(matrix, x)
-    out = out + _per_row(coefficients[1], group) * term
+    out = out + c[1] * term
 
     def step(carry: tuple[Array, Array, Array], c: Array) -> tuple[Any, None]:
         before, term, out = carry
         before, term = term, 2 * _product(matrix, term) - before
-        return (before, term, out + _per_row(c, group) * term), None
+        return (before, term, out + c * term), None
 
-    (before, term, out), _ = lax.scan(step, (x, term, out), coefficients[2:])
+    (before, term, out), _ = lax.scan(step, (x, term, out), c[2:])
     return out, (before, term)
 
 
 def _differentiate(
-    matrix: Matrix, last: tuple[Array, Array], coefficients: Array, group: Array | None, grad: Array
-) -> tuple[Array, Array, Array]:
-    """The gradients of the values, of x and of the coefficients, for that of the series."""
+    matrix: Matrix, last: tuple[Array, Array], coefficients: Array, grad: Array
+) -> Gradients:
+    """The adjoint, from the last two terms."""
     count = coefficients.shape[0]
 
     def scaled(c: Array) -> Array:
-        return (_per_row(c, group) * grad).sum(0)
+        return (c[:, None] * grad).sum(0)
 
     def project(term: Array) -> Array:
-        products = grad * term  # [S, N, M]
-        if coefficients.shape[-1] == 1:
-            products = products.sum(-1, keepdims=True)
-        if group is None:
-            return products.sum(1, keepdims=True)
-        zeros = jnp.zeros((products.shape[0], coefficients.shape[2], products.shape[2]), x_dtype)
-        return zeros.at[:, group].add(products)
+        of_c = (grad * term).sum(1)  # [S, M]
+        return of_c if coefficients.shape[-1] > 1 else of_c.sum(1, keepdims=True)
 
-    def step(
-        carry: tuple[Array, ...], c_and_twice: tuple[Array, Array]
-    ) -> tuple[tuple[Array, ...], Array]:
+    def step(carry: tuple[Any, ...], c_and_alpha: tuple[Array, Array]) -> tuple[Any, Array]:
         # b = B_k, b_after = B_(k+1), term = T_k, before = T_(k-1); c is c_(k-1).
-        b, b_after, before, term, of_values = carry
-        c, twice = c_and_twice
+        b, b_after, before, term, of_values, of_diagonal = carry
+        c, alpha = c_and_alpha
         of_c = project(term)
-        messages = b[matrix.row] * before[matrix.col]
-        of_values = of_values + twice * messages.sum(-1)
-        b, b_after = twice * _product(matrix, b) - b_after + scaled(c), b
+        of_values = of_values + alpha * (b[matrix.row] * before[matrix.col]).sum(-1)
+        if of_diagonal is not None:
+            of_diagonal = of_diagonal + alpha * (b * before).sum(-1)
+        b, b_after = alpha * _product(matrix, b) - b_after + scaled(c), b
         before, term = 2 * _product(matrix, before) - term, before
-        return (b, b_after, before, term, of_values), of_c
+        return (b, b_after, before, term, of_values, of_diagonal), of_c
 
-    x_dtype = grad.dtype
     b = scaled(coefficients[-1])
-    carry = (b, jnp.zeros_like(b), *last, jnp.zeros_like(matrix.values))
-    twice = jnp.full(count - 1, 2, x_dtype).at[-1:].set(1)  # 2 - [k = 1], for k = K..1
-    carry, of_c = lax.scan(step, carry, (coefficients[-2::-1], twice))
-    b, _, _, term, of_values = carry
-    of_first = project(term if count > 1 else last[1])
-    return of_values, b, jnp.concatenate([of_first[None], of_c[::-1]])
+    zeros = jax.tree.map(jnp.zeros_like, (matrix.values, matrix.diagonal))
+    alpha = jnp.full(count - 1, 2, grad.dtype).at[-1:].set(1)  # 2 - [k = 1], for k = K..1
+    carry = (b, jnp.zeros_like(b), *last, *zeros)
+    carry, of_c = lax.scan(step, carry, (coefficients[-2::-1], alpha))
+    b, _, _, first, of_values, of_diagonal = carry  # after the last step T_0 stands where T_1 did
+    return Gradients(of_values, of_diagonal, b, jnp.concatenate([project(first)[None], of_c[::-1]]))
 
 
-def _tiled(
-    work: Callable[..., Any], num_entries: int, columns: tuple[Array, ...], c: Array
-) -> tuple[Any, int]:
-    """Map `work(*columns of a tile, coefficients of a tile)` over tiles; and the tile's width."""
+class XlaKernel(NamedTuple):
+    """Both passes in `jax.numpy`, tile by tile."""
+
+    def evaluate(self, matrix: Matrix, x: Array, coefficients: Array) -> Array:
+        """See :class:`Kernel`."""
+        return self.evaluate_and_keep(matrix, x, coefficients)[0]
+
+    def evaluate_and_keep(self, matrix: Matrix, x: Array, coefficients: Array) -> tuple[Array, Any]:
+        """See :class:`Kernel`. Kept are T_(K-1) and T_K."""
+
+        def work(c: Array, x: Array) -> Any:
+            return _evaluate(matrix, x, c)
+
+        found = _tiled(work, matrix.values.size, coefficients, x)
+        return jax.tree.map(partial(_join, num_columns=x.shape[1]), found)
+
+    def differentiate(
+        self, matrix: Matrix, kept: Any, coefficients: Array, grad: Array
+    ) -> Gradients:
+        """See :class:`Kernel`."""
+
+        def work(c: Array, before: Array, term: Array, grad: Array) -> Gradients:
+            return _differentiate(matrix, (before, term), c, grad)
+
+        found = _tiled(work, matrix.values.size, coefficients, *kept, grad)
+        values, diagonal, c = jax.tree.map(
+            lambda each: each.sum(0), (found.values, found.diagonal, found.coefficients)
+        )
+        if coefficients.shape[-1] > 1:
+            c = _join(found.coefficients, grad.shape[-1])
+        return Gradients(values, diagonal, _join(found.x, grad.shape[-1]), c)
+
+
+def _tiled(work: Callable[..., Any], num_entries: int, coefficients: Array, *columns: Array) -> Any:
+    """Map `work(coefficients, *columns)` over tiles of the last axis, zeros beyond its end."""
     num_columns = columns[0].shape[-1]
-    width = max(16, min(num_columns, _MESSAGES // max(num_entries, 1)))
-    if width >= num_columns:
-        out = work(*columns, c)
-        return jax.tree.map(lambda each: each[None], out), num_columns
+    width = min(max(16, _MESSAGES // max(num_entries, 1)), num_columns)
     count = -(-num_columns // width)
+    if count == 1:
+        return jax.tree.map(lambda each: each[None], work(coefficients, *columns))
 
     def split(each: Array) -> Array:
-        pad = [(0, 0)] * (each.ndim - 1) + [(0, count * width - each.shape[-1])]
+        pad = [(0, 0)] * (each.ndim - 1) + [(0, count * width - num_columns)]
         return jnp.moveaxis(jnp.pad(each, pad).reshape(*each.shape[:-1], count, width), -2, 0)
 
     tiles = tuple(map(split, columns))
-    if c.shape[-1] == 1:
-        return lax.map(lambda each: work(*each, c), tiles), width
-    return lax.map(lambda each: work(*each), (*tiles, split(c))), width
+    if coefficients.shape[-1] == 1:
+        return lax.map(lambda each: work(coefficients, *each), tiles)
+    return lax.map(lambda each: work(*each), (split(coefficients), *tiles))
 
 
 def _join(tiles: Array, num_columns: int) -> Array:
     """[tiles, ..., width] -> [..., M]."""
     joined = jnp.moveaxis(tiles, 0, -2)
     return joined.reshape(*joined.shape[:-2], -1)[..., :num_columns]
-
-
-class XlaKernel:
-    """Both passes in `jax.numpy`, tile by tile."""
-
-    def evaluate(
-        self, matrix: Matrix, x: Array, coefficients: Array, group: Array | None, keep: bool
-    ) -> tuple[Array, Any]:
-        """The series [S, N, M], and what the backward pass needs, tile by tile."""
-
-        def work(x: Array, c: Array) -> Any:
-            return _evaluate(matrix, x, c, group)
-
-        (out, kept), _ = _tiled(work, matrix.values.size, (x,), coefficients)
-        return _join(out, x.shape[1]), kept
-
-    def differentiate(
-        self, matrix: Matrix, kept: Any, coefficients: Array, group: Array | None, grad: Array
-    ) -> tuple[Array, Array, Array]:
-        """The gradients of the values, of x and of the coefficients."""
-        num_columns = grad.shape[-1]
-        before, term = (_join(each, num_columns) for each in kept)
-
-        def work(before: Array, term: Array, grad: Array, c: Array) -> Any:
-            return _differentiate(matrix, (before, term), c, group, grad)
-
-        (of_values, of_x, of_c), _ = _tiled(
-            work, matrix.values.size, (before, term, grad), coefficients
-        )
-        of_c = of_c.sum(0) if coefficients.shape[-1] == 1 else _join(of_c, num_columns)
-        return of_values.sum(0), _join(of_x, num_columns), of_c
-
-
-class NumbaKernel:
-    """Both passes by the kernel of torch's side, called from XLA.
-
-    Args:
-        csr: the pattern.
-        order: where the entries of the pattern lie among those of the matrix; None: as they are.
-    """
-
-    def __init__(self, csr: CSR, order: torch.Tensor | None) -> None:
-        self.csr, self.order = csr, order
-        self.kernel = CHEBYSHEV.find("numba", torch.device("cpu")).SparseOperator
-
-    def _operator(self, values: Any) -> Any:
-        values = _tensor(values)
-        return self.kernel(self.csr, values if self.order is None else values[self.order])
-
-    def evaluate(
-        self, matrix: Matrix, x: Array, coefficients: Array, group: Array | None, keep: bool
-    ) -> tuple[Array, Any]:
-        """The series [S, N, M], and what the backward pass needs: nothing unless `keep`."""
-        dtype = _torch_dtype(x.dtype)
-        kept_shape = self.kernel.kept_shape(*x.shape, dtype) if keep else (0, 0, 0)
-        shapes = (
-            jax.ShapeDtypeStruct((coefficients.shape[1], *x.shape), x.dtype),
-            jax.ShapeDtypeStruct(kept_shape, x.dtype),
-        )
-
-        def compute(values: Any, x: Any, c: Any, group: Any) -> tuple[np.ndarray, ...]:
-            tensors = _tensor(x), _tensor(c), _group(group)
-            out, kept = self._operator(values).evaluate(*tensors, keep)
-            return out.numpy(), kept.numpy()
-
-        arguments = (matrix.values, x, coefficients, group)
-        out, kept = jax.pure_callback(compute, shapes, *arguments, vmap_method="sequential")
-        return out, kept
-
-    def differentiate(
-        self, matrix: Matrix, kept: Any, coefficients: Array, group: Array | None, grad: Array
-    ) -> tuple[Array, Array, Array]:
-        """The gradients of the values, of x and of the coefficients."""
-        like = [matrix.values, jax.ShapeDtypeStruct(grad.shape[1:], grad.dtype), coefficients]
-        shapes = tuple(jax.ShapeDtypeStruct(each.shape, each.dtype) for each in like)
-
-        def compute(values: Any, kept: Any, c: Any, group: Any, grad: Any) -> Any:
-            arguments = _tensor(kept), _tensor(c), _group(group), _tensor(grad)
-            found = self._operator(values).differentiate(*arguments, Needs(True, True))
-            (of_values,) = found.values
-            if self.order is not None:
-                of_values = torch.empty_like(of_values).scatter_(
-                    0, self.order.long(), of_values
-                )
-            return of_values.numpy(), found.x.numpy(), found.coefficients.numpy()
-
-        arguments = (matrix.values, kept, coefficients, group, grad)
-        of_values, of_x, of_c = jax.pure_callback(
-            compute, shapes, *arguments, vmap_method="sequential"
-        )
-        return of_values, of_x, of_c
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def bounded_series(
-    kernel: XlaKernel | NumbaKernel,
-    matrix: Matrix,
-    x: Array,
-    coefficients: Array,
-    group: Array | None,
-) -> Array:
-    """See :func:`reference_series`; differentiable once, in memory that does not grow with K."""
-    return kernel.evaluate(matrix, x, coefficients, group, False)[0]
-
-
-def _forward(
-    kernel: Any, matrix: Matrix, x: Array, coefficients: Array, group: Array | None
-) -> tuple[Array, Any]:
-    out, kept = kernel.evaluate(matrix, x, coefficients, group, True)
-    return out, (matrix, kept, coefficients, group)
-
-
-def _backward(kernel: Any, kept: Any, grad: Array) -> tuple[Any, ...]:
-    matrix, last, coefficients, group = kept
-    of_values, of_x, of_c = kernel.differentiate(matrix, last, coefficients, group, grad)
-    return Matrix(of_values, None, None), of_x, of_c, None  # type: ignore[arg-type]
-
-
-bounded_series.defvjp(_forward, _backward)
-
-
-def _tensor(array: Any) -> torch.Tensor:
-    """A copy: what XLA hands over lives no longer than the call, and must not be written to."""
-    return torch.from_numpy(np.array(array))
-
-
-def _group(group: Any) -> torch.Tensor | None:
-    return None if group is None else _tensor(group).long()
-
-
-def _torch_dtype(dtype: Any) -> torch.dtype:
-    return torch.float32 if dtype == np.float32 else torch.float64

@@ -1,6 +1,7 @@
 """One use of every public object: how to make it, and what a thread that shares it does with it."""
 
 import copy
+from importlib import import_module
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
@@ -297,6 +298,15 @@ def many(x):
     return [x[:4], x[4:9], x[9:]]
 
 
+def by_jax(name, *arguments, **options):
+    """Call what the door to JAX has by this name, which is loaded where it is first asked for."""
+    return getattr(import_module("jsem_pyg.jax"), name)(*arguments, **options)
+
+
+def from_jax(array):
+    return torch.from_numpy(np.array(array))
+
+
 # By the public name, and what is particular after a space: how to make it, and how it is used.
 CASES = {
     "nn.AgreementConductance": (
@@ -366,6 +376,18 @@ CASES = {
     "estimators.DiffusionLabelSpreading": (
         lambda: DiffusionLabelSpreading(3, t=1.0, random_state=0).fit(SHARED.x, SHARED.labels),
         lambda shared, each: torch.from_numpy(shared.predict_proba(each.x.detach())),
+    ),
+    "jax.heat_coefficients": no_object(
+        lambda each: from_jax(by_jax("heat_coefficients", 1.0 + each.seed, 5))
+    ),
+    "jax.heat_diffusion": (
+        lambda: by_jax("prepare_graph", SHARED.edges, NUM_NODES),
+        lambda shared, each: from_jax(
+            by_jax("heat_diffusion", each.x.detach().numpy(), shared, t=2.0)
+        ),
+    ),
+    "jax.prepare_graph": no_object(
+        lambda each: from_jax(by_jax("prepare_graph", each.edges, NUM_NODES).reverse)
     ),
     "graph.NeighborIndex": (lambda: NeighborIndex(SHARED.x, 3), neighbors),
     "graph.NeighborIndex hnsw": (lambda: NeighborIndex(SHARED.x, 3, index="hnsw"), neighbors),
@@ -666,6 +688,7 @@ EXCUSED = {
     "evaluation.PartitionScores": "a record",
     "evaluation.SeedScores": "a record",
     "graph.MIN_WEIGHT": "a number",
+    "jax.Graph": "a record; see jax.prepare_graph",
     "operators.AdjointOperator": "abstract",
     "operators.GraphStructure": "of jsem_pyg.graph",
     "operators.HeatOperator": "a record; see operators.laplacian_operator",

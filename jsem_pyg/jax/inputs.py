@@ -1,0 +1,95 @@
+"""What a user hands over, read and checked as far as JAX lets one look at it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import Array
+
+from .._checks import check_signal_range, has_tiny, real_numbers
+from .graph import Graph
+
+
+def is_known(value: Any) -> bool:
+    """Whether the numbers of an array can be looked at: not under `jit` or `vmap`."""
+    return bool(jax.core.is_concrete(value))
+
+
+def known(value: Any) -> torch.Tensor:
+    """The numbers of an array, also where `grad` traces it."""
+    array = np.array(jax.core.concrete_or_error(np.asarray, value), order="C")
+    if array.dtype.kind != "f":  # bfloat16, which torch cannot read from NumPy
+        array = array.astype(np.float32)
+    return torch.from_numpy(array)
+
+
+def read_signal(x: Any) -> Array:
+    """A floating-point array [..., N, D]."""
+    x = _read_float("x", x)
+    if x.ndim < 2:
+        raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
+    if is_known(x):
+        check_signal_range("x", known(x))
+    return x
+
+
+def read_weight(edge_weight: Any, graph: Graph, dtype: Any) -> Array:
+    """Weights [E] in `dtype`; ones for None."""
+    if edge_weight is None:
+        return jnp.ones(graph.num_edges, dtype)
+    given = _read_float("edge_weight", edge_weight)
+    if given.shape != (graph.num_edges,):
+        raise ValueError(
+            f"Expected 'edge_weight' to have shape [{graph.num_edges}], one entry for each column "
+            f"of 'edge_index' (got {list(given.shape)})."
+        )
+    weight = given.astype(dtype)
+    if is_known(given):
+        before = torch.from_numpy(edge_weight) if isinstance(edge_weight, np.ndarray) else None
+        numbers = known(weight)
+        graph.structure.check_weight(numbers)
+        lost = before is not None and bool(((before > 0) & (numbers == 0)).any())
+        if lost or has_tiny(numbers):
+            raise ValueError(
+                f"Expected 'edge_weight' to be zero or large enough for {np.dtype(dtype)} to keep "
+                "its digits (got smaller numbers). To fix this, divide the weights by the largest, "
+                "or use float64 (jax_enable_x64)."
+            )
+    return weight
+
+
+def read_times(t: Any, channels: int) -> tuple[Any, bool]:
+    """Times [S, 1 or D], of NumPy where they are not traced; and whether t was a single one."""
+    if isinstance(t, jax.core.Tracer):
+        if not jnp.issubdtype(t.dtype, jnp.floating):
+            raise TypeError(f"Expected 't' to hold real numbers (got {t.dtype}).")
+    else:
+        t = real_numbers("t", np.asarray(t) if isinstance(t, Array) else t).cpu().double().numpy()
+    is_empty = t.ndim > 0 and t.shape[0] == 0
+    if is_empty or t.ndim > 2 or (t.ndim == 2 and t.shape[1] not in (1, channels)):
+        raise ValueError(
+            f"Expected 't' to be a number, [S] scales or [S, D] scales and channels, with "
+            f"D = {channels} (got shape {list(t.shape)})."
+        )
+    if is_known(t):
+        values = known(t)
+        if not bool(((values >= 0) & values.isfinite()).all()):
+            raise ValueError(f"Expected 't' to be finite and >= 0 (got {values.tolist()}).")
+    return (t if t.ndim == 2 else t.reshape(-1, 1)), t.ndim == 0
+
+
+def _read_float(name: str, value: Any) -> Array:
+    if not isinstance(value, Array | np.ndarray):
+        kind = "a torch.Tensor" if isinstance(value, torch.Tensor) else type(value).__name__
+        raise TypeError(
+            f"Expected '{name}' to be an array of JAX or NumPy (got {kind}). To fix this, pass "
+            "jnp.asarray(...) of it, or of a tensor's .numpy()."
+        )
+    if not jnp.issubdtype(value.dtype, jnp.floating) or value.dtype.itemsize not in (2, 4, 8):
+        raise TypeError(
+            f"Expected '{name}' to be a floating-point array of 16, 32 or 64 bits (got "
+            f"{value.dtype})."
+        )
+    return jnp.asarray(value)

@@ -1,0 +1,335 @@
+import importlib
+import logging
+import sys
+
+import numpy as np
+import pytest
+import torch
+from jax_cases import (
+    assert_same,
+    by_jax,
+    by_torch,
+    heat_diffusion,
+    jax,
+    jnp,
+    make_case,
+    scattered,
+)
+from tiny_graphs import empty, ring, single_node, star, triangle_with_tail, undirected
+
+from jsem_pyg.jax import functional, numba_call
+
+BACKENDS = ["reference", "xla", "numba"]
+NORMALIZATIONS = ["sym", "rw", None]
+SCALES = {"one": 2.0, "scales": [0.0, 3.0], "channels": [[0.5, 1.0, 2.0], [4.0, 0.0, 1.0]]}
+
+
+@pytest.mark.parametrize(
+    ("backend", "normalization", "t"),
+    [("reference", "sym", "one"), ("xla", None, "channels"), ("numba", "rw", "scales")],
+)
+def test_values_and_gradients_are_those_of_torch(backend, normalization, t):
+    case = make_case(scattered(), t=SCALES[t])
+    options = {"normalization": normalization}
+    assert_same(by_jax(case, backend=backend, **options), by_torch(case, **options))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("t", SCALES)
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_way_gives_the_numbers_of_torch(backend, normalization, t, x64):
+    for batch in ((), (2,), (2, 1)):
+        dtype = np.float64 if x64 else np.float32
+        case = make_case(scattered(), (*batch, 3), SCALES[t], dtype)
+        with jax.enable_x64(x64):
+            actual = by_jax(case, backend=backend, normalization=normalization, tol=1e-8)
+        assert_same(actual, by_torch(case, normalization=normalization, tol=1e-8))
+
+
+def test_float64():
+    case = make_case(scattered(), dtype=np.float64)
+    with jax.enable_x64(True):
+        actual = by_jax(case, tol=1e-10)
+    assert_same(actual, by_torch(case, tol=1e-10))
+
+
+AWKWARD = {
+    "no node": (empty(), (3,)),
+    "one node": (single_node(), (3,)),
+    "no edges": (undirected([], 4), (3,)),
+    "one edge": (undirected([(0, 1)], 2), (3,)),
+    "no channel": (ring(), (0,)),
+    "no batch": (ring(), (0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_graphs(name):
+    case = make_case(*AWKWARD[name])
+    assert_same(by_jax(case), by_torch(case))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_graphs_by_every_way(name, backend, normalization):
+    case = make_case(*AWKWARD[name], t=[1.0, 3.0])
+    options = {"normalization": normalization}
+    assert_same(by_jax(case, backend=backend, **options), by_torch(case, **options))
+
+
+def test_training_by_jit_on_signals_that_are_not_small():
+    """Callbacks that copy their arguments wait for ever here, on a machine of few cores."""
+    case = make_case(ring(2000), (64,))
+    graph = case.graph
+
+    @jax.jit
+    def step(x, weight, t, graph):
+        def loss(x, weight, t):
+            out = heat_diffusion(x, graph, weight, t, degree=12)
+            return (out * case.grad).sum()
+
+        return jax.value_and_grad(loss, (0, 1, 2))(x, weight, t)
+
+    for _ in range(3):
+        value, gradients = step(*case.leaves, graph)
+    out, *expected = by_torch(case)
+    assert float(value) == pytest.approx((out * case.grad).sum(), rel=1e-3)
+    np.testing.assert_allclose(gradients[2], expected[2], rtol=1e-3)
+    assert_same(gradients[:2], expected[:2])
+
+
+def rows(leaves, axis, size=2):
+    """The leaf `axis` several times, scaled; and how vmap maps."""
+    many = jnp.stack([leaves[axis] * (1 + i) for i in range(size)])
+    return [*leaves[:axis], many, *leaves[axis + 1 :]], [0 if i == axis else None for i in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("axis", "backend"),
+    [
+        (1, "numba"),
+        *(
+            pytest.param(axis, backend, marks=pytest.mark.slow)
+            for axis in range(3)
+            for backend in BACKENDS
+            if (axis, backend) != (1, "numba")
+        ),
+    ],
+)
+def test_vmap_over_signals_weights_and_times(axis, backend):
+    case = make_case(star(), t=1.5)
+    graph = case.graph
+
+    def gradients(x, weight, t):
+        def loss(x, weight, t):
+            return heat_diffusion(x, graph, weight, t, degree=12, backend=backend).sum() ** 2
+
+        return jax.grad(loss, (0, 1, 2))(x, weight, t)
+
+    many, how = rows(case.leaves, axis)
+    found = jax.vmap(gradients, how)(*many)
+    for i in range(2):
+        alone = gradients(
+            *(each[i] if on == 0 else each for each, on in zip(many, how, strict=True))
+        )
+        for one, other in zip(found, alone, strict=True):
+            np.testing.assert_allclose(one[i], other, rtol=1e-4, atol=1e-4)
+
+
+def test_forward_mode_by_the_reference():
+    case = make_case(triangle_with_tail(), t=1.0)
+    graph = case.graph
+
+    def run(backend):
+        def of(*leaves):
+            return heat_diffusion(leaves[0], graph, *leaves[1:], backend=backend)
+
+        return jax.jvp(of, case.leaves, tangents)[1]
+
+    tangents = tuple(jnp.full_like(leaf, 0.5) for leaf in case.leaves)
+    forward = float((run("reference") * case.grad).sum())
+    backward = sum(0.5 * each.sum() for each in by_torch(case)[1:])
+    assert forward == pytest.approx(backward, rel=1e-4, abs=1e-4)
+    for backend in ("numba", "xla"):
+        with pytest.raises(TypeError, match="forward-mode"):
+            run(backend)
+
+
+def curvature_in_x(case, backend):
+    """The derivative of |out|^4 along x, twice."""
+    graph = case.graph
+
+    def loss(scale):
+        return (heat_diffusion(case.x * scale, graph, case.weight, backend=backend) ** 4).sum()
+
+    return jax.grad(jax.grad(loss))(jnp.float32(1.0)), loss(1.0)
+
+
+@pytest.mark.parametrize("backend", [pytest.param("reference", marks=pytest.mark.slow), "xla"])
+def test_second_derivatives(backend):
+    found, value = curvature_in_x(make_case(star()), backend)
+    assert float(found) == pytest.approx(12 * float(value), rel=1e-4)
+
+
+def test_numba_refuses_second_derivatives():
+    with pytest.raises(NotImplementedError, match=r"'backend' .* second derivatives \(got 'numba'"):
+        curvature_in_x(make_case(star()), "numba")
+
+
+def residuals(case, backend, degree):
+    """Bytes that are kept between the passes."""
+    graph = case.graph
+
+    def run(x, weight):
+        return heat_diffusion(x, graph, weight, 2.0, degree=degree, backend=backend)
+
+    x, weight, _ = case.leaves
+    _, pull = jax.vjp(run, x, weight)
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(pull))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_memory_does_not_grow_with_the_number_of_terms(backend):
+    case = make_case(ring(40), (16,))
+    few, many = (residuals(case, backend, degree) for degree in (4, 24))
+    if backend == "reference":
+        assert many > few + 15 * case.x.nbytes
+    else:
+        assert many - few <= 20 * 4 * 2  # coefficients
+
+
+def test_half_precision_is_computed_in_float32():
+    case = make_case(ring(), t=1.0)
+    x = jnp.asarray(case.x, jnp.bfloat16)
+    out = heat_diffusion(x, case.graph)
+    exact = heat_diffusion(x.astype(jnp.float32), case.graph)
+    assert out.dtype == jnp.bfloat16
+    assert (out == exact.astype(jnp.bfloat16)).all()
+
+
+def test_what_graphs_may_be_given_by():
+    case = make_case(ring(), t=1.0)
+    out = heat_diffusion(case.x, case.graph)
+    tensor = torch.from_numpy(case.edge_index)
+    for edge_index in (case.edge_index, case.edge_index.astype(np.int32), tensor):
+        assert (heat_diffusion(case.x, edge_index) == out).all()
+
+
+def test_strided_arrays():
+    case = make_case(ring(), t=1.0)
+    x = np.asfortranarray(np.repeat(case.x, 2, axis=1))[:, ::2]
+    assert (heat_diffusion(x, case.graph) == heat_diffusion(case.x, case.graph)).all()
+
+
+def bad(**given):
+    case = make_case(ring(), t=1.0)
+    return {"x": case.x, "edge_index": case.edge_index, "edge_weight": case.weight, **given}
+
+
+ONES = np.ones(10, np.float32)
+X = np.ones((5, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "match"),
+    [
+        (bad(x=torch.ones(5, 3)), TypeError, r"'x' to be an array .* \(got a torch.Tensor"),
+        (bad(x=[[1.0]] * 5), TypeError, r"'x' to be an array .* \(got list"),
+        (bad(x=X.astype(int)), TypeError, r"'x' to be a floating-point array .* \(got int64"),
+        (bad(x=X[0]), ValueError, r"'x' to have shape \[..., N, D\] \(got \[3\]"),
+        (bad(x=X * np.nan), ValueError, "'x' .*finite"),
+        (bad(x=X * np.float32(1e38)), ValueError, "'x' to lie within"),
+        (bad(x=X[:4]), ValueError, "edge_index.* in \\[0, 4\\)|'x' to have"),
+        (
+            bad(edge_weight=ONES[:9]),
+            ValueError,
+            r"'edge_weight' to have shape \[10\].*\[9\]",
+        ),
+        (bad(edge_weight=ONES.astype(int)), TypeError, "'edge_weight' to be a floating-point"),
+        (bad(edge_weight=-ONES), ValueError, "'edge_weight' to be non-negative"),
+        (bad(edge_weight=ONES * np.inf), ValueError, "'edge_weight' .*finite"),
+        (bad(edge_weight=np.arange(10.0)), ValueError, "'edge_weight' .*both directions"),
+        (bad(edge_weight=np.full(10, 1e-60)), ValueError, "'edge_weight' to be zero or large"),
+        (
+            bad(edge_weight=ONES * np.float32(1e-42)),
+            ValueError,
+            "'edge_weight' to be zero or large",
+        ),
+        (bad(t=-1.0), ValueError, "'t' to be finite and >= 0"),
+        (bad(t=np.nan), ValueError, "'t' to be finite"),
+        (bad(t=[[1.0, 2.0]]), ValueError, r"'t' to be .* D = 3 \(got shape \[1, 2\]"),
+        (bad(t=[]), ValueError, "'t' to be a number"),
+        (bad(t="long"), TypeError, "'t' to be a real number"),
+        (bad(t=1e11), ValueError, "'t' to be at most"),
+        (bad(degree=-1), ValueError, "'degree'"),
+        (bad(tol=0.0), ValueError, "'tol'"),
+        (bad(normalization="none"), ValueError, "'normalization'"),
+        (bad(backend="triton"), ValueError, "'backend'"),
+        (bad(edge_index=np.array([[0], [1]])), ValueError, "'edge_index' to be undirected"),
+        (bad(edge_index=np.array([[0.5], [1]])), TypeError, "'edge_index' to hold integers"),
+    ],
+)
+def test_bad_input_is_refused(given, error, match):
+    with pytest.raises(error, match=match):
+        heat_diffusion(**given)
+
+
+def test_jit_needs_a_degree_where_it_hides_times():
+    case = make_case(ring(), t=1.0)
+    run = jax.jit(lambda t, **options: heat_diffusion(case.x, case.graph, t=t, **options))
+    with pytest.raises(ValueError, match=r"'degree' to be given where jit .* \(got None"):
+        run(1.0)
+    with pytest.raises(TypeError, match="'t' to hold real numbers"):
+        run(1)
+    weights = jax.jit(lambda w: heat_diffusion(case.x, case.graph, w, normalization=None))
+    with pytest.raises(ValueError, match="'degree' to be given"):
+        weights(case.weight)
+    with pytest.raises(TypeError, match="'edge_index' to be known outside of jit"):
+        jax.jit(heat_diffusion)(case.x, case.edge_index)
+
+
+def test_a_backend_that_cannot_run_says_why(monkeypatch):
+    case = make_case(ring(), t=1.0)
+    monkeypatch.setitem(sys.modules, "jax.experimental.buffer_callback", None)
+    assert "no jax.experimental.buffer_callback" in numba_call.numba_obstacle()
+    assert functional._choose("auto") == "xla"
+    with pytest.raises(ValueError, match=r"'backend' that can run \(got 'numba': JAX .* 'xla'"):
+        heat_diffusion(case.x, case.graph, backend="numba")
+
+
+def test_warnings_about_what_is_not_precise(caplog):
+    case = make_case(ring(), t=1.0)
+    with caplog.at_level(logging.WARNING):
+        heat_diffusion(case.x, case.graph, t=100.0)
+        assert "rounding in float32" in caplog.text
+        caplog.clear()
+        heat_diffusion(case.x, case.graph, t=9.0, degree=2)
+        assert "degree=2 is too low" in caplog.text
+
+
+def test_without_jax_the_door_says_what_to_install(monkeypatch):
+    for name in [each for each in sys.modules if each.startswith("jsem_pyg.jax")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(ImportError, match=r"JAX to be installed.*jsem_pyg\[jax\]"):
+        importlib.import_module("jsem_pyg.jax")
+
+
+def test_graphs_of_the_same_edges_share_what_is_compiled():
+    one, same, other = (make_case(graph).graph for graph in (ring(), ring(), star()))
+    assert jax.tree.structure(one) == jax.tree.structure(same)
+    assert jax.tree.structure(one) != jax.tree.structure(other)
+    traced = []
+
+    @jax.jit
+    def run(graph):
+        traced.append(graph)
+        return heat_diffusion(jnp.ones((5, 1)), graph)
+
+    for graph in (one, same, other):
+        run(graph)
+    assert len(traced) == 2
