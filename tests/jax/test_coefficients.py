@@ -29,6 +29,7 @@ def test_derivatives_in_time():
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_vmap_over_times():
     t = jnp.array([[0.5, 1.0], [2.0, 3.0]])
     mapped = jax.vmap(lambda t: heat_coefficients(t, 4), in_axes=1, out_axes=2)(t)

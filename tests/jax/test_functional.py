@@ -19,6 +19,7 @@ from tiny_graphs import empty, ring, single_node, star, triangle_with_tail, undi
 
 from jsem_pyg.jax import functional, numba_call
 
+SLOW = pytest.mark.slow  # what XLA takes a second and more to compile
 BACKENDS = ["reference", "xla", "numba"]
 NORMALIZATIONS = ["sym", "rw", None]
 SCALES = {"one": 2.0, "scales": [0.0, 3.0], "channels": [[0.5, 1.0, 2.0], [4.0, 0.0, 1.0]]}
@@ -26,7 +27,11 @@ SCALES = {"one": 2.0, "scales": [0.0, 3.0], "channels": [[0.5, 1.0, 2.0], [4.0, 
 
 @pytest.mark.parametrize(
     ("backend", "normalization", "t"),
-    [("reference", "sym", "one"), ("xla", None, "channels"), ("numba", "rw", "scales")],
+    [
+        pytest.param("reference", "sym", "one", marks=SLOW),
+        ("xla", None, "channels"),
+        ("numba", "rw", "scales"),
+    ],
 )
 def test_values_and_gradients_are_those_of_torch(backend, normalization, t):
     case = make_case(scattered(), t=SCALES[t])
@@ -34,7 +39,7 @@ def test_values_and_gradients_are_those_of_torch(backend, normalization, t):
     assert_same(by_jax(case, backend=backend, **options), by_torch(case, **options))
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("t", SCALES)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
@@ -48,6 +53,7 @@ def test_every_way_gives_the_numbers_of_torch(backend, normalization, t, x64):
         assert_same(actual, by_torch(case, normalization=normalization, tol=1e-8))
 
 
+@SLOW
 def test_float64():
     case = make_case(scattered(), dtype=np.float64)
     with jax.enable_x64(True):
@@ -65,13 +71,13 @@ AWKWARD = {
 }
 
 
-@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("name", ["one node", "no edges"])
 def test_awkward_graphs(name):
     case = make_case(*AWKWARD[name])
     assert_same(by_jax(case), by_torch(case))
 
 
-@pytest.mark.slow
+@SLOW
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", AWKWARD)
@@ -108,19 +114,23 @@ def rows(leaves, axis, size=2):
     return [*leaves[:axis], many, *leaves[axis + 1 :]], [0 if i == axis else None for i in range(3)]
 
 
-@pytest.mark.parametrize(
-    ("axis", "backend"),
-    [
-        (1, "numba"),
-        *(
-            pytest.param(axis, backend, marks=pytest.mark.slow)
-            for axis in range(3)
-            for backend in BACKENDS
-            if (axis, backend) != (1, "numba")
-        ),
-    ],
-)
-def test_vmap_over_signals_weights_and_times(axis, backend):
+def test_vmap_over_weights():
+    case = make_case(star(), t=1.5)
+    graph, weights = case.graph, np.stack([case.weight, 2 * case.weight[::-1], 0 * case.weight])
+    weights[1] = weights[1][[*range(4, 8), *range(4)]]  # alike in both directions
+
+    def run(weight):
+        return heat_diffusion(case.x, graph, weight, 1.5)
+
+    out = jax.vmap(run)(jnp.asarray(weights))
+    for one, weight in zip(out, weights, strict=True):
+        np.testing.assert_allclose(one, run(weight), atol=1e-6)
+
+
+@SLOW
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_under_vmap_over_signals_weights_and_times(axis, backend):
     case = make_case(star(), t=1.5)
     graph = case.graph
 
@@ -140,6 +150,7 @@ def test_vmap_over_signals_weights_and_times(axis, backend):
             np.testing.assert_allclose(one[i], other, rtol=1e-4, atol=1e-4)
 
 
+@SLOW
 def test_forward_mode_by_the_reference():
     case = make_case(triangle_with_tail(), t=1.0)
     graph = case.graph
@@ -169,7 +180,8 @@ def curvature_in_x(case, backend):
     return jax.grad(jax.grad(loss))(jnp.float32(1.0)), loss(1.0)
 
 
-@pytest.mark.parametrize("backend", [pytest.param("reference", marks=pytest.mark.slow), "xla"])
+@SLOW
+@pytest.mark.parametrize("backend", ["reference", "xla"])
 def test_second_derivatives(backend):
     found, value = curvature_in_x(make_case(star()), backend)
     assert float(found) == pytest.approx(12 * float(value), rel=1e-4)
@@ -192,7 +204,9 @@ def residuals(case, backend, degree):
     return sum(leaf.nbytes for leaf in jax.tree.leaves(pull))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "backend", ["numba", *(pytest.param(each, marks=SLOW) for each in ("reference", "xla"))]
+)
 def test_memory_does_not_grow_with_the_number_of_terms(backend):
     case = make_case(ring(40), (16,))
     few, many = (residuals(case, backend, degree) for degree in (4, 24))
@@ -202,6 +216,7 @@ def test_memory_does_not_grow_with_the_number_of_terms(backend):
         assert many - few <= 20 * 4 * 2  # coefficients
 
 
+@SLOW
 def test_half_precision_is_computed_in_float32():
     case = make_case(ring(), t=1.0)
     x = jnp.asarray(case.x, jnp.bfloat16)
@@ -323,6 +338,11 @@ def test_graphs_of_the_same_edges_share_what_is_compiled():
     one, same, other = (make_case(graph).graph for graph in (ring(), ring(), star()))
     assert jax.tree.structure(one) == jax.tree.structure(same)
     assert jax.tree.structure(one) != jax.tree.structure(other)
+
+
+@SLOW
+def test_graphs_of_the_same_edges_are_compiled_once():
+    one, same, other = (make_case(graph).graph for graph in (ring(), ring(), star()))
     traced = []
 
     @jax.jit

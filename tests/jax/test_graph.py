@@ -17,6 +17,7 @@ def test_a_structure_is_taken_as_it_is():
     assert prepare_graph(structure, 4).num_nodes == 4
 
 
+@pytest.mark.slow
 def test_repeated_edges_add_up():
     edge_index, num_nodes = ring()
     case = make_case((torch.cat([edge_index, edge_index[:, [0, 5]]], dim=1), num_nodes))

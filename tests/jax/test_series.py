@@ -6,9 +6,8 @@ from tiny_graphs import ring
 from jsem_pyg.jax import functional, series
 
 
-@pytest.mark.parametrize(
-    "t", [[1.0, 2.0], pytest.param([[*np.linspace(0, 2, 18)]], marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("t", [[1.0, 2.0], [[*np.linspace(0, 2, 18)]]], ids=["scales", "channels"])
 def test_tiles_of_columns_give_what_all_give_at_once(monkeypatch, t):
     case = make_case(ring(), (18,), t)  # two tiles, the second of two columns
     whole = by_jax(case, backend="xla")
