@@ -42,7 +42,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--points", type=int, help="take only so many, at random")
     parser.add_argument("--k", type=int, default=15, help="neighbours of a point")
     parser.add_argument("--labels", type=int, nargs="+", default=[2, 5, 20], help="of each class")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--output", type=Path, default=Path("output"))
     return parser.parse_args(argv)

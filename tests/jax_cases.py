@@ -9,7 +9,9 @@ import torch
 # Not "jax" alone, for which tests/jax would do as a namespace.
 jnp = pytest.importorskip("jax.numpy", reason="needs the extra [jax]")
 jax = pytest.importorskip("jax")
+experimental = pytest.importorskip("jax.experimental")
 
+enable_x64 = (jax if hasattr(jax, "enable_x64") else experimental).enable_x64  # since JAX 0.8
 jax.config.update("jax_disable_most_optimizations", True)  # compiling is what takes time here
 
 from jsem_pyg.diffusion import heat_diffusion as torch_heat_diffusion  # noqa: E402

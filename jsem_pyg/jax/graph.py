@@ -113,8 +113,8 @@ def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
             f"{structure.num_edges})."
         )
     parts = (structure.row, structure.col, structure.reverse, structure.slot)
-    arrays = (jnp.asarray(each.cpu().numpy().astype(np.int32)) for each in parts)
-    return Graph(*arrays, Pattern(structure))
+    row, col, reverse, slot = (jnp.asarray(each.cpu().numpy().astype(np.int32)) for each in parts)
+    return Graph(row, col, reverse, slot, Pattern(structure))
 
 
 def _as_torch(edge_index: Any) -> Any:

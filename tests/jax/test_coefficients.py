@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from jax_cases import jax, jnp
+from jax_cases import enable_x64, jax, jnp
 
 from jsem_pyg.diffusion import heat_coefficients as of_torch
 from jsem_pyg.jax import heat_coefficients
@@ -11,7 +11,7 @@ def test_the_coefficients_of_torch():
     t = np.array([[0.0, 1e-3], [2.5, 40.0]])
     expected = of_torch(torch.from_numpy(t), 20).numpy()
     np.testing.assert_allclose(heat_coefficients(t, 20), expected, atol=1e-7)
-    with jax.enable_x64(True):
+    with enable_x64(True):
         np.testing.assert_allclose(heat_coefficients(t, 20), expected, rtol=1e-12)
 
 

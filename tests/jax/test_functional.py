@@ -9,6 +9,7 @@ from jax_cases import (
     assert_same,
     by_jax,
     by_torch,
+    enable_x64,
     heat_diffusion,
     jax,
     jnp,
@@ -40,25 +41,14 @@ def test_values_and_gradients_are_those_of_torch(backend, normalization, t):
 
 
 @SLOW
-@pytest.mark.parametrize("x64", [False, True])
 @pytest.mark.parametrize("t", SCALES)
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_every_way_gives_the_numbers_of_torch(backend, normalization, t, x64):
-    for batch in ((), (2,), (2, 1)):
-        dtype = np.float64 if x64 else np.float32
-        case = make_case(scattered(), (*batch, 3), SCALES[t], dtype)
-        with jax.enable_x64(x64):
-            actual = by_jax(case, backend=backend, normalization=normalization, tol=1e-8)
-        assert_same(actual, by_torch(case, normalization=normalization, tol=1e-8))
-
-
-@SLOW
-def test_float64():
-    case = make_case(scattered(), dtype=np.float64)
-    with jax.enable_x64(True):
-        actual = by_jax(case, tol=1e-10)
-    assert_same(actual, by_torch(case, tol=1e-10))
+def test_every_way_gives_the_numbers_of_torch(backend, normalization, t):
+    case = make_case(scattered(), (2, 3), SCALES[t], np.float64)
+    with enable_x64(True):
+        actual = by_jax(case, backend=backend, normalization=normalization, tol=1e-10)
+    assert_same(actual, by_torch(case, normalization=normalization, tol=1e-10))
 
 
 AWKWARD = {
@@ -78,7 +68,7 @@ def test_awkward_graphs(name):
 
 
 @SLOW
-@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("normalization", ["rw", None])
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_graphs_by_every_way(name, backend, normalization):
@@ -116,8 +106,7 @@ def rows(leaves, axis, size=2):
 
 def test_vmap_over_weights():
     case = make_case(star(), t=1.5)
-    graph, weights = case.graph, np.stack([case.weight, 2 * case.weight[::-1], 0 * case.weight])
-    weights[1] = weights[1][[*range(4, 8), *range(4)]]  # alike in both directions
+    graph, weights = case.graph, np.stack([case.weight, case.weight[::-1], 0 * case.weight])
 
     def run(weight):
         return heat_diffusion(case.x, graph, weight, 1.5)
@@ -193,20 +182,20 @@ def test_numba_refuses_second_derivatives():
 
 
 def residuals(case, backend, degree):
-    """Bytes that are kept between the passes."""
+    """Bytes that are kept between the passes; nothing is computed."""
     graph = case.graph
 
-    def run(x, weight):
-        return heat_diffusion(x, graph, weight, 2.0, degree=degree, backend=backend)
+    def pull(x, weight):
+        def run(x, weight):
+            return heat_diffusion(x, graph, weight, 2.0, degree=degree, backend=backend)
 
-    x, weight, _ = case.leaves
-    _, pull = jax.vjp(run, x, weight)
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(pull))
+        return jax.vjp(run, x, weight)[1]
+
+    kept = jax.eval_shape(pull, *case.leaves[:2])
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept))
 
 
-@pytest.mark.parametrize(
-    "backend", ["numba", *(pytest.param(each, marks=SLOW) for each in ("reference", "xla"))]
-)
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_memory_does_not_grow_with_the_number_of_terms(backend):
     case = make_case(ring(40), (16,))
     few, many = (residuals(case, backend, degree) for degree in (4, 24))
