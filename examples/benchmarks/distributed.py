@@ -156,7 +156,13 @@ def run(rank: int, size: int, folder: str, args: argparse.Namespace, method: str
     if rank == 0:
         structure = GraphStructure(edge_index, num_nodes)
         expected = plan(
-            structure, partition, args.channels, terms=args.terms, speed=speed, **network
+            structure,
+            partition,
+            args.channels,
+            terms=args.terms,
+            speed=speed,
+            overlap=False,
+            **network,
         )
         torch.save((found, network, expected.seconds_per_epoch), f"{folder}/found.pt")
     dist.barrier()

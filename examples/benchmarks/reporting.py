@@ -1,5 +1,6 @@
 """What the benchmarks share: peak memory, the machine in words, and tables as CSV and Markdown."""
 
+import ctypes
 import platform
 import threading
 from pathlib import Path
@@ -16,6 +17,7 @@ class PeakMemory(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.process, self.done = psutil.Process(), threading.Event()
+        _give_back_what_is_free()
         self.base = self.peak = self.process.memory_info().rss
         self.start()
 
@@ -29,6 +31,13 @@ class PeakMemory(threading.Thread):
         self.done.set()
         self.join()
         return self.peak - self.base
+
+
+def _give_back_what_is_free() -> None:
+    """Memory that the allocator keeps for later would be taken without being seen."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):  # of the GNU C library
+        libc.malloc_trim(0)
 
 
 def machine() -> str:

@@ -35,9 +35,8 @@ _WINDOW = 1024
 _MOST_WINDOWS = 16
 
 # Nanoseconds of a core for a gathered row of 128 bytes that no row of the window has gathered
-# before: in forward and in backward passes. From examples/benchmarks/ordering.py on 11,314 to
-# 1,000,000 nodes with 15 neighbours each, where it is 1.3 to 3 and 6 to 24 (AMD EPYC, 1 MB of L2;
-# seconds of the processors, which had other work to do as well).
+# before: in forward and in backward passes. From examples/benchmarks/ordering.py on an idle machine
+# (AMD EPYC, 1 MB of L2), where they are 1.7 and 7.2 at 200,000 nodes, 4.6 and 10.6 at a million.
 _FORWARD_NS, _BACKWARD_NS, _ROW_BYTES = 1.5, 8.0, 128
 _LINE_BYTES = 64  # memory comes by lines
 # A GPU moves about twenty times as many bytes a second. Not measured.

@@ -12,6 +12,7 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import HeteroConv, summary, to_hetero
+from torch_geometric.transforms import ToUndirected
 from torch_geometric.utils import dropout_edge
 
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
@@ -169,6 +170,24 @@ def test_the_remedies_work():
     edge_index, mask = dropout_edge(data.edge_index, p=0.5, force_undirected=True)
     out = layer(data.x, edge_index, data.edge_weight[mask], data.edge_attr[mask])
     assert out.shape == data.x.shape
+
+
+def test_directed_samples_become_graphs_by_a_transform():
+    torch.manual_seed(0)
+    data, layer = make_data(), bend(AnisotropicDiffusion())
+    data.node = torch.arange(NUM_NODES)
+    position = torch.full((NUM_NODES, NUM_NODES), -1)
+    position[tuple(data.edge_index)] = torch.arange(data.num_edges)
+    one_way = 0
+    for reverse in (None, ToUndirected(reduce="max")):
+        for batch in NeighborLoader(data, [2, 1], batch_size=3, transform=reverse):
+            one_way += not batch.is_undirected()
+            if reverse is not None:  # the weights of the graph, not their sums
+                edge = position[tuple(batch.node[batch.edge_index])]
+                assert torch.equal(batch.edge_weight, data.edge_weight[edge])
+                assert torch.equal(batch.edge_attr, data.edge_attr[edge])
+                assert call(layer, batch).shape == batch.x.shape
+        assert one_way  # of those without the transform
 
 
 # PyG's tools.

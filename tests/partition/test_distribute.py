@@ -259,6 +259,10 @@ def test_a_plan_follows_its_numbers():
 
     assert of(bandwidth=1e3).seconds_per_epoch > 100 * of().seconds_per_epoch
     assert of(latency=1.0).seconds_per_epoch > 30
+    assert of().seconds_per_epoch < of(overlap=False).seconds_per_epoch
+    travels = of(bandwidth=1e3)  # so long that all else is over before
+    apart = of(bandwidth=1e3, overlap=False).seconds - travels.seconds_of_exchange
+    assert (apart > travels.seconds - travels.seconds_of_exchange).all()
     assert of(terms=60).seconds_per_epoch == pytest.approx(2 * of().seconds_per_epoch)
     assert of(dtype=torch.float64).bytes_per_term == 2 * of().bytes_per_term == 2 * 10_000 // 2 * 64
     assert of(memory=1e9).fits

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 # What is alive at the highest point, which is in the backward pass: the signal, the result and its
 # gradient, two kept terms, those of both recurrences and one that is written to.
 _COPIES = 9
-# Of a row in the halo: both recurrences, as they are sent and as they come.
+# Of a row in the halo: both recurrences, as they are sent and as they come. In a term it is read to
+# be sent, received, multiplied into rows of its own, and these are added: as often.
 _HALO_COPIES = 4
 # Of an edge: its row, column and slot, the pattern, and weights in float64 on the way to entries.
 # Measured: 150 that a process holds, and 30 to 60 in an epoch.
@@ -99,6 +100,7 @@ def plan(
     dtype: torch.dtype = torch.float32,
     halo_share: float | None = None,
     speed: Speed | None = None,
+    overlap: bool = True,
 ) -> DistributionPlan:
     r"""Predict what a diffusion on several processes holds, sends and takes.
 
@@ -122,6 +124,8 @@ def plan(
             parts drawn at random, the worst there are. Measure it on a graph of the same kind, with
             parts of the same size if they fit: good parts of larger graphs have the same halo.
         speed: How fast a process computes; None: measured here and now.
+        overlap: Whether rows travel while a process multiplies. False where it has to carry them
+            itself, since no core is idle: processes on one machine, one for each core.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -141,6 +145,7 @@ def plan(
     if memory is not None:
         check_positive("memory", memory)
     check_instance("dtype", dtype, torch.dtype, "a torch.dtype")
+    check_instance("overlap", overlap, bool, "a bool")
     if speed is not None:
         check_instance("speed", speed, Speed, "a Speed, as measure_speed returns")
     if halo_share is not None:
@@ -155,7 +160,9 @@ def plan(
     else:
         counts = count_parts(_read_graph(graph, parts), parts)
     speed = measure_speed(min(channels, 64)) if speed is None else speed
-    return _predict(counts, channels, dtype.itemsize, terms, bandwidth, latency, memory, speed)
+    return _predict(
+        counts, channels, dtype.itemsize, terms, bandwidth, latency, memory, speed, overlap
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,19 +249,21 @@ def _predict(
     latency: float,
     memory: float | None,
     speed: Speed,
+    overlap: bool = True,
 ) -> DistributionPlan:
+    together = torch.maximum if overlap else torch.add
     row_bytes = channels * itemsize
     numbers, inner = counts.rows * channels, (counts.edges - counts.crossing) * channels
     crossing, copied = counts.crossing * channels, (counts.leaving + counts.halo) * channels
     sent = counts.leaving * row_bytes
     travel = torch.maximum(sent, counts.halo * row_bytes) / bandwidth
     delay = latency * counts.peers
-    forward = torch.maximum(inner * speed.product, delay + travel) + (
-        crossing * speed.product + (numbers + copied) * speed.row
+    forward = together(inner * speed.product, delay + travel) + (
+        crossing * speed.product + (numbers + _HALO_COPIES * copied) * speed.row
     )
     both = 2 * speed.product + speed.gradient
-    backward = torch.maximum(inner * both, delay + 2 * travel) + (
-        crossing * both + 2 * (numbers + copied) * speed.row
+    backward = together(inner * both, delay + 2 * travel) + (
+        crossing * both + 2 * (numbers + _HALO_COPIES * copied) * speed.row
     )
     held = _COPIES * numbers * itemsize + _HALO_COPIES * copied * itemsize
     return DistributionPlan(
