@@ -93,5 +93,6 @@ html_title = f"jsem_pyg {release}"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 html_show_sphinx = False
+toc_object_entries_show_parents = "hide"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
