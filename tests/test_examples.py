@@ -390,6 +390,18 @@ def test_the_benchmark_of_neighbours(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
 
 
+@pytest.mark.slow
+def test_the_benchmark_of_choices(tmp_path, monkeypatch):
+    choosing = load(ROOT / "examples/benchmarks/choosing.py", monkeypatch)
+    by_time, by_k = choosing.main(
+        [*("--times", "0", "5", "--k", "5", "30", "--seeds", "1"), "--output", str(tmp_path)]
+    )
+    assert by_time["ARI"][1] > by_time["ARI"][0] + 0.05  # heat helps
+    assert by_k["ARI"].min() > 0.7
+    assert by_k["modularity"][0] > by_k["modularity"][1]  # which says nothing about k
+    assert by_k["purity"][0] > by_k["purity"][1]
+
+
 def test_the_benchmark_of_alignment(tmp_path, monkeypatch):
     alignment = load(ROOT / "examples/benchmarks/alignment.py", monkeypatch)
     quick = ["--one-process", "--repeats", "1", "--splits", "1", "--peer-points", "10"]

@@ -39,7 +39,7 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
         degree: K >= 0.
 
     Returns:
-        [K + 1, *t.shape] in float64, on the device of `t`.
+        `[K + 1, *t.shape]` in float64, on the device of `t`.
 
     Raises:
         TypeError: if `t` is not a floating-point tensor, or `degree` no integer.
@@ -102,9 +102,9 @@ def _bessel_derivative(t: Tensor, degree: int) -> Tensor:
 
 
 def truncation_bound(t: float, degree: int) -> float:
-    r"""An upper bound of ||exp(-t(I - S)) - sum_{k <= K} c_k T_k(S)||, for any symmetric S.
+    r"""An upper bound of `||exp(-t(I - S)) - sum_{k <= K} c_k T_k(S)||`, for any symmetric S.
 
-    It is the sum of the coefficients that were cut, since |T_k| <= 1 on the spectrum of S. They
+    It is the sum of the coefficients that were cut, since `|T_k| <= 1` on the spectrum of S. They
     are summed up to where they underflow to zero.
 
     Args:

@@ -45,7 +45,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
 
     Attributes:
         labels_: [N] the cluster of each fitted point, from 0 on.
-        probabilities_: [N, n_clusters_] how probable each cluster is for it.
+        probabilities_: `[N, n_clusters_]` how probable each cluster is for it.
         n_clusters_: how many clusters there are; fewer than `n_clusters` where some lost all their
             points, which is logged.
         edge_index_: [2, E] the graph, both directions of every edge.
@@ -121,7 +121,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         return self.predict_proba(X).argmax(1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """How probable each cluster is for points [M, D], each by itself: [M, n_clusters_].
+        """How probable each cluster is for points [M, D], each by itself: `[M, n_clusters_]`.
 
         Raises:
             ValueError: if X does not fit to what was fitted.

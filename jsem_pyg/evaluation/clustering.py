@@ -23,18 +23,18 @@ logger = logging.getLogger(__name__)
 class SeedScores(NamedTuple):
     """The scores of one k-means run."""
 
-    seed: int
-    ari: float  # adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
-    nmi: float  # normalised mutual information (arithmetic mean), in [0, 1]
-    acc: float  # accuracy under the best matching of clusters to classes, in [0, 1]
+    seed: int  #: of k-means
+    ari: float  #: adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
+    nmi: float  #: normalised mutual information (arithmetic mean), in [0, 1]
+    acc: float  #: accuracy under the best matching of clusters to classes, in [0, 1]
 
 
 @dataclass(frozen=True)
 class ClusteringScores:
     """The scores of all seeds; means and (population) standard deviations are read from them."""
 
-    num_clusters: int
-    per_seed: tuple[SeedScores, ...]
+    num_clusters: int  #: that k-means looked for
+    per_seed: tuple[SeedScores, ...]  #: the scores of each run
 
     @property
     def ari(self) -> float:

@@ -12,9 +12,9 @@ from .._checks import check_instance, check_labels, check_tensor
 class PartitionScores(NamedTuple):
     """How well one clustering agrees with the classes."""
 
-    ari: float  # adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
-    nmi: float  # normalised mutual information (arithmetic mean), in [0, 1]
-    acc: float  # accuracy under the best matching of clusters to classes, in [0, 1]
+    ari: float  #: adjusted Rand index, in [-0.5, 1]; 0 for a random clustering
+    nmi: float  #: normalised mutual information (arithmetic mean), in [0, 1]
+    acc: float  #: accuracy under the best matching of clusters to classes, in [0, 1]
 
 
 def partition_scores(clusters: Tensor | np.ndarray, y: Tensor | np.ndarray) -> PartitionScores:

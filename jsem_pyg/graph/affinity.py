@@ -33,7 +33,7 @@ def node_width(distance: Tensor, kernel: str | None, groups: Groups | None = Non
 
     It is the median distance to the k-th neighbour, the same for all nodes of a graph ("gaussian"),
     or the node's own distance to its 7th neighbour, or the k-th where k < 7 ("self_tuning"). A node
-    surrounded by its duplicates has no width of its own and gets :func:`common_width`.
+    surrounded by its duplicates has no width of its own and gets the median of all of them.
 
     Args:
         distance: [N, k] distances to the nearest neighbours, ascending in each row.

@@ -61,7 +61,7 @@ def knn_graph(
         connect: join the connected components by their shortest links, one fewer than there are
             components. A link gets the kernel's weight for its length. With very many points
             outside the largest component (Q N F > 2.5e11, Q of them) a link may be longer than the
-            shortest, see :func:`~.connect.shortest_links`.
+            shortest, see `connect.py`.
         batch: [N] the graph of each point, which need not be sorted; one graph if omitted.
         recall_target: in (0, 1], for approximate searches.
         seed: of what is random in approximate searches.

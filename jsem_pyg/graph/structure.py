@@ -72,7 +72,7 @@ class GraphStructure(GraphRows):
 
     @classmethod
     def from_adjacency(cls, adjacency: Adjacency, num_nodes: int) -> "GraphStructure":
-        """Prepare a graph that :func:`read_adjacency` has read already."""
+        """Prepare a graph that `read_adjacency` has read already."""
         structure = cls.__new__(cls)
         structure._build(adjacency, num_nodes)
         return structure

@@ -29,11 +29,11 @@ class Limits(NamedTuple):
 class Scaling:
     """What stands between S and the Laplacian; by default nothing: L = I - S."""
 
-    rate: Tensor | None = None  # [G] the rate r of each group of nodes; None: one everywhere
-    group: Tensor | None = None  # [N] the group of each node; None: a single group
-    row_scale: Tensor | None = None  # [N] the diagonal of P; None: the identity
-    isolated: Tensor | None = None  # [N] bool, nodes that keep their features; None: no node does
-    limits: Limits | None = None  # of all processes; None: this one has all rows
+    rate: Tensor | None = None  #: [G] the rate r of each group of nodes; None: one everywhere
+    group: Tensor | None = None  #: [N] the group of each node; None: a single group
+    row_scale: Tensor | None = None  #: [N] the diagonal of P; None: the identity
+    isolated: Tensor | None = None  #: [N] bool, nodes that keep their features; None: no node does
+    limits: Limits | None = None  #: of all processes; None: this one has all rows
 
     def to(self, dtype: torch.dtype) -> "Scaling":
         """The same in another type, but for the rates, which only coefficients are made of.
@@ -92,9 +92,9 @@ class HeatOperator:
     Of an operator of your own, :func:`~jsem_pyg.diffusion.diffuse` makes one by itself.
     """
 
-    matrix: Operator  # S, symmetric, with its spectrum in [-1, 1]
-    scaling: Scaling = field(default_factory=Scaling)
-    dtype: torch.dtype | None = None  # what signals are computed in; None: their own type
+    matrix: Operator  #: S, symmetric, with its spectrum in [-1, 1]
+    scaling: Scaling = field(default_factory=Scaling)  #: how the Laplacian is made of it
+    dtype: torch.dtype | None = None  #: what signals are computed in; None: their own type
 
     @property
     def num_nodes(self) -> int:

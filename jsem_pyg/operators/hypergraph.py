@@ -32,11 +32,11 @@ _HALF = torch.tensor([0.5], device="cpu")  # on the CPU, where the coefficients 
 class HypergraphOperator:
     """The operator as its factors: S = D_v^(-1/2) H diag(share) H^T D_v^(-1/2)."""
 
-    structure: HypergraphStructure
-    share: Tensor  # [E] w_e / d_e, what a hyperedge gives each member; 0 if it is empty
-    inverse_root: Tensor  # [N] d_v^(-1/2); 1 on isolated nodes
-    isolated: Tensor  # [N] bool, nodes of no weight, which keep their features
-    row_scale: Tensor | None = None  # [N] d_v^(1/2) for the random walk; None: symmetric
+    structure: HypergraphStructure  #: the prepared hypergraph
+    share: Tensor  #: [E] w_e / d_e, what a hyperedge gives each member; 0 if it is empty
+    inverse_root: Tensor  #: [N] d_v^(-1/2); 1 on isolated nodes
+    isolated: Tensor  #: [N] bool, nodes of no weight, which keep their features
+    row_scale: Tensor | None = None  #: [N] d_v^(1/2) for the random walk; None: symmetric
 
     def matmul(self, x: Tensor) -> Tensor:
         r"""One product: [..., N, D] -> the weighted means over hyperedges, then over nodes.
@@ -95,7 +95,7 @@ class HypergraphOperator:
         return HeatOperator(kernel.SparseOperator(csr, values), self.scaling, values.dtype)
 
     def factored(self, backend: str = "auto") -> HeatOperator:
-        """S' = 2 S - I by its factors, without pairs of nodes; see :func:`factored_operator`."""
+        """S' = 2 S - I by its factors, without pairs of nodes; see `factored.py`."""
         factors = (self.structure.incidence, self.inverse_root, self.share)
         matrix = factored_operator(*factors, -1, 2, backend)
         return HeatOperator(matrix, self.scaling, self.share.dtype)

@@ -8,7 +8,7 @@ a device. :func:`measured_cost` makes it follow the seconds that blocks have tak
 that changes at most; :func:`rebuild_pays` whether a smaller graph is worth preparing.
 
 Where one machine is not enough, :func:`distribute` gives every process of `torch.distributed` its
-rows of the graph, a :class:`DistributedGraph`: see :mod:`.distributed`.
+rows of the graph, a :class:`DistributedGraph`: see :mod:`jsem_pyg.partition.distributed`.
 """
 
 from .blocks import Partition

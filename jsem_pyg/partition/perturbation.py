@@ -70,9 +70,9 @@ class Perturbation(NamedTuple):
         0.1
     """
 
-    rate: float  # bound of ||L - L'||
-    most: float  # what the difference of two diffusions never exceeds
-    norm: str  # "euclidean" of every column, or "maximum" over all entries
+    rate: float  #: bound of `||L - L'||`
+    most: float  #: what the difference of two diffusions never exceeds
+    norm: str  #: "euclidean" of every column, or "maximum" over all entries
 
     def at(self, t: float) -> float:
         """A bound of ||exp(-tL) x - exp(-tL') x|| / ||x||, for a diffusion time t >= 0.

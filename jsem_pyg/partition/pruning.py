@@ -27,10 +27,10 @@ from .spare_edges import MAX_SHARE, check_share, closed_slots, conducting_weight
 class PrunedGraph(NamedTuple):
     """A graph without the edges that hardly conduct."""
 
-    data: Data  # all nodes, the edges that stay, and what belongs to these
-    kept: Tensor  # [E] whether a column of the `edge_index` that was given stays
-    num_dropped: int  # columns that went: two for an edge
-    perturbation: Perturbation  # how far this can move a diffused signal
+    data: Data  #: all nodes, the edges that stay, and what belongs to these
+    kept: Tensor  #: [E] whether a column of the `edge_index` that was given stays
+    num_dropped: int  #: columns that went: two for an edge
+    perturbation: Perturbation  #: how far this can move a diffused signal
 
 
 def prune_edges(

@@ -23,7 +23,7 @@ class GraphTriplets:
 
     Args:
         edge_index: Edges in both directions. Shape [2, E], or a
-            :class:`~jsem_pyg.operators.GraphStructure`, which saves sorting them again.
+            :class:`~jsem_pyg.graph.GraphStructure`, which saves sorting them again.
         edge_weight: Non-negative weights; all ones if omitted. Shape [E].
         num_nodes: Number of nodes N, isolated ones included.
 

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 class EpochRow(NamedTuple):
     """One epoch. The losses and t belong to the weights with which the epoch began."""
 
-    epoch: int  # from 1
-    loss: float  # on this epoch's triplets
-    val_loss: float  # on the fixed validation triplets
-    t: float | None  # mean diffusion time, None if the model has none
-    seconds: float  # wall-clock time of the epoch
+    epoch: int  #: from 1
+    loss: float  #: on this epoch's triplets
+    val_loss: float  #: on the fixed validation triplets
+    t: float | None  #: mean diffusion time, None if the model has none
+    seconds: float  #: wall-clock time of the epoch
 
 
 class EpochEnd(NamedTuple):
     """What a callback is given after each epoch."""
 
-    model: nn.Module  # with the weights after the epoch's step, in training mode
-    row: EpochRow  # the epoch that has just ended
-    history: list[EpochRow]  # all epochs so far, `row` last; not to be changed
-    epochs: int  # how many there are to be
-    input: ModelInput  # what the model was called with
-    # Called with booleans [E] for the edges of `input`, both directions alike: only these are left
-    # for the epochs to come. It is for a `StatefulCallback`, since a resumed run has to know.
+    model: nn.Module  #: with the weights after the epoch's step, in training mode
+    row: EpochRow  #: the epoch that has just ended
+    history: list[EpochRow]  #: all epochs so far, `row` last; not to be changed
+    epochs: int  #: how many there are to be
+    input: ModelInput  #: what the model was called with
+    #: Called with booleans [E] for the edges of `input`, both directions alike: only these are left
+    #: for the epochs to come. It is for a `StatefulCallback`, since a resumed run has to know.
     keep_edges: Callable[[Tensor], None]
 
 
@@ -94,11 +94,11 @@ class FitResult:
         FitResult(Identity, epochs=2, loss=0.4, val_loss=0.5, best_epoch=2, stopped_early=False)
     """
 
-    model: nn.Module  # the very model that was given, trained, in evaluation mode
-    history: list[EpochRow]  # one row an epoch
-    best_epoch: int  # the epoch that began with the lowest validation loss
-    stopped_early: bool  # whether `patience` or a callback ended training before `epochs`
-    kept: Tensor | None = None  # [E] which edges were left in the end; None: all
+    model: nn.Module  #: the very model that was given, trained, in evaluation mode
+    history: list[EpochRow]  #: one row an epoch
+    best_epoch: int  #: the epoch that began with the lowest validation loss
+    stopped_early: bool  #: whether `patience` or a callback ended training before `epochs`
+    kept: Tensor | None = None  #: [E] which edges were left in the end; None: all
 
     def pruned(self, data: Data) -> Data:
         """Return the graph that training ended with: `data` without the edges that were dropped.

@@ -30,11 +30,11 @@ _MOST_LOOKS = 255  # that a byte counts
 class PruningStep(NamedTuple):
     """Edges that went together."""
 
-    epoch: int  # the last one with them
-    num_edges: int  # columns of `edge_index` that the epoch had
-    num_dropped: int  # of these, two for an edge
-    rate: float  # bound of ||L - L'|| by what the edges conducted then, of the worst layer
-    bound: float  # of how far a diffused signal moved by that, relative to its norm
+    epoch: int  #: the last one with them
+    num_edges: int  #: columns of `edge_index` that the epoch had
+    num_dropped: int  #: of these, two for an edge
+    rate: float  #: bound of `||L - L'||` by what the edges conducted then, of the worst layer
+    bound: float  #: of how far a diffused signal moved by that, relative to its norm
 
 
 class PruneEdges:

@@ -18,8 +18,8 @@ from .training_graph import TrainingGraph, prepare_graph
 class SelectedTime(NamedTuple):
     """The best of several diffusion times."""
 
-    t: float  # the time with the lowest loss
-    losses: dict[float, float]  # the loss of every time
+    t: float  #: the time with the lowest loss
+    losses: dict[float, float]  #: the loss of every time
 
 
 def select_time(

@@ -14,9 +14,9 @@ from .._checks import check_instance, check_positive_int
 class Triplets(NamedTuple):
     """M triplets of node indices."""
 
-    anchor: Tensor  # [M] int64
-    positive: Tensor  # [M] int64, alike: a neighbour, or a node of the anchor's class
-    negative: Tensor  # [M] int64, unlike: no neighbour, or a node of another class
+    anchor: Tensor  #: [M] int64
+    positive: Tensor  #: [M] int64, alike: a neighbour, or a node of the anchor's class
+    negative: Tensor  #: [M] int64, unlike: no neighbour, or a node of another class
 
     def to(self, device: torch.device | str) -> "Triplets":
         """Return the same triplets on another device."""

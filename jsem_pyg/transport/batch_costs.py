@@ -30,8 +30,8 @@ COSTS = ("features", "inner", "shortest_path", "heat", "adjacency", "matrix")
 class BatchCosts(NamedTuple):
     """The costs inside B graphs."""
 
-    matrix: Tensor  # [B, N, N] symmetric; zero in what pads a smaller graph
-    sizes: Tensor  # [B] int64, how many points a graph has, on the CPU
+    matrix: Tensor  #: [B, N, N] symmetric; zero in what pads a smaller graph
+    sizes: Tensor  #: [B] int64, how many points a graph has, on the CPU
 
     @property
     def is_point(self) -> Tensor:

@@ -29,7 +29,7 @@ class CommuteCost:
         \left( \frac{v_{ia}}{\sqrt{d_i}} - \frac{v_{ka}}{\sqrt{d_k}} \right)^2
 
     with the lowest eigenpairs of :math:`\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
-    \mathbf{D}^{-1/2}`; found by letting heat flow, see :mod:`~.low_spectrum`. Biharmonic distance,
+    \mathbf{D}^{-1/2}`; found by letting heat flow, see `low_spectrum.py`. Biharmonic distance,
     `power=2`, has :math:`\lambda^{-2}` instead, and is smoother.
 
     `Factor.error` is the share of what the modes that are left out hold of the whole, estimated

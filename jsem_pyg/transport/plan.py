@@ -15,11 +15,11 @@ DENSE_LIMIT = 1 << 28  # numbers that `Plan.dense` is willing to make: a gigabyt
 class Step(NamedTuple):
     """What a solver reports of one step."""
 
-    stage: str  # such as "200 x 200 cells, profiles" or "all points"
-    epsilon: float  # the temperature, in the unit of squared costs
-    cost: float  # the objective of the plan, without the entropy; squared costs
-    marginal_error: float  # sum_j |c_j - q_j| / sum_j q_j of the column sums c
-    sharpness: float  # the mean over the mass of a row's largest share, 1 for a permutation
+    stage: str  #: such as "200 x 200 cells, profiles" or "all points"
+    epsilon: float  #: the temperature, in the unit of squared costs
+    cost: float  #: the objective of the plan, without the entropy; squared costs
+    marginal_error: float  #: `sum_j |c_j - q_j| / sum_j q_j` of the column sums c
+    sharpness: float  #: the mean over the mass of a row's largest share, 1 for a permutation
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class Plan:
     Args:
         scores: log2 T.
         cost: the objective reached, without the entropy: the squared GW discrepancy
-            sum |C_ik - D_jl|^2 T_ij T_kl, and what else was asked for (features).
+            `sum |C_ik - D_jl|^2 T_ij T_kl`, and what else was asked for (features).
         epsilon: the temperature at the end, in the unit of squared costs.
         converged: whether the solver's tolerance was met.
         history: the steps of the solver, in their order.

@@ -106,7 +106,8 @@ def gromov_wasserstein(
             (points whose costs are distributed alike), "axes" (principal axes, with all signs),
             "zero" (the independent plan); or a plan to go on from. None: all; without "heat" where
             one side has no more than three dimensions.
-        tol: of the marginal error sum |c - q|, and of the relative change of a solution in a step.
+        tol: of the marginal error `sum |c - q|`, and of the relative change of a solution in a
+            step.
         max_iter: steps at the last temperature, after which it is a warning not to have converged.
         seed: of samples and quantisation.
         backend: "reference", "torch", "numba", "triton" or "auto".

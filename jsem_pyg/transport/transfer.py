@@ -51,7 +51,7 @@ def transfer_attributes(
             the value with the most mass wins, the lowest of equals, in each column by itself.
             "argmax": of all kinds, the row of the one node that most mass comes from.
         fill: what a target node gets that no mass comes to; None: that is an error.
-        prefix: before the names under which the target gets them, such as "matched_".
+        prefix: before the names under which the target gets them, such as `"matched_"`.
         overwrite: whether attributes of the target that are there already may be replaced.
 
     Returns:

@@ -41,15 +41,15 @@ class DistributionPlan:
     An epoch is one forward and one backward pass, with the gradients of x, the weights and t.
     """
 
-    rows: Tensor  # [P] nodes of each process
-    edges: Tensor  # [P] its edges
-    halo: Tensor  # [P] rows that come to it in every term
-    peers: Tensor  # [P] how many others it talks to
-    sent: Tensor  # [P] bytes that leave it in a term of the forward pass; backward twice as many
-    bytes_held: Tensor  # [P] of memory, at most
-    seconds: Tensor  # [P] of an epoch, if no other made it wait
-    seconds_of_exchange: Tensor  # [P] of these, what the network takes, hidden or not
-    memory: float | None  # bytes that each process may have
+    rows: Tensor  #: [P] nodes of each process
+    edges: Tensor  #: [P] its edges
+    halo: Tensor  #: [P] rows that come to it in every term
+    peers: Tensor  #: [P] how many others it talks to
+    sent: Tensor  #: [P] bytes that leave it in a term of the forward pass; backward twice as many
+    bytes_held: Tensor  #: [P] of memory, at most
+    seconds: Tensor  #: [P] of an epoch, if no other made it wait
+    seconds_of_exchange: Tensor  #: [P] of these, what the network takes, hidden or not
+    memory: float | None  #: bytes that each process may have
 
     @property
     def num_ranks(self) -> int:

@@ -17,9 +17,9 @@ _NEIGHBOURS, _REPEATS = 16, 3
 class Speed:
     """Seconds of one process for each entry of S and column, and for each row and column."""
 
-    product: float  # of S times a signal, for an entry
-    gradient: float  # of the gradient of S, for an entry
-    row: float  # of a vector operation, for a row
+    product: float  #: of S times a signal, for an entry
+    gradient: float  #: of the gradient of S, for an entry
+    row: float  #: of a vector operation, for a row
 
 
 def measure_speed(channels: int = 64, num_nodes: int = 20_000) -> Speed:

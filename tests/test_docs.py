@@ -1,0 +1,111 @@
+"""The documentation has a place for everything; that it builds, `bash .ci/docs` tells."""
+
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from test_architecture import STAGES
+
+import jsem_pyg
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [
+    path
+    for path in sorted([*DOCS.rglob("*.md"), *DOCS.rglob("*.rst")])
+    if not {"_build", "_repository", "_templates", "generated"} & set(path.parts)
+]
+
+
+@pytest.fixture(scope="module")
+def repository_pages():
+    sys.path.insert(0, str(DOCS / "_ext"))
+    yield importlib.import_module("repository_pages")
+    sys.path.remove(str(DOCS / "_ext"))
+
+
+def listed_names(page):
+    """The names in the tables of a page of the reference."""
+    tables = re.findall(r"\.\. autosummary::\n   :toctree: generated\n\n((?:   \w+\n)+)", page)
+    data = re.findall(r"^\.\. data:: (\w+)$", page, flags=re.MULTILINE)
+    return [name for table in tables for name in table.split()] + data
+
+
+def public_names(part):
+    """The names that a stage exports, with the stage that each comes from."""
+    module = importlib.import_module(f"jsem_pyg.{part}")
+    functions = [each for each in vars(module).values() if inspect.isfunction(each)]
+    own = [each.__name__ for each in functions if each.__module__ == module.__name__]
+    for name in getattr(module, "__all__", [name for name in own if name[0] != "_"]):
+        yield name, getattr(getattr(module, name), "__module__", None) or module.__name__
+
+
+@pytest.mark.parametrize("part", [*STAGES, "testing"])
+def test_every_public_name_has_its_place_in_the_reference(part):
+    page = (DOCS / "api" / f"{part}.rst").read_text()
+    listed = listed_names(page)
+    assert len(listed) == len(set(listed))
+    for name, defined in public_names(part):
+        home = defined.split(".")[1]
+        if home in STAGES and home != part:  # lent by another stage, whose page has it
+            assert f"~jsem_pyg.{home}.{name}`" in page, name
+        else:
+            assert name in listed, name
+    assert set(listed) <= {name for name, _ in public_names(part)}
+
+
+def test_every_stage_is_in_the_guide_and_in_the_reference():
+    guide, api = (DOCS / "guide/index.md").read_text(), (DOCS / "api/index.rst").read_text()
+    for stage in STAGES:
+        assert f"\n{stage}\n" in guide
+        assert f"\n   {stage}\n" in api
+        page = (DOCS / "guide" / f"{stage}.md").read_text()
+        assert "```{testcode}" in page, stage
+        assert "## Questions" in page, stage
+
+
+def test_the_parts_of_the_package_are_the_stages():
+    assert set(jsem_pyg.__all__) == {*STAGES, "testing"}
+
+
+def test_pages_have_no_gaps():
+    assert len(PAGES) > 40
+    for page in PAGES:
+        assert not re.search(r"TODO|TBD|FIXME|PLACEHOLDER|lorem", page.read_text()), page
+
+
+def test_the_readme_is_cut_at_its_headings(repository_pages):
+    readme = (ROOT / "README.md").read_text()
+    sections = repository_pages.sections(readme)
+    assert sections["in-fifteen-lines"].startswith("\n```python\nimport torch\n")
+    assert "## " not in sections["installation"]
+    assert sum(map(len, sections.values())) > 0.98 * len(readme)
+    included = re.findall(r"_repository/([\w-]+)\.md", "".join(p.read_text() for p in PAGES))
+    assert included
+    assert set(included) <= {name or "head" for name in sections}
+
+
+def test_links_of_the_readme_lead_to_pages(repository_pages):
+    text = repository_pages.with_links((ROOT / "README.md").read_text(), ROOT)
+    for target in re.findall(r"\]\((/[^)]+)\)", text):
+        path = target.removeprefix("/").replace("gallery/notebooks", "../notebooks")
+        assert (DOCS / path).exists(), target
+    with pytest.raises(KeyError, match=r"nowhere\.md"):
+        repository_pages.with_links("[gone](nowhere.md)", ROOT)
+
+
+def test_the_citation_is_complete():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == jsem_pyg.__version__
+    assert all("name" in each or "family-names" in each for each in citation["authors"])
+
+
+def test_the_command_is_named_where_it_is_looked_for():
+    for path in ("README.md", "CONTRIBUTING.md", ".ci/run"):
+        assert "bash .ci/docs" in (ROOT / path).read_text(), path
