@@ -25,6 +25,7 @@ STAGES = [
     "training",
     "transforms",
     "estimators",
+    "report",
 ]
 GROUND = {
     "kernels",
@@ -40,10 +41,12 @@ GROUND = {
 # Heavy, and of use to some calls only; of the dependencies numpy and scipy.sparse may be loaded.
 LAZY = [
     "faiss",
+    "jinja2",
     "matplotlib",
     "networkx",
     "numba",
     "pandas",
+    "plotly",
     "rich",
     "safetensors",
     "scipy.optimize",
@@ -52,6 +55,7 @@ LAZY = [
     "sklearn",
     "tensorboard",
     "triton",
+    "umap",
 ]
 
 
