@@ -39,6 +39,17 @@ def blobs(each=20, corners=3, seed=0):
     return data, Findings(labels=y, conductances=conductances, t=4.0)
 
 
+def circle(count=60, arcs=3):
+    """Points evenly spread on a circle, cut into arcs: on the map they do not hide each other."""
+    angle = 2 * torch.pi * torch.arange(count) / count
+    data = FaissKNNGraph(4)(Data(x=torch.stack([angle.cos(), angle.sin()], dim=1)))
+    data.y = torch.arange(count) * arcs // count
+    source, target = data.edge_index
+    conductances = torch.where(data.y[source] == data.y[target], 0.9, 0.1)
+    conductances -= 0.05 * ((source + target) % 7 / 7)
+    return data, Findings(labels=data.y, conductances=conductances, t=0.5)
+
+
 def texts(count):
     return [HOSTILE[i] if i < len(HOSTILE) else f"text number {i}" for i in range(count)]
 

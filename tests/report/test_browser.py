@@ -6,7 +6,7 @@ pytest -m slow tests/report/test_browser.py
 
 import pytest
 from browser import Hands, chromium
-from report_cases import HOSTILE, blobs, texts
+from report_cases import HOSTILE, circle, texts
 
 from jsem_pyg.report import report
 
@@ -23,7 +23,7 @@ def driver():
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    data, found = blobs()
+    data, found = circle()
     return report(
         data,
         found,
@@ -127,7 +127,7 @@ def test_the_lasso_lists_what_is_inside(hands):
 
 def test_the_slider_goes_through_the_times(hands):
     before = hands.traces("Array.from(trace.x)")
-    assert hands.text("#time-shown") == "t = 4"
+    assert hands.text("#time-shown") == "t = 0.5"
     hands.find("#time").send_keys(hands.keys.HOME)
     assert hands.text("#time-shown") == "t = 0, raw"
     hands.wait(lambda: hands.traces("Array.from(trace.x)") != before)
@@ -139,7 +139,7 @@ def test_a_chosen_point_shows_its_edges(hands):
     hands.click_at(0, 12)
     hands.wait(lambda: hands.shows("#point"))
     assert hands.text("#point-text") == "text number 12"
-    data, found = blobs()
+    data, found = circle()
     own = data.edge_index[0] == 12
     of = dict(zip(data.edge_index[1, own].tolist(), found.conductances[own].tolist(), strict=True))
     listed = {
@@ -159,7 +159,7 @@ def test_a_chosen_point_shows_its_edges(hands):
 
 
 def test_the_edges_that_closed(hands):
-    data, found = blobs()
+    data, found = circle()
     few = int((found.conductances < 0.5).sum()) // 2
     assert few > 0
     assert hands.text("#closed-count").startswith(

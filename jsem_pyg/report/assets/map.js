@@ -51,7 +51,7 @@ function makeMap(content, state, on) {
       if (point !== null) on.choose(point);
     });
     element.on("plotly_selected", (event) => {
-      if (!event) return;
+      if (!event?.lassoPoints) return; // drawing anew lets go of it
       const inside = event.points.map(pointOf).filter((point) => point !== null);
       setTimeout(() => on.select(inside)); // once plotly has done with its event
     });
