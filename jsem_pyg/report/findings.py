@@ -15,6 +15,7 @@ from .._checks import (
     check_instance,
     check_labels,
     check_nonnegative,
+    check_points,
 )
 from ..estimators import DiffusionClusterer
 from ..graph import GraphStructure
@@ -60,6 +61,7 @@ def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Finding
     if isinstance(result, DiffusionClusterer):
         data = _fitted_graph(data, result)
     check_data(data)
+    check_points("data.x", data.x)
     check_edge_inputs(data)
     if data.get("y") is not None:
         check_labels("data.y", data.y, len(data.x))

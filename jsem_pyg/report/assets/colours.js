@@ -13,6 +13,7 @@ const MARKERS = [
 ];
 // From closed to open, for the edges of a chosen point.
 const EDGE_COLOURS = ["#d7263d", "#f46036", "#e0a526", "#4fa3a5", "#2f7fd1"];
+const closedColour = (alpha) => `rgba(215, 38, 61, ${alpha})`;
 
 const colourOf = (group) => GROUP_COLOURS[group % GROUP_COLOURS.length];
 const markerOf = (group) => MARKERS[Math.floor(group / GROUP_COLOURS.length) % MARKERS.length];

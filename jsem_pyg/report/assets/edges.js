@@ -23,7 +23,11 @@ function readEdges({ edges_start: start, edges_end: end, edges_conductance: part
     return low;
   }
 
-  const closed = (number) => Array.from(byConductance.subarray(0, number), (edge) => [begin[edge], end[edge], conductanceOf(edge)]);
+  // [one end, the other, conductance] of those that conduct least.
+  const closed = (number) => {
+    const chosen = byConductance.subarray(0, number);
+    return Array.from(chosen, (edge) => [begin[edge], end[edge], conductanceOf(edge)]);
+  };
 
   return {
     count, countBelow, closed,

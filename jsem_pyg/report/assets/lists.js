@@ -32,7 +32,8 @@ function swatch(group) {
 
 // A button that chooses a point, with what stands at its end.
 function pointItem(point, teller, state, choose, value) {
-  const words = make("span", { className: "words", dir: "auto", textContent: teller.text(point).slice(0, 300) });
+  const text = teller.text(point).slice(0, 300);
+  const words = make("span", { className: "words", dir: "auto", textContent: text });
   const button = make("button", { type: "button" }, swatch(teller.group(state.colouring, point)), words);
   if (value !== undefined) button.append(make("span", { className: "value", textContent: value.toFixed(3) }));
   button.dataset.point = point;
@@ -78,8 +79,9 @@ function showPoint(content, state, teller, choose) {
 function showClosed(content, state, teller, choose) {
   const { edges } = content, count = edges.countBelow(state.threshold);
   byId("threshold-shown").textContent = state.threshold.toFixed(2);
-  const drawn = count > MOST_LINES ? `; the map shows the ${numberOf(MOST_LINES)} that closed most` : "";
-  byId("closed-count").textContent = `${numberOf(count)} of ${plural(edges.count, "edge")} conduct less${drawn}.`;
+  const most = `; the map shows the ${numberOf(MOST_LINES)} that closed most`;
+  byId("closed-count").textContent =
+    `${numberOf(count)} of ${plural(edges.count, "edge")} conduct less${count > MOST_LINES ? most : ""}.`;
   byId("closed-list").replaceChildren(...edges.closed(50).map(([a, b, conductance]) => {
     const pair = [pointItem(a, teller, state, choose), pointItem(b, teller, state, choose, conductance)];
     return make("li", {}, ...pair.map((item) => item.firstChild));

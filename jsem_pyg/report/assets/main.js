@@ -18,7 +18,7 @@ async function start() {
     foundBy: "",
     chosen: null,
     showsClosed: false,
-    threshold: 0.5,
+    threshold: Number(byId("threshold").value),
     tool: "pan",
   };
   const teller = makeTeller(content);
@@ -31,7 +31,8 @@ async function start() {
     map.draw();
     if (point !== null) {
       byId("point").scrollIntoView({ block: "nearest" });
-      say(`Chosen: ${teller.text(point).slice(0, 200)}; ${plural(content.edges.at(point).length, "edge")}.`);
+      const edges = plural(content.edges.at(point).length, "edge");
+      say(`Chosen: ${teller.text(point).slice(0, 200)}; ${edges}.`);
     }
   }
 
@@ -51,9 +52,12 @@ async function start() {
   function search() {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     if (!words.length) return find(null, "");
-    content.lowered ??= Array.from({ length: content.points }, (_, point) => teller.text(point).toLowerCase());
+    const lowered = (_, point) => teller.text(point).toLowerCase();
+    content.lowered ??= Array.from({ length: content.points }, lowered);
     const points = [];
-    content.lowered.forEach((text, point) => { if (words.every((word) => text.includes(word))) points.push(point); });
+    content.lowered.forEach((text, point) => {
+      if (words.every((word) => text.includes(word))) points.push(point);
+    });
     find(points, `with “${words.join(" ")}”`);
   }
 
@@ -90,7 +94,8 @@ async function start() {
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(clientX + 14, innerWidth - width - 4))}px`;
-    tip.style.top = `${clientY + 14 + height < innerHeight ? clientY + 14 : Math.max(4, clientY - height - 14)}px`;
+    const below = clientY + 14 + height < innerHeight;
+    tip.style.top = `${below ? clientY + 14 : Math.max(4, clientY - height - 14)}px`;
   }
 
   function leave() {
@@ -98,10 +103,10 @@ async function start() {
   }
 
   function showTime() {
-    const t = content.times[state.time], chosen = content.times[last];
-    const words = `t = ${Number(t.toPrecision(3))}`;
-    byId("time-shown").textContent = t === 0 ? `${words}, raw` : state.time === last ? words : `${words} of ${Number(chosen.toPrecision(3))}`;
-    byId("time").setAttribute("aria-valuetext", words);
+    const digits = (t) => Number(t.toPrecision(3)), t = content.times[state.time];
+    const more = t === 0 ? ", raw" : state.time < last ? ` of ${digits(content.times[last])}` : "";
+    byId("time-shown").textContent = `t = ${digits(t)}${more}`;
+    byId("time").setAttribute("aria-valuetext", byId("time-shown").textContent);
   }
 
   function heat() {
@@ -127,7 +132,10 @@ async function start() {
   byId("clear").addEventListener("click", () => { byId("search").value = ""; find(null, ""); });
   byId("unchoose").addEventListener("click", () => choose(null));
   document.addEventListener("keydown", ({ key }) => { if (key === "Escape") escape(); });
-  byId("closed-shown").addEventListener("change", ({ target }) => { state.showsClosed = target.checked; map.draw(); });
+  byId("closed-shown").addEventListener("change", ({ target }) => {
+    state.showsClosed = target.checked;
+    map.draw();
+  });
   byId("threshold").addEventListener("input", ({ target }) => {
     state.threshold = Number(target.value);
     showClosed(content, state, teller, choose);
@@ -151,7 +159,9 @@ async function start() {
   drawCharts(content);
 }
 
-const placesAt = ({ arrays, points }, time) => Float32Array.from(arrays.places.subarray(2 * points * time, 2 * points * (time + 1)));
+function placesAt({ arrays, points }, time) {
+  return Float32Array.from(arrays.places.subarray(2 * points * time, 2 * points * (time + 1)));
+}
 
 // Let the points run to where they lie at the time of the state; many, or unwanted motion: at once.
 function move(content, state, map) {

@@ -40,21 +40,22 @@ function indicesOf(points, found) {
 }
 
 // Lines between the ends of edges, cut by NaN.
-function lineTrace(content, places, pairs, line, opacity = 1) {
+function lineTrace(content, places, pairs, line) {
   const x = new Float32Array(3 * pairs.length).fill(NaN), y = x.slice();
   pairs.forEach(([a, b], i) => {
     x[3 * i] = places[2 * a]; x[3 * i + 1] = places[2 * b];
     y[3 * i] = places[2 * a + 1]; y[3 * i + 1] = places[2 * b + 1];
   });
-  const style = { line, opacity, hoverinfo: "skip", connectgaps: false };
+  const style = { line, hoverinfo: "skip", connectgaps: false };
   return { type: content.pointType, mode: "lines", x, y, ...style };
 }
 
 function closedTrace(content, state) {
   if (!state.showsClosed) return [];
-  const line = { color: EDGE_COLOURS[0], width: 1 };
   const closed = content.edges.below(state.threshold, MOST_LINES);
-  return closed.length ? [lineTrace(content, state.places, closed, line, 0.6)] : [];
+  const alpha = Math.min(0.7, 12 / Math.sqrt(closed.length)); // many are not to hide the points
+  const line = { color: closedColour(alpha), width: 1 };
+  return closed.length ? [lineTrace(content, state.places, closed, line)] : [];
 }
 
 // The edges of the chosen point in five steps of conductance, and a ring around it.
@@ -65,9 +66,11 @@ function chosenTraces(content, state) {
   for (const { other, conductance } of content.edges.at(chosen)) {
     byStep[Math.min(last, Math.floor(conductance * EDGE_COLOURS.length))].push([chosen, other]);
   }
-  const lines = byStep.map((pairs, step) => lineTrace(content, places, pairs, { color: EDGE_COLOURS[step], width: 2.5 }));
+  const lines = byStep.map((pairs, step) => {
+    return lineTrace(content, places, pairs, { color: EDGE_COLOURS[step], width: 2.5 });
+  });
   const halo = pageColour("--halo");
   const marker = { size: 18, symbol: "circle-open", color: halo, line: { width: 3, color: halo } };
-  const ring = { type: content.pointType, mode: "markers", hoverinfo: "skip", marker, ...coordinates([chosen], places) };
-  return [...lines.filter(({ x }) => x.length), ring];
+  const ring = { type: content.pointType, mode: "markers", hoverinfo: "skip", marker };
+  return [...lines.filter(({ x }) => x.length), { ...ring, ...coordinates([chosen], places) }];
 }
