@@ -26,6 +26,7 @@ STAGES = [
     "transforms",
     "estimators",
     "jax",
+    "report",
 ]
 GROUND = {
     "kernels",
@@ -42,10 +43,12 @@ GROUND = {
 LAZY = [
     "faiss",
     "jax",
+    "jinja2",
     "matplotlib",
     "networkx",
     "numba",
     "pandas",
+    "plotly",
     "rich",
     "safetensors",
     "scipy.optimize",
@@ -54,6 +57,7 @@ LAZY = [
     "sklearn",
     "tensorboard",
     "triton",
+    "umap",
 ]
 
 
