@@ -25,6 +25,7 @@ STAGES = [
     "training",
     "transforms",
     "estimators",
+    "command",
 ]
 GROUND = {
     "kernels",
@@ -39,11 +40,13 @@ GROUND = {
 }  # what any stage may stand on
 # Heavy, and of use to some calls only; of the dependencies numpy and scipy.sparse may be loaded.
 LAZY = [
+    "click",
     "faiss",
     "matplotlib",
     "networkx",
     "numba",
     "pandas",
+    "pyarrow",
     "rich",
     "safetensors",
     "scipy.optimize",
