@@ -89,7 +89,7 @@ def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
             mark = head.read(2)
         encoding = "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     with unpack(path, "rt", encoding=encoding, newline="") as file:
-        yield file  # type: ignore[misc]
+        yield file
 
 
 def _read_lines(file: TextIO) -> "pd.DataFrame":
