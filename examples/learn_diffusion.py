@@ -13,7 +13,8 @@ conductance adds is the difference between these two rows, and not that to isotr
     python examples/learn_diffusion.py --dataset 20newsgroups --data DIR
     python examples/learn_diffusion.py --dataset embeddings.npz         # or .npy, .csv, .txt
 
-Prints a table, and writes it with figures and the diffused embeddings to the folder --output.
+Prints a table, and writes it to the folder --output, with figures, the diffused embeddings and
+map.html, where a browser shows the points, their clusters and the edges that closed.
 Every model is trained anew for each seed; figures and embeddings are those of the first one.
 """
 
@@ -48,6 +49,7 @@ from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset, TwentyNewsgroups
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import clustering_scores, dirichlet_energy, modularity
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.report import Findings, report
 from jsem_pyg.training import fit, select_time
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
@@ -157,6 +159,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     save_embeddings(args.output / "embeddings.npz", learned.x, data)
     if not args.no_figures:
         draw(args, data, classes, {name: each[0] for name, each in runs.items()})
+        write_map(args, data, classes, learned, table)
     console.print(f"Written to {args.output}/")
     return table
 
@@ -280,6 +283,41 @@ def save_embeddings(path: Path, x: torch.Tensor, data: Data) -> None:
     os.replace(temporary, path)
 
 
+def write_map(
+    args: argparse.Namespace,
+    data: Data,
+    classes: list[str],
+    learned: Represented,
+    table: pd.DataFrame,
+) -> None:
+    """The points, their clusters and edges, in a page for a browser."""
+    found = Findings(find_clusters(args, data, learned), learned.conductance, learned.t)
+    report(
+        data,
+        found,
+        args.output / "map.html",
+        label_names=None if data.y is None else classes,
+        scores=table.drop(columns="seeds"),
+        settings=vars(args),
+        title=f"{args.dataset}: {table.index[-1]}",
+        random_state=args.seed,
+    )
+
+
+def find_clusters(args: argparse.Namespace, data: Data, run: Represented) -> torch.Tensor:
+    """The most probable class of a classifier, or k-means; all one if nobody knows how many."""
+    if args.conductance == "agreement":
+        return run.x.argmax(-1)
+    if data.y is None and not args.clusters:
+        return torch.zeros(data.num_nodes, dtype=torch.int64)
+    return cluster(args, data, run.x)
+
+
+def cluster(args: argparse.Namespace, data: Data, x: torch.Tensor) -> torch.Tensor:
+    kmeans = KMeans(num_clusters(args, data), n_init=3, random_state=args.seed)
+    return torch.from_numpy(kmeans.fit_predict(F.normalize(x).numpy())).long()
+
+
 def draw(
     args: argparse.Namespace, data: Data, classes: list[str], shown: dict[str, Represented]
 ) -> None:
@@ -330,9 +368,7 @@ def draw_rounds(args: argparse.Namespace, data: Data, shown: dict[str, Represent
     left.set(xlim=(1.4, len(rounds) + 0.6), ylim=(0, max(1, 120 * rounds["changed"].max())))
     right.plot(rounds.index, rounds["modularity"], marker="o", label="self-training")
     for (name, run), style in zip(before, (":", "--"), strict=True):
-        kmeans = KMeans(num_clusters(args, data), n_init=3, random_state=args.seed)
-        clusters = torch.from_numpy(kmeans.fit_predict(F.normalize(run.x).numpy())).long()
-        fitness = modularity(data.edge_index, data.edge_weight, clusters)
+        fitness = modularity(data.edge_index, data.edge_weight, cluster(args, data, run.x))
         right.axhline(fitness, color="0.4", ls=style, label=f"k-means, {name}")
     right.set(title="How well the classes fit the graph", ylabel="modularity")
     low, high = right.get_ylim()

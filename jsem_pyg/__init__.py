@@ -14,7 +14,8 @@ The package reads in the order in which data flows through it; a stage imports o
 9. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
 Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features,
-:mod:`~jsem_pyg.estimators` are scikit-learn's, loaded with it where they are first asked for, and
+:mod:`~jsem_pyg.estimators` are scikit-learn's, loaded with it where they are first asked for, as is
+:mod:`~jsem_pyg.report`, which writes a page for a browser, and
 :mod:`~jsem_pyg.testing` has assertions for layers and operators of your own. `jsem_pyg.kernels`,
 the ways to compute it all, is private, but for the table that a backend of your own joins.
 """
@@ -49,6 +50,7 @@ __all__ = [
     "nn",
     "operators",
     "partition",
+    "report",
     "testing",
     "training",
     "transforms",
@@ -57,6 +59,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "estimators":  # which need scikit-learn from the start
-        return import_module(".estimators", __name__)
+    if name in ("estimators", "report"):  # which need scikit-learn from the start
+        return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,6 +25,7 @@ STAGES = [
     "training",
     "transforms",
     "estimators",
+    "report",
     "command",
 ]
 GROUND = {
@@ -42,10 +43,12 @@ GROUND = {
 LAZY = [
     "click",
     "faiss",
+    "jinja2",
     "matplotlib",
     "networkx",
     "numba",
     "pandas",
+    "plotly",
     "pyarrow",
     "rich",
     "safetensors",
@@ -55,6 +58,7 @@ LAZY = [
     "sklearn",
     "tensorboard",
     "triton",
+    "umap",
 ]
 
 

@@ -18,6 +18,7 @@ from matplotlib.colors import to_rgb
 from torch_geometric.data import Data
 from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
 
+import jsem_pyg
 from jsem_pyg.evaluation import modularity
 
 ROOT = Path(__file__).parent.parent
@@ -38,6 +39,14 @@ def learn_diffusion(monkeypatch):
     return load(ROOT / "examples/learn_diffusion.py", monkeypatch)
 
 
+@pytest.fixture
+def quick_map(monkeypatch):
+    """Maps by principal axes, since UMAP compiles for a while."""
+    function = jsem_pyg.report.report
+    quick = {**function.__kwdefaults__, "layout": "pca"}
+    monkeypatch.setattr(function, "__kwdefaults__", quick)
+
+
 QUICK = ["--epochs", "3", "--seeds", "2"]
 FIGURES = ["training.png", "curvature.png", "conductance.png", "map.png"]
 
@@ -46,7 +55,9 @@ CLASSIFIERS = ["classifier, every edge open", "classifier, learned conductance"]
 MEASURES = ["t", "ari", "nmi", "acc", "energy"]
 
 
-def test_the_main_job_on_its_embedded_default(learn_diffusion, tmp_path, monkeypatch, capsys):
+def test_the_main_job_on_its_embedded_default(
+    learn_diffusion, tmp_path, monkeypatch, capsys, quick_map
+):
     monkeypatch.setattr(learn_diffusion, "MAP_POINTS", 100)
     table = learn_diffusion.main([*QUICK, "--output", str(tmp_path)])
     assert list(table.index) == ["raw", "isotropic heat", *CLASSIFIERS]
@@ -56,6 +67,8 @@ def test_the_main_job_on_its_embedded_default(learn_diffusion, tmp_path, monkeyp
     assert f"{ari['raw']:.3f} ± {table['ari_std']['raw']:.3f}" in capsys.readouterr().out
     for name in FIGURES:
         assert (tmp_path / name).stat().st_size > 10_000
+    page = (tmp_path / "map.html").read_text(encoding="utf-8")
+    assert "<title>digits: classifier, learned conductance</title>" in page
     with np.load(tmp_path / "embeddings.npz") as saved:
         assert saved["x"].shape == (1797, 10)
         assert saved["y"].shape == (1797,)
@@ -151,7 +164,7 @@ def as_lab(colour, seen_as):
     return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
 
 
-def test_the_main_job_on_a_file_without_labels(learn_diffusion, tmp_path, monkeypatch):
+def test_the_main_job_on_a_file_without_labels(learn_diffusion, tmp_path, monkeypatch, quick_map):
     monkeypatch.setattr(learn_diffusion, "MAP_POINTS", 50)
     np.save(tmp_path / "mine.npy", torch.randn(60, 8).numpy())
     options = [*QUICK, f"--dataset={tmp_path / 'mine.npy'}", f"--output={tmp_path / 'out'}"]
@@ -272,6 +285,16 @@ def test_the_benchmark_of_orders(tmp_path, monkeypatch):
     assert len(by_order) == 8
     assert (by_order["MB a term"].drop("none") < by_order["MB a term"]["none"]).all()
     assert (by_order["halo of 16"].drop("none") < by_order["halo of 16"]["none"]).all()
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
+@pytest.mark.slow  # it begins a browser, where there is one
+def test_the_benchmark_of_reports(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/report.py", monkeypatch)
+    quick = ["--num-points", "300", "--channels", "8", "--layout", "pca"]
+    table = benchmark.main([*quick, "--output", str(tmp_path)])
+    assert table["points"].tolist() == [300]
+    assert 1 < table["MB"].item() < 10
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 
 
@@ -651,7 +674,7 @@ def test_a_random_view_hides_whole_nodes_and_keeps_the_mean(semi_supervised):
     assert 0.9 < view.mean() < 1.1
 
 
-def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
+def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys, quick_map):
     monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
@@ -667,6 +690,7 @@ def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     assert "ARI 0.646" in out  # as the comments there say
     assert "1.000 of the partners are right" in out
     assert "ari=0.82" in out
+    assert (tmp_path / "map.html").stat().st_size > 1_000_000
 
 
 def test_diffusion_on_processes_that_share_a_graph(tmp_path, monkeypatch, capsys):

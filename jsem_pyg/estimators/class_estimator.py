@@ -35,6 +35,7 @@ class ClassEstimator(NeighborEstimator):
         q = keep_known(model.classify(x).detach(), labels)
         field = ClassField(model, q, graph.graph.structure, graph.data.edge_weight)
         self._graph, self._field = graph, field
+        self.t_ = model.t.item()
         self._of_nodes = keep_known(field.p, labels)
         self.edge_index_ = graph.data.edge_index.numpy()
         self.edge_weight_ = graph.data.edge_weight.numpy()

@@ -51,6 +51,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         edge_index_: [2, E] the graph, both directions of every edge.
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
+        t_: how long probabilities diffuse.
         modularities_: the modularity of every number that "auto" tried, or None.
         n_neighbors_: the number of neighbours.
         reducer_: the `TruncatedSVD` of sparse X, or None.

@@ -40,6 +40,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         edge_index_: [2, E] the graph, both directions of every edge.
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
+        t_: how long probabilities diffuse.
         n_neighbors_: the number of neighbours.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: the number of columns of X.

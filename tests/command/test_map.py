@@ -149,10 +149,8 @@ def test_a_run_that_was_stopped_goes_on(texts, monkeypatch, stopped_at):
     good(*words, "--resume")
     assert FakeEncoder.embedded == 0
     assert stamp in (None, fitted.stat().st_mtime_ns)
-    whole, resumed = (
-        Path(each, "clusters.csv").read_bytes() for each in ("whole", "documents-map")
-    )
-    assert whole == resumed
+    whole = Path("whole/clusters.csv").read_bytes()
+    assert whole == Path("documents-map/clusters.csv").read_bytes()
 
 
 def test_other_content_is_not_resumed(texts):
@@ -178,7 +176,7 @@ def test_other_content_is_not_resumed(texts):
         (
             ("map", "points.npy", "-k", "41"),
             1,
-            "at most as many --clusters as there are rows that differ",
+            "at most as many --clusters as there are rows",
         ),
         (("map", "one.npy"), 1, "3 rows or more (got 1 in 1 rows)"),
         (("map", "nan.npy"), 1, "in 1 of 40 rows, counted from 0: 7"),

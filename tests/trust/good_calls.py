@@ -23,6 +23,7 @@ from jsem_pyg import (
     nn,
     operators,
     partition,
+    report,
     training,
     transforms,
     transport,
@@ -658,6 +659,25 @@ GOOD: dict[str, Callable[[], Call]] = {
             "rounds": 1,
             "times": [1.0],
             "labels": two_clusters(num_nodes=12).y,
+        },
+    ),
+    # Report
+    "report.report": lambda: (
+        report.report,
+        {
+            "data": _graph(y=_labels()),
+            "result": report.Findings(_labels(), _per_edge() / 2, t=2.0),
+            "path": f"{_FOLDER.name}/map.html",
+            "text": [f"text {i}" for i in range(N)],
+            "cluster_names": ["one", "other"],
+            "label_names": {0: "a", 1: "b"},
+            "scores": {"ARI": 0.5},
+            "settings": {"seed": 0},
+            "title": "Map",
+            "times": [0.0, 1.0],
+            "layout": "pca",
+            "random_state": 0,
+            "progress": False,
         },
     ),
     # Transforms

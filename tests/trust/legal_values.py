@@ -8,6 +8,9 @@ LEGAL: dict[str, str] = {
     r"\S+heat_coefficients t: (a scalar|of no entries|with .*)": "of any shape",
     # Files
     r"partition\.diffuse_file source: a string": "a path, and an OSError where there is no file",
+    r"report\.report path: another string": "a path",
+    r"report\.report title: (another|an empty) string": "any title",
+    r"report\.report scores: None": "nothing to show",
     # Shapes
     r"(nn|diffusion)\.\S+ x: with a dimension in front": "leading dimensions are batches",
     r"\S+\.check_flow x: with a dimension in front": "leading dimensions are batches",

@@ -40,6 +40,7 @@ NOT_DOORS = {
     r"graph\.SimplicialStructure\.check_flow_shape": "a part of check_flow",
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
+    r"report\.Findings": "a record, looked at by report",
     r"transport\.(Barycenter|BatchCosts|BatchPlan|Plan|Step)": "a result",
     r"partition\.(Perturbation|PrunedGraph)": "a result",
     r"training\.(EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)(\.\w+)?": "a result",

@@ -89,6 +89,7 @@ from jsem_pyg.partition import (
     rebuild_pays,
     recursive_partition,
 )
+from jsem_pyg.report import Findings, report
 from jsem_pyg.training import (
     GraphTriplets,
     LabelTriplets,
@@ -162,6 +163,14 @@ def flow(each, once=None):
 def data_of(each):
     return Data(x=each.x.detach(), edge_index=each.edges, edge_weight=each.weight,
                 edge_attr=each.attr, y=each.labels)  # fmt: skip
+
+
+def page_of(each):
+    """The bytes of a report's page, but for plotly.js."""
+    found = Findings(each.labels, torch.ones(len(each.weight)), t=1.0)
+    with TemporaryDirectory() as folder:
+        page = report(data_of(each), found, f"{folder}/map.html", layout="pca").read_bytes()
+    return torch.frombuffer(bytearray(page[:50_000]), dtype=torch.uint8)
 
 
 def generator(each):
@@ -367,6 +376,7 @@ CASES = {
         lambda: DiffusionLabelSpreading(3, t=1.0, random_state=0).fit(SHARED.x, SHARED.labels),
         lambda shared, each: torch.from_numpy(shared.predict_proba(each.x.detach())),
     ),
+    "report.report": no_object(lambda each: page_of(each)),
     "graph.NeighborIndex": (lambda: NeighborIndex(SHARED.x, 3), neighbors),
     "graph.NeighborIndex hnsw": (lambda: NeighborIndex(SHARED.x, 3, index="hnsw"), neighbors),
     "graph.affinity": no_object(lambda each: weighted_neighbors(each)[1]),
@@ -677,6 +687,7 @@ EXCUSED = {
     "operators.SeriesOperator": "abstract",
     "operators.SimplicialStructure": "of jsem_pyg.graph",
     "partition.Perturbation": "a record",
+    "report.Findings": "a record",
     "partition.PrunedGraph": "a record",
     "partition.ColumnShare": "a GraphStructure",
     "partition.DistributedGraph": "see partition.distribute",

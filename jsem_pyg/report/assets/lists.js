@@ -1,0 +1,98 @@
+// Texts beside the map. Whatever came from a user is set as text, never as HTML.
+
+const byId = (id) => document.getElementById(id);
+const numberOf = (value) => value.toLocaleString("en");
+const plural = (count, what) => `${numberOf(count)} ${what}${count === 1 ? "" : "s"}`;
+
+function make(tag, properties = {}, ...children) {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+}
+
+function makeTeller(content) {
+  const groupOf = (grouping, point) => content.arrays[`group_${grouping.kind}`][point];
+  return {
+    text: (point) => content.texts?.[point] ?? `point ${point}`,
+    facts: (point) => [
+      ...content.groupings.map((each) => withKind(each.kind, each.names[groupOf(each, point)])),
+      ...(content.texts ? [`point ${point}`] : []),
+    ].join(" · "),
+    group: (colouring, point) => groupOf(content.groupings[colouring], point),
+  };
+}
+
+const withKind = (kind, name) => (name.startsWith(`${kind} `) ? name : `${kind}: ${name}`);
+
+function swatch(group) {
+  const sign = make("span", { className: "swatch", textContent: markerOf(group).sign, ariaHidden: "true" });
+  sign.style.color = colourOf(group);
+  return sign;
+}
+
+// A button that chooses a point, with what stands at its end.
+function pointItem(point, teller, state, choose, value) {
+  const words = make("span", { className: "words", dir: "auto", textContent: teller.text(point).slice(0, 300) });
+  const button = make("button", { type: "button" }, swatch(teller.group(state.colouring, point)), words);
+  if (value !== undefined) button.append(make("span", { className: "value", textContent: value.toFixed(3) }));
+  button.dataset.point = point;
+  button.addEventListener("click", () => choose(point));
+  return make("li", {}, button);
+}
+
+const MOST_ITEMS = 100;
+
+function showFound(content, state, teller, choose) {
+  byId("found").hidden = state.found === null;
+  if (state.found === null) return;
+  const points = Array.from(state.found);
+  byId("found-count").textContent = `${plural(points.length, "point")} ${state.foundBy}.`;
+  const counts = new Map();
+  for (const point of points) {
+    const group = teller.group(state.colouring, point);
+    counts.set(group, (counts.get(group) ?? 0) + 1);
+  }
+  const names = content.groupings[state.colouring].names;
+  const parts = Array.from(counts).sort((a, b) => b[1] - a[1]);
+  byId("found-groups").replaceChildren(...parts.slice(0, 12).map(([group, count]) => {
+    const name = make("bdi", { textContent: names[group] });
+    return make("span", { className: "part" }, swatch(group), name, ` ${numberOf(count)}  `);
+  }));
+  const items = points.slice(0, MOST_ITEMS).map((point) => pointItem(point, teller, state, choose));
+  byId("found-list").replaceChildren(...items);
+  const rest = points.length - items.length;
+  byId("found-rest").textContent = rest > 0 ? `and ${plural(rest, "more point")}` : "";
+}
+
+function showPoint(content, state, teller, choose) {
+  byId("point").hidden = state.chosen === null;
+  if (state.chosen === null) return;
+  byId("point-text").textContent = teller.text(state.chosen);
+  byId("point-facts").textContent = teller.facts(state.chosen);
+  const edges = content.edges.at(state.chosen);
+  byId("point-edges").replaceChildren(
+    ...edges.map(({ other, conductance }) => pointItem(other, teller, state, choose, conductance)),
+  );
+}
+
+function showClosed(content, state, teller, choose) {
+  const { edges } = content, count = edges.countBelow(state.threshold);
+  byId("threshold-shown").textContent = state.threshold.toFixed(2);
+  const drawn = count > MOST_LINES ? `; the map shows the ${numberOf(MOST_LINES)} that closed most` : "";
+  byId("closed-count").textContent = `${numberOf(count)} of ${plural(edges.count, "edge")} conduct less${drawn}.`;
+  byId("closed-list").replaceChildren(...edges.closed(50).map(([a, b, conductance]) => {
+    const pair = [pointItem(a, teller, state, choose), pointItem(b, teller, state, choose, conductance)];
+    return make("li", {}, ...pair.map((item) => item.firstChild));
+  }));
+}
+
+function showLegend(state) {
+  for (const legend of document.querySelectorAll(".legend")) {
+    legend.hidden = Number(legend.dataset.grouping) !== state.colouring;
+    for (const button of legend.querySelectorAll(".group")) {
+      const group = Number(button.dataset.group);
+      button.querySelector(".swatch").replaceWith(swatch(group));
+      button.setAttribute("aria-pressed", String(!state.hidden.has(group)));
+    }
+  }
+}

@@ -1,0 +1,73 @@
+// From content and state to what plotly draws. Nothing here changes anything.
+
+const MOST_LINES = 20000; // of the edges that closed, those that closed most
+
+// The points of each group, ascending.
+function membersOf(groups, count) {
+  const members = Array.from({ length: count }, () => []);
+  groups.forEach((group, point) => members[group].push(point));
+  return members.map((each) => Uint32Array.from(each));
+}
+
+function coordinates(points, places) {
+  const x = new Float32Array(points.length), y = new Float32Array(points.length);
+  points.forEach((point, i) => {
+    x[i] = places[2 * point];
+    y[i] = places[2 * point + 1];
+  });
+  return { x, y };
+}
+
+// The points, a trace for each group, at their coordinates.
+function pointTraces(content, state, at) {
+  const { members, names } = content.groupings[state.colouring];
+  const size = Math.max(2.5, 14 - 2.2 * Math.log10(content.points));
+  const opacity = content.points > 20000 ? 0.6 : 0.85;
+  return members.map((points, group) => ({
+    type: content.pointType, mode: "markers", name: names[group], meta: { group }, ...at[group],
+    visible: !state.hidden.has(group), hoverinfo: "none",
+    marker: { size, opacity, color: colourOf(group), symbol: markerOf(group).symbol, line: { width: 0 } },
+    selectedpoints: state.found && indicesOf(points, state.found),
+    selected: { marker: { opacity: 1, size: size + 2 } },
+    unselected: { marker: { opacity: 0.07 } },
+  }));
+}
+
+function indicesOf(points, found) {
+  const indices = [];
+  points.forEach((point, i) => { if (found.has(point)) indices.push(i); });
+  return indices;
+}
+
+// Lines between the ends of edges, cut by NaN.
+function lineTrace(content, places, pairs, line, opacity = 1) {
+  const x = new Float32Array(3 * pairs.length).fill(NaN), y = x.slice();
+  pairs.forEach(([a, b], i) => {
+    x[3 * i] = places[2 * a]; x[3 * i + 1] = places[2 * b];
+    y[3 * i] = places[2 * a + 1]; y[3 * i + 1] = places[2 * b + 1];
+  });
+  const style = { line, opacity, hoverinfo: "skip", connectgaps: false };
+  return { type: content.pointType, mode: "lines", x, y, ...style };
+}
+
+function closedTrace(content, state) {
+  if (!state.showsClosed) return [];
+  const line = { color: EDGE_COLOURS[0], width: 1 };
+  const closed = content.edges.below(state.threshold, MOST_LINES);
+  return closed.length ? [lineTrace(content, state.places, closed, line, 0.6)] : [];
+}
+
+// The edges of the chosen point in five steps of conductance, and a ring around it.
+function chosenTraces(content, state) {
+  const { chosen, places } = state;
+  if (chosen === null) return [];
+  const byStep = EDGE_COLOURS.map(() => []), last = EDGE_COLOURS.length - 1;
+  for (const { other, conductance } of content.edges.at(chosen)) {
+    byStep[Math.min(last, Math.floor(conductance * EDGE_COLOURS.length))].push([chosen, other]);
+  }
+  const lines = byStep.map((pairs, step) => lineTrace(content, places, pairs, { color: EDGE_COLOURS[step], width: 2.5 }));
+  const halo = pageColour("--halo");
+  const marker = { size: 18, symbol: "circle-open", color: halo, line: { width: 3, color: halo } };
+  const ring = { type: content.pointType, mode: "markers", hoverinfo: "skip", marker, ...coordinates([chosen], places) };
+  return [...lines.filter(({ x }) => x.length), ring];
+}

@@ -1,0 +1,131 @@
+"""What a report shows of a result, whatever kind of result it is."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
+from torch_geometric.data import Data
+
+from .._checks import (
+    as_argument,
+    check_choice,
+    check_instance,
+    check_labels,
+    check_nonnegative,
+)
+from ..estimators import DiffusionClusterer
+from ..graph import GraphStructure
+from ..nn import DiffusionClassifier
+from ..operators.laplacian import NORMALIZATIONS
+from ..training import FitResult
+from ..training.data_checks import check_data, check_edge_inputs
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found on a graph: clusters, and how well its edges conduct.
+
+    :func:`report` reads it from what :func:`~jsem_pyg.training.fit` returns for a
+    `DiffusionClassifier`, and from a fitted `DiffusionClusterer`; make your own for any other
+    model.
+
+    Args:
+        labels: [N] the cluster of each point, integers.
+        conductances: [E] how well each edge conducts, in [0, 1], the same in both directions.
+        t: the chosen diffusion time, >= 0.
+        normalization: of the Laplacian, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+
+    Example:
+        >>> Findings(torch.tensor([0, 0, 1]), torch.tensor([1.0, 1.0, 0.2, 0.2]), t=2.0).t
+        2.0
+    """
+
+    labels: Tensor
+    conductances: Tensor
+    t: float
+    normalization: str | None = "sym"
+
+
+def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Findings]:
+    """The graph, what was found on it, and the graph prepared; all on the CPU.
+
+    Raises:
+        TypeError: if `data` is no `Data`, or `result` of no kind that is known.
+        ValueError: if `data` is no undirected graph of points, or `result` is of another one.
+    """
+    check_instance("data", data, Data, "a torch_geometric.data.Data")
+    if isinstance(result, DiffusionClusterer):
+        data = _fitted_graph(data, result)
+    check_data(data)
+    check_edge_inputs(data)
+    if data.get("y") is not None:
+        check_labels("data.y", data.y, len(data.x))
+    found = _read(data, result)
+    fields = {name: data.get(name) for name in ("x", "edge_index", "edge_weight", "y")}
+    graph = Data(**{name: each.detach().cpu() for name, each in fields.items() if each is not None})
+    with as_argument("data", "edge_index"):
+        structure = GraphStructure(graph.edge_index, len(graph.x))
+    _check(found, graph, structure)
+    return graph, structure, found
+
+
+def _read(data: Data, result: Any) -> Findings:
+    if isinstance(result, Findings):
+        return result
+    if isinstance(result, DiffusionClusterer):
+        labels, conductances = map(torch.from_numpy, (result.labels_, result.conductances_))
+        return Findings(labels, conductances, result.t_)
+    if isinstance(result, FitResult) and isinstance(result.model, DiffusionClassifier):
+        return _of_classifier(data, result.model)
+    kind = type(result).__name__
+    if isinstance(result, FitResult):
+        kind = f"a FitResult of {type(result.model).__name__}"
+    raise TypeError(
+        "Expected 'result' to be what `fit` returns for a DiffusionClassifier, a fitted "
+        f"DiffusionClusterer or Findings (got {kind}). To fix this, cluster the diffused points "
+        "and pass Findings(labels, conductances, t)."
+    )
+
+
+@torch.no_grad()
+def _of_classifier(data: Data, model: DiffusionClassifier) -> Findings:
+    device = model.t.device
+    weight = data.get("edge_weight")
+    weight = None if weight is None else weight.to(device)
+    graph = data.x.to(device), data.edge_index.to(device), weight
+    labels, conductances = model(*graph).argmax(-1), model.conductances(*graph)
+    normalization = model.isotropic.options.normalization
+    return Findings(labels.cpu(), conductances.cpu(), float(model.t), normalization)
+
+
+def _fitted_graph(data: Data, clusterer: DiffusionClusterer) -> Data:
+    """The points with the edges that the clusterer made; its conductances belong to these."""
+    check_is_fitted(clusterer)
+    data = copy.copy(data)
+    edge_index = torch.from_numpy(clusterer.edge_index_)
+    own = data.get("edge_index")
+    if own is not None and not (own.shape == edge_index.shape and bool((own == edge_index).all())):
+        raise ValueError(
+            "Expected 'data.edge_index' to be the graph that the clusterer made, or left out (got "
+            f"{list(own.shape)} other edges). To fix this, pass Data(x=data.x, y=data.y)."
+        )
+    data.edge_index = edge_index
+    data.edge_weight = torch.from_numpy(clusterer.edge_weight_)
+    return data
+
+
+def _check(found: Findings, graph: Data, structure: GraphStructure) -> None:
+    """Raise unless the findings are of this graph."""
+    check_labels("result.labels", found.labels, len(graph.x))
+    name, conductances = "result.conductances", found.conductances
+    structure.read_symmetric(name, conductances)
+    if conductances.numel() and not 0 <= conductances.min() <= conductances.max() <= 1:
+        raise ValueError(
+            f"Expected '{name}' to lie in [0, 1] (got values from {float(conductances.min()):.3g} "
+            f"to {float(conductances.max()):.3g})."
+        )
+    check_nonnegative("result.t", found.t)
+    check_choice("result.normalization", found.normalization, NORMALIZATIONS)

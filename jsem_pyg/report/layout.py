@@ -1,0 +1,156 @@
+"""Where the points lie on the map, at each diffusion time.
+
+The features diffuse for each time along the edges as they conduct, and a layout in two dimensions
+is made of them. Only neighbourhoods on it mean something, no distances; but a point stays about
+where it was from one time to the next, so that what moves is seen to move.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from scipy.linalg import orthogonal_procrustes
+from torch import Tensor
+from torch_geometric.data import Data
+
+from .._progress import progress_bar
+from ..diffusion import heat_diffusion
+from ..graph import GraphStructure, knn_search
+from .findings import Findings
+
+LAYOUTS = ("umap", "pca")
+DIMENSIONS = 50  # that features are reduced to, before they diffuse
+NEIGHBOURS = 15
+FEWEST = 2 * NEIGHBOURS  # points for "umap": fewer have hardly neighbourhoods
+EPOCHS = 100  # of the layouts that begin with another one
+SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the chosen time, the default
+
+
+def times_to(t: float) -> list[float]:
+    """Times from raw to the chosen one: heat does most of its work early."""
+    return sorted({share * t for share in SHARES})
+
+
+def place_points(
+    graph: Data,
+    structure: GraphStructure,
+    found: Findings,
+    times: Sequence[float],
+    layout: str,
+    seed: int,
+    progress: bool = True,
+) -> np.ndarray:
+    """The map at each time, ascending: [T, N, 2] in float32."""
+    signal = reduce_features(graph.x, seed)
+    stages = list(_diffused(signal, graph, structure, found, times))
+    if layout == "pca" or len(signal) < FEWEST:
+        return _by_pca(stages, seed)
+    with progress_bar("map", len(stages), progress) as advance:
+        return _by_umap(stages, seed, advance)
+
+
+def reduce_features(x: Tensor, seed: int) -> Tensor:
+    """Directions from the centre [N, D] -> their principal components [N, at most 50].
+
+    Heat acts on columns: those of a projection diffuse as the projected columns do, so this is no
+    approximation of the diffusion.
+    """
+    x = x.double()
+    x = x / x.abs().max().clamp(min=torch.finfo(x.dtype).tiny)  # so that no sum overflows
+    signal = F.normalize(x - x.mean(0)).float()
+    if min(signal.shape) <= DIMENSIONS:
+        return signal
+    return torch.from_numpy(_pca(signal, DIMENSIONS, seed)(signal))
+
+
+def _diffused(
+    signal: Tensor, graph: Data, structure: GraphStructure, found: Findings, times: Sequence[float]
+) -> Iterator[Tensor]:
+    """Rows of length one after each time: heat for s + t is heat for s, then for t."""
+    weight = graph.get("edge_weight")
+    conductance = found.conductances.to(signal.dtype)
+    weight = conductance if weight is None else weight.to(signal.dtype) * conductance
+    before = 0.0
+    for t in times:
+        signal = heat_diffusion(
+            signal, structure, weight, t - before, normalization=found.normalization
+        )
+        before = t
+        yield F.normalize(signal)
+
+
+def _by_pca(stages: Sequence[Tensor], seed: int) -> np.ndarray:
+    """All times on the principal axes of the last one."""
+    project = _pca(stages[-1], 2, seed)
+    return np.stack([project(z) for z in stages])
+
+
+def _pca(z: Tensor, components: int, seed: int) -> Callable[[Tensor], np.ndarray]:
+    """What projects on principal axes; on zeros, where there are fewer axes."""
+    from sklearn.decomposition import PCA
+
+    count = min(components, *z.shape)
+    if not bool((z != z[0]).any()):  # nothing to find axes in
+        return lambda z: np.zeros((len(z), components), np.float32)
+    pca = PCA(count, random_state=seed).fit(z.numpy())
+
+    def project(z: Tensor) -> np.ndarray:
+        missing = ((0, 0), (0, components - count))
+        return np.pad(pca.transform(z.numpy()), missing).astype(np.float32)
+
+    return project
+
+
+def _by_umap(stages: Sequence[Tensor], seed: int, advance: Callable[[int], object]) -> np.ndarray:
+    """The last time first, from its principal axes; each other begins with that after it."""
+    last = _umap(stages[-1], _by_pca(stages[-1:], seed)[0], None, seed)
+    placed = [_onto(last, last)]
+    advance(1)
+    for z in reversed(stages[:-1]):
+        placed.append(_onto(placed[-1], _umap(z, placed[-1], EPOCHS, seed)))
+        advance(1)
+    return np.stack(placed[::-1])
+
+
+def _umap(z: Tensor, start: np.ndarray, epochs: int | None, seed: int) -> np.ndarray:
+    """UMAP of the rows, from where they start; the search for neighbours is ours."""
+    umap = import_umap()
+    neighbor, distance = knn_search(z, NEIGHBOURS - 1, "l2", seed=seed, progress=False)
+    itself = torch.arange(len(z))[:, None]
+    known = (
+        torch.cat([itself, neighbor], dim=1).numpy(),
+        torch.cat([distance.new_zeros(len(z), 1), distance], dim=1).numpy(),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that it cannot transform other points
+        return umap.UMAP(
+            n_neighbors=NEIGHBOURS,
+            n_epochs=epochs,
+            init=start,
+            random_state=seed,
+            n_jobs=1,
+            precomputed_knn=known,
+            force_approximation_algorithm=True,  # or it would search once more
+        ).fit_transform(z.numpy())
+
+
+def _onto(target: np.ndarray, placed: np.ndarray) -> np.ndarray:
+    """Turn and mirror a layout as near to another one as it gets, about zero and of size one."""
+    placed = placed - placed.mean(0)
+    turn, _ = orthogonal_procrustes(placed, target - target.mean(0))
+    return (placed @ turn / max(placed.std(), np.finfo(np.float32).tiny)).astype(np.float32)
+
+
+def import_umap() -> Any:
+    """UMAP, or an ImportError that says how to get it."""
+    try:
+        import umap
+    except ImportError as error:
+        raise ImportError(
+            "layout='umap' needs umap-learn. To fix this error, run "
+            '`pip install "jsem_pyg[report]"`, or pass layout="pca".'
+        ) from error
+    return umap

@@ -1,0 +1,64 @@
+"""The page: its template, style and scripts from `assets/`, and plotly.js, all in one file."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+SCRIPTS = ("payload", "colours", "traces", "map", "lists", "edges", "charts", "main")
+
+
+def render(block: str, shown: Mapping[str, Any]) -> str:
+    """Fill the template.
+
+    Args:
+        block: what the scripts read, see :func:`~jsem_pyg.report.payload.pack`.
+        shown: what the template itself shows, see `assets/page.html`; whatever is text in it is
+            escaped.
+
+    Raises:
+        ImportError: if the packages of the extra ``report`` are not installed.
+    """
+    environment, plotly = _environment(), plotly_script()
+    template = environment.from_string(_asset("page.html"))
+    scripts = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    return template.render(
+        **shown, block=block, plotly=plotly, style=_asset("style.css"), scripts=scripts
+    )
+
+
+@cache
+def plotly_script() -> str:
+    """plotly.js, minified, as the package plotly brings it along.
+
+    Raises:
+        ImportError: if that is not installed.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise _missing("plotly") from error
+    return get_plotlyjs()
+
+
+@cache
+def _environment() -> Any:
+    """Jinja, which escapes whatever it is not told is HTML."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError as error:
+        raise _missing("Jinja2") from error
+    return Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def _missing(package: str) -> ImportError:
+    return ImportError(
+        f'A report needs {package}. To fix this error, run `pip install "jsem_pyg[report]"`.'
+    )

@@ -1,0 +1,144 @@
+"""A map of diffused points in one HTML file."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch_geometric.data import Data
+
+from .._checks import check_bool, check_choice, check_nonnegative_int, check_text
+from .._files import as_path, check_writable, write_whole
+from .content import make_block, read_groupings, read_texts, read_times
+from .edges import edge_table, histograms
+from .findings import read_findings
+from .layout import LAYOUTS, import_umap, place_points
+from .page import plotly_script, render
+from .tables import score_table, settings_table, version_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def report(
+    data: Data,
+    result: Any,
+    path: str | os.PathLike[str],
+    *,
+    text: Sequence[str] | None = None,
+    cluster_names: Sequence[str] | Mapping[int, str] | None = None,
+    label_names: Sequence[str] | Mapping[int, str] | None = None,
+    scores: "pd.DataFrame | Mapping[str, Any] | None" = None,
+    settings: Mapping[str, Any] | None = None,
+    title: str = "Map of diffused points",
+    times: Sequence[float] | None = None,
+    layout: str = "umap",
+    random_state: int = 0,
+    progress: bool = True,
+) -> Path:
+    """Write a page that shows what was found on a graph: one HTML file, which needs no network.
+
+    The points lie on a map, coloured by cluster or label: drag, zoom, point at one to read its
+    text, click it for its edges and how well they conduct. A search box and a lasso pick points
+    out and list them, a slider lets heat flow from the raw features to the chosen time, and the
+    edges that closed can be shown. Beside the map are clusters, scores, histograms of conductance
+    and curvature, settings and versions.
+
+    The map shows features that diffuse along the edges as they conduct, for each of `times`.
+    Distances on it mean little, neighbourhoods more; a place has 16 bits, a conductance as well.
+
+    The drawing is by plotly.js: it draws 100,000 points by WebGL, knows hovering, lasso and zoom,
+    comes as one script in a package of PyPI, and is widely kept. Of the others that were looked
+    at, Bokeh would do as well, at the price of a model of its own for each glyph and callback;
+    datamapplot draws finer maps, but fetches scripts and fonts from the network the first time,
+    and knows neither diffusion times nor edges; regl-scatterplot draws millions of points, and
+    leaves legends, charts and packaging to its user. The same input gives the same bytes.
+
+    Args:
+        data: `x` [N, D], `edge_index` [2, E] with both directions of every edge, `edge_weight` [E]
+            if there are weights, `y` [N] (integers) if there are labels to compare with. For a
+            `DiffusionClusterer`, which has made its own graph, `x` is enough.
+        result: what :func:`~jsem_pyg.training.fit` returns for a
+            :class:`~jsem_pyg.nn.DiffusionClassifier`, a fitted
+            :class:`~jsem_pyg.estimators.DiffusionClusterer`, or :class:`Findings` of your own.
+        path: the file to write; an existing one is replaced. It takes 5 MB for plotly.js and, for
+            100,000 points, about 10 MB for places and edges, beside the texts.
+        text: N texts, what is read at each point and searched; None: its number.
+        cluster_names: a list with the name of cluster 0, 1, ..., or a mapping from clusters to
+            names; None: "cluster 0" and so on.
+        label_names: the same for the labels `y`.
+        scores: a `pandas.DataFrame`; or a mapping, from scores to numbers, or from methods to such
+            mappings. A number may be a pair, its mean and its spread; in a data frame these are
+            columns named ``..._mean`` and ``..._std``.
+        settings: a mapping, what is needed to make this again. Versions are added.
+        title: of the page.
+        times: the diffusion times of the slider, >= 0; None: 0, 1/8, 1/4, 1/2 and all of the
+            chosen time.
+        layout: "umap" (umap-learn: the last time first, each other beginning with it) or "pca"
+            (principal axes of the last time, for all times: cheap and linear). Fewer than 30
+            points have "pca" always.
+        random_state: of whatever is random in the layout.
+        progress: show a bar while points are laid out, where there is a terminal to show it in.
+
+    Returns:
+        The path.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `data` is no undirected graph of points, if something does not have as many
+            entries as there are points, edges or groups, or if a number is out of its range.
+        ImportError: if a package of the extra ``report`` is missing.
+        OSError: if the file cannot be written; it is then as it was.
+
+    Source: McInnes, Healy and Melville, "UMAP: Uniform Manifold Approximation and Projection",
+    2018, for the layout; Petroff, "Accessible color sequences for data visualization", 2021, for
+    the colours.
+
+    Example:
+        >>> import tempfile
+        >>> import torch
+        >>> from jsem_pyg.report import Findings
+        >>> from jsem_pyg.transforms import FaissKNNGraph
+        >>> corner = torch.arange(20) % 2
+        >>> noise = torch.randn(20, 2, generator=torch.Generator().manual_seed(0))
+        >>> data = FaissKNNGraph(5)(Data(x=torch.eye(2)[corner] + 0.1 * noise))
+        >>> found = Findings(labels=corner, conductances=torch.ones(data.num_edges), t=2.0)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = report(data, found, f"{folder}/map.html", layout="pca")
+        ...     page.name, "plotly" in page.read_text(encoding="utf-8")
+        ('map.html', True)
+    """
+    target = as_path("path", path)
+    check_text("title", title)
+    check_choice("layout", layout, LAYOUTS)
+    check_nonnegative_int("random_state", random_state)
+    check_bool("progress", progress)
+    graph, structure, found = read_findings(data, result)
+    num_points = len(graph.x)
+    texts = read_texts(text, num_points)
+    groupings = read_groupings(graph, found, cluster_names, label_names)
+    tables = {"scores": score_table(scores), "settings": settings_table(settings)}
+    times = read_times(times, found.t)
+    plotly_script()  # what is missing is missed before the work, not after it
+    if layout == "umap":
+        import_umap()
+    check_writable("path", target)
+
+    charts = histograms(graph, found.conductances, groupings[0].of)
+    places = place_points(graph, structure, found, times, layout, random_state, progress)
+    edges = edge_table(graph.edge_index, found.conductances, num_points)
+    block = make_block(texts, groupings, times, places, edges, charts)
+    shown = {
+        "title": title,
+        "points": num_points,
+        "edges": len(edges.end),
+        "groupings": groupings,
+        "times": times,
+        "layout": layout,
+        "charts": charts,
+        "versions": version_table(),
+        **tables,
+    }
+    page = render(block, shown).encode("utf-8", "backslashreplace")  # halves of characters
+    write_whole(target, lambda file: file.write(page))
+    return target

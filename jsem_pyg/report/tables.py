@@ -1,0 +1,108 @@
+"""Scores, settings and versions, as texts for tables."""
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+PACKAGES = (
+    *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
+    *("numba", "umap-learn", "plotly"),
+)
+
+
+class Table(NamedTuple):
+    """Texts in rows."""
+
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def score_table(scores: Any) -> Table | None:
+    """A row for each method, or, of plain numbers, for each score.
+
+    Args:
+        scores: a data frame; or a mapping, from scores to numbers, or from methods to such
+            mappings. A number may be a pair, of a mean and its spread; in a data frame these are
+            two columns, named `..._mean` and `..._std`.
+
+    Raises:
+        TypeError: if they are neither.
+    """
+    import pandas as pd
+
+    if scores is None:
+        return None
+    if isinstance(scores, pd.DataFrame):
+        return _of_frame(scores)
+    if not isinstance(scores, Mapping):
+        raise TypeError(
+            "Expected 'scores' to be a pandas.DataFrame or a mapping (got "
+            f"{type(scores).__name__})."
+        )
+    if scores and all(isinstance(each, Mapping) for each in scores.values()):
+        columns = list(dict.fromkeys(name for each in scores.values() for name in each))
+        rows = [
+            [str(method), *(_text(each[name]) if name in each else "" for name in columns)]
+            for method, each in scores.items()
+        ]
+        return Table(["", *map(str, columns)], rows)
+    return Table(["score", "value"], [[str(name), _text(each)] for name, each in scores.items()])
+
+
+def _of_frame(frame: Any) -> Table:
+    """Columns of means are joined by those of their spread."""
+    cells: dict[str, list[str]] = {}
+    for column in frame.columns:
+        name = str(column)
+        spread = f"{name.removesuffix('_mean')}_std"
+        if name.endswith("_std") and f"{name.removesuffix('_std')}_mean" in frame.columns:
+            continue
+        if name.endswith("_mean") and spread in frame.columns:
+            pairs = zip(frame[column], frame[spread], strict=True)
+            cells[name.removesuffix("_mean")] = [_text(pair) for pair in pairs]
+        else:
+            cells[name] = [_text(value) for value in frame[column]]
+    rows = [[str(index), *row] for index, *row in zip(frame.index, *cells.values(), strict=True)]
+    return Table([str(frame.index.name or ""), *cells], rows)
+
+
+def settings_table(settings: Any) -> Table | None:
+    """A row for each setting.
+
+    Raises:
+        TypeError: if they are no mapping.
+    """
+    if settings is None:
+        return None
+    if not isinstance(settings, Mapping):
+        raise TypeError(f"Expected 'settings' to be a mapping (got {type(settings).__name__}).")
+    return Table(["setting", "value"], [[str(name), str(each)] for name, each in settings.items()])
+
+
+def version_table() -> Table:
+    """The versions of Python and of what is installed of the packages that matter."""
+    rows = [["python", platform.python_version()]]
+    for package in PACKAGES:
+        try:
+            rows.append([package, version(package)])
+        except PackageNotFoundError:
+            continue
+    return Table(["package", "version"], rows)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) == 2:
+        return f"{_number(value[0])} ± {_number(value[1])}"
+    return _number(value)
+
+
+def _number(value: Any) -> str:
+    """Three decimals, or three digits of what is large; nothing where a score is missing."""
+    if isinstance(value, Integral) or not isinstance(value, Real):
+        return str(value)
+    number = float(value)
+    if number != number:
+        return ""
+    return f"{number:.3f}" if abs(number) < 10 else f"{number:.3g}"

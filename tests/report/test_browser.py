@@ -1,0 +1,220 @@
+"""The page in a real browser, headless Chromium.
+
+apt-get install chromium chromium-driver
+pytest -m slow tests/report/test_browser.py
+"""
+
+import pytest
+from browser import Hands, chromium
+from report_cases import HOSTILE, blobs, texts
+
+from jsem_pyg.report import report
+
+pytestmark = pytest.mark.slow  # most of a minute
+NAMES = ["<i>one</i>", "two", "three"]
+
+
+@pytest.fixture(scope="module")
+def driver():
+    browser = chromium()
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    data, found = blobs()
+    return report(
+        data,
+        found,
+        tmp_path_factory.mktemp("report") / "map.html",
+        text=texts(60),
+        cluster_names=NAMES,
+        label_names=["A", "B", "C"],
+        scores={"raw": {"ARI": (0.5, 0.01)}},
+        settings={"<seed>": 0},
+        layout="pca",
+    )
+
+
+@pytest.fixture
+def hands(driver, path):
+    found = Hands(driver, path)
+    yield found
+    assert found.complaints() == []
+    assert found.requests() == []
+    assert found.driver.title == "Map of diffused points"  # which hostile texts try to change
+
+
+def test_the_map_is_drawn(hands):
+    assert hands.traces("trace.x.length") == [20, 20, 20]
+    assert set(hands.traces("trace.type")) == {"scattergl"}
+    assert hands.js("return document.querySelectorAll('#map canvas').length") > 0
+    assert hands.js("return document.querySelectorAll('.chart .bars .point').length") > 0
+    assert not hands.shows("#failure")
+    names = hands.find_all(".legend:not([hidden]) .group bdi, .legend:not([hidden]) .group [dir]")
+    assert [each.text for each in names] == NAMES
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_pointing_at_a_point_shows_its_text_as_it_is(hands, number):
+    hands.point_at(0, number)
+    hands.wait(lambda: hands.shows("#tip"))
+    assert hands.text("#tip .facts") == f"cluster: <i>one</i> · label: A · point {number}"
+    assert hands.text("#tip .text") == HOSTILE[number]
+    hands.actions().move_to_element(hands.find("h1")).perform()
+    hands.wait(lambda: not hands.shows("#tip"))
+
+
+def test_the_legend_toggles(hands):
+    buttons = hands.find_all(".legend:not([hidden]) .group")
+    buttons[1].click()
+    assert hands.traces("trace.visible") == [True, False, True]
+    assert [each.get_attribute("aria-pressed") for each in buttons] == ["true", "false", "true"]
+    buttons[1].send_keys(hands.keys.ENTER)  # by the keyboard, too
+    assert hands.traces("trace.visible") == [True, True, True]
+    hands.find(".legend:not([hidden]) .none").click()
+    assert hands.traces("trace.visible") == [False, False, False]
+    hands.find(".legend:not([hidden]) .all").click()
+    assert hands.traces("trace.visible") == [True, True, True]
+
+
+def test_the_colour_is_that_of_clusters_or_labels(hands):
+    hands.find("#colour option[value='1']").click()
+    assert hands.traces("trace.name") == ["A", "B", "C"]
+    assert [each.text for each in hands.find_all(".legend h2") if each.is_displayed()] == ["Labels"]
+
+
+def test_the_search_highlights(hands):
+    hands.find("#search").send_keys("NUMBER 2")
+    hands.wait(lambda: hands.shows("#found"))
+    expected = [i for i, text in enumerate(texts(60)) if "number" in text and "2" in text]
+    assert hands.text("#found-count") == f"{len(expected)} points with “number 2”."
+    points = [
+        int(each.get_attribute("data-point")) for each in hands.find_all("#found-list button")
+    ]
+    assert points == expected
+    assert sum(hands.traces("trace.selectedpoints.length")) == len(expected)
+    assert hands.text("#news").startswith(f"{len(expected)} points")
+    hands.find("#search").send_keys(hands.keys.ESCAPE)
+    hands.wait(lambda: not hands.shows("#found"))
+    assert hands.traces("trace.selectedpoints") == [None, None, None]
+
+
+def test_a_search_for_html(hands):
+    hands.find("#search").send_keys("</script>")
+    hands.wait(lambda: hands.shows("#found"))
+    assert hands.text("#found-list .words") == HOSTILE[0]
+
+
+def test_the_lasso_lists_what_is_inside(hands):
+    hands.find("#lasso").click()
+    places = [hands.pixel(0, number) for number in range(20)]
+    left, right = min(x for x, _ in places) - 6, max(x for x, _ in places) + 6
+    top, bottom = min(y for _, y in places) - 6, max(y for _, y in places) + 6
+    hands.lasso([(left, top), (right, top), (right, bottom), (left, bottom), (left, top)])
+    hands.wait(lambda: hands.shows("#found"))
+    inside = {
+        int(each.get_attribute("data-point")) for each in hands.find_all("#found-list button")
+    }
+    assert set(range(20)) <= inside
+    assert hands.text("#found-count") == f"{len(inside)} points inside of the lasso."
+    assert "<i>one</i> 20" in hands.text("#found-groups")
+    assert sum(hands.traces("trace.selectedpoints.length")) == len(inside)
+    hands.find("#clear").click()
+    assert not hands.shows("#found")
+
+
+def test_the_slider_goes_through_the_times(hands):
+    before = hands.traces("Array.from(trace.x)")
+    assert hands.text("#time-shown") == "t = 4"
+    hands.find("#time").send_keys(hands.keys.HOME)
+    assert hands.text("#time-shown") == "t = 0, raw"
+    hands.wait(lambda: hands.traces("Array.from(trace.x)") != before)
+    hands.find("#time").send_keys(hands.keys.END)
+    hands.wait(lambda: hands.traces("Array.from(trace.x)") == before)
+
+
+def test_a_chosen_point_shows_its_edges(hands):
+    hands.click_at(0, 12)
+    hands.wait(lambda: hands.shows("#point"))
+    assert hands.text("#point-text") == "text number 12"
+    data, found = blobs()
+    own = data.edge_index[0] == 12
+    of = dict(zip(data.edge_index[1, own].tolist(), found.conductances[own].tolist(), strict=True))
+    listed = {
+        int(each.get_attribute("data-point")): float(
+            each.find_element("css selector", ".value").text
+        )
+        for each in hands.find_all("#point-edges button")
+    }
+    assert listed == pytest.approx(of, abs=6e-4)
+    assert list(listed.values()) == sorted(listed.values(), reverse=True)
+    assert hands.lines() == len(of)
+    hands.find("#point-edges button").send_keys(hands.keys.ENTER)  # walk on along an edge
+    assert hands.text("#point-text") == texts(60)[next(iter(listed))]
+    hands.find("#unchoose").click()
+    assert hands.lines() == 0
+    assert not hands.shows("#point")
+
+
+def test_the_edges_that_closed(hands):
+    data, found = blobs()
+    few = int((found.conductances < 0.5).sum()) // 2
+    assert few > 0
+    assert hands.text("#closed-count").startswith(
+        f"{few} of {data.num_edges // 2} edges conduct less"
+    )
+    hands.find("#closed-shown").click()
+    assert hands.lines() == few
+    hands.find("#threshold").send_keys(hands.keys.END)
+    hands.wait(lambda: hands.lines() == data.num_edges // 2)
+    hands.find("#closed summary").click()
+    assert len(hands.find_all("#closed-list li")) == min(50, data.num_edges // 2)
+
+
+def test_light_and_dark(hands):
+    style = "const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]"
+    assert hands.js(style) == ["rgb(255, 255, 255)", "rgb(28, 33, 40)"]
+    hands.find("#theme").click()
+    assert hands.js(style) == ["rgb(20, 23, 28)", "rgb(232, 234, 237)"]
+    assert hands.find("#theme").get_attribute("aria-pressed") == "true"
+    ink = hands.js("return document.querySelector('.chart').layout.font.color")
+    assert ink == "#e8eaed"
+
+
+def test_the_keyboard_moves_the_map(hands):
+    ranges = lambda: hands.js("return [...document.getElementById('map').layout.xaxis.range]")  # noqa: E731
+    whole = ranges()
+    hands.find("#map").send_keys("+")
+    low, high = ranges()
+    assert whole[0] < low < high < whole[1]
+    hands.find("#map").send_keys(hands.keys.ARROW_RIGHT)
+    assert ranges()[0] > low
+    hands.find("#map").send_keys("0")
+    assert ranges() == whole
+
+
+def test_everything_that_can_be_used_has_a_name(hands):
+    nameless = hands.js("""
+        const used = "button, input, select, [role=img], [role=application]";
+        return [...document.querySelectorAll(used)]
+          .filter((each) => !(each.ariaLabel || each.labels?.length || each.textContent.trim()))
+          .map((each) => each.outerHTML);
+    """)
+    assert nameless == []
+
+
+def test_a_failure_is_said(driver, path, tmp_path):
+    broken = tmp_path / "broken.html"
+    source = path.read_text(encoding="utf-8")
+    broken.write_text(
+        source.replace('type="text/plain">', 'type="text/plain">!', 1), encoding="utf-8"
+    )
+    driver.get(broken.as_uri())
+    shown = driver.find_element("css selector", "#failure")
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(driver, 20).until(lambda _: shown.is_displayed())
+    assert shown.text.startswith("The map could not be drawn")
+    driver.get_log("browser")

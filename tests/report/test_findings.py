@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+import torch
+from report_cases import blobs
+from torch import nn
+from torch_geometric.data import Data
+
+from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg.report import Findings
+from jsem_pyg.report.findings import read_findings
+from jsem_pyg.training import FitResult, fit
+
+
+def test_of_a_trained_classifier():
+    data, _ = blobs()
+    result = fit(DiffusionClassifier(data.num_features, 3, normalization="rw"), data, epochs=1)
+    graph, _, found = read_findings(data, result)
+    args = data.x, data.edge_index, data.edge_weight
+    with torch.no_grad():
+        assert torch.equal(found.labels, result.model(*args).argmax(-1))
+        assert torch.equal(found.conductances, result.model.conductances(*args))
+    assert found.t == result.model.t.item()
+    assert found.normalization == "rw"
+    assert torch.equal(graph.y, data.y)
+
+
+def test_of_a_clusterer():
+    data, _ = blobs()
+    clusterer = DiffusionClusterer(3, n_neighbors=6, t=2.0, random_state=0).fit(data.x.numpy())
+    graph, structure, found = read_findings(Data(x=data.x, y=data.y), clusterer)
+    assert np.array_equal(found.labels, clusterer.labels_)
+    assert np.array_equal(found.conductances, clusterer.conductances_)
+    assert found.t == clusterer.t_
+    assert found.t in (1.0, 2.0)
+    assert np.array_equal(graph.edge_index, clusterer.edge_index_)
+    assert structure.num_edges == len(found.conductances)
+    same = Data(x=data.x, edge_index=torch.from_numpy(clusterer.edge_index_))
+    assert torch.equal(read_findings(same, clusterer)[0].edge_weight, graph.edge_weight)
+    with pytest.raises(ValueError, match=r"Expected 'data.edge_index' to be the graph that the"):
+        read_findings(blobs(seed=1)[0], clusterer)
+
+
+def test_of_a_clusterer_that_is_not_fitted():
+    with pytest.raises(ValueError, match="not fitted"):
+        read_findings(Data(x=torch.eye(3)), DiffusionClusterer())
+
+
+def test_of_another_model():
+    data, _ = blobs()
+    result = FitResult(nn.Linear(1, 1), [], best_epoch=1, stopped_early=False)
+    for other, kind in [(result, "a FitResult of Linear"), (3, "int")]:
+        with pytest.raises(TypeError, match=rf"Expected 'result' to be what `fit`.*\(got {kind}\)"):
+            read_findings(data, other)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"labels": torch.zeros(3).long()}, "Expected 'result.labels' to have shape"),
+        ({"labels": torch.zeros(60)}, "Expected 'result.labels' to be of integer type"),
+        ({"conductances": torch.ones(3)}, "Expected 'result.conductances' to have shape"),
+        ({"conductances": None}, "Expected 'result.conductances' to be a torch.Tensor"),
+        ({"t": -1.0}, "Expected 'result.t' to be non-negative"),
+        ({"normalization": "no"}, "Expected 'result.normalization' to be one of"),
+    ],
+)
+def test_findings_that_do_not_fit(changed, match):
+    data, found = blobs()
+    with pytest.raises((TypeError, ValueError), match=match):
+        read_findings(data, Findings(**{**vars(found), **changed}))
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [(2.0, r"to lie in \[0, 1\]"), (torch.nan, "to be finite"), (0.5, "to be the same in both")],
+)
+def test_conductances_that_are_none(value, match):
+    data, found = blobs()
+    conductances = found.conductances.clone()
+    conductances[0] = value
+    if value == 2.0:
+        conductances[:] = value
+    with pytest.raises(ValueError, match=f"Expected 'result.conductances' {match}"):
+        read_findings(data, Findings(found.labels, conductances, 1.0))
+
+
+def test_graphs_that_are_none():
+    data, found = blobs()
+    for attribute, value, match in [
+        ("x", torch.full((60, 2), torch.nan), "Expected 'data.x' to be finite"),
+        ("edge_index", data.edge_index[:, 1:], "Expected 'edge_weight' to have shape"),
+        ("edge_index", None, "Expected 'data' to have 'edge_index'"),
+    ]:
+        bad = data.clone()
+        bad[attribute] = value
+        with pytest.raises(ValueError, match=match):
+            read_findings(bad, found)

@@ -1,0 +1,87 @@
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from report_cases import blobs
+from torch_geometric.data import Data
+
+from jsem_pyg.diffusion import exact_heat_diffusion
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.report import layout
+from jsem_pyg.report.layout import DIMENSIONS, place_points, reduce_features, times_to
+
+
+def placed(data, found, times, kind="pca", seed=0):
+    structure = GraphStructure(data.edge_index, data.num_nodes)
+    return place_points(data, structure, found, times, kind, seed, progress=False)
+
+
+def test_times_reach_from_raw_to_the_chosen_one():
+    assert times_to(8.0) == [0.0, 1.0, 2.0, 4.0, 8.0]
+    assert times_to(0.0) == [0.0]
+
+
+def test_few_features_are_not_reduced():
+    x = torch.tensor([[3.0, 0.0], [0.0, 3.0], [0.0, 0.0]])
+    expected = F.normalize(x - 1.0)
+    torch.testing.assert_close(reduce_features(x, 0), expected)
+
+
+def test_reduced_features_keep_what_distances_they_can():
+    x = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
+    wide = x @ torch.linalg.qr(torch.randn(90, 90))[0][:4]
+    reduced = reduce_features(wide, 0)
+    assert reduced.shape == (200, DIMENSIONS)
+    signal = F.normalize(wide - wide.mean(0))
+    torch.testing.assert_close(
+        torch.cdist(reduced, reduced), torch.cdist(signal, signal), atol=1e-3, rtol=0
+    )
+
+
+def test_heat_flows_along_edges_as_they_conduct(monkeypatch):
+    data, found = blobs()
+    seen = []
+    monkeypatch.setattr(layout, "_by_pca", lambda stages, seed: seen.extend(stages))
+    placed(data, found, [0.0, 1.0, 3.0])
+    signal = reduce_features(data.x, 0)
+    weight = data.edge_weight * found.conductances
+    for t, z in zip([0.0, 1.0, 3.0], seen, strict=True):
+        expected = exact_heat_diffusion(signal, data.edge_index, weight, t)
+        torch.testing.assert_close(z, F.normalize(expected), atol=1e-5, rtol=0)
+
+
+def test_pca_shows_all_times_on_the_axes_of_the_last():
+    data, found = blobs()
+    alone, both = placed(data, found, [4.0]), placed(data, found, [0.0, 4.0])
+    assert np.allclose(alone[0], both[1], atol=1e-5)
+    assert both[1].std() != pytest.approx(both[0].std(), rel=0.01)
+
+
+def test_a_map_of_one_dimension():
+    data, found = blobs()
+    line = Data(x=data.x[:, :1], edge_index=data.edge_index)
+    assert (placed(line, found, [1.0])[..., 1] == 0).all()
+
+
+def test_a_layout_is_turned_onto_another():
+    target = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
+    turned = target @ np.array([[0.0, 1.0], [1.0, 0.0]], np.float32) + 5  # mirrored, moved
+    expected = target - target.mean(0)
+    assert np.allclose(layout._onto(target, turned), expected / expected.std(), atol=1e-5)
+
+
+@pytest.mark.slow  # umap compiles for some seconds
+def test_umap_keeps_points_where_they_were():
+    data, found = blobs(each=30)
+    places, again = (placed(data, found, [0.0, 1.0, 4.0], "umap") for _ in range(2))
+    assert np.array_equal(places, again)
+    y, width = data.y.numpy(), np.ptp(places[2], axis=0).max()
+    for one, other in pairwise(places):
+        assert np.median(np.linalg.norm(one - other, axis=1)) < 0.2 * width
+    centres = np.stack([places[2][y == label].mean(0) for label in range(3)])
+    nearest = np.linalg.norm(places[2][:, None] - centres, axis=-1).argmin(1)
+    assert (nearest == y).mean() > 0.95
+    other = placed(data, found, [0.0, 1.0, 4.0], "umap", seed=1)
+    assert not np.array_equal(places, other)

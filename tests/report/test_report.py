@@ -1,0 +1,189 @@
+import re
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from report_cases import HOSTILE, Page, blobs, texts
+from torch_geometric.data import Data
+
+from jsem_pyg.report import Findings, page, report
+
+
+@pytest.fixture(autouse=True)
+def _short_script(monkeypatch):
+    """plotly.js is long, and tests read the whole page."""
+    monkeypatch.setattr(page, "plotly_script", lambda: "/* plotly.js */")
+
+
+def write(tmp_path, data=None, found=None, **options):
+    if data is None:
+        data, found = blobs()
+    path = report(data, found, tmp_path / "map.html", **{"layout": "pca", **options})
+    return Page(path)
+
+
+def test_the_page_holds_what_was_given(tmp_path):
+    data, found = blobs()
+    scores = pd.DataFrame({"ari_mean": [0.5], "ari_std": [0.01]}, index=["raw"])
+    written = write(
+        tmp_path,
+        data,
+        found,
+        text=texts(60),
+        cluster_names=["one", "two", "three"],
+        label_names={0: "A", 1: "B", 2: "C"},
+        scores=scores,
+        settings={"seed": 7, "metric": "cosine"},
+        title="Three corners",
+    )
+    content, arrays = written.content()
+    assert content["texts"] == texts(60)
+    assert content["times"] == [0.0, 0.5, 1.0, 2.0, 4.0]
+    assert [each["kind"] for each in content["groupings"]] == ["cluster", "label"]
+    assert content["groupings"][0]["names"] == ["one", "two", "three"]
+    assert content["groupings"][1]["sizes"] == [20, 20, 20]
+    assert arrays["group_cluster"].tolist() == found.labels.tolist()
+    assert arrays["places"].shape == (5, 60, 2)
+    assert len(arrays["edges_end"]) == data.num_edges // 2
+    for words in (
+        "Three corners",
+        "one 20 33.3 %",
+        "0.500 ± 0.010",
+        "seed 7",
+        "60 points",
+        "torch",
+    ):
+        assert words in written.text
+    assert written.source.count("<title>Three corners</title>") == 1
+
+
+def test_the_page_asks_nobody_for_anything(tmp_path):
+    written = write(tmp_path, text=texts(60))
+    for tag, attributes in written.tags:
+        assert tag not in ("link", "iframe", "object", "embed", "base", "img")
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+    (policy,) = (a["content"] for tag, a in written.tags if a.get("http-equiv"))
+    assert policy.startswith("default-src 'none';")
+    assert not re.search(r"https?:|\*", policy)
+
+
+@pytest.mark.parametrize("hostile", HOSTILE[:3] + HOSTILE[6:8])
+def test_no_text_becomes_html(tmp_path, hostile):
+    names = dict.fromkeys(range(3), hostile)
+    plain = write(tmp_path, settings={"a": "b"}, scores={"a": 1.0})
+    written = write(
+        tmp_path,
+        title=hostile,
+        text=[hostile] * 60,
+        cluster_names=names,
+        label_names=names,
+        settings={hostile: hostile},
+        scores={hostile: 1.0},
+    )
+    assert [tag for tag, _ in written.tags] == [tag for tag, _ in plain.tags]
+    assert hostile in "".join(written.words)
+
+
+def test_lone_halves_of_characters_are_written(tmp_path):
+    written = write(tmp_path, text=["\ud800 alone"] * 60, title="\udfff title")
+    assert written.content()[0]["texts"][0] == "\ud800 alone"
+    assert "\\udfff title" in written.text
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    data, found = blobs()
+    before = data.clone()
+    state = torch.random.get_rng_state()
+    first, second = (
+        report(data, found, tmp_path / name, layout="pca").read_bytes() for name in "ab"
+    )
+    assert first == second
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(data[key], before[key]) for key in before.to_dict())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_points(tmp_path, count):
+    empty = torch.empty(2, 0, dtype=torch.int64)
+    found = Findings(torch.zeros(count, dtype=torch.int64), torch.empty(0), t=0.0)
+    data = Data(x=torch.arange(count * 2.0).reshape(count, 2), edge_index=empty)
+    content, arrays = write(tmp_path, data, found, layout="umap").content()
+    assert content["times"] == [0.0]
+    assert content["charts"] == []
+    assert arrays["places"].shape == (1, count, 2)
+    assert arrays["edges_start"].tolist() == [0] * (count + 1)
+
+
+def test_points_that_coincide(tmp_path):
+    data, found = blobs()
+    data.x = torch.ones_like(data.x)
+    _, arrays = write(tmp_path, data, found).content()
+    assert len(np.unique(arrays["places"])) == 1
+
+
+def test_features_of_any_size_and_type(tmp_path):
+    data, found = blobs()
+    places = write(tmp_path, data, found).content()[1]["places"]
+    for scale, dtype in [(1e38, torch.float32), (1e-30, torch.float64), (1.0, torch.float16)]:
+        data.x = (data.x.double() / data.x.abs().max() * scale).to(dtype)
+        moved = write(tmp_path, data, found).content()[1]["places"]
+        assert np.abs(moved.astype(int) - places).max() < (600 if dtype == torch.float16 else 9)
+
+
+def test_times_are_sorted_and_said_once(tmp_path):
+    content, arrays = write(tmp_path, times=[3, 1.0, 3.0]).content()
+    assert content["times"] == [1.0, 3.0]
+    assert arrays["places"].shape == (2, 60, 2)
+
+
+def test_a_failed_report_leaves_the_old_file(tmp_path):
+    path = tmp_path / "map.html"
+    path.write_text("old")
+    data, found = blobs()
+    with pytest.raises(ValueError, match="Expected 'text' to have 60 entries"):
+        report(data, found, path, text=["one"], layout="pca")
+    assert path.read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"text": "one string"}, "Expected 'text' to be a list of strings"),
+        ({"text": ["a"] * 59 + [np.nan]}, r"strings \(got nan for point 59\)"),
+        ({"cluster_names": ["a"]}, "Expected 'cluster_names' to have a name for every cluster"),
+        ({"label_names": "abc"}, "Expected 'label_names' to be a list of names"),
+        ({"label_names": [1, 2, 3]}, "Expected 'label_names' to hold strings"),
+        ({"scores": [1.0]}, "Expected 'scores' to be a pandas.DataFrame or a mapping"),
+        ({"settings": 3}, "Expected 'settings' to be a mapping"),
+        ({"times": []}, "Expected 'times' to hold at least one"),
+        ({"times": [-1.0]}, "Expected 'times' to be non-negative"),
+        ({"layout": "circle"}, "Expected 'layout' to be one of 'umap', 'pca'"),
+        ({"title": None}, "Expected 'title' to be a string"),
+    ],
+)
+def test_bad_arguments(tmp_path, options, match):
+    with pytest.raises((TypeError, ValueError), match=match):
+        write(tmp_path, **options)
+
+
+def test_label_names_without_labels(tmp_path):
+    data, found = blobs()
+    del data.y
+    with pytest.raises(ValueError, match="Expected 'label_names' to be left out"):
+        write(tmp_path, data, found, label_names=["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("package", "needed"), [("plotly.offline", "plotly"), ("umap", "umap-learn")]
+)
+def test_what_is_missing_is_named_before_the_work(tmp_path, monkeypatch, package, needed):
+    monkeypatch.undo()  # the short script
+    page.plotly_script.cache_clear()
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setattr(sys.modules["jsem_pyg.report.report"], "place_points", None)
+    with pytest.raises(ImportError, match=rf'{needed}.*pip install "jsem_pyg\[report\]"'):
+        write(tmp_path, layout="umap")
+    page.plotly_script.cache_clear()
