@@ -86,6 +86,15 @@ def test_vectors_become_a_folder(points):
     assert "Typical" not in Path("deep/down/report.md").read_text()
 
 
+def test_the_map_is_drawn(points):
+    pytest.importorskip("plotly")
+    good("map", "points.npy", "-k", "2", "--layout", "pca")
+    page = Path("points-map/map.html").read_text(encoding="utf-8")
+    assert "jsem-pyg map points.npy" in page
+    assert "cluster 1" in page
+    assert "map.html" in Path("points-map/report.md").read_text()
+
+
 def test_vectors_may_be_named_by_text_and_scored_by_names():
     x, y = vectors()
     words = np.array(["ships and a harbour", "flour and an oven"])[y]
@@ -130,27 +139,26 @@ def test_a_folder_that_is_there_is_not_touched_unasked(points):
     assert "a run to resume" in bad("map", "points.npy", "-o", "theirs", "--resume", *QUICK)
 
 
-@pytest.mark.parametrize("stopped_at", ["_fitted", "name_clusters", "summarize"])
-def test_a_run_that_was_stopped_goes_on(texts, monkeypatch, stopped_at):
+def test_a_run_that_was_stopped_goes_on(texts, monkeypatch):
     words = ("map", "documents.csv", "-k", "3", *QUICK)
     good(*words, "-o", "whole")
+    whole, fitted = Path("whole/clusters.csv").read_bytes(), Path("documents-map/clusterer.joblib")
 
     def stop(*args):
         raise OSError("no space left")
 
-    with monkeypatch.context() as patch:
-        patch.setattr(make_map, stopped_at, stop)
-        assert "no space left" in bad(*words)
-    FakeEncoder.embedded = 0
-    assert "a map that is finished" in bad("predict", "documents-map", "documents.csv")
-    fitted = Path("documents-map/clusterer.joblib")
-    stamp = fitted.stat().st_mtime_ns if fitted.exists() else None
-    assert fitted.exists() == (stopped_at != "_fitted")
-    good(*words, "--resume")
-    assert FakeEncoder.embedded == 0
-    assert stamp in (None, fitted.stat().st_mtime_ns)
-    whole = Path("whole/clusters.csv").read_bytes()
-    assert whole == Path("documents-map/clusters.csv").read_bytes()
+    for stopped_at, how in (("_fitted", ()), ("summarize", ("--overwrite",))):
+        with monkeypatch.context() as patch:
+            patch.setattr(make_map, stopped_at, stop)
+            assert "no space left" in bad(*words, *how)
+        FakeEncoder.embedded = 0
+        assert "a map that is finished" in bad("predict", "documents-map", "documents.csv")
+        stamp = fitted.stat().st_mtime_ns if fitted.exists() else None
+        assert (stamp is None) == (stopped_at == "_fitted")
+        good(*words, "--resume")
+        assert FakeEncoder.embedded == 0
+        assert stamp in (None, fitted.stat().st_mtime_ns)
+        assert Path("documents-map/clusters.csv").read_bytes() == whole
 
 
 def test_other_content_is_not_resumed(texts):
@@ -217,6 +225,3 @@ def test_the_command_is_a_process_too(points):
     assert done.returncode == 0, done.stderr
     assert done.stdout == "Done: see points-map/report.md.\n"  # all else is said beside
     assert "clustering" in done.stderr
-    done = subprocess.run([*words[:4], "no.csv"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "Usage: python -m jsem_pyg map" in done.stderr

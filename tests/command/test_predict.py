@@ -21,12 +21,30 @@ def refused(*words):
     return " ".join(result.output.split())
 
 
-@pytest.fixture
-def text_map(monkeypatch):
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory):
+    """A folder with documents.csv and points.npy, and a map of each."""
+    folder = tmp_path_factory.mktemp("maps")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("JSEM_PYG_CACHE", "cache")
+        use_fake_encoder(patch)
+        table = pd.DataFrame({"id": range(42), "body": documents()[0]})
+        table.to_csv("documents.csv", index=False)
+        np.save("points.npy", vectors()[0])
+        assert run("map", "documents.csv", "-k", "3", *QUICK).exit_code == 0
+        assert run("map", "points.npy", "-k", "2", *QUICK).exit_code == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_maps(maps, monkeypatch):
+    monkeypatch.chdir(maps)
     use_fake_encoder(monkeypatch)
-    table = pd.DataFrame({"id": range(42), "body": documents()[0]})
-    table.to_csv("documents.csv", index=False)
-    assert run("map", "documents.csv", "-k", "3", *QUICK).exit_code == 0
+
+
+@pytest.fixture
+def text_map():
     return pd.read_csv("documents-map/clusters.csv")
 
 
@@ -75,9 +93,6 @@ def test_a_changed_model_is_refused(text_map, tmp_path):
 
 
 def test_vectors_are_assigned_by_the_estimator():
-    x, _ = vectors()
-    np.save("points.npy", x)
-    assert run("map", "points.npy", "-k", "2", *QUICK).exit_code == 0
     new, _ = vectors(5)
     np.savez("new.npz", x=new)
     clusterer = joblib.load("points-map/clusterer.joblib")
@@ -92,8 +107,5 @@ def test_vectors_are_assigned_by_the_estimator():
 
 
 def test_the_standard_output_gets_the_table_alone():
-    x, _ = vectors()
-    np.save("points.npy", x)
-    assert run("map", "points.npy", "-k", "2", *QUICK).exit_code == 0
     result = run("predict", "points-map", "points.npy")
     assert result.stdout.splitlines()[-1].startswith("39,")
