@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _WORDS = 4  # in a name
-_LIFT = 1.5  # how many times as frequent a word has to be in the cluster as in all documents
+_LIFT = 2  # how many times as frequent a word has to be in the cluster as in all documents
 _FEWEST = 2  # documents of a cluster that a word has to be in
 _SHARE = 0.01  # of its documents, likewise
 _WORD = r"(?u)\b[^\W\d_][\w'-]*\w\b"  # begins with a letter, so that numbers name nothing
@@ -59,7 +59,8 @@ def name_clusters(
     in_all = in_clusters.sum(0)
     tf = normalize(in_clusters, norm="l1")
     score = tf * np.log1p(in_clusters.sum(1).mean() / in_all)
-    score[tf < _LIFT * in_all / in_all.sum()] = 0
+    lift = min(_LIFT, (1 + count) / 2)  # two clusters cannot have more than 2
+    score[tf < lift * in_all / in_all.sum()] = 0
     score[in_clusters < np.maximum(_FEWEST, _SHARE * size)] = 0
     vocabulary = counter.get_feature_names_out()
     return [

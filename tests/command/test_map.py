@@ -216,6 +216,7 @@ def test_missing_packages_are_named_before_the_work(points, monkeypatch):
     assert not Path("points-map").exists()
 
 
+@pytest.mark.slow  # which takes its seconds to import; `.ci/package` runs the script, too
 def test_the_command_is_a_process_too(points):
     Path("points.csv.gz").write_bytes(
         gzip.compress(pd.DataFrame(points[0]).to_csv(index=False).encode())
