@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _WORDS = 4  # in a name
-_LIFT = 2  # how many times as frequent a word has to be in the cluster as in all documents
+# How many times as frequent a word has to be in the cluster as in all documents, or half as much
+# above one as it can be in a large cluster.
+_LIFT = 2
 _FEWEST = 2  # documents of a cluster that a word has to be in
 _SHARE = 0.01  # of its documents, likewise
 _WORD = r"(?u)\b[^\W\d_][\w'-]*\w\b"  # begins with a letter, so that numbers name nothing
@@ -59,8 +61,9 @@ def name_clusters(
     in_all = in_clusters.sum(0)
     tf = normalize(in_clusters, norm="l1")
     score = tf * np.log1p(in_clusters.sum(1).mean() / in_all)
-    lift = min(_LIFT, (1 + count) / 2)  # two clusters cannot have more than 2
-    score[tf < lift * in_all / in_all.sum()] = 0
+    words_of = in_clusters.sum(1, keepdims=True)
+    most = words_of.sum() / np.maximum(words_of, 1)  # of a word that is in this cluster alone
+    score[tf < np.minimum(_LIFT, (1 + most) / 2) * in_all / in_all.sum()] = 0
     score[in_clusters < np.maximum(_FEWEST, _SHARE * size)] = 0
     vocabulary = counter.get_feature_names_out()
     return [

@@ -61,10 +61,11 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
         else "as many as the neighbour graph of the rows suggests: the fewest whose modularity is "
         "within one per cent of the best. Where you know the number, say it by `--clusters`"
     )
+    drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
     return (
         f"{count:,} rows, in {clusters} clusters ({chosen}). Rows with similar content are in one "
-        f"cluster; nobody told which are. [{folder.map.name}]({folder.map.name}) draws them, "
-        f"[{folder.clusters.name}]({folder.clusters.name}) lists them."
+        f"cluster; nobody told which are. {drawn}[{folder.clusters.name}]({folder.clusters.name}) "
+        "lists them."
     )
 
 
