@@ -1,5 +1,6 @@
 """What came out of a run, and a table of it with a row for each row of the file."""
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -58,7 +59,8 @@ class MapResult(NamedTuple):
         members = np.flatnonzero(self.clusterer.labels_ == cluster)
         middle = self.x[members].mean(0)
         nearest = members[np.argsort(((self.x[members] - middle) ** 2).sum(1), kind="stable")]
-        return [self.content.texts[point] for point in nearest[:count]]
+        texts = (self.content.texts[point] for point in nearest)
+        return list(islice(filter(str.strip, texts), count))  # vectors may have empty ones
 
 
 def assignments(content: Content, probabilities: np.ndarray, names: list[str]) -> "pd.DataFrame":

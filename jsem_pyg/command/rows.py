@@ -150,11 +150,12 @@ def guess_delimiter(head: str) -> str:
         >>> guess_delimiter('id;"a, b, c";text')
         ';'
     """
-    widths = {}
-    for delimiter in _DELIMITERS:
-        first = next(csv.reader(head.splitlines(), delimiter=delimiter), [])
-        widths[delimiter] = len(first)
-    return max(_DELIMITERS, key=lambda each: widths[each])
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        cells = next(csv.reader(head.splitlines(), delimiter=delimiter), [])
+        return all('"' not in cell for cell in cells), len(cells)  # a cut quotation does not fit
+
+    return max(_DELIMITERS, key=fit)
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
