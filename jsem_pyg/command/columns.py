@@ -1,0 +1,159 @@
+"""Which columns of a table hold what is to be clustered: asked for, or guessed and said."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["texts", "numbers", "vectors", "empty", "other"]
+
+_WORDS_OF_PROSE = 4  # on average, which names, places and categories hardly have
+
+
+class Choice(NamedTuple):
+    """The columns that were chosen, and whether they were guessed."""
+
+    points: list[str]  # what is clustered: columns of text, of numbers, or one of vectors
+    texts: list[str]  # what names the clusters; the same, where text is clustered
+    kind: Kind
+    guessed: bool
+
+
+def choose_columns(
+    table: "pd.DataFrame",
+    points: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    labels: str | None = None,
+) -> Choice:
+    """Take the columns that are named, or guess: never the one of the labels.
+
+    A column of vectors comes first, then text (a column of that name, else all that hold
+    sentences), then all columns of numbers but that of row numbers, then the longest of the
+    columns of short texts.
+
+    Raises:
+        ValueError: if there are no rows, a named column is missing or of no use, or none can be
+            guessed.
+    """
+    if len(table) == 0:
+        raise ValueError("Expected a file with rows (got none).")
+    for name in [*points, *texts, *([] if labels is None else [labels])]:
+        if name not in table.columns:
+            listed = ", ".join(repr(each) for each in table.columns)
+            raise ValueError(f"Expected a column {name!r} (got a file with {listed}).")
+    if labels is not None and labels in (*points, *texts):
+        raise ValueError(
+            f"Expected the labels not to be among what is clustered (got {labels!r} for both)."
+        )
+    kinds = {name: kind_of(table[name]) for name in table.columns if name != labels}
+    chosen = list(points) or _guess_points(table, kinds)
+    kind = _common_kind({name: kinds[name] for name in chosen})
+    if kind == "texts":
+        if texts:
+            raise ValueError(
+                "Expected no --text where text is clustered: it names the clusters (got "
+                f"{', '.join(map(repr, texts))} besides {', '.join(map(repr, chosen))})."
+            )
+        return Choice(chosen, chosen, kind, guessed=not points)
+    return Choice(chosen, list(texts) or _prose(table, kinds), kind, guessed=not points)
+
+
+def kind_of(column: "pd.Series") -> Kind:
+    """What the cells of a column are, as far as there are any."""
+    from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype
+
+    if is_numeric_dtype(column) and not is_bool_dtype(column):
+        return "numbers"
+    cells = column.astype(object)
+    cells = cells[cells.notna() & (cells != "")] if not _holds_lists(cells) else cells.dropna()
+    if cells.empty:
+        return "empty"
+    if cells.map(lambda cell: isinstance(cell, list | tuple | np.ndarray)).all():
+        return "vectors"
+    inferred = infer_dtype(cells)
+    if inferred in ("integer", "floating", "mixed-integer-float", "decimal"):
+        return "numbers"
+    if cells.map(lambda cell: isinstance(cell, str)).all():
+        return "numbers" if as_numbers(cells).notna().all() else "texts"
+    if cells.map(lambda cell: isinstance(cell, str | int | float)).all() and inferred != "boolean":
+        return "texts"
+    return "other"
+
+
+def as_numbers(column: "pd.Series") -> "pd.Series":
+    """Numbers of a column, with NaN for what is none."""
+    import pandas as pd
+
+    return pd.to_numeric(column, errors="coerce")
+
+
+def _holds_lists(cells: "pd.Series") -> bool:
+    return any(isinstance(cell, list | tuple | np.ndarray | dict) for cell in cells)
+
+
+def _guess_points(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:
+    vectors = [name for name, kind in kinds.items() if kind == "vectors"]
+    named = [name for name in vectors if name in ("x", "embeddings")]
+    numbers = [
+        name
+        for name, kind in kinds.items()
+        if kind == "numbers" and not _is_row_number(table[name])
+    ]
+    if len(vectors) == 1 or named:
+        return (named or vectors)[:1]
+    if len(vectors) > 1:
+        raise ValueError(
+            f"Expected one column of vectors (got {', '.join(map(repr, vectors))}). To fix this, "
+            "say which by --column."
+        )
+    if prose := _prose(table, kinds):
+        return prose
+    if len(numbers) > 1:
+        return numbers
+    texts = [name for name, kind in kinds.items() if kind == "texts"]
+    if texts:
+        return [max(texts, key=lambda name: table[name].astype(str).str.len().mean())]
+    listed = ", ".join(f"{name!r} ({kind})" for name, kind in kinds.items())
+    raise ValueError(
+        "Expected a column of text or of vectors, or several of numbers (got "
+        f"{listed or 'none'}). To fix this, name yours by --column."
+    )
+
+
+def _prose(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:
+    """The column that is called text, or all columns of sentences."""
+    texts = [name for name, kind in kinds.items() if kind == "texts"]
+    called = [name for name in texts if name.lower() == "text"]
+    return called[:1] or [name for name in texts if _mean_words(table[name]) >= _WORDS_OF_PROSE]
+
+
+def _mean_words(column: "pd.Series") -> float:
+    """Of the cells that are not empty."""
+    words = column.dropna().astype(str).str.split().str.len()
+    return float(words[words > 0].mean())
+
+
+def _is_row_number(column: "pd.Series") -> bool:
+    """Whether a column only counts the rows, as tables have it that were written with an index."""
+    numbers = as_numbers(column).to_numpy(dtype=float, na_value=np.nan)
+    return len(numbers) > 1 and bool(np.all(np.diff(numbers) == 1))
+
+
+def _common_kind(kinds: dict[str, Kind]) -> Kind:
+    """The kind of columns that are put together.
+
+    Raises:
+        ValueError: if they cannot be.
+    """
+    listed = ", ".join(f"{name!r} ({kind})" for name, kind in kinds.items())
+    found = set(kinds.values())
+    if "other" in found or found == {"empty"}:
+        raise ValueError(f"Expected columns of text, of numbers or of vectors (got {listed}).")
+    if "vectors" in found and len(kinds) > 1:
+        raise ValueError(f"Expected a column of vectors alone (got {listed}).")
+    if found == {"vectors"}:
+        return "vectors"
+    return "numbers" if found == {"numbers"} else "texts"

@@ -1,0 +1,119 @@
+"""Columns of a table -> what is clustered: documents or vectors, and the labels to compare with."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .columns import Choice, as_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FEWEST = 3  # points that make a graph
+
+
+class Content(NamedTuple):
+    """What the N rows of a file hold: P points. Equal documents are one point."""
+
+    point: np.ndarray  # [N] the point of each row, -1 for an empty one
+    texts: list[str] | None  # the P documents, where there are any
+    vectors: np.ndarray | None  # [P, D] float32, where no text is to be embedded
+
+    @property
+    def first_row(self) -> np.ndarray:
+        """The first row [P] of each point."""
+        points, first = np.unique(self.point, return_index=True)
+        return first[points >= 0]
+
+
+def read_content(table: "pd.DataFrame", choice: Choice, fewest: int = _FEWEST) -> Content:
+    """Documents of the text columns, joined by a space, or vectors of the others.
+
+    Documents of white space alone are left out: an embedding of nothing says nothing.
+
+    Raises:
+        ValueError: if there are too few points, all are the same, or a number is missing.
+    """
+    texts = _documents(table, choice.texts) if choice.texts else None
+    if choice.kind != "texts":
+        vectors = _vectors(table, choice.points)
+        _check_enough(len(vectors), len(vectors), "rows", fewest)
+        if fewest > 1 and bool((vectors == vectors[0]).all()):
+            raise ValueError(f"Expected rows that differ (got {len(vectors)} that are the same).")
+        return Content(np.arange(len(vectors)), texts, vectors)
+    assert texts is not None
+    number = {text: i for i, text in enumerate(dict.fromkeys(filter(str.strip, texts)))}
+    _check_enough(len(number), len(texts), "different documents", fewest)
+    return Content(np.array([number.get(text, -1) for text in texts]), list(number), None)
+
+
+def read_labels(table: "pd.DataFrame", name: str) -> tuple[np.ndarray, list[str]]:
+    """The class [N] of each row, -1 where its label is missing, and the names of the classes.
+
+    Raises:
+        ValueError: if no row has a label.
+    """
+    import pandas as pd
+
+    cells = table[name].astype(object)
+    cells = cells.where(cells.notna(), None).map(lambda cell: cell if cell is None else str(cell))
+    cells = cells.where(cells != "", None)
+    codes, classes = pd.factorize(cells, sort=True)
+    if len(classes) == 0:
+        raise ValueError(f"Expected labels in the column {name!r} (got none in {len(table)} rows).")
+    return codes.astype(np.int64), [str(each) for each in classes]
+
+
+def _documents(table: "pd.DataFrame", names: Sequence[str]) -> list[str]:
+    parts = [[_as_text(name, row, cell) for row, cell in enumerate(table[name])] for name in names]
+    return [" ".join(filter(None, cells)) for cells in zip(*parts, strict=True)]
+
+
+def _as_text(name: str, row: int, cell: object) -> str:
+    if isinstance(cell, str):
+        return cell
+    if cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(cell, list | tuple | dict | np.ndarray):
+        raise ValueError(
+            f"Expected text in the column {name!r} (got a {type(cell).__name__} in row {row})."
+        )
+    return str(cell)
+
+
+def _vectors(table: "pd.DataFrame", names: Sequence[str]) -> np.ndarray:
+    """[N, D] float32.
+
+    Raises:
+        ValueError: if a vector is missing or of another length, or an entry no finite number.
+    """
+    listed = ", ".join(map(repr, names))
+    try:
+        if len(names) == 1 and len(table) and not np.isscalar(table[names[0]].iloc[0]):
+            stacked = np.stack([np.asarray(cell) for cell in table[names[0]]])
+        else:
+            columns = [as_numbers(table[name]) for name in names]
+            stacked = np.stack([each.to_numpy(float, na_value=np.nan) for each in columns], axis=1)
+        if stacked.dtype.kind == "c":
+            raise TypeError("they are complex")
+        with np.errstate(over="ignore"):  # what is infinite then is said below
+            vectors = stacked.astype(np.float32)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"Expected {listed} to hold vectors of one length: {error}.") from error
+    if vectors.ndim != 2 or vectors.size == 0:
+        raise ValueError(f"Expected {listed} to hold vectors [N, D] (got {list(vectors.shape)}).")
+    bad = np.flatnonzero(~np.isfinite(vectors).all(1))
+    if bad.size:
+        first = ", ".join(map(str, bad[:5])) + (", ..." if bad.size > 5 else "")
+        raise ValueError(
+            f"Expected {listed} to hold finite numbers (got NaN, infinite or no number in "
+            f"{bad.size} of {len(vectors)} rows, counted from 0: {first}). To fix this, fill them "
+            "in or leave these rows out."
+        )
+    return vectors
+
+
+def _check_enough(count: int, rows: int, what: str, fewest: int) -> None:
+    if count < fewest:
+        raise ValueError(f"Expected {fewest} {what} or more (got {count} in {rows} rows).")

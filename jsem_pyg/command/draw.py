@@ -1,0 +1,89 @@
+"""The map of the clusters, which :mod:`jsem_pyg.report` draws."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.data import Data
+
+from .result import MapResult
+
+LAYOUTS = ("umap", "pca", "none")
+_NEEDS = {"plotly": LAYOUTS[:2], "umap": LAYOUTS[:1]}  # modules, and the layouts that take them
+_LONGEST = 1_000  # characters of a document that the map holds
+
+
+def check_drawable(layout: str) -> None:
+    """See whether a map can be drawn, before any work.
+
+    Raises:
+        ImportError: if a package is missing.
+    """
+    for module, layouts in _NEEDS.items():
+        if layout in layouts and find_spec(module) is None:
+            raise ImportError(
+                f"Drawing map.html with --layout {layout} needs the package that has the module "
+                f"'{module}'. To install it: pip install \"jsem_pyg[command]\"; to do without the "
+                "map: --layout none"
+            )
+
+
+def draw_map(
+    result: MapResult, path: Path, title: str, layout: str, settings: Mapping[str, Any]
+) -> None:
+    """Write the page, unless no layout is asked for."""
+    if layout == "none":
+        return
+    from ..report import report
+
+    data = Data(x=torch.from_numpy(result.x))
+    label_names = None
+    if result.labels is not None:
+        labels = torch.from_numpy(result.labels.codes[result.content.first_row])
+        label_names = list(result.labels.classes)
+        if bool((labels < 0).any()):  # a group of their own
+            labels[labels < 0] = len(label_names)
+            label_names.append("(no label)")
+        data.y = labels
+    report(
+        data,
+        result.clusterer,
+        path,
+        text=_texts(result),
+        cluster_names=[f"{number}: {name}" for number, name in enumerate(result.names)],
+        label_names=label_names,
+        scores=_scores(result),
+        settings=settings,
+        title=title,
+        layout=layout,
+        random_state=result.clusterer.random_state,
+    )
+
+
+def _texts(result: MapResult) -> list[str]:
+    """What is read at each point: its rows, and the beginning of its document."""
+    point = result.content.point
+    repeats = np.bincount(point[point >= 0]) - 1
+    texts = result.content.texts or [""] * len(repeats)
+    return [
+        f"row {row}{f' and {more} like it' if more else ''}{': ' if text else ''}{text[:_LONGEST]}"
+        for row, more, text in zip(result.content.first_row, repeats, texts, strict=True)
+    ]
+
+
+def _scores(result: MapResult) -> dict[str, dict[str, Any]] | None:
+    """The scores of both clusterings; those of k-means with their spread."""
+    if result.scores is None:
+        return None
+    ours, kmeans = result.scores.clusters, result.scores.kmeans
+    return {
+        "these clusters": {"ARI": ours.ari, "NMI": ours.nmi, "accuracy": ours.acc},
+        "k-means with as many": {
+            "ARI": (kmeans.ari, kmeans.ari_std),
+            "NMI": (kmeans.nmi, kmeans.nmi_std),
+            "accuracy": (kmeans.acc, kmeans.acc_std),
+        },
+    }

@@ -1,0 +1,102 @@
+"""Documents -> embeddings, block by block, each of which is kept in a folder once it is there.
+
+A block is known by its documents and the model alone: a file of another name, a column that holds
+the same, rows that are appended, a run that was killed all find what is there; nothing else does.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from .._files import check_writable
+from .._tensor_file import load_tree, save_tree
+from ..datasets.text import encode, load_encoder, model_fingerprint
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+logger = logging.getLogger(__name__)
+
+_BLOCK = 256  # documents; what a run that is killed loses at most
+_KIND = "block of embeddings"
+_FOLDER = "JSEM_PYG_CACHE"
+
+
+def default_cache() -> Path:
+    """The folder of embeddings: $JSEM_PYG_CACHE, or one where caches belong."""
+    if folder := os.environ.get(_FOLDER):
+        return Path(folder).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "jsem_pyg" / "embeddings"
+
+
+class Embedder:
+    """Embeds documents, and reads those that it has embedded before.
+
+    Args:
+        model: name or folder of a sentence-transformers model; None for the one that comes along.
+        cache: the folder of what is embedded.
+    """
+
+    def __init__(self, model: str | None, cache: Path) -> None:
+        self.model = model
+        self.cache = cache
+        self.fingerprint = model_fingerprint(model)
+
+    def embed(self, texts: Sequence[str], advance: Callable[[int], object]) -> Tensor:
+        """Embed documents: [P, D] float32.
+
+        Args:
+            texts: P documents.
+            advance: called with the number of documents whenever some are done.
+
+        Raises:
+            ImportError: if the packages of the extra ``text`` are not installed.
+            OSError: if the cache cannot be written to, or there is no such model.
+        """
+        embeddings = []
+        for start in range(0, len(texts), _BLOCK):
+            block = list(texts[start : start + _BLOCK])
+            embeddings.append(self._embed_block(block))
+            advance(len(block))
+        return torch.cat(embeddings)
+
+    def embed_each(self, texts: Sequence[str], advance: Callable[[int], object]) -> Tensor:
+        """Embed each document by itself, so that no other changes a bit of it: [P, D] float32."""
+        embeddings = []
+        for text in texts:
+            embeddings.append(encode(self._encoder, [text]))
+            advance(1)
+        return torch.cat(embeddings)
+
+    def _embed_block(self, texts: list[str]) -> Tensor:
+        path = self.cache / f"{self._key(texts)}.safetensors"
+        if path.exists():
+            try:
+                return load_tree(path, _KIND)["x"]
+            except ValueError as error:
+                logger.warning("%s Embedding it anew.", error)
+        else:
+            check_writable("--cache", path)
+        x = encode(self._encoder, texts)
+        save_tree(path, _KIND, "x", {"x": x})
+        return x
+
+    def _key(self, texts: list[str]) -> str:
+        said = json.dumps([self.fingerprint, texts])
+        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def _encoder(self) -> "SentenceTransformer":
+        """Loaded when the first document needs it; its own bars would run into ours."""
+        with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):
+            return load_encoder(self.model)

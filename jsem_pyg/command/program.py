@@ -1,0 +1,233 @@
+"""The command `jsem-pyg` and what can be said to it; the work is done in the files beside."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from .._files import write_whole
+from .draw import LAYOUTS, check_drawable
+from .embedding import Embedder
+from .folder import MapFolder, version_of
+from .info import describe
+from .make_map import Asked, make_map
+from .options import FILE, cache_option, reading_of, reading_options, verbose_option
+from .predict import assign
+from .steps import Steps, logged
+
+logger = logging.getLogger(__name__)
+
+_NOT_AGAIN = ("resume", "overwrite", "verbose", "cache")
+
+
+class _Group(click.Group):
+    """Says what is wrong with files and settings in a line, and not by a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+            logger.debug("Where it happened:", exc_info=True)
+            raise click.ClickException(f"{error}" or type(error).__name__) from error
+
+
+class _Count(click.ParamType):
+    """A positive number, or "auto"."""
+
+    name = "number or auto"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | str:
+        if value == "auto":
+            return "auto"
+        return click.IntRange(min=1).convert(value, param, ctx)
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version_of("jsem_pyg"), prog_name="jsem-pyg")
+def main() -> None:
+    """Clusters of documents or vectors, by heat that flows between neighbours.
+
+    Exit status: 0 if all went well, 1 if a file or a folder is not what it has to be (the message
+    says what), 2 if the command is not understood.
+    """
+
+
+_EXAMPLES = """\b
+Examples:
+  jsem-pyg map reviews.csv
+  jsem-pyg map reviews.csv --column body --labels stars --clusters 5
+  jsem-pyg predict reviews-map new_reviews.csv
+"""
+
+
+@main.command("map", epilog=_EXAMPLES)
+@click.argument("file", type=FILE)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Folder to write to.  [default: FILE without its suffix, and -map, here]",
+)
+@click.option(
+    "-c",
+    "--column",
+    "columns",
+    multiple=True,
+    help="Column to cluster: of text or numbers (several are joined) or of vectors.  [guessed]",
+)
+@click.option(
+    "--text",
+    "texts",
+    multiple=True,
+    help="Column of text that names clusters of vectors.  [guessed]",
+)
+@click.option("--labels", help="Column to compare with; it takes no part in the clustering.")
+@click.option(
+    "-k", "--clusters", type=_Count(), default="auto", show_default=True, help="How many."
+)
+@click.option(
+    "--neighbors", type=click.IntRange(min=1), default=15, show_default=True, help="Of each row."
+)
+@click.option(
+    "--metric",
+    type=click.Choice(["cosine", "l2"]),
+    default="cosine",
+    show_default=True,
+    help="What makes rows neighbours: a small angle, or a small distance.",
+)
+@click.option(
+    "--model",
+    help="Name or folder of a sentence-transformers model.  [default: all-MiniLM-L6-v2, which "
+    "comes along and needs no network]",
+)
+@click.option(
+    "--layout",
+    type=click.Choice(LAYOUTS),
+    default=LAYOUTS[0],
+    show_default=True,
+    help="How the map is laid out; none leaves it out.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--resume", is_flag=True, help="Go on with what was begun in the folder.")
+@click.option("--overwrite", is_flag=True, help="Replace the map that is in the folder.")
+@reading_options
+@cache_option
+@verbose_option
+@click.pass_context
+def map_command(
+    context: click.Context,
+    file: Path,
+    output: Path | None,
+    columns: tuple[str, ...],
+    texts: tuple[str, ...],
+    labels: str | None,
+    clusters: int | str,
+    neighbors: int,
+    metric: str,
+    model: str | None,
+    layout: str,
+    seed: int,
+    resume: bool,
+    overwrite: bool,
+    delimiter: str | None,
+    encoding: str | None,
+    no_header: bool,
+    cache: Path,
+    verbose: bool,
+) -> None:
+    """Find the clusters of the rows of FILE, and write a folder that shows them.
+
+    FILE holds a document a line (.txt), a document or vector a row (.csv, .tsv, .jsonl, .parquet;
+    the columns are guessed and said, --column says otherwise), or vectors (.npy, .npz). The folder
+    holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
+    estimator. Empty documents are in no cluster.
+    """
+    if resume and overwrite:
+        raise click.UsageError("Expected --resume or --overwrite, not both.")
+    folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
+    steps = Steps()
+    with logged(steps, verbose):
+        check_drawable(layout)
+        folder.check_free(resume, overwrite)
+        asked = Asked(
+            file=file,
+            reading=reading_of(delimiter, encoding, no_header),
+            columns=columns,
+            texts=texts,
+            labels=labels,
+            clusters=clusters,
+            neighbors=neighbors,
+            metric=metric,
+            layout=layout,
+            seed=seed,
+            command=_typed(context),
+        )
+        make_map(asked, folder, Embedder(model, cache), resume, steps)
+    shown = f"{folder.report}" if layout == "none" else f"{folder.map} and {folder.report}"
+    click.echo(f"Done: see {shown}.")
+
+
+def _typed(context: click.Context) -> list[str]:
+    """The command that does this again, from what was asked for."""
+    words = ["jsem-pyg", context.command.name or ""]
+    for parameter in context.command.get_params(context):
+        name = parameter.name or ""
+        if context.get_parameter_source(name) != ParameterSource.COMMANDLINE or name in _NOT_AGAIN:
+            continue
+        value = context.params[name]
+        for each in value if isinstance(value, tuple) else [value]:
+            words += [] if isinstance(parameter, click.Argument) else [parameter.opts[-1]]
+            words += [] if each is True else [str(each)]
+    return words
+
+
+@main.command("predict")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    default="-",
+    help="CSV file to write; the standard output otherwise.",
+)
+@click.option("-c", "--column", "columns", multiple=True, help="Where FILE calls it otherwise.")
+@reading_options
+@cache_option
+@verbose_option
+def predict_command(
+    folder: Path,
+    file: Path,
+    output: str,
+    columns: tuple[str, ...],
+    delimiter: str | None,
+    encoding: str | None,
+    no_header: bool,
+    cache: Path,
+    verbose: bool,
+) -> None:
+    """Assign the rows of FILE to the clusters of the map in FOLDER, each by itself.
+
+    FILE is read as that of the map was: the same columns, or vectors of the same dimension. FOLDER
+    holds a pickle, which is executed as it is read: take it from those you trust.
+    """
+    steps = Steps()
+    with logged(steps, verbose):
+        reading = reading_of(delimiter, encoding, no_header)
+        table = assign(MapFolder(folder), file, reading, columns, cache, steps)
+    text = table.to_csv(index=False, lineterminator="\n")
+    if output == "-":
+        click.echo(text, nl=False)
+        return
+    write_whole(Path(output), lambda opened: opened.write(text.encode()))
+    steps.say(f"Wrote {len(table):,} rows to {output}.")
+
+
+@main.command("info")
+@cache_option
+def info_command(cache: Path) -> None:
+    """Print versions, and which backends run here, or why they do not."""
+    for line in describe(cache):
+        click.echo(line)

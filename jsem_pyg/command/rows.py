@@ -1,0 +1,203 @@
+"""Reading a file -> a table with one row a row of the file, in its order; none is dropped."""
+
+import csv
+import gzip
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
+_PACKED = ".gz"  # behind any of the first four
+_DELIMITERS = ",;\t|"
+_HEAD = 1 << 16  # characters in which the delimiter is looked for
+
+# The arrays of an .npz that give names to class indices, as `datasets` knows them.
+_CLASS_NAMES = ("target_names", "classes")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file is to be read; None is for what the file says itself."""
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    header: bool = True
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that says what a file holds, without a ``.gz``.
+
+    Raises:
+        ValueError: if it is none that can be read.
+    """
+    name = path.name.lower()
+    suffix = Path(name.removesuffix(_PACKED)).suffix
+    packable = suffix in SUFFIXES[:4]
+    if suffix not in SUFFIXES or (name.endswith(_PACKED) and not packable):
+        raise ValueError(
+            f"Expected a file that ends in one of {', '.join(SUFFIXES)}, the first four perhaps "
+            f"with {_PACKED} (got '{path.name}')."
+        )
+    return suffix
+
+
+def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
+    """Read a file; an array [N, D] becomes a column whose cells are its rows.
+
+    Raises:
+        ValueError: if it has another suffix, or holds something else than that promises.
+        ImportError: if a package is missing that such a file needs.
+        OSError: if it cannot be read.
+    """
+    suffix = suffix_of(path)
+    try:
+        if suffix in (".npy", ".npz"):
+            return _read_arrays(path)
+        if suffix == ".parquet":
+            return _read_parquet(path)
+        with _open_text(path, reading.encoding) as file:
+            if suffix == ".txt":
+                return _read_lines(file)
+            if suffix == ".jsonl":
+                return _read_json_lines(file)
+            return _read_csv(file, "\t" if suffix == ".tsv" else None, reading)
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"Expected '{path}' to be text in {error.encoding} (byte {error.object[error.start]:#x}"
+            f" is not). To fix this, say which encoding it has, such as --encoding cp1252 for "
+            "Western European text from Windows."
+        ) from error
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise ValueError(f"Could not read '{path}' as a {suffix} file: {error}") from error
+
+
+@contextmanager
+def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
+    unpack = gzip.open if path.name.lower().endswith(_PACKED) else open
+    if encoding is None:
+        with unpack(path, "rb") as head:
+            mark = head.read(2)
+        encoding = "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    with unpack(path, "rt", encoding=encoding, newline="") as file:
+        yield file
+
+
+def _read_lines(file: TextIO) -> "pd.DataFrame":
+    """One document a line; an empty line is an empty document."""
+    import pandas as pd
+
+    # Split at line ends only, where str.splitlines also splits at form feeds.
+    text = file.read().replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return pd.DataFrame({"text": lines}, dtype=object)
+
+
+def _read_json_lines(file: TextIO) -> "pd.DataFrame":
+    import pandas as pd
+
+    records = []
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ValueError(f"line {number} is no JSON ({error}).") from error
+        if not isinstance(record, dict):
+            raise ValueError(f'line {number} is no object like {{"text": ...}}.')
+        records.append(record)
+    return pd.DataFrame(records, dtype=object)
+
+
+def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.DataFrame":
+    import pandas as pd
+
+    delimiter = reading.delimiter or delimiter or guess_delimiter(file.read(_HEAD))
+    file.seek(0)
+    # All as text: a document "NA" is not a missing value, and "007" not a number. An empty line
+    # is a row, too.
+    table = pd.read_csv(
+        file,
+        sep=delimiter,
+        header=0 if reading.header else None,
+        dtype=str,
+        keep_default_na=False,
+        skip_blank_lines=False,
+    )
+    if not isinstance(table.index, pd.RangeIndex):  # pandas takes surplus cells for row names
+        raise ValueError(
+            "its rows are longer than its header. To fix this, quote the cells that hold the "
+            f"delimiter, or say which it is by --delimiter (got {delimiter!r})."
+        )
+    table.columns = [str(name) for name in table.columns]
+    return table.astype(object).fillna("")
+
+
+def guess_delimiter(head: str) -> str:
+    """The delimiter that divides the first line into the most cells; a comma if none does.
+
+    Example:
+        >>> guess_delimiter('id;"a, b, c";text')
+        ';'
+    """
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        cells = next(csv.reader(head.splitlines(), delimiter=delimiter), [])
+        return all('"' not in cell for cell in cells), len(cells)  # a cut quotation does not fit
+
+    return max(_DELIMITERS, key=fit)
+
+
+def _read_parquet(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    try:
+        table = pd.read_parquet(path)
+    except ImportError as error:
+        raise ImportError(
+            "Reading a .parquet file needs the package 'pyarrow'. To install it: "
+            'pip install "jsem_pyg[parquet]"'
+        ) from error
+    if not isinstance(table.index, pd.RangeIndex):
+        table = table.reset_index()
+    table.columns = [str(name) for name in table.columns]
+    return table
+
+
+def _read_arrays(path: Path) -> "pd.DataFrame":
+    """The arrays of N rows, by name; pickled objects are refused, since they execute code."""
+    import pandas as pd
+
+    with path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
+        arrays = {"x": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    tables = {name: array for name, array in arrays.items() if array.ndim == 2}
+    if not tables:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise ValueError(f"it has no array of shape [N, D] (got {shapes or 'none'}).")
+    count = len(next(iter(tables.values())))
+    columns = {
+        name: list(array) if array.ndim == 2 else array
+        for name, array in arrays.items()
+        if array.ndim in (1, 2) and len(array) == count
+    }
+    names = next((arrays[name] for name in _CLASS_NAMES if name in arrays), None)
+    return pd.DataFrame({name: _named(column, names) for name, column in columns.items()})
+
+
+def _named(column: list | np.ndarray, names: np.ndarray | None) -> list | np.ndarray:
+    """Class names in place of class indices, where the column has such and the file has names."""
+    if isinstance(column, list) or names is None or column.dtype.kind not in "iu":
+        return column
+    fits = len(column) > 0 and column.min() >= 0 and column.max() < len(names)
+    return names[column] if fits else column

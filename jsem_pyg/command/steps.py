@@ -1,0 +1,84 @@
+"""Saying what is done: a line for each step, and a bar or a clock while it takes long."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from .._progress import is_watched, progress_bar
+
+
+class Steps:
+    """What was done, and how many seconds it took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.notes: list[str] = []
+        self._console = Console(stderr=True)
+
+    def say(self, text: str) -> None:
+        """Tell who watches; not on the standard output, which is for results."""
+        click.echo(text, err=True)
+
+    def note(self, text: str) -> None:
+        """Tell, and keep it for the report."""
+        self.notes.append(text)
+        self.say(text)
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Measure a step, with a clock that runs meanwhile."""
+        with self._measured(name):
+            if not is_watched(self._console):
+                yield
+                return
+            columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+            with Progress(*columns, console=self._console, transient=True) as progress:
+                progress.add_task(name, total=None)
+                yield
+
+    @contextmanager
+    def counted_step(self, name: str, total: int) -> Iterator[Callable[[int], object]]:
+        """Measure a step, with a bar; yields what is called with each number that is done."""
+        with self._measured(name), progress_bar(name, total, True, self._console) as advance:
+            yield advance
+
+    @contextmanager
+    def _measured(self, name: str) -> Iterator[None]:
+        begin = perf_counter()
+        yield
+        self.seconds[name] = perf_counter() - begin
+        self.say(f"{name}: {self.seconds[name]:.1f} s")
+
+
+class _Said(logging.Handler):
+    """Log records as lines of a command; warnings are noted."""
+
+    def __init__(self, steps: Steps) -> None:
+        super().__init__()
+        self._steps = steps
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if record.levelno >= logging.WARNING:
+            self._steps.note(f"{record.levelname.capitalize()}: {text}")
+        else:
+            self._steps.say(text)
+
+
+@contextmanager
+def logged(steps: Steps, verbose: bool) -> Iterator[None]:
+    """Within, what the package logs is said: warnings, and all else if `verbose`."""
+    logger, handler = logging.getLogger("jsem_pyg"), _Said(steps)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if verbose else logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

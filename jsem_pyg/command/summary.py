@@ -1,0 +1,190 @@
+"""report.md: what came out, in words and tables, for somebody who was not there."""
+
+import platform
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .folder import MapFolder, version_of
+from .result import MapResult
+from .scores import Scores
+
+_TYPICAL = 3  # documents shown of each cluster
+_LONGEST = 160  # characters shown of each
+_WIDEST = 20  # clusters or classes that a table has columns for
+_PACKAGES = ("jsem_pyg", "torch", "torch-geometric", "scikit-learn", "numpy", "faiss-cpu", "numba")
+
+
+def summarize(
+    result: MapResult,
+    title: str,
+    command: Sequence[str],
+    notes: Iterable[str],
+    seconds: dict[str, float],
+    folder: MapFolder,
+) -> str:
+    """The report, as Markdown.
+
+    Args:
+        result: what came out.
+        title: the name of the file.
+        command: what was typed.
+        notes: what was said on the way.
+        seconds: of each step.
+        folder: where the other files are.
+    """
+    parts = [
+        f"# Clusters of {_plain(title)}",
+        _first_words(result, folder),
+        "## Clusters",
+        _clusters(result),
+        *_documents(result),
+        *_scores(result),
+        "## Notes",
+        _list(map(_plain, notes)),
+        "## Files",
+        _files(folder),
+        "## To do it again",
+        _settings(result, command, seconds),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _first_words(result: MapResult, folder: MapFolder) -> str:
+    count, clusters = len(result.content.point), len(result.names)
+    chosen = (
+        "as many as was asked for"
+        if result.clusterer.modularities_ is None
+        else "as many as the neighbour graph of the rows suggests: the fewest whose modularity is "
+        "within one per cent of the best. Where you know the number, say it by `--clusters`"
+    )
+    drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
+    return (
+        f"{count:,} rows, in {clusters} clusters ({chosen}). Rows with similar content are in one "
+        f"cluster; nobody told which are. {drawn}[{folder.clusters.name}]({folder.clusters.name}) "
+        "lists them."
+    )
+
+
+def _clusters(result: MapResult) -> str:
+    sizes, labels = result.sizes, result.clusterer.labels_
+    sure = result.clusterer.probabilities_.max(1)
+    rows = [
+        (
+            cluster,
+            _plain(result.names[cluster]),
+            f"{sizes[cluster]:,}",
+            f"{sizes[cluster] / sizes.sum():.1%}",
+            f"{sure[labels == cluster].mean():.2f}",
+        )
+        for cluster in _by_size(result)
+    ]
+    table = _table(("cluster", "name", "rows", "share", "certainty"), rows)
+    named = (
+        "Names are the words that set a cluster apart from the others. "
+        if result.content.texts is not None
+        else ""
+    )
+    return (
+        f"{table}\n\n{named}Certainty is the mean probability that a row of the cluster belongs to "
+        "it; `clusters.csv` has that of every row."
+    )
+
+
+def _documents(result: MapResult) -> Iterable[str]:
+    if result.content.texts is None:
+        return
+    yield "## Typical documents"
+    for cluster in _by_size(result):
+        typical = map(_plain, result.typical(cluster, _TYPICAL))
+        yield f"**{cluster}: {_plain(result.names[cluster])}**\n\n{_list(typical)}"
+
+
+def _scores(result: MapResult) -> Iterable[str]:
+    scores, labels = result.scores, result.labels
+    if scores is None or labels is None:
+        return
+    ours, kmeans = scores.clusters, scores.kmeans
+    yield "## Compared with the labels"
+    yield _table(
+        ("", "ARI", "NMI", "accuracy"),
+        [
+            ("these clusters", f"{ours.ari:.3f}", f"{ours.nmi:.3f}", f"{ours.acc:.3f}"),
+            (
+                f"k-means with as many, {len(kmeans.per_seed)} seeds",
+                f"{kmeans.ari:.3f} ± {kmeans.ari_std:.3f}",
+                f"{kmeans.nmi:.3f} ± {kmeans.nmi_std:.3f}",
+                f"{kmeans.acc:.3f} ± {kmeans.acc_std:.3f}",
+            ),
+        ],
+    )
+    yield (
+        f"Over the {scores.labelled:,} rows that have a label, one of {len(labels.classes)} "
+        f"classes, which took no part in the clustering. ARI (adjusted Rand index) and NMI "
+        "(normalised mutual information) are 1 for the same groups and about 0 for random ones; "
+        "accuracy is of each class matched to one cluster. All three suffer where there are more "
+        "clusters than classes, or fewer, even if every cluster is pure."
+    )
+    if len(labels.classes) <= _WIDEST and len(result.names) <= _WIDEST:
+        yield _crossed(scores, labels.classes)
+
+
+def _crossed(scores: Scores, classes: list[str]) -> str:
+    heads = ("rows of the class", *(f"in {cluster}" for cluster in range(scores.table.shape[1])))
+    rows = [(_plain(name), *map(str, row)) for name, row in zip(classes, scores.table, strict=True)]
+    return _table(heads, rows)
+
+
+def _files(folder: MapFolder) -> str:
+    said = {
+        folder.map: "the map, for a browser; it needs no network",
+        folder.clusters: "a row for each row of the file, counted from 0: its cluster (-1: empty), "
+        "the name of that, the probability",
+        folder.clusterer: "the fitted estimator (`joblib.load`, which executes what a file says: "
+        "share it with those who trust you)",
+        folder.points: "embeddings and documents, which `jsem-pyg predict` looks at",
+        folder.path / "run.json": "settings, versions, names",
+    }
+    return _list(f"`{path.name}`: {what}" for path, what in said.items() if path.exists())
+
+
+def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, float]) -> str:
+    versions = ", ".join(f"{name} {version_of(name) or 'none'}" for name in _PACKAGES)
+    times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
+    clusterer = result.clusterer
+    return (
+        f"```\n{shlex.join(command)}\n```\n\n"
+        + _list(
+            [
+                f"Points: {result.x.shape[0]:,} of {result.x.shape[1]} dimensions; neighbours of "
+                f"each: {clusterer.n_neighbors_}, by {clusterer.metric}; edges: "
+                f"{clusterer.edge_index_.shape[1] // 2:,}; seed: {clusterer.random_state}.",
+                f"Seconds: {times}.",
+                f"Python {platform.python_version()}, {versions}.",
+            ]
+        )
+        + "\n\nNew rows are assigned to these clusters by `jsem-pyg predict`."
+    )
+
+
+def _by_size(result: MapResult) -> list[int]:
+    return np.argsort(-result.sizes, kind="stable").tolist()
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Text on one line, cut, of which Markdown makes nothing else."""
+    line = " ".join(text.split())
+    line = line if len(line) <= _LONGEST else line[:_LONGEST].rsplit(" ", 1)[0] + " ..."
+    return re.sub(r"([\\`*_{}\[\]<>#|~$])", r"\\\1", line)

@@ -1,0 +1,122 @@
+import numpy as np
+import pandas as pd
+import pytest
+from command.command_cases import documents
+
+from jsem_pyg.command.columns import choose_columns, kind_of
+from jsem_pyg.command.content import read_content, read_labels
+
+TEXTS, TOPICS = documents()
+N = len(TEXTS)
+NUMBERS = [str(i * i) for i in range(N)]
+
+
+def choose(points=(), texts=(), labels=None, **columns):
+    return choose_columns(pd.DataFrame(columns), points, texts, labels)
+
+
+def test_a_column_that_is_called_text_is_taken():
+    chosen = choose(title=TEXTS, Text=["x"] * N)
+    assert chosen == (["Text"], ["Text"], "texts", True)
+
+
+def test_sentences_are_joined_and_names_left_out():
+    chosen = choose(id=NUMBERS, title=TEXTS, topic=TOPICS, body=TEXTS)
+    assert chosen.points == ["title", "body"]
+    content = read_content(
+        pd.DataFrame({"a": ["x y", "", None, 1.5, "x y"], "b": ["z", "w", "", "v", "z"]}),
+        choose(("a", "b"), a=["x y"], b=["z"]),
+    )
+    assert content.texts == ["x y z", "w", "1.5 v"]
+    assert content.point.tolist() == [0, 1, -1, 2, 0]
+    assert content.first_row.tolist() == [0, 1, 3]
+
+
+def test_labels_are_never_guessed_for_text():
+    assert choose(text=TEXTS, body=TEXTS, labels="text").points == ["body"]
+    with pytest.raises(ValueError, match="not to be among what is clustered"):
+        choose(("text",), text=TEXTS, labels="text")
+
+
+def test_numbers_are_a_vector_but_for_row_numbers():
+    more = {"Unnamed: 0": [str(i) for i in range(N)], "species": TOPICS}
+    assert choose(a=NUMBERS, b=NUMBERS, **more).points == ["a", "b"]
+    assert choose(a=NUMBERS, **more).points == ["species"]  # a single number tells too little
+
+
+def test_vectors_come_first_and_text_names_them():
+    rows = list(np.ones((N, 3)))
+    assert choose(text=TEXTS, v=rows) == (["v"], ["text"], "vectors", True)
+    assert choose(topic=TOPICS, v=rows).texts == []
+    assert choose((), ("topic",), topic=TOPICS, text=TEXTS, v=rows).texts == ["topic"]
+    assert choose(v=rows, embeddings=rows).points == ["embeddings"]
+    with pytest.raises(ValueError, match="one column of vectors .*'v', 'w'.*--column"):
+        choose(v=rows, w=rows)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        ([1, 2], "numbers"),
+        (["1", "", "2e3"], "numbers"),
+        (["1", "x"], "texts"),
+        (["a", None, 3], "texts"),
+        ([[1.0], None], "vectors"),
+        ([None, ""], "empty"),
+        ([True, False], "other"),
+        ([{"a": 1}], "other"),
+        (pd.to_datetime(["2026-01-01"]), "other"),
+        (pd.Series(["a", "b"], dtype="category"), "texts"),
+        (pd.Series([1, None], dtype="Int64"), "numbers"),
+    ],
+)
+def test_kinds_of_columns(cells, kind):
+    assert kind_of(pd.Series(cells)) == kind
+
+
+@pytest.mark.parametrize(
+    ("columns", "points", "match"),
+    [
+        ({"a": ["x"]}, ("b",), "a column 'b' .got a file with 'a'"),
+        ({"a": [{}]}, (), r"To fix this, name yours by --column"),
+        ({"a": [{}]}, ("a",), r"'a' \(other\)"),
+        ({"a": [""]}, ("a",), r"'a' \(empty\)"),
+        ({"a": [[1]], "b": ["x"]}, ("a", "b"), "vectors alone"),
+    ],
+)
+def test_columns_of_no_use_are_named(columns, points, match):
+    with pytest.raises(ValueError, match=match):
+        choose(points, **columns)
+
+
+def test_text_is_not_named_by_other_text():
+    with pytest.raises(ValueError, match="no --text where text is clustered"):
+        choose(("text",), ("topic",), text=TEXTS, topic=TOPICS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ({"a": ["1", "", "2"], "b": ["1", "4", "2"]}, "'a', 'b' .* no number in 1 of 3 rows.*: 1"),
+        ({"v": [[1.0, 2.0], [np.nan, 1.0], [0.0, 0.0]]}, "finite numbers .* 1 of 3 rows"),
+        ({"v": [[1.0, 2.0], [1.0], [0.0, 0.0]]}, "vectors of one length"),
+        ({"v": [[1e39, 2.0], [1.0, 1.0], [0.0, 0.0]]}, "infinite"),
+        ({"v": [[1.0, 2.0]] * 3}, "differ .got 3 that are the same"),
+        ({"v": [[1.0, 2.0]]}, r"3 rows or more .got 1 in 1 rows"),
+        ({"text": ["a b c d"] * 5}, "3 different documents or more .got 1 in 5 rows"),
+        ({"text": ["a b c d", " ", ""]}, "3 different documents or more .got 1 in 3"),
+        ({"text": []}, "a file with rows"),
+    ],
+)
+def test_content_that_makes_no_clusters_is_refused(columns, match):
+    table = pd.DataFrame(columns)
+    with pytest.raises(ValueError, match=match):
+        read_content(table, choose_columns(table))
+
+
+def test_labels_of_any_kind_and_missing_ones():
+    codes, classes = read_labels(pd.DataFrame({"y": [2, "b", None, "", 2]}, dtype=object), "y")
+    assert classes == ["2", "b"]
+    assert codes.tolist() == [0, 1, -1, -1, 0]
+    with pytest.raises(ValueError, match="labels in the column 'y' .got none in 2 rows"):
+        read_labels(pd.DataFrame({"y": ["", None]}), "y")

@@ -1,0 +1,77 @@
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from command.command_cases import FakeEncoder, documents, use_fake_encoder
+
+from jsem_pyg.command import embedding
+from jsem_pyg.command.embedding import Embedder, default_cache
+
+TEXTS = list(dict.fromkeys(documents()[0]))
+
+
+@pytest.fixture(autouse=True)
+def _fake(monkeypatch):
+    use_fake_encoder(monkeypatch)
+    monkeypatch.setattr(embedding, "_BLOCK", 8)
+
+
+def embed(texts, model=None):
+    done = []
+    x = Embedder(model, default_cache()).embed(texts, done.append)
+    assert sum(done) == len(texts)
+    return x
+
+
+def test_what_is_embedded_is_read_the_next_time():
+    x = embed(TEXTS)
+    assert FakeEncoder.embedded == len(TEXTS)
+    torch.testing.assert_close(embed(TEXTS), x, rtol=0, atol=0)
+    assert FakeEncoder.embedded == len(TEXTS)
+    embed([*TEXTS, "one more"])  # the blocks before the last are there
+    assert FakeEncoder.embedded <= len(TEXTS) + 8
+
+
+def test_another_text_or_model_is_another_block(tmp_path):
+    embed(TEXTS[:4])
+    embed([*TEXTS[:3], "changed"])
+    assert FakeEncoder.embedded == 8
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "weights").write_text("1")
+    embed(TEXTS[:4], str(model))
+    assert FakeEncoder.embedded == 12
+    (model / "weights").write_text("12")
+    embed(TEXTS[:4], str(model))
+    assert FakeEncoder.embedded == 16
+
+
+def test_a_damaged_block_is_embedded_anew(caplog):
+    x = embed(TEXTS[:4])
+    [block] = default_cache().iterdir()
+    block.write_bytes(block.read_bytes()[:-1])
+    torch.testing.assert_close(embed(TEXTS[:4]), x, rtol=0, atol=0)
+    assert "Embedding it anew" in caplog.text
+
+
+def test_each_by_itself_is_as_together():
+    done = []
+    each = Embedder(None, default_cache()).embed_each(["a", "b c"], done.append)
+    torch.testing.assert_close(each, embed(["a", "b c"]))
+    assert done == [1, 1]
+
+
+def test_where_embeddings_are_kept(monkeypatch):
+    monkeypatch.delenv("JSEM_PYG_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert default_cache() == Path("/somewhere/jsem_pyg/embeddings")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert default_cache() == Path.home() / ".cache/jsem_pyg/embeddings"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "cache").mkdir(mode=0o500)
+    with pytest.raises(OSError, match="--cache"):
+        embed(["a"])

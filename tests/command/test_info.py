@@ -1,0 +1,31 @@
+import re
+
+import pytest
+import torch
+from command.command_cases import run
+
+from jsem_pyg.command import info
+
+
+def test_versions_and_backends_are_told():
+    result = run("info")
+    assert result.exit_code == 0
+    assert re.search(rf"torch +{re.escape(torch.__version__)}", result.output)
+    for family in info._FAMILIES.values():
+        taken = family.choose("auto", torch.device("cpu"))
+        assert re.search(rf"^  \* {taken} +runs$", result.output, re.MULTILINE)
+    assert re.search("triton +does not run: triton", result.output) or torch.cuda.is_available()
+
+
+def test_what_is_missing_is_told_with_its_fix(monkeypatch):
+    monkeypatch.setattr(info, "version_of", lambda package: None)
+    said = run("info").output
+    assert 'not installed (no .parquet: pip install "jsem_pyg[parquet]")' in said
+    assert 'no text: pip install "jsem_pyg[text]"' in said
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("map", "--help"), ("predict", "-h")])
+def test_help_is_there(words):
+    result = run(*words)
+    assert "Usage:" in result.output
+    assert result.exit_code in (0, 2)

@@ -1,0 +1,228 @@
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from command.command_cases import FakeEncoder, documents, run, use_fake_encoder, vectors
+from sklearn.metrics import adjusted_rand_score
+
+from jsem_pyg.command import make_map
+
+QUICK = ("--layout", "none")
+
+
+@pytest.fixture
+def texts(monkeypatch):
+    """documents.csv: 42 documents and what they are about; rows 1 and 4 empty, 2 and 3 the same."""
+    use_fake_encoder(monkeypatch)
+    table = pd.DataFrame(dict(zip(("body", "topic"), documents(), strict=True)))
+    table.loc[[1, 4], "body"] = ["", "  "]
+    table.loc[2] = table.loc[3]
+    table.loc[5, "topic"] = ""
+    table.to_csv("documents.csv", index=False)
+    return table
+
+
+@pytest.fixture
+def points():
+    """points.npy: 40 points around two corners."""
+    x, y = vectors()
+    np.save("points.npy", x)
+    return x, y
+
+
+def good(*words):
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def bad(*words, code=1):
+    result = run(*words)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def test_documents_become_a_folder(texts):
+    said = good("map", "documents.csv", "--labels", "topic", "--clusters", 3, *QUICK)
+    assert "clustered is text of: body (guessed; --column says otherwise)" in said
+    assert "2 rows are empty" in said
+    assert "1 rows hold the same as one before" in said
+    assert "1 rows have no label" in said
+    table = pd.read_csv("documents-map/clusters.csv", keep_default_na=False)
+    assert table.row.tolist() == list(range(len(texts)))
+    assert table.cluster[[1, 4]].tolist() == [-1, -1]
+    assert table.name[1] == table.probability[1] == ""
+    assert table.text[0] == texts.body[0]
+    assert table.label.tolist() == texts.topic.tolist()
+    kept = table.cluster >= 0
+    assert adjusted_rand_score(texts.topic[kept], table.cluster[kept]) > 0.8
+    clusterer = joblib.load("documents-map/clusterer.joblib")
+    assert clusterer.labels_.tolist() == table.cluster[kept].drop(3).tolist()  # as row 2
+    assert table.cluster[3] == table.cluster[2]
+    noted = json.loads(Path("documents-map/run.json").read_text())
+    assert noted["finished"]
+    assert table.name[kept].tolist() == [noted["names"][each] for each in table.cluster[kept]]
+    report = Path("documents-map/report.md").read_text()
+    for words in (*noted["names"], "42 rows", "ARI", "k-means", "2 rows are empty"):
+        assert words in report
+    assert "jsem-pyg map documents.csv --labels topic --clusters 3 --layout none" in report
+
+
+def test_vectors_become_a_folder(points):
+    said = good("map", "points.npy", "-k", "2", "-o", "deep/down", *QUICK)
+    assert "clustered is vectors of: x" in said
+    table = pd.read_csv("deep/down/clusters.csv")
+    assert list(table.columns) == ["row", "cluster", "name", "probability"]
+    assert adjusted_rand_score(points[1], table.cluster) > 0.9
+    assert set(table.name) == {"cluster 0", "cluster 1"}
+    assert not Path("deep/down/points.safetensors").exists()
+    assert "Typical" not in Path("deep/down/report.md").read_text()
+
+
+def test_the_map_is_drawn(points):
+    pytest.importorskip("plotly")
+    good("map", "points.npy", "-k", "2", "--layout", "pca")
+    page = Path("points-map/map.html").read_text(encoding="utf-8")
+    assert "jsem-pyg map points.npy" in page
+    assert "cluster 1" in page
+    assert "map.html" in Path("points-map/report.md").read_text()
+
+
+def test_vectors_may_be_named_by_text_and_scored_by_names():
+    x, y = vectors()
+    words = np.array(["ships and a harbour", "flour and an oven"])[y]
+    rows = [{"embedding": v.tolist(), "note": w} for v, w in zip(x, words, strict=True)]
+    Path("both.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    said = good("map", "both.jsonl", "-k", "2", "--labels", "note", "--column", "embedding", *QUICK)
+    assert "named by text" not in said  # it is the label
+    said = good("map", "both.jsonl", "-k", "2", "-o", "named", *QUICK)
+    assert "Clusters are named by text of: note" in said
+    names = set(pd.read_csv("named/clusters.csv").name)
+    assert names == {"ships, harbour", "flour, oven"} or names == {"harbour, ships", "flour, oven"}
+
+
+def test_the_second_run_embeds_nothing(texts):
+    good("map", "documents.csv", "-k", "3", *QUICK)
+    embedded = FakeEncoder.embedded
+    assert embedded == 39
+    good("map", "documents.csv", "-k", "2", "-o", "other", *QUICK)
+    assert FakeEncoder.embedded == embedded
+    good("map", "documents.csv", "-k", "3", "--column", "topic", "-o", "topics", *QUICK)
+    assert FakeEncoder.embedded == embedded + 3
+
+
+def test_a_folder_that_is_there_is_not_touched_unasked(points):
+    good("map", "points.npy", "-k", "2", *QUICK)
+    before = Path("points-map/clusters.csv").read_bytes()
+    said = bad("map", "points.npy", "-k", "3", *QUICK)
+    assert "--resume what was begun there, or --overwrite it" in said
+    said = bad("map", "points.npy", "-k", "3", "--resume", *QUICK)
+    assert "another clusters (then 2, now 3)" in said
+    assert Path("points-map/clusters.csv").read_bytes() == before
+    good("map", "points.npy", "-k", "3", "--overwrite", *QUICK)
+    assert Path("points-map/clusters.csv").read_bytes() != before
+    Path("points-map/mine.txt").write_text("precious")
+    said = bad("map", "points.npy", "-k", "2", "--overwrite", *QUICK)
+    assert "'mine.txt' in it" in said
+    assert bad("map", "points.npy", "-o", "new", "--resume", *QUICK)
+    assert bad("map", "points.npy", "-o", "points.npy", *QUICK)
+    Path("theirs").mkdir()
+    Path("theirs/file").touch()
+    assert "new or empty" in bad("map", "points.npy", "-o", "theirs", *QUICK)
+    assert "a run to resume" in bad("map", "points.npy", "-o", "theirs", "--resume", *QUICK)
+
+
+def test_a_run_that_was_stopped_goes_on(texts, monkeypatch):
+    words = ("map", "documents.csv", "-k", "3", *QUICK)
+    good(*words, "-o", "whole")
+    whole, fitted = Path("whole/clusters.csv").read_bytes(), Path("documents-map/clusterer.joblib")
+
+    def stop(*args):
+        raise OSError("no space left")
+
+    for stopped_at, how in (("_fitted", ()), ("summarize", ("--overwrite",))):
+        with monkeypatch.context() as patch:
+            patch.setattr(make_map, stopped_at, stop)
+            assert "no space left" in bad(*words, *how)
+        FakeEncoder.embedded = 0
+        assert "a map that is finished" in bad("predict", "documents-map", "documents.csv")
+        stamp = fitted.stat().st_mtime_ns if fitted.exists() else None
+        assert (stamp is None) == (stopped_at == "_fitted")
+        good(*words, "--resume")
+        assert FakeEncoder.embedded == 0
+        assert stamp in (None, fitted.stat().st_mtime_ns)
+        assert Path("documents-map/clusters.csv").read_bytes() == whole
+
+
+def test_other_content_is_not_resumed(texts):
+    good("map", "documents.csv", "-k", "3", *QUICK)
+    with open("documents.csv", "a") as file:
+        file.write("a storm on the sea,sea\n")
+    said = bad("map", "documents.csv", "-k", "3", "--resume", *QUICK)
+    assert "another content" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("map", "nothing.csv"), 2, "does not exist"),
+        (("map", "."), 2, "is a directory"),
+        (("map", "points.npy", "-k", "0"), 2, "0 is not in the range"),
+        (("map", "points.npy", "-k", "many"), 2, "not a valid integer"),
+        (("map", "points.npy", "--encoding", "utf-9"), 2, "no encoding that Python knows"),
+        (("map", "points.npy", "--delimiter", "::"), 2, "one character"),
+        (("map", "points.npy", "--resume", "--overwrite"), 2, "not both"),
+        (("map", "points.npy", "-c", "y"), 1, "Expected a column 'y' (got a file with 'x')"),
+        (("map", "points.npy", "--labels", "y"), 1, "Expected a column 'y'"),
+        (
+            ("map", "points.npy", "-k", "41"),
+            1,
+            "at most as many --clusters as there are rows",
+        ),
+        (("map", "one.npy"), 1, "3 rows or more (got 1 in 1 rows)"),
+        (("map", "nan.npy"), 1, "in 1 of 40 rows, counted from 0: 7"),
+        (("map", "same.npy"), 1, "rows that differ (got 40 that are the same)"),
+        (("map", "file.xlsx"), 1, "ends in one of .txt, .csv"),
+        (("map", "empty.txt"), 1, "a file with rows (got none)"),
+        (("predict", ".", "points.npy"), 1, "a folder that `jsem-pyg map` has written"),
+    ],
+)
+def test_bad_input_is_said_in_a_line(points, words, code, said):
+    x = points[0]
+    np.save("one.npy", x[:1])
+    np.save("nan.npy", np.where(np.arange(40)[:, None] == 7, np.nan, x))
+    np.save("same.npy", np.ones((40, 3)))
+    Path("file.xlsx").touch()
+    Path("empty.txt").touch()
+    before = sorted(Path().iterdir())
+    assert said in " ".join(bad(*words, *(QUICK if words[0] == "map" else ()), code=code).split())
+    assert sorted(Path().iterdir()) == before  # no folder is left of it
+
+
+def test_missing_packages_are_named_before_the_work(points, monkeypatch):
+    from jsem_pyg.command import draw
+
+    monkeypatch.setattr(draw, "find_spec", lambda module: None)
+    said = bad("map", "points.npy")
+    assert 'pip install "jsem_pyg[command]"' in said
+    assert "--layout none" in said
+    assert not Path("points-map").exists()
+
+
+@pytest.mark.slow  # which takes its seconds to import; `.ci/package` runs the script, too
+def test_the_command_is_a_process_too(points):
+    Path("points.csv.gz").write_bytes(
+        gzip.compress(pd.DataFrame(points[0]).to_csv(index=False).encode())
+    )
+    words = [sys.executable, "-m", "jsem_pyg", "map", "points.csv.gz", "-k", "2", *QUICK]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Done: see points-map/report.md.\n"  # all else is said beside
+    assert "clustering" in done.stderr

@@ -1,0 +1,111 @@
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from command.command_cases import TOPICS, FakeEncoder, documents, run, use_fake_encoder, vectors
+
+QUICK = ("--layout", "none")
+
+
+def predict(*words):
+    result = run("predict", *words, "-o", "out.csv")
+    assert result.exit_code == 0, result.output
+    return pd.read_csv("out.csv", keep_default_na=False)
+
+
+def refused(*words):
+    result = run("predict", *words)
+    assert result.exit_code == 1, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory):
+    """A folder with documents.csv and points.npy, and a map of each."""
+    folder = tmp_path_factory.mktemp("maps")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("JSEM_PYG_CACHE", "cache")
+        use_fake_encoder(patch)
+        table = pd.DataFrame({"id": range(42), "body": documents()[0]})
+        table.to_csv("documents.csv", index=False)
+        np.save("points.npy", vectors()[0])
+        assert run("map", "documents.csv", "-k", "3", *QUICK).exit_code == 0
+        assert run("map", "points.npy", "-k", "2", *QUICK).exit_code == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_maps(maps, monkeypatch):
+    monkeypatch.chdir(maps)
+    use_fake_encoder(monkeypatch)
+
+
+@pytest.fixture
+def text_map():
+    return pd.read_csv("documents-map/clusters.csv")
+
+
+def test_what_was_mapped_has_the_cluster_that_it_has(text_map):
+    embedded = FakeEncoder.embedded
+    pd.testing.assert_frame_equal(
+        predict("documents-map", "documents.csv"), text_map, check_dtype=False
+    )
+    assert FakeEncoder.embedded == embedded
+
+
+def test_new_documents_go_to_the_cluster_of_their_words(text_map):
+    new = {name: f"the {' '.join(words.split()[:5])}" for name, words in TOPICS.items()}
+    Path("new.txt").write_text("\n".join([*new.values(), "", text_map.text[0]]) + "\n")
+    found = predict("documents-map", "new.txt")
+    assert found.row.tolist() == [0, 1, 2, 3, 4]
+    for name, words in zip(found.name, TOPICS.values(), strict=False):
+        assert set(name.split(", ")) <= set(words.split())
+    assert found.cluster[3] == -1
+    assert found.cluster[4] == text_map.cluster[0]
+    Path("one.txt").write_text(next(iter(new.values())) + "\n")  # others change nothing
+    alone = predict("documents-map", "one.txt")
+    pd.testing.assert_frame_equal(alone, found[:1].astype({"probability": float}))
+
+
+def test_other_columns_have_to_be_said(text_map):
+    pd.DataFrame({"text": ["ships in a harbour"]}).to_csv("new.csv", index=False)
+    assert "Expected a column 'body' (got a file with 'text')" in refused(
+        "documents-map", "new.csv"
+    )
+    assert len(predict("documents-map", "new.csv", "--column", "text")) == 1
+    np.save("x.npy", np.ones((2, 32)))
+    assert "Expected texts in the columns ['x']" in refused("documents-map", "x.npy")
+
+
+def test_a_changed_model_is_refused(text_map, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "weights").write_text("1")
+    words = ("map", "documents.csv", "-k", "3", "--model", model, "-o", "mine", *QUICK)
+    assert run(*words).exit_code == 0
+    assert len(predict("mine", "documents.csv")) == 42
+    (model / "weights").write_text("12")
+    assert "as it was when the map was made" in refused("mine", "documents.csv")
+    assert "another state of the model" in " ".join(run(*words, "--resume").output.split())
+
+
+def test_vectors_are_assigned_by_the_estimator():
+    new, _ = vectors(5)
+    np.savez("new.npz", x=new)
+    clusterer = joblib.load("points-map/clusterer.joblib")
+    found = predict("points-map", "new.npz")
+    assert found.cluster.tolist() == clusterer.predict(new.astype(np.float32)).tolist()
+    np.save("wide.npy", np.ones((2, 7)))
+    assert "vectors of 6 dimensions, as the map has them (got 7" in refused(
+        "points-map", "wide.npy"
+    )
+    np.save("nan.npy", np.full((2, 6), np.nan))
+    assert "finite numbers" in refused("points-map", "nan.npy")
+
+
+def test_the_standard_output_gets_the_table_alone():
+    result = run("predict", "points-map", "points.npy")
+    assert result.stdout.splitlines()[-1].startswith("39,")

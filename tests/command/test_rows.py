@@ -1,0 +1,122 @@
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from jsem_pyg.command.rows import Reading, guess_delimiter, read_rows, suffix_of
+
+
+def read(name, content=None, **reading):
+    path = Path(name)
+    if content is not None:
+        content = content.encode() if isinstance(content, str) else content
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return read_rows(path, Reading(**reading))
+
+
+def test_a_line_is_a_document_and_an_empty_one_is_a_row():
+    assert read("a.txt", "one\r\n\ntwo\x0cthree\n").text.tolist() == ["one", "", "two\x0cthree"]
+    assert read("b.txt.gz", "\ufeffone").text.tolist() == ["one"]
+    assert len(read("c.txt", "")) == 0
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_delimiter_is_seen_in_the_header(delimiter):
+    lines = ["id,name,text", '1,"NA","a; quoted | ""cell"", with\nall"', "", "2,,007"]
+    table = read("a.csv", "\n".join(line.replace(",", delimiter) for line in lines))
+    assert list(table.columns) == ["id", "name", "text"]
+    assert table["name"].tolist() == ["NA", "", ""]  # nothing is missing or a number
+    assert table["text"].tolist()[2] == "007"
+    assert len(table) == 3  # with the empty line
+
+
+def test_a_delimiter_that_is_said_wins():
+    assert list(read("a.csv", "a,b;c\n1,2;3\n", delimiter=";").columns) == ["a,b", "c"]
+    assert list(read("a.tsv", "a,b\tc\n1,2\t3\n").columns) == ["a,b", "c"]
+    assert guess_delimiter("text\n") == ","
+
+
+def test_a_header_may_be_missing():
+    table = read("a.csv", "1,2\n3,4\n", header=False)
+    assert list(table.columns) == ["0", "1"]
+    assert len(table) == 2
+
+
+def test_marks_tell_encodings_and_others_have_to_be_said():
+    text = "text\nMüller\n"
+    assert read("a.csv", text.encode("utf-8-sig")).columns.tolist() == ["text"]
+    assert read("a.csv", text.encode("utf-16")).text.tolist() == ["Müller"]
+    with pytest.raises(ValueError, match=r"to be text in utf-8 \(byte 0xfc .*--encoding cp1252"):
+        read("a.csv", text.encode("latin-1"))
+    assert read("a.csv", encoding="latin-1").text.tolist() == ["Müller"]
+
+
+def test_json_lines_are_objects():
+    records = [{"text": "a", "n": 7}, {"text": None}, {"more": [1, 2]}]
+    table = read("a.jsonl", "\n".join(map(json.dumps, records)) + "\n\n")
+    assert list(table.columns) == ["text", "n", "more"]
+    assert table.n[0] == 7
+    assert isinstance(table.n[0], int)
+    with pytest.raises(ValueError, match="line 2 is no JSON"):
+        read("a.jsonl", "{}\n{a\n")
+    with pytest.raises(ValueError, match="line 1 is no object"):
+        read("a.jsonl", "[1]\n")
+
+
+def test_arrays_become_columns_and_class_indices_names():
+    x = np.arange(6.0).reshape(3, 2)
+    np.save("a.npy", x)
+    np.testing.assert_array_equal(np.stack(read("a.npy").x), x)
+    np.savez("a.npz", vectors=x, y=[0, 1, 0], target_names=["sea", "sky"], other=np.zeros(9))
+    table = read("a.npz")
+    assert list(table.columns) == ["vectors", "y"]
+    assert table.y.tolist() == ["sea", "sky", "sea"]
+    np.save("a.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=r"no array of shape \[N, D\] \(got x \[3\]\)"):
+        read("a.npy")
+    np.save("a.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="pickle"):
+        read("a.npy")
+
+
+def test_parquet_keeps_its_index_as_a_column():
+    pytest.importorskip("pyarrow")
+    pd.DataFrame({"text": ["a", None]}, index=["p", "q"]).to_parquet("a.parquet")
+    assert read("a.parquet")["index"].tolist() == ["p", "q"]
+
+
+def test_parquet_without_its_package_says_so(monkeypatch):
+    monkeypatch.setattr(pd, "read_parquet", lambda path: (_ for _ in ()).throw(ImportError("x")))
+    with pytest.raises(ImportError, match=r'"jsem_pyg\[parquet\]"'):
+        read("a.parquet", b"PAR1")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a", "a.parquet.gz", "a.gz"])
+def test_other_suffixes_are_named(name):
+    with pytest.raises(ValueError, match=r"ends in one of \.txt, \.csv"):
+        suffix_of(Path(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("a.csv", "", "No columns"),
+        ("a.csv", "a\n1,2\n", "longer than its header.*--delimiter"),
+        ("a.csv", "a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3"),
+        ("a.npy", b"no array", "Could not read 'a.npy' as a .npy file"),
+        ("a.npz", b"PK\x03\x04", "Could not read"),
+    ],
+)
+def test_broken_files_are_named(name, content, match):
+    with pytest.raises(ValueError, match=match):
+        read(name, content)
+
+
+def test_a_cut_gzip_is_named():
+    whole = gzip.compress(b"text\n" + bytes(range(97, 120)) * 99)
+    Path("a.csv.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"Could not read 'a\.csv\.gz'"):
+        read("a.csv.gz")
