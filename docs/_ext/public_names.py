@@ -11,6 +11,9 @@ from typing import Any
 
 import jsem_pyg
 
+# Doors that a user names in an import, since each needs a package of its own.
+BY_NAME = ("jax", "command")
+
 
 @cache
 def public_names() -> dict[str, str]:
@@ -19,7 +22,7 @@ def public_names() -> dict[str, str]:
     A name that two stages export has its page in that which defines it.
     """
     found: dict[str, str] = {}
-    for stage in jsem_pyg.__all__:
+    for stage in (*jsem_pyg.__all__, *BY_NAME):
         module = import_module(f"jsem_pyg.{stage}")
         for name in getattr(module, "__all__", ()):
             defined = f"{getattr(getattr(module, name), '__module__', module.__name__)}.{name}"
