@@ -61,7 +61,7 @@ napoleon_attr_annotations = False
 
 # Whatever is not ours has its own documentation, which an offline build cannot look up.
 nitpick_ignore_regex = [
-    ("py:.*", r"(torch|torch_geometric|torch_sparse|numpy|np|scipy|sklearn|pandas|pd)(\..*)?"),
+    ("py:.*", r"(torch|torch_geometric|torch_sparse|jax|numpy|np|scipy|sklearn|pandas|pd)(\..*)?"),
     ("py:class", r"(collections\.abc|os|pathlib|logging|typing)\..*|optional"),
     ("py:obj", r"(?!jsem_pyg).*"),  # PyG writes :obj: for code
     ("py:attr", r"(?!jsem_pyg).*"),  # attributes are described with their class

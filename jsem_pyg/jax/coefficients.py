@@ -23,7 +23,7 @@ def heat_coefficients(t: Any, degree: int) -> Array:
         degree: K >= 0.
 
     Returns:
-        [K + 1, *t.shape] in float64 where JAX has it enabled, else in float32.
+        `[K + 1, *t.shape]` in float64 where JAX has it enabled, else in float32.
 
     Raises:
         TypeError: if `degree` is no integer.
