@@ -30,7 +30,7 @@ from jsem_pyg.jax import Graph, heat_diffusion, prepare_graph
 from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
 
 LONGEST = 20.0  # the learned time stays below, and the number of terms is enough for it
-DEGREE = heat_degree(LONGEST, 1e-7)
+DEGREE = heat_degree(LONGEST, bound=1e-7)
 LEAST = 0.01  # what a closed edge still conducts
 FIXED = 5.0  # the time that is not learned, and where learning starts
 
@@ -104,7 +104,7 @@ def logits(params: dict[str, Any], inputs: dict[str, Any]) -> jax.Array:
     x = inputs["x"]
     if "time" in params:
         weight = inputs["edge_weight"] * conductance(params, inputs["edge_attr"])
-        x = heat_diffusion(x, inputs["graph"], weight, time(params), degree=DEGREE)
+        x = heat_diffusion(x, inputs["graph"], weight, time(params), degree=DEGREE, tol=1e-5)
     x = x / jnp.linalg.norm(x, axis=1, keepdims=True)
     return 10 * x @ params["matrix"] + params["bias"]  # rows of length one need large weights
 

@@ -229,10 +229,26 @@ def test_the_benchmark_of_a_training_epoch_in_jax(tmp_path, monkeypatch):
     assert (table["epoch s"][["JAX, numba, K = 6", "JAX, xla, K = 6"]] > 0).all()
 
 
-def test_a_conductance_that_is_trained_in_jax(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def jax_conductance(monkeypatch):
     pytest.importorskip("jax.numpy", reason="needs the extra [jax]")
     pytest.importorskip("optax")
-    example = load(ROOT / "examples/jax_conductance.py", monkeypatch)
+    return load(ROOT / "examples/jax_conductance.py", monkeypatch)
+
+
+def test_a_conductance_that_is_trained_in_jax(jax_conductance, tmp_path, monkeypatch):
+    way = "t = 5, learned conductance"  # compiling each takes seconds
+    monkeypatch.setattr(jax_conductance, "WAYS", {way: jax_conductance.WAYS[way]})
+    options = ["--points=150", "--k=5", "--labels=3", "--seeds=1", "--steps=20"]
+    table = jax_conductance.main([*options, f"--output={tmp_path}"])
+    assert table["accuracy"].item() > 0.7
+    assert table["h between classes"].item() < table["h within classes"].item() < 1
+    assert f"| 3 | {way} | " in (tmp_path / "jax_conductance.md").read_text()
+
+
+@pytest.mark.slow
+def test_every_way_to_heat_in_jax(jax_conductance, tmp_path, capsys):
+    example = jax_conductance
     options = ["--points=300", "--k=6", "--labels=3", "--seeds=1", "--steps=30"]
     table = example.main([*options, f"--output={tmp_path}"])
     found = table.set_index("way")
