@@ -10,6 +10,7 @@ import numpy as np
 
 from .._tensor_file import load_tree, save_tree
 from ..datasets.base import content_hash
+from ..datasets.text import check_installed
 from .columns import Choice, choose_columns
 from .content import Content, read_content, read_labels
 from .draw import draw_map
@@ -65,6 +66,8 @@ def make_map(
             "Expected at most as many --clusters as there are rows that differ (got "
             f"{asked.clusters} for {content.point.max() + 1})."
         )
+    if choice.kind == "texts":
+        check_installed(embedder.model)
     folder.start(_depends(asked, choice, embedder), resume)
     x = _points(content, embedder, folder, steps)
     clusterer = _fitted(x, asked, folder, steps)
