@@ -172,7 +172,7 @@ def _write(result: MapResult, asked: Asked, folder: MapFolder, steps: Steps) -> 
     if not folder.map.exists():
         with steps.step("drawing"):
             settings = {"command": shlex.join(asked.command), "file": asked.file.name}
-            draw_map(result, folder.map, asked.file.name, asked.layout, settings)
+            draw_map(result, folder.map, asked.file.name, asked.layout, asked.seed, settings)
     table = result.table()
     folder.write_text(folder.clusters, table.to_csv(index=False, lineterminator="\n"))
     said = summarize(result, asked.file.name, asked.command, steps.notes, steps.seconds, folder)
