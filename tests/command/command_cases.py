@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 from click.testing import CliRunner
 
-from jsem_pyg.command import embedding, main
+from jsem_pyg.command import embedding, main, make_map
 
 TOPICS = {
     "sea": "sailing ships harbour waves tide anchor captain storm",
@@ -55,4 +55,5 @@ class FakeEncoder:
 
 def use_fake_encoder(monkeypatch):
     FakeEncoder.embedded = 0
+    monkeypatch.setattr(make_map, "check_installed", lambda model: None)
     monkeypatch.setattr(embedding, "load_encoder", lambda model: FakeEncoder())

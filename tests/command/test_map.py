@@ -11,7 +11,8 @@ import pytest
 from command.command_cases import FakeEncoder, documents, run, use_fake_encoder, vectors
 from sklearn.metrics import adjusted_rand_score
 
-from jsem_pyg.command import make_map
+from jsem_pyg.command import draw, make_map
+from jsem_pyg.datasets import text
 
 QUICK = ("--layout", "none")
 
@@ -207,13 +208,15 @@ def test_bad_input_is_said_in_a_line(points, words, code, said):
 
 
 def test_missing_packages_are_named_before_the_work(points, monkeypatch):
-    from jsem_pyg.command import draw
-
     monkeypatch.setattr(draw, "find_spec", lambda module: None)
     said = bad("map", "points.npy")
     assert 'pip install "jsem_pyg[command]"' in said
     assert "--layout none" in said
     assert not Path("points-map").exists()
+    monkeypatch.setattr(text, "find_spec", lambda module: None)
+    Path("documents.txt").write_text("a b\nc d\ne f\n")
+    assert 'pip install "jsem_pyg[text]"' in bad("map", "documents.txt", *QUICK)
+    assert not Path("documents-map").exists()
 
 
 @pytest.mark.slow  # which takes its seconds to import; `.ci/package` runs the script, too
