@@ -81,11 +81,6 @@ if os.environ.get("DOCS_ONLINE") == "1":
 # Examples of the pages run; those of the docstrings run with the tests, so not once more here.
 doctest_test_doctest_blocks = ""
 doctest_default_flags = doctest.ELLIPSIS | doctest.DONT_ACCEPT_TRUE_FOR_1
-doctest_global_setup = """
-import torch
-torch.manual_seed(0)
-torch.set_num_threads(1)
-"""
 
 # HTML
 html_theme = "furo"
