@@ -441,6 +441,7 @@ def test_the_benchmark_of_choices(tmp_path, monkeypatch):
     assert by_k["purity"][0] > by_k["purity"][1]
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_alignment(tmp_path, monkeypatch):
     alignment = load(ROOT / "examples/benchmarks/alignment.py", monkeypatch)
     quick = ["--one-process", "--repeats", "1", "--splits", "1", "--peer-points", "10"]
@@ -552,6 +553,7 @@ def test_the_benchmark_of_graph_matching(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 
 
+@pytest.mark.slow
 def test_the_benchmark_of_many_pairs(tmp_path, monkeypatch):
     pytest.importorskip("ot")
     benchmark = load(ROOT / "examples/benchmarks/many_pairs.py", monkeypatch)
