@@ -8,11 +8,11 @@ from jsem_pyg.report.edges import FULL, edge_table, histograms
 
 
 def test_each_edge_stands_at_its_smaller_end():
-    edge_index = torch.tensor([[2, 0, 1, 2, 0, 1], [1, 2, 0, 0, 1, 2]])
+    edge_index = torch.tensor([[2, 0, 1, 3, 0, 1], [1, 3, 0, 0, 1, 2]])
     conductance = torch.tensor([0.5, 0.25, 1.0, 0.25, 1.0, 0.5])
-    table = edge_table(edge_index, conductance, num_nodes=4)
-    assert table.start.tolist() == [0, 2, 3, 3, 3]
-    assert table.end.tolist() == [1, 2, 2]
+    table = edge_table(edge_index, conductance, num_nodes=5)
+    assert table.start.tolist() == [0, 2, 3, 3, 3, 3]
+    assert table.end.tolist() == [1, 3, 2]
     assert np.allclose(table.conductance / FULL, [1.0, 0.25, 0.5], atol=1e-4)
 
 

@@ -1,3 +1,4 @@
+import base64
 import re
 import sys
 
@@ -101,6 +102,8 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
         report(data, found, tmp_path / name, layout="pca").read_bytes() for name in "ab"
     )
     assert first == second
+    packed = base64.b64decode(Page(tmp_path / "a").block)
+    assert packed[4:8] == bytes(4)  # where gzip would write the time
     assert torch.equal(torch.random.get_rng_state(), state)
     assert all(torch.equal(data[key], before[key]) for key in before.to_dict())
 
