@@ -121,8 +121,8 @@ def look(case, folder, before, report):
 def threads():
     """The names of the threads of this process, but for one that forks well.
 
-    pandas loads pyarrow where it is installed, and that an allocator with a thread of its own, which
-    it stops before a fork and starts anew after it.
+    pandas loads pyarrow where it is installed, and that an allocator with a thread of its own,
+    which it stops before a fork and starts anew after it.
     """
     names = (path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
     return [name for name in names if name != "jemalloc_bg_thd"]
