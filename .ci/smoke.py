@@ -29,5 +29,6 @@ subprocess.run([script, "map", "points.npy", "-k", "4", "--layout", "none"], che
 subprocess.run([script, "predict", "points-map", "points.npy", "-o", "out.csv"], check=True)
 subprocess.run([script, "info"], check=True)
 
-fifteen_lines = re.findall(r"```python\n(.*?)```", Path("README.md").read_text(), re.DOTALL)[0]
-exec(compile(fifteen_lines, "README.md", "exec"))
+readme = Path(__file__).with_name("README.md")
+fifteen_lines = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)[0]
+exec(compile(fifteen_lines, str(readme), "exec"))
