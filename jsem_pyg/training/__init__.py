@@ -10,6 +10,7 @@ given a path.
 """
 
 from ..evaluation import modularity
+from .choose_num_classes import ChosenClasses, choose_num_classes
 from .fit import fit
 from .graph_triplets import GraphTriplets
 from .history import EpochEnd, EpochRow, FitResult, StatefulCallback
@@ -22,6 +23,7 @@ from .triplet_training import fit_triplets
 from .triplets import Triplets, TripletSampler
 
 __all__ = [
+    "ChosenClasses",
     "EpochEnd",
     "EpochRow",
     "FitResult",
@@ -34,6 +36,7 @@ __all__ = [
     "TripletLoss",
     "TripletSampler",
     "Triplets",
+    "choose_num_classes",
     "fit",
     "fit_triplets",
     "modularity",

@@ -1,0 +1,183 @@
+"""How many clusters are there? Our choice, and that of others who choose by themselves.
+
+    python examples/study/num_classes.py --data FOLDER      # six data sets, three seeds
+    python examples/study/num_classes.py --quick            # some digits, seconds
+
+| method | settings |
+| --- | --- |
+| self-training, chosen | `fit` of `DiffusionClassifier(num_classes=None)`, all defaults |
+| self-training, true number | the same, told how many classes there are |
+| UMAP + HDBSCAN | what BERTopic does by default before it names topics: 5-d UMAP, 15 neighbours, \
+cosine, min_dist 0; HDBSCAN with clusters of at least 10 points. Noise is a cluster of its own |
+| Leiden | modularity at resolution 1 on the given graph |
+
+Rows that num_classes.csv in --output has already are not run again. Labels are seen by the scores
+alone. The rule was chosen on the development sets of README.md, and then run on the others once.
+"""
+
+import argparse
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import pandas as pd
+import torch
+from clusterers import resolution_one, umap
+from data_sets import DATA_SETS, StudySet, load
+from report import as_markdown
+from runner import append, finished, read
+from torch import Tensor
+from torch_geometric.data import Data
+
+from jsem_pyg.evaluation import partition_scores
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg.training import choose_num_classes, fit
+
+log = logging.getLogger(__name__)
+DEVELOPMENT = ["digits", "agnews"]
+CLOSE = 0.03  # of the ARI with the true number: the goal of the study
+
+Cluster = Callable[[Data, int, int], Tensor]
+
+
+def chosen(data: Data, num_classes: int, seed: int) -> Tensor:
+    """Nobody says how many."""
+    return _self_trained(data, None, seed)
+
+
+def true_number(data: Data, num_classes: int, seed: int) -> Tensor:
+    """As many as there are classes."""
+    return _self_trained(data, num_classes, seed)
+
+
+def _self_trained(data: Data, num_classes: int | None, seed: int) -> Tensor:
+    model = DiffusionClassifier(data.x.size(1), num_classes)
+    fit(model, data, seed=seed)
+    with torch.no_grad():
+        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
+
+
+def umap_hdbscan(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> Tensor:
+    """What BERTopic clusters by; points that HDBSCAN leaves out share the label -1."""
+    from sklearn.cluster import HDBSCAN
+
+    embedding = umap(data, num_classes, seed, epochs)
+    return torch.from_numpy(HDBSCAN(min_cluster_size=10, copy=True).fit_predict(embedding.numpy()))
+
+
+def leiden(data: Data, num_classes: int, seed: int) -> Tensor:
+    """As many communities as modularity likes."""
+    return resolution_one(data, seed)
+
+
+CHOSEN, TRUE = "self-training, chosen", "self-training, true number"
+METHODS: dict[str, Cluster] = {
+    CHOSEN: chosen,
+    TRUE: true_number,
+    "UMAP + HDBSCAN": umap_hdbscan,
+    "Leiden": leiden,
+}
+
+
+def run_missing(
+    path: Path, name: str, study_set: StudySet, methods: dict[str, Cluster], seeds: range
+) -> None:
+    """Run what the file lacks of a data set, and write each row as soon as it is there."""
+    for method, cluster in methods.items():
+        for seed in seeds:
+            if (name, method, seed) in finished(path):
+                continue
+            row = {"dataset": name, "method": method, "seed": seed}
+            append(path, row | run(cluster, study_set, seed))
+            log.info("%s", row)
+
+
+def run(cluster: Cluster, study_set: StudySet, seed: int) -> dict[str, float]:
+    """How many clusters a method finds, and how well they agree with the classes."""
+    start = time.process_time()
+    found = cluster(study_set.data.clone(), study_set.num_classes, seed)
+    seconds = time.process_time() - start
+    row = {"classes": study_set.num_classes, "clusters": len(found[found >= 0].unique())}
+    row |= {"noise": (found < 0).double().mean().item()}
+    row |= partition_scores(found, study_set.y)._asdict()
+    return row | {"cpu_seconds": round(seconds, 3)}
+
+
+def summarise(runs: pd.DataFrame) -> pd.DataFrame:
+    """A row for each data set: how many clusters, and the ARI, of each method."""
+    columns = {}
+    for method in runs["method"].unique():
+        part = runs[runs["method"] == method].groupby("dataset", sort=False)
+        columns[f"{method}: clusters"] = part["clusters"].agg(_range)
+        columns[f"{method}: ARI"] = part["ari"].agg(
+            lambda a: f"{a.mean():.3f} ± {a.std(ddof=0):.3f}"
+        )
+    table = pd.DataFrame(columns).reindex(runs["dataset"].unique())
+    table.insert(0, "classes", runs.groupby("dataset")["classes"].first().astype(str))
+    if {CHOSEN, TRUE} <= set(runs["method"]):
+        mean = runs.pivot_table(index="dataset", columns="method", values="ari")
+        table["chosen less true"] = (mean[CHOSEN] - mean[TRUE]).map("{:+.3f}".format)
+    return table.rename_axis("ARI, mean over the seeds")
+
+
+def _range(numbers: pd.Series) -> str:
+    low, high = numbers.min(), numbers.max()
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def draw(curves: dict[str, tuple[int, Tensor, Tensor, int]]) -> plt.Figure:
+    """The curve that each number was read from, with the true number."""
+    columns = min(3, len(curves))
+    rows = -(-len(curves) // columns)
+    size = (4 * columns, 3 * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for axis in axes.flat[len(curves) :]:
+        axis.axis("off")
+    for axis, (name, (true, number, score, best)) in zip(axes.flat, curves.items(), strict=False):
+        axis.plot(number, score, "o-", ms=3)
+        axis.axvline(best, color="C2", label=f"chosen: {best}")
+        axis.axvline(true, color="C1", ls="--", label=f"classes: {true}")
+        axis.set(title=name, xlabel="clusters", ylabel="score", xscale="log")
+        axis.legend()
+    return figure
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
+    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 .. n - 1")
+    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
+    parser.add_argument("--quick", action="store_true", help="a few digits")
+    args = parser.parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    log.setLevel(logging.INFO)
+    default = Path("output/study") if args.quick else Path(__file__).parent / "results"
+    folder = args.output or default
+    path, seeds = folder / "num_classes.csv", range(2 if args.quick else args.seeds)
+    methods = {name: METHODS[name] for name in args.methods}
+    curves = {}
+    for name in ["digits"] if args.quick else args.sets:
+        study_set = load(name, args.data, args.quick)
+        run_missing(path, name, study_set, methods, seeds)
+        found = choose_num_classes(study_set.data)
+        number, score = torch.tensor(list(found.curve.items())).double().T
+        curves[name] = study_set.num_classes, number, score, found.num_classes
+    runs = read(path)
+    text = as_markdown(summarise(runs), "")
+    (folder / "num_classes.md").write_text(f"{text}\n")
+    figure = draw(curves)
+    figure.savefig(folder / "num_classes.png", dpi=150)
+    plt.close(figure)
+    print(text)
+    return runs
+
+
+if __name__ == "__main__":
+    main()
