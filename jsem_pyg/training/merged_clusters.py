@@ -35,6 +35,8 @@ def merged_clusters(z: Tensor, largest: int, seed: int) -> Iterator[tuple[int, T
         >>> count, bool(labels[0] == labels[1]), bool(labels[0] == labels[2])
         (2, True, False)
     """
+    if z.numel() == 0:  # no rows, or nothing in them
+        return
     points = z.cpu().double().numpy()
     sample = points[_some_rows(len(points), seed)]
     first = _kmeans(sample, min(MOST_SMALL, len(sample)), "k-means++", seed)

@@ -150,7 +150,7 @@ def _count_classes(graph: TrainingGraph, labels: Tensor | None, seed: int) -> in
     """As many as the labels name, or as there are clusters."""
     if labels is None:
         return choose_num_classes(graph, seed=seed).num_classes
-    return int(labels.max()) + 1 if labels.numel() else 0
+    return max(0, int(labels.max()) + 1) if labels.numel() else 0
 
 
 def _check_inputs(model: DiffusionClassifier, x: Tensor, labels: Tensor | None) -> None:
@@ -172,7 +172,9 @@ def _check_num_classes(num_classes: int, x: Tensor, labels: Tensor | None) -> No
     if labels is None:
         return
     known = labels[labels >= 0].unique()
-    if len(known) == 0 or not torch.equal(known.cpu(), torch.arange(num_classes)):
+    if num_classes == 0:
+        raise ValueError("Expected 'labels' to name a node of a class (got none that is known).")
+    if not torch.equal(known.cpu(), torch.arange(num_classes)):
         raise ValueError(
             f"Expected 'labels' to name a node of each class 0 to {num_classes - 1} (got "
             f"{known.tolist()})."

@@ -559,6 +559,10 @@ GOOD: dict[str, Callable[[], Call]] = {
         _classifier().diffuse,
         {"q": _x(N, 2).softmax(-1), "edge_index": _edges(), "edge_weight": _per_edge()},
     ),
+    "nn.DiffusionClassifier.set_num_classes": lambda: (
+        nn.DiffusionClassifier(D).set_num_classes,
+        {"num_classes": 2},
+    ),
     "nn.DiffusionTime": lambda: (nn.DiffusionTime, {"t": 1.0}),
     "nn.DiffusionTime.set": lambda: (nn.DiffusionTime(1.0).set, {"t": 2.0}),
     "nn.ExpertCoupler": lambda: (nn.ExpertCoupler, {"num_experts": 4, "channels": D}),
@@ -631,6 +635,10 @@ GOOD: dict[str, Callable[[], Call]] = {
     "training.TripletLoss.forward": lambda: (
         training.TripletLoss().forward,
         {"z": _x(), "triplets": _triplets()},
+    ),
+    "training.choose_num_classes": lambda: (
+        training.choose_num_classes,
+        {"data": _unlabelled(), "largest": 3, "times": [1.0]},
     ),
     "training.fit": lambda: (
         training.fit,

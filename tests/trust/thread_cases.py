@@ -94,6 +94,7 @@ from jsem_pyg.training import (
     LabelTriplets,
     PruneEdges,
     TripletLoss,
+    choose_num_classes,
     fit,
     fit_triplets,
     select_time,
@@ -633,6 +634,11 @@ CASES = {
             jsem_pyg.training.modularity(each.edges, each.weight, each.labels)
         )
     ),
+    "training.choose_num_classes": no_object(
+        lambda each: torch.tensor(
+            list(choose_num_classes(data_of(each), largest=4).curve.values())
+        )
+    ),
     "training.select_time": no_object(
         lambda each: torch.tensor(select_time(data_of(each), (1.0, 2.0), num_triplets=50).t)
     ),
@@ -692,6 +698,7 @@ EXCUSED = {
     "training.EpochRow": "a record",
     "training.FitResult": "a record",
     "training.PruningStep": "a record",
+    "training.ChosenClasses": "a record",
     "training.SelectedTime": "a record",
     "training.StatefulCallback": "a protocol",
     "training.TripletSampler": "a protocol",
