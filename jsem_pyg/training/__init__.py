@@ -16,6 +16,7 @@ from .graph_triplets import GraphTriplets
 from .history import EpochEnd, EpochRow, FitResult, StatefulCallback
 from .label_triplets import LabelTriplets
 from .losses import TripletLoss
+from .probability_of_none import probability_of_none
 from .prune_edges import PruneEdges, PruningStep
 from .self_training import self_train
 from .time_selection import SelectedTime, select_time
@@ -40,6 +41,7 @@ __all__ = [
     "fit",
     "fit_triplets",
     "modularity",
+    "probability_of_none",
     "select_time",
     "self_train",
 ]

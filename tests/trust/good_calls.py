@@ -654,6 +654,10 @@ GOOD: dict[str, Callable[[], Call]] = {
             "batch_size": 8,
         },
     ),
+    "training.probability_of_none": lambda: (
+        training.probability_of_none,
+        {"data": _unlabelled(), "t": 2.0, "num_probes": 8},
+    ),
     "training.select_time": lambda: (
         training.select_time,
         {"data": _unlabelled(), "times": [1.0, 2.0], "num_triplets": 8},

@@ -97,6 +97,7 @@ from jsem_pyg.training import (
     choose_num_classes,
     fit,
     fit_triplets,
+    probability_of_none,
     select_time,
     self_train,
 )
@@ -635,10 +636,9 @@ CASES = {
         )
     ),
     "training.choose_num_classes": no_object(
-        lambda each: torch.tensor(
-            list(choose_num_classes(data_of(each), largest=4).curve.values())
-        )
+        lambda each: torch.tensor(list(choose_num_classes(data_of(each), largest=4).curve.values()))
     ),
+    "training.probability_of_none": no_object(lambda each: probability_of_none(data_of(each))),
     "training.select_time": no_object(
         lambda each: torch.tensor(select_time(data_of(each), (1.0, 2.0), num_triplets=50).t)
     ),
