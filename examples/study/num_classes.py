@@ -42,6 +42,8 @@ from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import choose_num_classes, fit
 
 log = logging.getLogger(__name__)
+SCALES = (1.0, 2.0, 5.0, 10.0)
+DEFAULT = 5.0  # of choose_num_classes
 RUNS = Path(__file__).parent / "results/runs.csv"
 
 Cluster = Callable[[Data, int, int], Tensor]
@@ -141,20 +143,44 @@ def _range(numbers: pd.Series) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def draw(curves: dict[str, tuple[int, Tensor, Tensor, int]]) -> plt.Figure:
-    """The curve that each number was read from, with the true number."""
-    columns = min(3, len(curves))
-    rows = -(-len(curves) // columns)
-    size = (4 * columns, 3 * rows)
+def run_curves(path: Path, name: str, study_set: StudySet) -> None:
+    """The score of every number at every scale, if the file lacks them: no labels, no training."""
+    for t in SCALES:
+        if len(read(path)) and ((read(path)["dataset"] == name) & (read(path)["t"] == t)).any():
+            continue
+        found = choose_num_classes(study_set.data, t=t)
+        for clusters, score in found.curve.items():
+            row = {"dataset": name, "classes": study_set.num_classes, "t": t}
+            append(path, row | {"clusters": clusters, "score": score})
+
+
+def numbers_by_scale(curves: pd.DataFrame) -> pd.DataFrame:
+    """The number with the highest score, a row for each data set, a column for each scale."""
+    best = curves.loc[curves.groupby(["dataset", "t"], sort=False)["score"].idxmax()]
+    table = best.pivot(index="dataset", columns="t", values="clusters").astype(int)
+    table = table.reindex(curves["dataset"].unique()).rename(columns="t = {:g}".format)
+    table.insert(0, "classes", curves.groupby("dataset")["classes"].first())
+    return table.rename_axis("clusters, seed 0")
+
+
+def draw(curves: pd.DataFrame) -> plt.Figure:
+    """The curves that the numbers are read from, as shares of their best, with the true number."""
+    names = curves["dataset"].unique()
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    size = (4 * columns, 3 * rows + 0.4)
     figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    for axis in axes.flat[len(curves) :]:
+    for axis in axes.flat[len(names) :]:
         axis.axis("off")
-    for axis, (name, (true, number, score, best)) in zip(axes.flat, curves.items(), strict=False):
-        axis.plot(number, score, "o-", ms=3)
-        axis.axvline(best, color="C2", label=f"chosen: {best}")
-        axis.axvline(true, color="C1", ls="--", label=f"classes: {true}")
-        axis.set(title=name, xlabel="clusters", ylabel="score", xscale="log")
-        axis.legend()
+    for axis, name in zip(axes.flat, names, strict=False):
+        part = curves[curves["dataset"] == name]
+        for t, curve in part.groupby("t"):
+            share = curve["score"] / curve["score"].max()
+            axis.plot(curve["clusters"], share, lw=2 if t == DEFAULT else 1, label=f"t = {t:g}")
+        axis.axvline(part["classes"].iloc[0], color="grey", ls="--", label="classes")
+        axis.set(title=name, xlabel="clusters", ylabel="score / best", ylim=(0.6, 1.02))
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
     return figure
 
 
@@ -175,17 +201,16 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     methods = {name: METHODS[name] for name in args.methods}
     if args.quick and UMAP in methods:
         methods[UMAP] = partial(umap_hdbscan, epochs=20)
-    curves = {}
+    curve_path = folder / "num_classes_curves.csv"
     for name in ["digits"] if args.quick else args.sets:
         study_set = load(name, args.data, args.quick)
         if not args.quick and TRUE in methods:
             copy_known(path, RUNS, name, study_set.num_classes, seeds)
         run_missing(path, name, study_set, methods, seeds)
-        found = choose_num_classes(study_set.data)
-        number, score = torch.tensor(list(found.curve.items())).double().T
-        curves[name] = study_set.num_classes, number, score, found.num_classes
-    runs = read(path)
+        run_curves(curve_path, name, study_set)
+    runs, curves = read(path), read(curve_path)
     text = as_markdown(summarise(runs), "")
+    text += f"\n\n{as_markdown(numbers_by_scale(curves), '')}"
     (folder / "num_classes.md").write_text(f"{text}\n")
     figure = draw(curves)
     figure.savefig(folder / "num_classes.png", dpi=150)

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 LARGEST = 30
 TIMES = (5.0, 20.0)  # that features diffuse for
-STABILITY_TIME = 5.0  # that heat is given to leave a cluster: modularity is that of a moment
+STABILITY_TIME = 5.0  # that heat is given to leave a cluster, chosen on development sets
 NUM_CHANNELS = 64  # more of them cost time and tell little about clusters
 SHRINKAGE = 0.01  # of the classifier, as a share of the mean variance
 TOLERANCE = 1e-3  # of the heat
@@ -39,6 +39,7 @@ def choose_num_classes(
     data: Data | TrainingGraph,
     *,
     largest: int = LARGEST,
+    t: float = STABILITY_TIME,
     times: Sequence[float] = TIMES,
     seed: int = 0,
 ) -> ChosenClasses:
@@ -64,6 +65,8 @@ def choose_num_classes(
             `edge_weight` [E]; or one that is prepared already. It is not changed, and labels in it
             are not looked at.
         largest: The largest number to try.
+        t: How long heat is given to leave its cluster, > 0: the scale that is asked about. There
+            are clusters within clusters, and a shorter time finds more of them.
         times: Diffusion times of the features to choose from, anew for every number.
         seed: Of what is random: channels, clusters, halves.
 
@@ -90,6 +93,7 @@ def choose_num_classes(
     from sklearn.metrics import adjusted_rand_score
 
     check_positive_int("largest", largest)
+    check_positive("t", t)
     check_times(times, check_positive)
     check_nonnegative_int("seed", seed)
     graph = prepare_graph(data)
@@ -99,7 +103,8 @@ def choose_num_classes(
     for _, z in diffused_rows(x, graph, times):
         for count, labels in merged_clusters(z, largest, seed):
             said = classifier.tell(labels, count)
-            score = adjusted_rand_score(said.cpu(), labels.cpu()) * _stability(graph, labels, count)
+            found_again = adjusted_rand_score(said.cpu(), labels.cpu())
+            score = found_again * _stability(graph, labels, count, t)
             curve[count] = max(score, curve.get(count, score))
     curve = dict(sorted(curve.items()))
     best = max(curve, key=curve.__getitem__)
@@ -108,14 +113,14 @@ def choose_num_classes(
 
 
 @torch.no_grad()
-def _stability(graph: TrainingGraph, labels: Tensor, count: int) -> float:
+def _stability(graph: TrainingGraph, labels: Tensor, count: int, t: float) -> float:
     """How much more likely heat is in its cluster after a while than by chance."""
     source, weight = graph.edge_index[0], graph.edge_weight
     weight = graph.x.new_ones(len(source)) if weight is None else weight.to(graph.x.dtype)
     share = graph.x.new_zeros(len(labels)).index_add_(0, source, weight)
     share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)
     at_first = F.one_hot(labels, count) * share.sqrt()[:, None]
-    later = heat_diffusion(at_first, graph.structure, weight, STABILITY_TIME, tol=TOLERANCE)
+    later = heat_diffusion(at_first, graph.structure, weight, t, tol=TOLERANCE)
     return float((at_first * later).sum() - at_first.square().sum(0).square().sum())
 
 

@@ -45,6 +45,16 @@ def test_a_crowd_that_is_cut_scores_less_than_one_that_is_not():
     assert curve[12] < 0.7 * curve[2]
 
 
+def test_a_shorter_time_finds_clusters_within_clusters():
+    draw = torch.Generator().manual_seed(0)
+    outer = torch.arange(3).repeat_interleave(80)
+    inner = torch.arange(6).repeat_interleave(40)
+    x = torch.eye(9)[outer] + 0.45 * torch.eye(9)[3 + inner]
+    data = FaissKNNGraph(10)(Data(x=x + 0.12 * torch.randn(240, 9, generator=draw)))
+    numbers = [choose_num_classes(data, largest=8, t=t).num_classes for t in (0.5, 200.0)]
+    assert numbers == [6, 3]
+
+
 def test_stability_is_that_of_the_formula():
     data = blobs(3, 10)
     labels = torch.arange(30) % 4
@@ -54,7 +64,9 @@ def test_stability_is_that_of_the_formula():
     walk = torch.matrix_exp(-5 * (torch.eye(30) - weight / degree[:, None]))  # of the walk
     p, one = degree / degree.sum(), torch.nn.functional.one_hot(labels).double()
     expected = torch.trace(one.T @ (p[:, None] * walk - p[:, None] * p) @ one)
-    assert _stability(prepare_graph(data), labels, 4) == pytest.approx(float(expected), abs=1e-3)
+    assert _stability(prepare_graph(data), labels, 4, 5.0) == pytest.approx(
+        float(expected), abs=1e-3
+    )
 
 
 def test_the_classifier_is_ridge_regression_of_the_other_half():
@@ -95,6 +107,7 @@ def test_next_to_nothing_is_no_error(x, edges, largest):
     ("change", "message"),
     [
         ({"largest": 0}, "'largest' to be a positive integer"),
+        ({"t": 0.0}, "'t' to be positive"),
         ({"times": []}, "'times' to hold at least one"),
         ({"times": [0.0]}, "'times' to be positive"),
         ({"seed": -1}, "'seed' to be a non-negative integer"),
