@@ -353,6 +353,7 @@ def test_the_number_of_classes_may_come_later():
     model.set_num_classes(3)  # says nothing new
     assert repr(model) == "DiffusionClassifier(4, 3, t=2.0, balance=0.5)"
     assert all(one is other for one, other in zip(parameters, model.parameters(), strict=True))
+    assert model.lin.weight.unique().numel() == 3 * CHANNELS  # drawn
     p = model(data.x.double(), data.edge_index)
     assert p.shape == (NUM_NODES, 3)
     assert p.dtype == torch.float64

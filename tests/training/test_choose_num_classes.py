@@ -6,7 +6,12 @@ from torch_geometric.data import Data
 
 from jsem_pyg.training import choose_num_classes
 from jsem_pyg.training import merged_clusters as merged_clusters_module
-from jsem_pyg.training.choose_num_classes import SHRINKAGE, HalvesClassifier, _stability
+from jsem_pyg.training.choose_num_classes import (
+    SHRINKAGE,
+    HalvesClassifier,
+    _fewer_channels,
+    _stability,
+)
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
@@ -43,6 +48,24 @@ def test_a_crowd_that_is_cut_scores_less_than_one_that_is_not():
     curve = choose_num_classes(blobs(2, 60, spread=0.25), largest=12).curve
     assert max(curve, key=curve.get) == 2
     assert curve[12] < 0.7 * curve[2]
+
+
+def test_clusters_that_features_do_not_tell_score_nothing():
+    draw = torch.Generator().manual_seed(0)
+    data = blobs(3, 40, spread=0.05)
+    assert choose_num_classes(data, largest=3).curve[3] > 0.6
+    data.x = torch.randn(data.x.shape, generator=draw)  # the graph stays
+    assert choose_num_classes(data, largest=3).curve[3] < 0.2
+
+
+def test_the_leading_channels_are_kept():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 5, generator=draw) @ torch.randn(5, 100, generator=draw)
+    few = _fewer_channels(x, seed=0)
+    assert few.shape == (200, 64)
+    centred = torch.nn.functional.normalize(x - x.mean(0))
+    torch.testing.assert_close(few @ few.T, centred @ centred.T, atol=1e-4, rtol=0)
+    assert _fewer_channels(x[:, :64], seed=0).shape == (200, 64)
 
 
 def test_a_shorter_time_finds_clusters_within_clusters():
