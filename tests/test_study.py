@@ -230,6 +230,7 @@ def test_few_labels(study, tmp_path, monkeypatch):
 def test_the_number_of_clusters(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
     num_classes = study("num_classes")
+    monkeypatch.setattr(num_classes, "SCALES", (5.0, 10.0))
     monkeypatch.setattr(num_classes, "umap", lambda data, *rest: data.x)  # run above as it is
     quick = ["--quick", "--output", str(tmp_path)]
     runs = num_classes.main(quick)
