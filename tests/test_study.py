@@ -227,6 +227,69 @@ def test_few_labels(study, tmp_path, monkeypatch):
     assert (tmp_path / "few_labels.png").stat().st_size > 10_000
 
 
+def test_the_number_of_clusters(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
+    num_classes = study("num_classes")
+    monkeypatch.setattr(num_classes, "SCALES", (5.0, 10.0))
+    monkeypatch.setattr(num_classes, "umap", lambda data, *rest: data.x)  # run above as it is
+    quick = ["--quick", "--output", str(tmp_path)]
+    runs = num_classes.main(quick)
+    assert runs["method"].unique().tolist() == list(num_classes.METHODS)
+    assert len(num_classes.main(quick)) == len(runs) == 2 * len(num_classes.METHODS)
+    assert runs.loc[runs["method"] != num_classes.UMAP, "clusters"].between(2, 30).all()
+    told = runs[runs["method"] == num_classes.TRUE]
+    assert (told["clusters"] <= told["classes"]).all()
+    text = (tmp_path / "num_classes.md").read_text()
+    assert "| chosen less true |" in text
+    assert "| t = 10 |" in text
+    assert (tmp_path / "num_classes.png").stat().st_size > 5_000
+
+
+def test_what_is_known_of_the_true_number_is_not_run_again(study, tmp_path):
+    num_classes = study("num_classes")
+    path = tmp_path / "num_classes.csv"
+    for _ in range(2):
+        num_classes.copy_known(path, STUDY / "results/runs.csv", "digits", 10, range(3))
+    rows = pd.read_csv(path)
+    assert rows["seed"].tolist() == [0, 1, 2]
+    assert rows["ari"].tolist() == pytest.approx([0.821] * 3, abs=0.002)
+
+
+def test_calibration(study, tmp_path, monkeypatch):
+    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
+    calibration = study("calibration")
+    runs = calibration.main(["--quick", "--seeds", "1", "--output", str(tmp_path)])
+    assert runs["when"].tolist() == ["before", "after"] * 2
+    before, after = (
+        runs[runs["when"] == when].set_index("setting") for when in ("before", "after")
+    )
+    pd.testing.assert_series_equal(before["accuracy"], after["accuracy"])
+    assert runs[["brier", "ece"]].max(axis=None) < 1
+    assert "ten labels a class, digits" in (tmp_path / "calibration.md").read_text()
+
+
+def test_temperatures_mend_what_is_too_sure(study):
+    calibration = study("calibration")
+    draw = torch.Generator().manual_seed(0)
+    honest = torch.rand(4000, 3, generator=draw).double().pow(3)
+    honest = honest / honest.sum(1, keepdim=True)
+    y = torch.multinomial(honest, 1, generator=draw)[:, 0]
+    sure = calibration.warmed(honest, 0.4)
+    assert calibration.by_likelihood(sure, y) == pytest.approx(2.5, rel=0.1)
+    goal = honest.max(1).values.mean().item()
+    assert calibration.by_confidence(sure, goal) == pytest.approx(2.5, rel=0.01)
+    assert calibration.by_confidence(sure, 0.1) == calibration.HOTTEST
+    found = calibration.scores(honest, y)
+    assert found["ece"] < 0.03 < calibration.scores(sure, y)["ece"]
+    expected = (honest - torch.eye(3)[y]).square().sum(1).mean().item()
+    assert found["brier"] == pytest.approx(expected)
+
+
+def test_clusters_are_matched_to_classes(study):
+    y = torch.tensor([0, 0, 1, 1, 2])
+    assert study("calibration").matching(torch.tensor([2, 2, 0, 0, 0]), y).tolist() == [2, 0, 1]
+
+
 def test_the_best_rival_is_chosen_for_each_number_of_labels(study):
     few_labels = study("few_labels")
     mean = {few_labels.OURS: (0.8, 0.8), few_labels.ABLATION: (0.7, 0.85)}

@@ -80,6 +80,11 @@ def leiden(data: Data, num_classes: int, seed: int) -> Tensor:
     return torch.tensor(found[min(found)])
 
 
+def resolution_one(data: Data, seed: int) -> Tensor:
+    """Leiden communities of modularity as it stands: as many as it likes."""
+    return torch.tensor(_communities(_igraph(data), 1.0, seed))
+
+
 def _igraph(data: Data):
     import igraph
 

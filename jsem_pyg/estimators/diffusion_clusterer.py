@@ -9,7 +9,7 @@ from sklearn.base import ClusterMixin
 
 from .._checks import check_positive_int
 from ..nn.agreement_conductance import normalize_rows
-from ..training.choose_num_classes import choose_num_classes
+from ..training import choose_num_classes
 from .class_estimator import ClassEstimator
 from .fitted_graph import FittedGraph
 
@@ -26,11 +26,9 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     (:mod:`jsem_pyg.nn.class_field`).
 
     Args:
-        n_clusters: how many, or "auto", for the time being by modularity on the graph: k-means
-            clusters of the diffused features, as many as `max_clusters`, are merged two by two;
-            of the numbers on the way, the smallest is taken whose modularity is within one per
-            cent of the best. Modularity knows no classes: it finds 10 in the ten digits, but 9 in
-            AG News, which has 4, and 10 in 20 Newsgroups. Where you know the number, say it.
+        n_clusters: how many, or "auto": as many as hold heat together and can be told apart without
+            the graph (:func:`~jsem_pyg.training.choose_num_classes`). Where you know the number,
+            say it.
         n_neighbors: neighbours of each point, at most half of the others.
         metric: "cosine" (1 - cos; a row of zeros is joined to nobody) or "l2".
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
@@ -52,7 +50,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
-        modularities_: the modularity of every number that "auto" tried, or None.
+        curve_: the score of every number that "auto" tried, or None.
         n_neighbors_: the number of neighbours.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: the number of columns of X.
@@ -135,11 +133,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
 
     def _count_clusters(self, graph: FittedGraph, seed: int) -> int:
         """As many as asked for, or as fit the graph best."""
-        self.modularities_ = None
+        self.curve_ = None
         if self._is_auto:
-            t = None if self.t == "auto" else float(self.t)
-            chosen = choose_num_classes(graph.graph, self.max_clusters, t=t, seed=seed)
-            self.modularities_ = chosen.modularities
+            chosen = choose_num_classes(graph.data, largest=self.max_clusters, seed=seed)
+            self.curve_ = chosen.curve
             return chosen.num_classes
         count = int(self.n_clusters)
         if count > len(graph.graph.x):

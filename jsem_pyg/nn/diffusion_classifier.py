@@ -50,7 +50,9 @@ class DiffusionClassifier(torch.nn.Module):
 
     Args:
         in_channels (int): Size of each input sample.
-        num_classes (int): Number :math:`C` of classes or clusters.
+        num_classes (int, optional): Number :math:`C` of classes or clusters. If omitted, there are
+            none yet: :func:`~jsem_pyg.training.fit` chooses how many, :meth:`set_num_classes` says
+            so, and weights that are loaded bring theirs.
         t (float): Diffusion time :math:`t > 0`; :func:`~jsem_pyg.training.fit` chooses another.
         learn_t (bool): Whether gradients reach :math:`t`.
         balance (float): The power of the class means: 0 for none, 1 to draw the classes towards
@@ -82,7 +84,7 @@ class DiffusionClassifier(torch.nn.Module):
     def __init__(
         self,
         in_channels: int,
-        num_classes: int,
+        num_classes: int | None = None,
         t: float = 5.0,
         learn_t: bool = True,
         balance: float = 0.5,
@@ -91,7 +93,8 @@ class DiffusionClassifier(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_positive_int("in_channels", in_channels)
-        check_positive_int("num_classes", num_classes)
+        if num_classes is not None:
+            check_positive_int("num_classes", num_classes)
         check_positive("t", t)
         check_bool("learn_t", learn_t)
         check_number("balance", balance)
@@ -100,7 +103,8 @@ class DiffusionClassifier(torch.nn.Module):
         self.in_channels = in_channels
         self.num_classes = num_classes
         self.balance = balance
-        self.lin = Linear(in_channels, num_classes, weight_initializer="glorot")
+        size = num_classes or 0  # weights without rows: modules, optimisers and files take them
+        self.lin = Linear(in_channels, size, weight_initializer="glorot")
         self.isotropic = AnisotropicDiffusion(0, t=t, learn_t=learn_t, **kwargs)
         conductance = AgreementConductance() if conductance is None else conductance
         _check_conductance(conductance)
@@ -108,9 +112,32 @@ class DiffusionClassifier(torch.nn.Module):
         _check_sees_nodes(self.anisotropic, conductance)
         self.anisotropic.time = self.isotropic.time  # one time for both
         self.center = RunningMean(in_channels)
-        self.isotropic_mean = RunningMean(num_classes)
-        self.anisotropic_mean = RunningMean(num_classes)
+        self.isotropic_mean = RunningMean(size)
+        self.anisotropic_mean = RunningMean(size)
         self._reader = GraphReader()
+
+    def set_num_classes(self, num_classes: int) -> None:
+        """Say how many classes there are, once; the linear map is drawn for so many.
+
+        Parameters stay the same objects, so that an optimiser that has them goes on.
+
+        Raises:
+            TypeError: If the number is no integer.
+            ValueError: If it is not positive, or the model has another number of classes.
+        """
+        check_positive_int("num_classes", num_classes)
+        if self.num_classes == num_classes:
+            return
+        if self.num_classes is not None:
+            raise ValueError(
+                f"Expected 'num_classes' to be {self.num_classes}, as the model has it (got "
+                f"{num_classes}). To fix this error, make another model."
+            )
+        self.num_classes = self.lin.out_channels = num_classes
+        means = self.isotropic_mean.mean, self.anisotropic_mean.mean
+        for each in (self.lin.weight, self.lin.bias, *means):
+            each.data = each.new_zeros(num_classes, *each.shape[1:])
+        self.lin.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the linear map anew, go back to the initial time, forget centre and class means."""
@@ -142,6 +169,7 @@ class DiffusionClassifier(torch.nn.Module):
         return self._classify(x)
 
     def _check_features(self, x: Tensor) -> None:
+        self._known_num_classes()
         check_points("x", x)
         if x.size(1) != self.in_channels:
             raise ValueError(f"Expected 'x' to have {self.in_channels} channels (got {x.size(1)}).")
@@ -152,9 +180,10 @@ class DiffusionClassifier(torch.nn.Module):
 
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
         """Diffuse non-negative scores [N, C] everywhere, and then where they agree: [N, C]."""
+        num_classes = self._known_num_classes()
         check_points("q", q)
-        if q.size(1) != self.num_classes:
-            raise ValueError(f"Expected 'q' to have {self.num_classes} columns (got {q.size(1)}).")
+        if q.size(1) != num_classes:
+            raise ValueError(f"Expected 'q' to have {num_classes} columns (got {q.size(1)}).")
         return self._diffuse(q, self._prepare(q, edge_index, edge_weight))
 
     def _diffuse(self, q: Tensor, graph: tuple[Any, OptTensor]) -> Tensor:
@@ -193,6 +222,21 @@ class DiffusionClassifier(torch.nn.Module):
             return edge_index, edge_weight
         graph = self._reader.read(edge_index, x, edge_weight)
         return graph.structure, graph.weight
+
+    def _known_num_classes(self) -> int:
+        if self.num_classes is None:
+            raise ValueError(
+                "Expected the model to have a number of classes (got None). To fix this error, "
+                "let fit choose it, load weights, or call set_num_classes."
+            )
+        return self.num_classes
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Take the number of classes from what is loaded, where there is none yet."""
+        weight = state_dict.get(f"{prefix}lin.weight")
+        if self.num_classes is None and weight is not None and len(weight):
+            self.set_num_classes(len(weight))
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def __repr__(self) -> str:
         return (

@@ -10,11 +10,13 @@ given a path.
 """
 
 from ..evaluation import modularity
+from .choose_num_classes import ChosenClasses, choose_num_classes
 from .fit import fit
 from .graph_triplets import GraphTriplets
 from .history import EpochEnd, EpochRow, FitResult, StatefulCallback
 from .label_triplets import LabelTriplets
 from .losses import TripletLoss
+from .probability_of_none import probability_of_none
 from .prune_edges import PruneEdges, PruningStep
 from .self_training import self_train
 from .time_selection import SelectedTime, select_time
@@ -22,6 +24,7 @@ from .triplet_training import fit_triplets
 from .triplets import Triplets, TripletSampler
 
 __all__ = [
+    "ChosenClasses",
     "EpochEnd",
     "EpochRow",
     "FitResult",
@@ -34,9 +37,11 @@ __all__ = [
     "TripletLoss",
     "TripletSampler",
     "Triplets",
+    "choose_num_classes",
     "fit",
     "fit_triplets",
     "modularity",
+    "probability_of_none",
     "select_time",
     "self_train",
 ]

@@ -78,8 +78,16 @@ def _fittest(graph: TrainingGraph, guesses: Iterable[ClassGuess]) -> ClassGuess:
 def diffused_features(
     graph: TrainingGraph, times: Sequence[float]
 ) -> Iterator[tuple[float, Tensor]]:
-    """The features after each time, from the shortest on: heat for s + t is heat for s, then t."""
-    z, before = center_and_normalize(graph.x, graph.x.mean(0)), 0.0
+    """The features after each time, centred first."""
+    yield from diffused_rows(center_and_normalize(graph.x, graph.x.mean(0)), graph, times)
+
+
+@torch.no_grad()
+def diffused_rows(
+    z: Tensor, graph: TrainingGraph, times: Sequence[float]
+) -> Iterator[tuple[float, Tensor]]:
+    """Rows after each time, from the shortest on: heat for s + t is heat for s, then t."""
+    before = 0.0
     for t in sorted(times):
         z = heat_diffusion(z, graph.structure, graph.edge_weight, t - before)
         before = t

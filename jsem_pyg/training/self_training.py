@@ -25,9 +25,11 @@ from torch_geometric.data import Data
 
 from .._checks import check_labels, check_nonnegative_int, check_positive, check_positive_int
 from ..nn import DiffusionClassifier
+from .choose_num_classes import choose_num_classes
 from .class_guesses import ClassGuess, diffuse_guess, guess_from_clusters, guess_from_labels
 from .data_checks import check_times
 from .history import BestEpoch, EpochRow, FitResult
+from .seeds import Purpose, seeded_rng
 from .teaching import choose_teachers, cross_entropies, keep_known, teach
 from .training_graph import TrainingGraph, prepare_graph
 
@@ -54,7 +56,8 @@ def self_train(
     class means of this graph stay with the model, for others that it meets.
 
     Args:
-        model: The model to train, in place.
+        model: The model to train, in place. If it has no number of classes yet, it gets one: that
+            of the labels, or what :func:`~jsem_pyg.training.choose_num_classes` says.
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
             `edge_weight` [E]. It is not changed, and labels in it are not looked at.
         rounds: How often the classifier is taught.
@@ -95,11 +98,15 @@ def self_train(
         times = [model.t.item()]
     check_times(times, check_positive)
     graph = prepare_graph(data, device)
-    _check_sizes(model, graph.x, labels)
+    _check_inputs(model, graph.x, labels)
+    num_classes = model.num_classes or _count_classes(graph, labels, seed)
+    _check_num_classes(num_classes, graph.x, labels)
+    with seeded_rng(graph.x.device, seed, Purpose.MODEL):
+        model.set_num_classes(num_classes)
     model.to(graph.x.device).eval()
     model.reset_means()
     if labels is None:
-        start = guess_from_clusters(model.num_classes, graph, times, seed)
+        start = guess_from_clusters(num_classes, graph, times, seed)
     else:
         labels = labels.to(graph.x.device, torch.int64)
         start = guess_from_labels(model, graph, times, labels, seed)
@@ -139,23 +146,36 @@ def _keep_means(model: DiffusionClassifier, graph: TrainingGraph) -> None:
     model.eval()
 
 
-def _check_sizes(model: DiffusionClassifier, x: Tensor, labels: Tensor | None) -> None:
-    if x.size(0) < model.num_classes:
-        raise ValueError(
-            f"Expected 'data' to have at least as many nodes as 'model' has classes (got "
-            f"{x.size(0)} nodes and {model.num_classes} classes)."
-        )
+def _count_classes(graph: TrainingGraph, labels: Tensor | None, seed: int) -> int:
+    """As many as the labels name, or as there are clusters."""
+    if labels is None:
+        return choose_num_classes(graph, seed=seed).num_classes
+    return max(0, int(labels.max()) + 1) if labels.numel() else 0
+
+
+def _check_inputs(model: DiffusionClassifier, x: Tensor, labels: Tensor | None) -> None:
     if x.size(1) != model.in_channels:
         raise ValueError(
             f"Expected 'data.x' to have the {model.in_channels} channels of 'model' (got "
             f"{x.size(1)})."
         )
+    if labels is not None:
+        check_labels("labels", labels, x.size(0))
+
+
+def _check_num_classes(num_classes: int, x: Tensor, labels: Tensor | None) -> None:
+    if x.size(0) < num_classes:
+        raise ValueError(
+            f"Expected 'data' to have at least as many nodes as 'model' has classes (got "
+            f"{x.size(0)} nodes and {num_classes} classes)."
+        )
     if labels is None:
         return
-    check_labels("labels", labels, x.size(0))
     known = labels[labels >= 0].unique()
-    if not torch.equal(known.cpu(), torch.arange(model.num_classes)):
+    if num_classes == 0:
+        raise ValueError("Expected 'labels' to name a node of a class (got none that is known).")
+    if not torch.equal(known.cpu(), torch.arange(num_classes)):
         raise ValueError(
-            f"Expected 'labels' to name a node of each class 0 to {model.num_classes - 1} (got "
+            f"Expected 'labels' to name a node of each class 0 to {num_classes - 1} (got "
             f"{known.tolist()})."
         )

@@ -44,8 +44,9 @@ def teach(model: DiffusionClassifier, x: Tensor, teaches: Tensor, target: Tensor
         target: [N] the class that it teaches.
     """
     features = center_and_normalize(x, x.mean(0))[teaches] * LOGIT_SCALE
-    weight = features.new_zeros(model.num_classes, x.size(-1), requires_grad=True)
-    bias = features.new_zeros(model.num_classes, requires_grad=True)
+    num_classes = model.lin.out_channels
+    weight = features.new_zeros(num_classes, x.size(-1), requires_grad=True)
+    bias = features.new_zeros(num_classes, requires_grad=True)
     solver = torch.optim.LBFGS([weight, bias], max_iter=MOST_STEPS, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:

@@ -346,6 +346,51 @@ def test_names_itself():
     assert repr(AgreementConductance()) == "AgreementConductance(sharpness=2.0, floor=0.05)"
 
 
+def test_the_number_of_classes_may_come_later():
+    data, model = make_data(), DiffusionClassifier(CHANNELS, t=2.0).double()
+    parameters = list(model.parameters())
+    model.set_num_classes(3)
+    model.set_num_classes(3)  # says nothing new
+    assert repr(model) == "DiffusionClassifier(4, 3, t=2.0, balance=0.5)"
+    assert all(one is other for one, other in zip(parameters, model.parameters(), strict=True))
+    assert model.lin.weight.unique().numel() == 3 * CHANNELS  # drawn
+    p = model(data.x.double(), data.edge_index)
+    assert p.shape == (NUM_NODES, 3)
+    assert p.dtype == torch.float64
+    p[:, 0].sum().backward()
+    assert model.lin.weight.grad.abs().max() > 0
+    with pytest.raises(ValueError, match="'num_classes' to be 3, as the model has it .got 4"):
+        model.set_num_classes(4)
+
+
+def test_weights_bring_the_number_of_classes():
+    data, trained = make_data(), make_model()
+    trained(data.x, data.edge_index)
+    inside = torch.nn.Sequential(DiffusionClassifier(CHANNELS, t=1.0)).eval()
+    inside.load_state_dict(torch.nn.Sequential(trained).state_dict())
+    expected = trained.eval()(data.x, data.edge_index)
+    torch.testing.assert_close(inside[0](data.x, data.edge_index), expected)
+    unknown = DiffusionClassifier(CHANNELS)
+    unknown.load_state_dict(copy.deepcopy(DiffusionClassifier(CHANNELS)).state_dict())
+    assert unknown.num_classes is None
+    with pytest.raises(RuntimeError, match="size mismatch for lin.weight"):
+        make_model(4).load_state_dict(trained.state_dict())
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda model, data: model(data.x, data.edge_index),
+        lambda model, data: model.classify(data.x),
+        lambda model, data: model.conductances(data.x, data.edge_index),
+        lambda model, data: model.diffuse(data.x, data.edge_index),
+    ],
+)
+def test_without_a_number_of_classes_there_is_nothing_to_say(use):
+    with pytest.raises(ValueError, match="a number of classes .got None.*set_num_classes"):
+        use(DiffusionClassifier(CHANNELS), make_data())
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

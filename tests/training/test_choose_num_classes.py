@@ -1,55 +1,142 @@
+import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import Ridge
 from torch_geometric.data import Data
 
-from jsem_pyg.evaluation import modularity
-from jsem_pyg.graph import knn_graph
-from jsem_pyg.training.choose_num_classes import choose_num_classes, modularities_by_merging
+from jsem_pyg.training import choose_num_classes
+from jsem_pyg.training import merged_clusters as merged_clusters_module
+from jsem_pyg.training.choose_num_classes import (
+    SHRINKAGE,
+    HalvesClassifier,
+    _fewer_channels,
+    _stability,
+)
 from jsem_pyg.training.training_graph import prepare_graph
+from jsem_pyg.transforms import FaissKNNGraph
 
 
-def blobs(num_classes, each=30):
+def blobs(num_classes=4, each=30, channels=8, spread=0.15):
     draw = torch.Generator().manual_seed(0)
-    x = torch.eye(8)[torch.arange(num_classes).repeat_interleave(each)]
-    x = x + 0.15 * torch.randn(len(x), 8, generator=draw)
-    edge_index, edge_weight = knn_graph(x, 8)
-    return prepare_graph(Data(x=x, edge_index=edge_index, edge_weight=edge_weight))
+    x = torch.eye(channels)[torch.arange(num_classes).repeat_interleave(each)]
+    return FaissKNNGraph(8)(Data(x=x + spread * torch.randn(len(x), channels, generator=draw)))
 
 
-@pytest.mark.parametrize("num_classes", [2, 3, 5, 8])
+@pytest.mark.parametrize("num_classes", [3, 8])
 def test_groups_that_lie_apart_are_counted(num_classes):
-    chosen = choose_num_classes(blobs(num_classes), 12)
+    chosen = choose_num_classes(blobs(num_classes), largest=12)
     assert chosen.num_classes == num_classes
-    assert sorted(chosen.modularities) == list(range(2, 13))
+    assert list(chosen.curve) == list(range(1, 13))
+    assert max(chosen.curve, key=chosen.curve.get) == num_classes
 
 
-def test_nearly_the_best_is_good_enough_and_less_is_not():
-    chosen = choose_num_classes(blobs(5), 20, t=2.0)
-    best = max(chosen.modularities.values())
-    assert chosen.modularities[chosen.num_classes] >= 0.99 * best
-    fewer = [q for count, q in chosen.modularities.items() if count < chosen.num_classes]
-    assert max(fewer) < 0.99 * best
+def test_many_channels_and_many_points_are_counted_by_some(monkeypatch):
+    monkeypatch.setattr(merged_clusters_module, "MOST_POINTS", 100)
+    assert choose_num_classes(blobs(5, 60, channels=100, spread=0.05)).num_classes == 5
 
 
-def test_merging_finds_the_best_pair_and_its_modularity():
+def test_follows_from_the_seed_and_leaves_the_callers_generator_alone():
+    data = blobs(3, channels=70, spread=0.2)
+    state = torch.get_rng_state()
+    first, again, other = (choose_num_classes(data, largest=6, seed=s) for s in (0, 0, 1))
+    assert first == again
+    assert first != other
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_crowd_that_is_cut_scores_less_than_one_that_is_not():
+    curve = choose_num_classes(blobs(2, 60, spread=0.25), largest=12).curve
+    assert max(curve, key=curve.get) == 2
+    assert curve[12] < 0.7 * curve[2]
+
+
+def test_clusters_that_features_do_not_tell_score_nothing():
     draw = torch.Generator().manual_seed(0)
-    labels = torch.randint(5, (40,), generator=draw)
-    edge_index, weight = knn_graph(torch.randn(40, 3, generator=draw), 4)
-    source, target = labels[edge_index]
-    share = torch.zeros(5, 5).index_put_((source, target), weight / weight.sum(), accumulate=True)
-    found = modularities_by_merging(share)
-    assert found[5] == pytest.approx(modularity(edge_index, weight, labels), abs=1e-6)
-    merged = [
-        modularity(edge_index, weight, torch.where(labels == one, other, labels))
-        for one in range(5)
-        for other in range(one)
-    ]
-    assert found[4] == pytest.approx(max(merged), abs=1e-6)
-    assert list(found) == [5, 4, 3, 2]
+    data = blobs(3, 40, spread=0.05)
+    assert choose_num_classes(data, largest=3).curve[3] > 0.6
+    data.x = torch.randn(data.x.shape, generator=draw)  # the graph stays
+    assert choose_num_classes(data, largest=3).curve[3] < 0.2
 
 
-def test_few_points_that_coincide_are_no_error():
-    x = torch.eye(3)[torch.tensor([0, 0, 1, 1])]
-    edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
-    chosen = choose_num_classes(prepare_graph(Data(x=x, edge_index=edge_index)), 30)
-    assert chosen.num_classes == 2
+def test_the_leading_channels_are_kept():
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 5, generator=draw) @ torch.randn(5, 100, generator=draw)
+    few = _fewer_channels(x, seed=0)
+    assert few.shape == (200, 64)
+    centred = torch.nn.functional.normalize(x - x.mean(0))
+    torch.testing.assert_close(few @ few.T, centred @ centred.T, atol=1e-4, rtol=0)
+    assert _fewer_channels(x[:, :64], seed=0).shape == (200, 64)
+
+
+def test_a_shorter_time_finds_clusters_within_clusters():
+    draw = torch.Generator().manual_seed(0)
+    outer = torch.arange(3).repeat_interleave(80)
+    inner = torch.arange(6).repeat_interleave(40)
+    x = torch.eye(9)[outer] + 0.45 * torch.eye(9)[3 + inner]
+    data = FaissKNNGraph(10)(Data(x=x + 0.12 * torch.randn(240, 9, generator=draw)))
+    numbers = [choose_num_classes(data, largest=8, t=t).num_classes for t in (0.5, 200.0)]
+    assert numbers == [6, 3]
+
+
+def test_stability_is_that_of_the_formula():
+    data = blobs(3, 10)
+    labels = torch.arange(30) % 4
+    weight = torch.zeros(30, 30, dtype=torch.float64)
+    weight[data.edge_index[0], data.edge_index[1]] = data.edge_weight.double()
+    degree = weight.sum(1)
+    walk = torch.matrix_exp(-5 * (torch.eye(30) - weight / degree[:, None]))  # of the walk
+    p, one = degree / degree.sum(), torch.nn.functional.one_hot(labels).double()
+    expected = torch.trace(one.T @ (p[:, None] * walk - p[:, None] * p) @ one)
+    assert _stability(prepare_graph(data), labels, 4, 5.0) == pytest.approx(
+        float(expected), abs=1e-3
+    )
+
+
+def test_the_classifier_is_ridge_regression_of_the_other_half():
+    draw = torch.Generator().manual_seed(0)
+    x, labels = torch.randn(50, 3, generator=draw), torch.randint(4, (50,), generator=draw)
+    classifier = HalvesClassifier(x, seed=5)
+    said = classifier.tell(labels, 4)
+    assert not torch.equal(said, labels)
+    one = np.concatenate([x.double(), np.ones((50, 1))], axis=1)
+    for asked in classifier._asked:
+        assert 10 < int(asked.sum()) < 40
+        learned = one[~asked.numpy()]
+        ridge = Ridge(SHRINKAGE * (learned**2).sum() / 4, fit_intercept=False)
+        ridge.fit(learned, np.eye(4)[labels[~asked]])
+        expected = ridge.predict(one[asked.numpy()]).argmax(1)
+        np.testing.assert_array_equal(said[asked], expected)
+
+
+@pytest.mark.parametrize(
+    ("x", "edges", "largest"),
+    [
+        (torch.ones(1, 3), [[], []], 1),
+        (torch.ones(5, 3), [[0, 1], [1, 0]], 1),
+        (torch.zeros(4, 2), [[0, 1, 2, 3], [1, 0, 3, 2]], 1),
+        (torch.eye(4), [[], []], 4),
+        (torch.eye(3)[[0, 0, 1, 1]], [[0, 1, 2, 3], [1, 0, 3, 2]], 2),
+        (torch.ones(4, 0), [[0, 1, 2, 3], [1, 0, 3, 2]], 1),
+    ],
+)
+def test_next_to_nothing_is_no_error(x, edges, largest):
+    data = Data(x=x, edge_index=torch.tensor(edges, dtype=torch.int64))
+    chosen = choose_num_classes(data)
+    assert list(chosen.curve) == list(range(1, largest + 1))
+    assert all(np.isfinite(score) for score in chosen.curve.values())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"largest": 0}, "'largest' to be a positive integer"),
+        ({"t": 0.0}, "'t' to be positive"),
+        ({"times": []}, "'times' to hold at least one"),
+        ({"times": [0.0]}, "'times' to be positive"),
+        ({"seed": -1}, "'seed' to be a non-negative integer"),
+        ({"data": Data(x=torch.eye(3))}, "'data' to have 'edge_index'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        choose_num_classes(**{"data": blobs(2), **change})

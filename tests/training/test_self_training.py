@@ -47,6 +47,20 @@ def test_finds_clusters_that_are_apart():
     assert result.model.t.item() == pytest.approx(result.history[-1].t, rel=1e-5)
 
 
+def test_finds_out_how_many_clusters_there_are():
+    data, model = blobs(), DiffusionClassifier(6)
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    fit(model, data)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert model.num_classes == 4
+    assert partition_scores(classes(model, data), data.y).ari == 1
+    known = torch.where(torch.arange(100) % 5 == 0, data.y, -1)
+    labelled = DiffusionClassifier(6)
+    self_train(labelled, data, labels=torch.where(known == 3, -1, known))
+    assert labelled.num_classes == 3
+
+
 def test_is_better_than_k_means_where_clusters_are_long():
     generator = torch.Generator().manual_seed(0)
     y = torch.arange(4).repeat_interleave(60)
@@ -330,6 +344,7 @@ def test_other_models_cannot_train_themselves():
             {"labels": torch.arange(24) % 2},
             "a node of each class 0 to 2",
         ),
+        (DiffusionClassifier(6), {"labels": torch.full((24,), -1)}, "'labels' to name a node of"),
         (DiffusionClassifier(6, 2), {"labels": torch.zeros(3).long()}, "'labels' to have shape"),
         (DiffusionClassifier(6, 2), {"times": []}, "'times' to hold at least one"),
         (DiffusionClassifier(6, 2), {"times": [-1.0]}, "'times' to be positive"),

@@ -560,6 +560,10 @@ GOOD: dict[str, Callable[[], Call]] = {
         _classifier().diffuse,
         {"q": _x(N, 2).softmax(-1), "edge_index": _edges(), "edge_weight": _per_edge()},
     ),
+    "nn.DiffusionClassifier.set_num_classes": lambda: (
+        nn.DiffusionClassifier(D).set_num_classes,
+        {"num_classes": 2},
+    ),
     "nn.DiffusionTime": lambda: (nn.DiffusionTime, {"t": 1.0}),
     "nn.DiffusionTime.set": lambda: (nn.DiffusionTime(1.0).set, {"t": 2.0}),
     "nn.ExpertCoupler": lambda: (nn.ExpertCoupler, {"num_experts": 4, "channels": D}),
@@ -633,6 +637,10 @@ GOOD: dict[str, Callable[[], Call]] = {
         training.TripletLoss().forward,
         {"z": _x(), "triplets": _triplets()},
     ),
+    "training.choose_num_classes": lambda: (
+        training.choose_num_classes,
+        {"data": _unlabelled(), "largest": 3, "times": [1.0]},
+    ),
     "training.fit": lambda: (
         training.fit,
         {"model": SmoothingStub(), "data": _unlabelled(), "epochs": 1, "batch_size": 8},
@@ -646,6 +654,10 @@ GOOD: dict[str, Callable[[], Call]] = {
             "epochs": 1,
             "batch_size": 8,
         },
+    ),
+    "training.probability_of_none": lambda: (
+        training.probability_of_none,
+        {"data": _unlabelled(), "t": 2.0, "num_probes": 8},
     ),
     "training.select_time": lambda: (
         training.select_time,

@@ -43,7 +43,7 @@ NOT_DOORS = {
     r"report\.Findings": "a record, looked at by report",
     r"transport\.(Barycenter|BatchCosts|BatchPlan|Plan|Step)": "a result",
     r"partition\.(Perturbation|PrunedGraph)": "a result",
-    r"training\.(EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)(\.\w+)?": "a result",
+    r"training\.(Chosen|EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)\w*(\.\w+)?": "a result",
     r"training\.PruningStep": "a result",
     r"training\.PruneEdges\.(__call__|load_state_dict)": "what `fit` calls",
     r"training\.StatefulCallback(\.\w+)?": "a protocol",

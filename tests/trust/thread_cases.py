@@ -96,8 +96,10 @@ from jsem_pyg.training import (
     LabelTriplets,
     PruneEdges,
     TripletLoss,
+    choose_num_classes,
     fit,
     fit_triplets,
+    probability_of_none,
     select_time,
     self_train,
 )
@@ -665,6 +667,10 @@ CASES = {
             jsem_pyg.training.modularity(each.edges, each.weight, each.labels)
         )
     ),
+    "training.choose_num_classes": no_object(
+        lambda each: torch.tensor(list(choose_num_classes(data_of(each), largest=4).curve.values()))
+    ),
+    "training.probability_of_none": no_object(lambda each: probability_of_none(data_of(each))),
     "training.select_time": no_object(
         lambda each: torch.tensor(select_time(data_of(each), (1.0, 2.0), num_triplets=50).t)
     ),
@@ -727,6 +733,7 @@ EXCUSED = {
     "training.EpochRow": "a record",
     "training.FitResult": "a record",
     "training.PruningStep": "a record",
+    "training.ChosenClasses": "a record",
     "training.SelectedTime": "a record",
     "training.StatefulCallback": "a protocol",
     "training.TripletSampler": "a protocol",

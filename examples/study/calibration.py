@@ -1,0 +1,230 @@
+"""Are the probabilities of a DiffusionClassifier what they say? Before and after a temperature.
+
+    python examples/study/calibration.py --data FOLDER      # six data sets, two seeds
+    python examples/study/calibration.py --quick            # some digits, seconds
+
+A temperature T turns probabilities p into p^(1/T), normalised (Guo et al. 2017). Two settings:
+
+- clusters: no labels. T makes the mean of the largest probability equal to the share of the nodes
+  where the classifier, which sees a node's own features alone, and the diffused probabilities name
+  the same cluster: two views that agree as often as each is right. For the scores alone, clusters
+  are matched to classes by the labels.
+- ten labels a class: eight teach, two are held out, and T has the highest likelihood of these.
+  Scores are of the nodes without a label.
+
+Brier score: the mean of the sum of squared differences, 0 to 2. ECE: the mean distance between
+confidence and accuracy in fifteen bins of confidence.
+"""
+
+import argparse
+import logging
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from data_sets import DATA_SETS, StudySet, load
+from few_labels import draw_labels
+from report import as_markdown
+from runner import append, read
+from scipy.optimize import brentq, linear_sum_assignment, minimize_scalar
+from torch import Tensor
+
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg.training import self_train
+
+log = logging.getLogger(__name__)
+BINS = 15
+TEACH, HELD_OUT = 8, 2  # labels a class
+COLDEST, HOTTEST = 0.02, 20.0
+
+
+class Prediction(NamedTuple):
+    """Probabilities, and what they are compared with."""
+
+    p: Tensor  # [M, C]
+    y: Tensor  # [M]
+    temperature: float
+
+
+def warmed(p: Tensor, temperature: float) -> Tensor:
+    """p^(1/T), with rows that sum to one."""
+    return (p.double().clamp(min=1e-30).log() / temperature).softmax(-1)
+
+
+def clusters(study_set: StudySet, seed: int) -> Prediction:
+    """Without labels, but for the matching."""
+    data, y = study_set.data, study_set.y
+    model = DiffusionClassifier(data.x.size(1), study_set.num_classes)
+    self_train(model, data, seed=seed)
+    with torch.no_grad():
+        q, p = model.classify(data.x), model(data.x, data.edge_index, data.edge_weight)
+    agreement = (q.argmax(-1) == p.argmax(-1)).double().mean().item()
+    return Prediction(p[:, matching(p.argmax(-1), y)], y, by_confidence(p, agreement))
+
+
+def ten_labels(study_set: StudySet, seed: int) -> Prediction:
+    """Eight labels a class teach, two choose the temperature."""
+    data, y = study_set.data, study_set.y
+    known = draw_labels(y, TEACH + HELD_OUT, seed)
+    teach = draw_labels(known.where(known >= 0, y.max() + 1), TEACH, seed)
+    teach = teach.where(known >= 0, -1)
+    model = DiffusionClassifier(data.x.size(1), study_set.num_classes)
+    self_train(model, data, labels=teach, seed=seed)
+    with torch.no_grad():
+        p = model(data.x, data.edge_index, data.edge_weight)
+    held, rest = (known >= 0) & (teach < 0), known < 0
+    return Prediction(p[rest], y[rest], by_likelihood(p[held], y[held]))
+
+
+SETTINGS = {"clusters": clusters, "ten labels a class": ten_labels}
+
+
+def matching(found: Tensor, y: Tensor) -> Tensor:
+    """The cluster [C] that each class is matched to."""
+    count = int(y.max()) + 1
+    table = torch.zeros(count, count).index_put_((y, found), torch.ones(len(y)), accumulate=True)
+    return torch.from_numpy(linear_sum_assignment(table, maximize=True)[1])
+
+
+def by_confidence(p: Tensor, goal: float) -> float:
+    """The temperature with a mean confidence of `goal`."""
+
+    def excess(log_t: float) -> float:
+        return warmed(p, 10**log_t).max(-1).values.mean().item() - goal
+
+    low, high = torch.tensor([COLDEST, HOTTEST]).log10().tolist()
+    if excess(low) < 0:
+        return COLDEST
+    return HOTTEST if excess(high) > 0 else 10 ** brentq(excess, low, high, xtol=1e-3)
+
+
+def by_likelihood(p: Tensor, y: Tensor) -> float:
+    """The temperature with the highest likelihood of labels."""
+
+    def loss(log_t: float) -> float:
+        likely = warmed(p, 10**log_t).gather(1, y[:, None])
+        return -likely.clamp(min=1e-12).log().mean().item()
+
+    bounds = torch.tensor([COLDEST, HOTTEST]).log10().tolist()
+    return 10 ** minimize_scalar(loss, bounds=bounds, method="bounded").x
+
+
+def reliability(p: Tensor, y: Tensor) -> pd.DataFrame:
+    """Of each bin of confidence that is not empty: confidence, accuracy, share of the points."""
+    confidence, found = p.max(-1)
+    place = (confidence * BINS).long().clamp(max=BINS - 1)
+    rows = pd.DataFrame({"confidence": confidence.numpy(), "right": (found == y).double().numpy()})
+    bins = rows.groupby(place.numpy()).agg(
+        confidence=("confidence", "mean"), accuracy=("right", "mean"), size=("right", "size")
+    )
+    return bins.assign(share=bins["size"] / len(y))
+
+
+def scores(p: Tensor, y: Tensor) -> dict[str, float]:
+    """Brier score, calibration error, mean confidence and accuracy."""
+    bins = reliability(p, y)
+    gap = (bins["confidence"] - bins["accuracy"]).abs()
+    brier = (p - F.one_hot(y, p.size(1))).square().sum(-1).mean().item()
+    found = {"brier": brier, "ece": float((gap * bins["share"]).sum())}
+    confidence = p.max(-1).values.mean().item()
+    accuracy = (p.argmax(-1) == y).double().mean().item()
+    return found | {"confidence": confidence, "accuracy": accuracy}
+
+
+def run_missing(path: Path, name: str, study_set: StudySet, seeds: range) -> None:
+    """Two rows, before and after, for each setting and seed that the file lacks."""
+    key = ["dataset", "setting", "seed"]
+    for setting, predict in SETTINGS.items():
+        for seed in seeds:
+            if (name, setting, seed) in set(
+                read(path).reindex(columns=key).itertuples(index=False, name=None)
+            ):
+                continue
+            p, y, temperature = predict(study_set, seed)
+            for when, t in (("before", 1.0), ("after", temperature)):
+                row = dict(zip(key, (name, setting, seed), strict=True))
+                row |= {"when": when, "temperature": t} | scores(warmed(p, t), y)
+                curve = reliability(warmed(p, t), y)
+                row["curve"] = ";".join(
+                    f"{a:.3f}:{b:.3f}:{c:.3f}"
+                    for a, b, c in curve[["confidence", "accuracy", "share"]].to_numpy()
+                )
+                append(path, row)
+                log.info("%s", {**row, "curve": "..."})
+
+
+def summarise(runs: pd.DataFrame) -> pd.DataFrame:
+    """A row for each setting and data set: scores before -> after."""
+    names = ["brier", "ece", "confidence", "accuracy", "temperature"]
+    mean = runs.groupby(["setting", "dataset", "when"], sort=False)[names].mean().unstack("when")
+    table = pd.DataFrame(
+        {
+            name: [
+                f"{before:.3f} → {after:.3f}"
+                for before, after in mean[name][["before", "after"]].to_numpy()
+            ]
+            for name in ("brier", "ece", "confidence")
+        },
+        index=pd.Index([f"{setting}, {name}" for setting, name in mean.index], name="scores"),
+    )
+    table["accuracy"] = mean["accuracy"]["before"].map("{:.3f}".format).to_numpy()
+    table["T"] = mean["temperature"]["after"].map("{:.2f}".format).to_numpy()
+    return table
+
+
+def draw(runs: pd.DataFrame) -> plt.Figure:
+    """Accuracy by confidence, a panel for each data set; the first seed."""
+    names = runs["dataset"].unique()
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    size = (3.6 * columns, 3.4 * rows + 0.5)
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    for axis in axes.flat[len(names) :]:
+        axis.axis("off")
+    for axis, name in zip(axes.flat, names, strict=False):
+        axis.plot([0, 1], [0, 1], color="grey", lw=0.8)
+        first = runs[(runs["dataset"] == name) & (runs["seed"] == runs["seed"].min())]
+        for row in first.itertuples():
+            x, y, _ = zip(*(map(float, b.split(":")) for b in row.curve.split(";")), strict=True)
+            style = "o--" if row.when == "before" else "o-"
+            colour = "C0" if row.setting == "clusters" else "C1"
+            axis.plot(x, y, style, ms=3, color=colour, label=f"{row.setting}, {row.when}")
+        axis.set(title=name, xlabel="confidence", ylabel="accuracy")
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
+    return figure
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
+    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS))
+    parser.add_argument("--seeds", type=int, default=2, help="seeds 0 .. n - 1")
+    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
+    parser.add_argument("--quick", action="store_true", help="a few digits")
+    args = parser.parse_args(argv)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    log.setLevel(logging.INFO)
+    default = Path("output/study") if args.quick else Path(__file__).parent / "results"
+    folder = args.output or default
+    path = folder / "calibration.csv"
+    for name in ["digits"] if args.quick else args.sets:
+        run_missing(path, name, load(name, args.data, args.quick), range(args.seeds))
+    runs = read(path)
+    text = as_markdown(summarise(runs), "")
+    (folder / "calibration.md").write_text(f"{text}\n")
+    figure = draw(runs)
+    figure.savefig(folder / "calibration.png", dpi=150)
+    plt.close(figure)
+    print(text)
+    return runs
+
+
+if __name__ == "__main__":
+    main()
