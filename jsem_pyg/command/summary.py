@@ -57,9 +57,9 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
     count, clusters = len(result.content.point), len(result.names)
     chosen = (
         "as many as was asked for"
-        if result.clusterer.modularities_ is None
-        else "as many as the neighbour graph of the rows suggests: the fewest whose modularity is "
-        "within one per cent of the best. Where you know the number, say it by `--clusters`"
+        if result.clusterer.curve_ is None
+        else "as many as keep heat to themselves and as a classifier finds again that sees no edge. "
+        "Where you know the number, say it by `--clusters`"
     )
     drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
     return (
