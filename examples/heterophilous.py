@@ -20,6 +20,7 @@ what the CSV has already is not run again. What came out, and what was chosen on
 """
 
 import argparse
+import itertools
 import os
 import time
 from dataclasses import asdict, dataclass
@@ -48,16 +49,16 @@ VARIANTS = ("none", "gcn", "open", "ends", "signed")
 class Settings:
     """How a network is made and trained; the same for all its variants."""
 
-    blocks: int = 2
+    blocks: int = 3
     hidden: int = 32
     input_dropout: float = 0.0
     dropout: float = 0.1
     lr: float = 0.01
-    epochs: int = 40
+    epochs: int = 100
 
 
 # Chosen on validation nodes; see examples/results/heterophilous.md.
-_MANY_FEATURES = Settings(input_dropout=0.5, dropout=0.5, lr=0.003, epochs=30)
+_MANY_FEATURES = Settings(blocks=2, input_dropout=0.5, dropout=0.5, lr=0.003, epochs=30)
 SETTINGS = {
     "minesweeper": Settings(blocks=5, dropout=0.2, epochs=150),
     "tolokers": Settings(),
@@ -76,6 +77,7 @@ PUBLISHED = {
 TIMES = [0.5, 2.0]
 NUM_LOOKS = 20  # at the validation nodes, in a training
 PARTS = ("train", "val", "test")
+RUN = ["seed", "dataset", "method"]  # what a row is of; the seed is the split
 
 
 class Bands(Module):
@@ -213,37 +215,45 @@ def run(data: Data, graph: GraphStructure, variant: str, split: int, how: Settin
     return best | {"seconds": time.process_time() - start}
 
 
-def run_missing(path: Path, name: str, data: Data, variants: list[str], splits: range) -> None:
+def run_missing(path: Path, sets: dict[str, Data], variants: list[str], splits: int) -> None:
     """Run what the file lacks, split by split, so that variants can be paired at any time."""
-    how = SETTINGS[name]
-    graph = GraphStructure(data.edge_index, data.num_nodes)
-    wanted = [(variant, split) for split in splits for variant in variants]
-    for position, (variant, split) in enumerate(wanted):
-        key = {"dataset": name, "method": variant, "seed": split, **asdict(how)}
-        rows = read(path)
-        if len(rows) and (rows[list(key)] == pd.Series(key)).all(axis=1).any():
-            continue
-        append(path, rows, key | run(data, graph, variant, split, how))
-        report_progress(read(path), name, wanted[position + 1 :])
+    graphs = {name: GraphStructure(data.edge_index, data.num_nodes) for name, data in sets.items()}
+    jobs = itertools.product(range(splits), sets, variants)
+    done = set(current(read(path))[RUN].itertuples(index=False, name=None))
+    missing = [job for job in jobs if job not in done]
+    for position, (split, name, variant) in enumerate(missing):
+        result = run(sets[name], graphs[name], variant, split, SETTINGS[name])
+        key = dict(zip(RUN, (split, name, variant), strict=True))
+        append(path, key | asdict(SETTINGS[name]) | result)
+        scores = f"{result['test']:.2f} in the test, {result['val']:.2f} in validation"
+        left = minutes_left(read(path), missing[position + 1 :])
+        print(f"{name}, {variant}, split {split}: {scores}; {left}", flush=True)
 
 
-def report_progress(runs: pd.DataFrame, name: str, left: list[tuple[str, int]]) -> None:
-    """What the last run found, and how long the rest of its graph takes."""
-    last, seconds = runs.iloc[-1], runs[runs["dataset"] == name].groupby("method")["seconds"].mean()
-    minutes = sum(seconds.get(variant, seconds.mean()) for variant, _ in left) / 60
-    print(
-        f"{name}, {last['method']}, split {last['seed']}: {last['test']:.2f} in the test, "
-        f"{last['val']:.2f} in validation; {minutes:.0f} processor minutes to go, or less",
-        flush=True,
-    )
+def current(runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of today's settings."""
+    is_current = [
+        row["dataset"] in SETTINGS and asdict(SETTINGS[row["dataset"]]).items() <= row.items()
+        for row in runs.to_dict("records")
+    ]
+    return runs[pd.Series(is_current, index=runs.index, dtype=bool)]
+
+
+def minutes_left(runs: pd.DataFrame, jobs: list[tuple[int, str, str]]) -> str:
+    """How long the other runs take, by the mean of those like them."""
+    seconds = runs.groupby(["dataset", "method"])["seconds"].mean()
+    known = [seconds[name, variant] for _, name, variant in jobs if (name, variant) in seconds]
+    more = f" and {len(jobs) - len(known)} runs more" if len(known) < len(jobs) else ""
+    return f"{sum(known) / 60:.0f} processor minutes{more} to go"
 
 
 def read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=RUN)
 
 
-def append(path: Path, rows: pd.DataFrame, row: dict) -> None:
+def append(path: Path, row: dict) -> None:
     """Write the file anew with one row more, whole or not at all."""
+    rows = read(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     pd.DataFrame([*rows.to_dict("records"), row]).to_csv(temporary, index=False)
@@ -261,13 +271,26 @@ def summarize(runs: pd.DataFrame) -> str:
         for model, value in PUBLISHED.get(name, {}).items():
             rows.setdefault(f"{model}, published", {})[name] = f"{value:.2f}"
     text = as_markdown("test, mean ± std (splits)", names, rows)
-    tests = paired_comparisons(runs, "open", score="test") if "open" in set(runs["method"]) else []
-    if len(tests):
+    pairs = with_pairs(runs)
+    if len(pairs):
+        tests = paired_comparisons(pairs, "open", score="test")
         rows = {variant: {} for variant in tests["method"]}
         for each in tests.itertuples():
             rows[each.method][each.dataset] = f"{each.difference:+.2f} (p = {each.p_holm:.2g})"
         text += "\n" + as_markdown("less `open`, paired t, Holm", names, rows)
     return text
+
+
+def with_pairs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The rows of variants that share two splits with `open` at least."""
+    splits = runs.groupby(["dataset", "method"])["seed"].agg(set)
+
+    def is_paired(dataset: str, method: str) -> bool:
+        both = splits.get((dataset, "open"), set()) & splits[dataset, method]
+        return len(both) > 1
+
+    paired = [is_paired(*names) for names in zip(runs["dataset"], runs["method"], strict=True)]
+    return runs[pd.Series(paired, index=runs.index, dtype=bool)]
 
 
 def as_markdown(corner: str, names: list[str], rows: dict[str, dict[str, str]]) -> str:
@@ -297,12 +320,12 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
     path = args.output / "heterophilous.csv"
     if args.quick:
-        SETTINGS["grid"] = Settings(hidden=8, epochs=6)
-        run_missing(path, "grid", small_grid(), args.variants, range(2))
+        SETTINGS["grid"] = Settings(blocks=2, hidden=8, epochs=6)
+        run_missing(path, {"grid": small_grid()}, args.variants, 2)
     else:
-        for name in args.sets:
-            run_missing(path, name, load(name, args.data), args.variants, range(args.splits))
-    runs = read(path)
+        sets = {name: load(name, args.data) for name in args.sets}
+        run_missing(path, sets, args.variants, args.splits)
+    runs = current(read(path))
     text = summarize(runs)
     (args.output / "heterophilous.md").write_text(text)
     print(text)

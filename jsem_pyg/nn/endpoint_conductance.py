@@ -74,7 +74,7 @@ class EndpointConductance(NodeConductance):
         rate: float = 1.0,
     ) -> None:
         super().__init__()
-        if in_channels != -1 or isinstance(in_channels, bool):
+        if not isinstance(in_channels, int) or in_channels != -1:
             check_positive_int("in_channels", in_channels)
         check_positive_int("hidden_channels", hidden_channels)
         check_bool("signed", signed)
