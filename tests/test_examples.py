@@ -808,3 +808,18 @@ def test_only_the_convolution_replaced(tmp_path, monkeypatch, split, capsys):
     assert runs["test"].between(0, 100).all()
     assert runs["test"].notna().all()
     assert "ours_curvature" in capsys.readouterr().out
+
+
+def test_where_edges_join_unlike_nodes(tmp_path, monkeypatch, capsys):
+    example = load(ROOT / "examples/heterophilous.py", monkeypatch)
+    runs = example.main(["--quick", "--output", str(tmp_path)])
+    assert len(runs) == 2 * len(example.VARIANTS)  # splits
+    assert runs["test"].between(0, 100).all()
+    assert "less `open`" in capsys.readouterr().out
+
+    def fail(*_):
+        raise AssertionError("what is there is not run again")
+
+    monkeypatch.setattr(example, "run", fail)
+    again = example.main(["--quick", "--output", str(tmp_path)])
+    assert again.equals(runs)

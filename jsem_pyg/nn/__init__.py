@@ -6,6 +6,7 @@ from .anisotropic_diffusion import AnisotropicDiffusion
 from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
 from .diffusion_time import DiffusionTime
+from .endpoint_conductance import EndpointConductance
 from .expert_coupler import ExpertCoupler
 from .hyperedge_weight import HyperedgeWeight
 from .hypergraph_cheb_conv import HypergraphChebConv
@@ -18,6 +19,7 @@ __all__ = [
     "AnisotropicDiffusion",
     "DiffusionClassifier",
     "DiffusionTime",
+    "EndpointConductance",
     "ExpertCoupler",
     "HyperedgeWeight",
     "HypergraphChebConv",

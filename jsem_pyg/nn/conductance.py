@@ -1,8 +1,4 @@
-r"""How well an edge conducts: edge features -> h in (0, 1].
-
-Every conductance here starts constant, so that a new layer is exactly isotropic, and stays above a
-floor: a node whose edges all close keeps a positive degree, and gradients stay finite.
-"""
+r"""How well an edge conducts: edge features -> h in (0, 1]."""
 
 import inspect
 
@@ -20,11 +16,10 @@ from .._checks import (
     check_tensor,
     numbers_of,
 )
+from .conductance_base import FLOOR, ConstantAtFirst, NodeConductance
 
-FLOOR = 1e-4
 
-
-class SigmoidConductance(Module):
+class SigmoidConductance(ConstantAtFirst):
     r"""A logistic function of the edge features, of the published form
 
     .. math::
@@ -66,7 +61,7 @@ class SigmoidConductance(Module):
         return f"{self.__class__.__name__}({self.slope.numel()})"
 
 
-class MLPConductance(Module):
+class MLPConductance(ConstantAtFirst):
     r"""A small perceptron of the edge features.
 
     .. math::
@@ -143,11 +138,28 @@ class ModuleConductance(Module):
             if callable(reset):
                 reset()
 
+    @property
+    def signed(self) -> bool:
+        """Whether edges may conduct less than nothing."""
+        return isinstance(self.module, NodeConductance) and self.module.signed
+
+    def project(self, x: Tensor) -> Tensor:
+        """What edges look at of the nodes: [N, D] -> [N, K]."""
+        return self.module.project(x) if isinstance(self.module, NodeConductance) else x
+
     def forward(
-        self, edge_attr: Tensor | None, x_i: Tensor | None = None, x_j: Tensor | None = None
+        self,
+        edge_attr: Tensor | None,
+        x_i: Tensor | None = None,
+        x_j: Tensor | None = None,
+        is_projected: bool = False,
     ) -> Tensor:
         """Call the module: -> [E]."""
-        out = self.module(edge_attr, x_i, x_j) if self.sees_nodes else self.module(edge_attr)
+        ends = () if x_i is None or x_j is None else (x_i, x_j)
+        if ends and is_projected and isinstance(self.module, NodeConductance):
+            out = self.module.between(edge_attr, *ends)
+        else:
+            out = self.module(edge_attr, x_i, x_j) if self.sees_nodes else self.module(edge_attr)
         if not isinstance(out, Tensor) or not out.is_floating_point():
             got = out.dtype if isinstance(out, Tensor) else type(out).__name__
             raise TypeError(
@@ -165,12 +177,12 @@ class ModuleConductance(Module):
         if out.device.type == "cpu" and out.numel() and not torch.compiler.is_compiling():
             check_finite("conductance", out)
             low, high = float(numbers_of(out).min()), float(numbers_of(out).max())
-            if low < 0 or high > 1 + 1e-6:
+            if low < (-1 - 1e-6 if self.signed else 0) or high > 1 + 1e-6:
                 raise ValueError(
                     f"Expected 'conductance' to return values in [0, 1] (got {low:.4g} to "
                     f"{high:.4g}). To fix this, end it with torch.nn.Sigmoid()."
                 )
-        return out.clamp(min=self.floor)
+        return out if self.signed else out.clamp(min=self.floor)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.module})"
@@ -201,9 +213,7 @@ def make_conductance(
 def initial_conductance(conductance: Conductance | None) -> float:
     """What every edge of a new layer conducts; one for a module that cannot be asked."""
     form = conductance.module if isinstance(conductance, ModuleConductance) else conductance
-    if isinstance(form, SigmoidConductance | MLPConductance):
-        return form.floor + (1 - form.floor) / 2
-    return 1.0
+    return form.initial if isinstance(form, ConstantAtFirst) else 1.0
 
 
 def as_real(name: str, values: Tensor) -> Tensor:

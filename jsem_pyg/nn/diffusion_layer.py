@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ from ..graph.prepare import GraphReader, PreparedGraph
 from ..graph.rows import GraphRows
 from ..operators import HeatOperator, Operator
 from ..operators.laplacian import laplacian_entries
-from .conductance import as_columns, initial_conductance, make_conductance
+from .conductance import ModuleConductance, as_columns, initial_conductance, make_conductance
 from .diffusion_time import DiffusionTime
 
 _log = logging.getLogger(__name__)
@@ -161,10 +161,12 @@ class DiffusionLayer(MessagePassing):
                 f"would differ from batch to batch (got {list(x.shape)})."
             )
         target, source = graph_ends(graph)
+        conductance = cast(ModuleConductance, self.conductance)
+        x = conductance.project(x)  # fewer channels to gather
         if isinstance(graph, PreparedGraph):
             _check_channels(graph.structure)
             x = graph.structure.spread(x)  # an edge may come from a node of another process
-        return self.conductance(graph.attr, x[target], x[source])
+        return conductance(graph.attr, x[target], x[source], is_projected=True)
 
     def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:
         if self._has_warned or self.edge_dim == 0 or edge_attr is not None:

@@ -60,7 +60,8 @@ def laplacian_operator(
         edge_weight: [E] non-negative weights, in the order of the structure's edges.
         normalization: "sym" for I - D^(-1/2) W D^(-1/2), "rw" for I - D^(-1) W (Chung 1997,
             sections 1.2 and 1.5), None for D - W.
-        conductance: [E] numbers in (0, 1] that the weights are multiplied by; None: ones.
+        conductance: [E] numbers in [-1, 1] that the weights are multiplied by; None: ones. Below
+            zero, an edge draws its ends to opposite values, and degrees count its size.
         backend: what applies it, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
@@ -101,6 +102,9 @@ def laplacian_entries(
     check_choice("normalization", normalization, NORMALIZATIONS)
     # Narrowed only once they are of order one: weights of float64 may be out of float32's range.
     entries = _entries(structure, edge_weight, normalization, conductance, self_loop)
+    if conductance is not None:
+        signs = _signs(structure, edge_weight, conductance)
+        entries = entries._replace(off_diagonal=entries.off_diagonal * signs)
     if not structure.is_whole:
         entries = entries._replace(scaling=_with_limits(entries.scaling, structure))
     return entries if dtype is None else entries.to(dtype)
@@ -116,10 +120,10 @@ def _entries(
     weight = structure.symmetric(structure.to_slots(edge_weight))
     if structure.has_repeated_edges and conductance is not None:
         # Edges that share a slot conduct side by side: their weights add up, each as it conducts.
-        weight = structure.symmetric(structure.to_slots(edge_weight * conductance))
+        weight = structure.symmetric(structure.to_slots(edge_weight * conductance.abs()))
         conductance = None
     elif conductance is not None:
-        conductance = structure.symmetric(structure.to_slots(conductance))
+        conductance = structure.symmetric(structure.to_slots(conductance)).abs()
     if normalization is None or self_loop > 0:
         weight = weight if conductance is None else weight * conductance
     if normalization is None:
@@ -127,6 +131,22 @@ def _entries(
     if self_loop > 0:
         return _with_self_loops(structure, weight, self_loop, normalization == "rw")
     return _normalized(structure, weight, conductance, normalization == "rw")
+
+
+def _signs(structure: GraphRows, edge_weight: Tensor, conductance: Tensor) -> Tensor:
+    r"""The signs [nnz] of conductances, whose sizes the entries of S are made of.
+
+    With :math:`d_i = \sum_j |w_{ij}|`, the forms of D - W and D + W are sums of
+    :math:`|w_{ij}| (x_i \mp \mathrm{sign}(w_{ij}) \, x_j)^2`: the spectrum of S stays in [-1, 1].
+    Edges that share a slot and oppose each other leave less than their size, which keeps it there.
+    """
+    if not structure.has_repeated_edges:
+        return structure.symmetric(structure.to_slots(conductance.detach())).sign()
+    given, size = (
+        structure.symmetric(structure.to_slots(edge_weight * h))
+        for h in (conductance, conductance.abs())
+    )
+    return torch.where(size > 0, given / torch.where(size > 0, size, 1.0), 1.0)
 
 
 def _with_limits(scaling: Scaling, rows: GraphRows) -> Scaling:

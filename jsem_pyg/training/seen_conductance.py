@@ -42,6 +42,11 @@ def diffusion_layers(model: nn.Module) -> list[DiffusionLayer]:
                 f"conductance of the nodes (got {name or 'the model itself'}: {module}, where "
                 "every edge counts in full). To fix this error, train it without PruneEdges."
             )
+        if getattr(module.conductance, "signed", False):
+            raise ValueError(
+                "Expected conductances in [0, 1], of which the lowest belong to closed edges (got "
+                f"signed ones, of {module}). To fix this error, train it without PruneEdges."
+            )
         layers.append(module)
     if not layers:
         raise ValueError(

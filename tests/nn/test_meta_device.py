@@ -14,6 +14,7 @@ from jsem_pyg.nn import (
     AnisotropicDiffusion,
     DiffusionClassifier,
     DiffusionTime,
+    EndpointConductance,
     ExpertCoupler,
     HyperedgeWeight,
     HypergraphChebConv,
@@ -65,6 +66,7 @@ LAYERS = [
     (lambda: SigmoidConductance(2), on_features),
     (lambda: MLPConductance(2), on_features),
     (lambda: AgreementConductance(), lambda layer: layer(None, torch.rand(3, 2), torch.rand(3, 2))),
+    (lambda: EndpointConductance(2), lambda layer: layer(None, torch.rand(3, 2), torch.rand(3, 2))),
     (lambda: DiffusionTime([1.0, 2.0]), alone),
     (lambda: HyperedgeWeight(3), alone),
 ]  # fmt: skip

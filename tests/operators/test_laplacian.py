@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 
@@ -140,3 +142,58 @@ def test_a_common_factor_of_the_weights_does_not_matter(normalization, scale):
         results.append([laplacian_of(operator).detach(), h.grad])
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def signed(num_nodes=14, probability=0.3, repeat=False):
+    edge_index, weight = random_graph(num_nodes, probability, num_isolated=1)
+    if repeat:  # an edge twice, which may oppose itself
+        edge_index, weight = torch.cat([edge_index] * 2, dim=1), torch.cat([weight, 2 * weight])
+    structure = GraphStructure(edge_index, num_nodes)
+    low, high = edge_index.min(0).values, edge_index.max(0).values
+    h = torch.sin(3.0 * low + 5.0 * high + torch.arange(len(weight)) // (len(weight) // 2) * repeat)
+    return structure, edge_index, weight, h.double()
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+@pytest.mark.parametrize("self_loop", [0.0, 0.5])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_signed_conductances_keep_the_laplacian_positive(normalization, self_loop, repeat):
+    structure, edge_index, weight, h = signed(repeat=repeat)
+    operator = make(structure, weight, normalization, conductance=h, self_loop=self_loop)
+    dense = torch.zeros(14, 14, dtype=torch.float64)
+    adjacency = dense.index_put(tuple(edge_index), weight * h, accumulate=True)
+    size = dense.index_put(tuple(edge_index), weight * h.abs(), accumulate=True).sum(1)
+    if normalization is None:
+        expected = torch.diag(size) - adjacency
+    else:
+        degree = size + self_loop
+        adjacency = adjacency + self_loop * torch.eye(14)
+        degree[degree == 0] = 1
+        left, right = {"sym": (0.5, 0.5), "rw": (1.0, 0.0)}[normalization]
+        expected = degree[:, None] ** -left * adjacency * degree[None] ** -right
+        expected = torch.diag((degree.sqrt() > 0) & (size + self_loop > 0)).double() - expected
+    torch.testing.assert_close(laplacian_of(operator), expected)
+    eigenvalues = torch.linalg.eigvalsh(dense_s(operator))
+    assert eigenvalues.min() >= -1 - 1e-12
+    assert eigenvalues.max() <= 1 + 1e-12
+    assert (h < 0).any()
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_gradients_of_signed_conductances(normalization, repeat):
+    structure, _, weight, h = signed(8, 0.4, repeat)
+
+    def entries(weight, h):
+        operator = make(structure, weight, normalization, conductance=h, self_loop=0.5)
+        return laplacian_of(operator)
+
+    torch.autograd.gradcheck(entries, (weight.requires_grad_(), h.requires_grad_()))
+
+
+def test_an_edge_below_zero_draws_its_ends_to_opposite_values():
+    pair = GraphStructure(torch.tensor([[0, 1], [1, 0]]), 2)
+    operator = make(pair, torch.ones(2), conductance=-torch.ones(2))
+    heat = torch.linalg.matrix_exp(-laplacian_of(operator))  # eigenvalues 0 of (1, -1), 2 of (1, 1)
+    low, high = (1 + math.exp(-2)) / 2, (math.exp(-2) - 1) / 2
+    torch.testing.assert_close(heat, torch.tensor([[low, high], [high, low]]))

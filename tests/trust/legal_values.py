@@ -28,7 +28,7 @@ LEGAL: dict[str, str] = {
     r"\S+(dual|edge)_hyper\S+ \w+: with a (large|negative) entry": "nobody has said what N is",
     r"\S+check_weight_shape \w+: with (NaN|infinity)": "it looks at the shape alone",
     r"\S+check_flow x: with (NaN|infinity)": "callers have looked at that before",
-    r"nn\.\S+Conductance\.forward \w+: with (NaN|infinity)": "checked where a graph is read",
+    r"nn\.\S+Conductance\.(forward|project|between) \w+: with (NaN|infinity)": "a graph is checked",
     r"\S+TripletLoss\.forward z: with (NaN|infinity)": "`fit` says it, where a GPU waits anyway",
     r"transport\.heat_profiles (times|averaging): an array": "times are numbers in any form",
     r"transport\.batch_costs attribute: (another|an empty) string": "paths ask for no features",
@@ -38,7 +38,7 @@ LEGAL: dict[str, str] = {
     r"partition\.sum_gradients parameters: no entry": "a model may have nothing to learn",
     # Types
     r".* (hyper)?edge_attr: of (integers|booleans)": "features that are numbers will do",
-    r"nn\.AgreementConductance\.forward edge_attr: .*": "it is not looked at",
+    r"nn\.(Agreement|Endpoint)Conductance\.(forward|between) edge_attr: .*": "it is not looked at",
     r"\S+read_symmetric name: .*": "the name of what is read, for messages",
     r"partition\.(prune_edges|perturbation_bound) data: x .*": "features are not looked at",
     r"training\.fit\S* data: x sparse": "some models take sparse features",

@@ -70,6 +70,7 @@ from jsem_pyg.nn import (
     AnisotropicDiffusion,
     DiffusionClassifier,
     DiffusionTime,
+    EndpointConductance,
     ExpertCoupler,
     HyperedgeWeight,
     HypergraphChebConv,
@@ -342,6 +343,10 @@ CASES = {
     ),
     "nn.DiffusionClassifier": (lambda: DiffusionClassifier(CHANNELS, 3).eval(), frozen),
     "nn.DiffusionTime": (lambda: DiffusionTime([1.0, 2.0]), lambda shared, each: shared()),
+    "nn.EndpointConductance": (
+        lambda: bend(AnisotropicDiffusion(conductance=EndpointConductance(CHANNELS))).conductance,
+        lambda shared, each: shared(None, *(each.x[end] for end in each.edges)),
+    ),
     "nn.ExpertCoupler": (
         lambda: ExpertCoupler(NUM_NODES, CHANNELS),
         lambda shared, each: shared(each.x),

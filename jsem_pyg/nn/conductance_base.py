@@ -1,0 +1,39 @@
+"""What the forms of a conductance share: a constant start, a floor, and how they see nodes.
+
+Every conductance here starts constant, so that a new layer is exactly isotropic, and stays above a
+floor: a node whose edges all close keeps a positive degree, and gradients stay finite.
+"""
+
+from torch import Tensor
+from torch.nn import Module
+
+FLOOR = 1e-4
+
+
+class ConstantAtFirst(Module):
+    """Abstract: a conductance that all edges share until it learns."""
+
+    floor: float
+
+    @property
+    def initial(self) -> float:
+        """What every edge conducts at first."""
+        return self.floor + (1 - self.floor) / 2
+
+
+class NodeConductance(ConstantAtFirst):
+    """Abstract: a conductance of both ends in two steps, so that layers gather little of a node."""
+
+    signed = False  # whether it lies in [-1, 1], not in [0, 1]
+
+    def project(self, x: Tensor) -> Tensor:
+        """What edges look at of the nodes: [N, D] -> [N, K]."""
+        raise NotImplementedError
+
+    def between(self, edge_attr: Tensor | None, z_i: Tensor, z_j: Tensor) -> Tensor:
+        """The conductance of edges, from what they look at of both ends [E, K] -> [E]."""
+        raise NotImplementedError
+
+    def forward(self, edge_attr: Tensor | None, x_i: Tensor, x_j: Tensor) -> Tensor:
+        """Return the conductance of each edge."""
+        return self.between(edge_attr, self.project(x_i), self.project(x_j))

@@ -1,0 +1,148 @@
+"""How well an edge conducts, from the features of its two ends."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch_geometric.nn.dense.linear import Linear
+from torch_geometric.typing import OptTensor
+
+from .._checks import (
+    check_between,
+    check_bool,
+    check_dense,
+    check_float,
+    check_positive,
+    check_positive_int,
+)
+from .channel_map import check_type_of_layer
+from .conductance_base import FLOOR, NodeConductance
+
+_SIGNED_START = 0.5  # of a signed edge: it can go to either side
+
+
+class EndpointConductance(NodeConductance):
+    r"""An edge conducts as the features of both its ends say, the same from either side.
+
+    .. math::
+        h_{ij} = \epsilon + (1 - \epsilon) \, \sigma(r \, u_{ij}), \qquad
+        u_{ij} = \mathbf{a}^{\top} |\mathbf{z}_i - \mathbf{z}_j| +
+        \mathbf{b}^{\top} (\mathbf{z}_i \odot \mathbf{z}_j) +
+        \mathbf{c}^{\top} (\mathbf{z}_i + \mathbf{z}_j) + d, \qquad
+        \mathbf{z}_i = \mathbf{\Theta} \mathbf{x}_i
+
+    how far the ends are apart, how far they are alike, and what each end says alone. It is given to
+    a layer as its `conductance`; the features are those that the layer diffuses.
+
+    With `signed`, :math:`h_{ij} = \tanh(r \, u_{ij} + \tanh^{-1} \tfrac{1}{2})` in (-1, 1): an edge
+    below zero draws its ends to opposite values. Degrees count :math:`|h|`, so that for
+    :math:`\mathbf{L} = \mathbf{D} - \mathbf{W}`
+
+    .. math::
+        \mathbf{x}^{\top} \mathbf{L} \mathbf{x} = \sum_{\{i, j\}} w_{ij} \, |h_{ij}|
+        \left( x_i - \mathrm{sign}(h_{ij}) \, x_j \right)^2 \ge 0
+
+    and likewise where it is normalised: :math:`e^{-t \mathbf{L}}` still damps (Kunegis et al.,
+    "Spectral analysis of signed graphs for clustering, prediction and visualization", SDM 2010).
+
+    Args:
+        in_channels: the number D of features, or -1 to take it from the first call.
+        hidden_channels: the number K of features that edges look at.
+        signed: whether conductances lie in (-1, 1).
+        floor: :math:`\epsilon`, without `signed`.
+        rate: :math:`r > 0`, how fast it learns beside other parameters.
+
+    Shapes:
+        - **input:** `edge_attr`, which is not looked at; the features of both ends
+          :math:`(|\mathcal{E}|, D)`
+        - **output:** conductance :math:`(|\mathcal{E}|)`
+
+    Example:
+        >>> from jsem_pyg.nn import AnisotropicChebConv
+        >>> conv = AnisotropicChebConv(5, 8, edge_dim=0, conductance=EndpointConductance(5))
+        >>> conv(torch.randn(3, 5), torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])).shape
+        torch.Size([3, 8])
+    """
+
+    def __init__(
+        self,
+        in_channels: int = -1,
+        hidden_channels: int = 16,
+        signed: bool = False,
+        floor: float = FLOOR,
+        rate: float = 1.0,
+    ) -> None:
+        super().__init__()
+        if not isinstance(in_channels, int) or in_channels != -1:
+            check_positive_int("in_channels", in_channels)
+        check_positive_int("hidden_channels", hidden_channels)
+        check_bool("signed", signed)
+        check_between("floor", floor, 0, 1)
+        check_positive("rate", rate)
+        self.signed, self.floor, self.rate = signed, floor, rate
+        self.lin = Linear(in_channels, hidden_channels, bias=False, weight_initializer="glorot")
+        self.apart = Parameter(torch.empty(hidden_channels))
+        self.alike = Parameter(torch.empty(hidden_channels))
+        self.alone = Parameter(torch.empty(hidden_channels))
+        self.bias = Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the projection anew, and go back to a constant conductance."""
+        self.lin.reset_parameters()
+        for each in (self.apart, self.alike, self.alone, self.bias):
+            torch.nn.init.zeros_(each)
+
+    @property
+    def initial(self) -> float:
+        """What every edge conducts at first."""
+        return _SIGNED_START if self.signed else super().initial
+
+    def project(self, x: Tensor) -> Tensor:
+        """What edges look at of the nodes, [N, D] -> [N, K]: layers call it before they gather."""
+        return self._project("x", x)
+
+    def between(self, edge_attr: OptTensor, z_i: Tensor, z_j: Tensor) -> Tensor:
+        """The conductance of edges, by what they look at of both ends [E, K]; see `project`."""
+        for name, z in (("z_i", z_i), ("z_j", z_j)):
+            self._check(name, z, self.apart.numel(), "hidden_channels")
+        if z_i.shape != z_j.shape:
+            raise ValueError(
+                "Expected both ends to have the same shape (got "
+                f"{list(z_i.shape)} for 'z_i' and {list(z_j.shape)} for 'z_j')."
+            )
+        logit = (z_i - z_j).abs() @ self.apart + (z_i * z_j) @ self.alike
+        logit = self.rate * (logit + (z_i + z_j) @ self.alone + self.bias)
+        if self.signed:
+            return torch.tanh(logit + math.atanh(_SIGNED_START))
+        return self.floor + (1 - self.floor) * torch.sigmoid(logit)
+
+    def forward(self, edge_attr: OptTensor, x_i: Tensor, x_j: Tensor) -> Tensor:
+        """Return the conductance of each edge.
+
+        Raises:
+            TypeError: if the features are of another type than the parameters.
+            ValueError: if shapes differ, or have other channels than `in_channels` says.
+        """
+        z_i, z_j = self._project("x_i", x_i), self._project("x_j", x_j)
+        return self.between(edge_attr, z_i, z_j)
+
+    def _project(self, name: str, x: Tensor) -> Tensor:
+        self._check(name, x, self.lin.in_channels, "in_channels")
+        out: Tensor = self.lin(x)
+        return out
+
+    def _check(self, name: str, x: Tensor, width: int, argument: str) -> None:
+        check_float(name, x)
+        check_dense(name, x)
+        if x.dim() != 2 or width not in (-1, x.size(1)):
+            raise ValueError(
+                f"Expected '{name}' to be of shape [rows, {'D' if width < 0 else width}], as "
+                f"'{argument}' says (got {list(x.shape)})."
+            )
+        check_type_of_layer(name, x, self.lin)
+
+    def __repr__(self) -> str:
+        form = f"{self.lin.in_channels}, {self.lin.out_channels}, signed={self.signed}"
+        return f"{self.__class__.__name__}({form})"

@@ -1,0 +1,194 @@
+import math
+
+import pytest
+import torch
+from layer_cases import CHANNELS, NORMALIZATIONS, NUM_NODES, make_data
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.nn import (
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    DiffusionClassifier,
+    EndpointConductance,
+)
+from jsem_pyg.operators import laplacian_operator
+from jsem_pyg.training.seen_conductance import diffusion_layers
+
+
+def make(signed=False, seed=0):
+    """One that tells edges apart."""
+    torch.manual_seed(seed)
+    return bend(EndpointConductance(CHANNELS, 3, signed, rate=2.0))
+
+
+def bend(conductance):
+    with torch.no_grad():
+        for each in (conductance.apart, conductance.alike, conductance.alone):
+            each.copy_(torch.randn(3))
+        conductance.bias.fill_(-0.5)
+    return conductance
+
+
+def ends(data):
+    source, target = data.edge_index
+    return data.x[target], data.x[source]
+
+
+def conduct(conductance, data):
+    return conductance(None, *ends(data))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_starts_constant_as_a_layer_without_it(signed):
+    data = make_data()
+    torch.manual_seed(0)
+    conv = AnisotropicChebConv(
+        CHANNELS, 3, edge_dim=0, conductance=EndpointConductance(signed=signed)
+    )
+    torch.manual_seed(0)
+    plain = AnisotropicChebConv(CHANNELS, 3, edge_dim=0)
+    plain.load_state_dict(conv.state_dict(), strict=False)
+    out = conv(data.x, data.edge_index, data.edge_weight)
+    torch.testing.assert_close(out, plain(data.x, data.edge_index, data.edge_weight))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_is_the_form_of_the_docstring_both_ways_alike(signed):
+    data, conductance = make_data(), make(signed)
+    z = data.x @ conductance.lin.weight.t()
+    i, j = z[data.edge_index[1]], z[data.edge_index[0]]
+    terms = (i - j).abs() * conductance.apart + i * j * conductance.alike
+    logit = 2 * ((terms + (i + j) * conductance.alone).sum(-1) + conductance.bias)
+    form = torch.tanh(logit + math.atanh(0.5)) if signed else 1e-4 + (1 - 1e-4) * logit.sigmoid()
+    h = conduct(conductance, data)
+    torch.testing.assert_close(h, form)
+    dense = torch.zeros(NUM_NODES, NUM_NODES).index_put(tuple(data.edge_index), h)
+    torch.testing.assert_close(dense, dense.t())
+    assert h.std() > 0.1
+    assert (h < 0).any() == signed
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_the_operator_stays_positive_however_the_edges_conduct(normalization, signed):
+    data, conductance = make_data(), make(signed)
+    h = conduct(conductance, data).double()
+    operator = laplacian_operator(
+        GraphStructure(data.edge_index, NUM_NODES),
+        data.edge_weight.double(),
+        normalization,
+        h,
+        self_loop=0.5,
+    )
+    s = operator.matrix.apply(torch.eye(NUM_NODES, dtype=torch.float64))
+    eigenvalues = torch.linalg.eigvalsh(s)
+    assert eigenvalues.min() >= -1 - 1e-12
+    assert eigenvalues.max() <= 1 + 1e-12
+
+
+def test_a_layer_sees_what_a_call_sees():
+    data, conductance = make_data(), make()
+    layer = AnisotropicDiffusion(edge_dim=0, t=[0.5, 2.0], conductance=conductance)
+    out = layer(data.x, data.edge_index, data.edge_weight)
+    h = conductance(None, *ends(data))
+    expected = heat_diffusion(data.x, data.edge_index, data.edge_weight * h, t=layer.t)
+    torch.testing.assert_close(out, torch.cat(list(expected), dim=-1))
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+def test_every_parameter_and_the_signal_get_the_gradients_of_the_reference(signed, backend):
+    data = make_data()
+    results = []
+    for name in ("reference", backend):
+        conductance = make(signed)
+        layer = AnisotropicChebConv(
+            CHANNELS, 3, edge_dim=0, t=[0.5, 2.0], conductance=conductance, backend=name
+        )
+        torch.manual_seed(0)
+        layer.reset_parameters()
+        bend(conductance)  # a new layer starts constant
+        x = data.x.clone().requires_grad_()
+        layer(x, data.edge_index, data.edge_weight).sin().sum().backward()
+        results.append([x.grad, *(each.grad for each in conductance.parameters())])
+    for expected, actual in zip(*results, strict=True):
+        assert expected.abs().max() > 0
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_learns_which_edges_to_close():
+    """A path of two kinds of nodes: only edges within a kind should conduct."""
+    torch.manual_seed(0)
+    kind = torch.tensor([0, 0, 1, 1, 1, 0, 0, 0])
+    x = torch.stack([kind.float(), torch.rand(8)], dim=1)
+    conductance = EndpointConductance(2, 4)
+    optimizer = torch.optim.Adam(conductance.parameters(), 0.1)
+    same = (kind[:-1] == kind[1:]).float()
+    for _ in range(60):
+        optimizer.zero_grad()
+        h = conductance(None, x[1:], x[:-1])
+        torch.nn.functional.binary_cross_entropy(h, same).backward()
+        optimizer.step()
+    assert h[same == 1].min() > 0.8
+    assert h[same == 0].max() < 0.2
+    conductance.reset_parameters()
+    assert conductance(None, x[1:], x[:-1]).unique().tolist() == pytest.approx([0.50005])
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("num_nodes", [0, 1])
+def test_no_edges(signed, num_nodes):
+    layer = AnisotropicDiffusion(edge_dim=0, conductance=make(signed))
+    x = torch.randn(num_nodes, CHANNELS)
+    torch.testing.assert_close(layer(x, torch.empty(2, 0, dtype=torch.long)), x)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: EndpointConductance(0), ValueError, "'in_channels' to be a positive integer"),
+        (lambda: EndpointConductance(2, 0), ValueError, "'hidden_channels' to be a positive"),
+        (lambda: EndpointConductance(2, signed="no"), TypeError, "'signed' to be True or False"),
+        (lambda: EndpointConductance(2, floor=1.0), ValueError, r"'floor' to lie in \(0, 1\)"),
+        (lambda: EndpointConductance(2, rate=0), ValueError, "'rate' to be positive"),
+        (
+            lambda: make().project(torch.ones(3, 5)),
+            ValueError,
+            r"'x' to be of shape \[rows, 4\], as 'in_channels' says .got \[3, 5\]",
+        ),
+        (lambda: make().project(torch.ones(3, 4).double()), TypeError, "'x' to be torch.float32"),
+        (
+            lambda: make().between(None, torch.ones(3, 3), torch.ones(2, 3)),
+            ValueError,
+            r"the same shape .got \[3, 3\] for 'z_i' and \[2, 3\]",
+        ),
+        (
+            lambda: DiffusionClassifier(3, 2, conductance=make(True)),
+            ValueError,
+            r"'conductance' in \[0, 1\].*signed=False",
+        ),
+        (
+            lambda: diffusion_layers(AnisotropicDiffusion(0, conductance=make(True))),
+            ValueError,
+            "signed ones.*without PruneEdges",
+        ),
+    ],
+)
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_signed_numbers_of_others_are_refused():
+    class Negative(torch.nn.Module):
+        def forward(self, edge_attr, x_i, x_j):
+            return -x_i[:, 0].abs()
+
+    data = make_data()
+    with pytest.raises(ValueError, match=r"return values in \[0, 1\]"):
+        AnisotropicDiffusion(0, conductance=Negative())(data.x, data.edge_index)
+
+
+def test_repr():
+    assert repr(make()) == "EndpointConductance(4, 3, signed=False)"
