@@ -16,9 +16,12 @@ PAGES = {
     "docs/index.md": "/index.md",
     "examples/results/distributed.md": "/benchmarks/distributed.md",
     "examples/results/drop_in.md": "/benchmarks/drop_in.md",
+    "examples/results/heterophilous.md": "/benchmarks/heterophilous.md",
     "examples/results/ordering.md": "/benchmarks/ordering.md",
     "examples/study/README.md": "/benchmarks/study.md",
     "examples/study/results/ari.png": "/../examples/study/results/ari.png",
+    "examples/study/results/calibration.md": "/benchmarks/calibration.md",
+    "examples/study/results/num_classes.png": "/../examples/study/results/num_classes.png",
 }
 
 
