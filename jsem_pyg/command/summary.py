@@ -58,8 +58,8 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
     chosen = (
         "as many as was asked for"
         if result.clusterer.curve_ is None
-        else "as many as keep heat to themselves and as a classifier finds again that sees no edge. "
-        "Where you know the number, say it by `--clusters`"
+        else "as many as keep heat to themselves, and as a classifier finds again that sees no "
+        "edge. Where you know the number, say it by `--clusters`"
     )
     drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
     return (
