@@ -1,5 +1,6 @@
 """Files that are written whole or not at all, and the paths to them."""
 
+import errno
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -57,6 +58,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         ['a.txt']
     """
     path = Path(path)
+    _check_replaceable("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
     sweep(path.parent)
     with _temporary_file(path.parent) as file:
@@ -68,12 +70,20 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         os.replace(file.name, path)
 
 
+def _check_replaceable(name: str, path: Path) -> None:
+    """Raise an OSError unless there is a file or nothing: a device would be gone, not written."""
+    if path.exists() and not path.is_file():
+        number, kind = (errno.EISDIR, "a folder") if path.is_dir() else (errno.EINVAL, "a device")
+        raise OSError(number, f"Expected '{name}' to be a file, or nothing yet (got {kind})", path)
+
+
 def check_writable(name: str, path: Path) -> None:
     """Make the folder of `path`, which the argument `name` gave, and a file in it for a moment.
 
     Raises:
         OSError: If that fails: better now than after hours of work. It names the argument.
     """
+    _check_replaceable(name, path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _temporary_file(path.parent):

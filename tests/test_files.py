@@ -202,3 +202,15 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
         check_writable("checkpoint", tmp_path / "file" / "run.st")
     check_writable("checkpoint", tmp_path / "new" / "run.st")
     assert names(tmp_path / "new") == []
+
+
+def test_folders_and_devices_are_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path, error in ((tmp_path, IsADirectoryError), (pipe, OSError)):
+        with pytest.raises(error, match="'path' to be a file"):
+            write_whole(path, lambda file: file.write(b"new"))
+        with pytest.raises(error, match="'target' to be a file"):
+            check_writable("target", path)
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
