@@ -120,10 +120,10 @@ def _entries(
     weight = structure.symmetric(structure.to_slots(edge_weight))
     if structure.has_repeated_edges and conductance is not None:
         # Edges that share a slot conduct side by side: their weights add up, each as it conducts.
-        weight = structure.symmetric(structure.to_slots(edge_weight * conductance.abs()))
+        weight = structure.symmetric(structure.to_slots(edge_weight * _size(conductance)))
         conductance = None
     elif conductance is not None:
-        conductance = structure.symmetric(structure.to_slots(conductance)).abs()
+        conductance = _size(structure.symmetric(structure.to_slots(conductance)))
     if normalization is None or self_loop > 0:
         weight = weight if conductance is None else weight * conductance
     if normalization is None:
@@ -141,12 +141,18 @@ def _signs(structure: GraphRows, edge_weight: Tensor, conductance: Tensor) -> Te
     Edges that share a slot and oppose each other leave less than their size, which keeps it there.
     """
     if not structure.has_repeated_edges:
-        return structure.symmetric(structure.to_slots(conductance.detach())).sign()
+        signed = structure.symmetric(structure.to_slots(conductance.detach()))
+        return torch.where(signed < 0, -1.0, 1.0).to(signed.dtype)
     given, size = (
         structure.symmetric(structure.to_slots(edge_weight * h))
-        for h in (conductance, conductance.abs())
+        for h in (conductance, _size(conductance))
     )
     return torch.where(size > 0, given / torch.where(size > 0, size, 1.0), 1.0)
+
+
+def _size(conductance: Tensor) -> Tensor:
+    """|h|, with the gradient one at zero: an edge that closed altogether can open again."""
+    return torch.where(conductance < 0, -conductance, conductance)
 
 
 def _with_limits(scaling: Scaling, rows: GraphRows) -> Scaling:

@@ -191,6 +191,20 @@ def test_gradients_of_signed_conductances(normalization, repeat):
     torch.autograd.gradcheck(entries, (weight.requires_grad_(), h.requires_grad_()))
 
 
+@pytest.mark.parametrize("repeat", [False, True])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_an_edge_that_is_closed_altogether_can_open_again(normalization, repeat):
+    structure, _, weight, h = signed(8, 0.4, repeat)
+    slot, gradients = structure.slot, []
+    closed = (structure.row[slot] + structure.col[slot]) % 3 == 0
+    for crack in (0.0, 1e-9):
+        opens = torch.where(closed, crack, h.abs()).requires_grad_()
+        operator = make(structure, weight, normalization, conductance=opens, self_loop=0.5)
+        gradients += torch.autograd.grad(laplacian_of(operator).square().sum(), opens)
+    assert gradients[0][closed].abs().min() > 0
+    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-6)
+
+
 def test_an_edge_below_zero_draws_its_ends_to_opposite_values():
     pair = GraphStructure(torch.tensor([[0, 1], [1, 0]]), 2)
     operator = make(pair, torch.ones(2), conductance=-torch.ones(2))
