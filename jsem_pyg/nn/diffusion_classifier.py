@@ -252,7 +252,13 @@ def balance_classes(p: Tensor, class_mean: Tensor, power: float) -> Tensor:
 
 def center_and_normalize(x: Tensor, center: Tensor) -> Tensor:
     """Features [N, D] less their centre [D], with rows of length one; a row there stays zero."""
-    return F.normalize(x - center)
+    x = x - center
+    if x.size(-1) == 0:
+        return x
+    # The squares of what is far from one under- or overflow; all else keeps its bits.
+    size = x.detach().abs().amax(-1, keepdim=True)
+    is_far = (size > 0) & ((size < 1e-9) | (size > 1e9))
+    return F.normalize(x / torch.where(is_far, size, 1.0))
 
 
 def _check_conductance(conductance: Any) -> None:

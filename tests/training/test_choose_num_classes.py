@@ -4,7 +4,8 @@ import torch
 from sklearn.linear_model import Ridge
 from torch_geometric.data import Data
 
-from jsem_pyg.training import choose_num_classes
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg.training import choose_num_classes, self_train
 from jsem_pyg.training import merged_clusters as merged_clusters_module
 from jsem_pyg.training.choose_num_classes import (
     SHRINKAGE,
@@ -28,6 +29,16 @@ def test_groups_that_lie_apart_are_counted(num_classes):
     assert chosen.num_classes == num_classes
     assert list(chosen.curve) == list(range(1, 13))
     assert max(chosen.curve, key=chosen.curve.get) == num_classes
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-20, 1e-10, 1e20])
+def test_the_scale_of_features_does_not_matter(scale):
+    data = blobs(3)
+    expected = self_train(DiffusionClassifier(8, 3), data).model(data.x, data.edge_index)
+    data.x = data.x * scale
+    assert choose_num_classes(data, largest=6).num_classes == 3
+    found = self_train(DiffusionClassifier(8, 3), data).model(data.x, data.edge_index)
+    assert torch.equal(found.argmax(-1), expected.argmax(-1))
 
 
 def test_many_channels_and_many_points_are_counted_by_some(monkeypatch):
