@@ -44,7 +44,7 @@ class MapFolder:
             ValueError: if there is nothing to resume, or foreign files to overwrite.
             OSError: if the folder cannot be written to.
         """
-        check_writable("--output", self.path.parent / self.path.name)
+        check_writable("--output", self._run if self.path.is_dir() else self.path)
         if not self.path.exists():
             if resume:
                 raise ValueError(f"Expected a run to resume in '{self.path}' (got no such folder).")
