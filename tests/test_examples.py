@@ -810,6 +810,17 @@ def test_only_the_convolution_replaced(tmp_path, monkeypatch, split, capsys):
     assert "ours_curvature" in capsys.readouterr().out
 
 
+def test_only_the_convolution_replaced_where_edges_are_guessed(tmp_path, monkeypatch):
+    links = load(ROOT / "examples/drop_in_links.py", monkeypatch)
+    path = tmp_path / "runs.csv"
+    convs = ["gcn", "ours_curvature"]
+    table = links.main(["--quick", "--conv", *convs, "--output", str(path)])
+    assert list(table.index) == [(script, conv) for script in links.SCRIPTS for conv in convs]
+    runs = pd.read_csv(path)
+    assert len(runs) == 2 * 2 * 2  # scripts, convolutions, seeds
+    assert runs["test"].between(0, 100).all()
+
+
 def test_where_edges_join_unlike_nodes(tmp_path, monkeypatch, capsys):
     example = load(ROOT / "examples/heterophilous.py", monkeypatch)
     runs = example.main(["--quick", "--output", str(tmp_path)])
