@@ -1,7 +1,6 @@
-"""What happens in PyG's own `examples/link_pred.py` and `autoencoder.py` if only the convolution
-is replaced?
+"""What happens in PyG's own scripts that guess edges if only the convolution is replaced?
 
-Two layers guess which edges of a graph were hidden, 5 % of them for validation and 10 % for the
+They are `examples/link_pred.py` and `examples/autoencoder.py`: two layers guess which edges of a graph were hidden, 5 % of them for validation and 10 % for the
 test. In `link_pred` they have 128 and 64 channels and 100 epochs, and new negative edges are drawn
 in every epoch; in `autoencoder` they have 32 and 16 channels and 400 epochs, with PyG's `GAE`.
 Everything else is as it is there, and every convolution has its defaults. The test score (area
