@@ -1,12 +1,13 @@
 """What happens in PyG's own scripts that guess edges if only the convolution is replaced?
 
-They are `examples/link_pred.py` and `examples/autoencoder.py`: two layers guess which edges of a graph were hidden, 5 % of them for validation and 10 % for the
-test. In `link_pred` they have 128 and 64 channels and 100 epochs, and new negative edges are drawn
-in every epoch; in `autoencoder` they have 32 and 16 channels and 400 epochs, with PyG's `GAE`.
-Everything else is as it is there, and every convolution has its defaults. The test score (area
-under the ROC curve) is that of the epoch with the best validation score: `link_pred.py` means to
-take that one and takes the last, `autoencoder.py` prints all. A seed draws the hidden edges, the
-parameters and the negative edges. Curvature is measured on the edges that a layer may see.
+They are `examples/link_pred.py` and `examples/autoencoder.py`: two layers guess which edges of a
+graph were hidden, 5 % of them for validation and 10 % for the test. In `link_pred` they have 128
+and 64 channels and 100 epochs, and negative edges are drawn anew in every epoch; in `autoencoder`
+they have 32 and 16 channels and 400 epochs, with PyG's `GAE`. Everything else is as it is there,
+and every convolution has its defaults. The test score (area under the ROC curve) is that of the
+epoch with the best validation score: `link_pred.py` means to take that one and takes the last,
+`autoencoder.py` prints all. A seed draws the hidden edges, the parameters and the negative edges.
+Curvature is measured on the edges that a layer may see.
 
     python examples/drop_in_links.py --root data/Planetoid --dataset Cora --conv gcn ours
 """
