@@ -8,7 +8,7 @@ from torch import Tensor
 from .seeds import Purpose, derive_generator
 
 STARTS = 3  # on all rows, up to this many:
-MOST_ROWS = 50_000
+MOST_ROWS = 100_000
 # Beyond, starts look at so many rows: more of them, since each costs little.
 SAMPLE_STARTS, SAMPLE_ROWS, SAMPLE_ROWS_A_CLUSTER = 10, 20_000, 256
 
@@ -16,7 +16,7 @@ SAMPLE_STARTS, SAMPLE_ROWS, SAMPLE_ROWS_A_CLUSTER = 10, 20_000, 256
 def k_means(z: Tensor, num_clusters: int, seed: int) -> Any:
     """Cluster rows z [N, D]: scikit-learn's `KMeans`, fitted.
 
-    Up to 50,000 rows, the best of three starts on all of them. Beyond, the best of ten starts on
+    Up to 100,000 rows, the best of three starts on all of them. Beyond, the best of ten starts on
     20,000 rows drawn at random, or 256 a cluster if these are more, from which one run on all rows
     settles. (On 100,000 rows of 64 features, in 20 clusters, the distances add up to within a
     percent of those of the best of three starts on all, in a third of the time, and in less the
