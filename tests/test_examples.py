@@ -417,6 +417,29 @@ def test_the_benchmark_of_pruning(tmp_path, monkeypatch):
     assert names == {"pruning.csv", "pruning.md", "pruning.png", "pruning_epochs.csv"}
 
 
+def test_the_benchmark_of_self_training(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/self_training.py", monkeypatch)
+    args = benchmark.parse_args(["--classes", "3", "--channels", "8", "--k", "6"])
+    torch.save(benchmark.mixture(300, args), tmp_path / "graph.pt")
+    found = benchmark.train(tmp_path / "graph.pt", num_classes=3, seed=0)
+    parts = [f"{name} s" for name in benchmark.PARTS]
+    assert all(found[part] > 0 for part in parts)
+    assert sum(found[part] for part in parts) < found["seconds"]
+    assert found["ARI"] > 0.8
+
+
+@pytest.mark.slow
+def test_self_training_by_an_earlier_commit(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/self_training.py", monkeypatch)
+    if subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True).returncode:
+        pytest.skip("not in a clone")
+    sizes = ["--nodes", "300", "--classes", "3", "--channels", "8", "--k", "6"]
+    table = benchmark.main([*sizes, "--before", "HEAD", "--output", str(tmp_path)])
+    assert table["way"].tolist() == ["now", "before"]
+    assert table["seconds / now"][0] == 1
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
 def test_the_benchmark_of_neighbours(tmp_path, monkeypatch):
     neighbours = load(ROOT / "examples/benchmarks/neighbours.py", monkeypatch)
     monkeypatch.setattr(neighbours, "SIZES", [500, 900])

@@ -6,11 +6,9 @@ from torch import Tensor
 
 from .._checks import check_edge_index_shape, check_finite, check_float
 from ..graph import GraphStructure
+from ..kernels.edge_dot import edge_dot
 from .evolve import check_single_time
 from .functional import heat_diffusion
-
-# How many numbers one chunk of products may hold.
-_CHUNK_NUMBERS = 1 << 22
 
 
 def diffusion_cosine(
@@ -63,7 +61,7 @@ def diffusion_cosine(
     direction = _directions(y, structure)
     # One direction of every edge, which then serves both.
     slot = (structure.row < structure.col).nonzero()[:, 0]
-    cosine = _products(direction, structure.row[slot], structure.col[slot])
+    cosine = edge_dot(direction, direction, structure.row[slot], structure.col[slot])
     slots = cosine.new_zeros(structure.num_slots).index_copy(0, slot, cosine)
     slots = slots.index_copy(0, structure.reverse[slot].long(), cosine)
     return structure.to_edges(slots).clamp(-1, 1).to(x.dtype)
@@ -91,13 +89,3 @@ def _directions(y: Tensor, structure: GraphStructure) -> Tensor:
         )
     # Divided by the largest entry first, so that no square under- or overflows.
     return F.normalize(y / largest.masked_fill(largest == 0, 1), dim=1)
-
-
-def _products(direction: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    """<y_i, y_j> for pairs of nodes [M], a chunk at a time."""
-    step = max(1, _CHUNK_NUMBERS // max(direction.size(1), 1))
-    parts = [
-        (direction[a] * direction[b]).sum(-1)
-        for a, b in zip(i.split(step), j.split(step), strict=True)
-    ]
-    return torch.cat(parts)

@@ -5,6 +5,10 @@ from torch import Tensor
 
 from .._checks import check_edge_index, check_edge_weight, check_labels
 
+_CHUNK = (
+    1 << 22
+)  # edges that are looked at together: of a large graph, labels of all take gigabytes
+
 
 def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
     r"""The share of edge weight inside clusters, less what chance would put there.
@@ -43,11 +47,15 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
     check_edge_weight(edge_weight, edge_index.size(1))
-    weight = edge_weight.double()
-    total = weight.sum()
+    num_clusters = int(labels.max()) + 1 if labels.numel() else 0
+    inside = edge_weight.new_zeros((), dtype=torch.float64)
+    degree = edge_weight.new_zeros(num_clusters, dtype=torch.float64)
+    for begin in range(0, edge_index.size(1), _CHUNK):
+        weight = edge_weight[begin : begin + _CHUNK].double()
+        source, target = labels[edge_index[:, begin : begin + _CHUNK]]
+        inside += weight[source == target].sum()
+        degree += torch.bincount(source, weight, minlength=num_clusters)
+    total = degree.sum()
     if total == 0:
         return 0.0
-    source, target = labels[edge_index]
-    inside = weight[source == target].sum() / total
-    share = torch.bincount(source, weight) / total
-    return float(inside - share.square().sum())
+    return float(inside / total - (degree / total).square().sum())

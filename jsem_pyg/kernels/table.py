@@ -159,6 +159,17 @@ EDGES = KernelFamily(
     fallback="torch",
 )
 
+# Products of the rows at both ends of edges, see `kernels/edge_dot`.
+EDGE_DOT = KernelFamily(
+    {
+        "reference": Backend(f"{_HERE}.edge_dot.reference", no_obstacle),
+        "torch": Backend(f"{_HERE}.edge_dot.torch_chunks", no_obstacle),
+        "numba": Backend(f"{_HERE}.edge_dot.numba_cpu", numba_obstacle),
+    },
+    {"cpu": ("numba",)},
+    fallback="torch",
+)
+
 # Triangles, squares and curvature, see `kernels/triangles`.
 TRIANGLES = KernelFamily(
     {

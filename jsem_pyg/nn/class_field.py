@@ -56,8 +56,8 @@ class ClassField:
         self._first = field_of(q.double())
         self._means = [model.isotropic_mean(self._first.heat)]
         self._middle = self._balance(self._first.heat, 0)
-        target, source = structure.edges
-        agreement = self._agreement(self._middle[target], self._middle[source])
+        conduct = cast(ModuleConductance, self._model.anisotropic.conductance)
+        agreement = conduct(None, z=conduct.project(self._middle), ends=structure.edges)
         self._second = field_of(self._middle, conductance=agreement)
         self._means.append(model.anisotropic_mean(self._second.heat))
         self.conductance = agreement.to(q.dtype)
@@ -69,13 +69,10 @@ class ClassField:
         q = self._model.classify(x_new.double())
         middle = self._balance(self._first.at(q, neighbor, weight), 0)
         own = middle.repeat_interleave(neighbor.size(1), 0)
-        agreement = self._agreement(own, self._middle[neighbor.flatten()]).view_as(neighbor)
+        conduct = cast(ModuleConductance, self._model.anisotropic.conductance)
+        agreement = conduct(None, own, self._middle[neighbor.flatten()]).view_as(neighbor)
         p = self._balance(self._second.at(middle, neighbor, weight * agreement), 1)
         return p.to(self.p.dtype)
-
-    def _agreement(self, one: Tensor, other: Tensor) -> Tensor:
-        conductance = cast(ModuleConductance, self._model.anisotropic.conductance)
-        return conductance(None, one, other)
 
     def _balance(self, p: Tensor, diffusion: int) -> Tensor:
         # Not below zero: a series that is cut may end there.

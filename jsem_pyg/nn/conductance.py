@@ -1,6 +1,7 @@
 r"""How well an edge conducts: edge features -> h in (0, 1]."""
 
 import inspect
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from .._checks import (
     check_tensor,
     numbers_of,
 )
-from .conductance_base import FLOOR, ConstantAtFirst, NodeConductance
+from .conductance_base import FLOOR, ConstantAtFirst, Ends, NodeConductance
 
 
 class SigmoidConductance(ConstantAtFirst):
@@ -130,6 +131,7 @@ class ModuleConductance(Module):
         self.module = module
         self.floor = floor
         self.sees_nodes = _num_arguments(module) == 3
+        self._has_steps = _has_steps(module)
 
     def reset_parameters(self) -> None:
         """Reset every part of the module that knows how to."""
@@ -145,28 +147,39 @@ class ModuleConductance(Module):
 
     def project(self, x: Tensor) -> Tensor:
         """What edges look at of the nodes: [N, D] -> [N, K]."""
-        return self.module.project(x) if isinstance(self.module, NodeConductance) else x
+        return cast(NodeConductance, self.module).project(x) if self._has_steps else x
 
     def forward(
         self,
         edge_attr: Tensor | None,
         x_i: Tensor | None = None,
         x_j: Tensor | None = None,
-        is_projected: bool = False,
+        *,
+        z: Tensor | None = None,
+        ends: Ends | None = None,
     ) -> Tensor:
-        """Call the module: -> [E]."""
-        ends = () if x_i is None or x_j is None else (x_i, x_j)
-        if ends and is_projected and isinstance(self.module, NodeConductance):
-            out = self.module.between(edge_attr, *ends)
-        else:
+        """Call the module for both ends of every edge, or for `ends` of nodes z: -> [E].
+
+        Args:
+            edge_attr: [E, F] or None.
+            x_i: [E, D] features of the targets.
+            x_j: [E, D] features of the sources.
+            z: [N, K] instead of both, what :meth:`project` made of the features of all nodes.
+            ends: the target [E] and the source [E] of every edge, rows of z.
+        """
+        if z is None or ends is None:
             out = self.module(edge_attr, x_i, x_j) if self.sees_nodes else self.module(edge_attr)
+        elif self._has_steps:
+            out = cast(NodeConductance, self.module).along(edge_attr, z, ends)
+        else:
+            out = self.module(edge_attr, *(z[end] for end in ends))
         if not isinstance(out, Tensor) or not out.is_floating_point():
             got = out.dtype if isinstance(out, Tensor) else type(out).__name__
             raise TypeError(
                 f"Expected 'conductance' to return a floating-point tensor (got {got})."
             )
         out = out.squeeze(-1) if out.dim() == 2 else out
-        given = edge_attr if x_i is None else x_i
+        given = ends[0] if ends is not None else edge_attr if x_i is None else x_i
         if out.dim() != 1 or (given is not None and out.size(0) != given.size(0)):
             count = "E" if given is None else given.size(0)
             raise ValueError(
@@ -235,6 +248,17 @@ def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
             f"with F as 'edge_dim' says (got {list(edge_attr.shape)})."
         )
     return columns
+
+
+def _has_steps(module: Module) -> bool:
+    """Whether a module's steps say what it does: no class below theirs has a `forward` instead."""
+    if not isinstance(module, NodeConductance):
+        return False
+    of_steps, of_whole = (
+        next(kind for kind in type(module).__mro__ if name in vars(kind))
+        for name in ("between", "forward")
+    )
+    return issubclass(of_steps, of_whole)
 
 
 def _num_arguments(module: Module) -> int:

@@ -7,6 +7,8 @@ floor: a node whose edges all close keeps a positive degree, and gradients stay 
 from torch import Tensor
 from torch.nn import Module
 
+Ends = tuple[Tensor, Tensor]  # the target [E] and the source [E] of every edge, as rows of nodes
+
 FLOOR = 1e-4
 
 
@@ -33,6 +35,11 @@ class NodeConductance(ConstantAtFirst):
     def between(self, edge_attr: Tensor | None, z_i: Tensor, z_j: Tensor) -> Tensor:
         """The conductance of edges, from what they look at of both ends [E, K] -> [E]."""
         raise NotImplementedError
+
+    def along(self, edge_attr: Tensor | None, z: Tensor, ends: Ends) -> Tensor:
+        """The conductance of edges, from what they look at of all nodes [N, K] -> [E]."""
+        target, source = ends
+        return self.between(edge_attr, z[target], z[source])
 
     def forward(self, edge_attr: Tensor | None, x_i: Tensor, x_j: Tensor) -> Tensor:
         """Return the conductance of each edge."""

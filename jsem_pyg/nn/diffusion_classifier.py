@@ -210,7 +210,7 @@ class DiffusionClassifier(torch.nn.Module):
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
         source, target = edge_index
         conductance = cast(ModuleConductance, self.anisotropic.conductance)
-        return conductance(None, p[target], p[source])
+        return conductance(None, z=conductance.project(p), ends=(target, source))
 
     def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below

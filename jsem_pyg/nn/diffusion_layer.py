@@ -160,13 +160,12 @@ class DiffusionLayer(MessagePassing):
                 "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
                 f"would differ from batch to batch (got {list(x.shape)})."
             )
-        target, source = graph_ends(graph)
         conductance = cast(ModuleConductance, self.conductance)
-        x = conductance.project(x)  # fewer channels to gather
+        z = conductance.project(x)  # once a node, and fewer channels to gather
         if isinstance(graph, PreparedGraph):
             _check_channels(graph.structure)
-            x = graph.structure.spread(x)  # an edge may come from a node of another process
-        return conductance(graph.attr, x[target], x[source], is_projected=True)
+            z = graph.structure.spread(z)  # an edge may come from a node of another process
+        return conductance(graph.attr, z=z, ends=graph_ends(graph))
 
     def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:
         if self._has_warned or self.edge_dim == 0 or edge_attr is not None:

@@ -11,11 +11,10 @@ from ..diffusion import heat_diffusion
 from ..evaluation import modularity
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import center_and_normalize
+from .k_means import k_means
 from .teaching import keep_known, teach
 from .time_selection import select_time
 from .training_graph import TrainingGraph
-
-KMEANS_STARTS = 3
 
 
 class ClassGuess(NamedTuple):
@@ -96,9 +95,7 @@ def diffused_rows(
 
 def _cluster(z: Tensor, num_classes: int, seed: int) -> Tensor:
     """k-means as probabilities [N, C]: the nearer a centre, the more probable."""
-    from sklearn.cluster import KMeans
-
-    kmeans = KMeans(num_classes, n_init=KMEANS_STARTS, random_state=seed).fit(z.cpu().numpy())
+    kmeans = k_means(z, num_classes, seed)
     distance = torch.from_numpy(kmeans.transform(z.cpu().numpy())).to(z).square()
     width = distance.min(-1).values.mean().clamp(min=torch.finfo(z.dtype).tiny)
     return (-4 * distance / width).softmax(-1)

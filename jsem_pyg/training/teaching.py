@@ -43,7 +43,8 @@ def teach(model: DiffusionClassifier, x: Tensor, teaches: Tensor, target: Tensor
         teaches: [N] whether a node teaches.
         target: [N] the class that it teaches.
     """
-    features = center_and_normalize(x, x.mean(0))[teaches] * LOGIT_SCALE
+    features = center_and_normalize(x[teaches], x.mean(0)) * LOGIT_SCALE
+    target = target[teaches]
     num_classes = model.lin.out_channels
     weight = features.new_zeros(num_classes, x.size(-1), requires_grad=True)
     bias = features.new_zeros(num_classes, requires_grad=True)
@@ -52,7 +53,7 @@ def teach(model: DiffusionClassifier, x: Tensor, teaches: Tensor, target: Tensor
     def closure() -> Tensor:
         solver.zero_grad()
         logits = F.linear(features, weight, bias)
-        loss = F.cross_entropy(logits, target[teaches]) + WEIGHT_DECAY * weight.square().sum()
+        loss = F.cross_entropy(logits, target) + WEIGHT_DECAY * weight.square().sum()
         loss.backward()
         return loss
 

@@ -532,9 +532,17 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     # 7. layers
     "nn.AgreementConductance": lambda: (nn.AgreementConductance, {}),
+    "nn.AgreementConductance.between": lambda: (
+        nn.AgreementConductance().between,
+        {"edge_attr": None, "z_i": _x().softmax(-1), "z_j": _x().softmax(-1)},
+    ),
     "nn.AgreementConductance.forward": lambda: (
         nn.AgreementConductance().forward,
         {"edge_attr": None, "x_i": _x().softmax(-1), "x_j": _x().softmax(-1)},
+    ),
+    "nn.AgreementConductance.project": lambda: (
+        nn.AgreementConductance().project,
+        {"x": _x().softmax(-1)},
     ),
     "nn.AnisotropicChebConv": lambda: (
         nn.AnisotropicChebConv,

@@ -26,6 +26,7 @@ OWN_ERRORS = (TypeError, ValueError, RuntimeError, NotImplementedError)
 # What takes arguments and is no door: nobody outside hands it what has not been checked.
 NOT_DOORS = {
     r"\S+\.(message|propagate|propagate_once|collect)": "PyG's own hooks of a layer",
+    r"nn\.\w+Conductance\.along": "what layers call, with the edges of a graph that is checked",
     r"transforms\.\w+\.columns": "what a subclass fills in, called on data that have been checked",
     r"\S+\.(has_passed|note_passed)": "the log of checks that have been made",
     r"graph\.\w+Structure\.(to_\w+|mean_of_columns|share_among_edges|symmetric)": (
