@@ -72,6 +72,12 @@ def test_one_command_runs_everything_and_resumes(study, tmp_path, capsys):
     assert (tmp_path / "runs.csv").read_bytes() == before  # not a single time measured anew
 
 
+def toy_table(study, path, methods, seeds):
+    """Rows of some methods on a data set that `complete` is given."""
+    wanted = study("runner").keys(dataset=["toy"], method=methods, seed=seeds)
+    return study("scoring").clustering_table(path, wanted, methods)
+
+
 def test_only_what_is_missing_runs(study, tmp_path):
     runner, methods, data_sets = study("runner"), study("methods"), study("data_sets")
     study_set = data_sets.hide_labels(clusters_of_points())
@@ -81,15 +87,103 @@ def test_only_what_is_missing_runs(study, tmp_path):
         called.append(seed)
         return data.x
 
+    def complete(methods, seeds):
+        runner.complete(toy_table(study, path, methods, seeds), {"toy": study_set}.get)
+
     path = tmp_path / "runs.csv"
     for seeds in ([0, 2], [0, 1, 2, 3]):
-        runner.run_missing(path, "toy", study_set, {"spy": methods.Method(spy)}, seeds)
+        complete({"spy": methods.Method(spy)}, seeds)
     assert called == [0, 2, 1, 3]
     assert runner.read(path)["seed"].tolist() == [0, 2, 1, 3]
-    runner.run_missing(path, "toy", study_set, {"fixed": methods.Method(spy, False)}, [0, 1, 2])
+    complete({"fixed": methods.Method(spy, False)}, [0, 1, 2])
     assert called == [0, 2, 1, 3, 0]  # once, for three rows
     assert len(runner.read(path)) == 7
     assert [file.name for file in tmp_path.iterdir()] == ["runs.csv"]  # no temporary file
+
+
+def test_a_run_that_is_killed_goes_on_to_the_same_table(study, tmp_path):
+    runner, methods = study("runner"), study("methods")
+    study_set = study("data_sets").hide_labels(clusters_of_points())
+    calls = []
+
+    def dies(data, num_classes, seed):
+        calls.append(seed)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return data.x
+
+    def table(name):
+        either = {"one": methods.Method(dies), "other": methods.Method(dies, False)}
+        return toy_table(study, tmp_path / name, either, [0, 1])
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.complete(table("killed.csv"), {"toy": study_set}.get)
+    assert len(runner.read(tmp_path / "killed.csv")) == 2
+    for name in ("killed.csv", "whole.csv"):
+        runner.complete(table(name), {"toy": study_set}.get)
+    killed, whole = (
+        runner.read(tmp_path / name).drop(columns="cpu_seconds")
+        for name in ("killed.csv", "whole.csv")
+    )
+    pd.testing.assert_frame_equal(killed, whole)
+
+
+def test_rows_that_belong_together_are_written_together(study, tmp_path):
+    runner = study("runner")
+    path = tmp_path / "rows.csv"
+
+    def pair(study_set, key):
+        yield {"when": "before"}
+        if len(runner.read(path)) == 2 and key["seed"] == 1:
+            raise KeyboardInterrupt
+        yield {"when": "after"}
+
+    table = runner.Table(path, runner.keys(dataset=["toy"], seed=[0, 1]), pair)
+    with pytest.raises(KeyboardInterrupt):
+        runner.complete(table, lambda name: None)
+    assert runner.read(path)["when"].tolist() == ["before", "after"]
+    assert runner.missing(path, table.wanted) == [{"dataset": "toy", "seed": 1}]
+
+
+def test_published_rows_are_all_that_is_wanted_of_them(study, tmp_path):
+    for part, missing in {"run": 0, "ablations": 0}.items():
+        script, runner = study(part), study("runner")
+        [table] = script.plan(script.parse_args([]))
+        assert len(runner.missing(table.path, table.wanted)) == missing
+        assert table.path.parent == STUDY / "results"
+
+
+def test_how_long_the_rest_takes(study, tmp_path):
+    runner, forecasts = study("runner"), study("forecast")
+    path = tmp_path / "times.csv"
+    seconds = {("a", "x"): 10.0, ("a", "y"): 20.0, ("b", "x"): 100.0}
+    rows = [
+        {"dataset": name, "method": method, "seed": seed, "cpu_seconds": value + seed - 0.5}
+        for (name, method), value in seconds.items()
+        for seed in (0, 1)
+    ]
+    runner.append(path, rows)
+
+    def left(**columns):
+        wanted = runner.keys(**columns)
+        return forecasts.forecast(runner.Table(path, wanted, None), tmp_path / "none")
+
+    assert left(dataset=["a"], method=["x"], seed=range(2)) == (2, 0, 0.0, 0)
+    known = left(dataset=["a"], method=["x", "y"], seed=range(4))
+    assert known[:2] == (8, 4)
+    assert known.seconds == pytest.approx(2 * 10 + 2 * 20, rel=0.02)
+    scaled = left(dataset=["b"], method=["y"], seed=[0])  # y takes twice as long as x
+    assert scaled.seconds == pytest.approx(200, rel=0.02)
+    unknown = left(dataset=["a"], method=["z", "x"], seed=[2])
+    assert unknown.unknown == 1
+    assert str(unknown) == "2 of 2 rows left, about 10 s, and 1 of unknown duration"
+    both = forecasts.total([known, unknown])
+    assert both[:2] == (10, 6)
+    assert forecasts.as_time(600) == "10 min"
+    elsewhere = runner.Table(
+        tmp_path / "new" / "times.csv", runner.keys(dataset=["a"], method=["y"], seed=[7]), None
+    )
+    assert forecasts.forecast(elsewhere, tmp_path).seconds == pytest.approx(20, rel=0.02)
 
 
 def test_methods_get_the_graph_and_nothing_else(study):
@@ -102,7 +196,7 @@ def test_methods_get_the_graph_and_nothing_else(study):
     assert torch.equal(study_set.data.edge_index, citation_like().edge_index)
 
 
-def test_a_method_cannot_change_the_data_of_the_next(study):
+def test_a_method_cannot_change_the_data_of_the_next(study, tmp_path):
     runner, methods, data_sets = study("runner"), study("methods"), study("data_sets")
     study_set = data_sets.hide_labels(clusters_of_points())
     before = study_set.data.x.clone()
@@ -111,7 +205,10 @@ def test_a_method_cannot_change_the_data_of_the_next(study):
         data.x.zero_().add_(torch.rand(data.x.shape))
         return data.x
 
-    list(runner.run_method(methods.Method(vandal), study_set, [0]))
+    runner.complete(
+        toy_table(study, tmp_path / "runs.csv", {"vandal": methods.Method(vandal)}, [0]),
+        {"toy": study_set}.get,
+    )
     assert torch.equal(study_set.data.x, before)
 
 
@@ -182,7 +279,7 @@ def test_leiden_finds_as_many_communities_as_classes(study):
     data = study("data_sets").hide_labels(points).data
     labels = study("clusterers").leiden(data, 4, 0)
     assert len(labels.unique()) == 4
-    scores = study("runner").score(labels, study("data_sets").hide_labels(points), 0)
+    scores = study("scoring").score(labels, study("data_sets").hide_labels(points), 0)
     assert scores["ari"] > 0.7
 
 
@@ -245,14 +342,14 @@ def test_the_number_of_clusters(study, tmp_path, monkeypatch):
     assert (tmp_path / "num_classes.png").stat().st_size > 5_000
 
 
-def test_what_is_known_of_the_true_number_is_not_run_again(study, tmp_path):
+def test_what_is_known_of_the_true_number_is_not_run_again(study):
     num_classes = study("num_classes")
-    path = tmp_path / "num_classes.csv"
-    for _ in range(2):
-        num_classes.copy_known(path, STUDY / "results/runs.csv", "digits", 10, range(3))
-    rows = pd.read_csv(path)
-    assert rows["seed"].tolist() == [0, 1, 2]
-    assert rows["ari"].tolist() == pytest.approx([0.821] * 3, abs=0.002)
+    key = {"dataset": "digits", "method": num_classes.TRUE, "seed": 1}
+    row = num_classes.known_row(num_classes.RUNS, key, 10)
+    assert row["ari"] == pytest.approx(0.821, abs=0.002)
+    assert row["classes"] == row["clusters"] == 10
+    assert num_classes.known_row(num_classes.RUNS, key | {"method": "Leiden"}, 10) is None
+    assert num_classes.known_row(num_classes.RUNS, key | {"seed": 99}, 10) is None
 
 
 def test_calibration(study, tmp_path, monkeypatch):

@@ -22,8 +22,6 @@ How labels start self-training was changed after it had lost to heat with regres
 """
 
 import argparse
-import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,13 +30,14 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
+import runner
 import torch
 import torch.nn.functional as F
-from data_sets import DATA_SETS, StudySet, load
+from data_sets import StudySet
 from filters import adjacency, heat
 from learned import SKETCH, Open
-from report import as_markdown
-from runner import append, read
+from report import as_markdown, save_figure
+from runner import SECONDS, Key, Row, Table
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from torch import Tensor
@@ -51,12 +50,14 @@ from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, select_time, self_train
 from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
-log = logging.getLogger(__name__)
+FILE = "few_labels.csv"
 LABELS = [1, 5, 10]  # of each class
 REFERENCE = "heat + logistic regression"
 TRIPLETS = "triplets + logistic regression"
 OURS, ABLATION = "self-training, anisotropic", "self-training, isotropic"
 BEST = "the best rival"
+NEED_TWO = [TRIPLETS]  # labels of a class
+TEN_DRAWS = [REFERENCE, ABLATION, OURS]  # five of the others
 RIVALS = ["logistic regression", REFERENCE, "label spreading", "GCN"]
 
 Predict = Callable[[Data, Tensor, int, int], Tensor]
@@ -167,33 +168,15 @@ def draw_labels(y: Tensor, each: int, seed: int) -> Tensor:
     return known
 
 
-def run_missing(
-    path: Path, name: str, study_set: StudySet, methods: dict[str, Predict], seeds: range
-) -> None:
-    """Run what the file lacks of a data set, and write each row as soon as it is there."""
-    key = ["dataset", "labels", "method", "seed"]
-    done = set(read(path).reindex(columns=key).itertuples(index=False, name=None))
-    for each, (method, predict) in ((e, m) for e in LABELS for m in methods.items()):
-        for seed in seeds:
-            if (name, each, method, seed) in done or (method == TRIPLETS and each < 2):
-                continue
-            row = dict(zip(key, (name, each, method, seed), strict=True))
-            row |= run(predict, study_set, each, seed)
-            append(path, row)
-            log.info("%s", row)
-
-
-def run(predict: Predict, study_set: StudySet, each: int, seed: int) -> dict[str, float]:
+def run(predict: Predict, study_set: StudySet, each: int, seed: int) -> Row:
     """Score a method on the nodes whose label it was not given."""
-    known = draw_labels(study_set.y, each, seed)
+    data, known = study_set.data.clone(), draw_labels(study_set.y, each, seed)
     rest = known < 0
-    start = time.process_time()
-    found = predict(study_set.data.clone(), known.clone(), study_set.num_classes, seed)
-    seconds = time.process_time() - start
+    found, seconds = runner.timed(lambda: predict(data, known.clone(), study_set.num_classes, seed))
     y, found = study_set.y[rest], found[rest]
     macro_f1 = f1_score(y, found, average="macro")
     accuracy = (found == y).float().mean().item()
-    return {"accuracy": accuracy, "macro_f1": macro_f1, "cpu_seconds": round(seconds, 3)}
+    return {"accuracy": accuracy, "macro_f1": macro_f1, SECONDS: seconds}
 
 
 def compare(runs: pd.DataFrame) -> pd.DataFrame:
@@ -216,7 +199,7 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def report(runs: pd.DataFrame, folder: Path) -> str:
+def write_report(runs: pd.DataFrame, folder: Path) -> str:
     """Write the table with the tests, and the curves."""
     text = "Mean and standard deviation over the draws; scores are of the nodes without a label.\n"
     for score, title in {"accuracy": "Accuracy", "macro_f1": "Macro F1"}.items():
@@ -227,9 +210,7 @@ def report(runs: pd.DataFrame, folder: Path) -> str:
         text += "Paired t-tests over the draws; p after Holm's correction within a column.\n\n"
         text += f"{as_markdown(differences(tests), '')}\n"
     (folder / "few_labels.md").write_text(text)
-    figure = draw(runs)
-    figure.savefig(folder / "few_labels.png", dpi=150)
-    plt.close(figure)
+    save_figure(draw(runs), folder / "few_labels.png")
     return text
 
 
@@ -271,26 +252,35 @@ def draw(runs: pd.DataFrame) -> plt.Figure:
     return figure
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
-    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS))
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = runner.make_parser(__doc__, seeds=None)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=5, help="seeds 0 .. n - 1")
-    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
-    parser.add_argument("--quick", action="store_true", help="a few digits")
-    args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    log.setLevel(logging.INFO)
-    default = Path("output/study") if args.quick else Path(__file__).parent / "results"
-    folder = args.output or default
-    path, seeds = folder / "few_labels.csv", range(2 if args.quick else args.seeds)
-    methods = {name: METHODS[name] for name in args.methods}
-    for name in ["digits"] if args.quick else args.sets:
-        run_missing(path, name, load(name, args.data, args.quick), methods, seeds)
-    runs = read(path)
-    print(report(runs, folder))
+    return runner.parse(parser, argv)
+
+
+def plan(args: argparse.Namespace) -> list[Table]:
+    def make(study_set: StudySet, key: Key) -> list[Row]:
+        return [run(METHODS[key["method"]], study_set, key["labels"], key["seed"])]
+
+    seeds = range(args.seeds or 10)
+    wanted = runner.keys(dataset=args.sets, labels=LABELS, method=args.methods, seed=seeds)
+    wanted = [key for key in wanted if key["labels"] > 1 or key["method"] not in NEED_TWO]
+    if args.seeds is None:
+        wanted = [key for key in wanted if key["seed"] < 5 or key["method"] in TEN_DRAWS]
+    return [Table(args.output / FILE, wanted, make)]
+
+
+def report(args: argparse.Namespace) -> pd.DataFrame:
+    """Write tables, tests and curves from the rows, and return these."""
+    runs = runner.read(args.output / FILE)
+    print(write_report(runs, args.output))
     return runs
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    runner.complete_all(plan(args), args)
+    return report(args)
 
 
 if __name__ == "__main__":
