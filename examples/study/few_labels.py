@@ -22,7 +22,6 @@ How labels start self-training was changed after it had lost to heat with regres
 """
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -32,129 +31,29 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import runner
 import torch
-import torch.nn.functional as F
 from data_sets import StudySet
-from filters import adjacency, heat
-from learned import SKETCH, Open
+from few_label_methods import (
+    ABLATION,
+    METHODS,
+    NEED_TWO,
+    OURS,
+    PLAIN,
+    REFERENCE,
+    TAUGHT,
+    Predict,
+)
 from report import as_markdown, save_figure
 from runner import SECONDS, Key, Row, Table
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from torch import Tensor
-from torch_geometric import seed_everything
-from torch_geometric.data import Data
-from torch_geometric.nn import APPNP, GCNConv
 
 from jsem_pyg.evaluation import paired_comparisons
-from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import fit, select_time, self_train
-from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
 FILE = "few_labels.csv"
 LABELS = [1, 5, 10]  # of each class
-REFERENCE = "heat + logistic regression"
-TRIPLETS = "triplets + logistic regression"
-OURS, ABLATION = "self-training, anisotropic", "self-training, isotropic"
 BEST = "the best rival"
-NEED_TWO = [TRIPLETS]  # labels of a class
-TEN_DRAWS = [REFERENCE, ABLATION, OURS]  # five of the others
 RIVALS = ["logistic regression", REFERENCE, "label spreading", "GCN"]
-
-Predict = Callable[[Data, Tensor, int, int], Tensor]
-
-
-def logistic_regression(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """On the features."""
-    return _regress(data.x, known)
-
-
-def heat_regression(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """On the features after isotropic heat; t by the unsupervised triplet loss."""
-    return _regress(heat(data, num_classes, seed), known)
-
-
-def label_spreading(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """Zhou et al. 2004 with alpha = 0.9, which is personalised PageRank of the labels."""
-    labels = F.one_hot(known.clamp(min=0), num_classes) * (known >= 0)[:, None]
-    spread = APPNP(K=50, alpha=0.1, add_self_loops=False)
-    return spread(labels.float(), adjacency(data)).argmax(-1)
-
-
-def gcn(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """Two layers as published (Kipf and Welling 2017), 200 epochs."""
-    seed_everything(seed)
-    graph, train = adjacency(data), known >= 0
-    first, last = GCNConv(data.x.size(1), 64), GCNConv(64, num_classes)
-    optimizer = torch.optim.Adam(
-        [{"params": first.parameters(), "weight_decay": 5e-4}, {"params": last.parameters()}],
-        lr=0.01,
-    )
-
-    def logits(drop: bool) -> Tensor:
-        h = first(F.dropout(data.x, 0.5, drop), graph).relu()
-        return last(F.dropout(h, 0.5, drop), graph)
-
-    for _ in range(200):
-        optimizer.zero_grad()
-        F.cross_entropy(logits(True)[train], known[train]).backward()
-        optimizer.step()
-    with torch.no_grad():
-        return logits(False).argmax(-1)
-
-
-def triplets(data: Data, known: Tensor, num_classes: int, seed: int, epochs: int = 100) -> Tensor:
-    """A conductance of curvature and geometry that triplets of known labels teach.
-
-    A triplet needs two nodes of one class.
-    """
-    seed_everything(seed)  # the perceptron's first weights
-    data = EdgeGeometry()(FormanCurvature()(data))
-    data.y = known
-    t = select_time(data, seed=seed).t
-    model = AnisotropicDiffusion(data.edge_attr.size(1), t=t, conductance="mlp")
-    sketch_dim = SKETCH if data.x.size(1) > SKETCH else None
-    options = {"epochs": epochs, "sketch_dim": sketch_dim, "seed": seed, "progress": False}
-    fit(model, data, sampler="labels", **options)
-    with torch.no_grad():
-        z = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
-    return _regress(F.normalize(z), known)
-
-
-def anisotropic(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """`fit` with sampler="labels"."""
-    return _self_trained(data, known, num_classes, seed, None)
-
-
-def isotropic(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """The same on edges that all conduct alike."""
-    return _self_trained(data, known, num_classes, seed, Open())
-
-
-def _self_trained(
-    data: Data, known: Tensor, num_classes: int, seed: int, conductance: torch.nn.Module | None
-) -> Tensor:
-    model = DiffusionClassifier(data.x.size(1), num_classes, conductance=conductance)
-    self_train(model, data, labels=known, seed=seed)
-    with torch.no_grad():
-        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
-
-
-def _regress(x: Tensor, known: Tensor) -> Tensor:
-    train = (known >= 0).numpy()
-    model = LogisticRegression(C=100.0, max_iter=1000)  # rows of length one: less shrinkage
-    model.fit(x.numpy()[train], known.numpy()[train])
-    return torch.from_numpy(model.predict(x.numpy()))
-
-
-METHODS: dict[str, Predict] = {
-    "logistic regression": logistic_regression,
-    REFERENCE: heat_regression,
-    "label spreading": label_spreading,
-    "GCN": gcn,
-    TRIPLETS: triplets,
-    ABLATION: isotropic,
-    OURS: anisotropic,
-}
+TEN_DRAWS = [REFERENCE, ABLATION, OURS]  # five of the others
 
 
 def draw_labels(y: Tensor, each: int, seed: int) -> Tensor:
@@ -185,7 +84,7 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
     The best rival is that of the highest mean in each cell, which favours it. Holm's correction is
     over the cells, of one comparison. What was not run is left out.
     """
-    cells = runs.assign(dataset=runs["dataset"] + ", " + runs["labels"].astype(str))
+    cells = with_cells(runs)
     rivals = cells[cells["method"].isin(RIVALS)]
     mean = rivals.groupby(["dataset", "method"])["accuracy"].mean()
     best = rivals.set_index(["dataset", "method"]).loc[list(mean.groupby("dataset").idxmax())]
@@ -203,22 +102,46 @@ def write_report(runs: pd.DataFrame, folder: Path) -> str:
     """Write the table with the tests, and the curves."""
     text = "Mean and standard deviation over the draws; scores are of the nodes without a label.\n"
     for score, title in {"accuracy": "Accuracy", "macro_f1": "Macro F1"}.items():
-        text += f"\n## {title}\n\n{as_markdown(mean_and_spread(runs, score), '')}\n"
+        text += f"\n## {title}\n\n{as_markdown(mean_and_spread(runs, score, PLAIN), '')}\n"
     tests = compare(runs) if runs["seed"].nunique() > 1 else pd.DataFrame()
     if len(tests):
         text += f"\n## Accuracy of {OURS}, less that of others\n\n"
         text += "Paired t-tests over the draws; p after Holm's correction within a column.\n\n"
         text += f"{as_markdown(differences(tests), '')}\n"
+    text += taught(runs)
     (folder / "few_labels.md").write_text(text)
     save_figure(draw(runs), folder / "few_labels.png")
     return text
 
 
-def mean_and_spread(runs: pd.DataFrame, score: str) -> pd.DataFrame:
+def taught(runs: pd.DataFrame) -> str:
+    """The forms whose conductance labels teach, and what it adds to the same with open edges."""
+    methods = dict.fromkeys(each for pair in TAUGHT.items() for each in reversed(pair))
+    text = "\n## Accuracy where labels teach the conductance, and with every edge open\n"
+    text += f"\n{as_markdown(mean_and_spread(runs, 'accuracy', list(methods)), '')}\n"
+    cells = with_cells(runs)
+    tests = []
+    for method, reference in TAUGHT.items():
+        pair = cells[cells["method"].isin([method, reference])]
+        if pair["method"].nunique() == 2 and pair["seed"].nunique() > 1:
+            found = paired_comparisons(pair, reference, score="accuracy")
+            tests.append(found.assign(reference=f"{method}, less {reference}"))
+    if tests:
+        text += "\nPaired t-tests over the draws; p after Holm's correction within a column.\n\n"
+        text += f"{as_markdown(differences(pd.concat(tests, ignore_index=True)), '')}\n"
+    return text
+
+
+def with_cells(runs: pd.DataFrame) -> pd.DataFrame:
+    """Each number of labels as a data set of its own."""
+    return runs.assign(dataset=runs["dataset"] + ", " + runs["labels"].astype(str))
+
+
+def mean_and_spread(runs: pd.DataFrame, score: str, methods: list[str]) -> pd.DataFrame:
     """A row for each data set and number of labels, a column for each method."""
     groups = runs.groupby(["dataset", "labels", "method"], sort=False)[score]
     cells = groups.agg(lambda part: f"{part.mean():.3f} ± {part.std(ddof=0):.3f}")
-    table = cells.unstack("method").reindex(columns=list(METHODS))
+    table = cells.unstack("method").reindex(columns=methods)
     table.index = pd.Index([f"{name}, {each}" for name, each in table.index], name="labels a class")
     return table
 
@@ -240,7 +163,7 @@ def draw(runs: pd.DataFrame) -> plt.Figure:
     for axis in axes.flat[len(names) :]:
         axis.axis("off")
     for axis, name in zip(axes.flat, names, strict=False):
-        for method in METHODS:
+        for method in PLAIN:
             part = runs[(runs["dataset"] == name) & (runs["method"] == method)]
             curve = part.groupby("labels")["accuracy"].agg(["mean", "std"]).fillna(0)
             width = 2.5 if method == OURS else 1.2
