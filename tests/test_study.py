@@ -312,6 +312,8 @@ def test_few_labels(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
     few_labels = study("few_labels")
     monkeypatch.setattr(few_labels, "LABELS", [1, 3])
+    monkeypatch.setattr(study("by_labels"), "STEPS", 6)
+    monkeypatch.setattr(study("by_labels"), "END_TO_END_STEPS", 20)
     runs = few_labels.main(["--quick", "--output", str(tmp_path)])
     # Some need two labels of a class.
     assert len(runs) == 2 * (2 * len(few_labels.METHODS) - len(few_labels.NEED_TWO))
@@ -320,8 +322,114 @@ def test_few_labels(study, tmp_path, monkeypatch):
     few_labels.main(["--quick", "--output", str(tmp_path)])  # nothing is missing any more
     assert len(pd.read_csv(tmp_path / "few_labels.csv")) == len(runs)
     text = (tmp_path / "few_labels.md").read_text()
-    assert text.count("| digits, 3 |") == 2 + 1  # two scores, and the differences
+    assert text.count("| digits, 3 |") == 2 + 1 + 2  # two scores, differences, taught conductances
     assert (tmp_path / "few_labels.png").stat().st_size > 10_000
+
+
+def test_what_an_edge_knows_of_classes_comes_from_the_sources(study):
+    by_labels, data_sets = study("by_labels"), study("data_sets")
+    data, y, num_classes = data_sets.hide_labels(clusters_of_points())
+    known = study("few_labels").draw_labels(y, 4, seed=0)
+    is_source = by_labels.draw_half(known, torch.Generator().manual_seed(0))
+    assert torch.bincount(known[is_source]).tolist() == [2, 2, 2]
+    given = by_labels.prepare(data, num_classes, 0)
+    fold = by_labels.make_fold(by_labels.EDGES, given, known, is_source)
+    asked = known.where(~fold.asked, (known + 1) % 3)  # other answers, the same question
+    other = by_labels.make_fold(by_labels.EDGES, given, asked, is_source)
+    assert torch.equal(fold.columns, other.columns)
+    assert torch.equal(fold.start, other.start)
+    assert torch.equal(fold.asked, (known >= 0) & ~is_source)
+    alone = torch.zeros(9, dtype=torch.long).index_fill_(0, torch.arange(1, 9), -1)
+    assert by_labels.draw_half(alone, torch.Generator()).tolist() == [True] + 8 * [False]
+
+
+def test_labels_that_are_held_out_close_edges_between_classes(study):
+    by_labels, data_sets = study("by_labels"), study("data_sets")
+    data, y, num_classes = data_sets.hide_labels(clusters_of_points(size=60))
+    known = study("few_labels").draw_labels(y, 10, seed=0)
+    given = by_labels.prepare(data, num_classes, 0)
+    source, target = data.edge_index
+    same = y[source] == y[target]
+    assert not same.all()
+    h, logits = by_labels._propagate(by_labels.EDGES, given, known, 0)
+    assert h[same].mean() > h[~same].mean() + 0.2
+    assert (logits.argmax(-1) == y).float().mean() > 0.85
+    h, _ = by_labels._propagate(by_labels.OPEN, given, known, 0)
+    assert (h == 1).all()
+
+
+def test_the_other_view_closes_edges_of_its_own(study):
+    two_views = study("two_views")
+    own, other = torch.randn(40, 3), torch.eye(2)[torch.arange(40) % 2]
+    given = two_views.of_points(own, other, torch.arange(40) % 4)
+    source, target = given.edge_index
+    alike = (source - target) % 2 == 0
+    h = two_views.by_cosine(given)
+    assert h.min() > two_views.FLOOR
+    assert h[alike].min() > 0.7 > 0.3 > h[~alike].max()
+    assert two_views.read_by(given, two_views.BOTH).shape == (40, 5)
+    graph = two_views.graph_for(given, two_views.OTHER)
+    torch.testing.assert_close(graph.edge_weight, given.edge_weight * h)
+    constant = given._replace(views=given.views | {two_views.SECOND: torch.ones(40, 1)})
+    torch.testing.assert_close(two_views.by_cosine(constant), torch.full_like(h, 0.505))
+
+
+def test_words_and_citations_are_views_of_length_one(study, monkeypatch):
+    two_views = study("two_views")
+    monkeypatch.setattr(two_views, "AXES", 8)
+    texts = [f"heat{i % 5} graph{i % 3} node{i % 7} edge{i % 2}" for i in range(60)] + [""]
+    words = two_views.of_words(texts)
+    length = words.norm(dim=1)
+    assert torch.allclose(length[:-1], torch.tensor(1.0))
+    assert length[-1] == 0
+    data = citation_like()
+    data.edge_weight = torch.ones(data.num_edges)
+    z = two_views.of_edges(data)
+    source, target = data.edge_index
+    near = (z[source] * z[target]).sum(1).mean()
+    assert near > (z @ z.T).mean() + 0.2
+
+
+def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 80)
+    everything, runner, two_views = study("everything"), study("runner"), study("two_views")
+    some = [two_views.VARIANTS[0], two_views.VARIANTS[-1]]
+    monkeypatch.setattr(two_views, "VARIANTS", some)
+    monkeypatch.delitem(study("calibration").SETTINGS, "clusters")
+    append, written = runner.append, []
+
+    def dies(path, rows):
+        append(path, rows)
+        written.append(path.name)
+        if len(written) == 3:
+            raise KeyboardInterrupt
+
+    def command(name, *more):
+        given = ["--quick", "--output", str(tmp_path / name), "--parts", "calibration", "two views"]
+        return everything.main([*given, *more])
+
+    monkeypatch.setattr(runner, "append", dies)
+    with pytest.raises(KeyboardInterrupt):
+        command("killed")
+    monkeypatch.setattr(runner, "append", append)
+    capsys.readouterr()
+    assert command("killed", "--dry-run")["two views"].left == 3
+    said = capsys.readouterr().out
+    assert "calibration: 0 of 2 rows left" in said
+    assert "everything: 3 of 6 rows left" in said
+    for name in ("killed", "whole"):
+        command(name)
+    assert command("killed", "--dry-run")["two views"].left == 0
+    for file in ("calibration.csv", "two_views.csv"):
+        killed, whole = (
+            pd.read_csv(tmp_path / name / file).drop(columns="cpu_seconds")
+            for name in ("killed", "whole")
+        )
+        pd.testing.assert_frame_equal(killed, whole)
+    for file in ("calibration.md", "two_views.md"):
+        assert (tmp_path / "killed" / file).read_text() == (tmp_path / "whole" / file).read_text()
+    text = (tmp_path / "whole/two_views.md").read_text()
+    assert text.count("| both views; graph of both views |") == 2  # ARI, and the difference
 
 
 def test_the_number_of_clusters(study, tmp_path, monkeypatch):

@@ -54,6 +54,7 @@ class Known(NamedTuple):
     graph: GraphStructure
     t: float  # of the triplet loss on the graph
     z: Tensor  # [N, D] diffused features, rows of length one
+    columns: Tensor  # [E, 2] curvature and cosine
     num_classes: int
 
 
@@ -108,7 +109,12 @@ def prepare(data: Data, num_classes: int, seed: int) -> Known:
     t = _time(data, seed)
     graph = GraphStructure(data.edge_index, data.num_nodes)
     z = F.normalize(heat_diffusion(data.x, graph, data.edge_weight, t))
-    return Known(data, graph, t, z, num_classes)
+    bare = Data(edge_index=data.edge_index, edge_weight=data.edge_weight, num_nodes=len(z))
+    curvature = FormanCurvature()(bare).edge_attr[:, 0].clamp(-3, 3)
+    x, (source, target) = F.normalize(data.x), data.edge_index
+    cosine = (x[source] * x[target]).sum(-1)
+    cosine = (cosine - cosine.mean()) / cosine.std().clamp(min=1e-6)
+    return Known(data, graph, t, z, torch.stack([curvature, cosine], -1), num_classes)
 
 
 _TIMES: dict[tuple[int, ...], float] = {}
@@ -184,11 +190,7 @@ def edge_columns(given: Known, q: Tensor) -> Tensor:
     source, target = data.edge_index
     p = heat_diffusion(q, given.graph, data.edge_weight, given.t / 2).clamp(min=0)
     agreement = AgreementConductance(floor=1e-4)(None, p[target], p[source]).log() + 1
-    bare = Data(edge_index=data.edge_index, edge_weight=data.edge_weight, num_nodes=len(p))
-    curvature = FormanCurvature()(bare).edge_attr[:, 0].clamp(-3, 3)
-    cosine = (F.normalize(data.x)[source] * F.normalize(data.x)[target]).sum(-1)
-    cosine = (cosine - cosine.mean()) / cosine.std()
-    return torch.stack([agreement, curvature, cosine], -1)
+    return torch.cat([agreement[:, None], given.columns], -1)
 
 
 def descend(loss: Callable[[], Tensor], parameters: list, conduct: Module, steps: int) -> None:

@@ -20,6 +20,7 @@ import few_labels
 import num_classes
 import run
 import runner
+import two_views
 from forecast import Forecast, forecast, total
 
 PARTS: dict[str, ModuleType] = {
@@ -28,6 +29,7 @@ PARTS: dict[str, ModuleType] = {
     "few labels": few_labels,
     "number of clusters": num_classes,
     "calibration": calibration,
+    "two views": two_views,
 }
 
 

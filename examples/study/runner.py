@@ -11,12 +11,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from data_sets import DATA_SETS, StudySet, load
+from data_sets import DATA_SETS, load
 
 log = logging.getLogger(__name__)
 SECONDS = "cpu_seconds"
@@ -30,7 +30,8 @@ class Table(NamedTuple):
 
     path: Path
     wanted: list[Key]
-    make: Callable[[StudySet, Key], list[Row]]  # one row, or several that belong together
+    make: Callable[[Any, Key], list[Row]]  # one row, or several that belong together
+    load: Callable[[str, Path | None, bool], Any] = load  # a data set by its name
 
 
 def keys(**columns: Iterable[Any]) -> list[Key]:
@@ -47,7 +48,7 @@ def missing(path: Path, wanted: list[Key]) -> list[Key]:
     return [key for key in wanted if tuple(key.values()) not in done]
 
 
-def complete(table: Table, load_set: Callable[[str], StudySet]) -> None:
+def complete(table: Table, load_set: Callable[[str], Any]) -> None:
     """Make what is missing, and write it as soon as it is there."""
     for key in missing(table.path, table.wanted):
         study_set = load_set(key["dataset"])
@@ -59,9 +60,9 @@ def complete(table: Table, load_set: Callable[[str], StudySet]) -> None:
 
 def complete_all(tables: Iterable[Table], args: argparse.Namespace) -> None:
     """Make what is missing of several tables; a data set is read once, and when it is needed."""
-    load_set = cache(lambda name: load(name, args.data, args.quick))
+    load_set = cache(lambda load, name: load(name, args.data, args.quick))
     for table in tables:
-        complete(table, load_set)
+        complete(table, partial(load_set, table.load))
 
 
 def timed(run: Callable[[], Any]) -> tuple[Any, float]:
@@ -86,12 +87,15 @@ def append(path: Path, rows: list[Row]) -> None:
 
 
 def make_parser(
-    doc: str, seeds: int | None, sets: Iterable[str] = DATA_SETS
+    doc: str,
+    seeds: int | None,
+    sets: Iterable[str] = DATA_SETS,
+    choices: Iterable[str] = DATA_SETS,
 ) -> argparse.ArgumentParser:
     """What all command lines have in common; None seeds are as many as were published."""
     parser = argparse.ArgumentParser(description=doc.split("\n")[0])
     parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
-    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=list(sets))
+    parser.add_argument("--sets", nargs="+", choices=list(choices), default=list(sets))
     parser.add_argument("--seeds", type=int, default=seeds, help="seeds 0 .. n - 1 of all")
     parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
     parser.add_argument("--quick", action="store_true", help="a few digits, short training")
