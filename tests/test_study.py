@@ -142,14 +142,14 @@ def test_rows_that_belong_together_are_written_together(study, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         runner.complete(table, lambda name: None)
     assert runner.read(path)["when"].tolist() == ["before", "after"]
-    assert runner.missing(path, table.wanted) == [{"dataset": "toy", "seed": 1}]
+    assert runner.missing(runner.read(path), table.wanted) == [{"dataset": "toy", "seed": 1}]
 
 
 def test_published_rows_are_all_that_is_wanted_of_them(study, tmp_path):
     for part, missing in {"run": 0, "ablations": 0}.items():
         script, runner = study(part), study("runner")
         [table] = script.plan(script.parse_args([]))
-        assert len(runner.missing(table.path, table.wanted)) == missing
+        assert len(runner.missing(runner.read(table.path), table.wanted)) == missing
         assert table.path.parent == STUDY / "results"
 
 
@@ -358,6 +358,25 @@ def test_labels_that_are_held_out_close_edges_between_classes(study):
     assert (h == 1).all()
 
 
+def test_scripts_that_run_by_themselves_say_what_is_left(study, tmp_path, monkeypatch):
+    everything, scripts = study("everything"), study("scripts")
+    command = ["--quick", "--output", str(tmp_path), "--parts", "heterophilous"]
+    wanted = everything.main([*command, "--dry-run"])["heterophilous"].left
+    commands = []
+    monkeypatch.setattr(scripts.subprocess, "run", lambda given, check: commands.append(given))
+    everything.main(command)
+    [given] = commands
+    assert [str(each) for each in given[1:]] == [
+        *(str(scripts.EXAMPLES / "heterophilous.py"), "--output", str(tmp_path), "--quick")
+    ]
+    script = scripts.SCRIPTS["heterophilous"]
+    module = sys.modules["heterophilous"]
+    runs = pd.read_csv(scripts.EXAMPLES / "results/heterophilous.csv")
+    assert wanted == 2 * len(module.VARIANTS)
+    args = everything.parse_args(["--dry-run", "--parts", "heterophilous"])
+    assert script.left(args).left == 50 * len(module.VARIANTS) - len(module.current(runs))
+
+
 def test_the_other_view_closes_edges_of_its_own(study):
     two_views = study("two_views")
     own, other = torch.randn(40, 3), torch.eye(2)[torch.arange(40) % 2]
@@ -382,6 +401,9 @@ def test_words_and_citations_are_views_of_length_one(study, monkeypatch):
     length = words.norm(dim=1)
     assert torch.allclose(length[:-1], torch.tensor(1.0))
     assert length[-1] == 0
+    graph = two_views.of_points(words, words, torch.arange(61) % 3)  # the empty text has a place
+    assert torch.isfinite(graph.edge_weight).all()
+    assert 60 in graph.edge_index[0]
     data = citation_like()
     data.edge_weight = torch.ones(data.num_edges)
     z = two_views.of_edges(data)

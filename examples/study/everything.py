@@ -22,6 +22,7 @@ import run
 import runner
 import two_views
 from forecast import Forecast, forecast, total
+from scripts import SCRIPTS
 
 PARTS: dict[str, ModuleType] = {
     "study": run,
@@ -34,35 +35,52 @@ PARTS: dict[str, ModuleType] = {
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    names = [*PARTS, *SCRIPTS]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS))
-    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
+    parser.add_argument("--data", type=Path, help="folder of the data")
+    parser.add_argument("--parts", nargs="+", choices=names, default=names)
+    parser.add_argument("--output", type=Path, help="one folder for all; else the published ones")
     parser.add_argument("--quick", action="store_true", help="a few digits, short training")
     parser.add_argument("--dry-run", action="store_true", help="say what is left, and stop")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.data is None and not (args.quick or args.dry_run):
+        parser.error("Expected --data FOLDER, --quick or --dry-run.")
+    return args
 
 
-def of_part(args: argparse.Namespace) -> list[str]:
-    """The command line of a part."""
-    given = [f"--{name}={value}" for name in ("data", "output") if (value := getattr(args, name))]
-    return [*given, "--quick"] if args.quick else given
+def options(name: str, args: argparse.Namespace) -> argparse.Namespace:
+    """What a part reads from its own command line."""
+    given = [f"--{each}={value}" for each in ("data", "output") if (value := getattr(args, each))]
+    return PARTS[name].parse_args([*given, "--quick"] if args.quick else given)
+
+
+def left(name: str, args: argparse.Namespace) -> Forecast:
+    """How many rows a part lacks, and how long they take."""
+    if name in SCRIPTS:
+        return SCRIPTS[name].left(args)
+    return total(map(forecast, PARTS[name].plan(options(name, args))))
+
+
+def complete(name: str, args: argparse.Namespace) -> None:
+    """Make the rows that a part lacks, and its tables and figures."""
+    if name in SCRIPTS:
+        SCRIPTS[name].run(args)
+        return
+    part, given = PARTS[name], options(name, args)
+    runner.complete_all(part.plan(given), given)
+    part.report(given)
 
 
 def main(argv: list[str] | None = None) -> dict[str, Forecast]:
     args = parse_args(argv)
-    chosen = {name: PARTS[name] for name in args.parts}
-    options = {name: part.parse_args(of_part(args)) for name, part in chosen.items()}
-    tables = {name: part.plan(options[name]) for name, part in chosen.items()}
-    left = {name: total(map(forecast, each)) for name, each in tables.items()}
-    for name, each in left.items():
+    forecasts = {name: left(name, args) for name in args.parts}
+    for name, each in forecasts.items():
         print(f"{name}: {each}", flush=True)
-    print(f"everything: {total(left.values())}", flush=True)
+    print(f"everything: {total(forecasts.values())}", flush=True)
     if not args.dry_run:
-        for name, part in chosen.items():
-            runner.complete_all(tables[name], options[name])
-            part.report(options[name])
-    return left
+        for name in args.parts:
+            complete(name, args)
+    return forecasts
 
 
 if __name__ == "__main__":

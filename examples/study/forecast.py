@@ -1,6 +1,6 @@
 """How many rows are left, and how long they take: from the seconds of rows that are there."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,18 +35,24 @@ def total(forecasts: Iterable[Forecast]) -> Forecast:
     return Forecast(*map(sum, zip(*forecasts, strict=True)))
 
 
-def forecast(table: Table, known: Path = PUBLISHED) -> Forecast:
+def forecast(
+    table: Table,
+    known: Path = PUBLISHED,
+    read: Callable[[Path], pd.DataFrame] = runner.read,
+) -> Forecast:
     """What is left of a table.
 
     A row takes as long as those of other seeds did, in the table's own file or that of the same
     name in `known`. Where a method was not run on a data set, its time on others counts, times how
     much longer other methods took here than there.
     """
-    left = runner.missing(table.path, table.wanted)
+    rows = read(table.path)
+    left = runner.missing(rows, table.wanted)
     if not left:
         return Forecast(len(table.wanted), 0, 0.0, 0)
-    rows = [runner.read(path) for path in {table.path, known / table.path.name}]
-    costs = mean_seconds(pd.concat(rows), [name for name in left[0] if name != "seed"])
+    if (known / table.path.name) != table.path:
+        rows = pd.concat([rows, read(known / table.path.name)])
+    costs = mean_seconds(rows, [name for name in left[0] if name != "seed"])
     each = pd.Series([costs.get(_without_seed(key), np.nan) for key in left])
     return Forecast(len(table.wanted), len(left), each.sum(), int(each.isna().sum()))
 
@@ -56,8 +62,8 @@ def mean_seconds(rows: pd.DataFrame, names: list[str]) -> dict[tuple, float]:
     if SECONDS not in rows or rows[SECONDS].isna().all():
         return {}
     rows = rows.dropna(subset=SECONDS)
-    # What takes a_m b_s for a method m and a set s has logarithms that add.
-    logs = np.log(rows.groupby(names)[SECONDS].mean().clip(lower=1e-3)).unstack("dataset")
+    # What takes a_m b_s for a method m and a set s, the first column, has logarithms that add.
+    logs = np.log(rows.groupby(names)[SECONDS].mean().clip(lower=1e-3)).unstack(names[0])
     if isinstance(logs, pd.Series):  # nothing but data sets
         return {(name,): float(np.exp(value)) for name, value in logs.items()}
     of_method = logs.mean(axis=1)
@@ -65,7 +71,7 @@ def mean_seconds(rows: pd.DataFrame, names: list[str]) -> dict[tuple, float]:
         of_set = logs.sub(of_method, axis=0).mean()
         of_method = logs.sub(of_set, axis=1).mean(axis=1)
     filled = np.exp(logs.apply(lambda column: column.fillna(of_method + of_set[column.name])))
-    found = filled.stack().reorder_levels(["dataset", *filled.index.names])
+    found = filled.stack().reorder_levels(names)
     return {key: float(value) for key, value in found.items()}
 
 

@@ -20,6 +20,7 @@ from data_sets import DATA_SETS, load
 
 log = logging.getLogger(__name__)
 SECONDS = "cpu_seconds"
+QUICK_OUTPUT = Path("output/study")
 
 Key = dict[str, Any]  # what a row is of: its first columns
 Row = dict[str, Any]
@@ -39,18 +40,18 @@ def keys(**columns: Iterable[Any]) -> list[Key]:
     return [dict(zip(columns, each, strict=True)) for each in itertools.product(*columns.values())]
 
 
-def missing(path: Path, wanted: list[Key]) -> list[Key]:
-    """What of the keys the file has no row of."""
+def missing(rows: pd.DataFrame, wanted: list[Key]) -> list[Key]:
+    """What of the keys there is no row of."""
     if not wanted:
         return []
     names = list(wanted[0])
-    done = set(read(path).reindex(columns=names).itertuples(index=False, name=None))
+    done = set(rows.reindex(columns=names).itertuples(index=False, name=None))
     return [key for key in wanted if tuple(key.values()) not in done]
 
 
 def complete(table: Table, load_set: Callable[[str], Any]) -> None:
     """Make what is missing, and write it as soon as it is there."""
-    for key in missing(table.path, table.wanted):
+    for key in missing(read(table.path), table.wanted):
         study_set = load_set(key["dataset"])
         rows = [key | row for row in table.make(study_set, key)]
         append(table.path, rows)
@@ -106,8 +107,7 @@ def parse(parser: argparse.ArgumentParser, argv: list[str] | None) -> argparse.N
     """Read a command line; a quick run never mixes with the published one."""
     args = parser.parse_args(argv)
     if args.output is None:
-        quick, whole = Path("output/study"), Path(__file__).parent / "results"
-        args.output = quick if args.quick else whole
+        args.output = QUICK_OUTPUT if args.quick else Path(__file__).parent / "results"
     if args.quick:
         args.sets, args.seeds = ["digits"], min(args.seeds or 2, 2)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")

@@ -150,9 +150,15 @@ SETS: dict[str, Callable[[Path | None, bool], TwoViews]] = {
 def of_points(own: Tensor, other: Tensor, y: Tensor) -> TwoViews:
     """The nearest neighbours of one view are the graph."""
     own, other = F.normalize(own), F.normalize(other)
-    graph = FaissKNNGraph(data_sets.NEIGHBOURS)(Data(x=own))
+    graph = neighbours(own)
     views = dict(zip((OWN, SECOND), (own, other), strict=True))
     return TwoViews(graph.edge_index, graph.edge_weight, views, y, len(y.unique()))
+
+
+def neighbours(x: Tensor) -> Data:
+    """The k-NN graph of rows; a row of zeros lies where all are on average."""
+    has_direction = (x != 0).any(1, keepdim=True)
+    return FaissKNNGraph(data_sets.NEIGHBOURS)(Data(x=x.where(has_direction, x.mean(0))))
 
 
 def of_words(texts: list[str]) -> Tensor:
@@ -194,7 +200,7 @@ def by_cosine(given: TwoViews) -> Tensor:
 def graph_for(given: TwoViews, edges: str) -> Data:
     """The graph without features."""
     if edges == JOINT:
-        graph = FaissKNNGraph(data_sets.NEIGHBOURS)(Data(x=read_by(given, BOTH)))
+        graph = neighbours(read_by(given, BOTH))
         return Data(edge_index=graph.edge_index, edge_weight=graph.edge_weight)
     weight = given.edge_weight * by_cosine(given) if edges == OTHER else given.edge_weight
     return Data(edge_index=given.edge_index, edge_weight=weight)
