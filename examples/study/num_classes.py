@@ -13,7 +13,7 @@ cosine, min_dist 0; HDBSCAN with clusters of at least 10 points. Noise is a clus
 
 Rows that num_classes.csv in --output has already are not run again, nor those of self-training with
 the true number that runs.csv beside this file has. Labels are seen by the scores
-alone. The rule was chosen on the development sets of README.md, and then run on the others once.
+alone. The table of README.md says on which sets the rule was chosen; it was run on the others once.
 """
 
 import argparse
