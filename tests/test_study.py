@@ -72,6 +72,12 @@ def test_one_command_runs_everything_and_resumes(study, tmp_path, capsys):
     assert (tmp_path / "runs.csv").read_bytes() == before  # not a single time measured anew
 
 
+def toy_table(study, path, methods, seeds):
+    """Rows of some methods on a data set that `complete` is given."""
+    wanted = study("runner").keys(dataset=["toy"], method=methods, seed=seeds)
+    return study("scoring").clustering_table(path, wanted, methods)
+
+
 def test_only_what_is_missing_runs(study, tmp_path):
     runner, methods, data_sets = study("runner"), study("methods"), study("data_sets")
     study_set = data_sets.hide_labels(clusters_of_points())
@@ -81,15 +87,103 @@ def test_only_what_is_missing_runs(study, tmp_path):
         called.append(seed)
         return data.x
 
+    def complete(methods, seeds):
+        runner.complete(toy_table(study, path, methods, seeds), {"toy": study_set}.get)
+
     path = tmp_path / "runs.csv"
     for seeds in ([0, 2], [0, 1, 2, 3]):
-        runner.run_missing(path, "toy", study_set, {"spy": methods.Method(spy)}, seeds)
+        complete({"spy": methods.Method(spy)}, seeds)
     assert called == [0, 2, 1, 3]
     assert runner.read(path)["seed"].tolist() == [0, 2, 1, 3]
-    runner.run_missing(path, "toy", study_set, {"fixed": methods.Method(spy, False)}, [0, 1, 2])
+    complete({"fixed": methods.Method(spy, False)}, [0, 1, 2])
     assert called == [0, 2, 1, 3, 0]  # once, for three rows
     assert len(runner.read(path)) == 7
     assert [file.name for file in tmp_path.iterdir()] == ["runs.csv"]  # no temporary file
+
+
+def test_a_run_that_is_killed_goes_on_to_the_same_table(study, tmp_path):
+    runner, methods = study("runner"), study("methods")
+    study_set = study("data_sets").hide_labels(clusters_of_points())
+    calls = []
+
+    def dies(data, num_classes, seed):
+        calls.append(seed)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return data.x
+
+    def table(name):
+        either = {"one": methods.Method(dies), "other": methods.Method(dies, False)}
+        return toy_table(study, tmp_path / name, either, [0, 1])
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.complete(table("killed.csv"), {"toy": study_set}.get)
+    assert len(runner.read(tmp_path / "killed.csv")) == 2
+    for name in ("killed.csv", "whole.csv"):
+        runner.complete(table(name), {"toy": study_set}.get)
+    killed, whole = (
+        runner.read(tmp_path / name).drop(columns="cpu_seconds")
+        for name in ("killed.csv", "whole.csv")
+    )
+    pd.testing.assert_frame_equal(killed, whole)
+
+
+def test_rows_that_belong_together_are_written_together(study, tmp_path):
+    runner = study("runner")
+    path = tmp_path / "rows.csv"
+
+    def pair(study_set, key):
+        yield {"when": "before"}
+        if len(runner.read(path)) == 2 and key["seed"] == 1:
+            raise KeyboardInterrupt
+        yield {"when": "after"}
+
+    table = runner.Table(path, runner.keys(dataset=["toy"], seed=[0, 1]), pair)
+    with pytest.raises(KeyboardInterrupt):
+        runner.complete(table, lambda name: None)
+    assert runner.read(path)["when"].tolist() == ["before", "after"]
+    assert runner.missing(runner.read(path), table.wanted) == [{"dataset": "toy", "seed": 1}]
+
+
+def test_published_rows_are_all_that_is_wanted_of_them(study, tmp_path):
+    for part, missing in {"run": 0, "ablations": 0}.items():
+        script, runner = study(part), study("runner")
+        [table] = script.plan(script.parse_args([]))
+        assert len(runner.missing(runner.read(table.path), table.wanted)) == missing
+        assert table.path.parent == STUDY / "results"
+
+
+def test_how_long_the_rest_takes(study, tmp_path):
+    runner, forecasts = study("runner"), study("forecast")
+    path = tmp_path / "times.csv"
+    seconds = {("a", "x"): 10.0, ("a", "y"): 20.0, ("b", "x"): 100.0}
+    rows = [
+        {"dataset": name, "method": method, "seed": seed, "cpu_seconds": value + seed - 0.5}
+        for (name, method), value in seconds.items()
+        for seed in (0, 1)
+    ]
+    runner.append(path, rows)
+
+    def left(**columns):
+        wanted = runner.keys(**columns)
+        return forecasts.forecast(runner.Table(path, wanted, None), tmp_path / "none")
+
+    assert left(dataset=["a"], method=["x"], seed=range(2)) == (2, 0, 0.0, 0)
+    known = left(dataset=["a"], method=["x", "y"], seed=range(4))
+    assert known[:2] == (8, 4)
+    assert known.seconds == pytest.approx(2 * 10 + 2 * 20, rel=0.02)
+    scaled = left(dataset=["b"], method=["y"], seed=[0])  # y takes twice as long as x
+    assert scaled.seconds == pytest.approx(200, rel=0.02)
+    unknown = left(dataset=["a"], method=["z", "x"], seed=[2])
+    assert unknown.unknown == 1
+    assert str(unknown) == "2 of 2 rows left, about 10 s, and 1 of unknown duration"
+    both = forecasts.total([known, unknown])
+    assert both[:2] == (10, 6)
+    assert forecasts.as_time(600) == "10 min"
+    elsewhere = runner.Table(
+        tmp_path / "new" / "times.csv", runner.keys(dataset=["a"], method=["y"], seed=[7]), None
+    )
+    assert forecasts.forecast(elsewhere, tmp_path).seconds == pytest.approx(20, rel=0.02)
 
 
 def test_methods_get_the_graph_and_nothing_else(study):
@@ -102,7 +196,7 @@ def test_methods_get_the_graph_and_nothing_else(study):
     assert torch.equal(study_set.data.edge_index, citation_like().edge_index)
 
 
-def test_a_method_cannot_change_the_data_of_the_next(study):
+def test_a_method_cannot_change_the_data_of_the_next(study, tmp_path):
     runner, methods, data_sets = study("runner"), study("methods"), study("data_sets")
     study_set = data_sets.hide_labels(clusters_of_points())
     before = study_set.data.x.clone()
@@ -111,7 +205,10 @@ def test_a_method_cannot_change_the_data_of_the_next(study):
         data.x.zero_().add_(torch.rand(data.x.shape))
         return data.x
 
-    list(runner.run_method(methods.Method(vandal), study_set, [0]))
+    runner.complete(
+        toy_table(study, tmp_path / "runs.csv", {"vandal": methods.Method(vandal)}, [0]),
+        {"toy": study_set}.get,
+    )
     assert torch.equal(study_set.data.x, before)
 
 
@@ -182,7 +279,7 @@ def test_leiden_finds_as_many_communities_as_classes(study):
     data = study("data_sets").hide_labels(points).data
     labels = study("clusterers").leiden(data, 4, 0)
     assert len(labels.unique()) == 4
-    scores = study("runner").score(labels, study("data_sets").hide_labels(points), 0)
+    scores = study("scoring").score(labels, study("data_sets").hide_labels(points), 0)
     assert scores["ari"] > 0.7
 
 
@@ -215,16 +312,146 @@ def test_few_labels(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
     few_labels = study("few_labels")
     monkeypatch.setattr(few_labels, "LABELS", [1, 3])
+    monkeypatch.setattr(study("by_labels"), "STEPS", 6)
+    monkeypatch.setattr(study("by_labels"), "END_TO_END_STEPS", 20)
     runs = few_labels.main(["--quick", "--output", str(tmp_path)])
-    # Triplets need two labels of a class.
-    assert len(runs) == 2 * (2 * len(few_labels.METHODS) - 1)
+    # Some need two labels of a class.
+    assert len(runs) == 2 * (2 * len(few_labels.METHODS) - len(few_labels.NEED_TWO))
     assert runs[["accuracy", "macro_f1"]].min(axis=None) > 0.4
     assert runs[["accuracy", "macro_f1"]].max(axis=None) <= 1
     few_labels.main(["--quick", "--output", str(tmp_path)])  # nothing is missing any more
     assert len(pd.read_csv(tmp_path / "few_labels.csv")) == len(runs)
     text = (tmp_path / "few_labels.md").read_text()
-    assert text.count("| digits, 3 |") == 2 + 1  # two scores, and the differences
+    assert text.count("| digits, 3 |") == 2 + 1 + 2  # two scores, differences, taught conductances
     assert (tmp_path / "few_labels.png").stat().st_size > 10_000
+
+
+def test_what_an_edge_knows_of_classes_comes_from_the_sources(study):
+    by_labels, data_sets = study("by_labels"), study("data_sets")
+    data, y, num_classes = data_sets.hide_labels(clusters_of_points())
+    known = study("few_labels").draw_labels(y, 4, seed=0)
+    is_source = by_labels.draw_half(known, torch.Generator().manual_seed(0))
+    assert torch.bincount(known[is_source]).tolist() == [2, 2, 2]
+    given = by_labels.prepare(data, num_classes, 0)
+    fold = by_labels.make_fold(by_labels.EDGES, given, known, is_source)
+    asked = known.where(~fold.asked, (known + 1) % 3)  # other answers, the same question
+    other = by_labels.make_fold(by_labels.EDGES, given, asked, is_source)
+    assert torch.equal(fold.columns, other.columns)
+    assert torch.equal(fold.start, other.start)
+    assert torch.equal(fold.asked, (known >= 0) & ~is_source)
+    alone = torch.zeros(9, dtype=torch.long).index_fill_(0, torch.arange(1, 9), -1)
+    assert by_labels.draw_half(alone, torch.Generator()).tolist() == [True] + 8 * [False]
+
+
+def test_labels_that_are_held_out_close_edges_between_classes(study):
+    by_labels, data_sets = study("by_labels"), study("data_sets")
+    data, y, num_classes = data_sets.hide_labels(clusters_of_points(size=60))
+    known = study("few_labels").draw_labels(y, 10, seed=0)
+    given = by_labels.prepare(data, num_classes, 0)
+    source, target = data.edge_index
+    same = y[source] == y[target]
+    assert not same.all()
+    h, logits = by_labels._propagate(by_labels.EDGES, given, known, 0)
+    assert h[same].mean() > h[~same].mean() + 0.2
+    assert (logits.argmax(-1) == y).float().mean() > 0.85
+    h, _ = by_labels._propagate(by_labels.OPEN, given, known, 0)
+    assert (h == 1).all()
+
+
+def test_scripts_that_run_by_themselves_say_what_is_left(study, tmp_path, monkeypatch):
+    everything, scripts = study("everything"), study("scripts")
+    command = ["--quick", "--output", str(tmp_path), "--parts", "heterophilous"]
+    wanted = everything.main([*command, "--dry-run"])["heterophilous"].left
+    commands = []
+    monkeypatch.setattr(scripts.subprocess, "run", lambda given, check: commands.append(given))
+    everything.main(command)
+    [given] = commands
+    assert [str(each) for each in given[1:]] == [
+        *(str(scripts.EXAMPLES / "heterophilous.py"), "--output", str(tmp_path), "--quick")
+    ]
+    script = scripts.SCRIPTS["heterophilous"]
+    module = sys.modules["heterophilous"]
+    runs = pd.read_csv(scripts.EXAMPLES / "results/heterophilous.csv")
+    assert wanted == 2 * len(module.VARIANTS)
+    args = everything.parse_args(["--dry-run", "--parts", "heterophilous"])
+    assert script.left(args).left == 50 * len(module.VARIANTS) - len(module.current(runs))
+
+
+def test_the_other_view_closes_edges_of_its_own(study):
+    two_views = study("two_views")
+    own, other = torch.randn(40, 3), torch.eye(2)[torch.arange(40) % 2]
+    given = two_views.of_points(own, other, torch.arange(40) % 4)
+    source, target = given.edge_index
+    alike = (source - target) % 2 == 0
+    h = two_views.by_cosine(given)
+    assert h.min() > two_views.FLOOR
+    assert h[alike].min() > 0.7 > 0.3 > h[~alike].max()
+    assert two_views.read_by(given, two_views.BOTH).shape == (40, 5)
+    graph = two_views.graph_for(given, two_views.OTHER)
+    torch.testing.assert_close(graph.edge_weight, given.edge_weight * h)
+    constant = given._replace(views=given.views | {two_views.SECOND: torch.ones(40, 1)})
+    torch.testing.assert_close(two_views.by_cosine(constant), torch.full_like(h, 0.505))
+
+
+def test_words_and_citations_are_views_of_length_one(study, monkeypatch):
+    two_views = study("two_views")
+    monkeypatch.setattr(two_views, "AXES", 8)
+    texts = [f"heat{i % 5} graph{i % 3} node{i % 7} edge{i % 2}" for i in range(60)] + [""]
+    words = two_views.of_words(texts)
+    length = words.norm(dim=1)
+    assert torch.allclose(length[:-1], torch.tensor(1.0))
+    assert length[-1] == 0
+    graph = two_views.of_points(words, words, torch.arange(61) % 3)  # the empty text has a place
+    assert torch.isfinite(graph.edge_weight).all()
+    assert 60 in graph.edge_index[0]
+    data = citation_like()
+    data.edge_weight = torch.ones(data.num_edges)
+    z = two_views.of_edges(data)
+    source, target = data.edge_index
+    near = (z[source] * z[target]).sum(1).mean()
+    assert near > (z @ z.T).mean() + 0.2
+
+
+def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 80)
+    everything, runner, two_views = study("everything"), study("runner"), study("two_views")
+    some = [two_views.VARIANTS[0], two_views.VARIANTS[-1]]
+    monkeypatch.setattr(two_views, "VARIANTS", some)
+    monkeypatch.delitem(study("calibration").SETTINGS, "clusters")
+    append, written = runner.append, []
+
+    def dies(path, rows):
+        append(path, rows)
+        written.append(path.name)
+        if len(written) == 3:
+            raise KeyboardInterrupt
+
+    def command(name, *more):
+        given = ["--quick", "--output", str(tmp_path / name), "--parts", "calibration", "two views"]
+        return everything.main([*given, *more])
+
+    monkeypatch.setattr(runner, "append", dies)
+    with pytest.raises(KeyboardInterrupt):
+        command("killed")
+    monkeypatch.setattr(runner, "append", append)
+    capsys.readouterr()
+    assert command("killed", "--dry-run")["two views"].left == 3
+    said = capsys.readouterr().out
+    assert "calibration: 0 of 2 rows left" in said
+    assert "everything: 3 of 6 rows left" in said
+    for name in ("killed", "whole"):
+        command(name)
+    assert command("killed", "--dry-run")["two views"].left == 0
+    for file in ("calibration.csv", "two_views.csv"):
+        killed, whole = (
+            pd.read_csv(tmp_path / name / file).drop(columns="cpu_seconds")
+            for name in ("killed", "whole")
+        )
+        pd.testing.assert_frame_equal(killed, whole)
+    for file in ("calibration.md", "two_views.md"):
+        assert (tmp_path / "killed" / file).read_text() == (tmp_path / "whole" / file).read_text()
+    text = (tmp_path / "whole/two_views.md").read_text()
+    assert text.count("| both views; graph of both views |") == 2  # ARI, and the difference
 
 
 def test_the_number_of_clusters(study, tmp_path, monkeypatch):
@@ -245,14 +472,14 @@ def test_the_number_of_clusters(study, tmp_path, monkeypatch):
     assert (tmp_path / "num_classes.png").stat().st_size > 5_000
 
 
-def test_what_is_known_of_the_true_number_is_not_run_again(study, tmp_path):
+def test_what_is_known_of_the_true_number_is_not_run_again(study):
     num_classes = study("num_classes")
-    path = tmp_path / "num_classes.csv"
-    for _ in range(2):
-        num_classes.copy_known(path, STUDY / "results/runs.csv", "digits", 10, range(3))
-    rows = pd.read_csv(path)
-    assert rows["seed"].tolist() == [0, 1, 2]
-    assert rows["ari"].tolist() == pytest.approx([0.821] * 3, abs=0.002)
+    key = {"dataset": "digits", "method": num_classes.TRUE, "seed": 1}
+    row = num_classes.known_row(num_classes.RUNS, key, 10)
+    assert row["ari"] == pytest.approx(0.821, abs=0.002)
+    assert row["classes"] == row["clusters"] == 10
+    assert num_classes.known_row(num_classes.RUNS, key | {"method": "Leiden"}, 10) is None
+    assert num_classes.known_row(num_classes.RUNS, key | {"seed": 99}, 10) is None
 
 
 def test_calibration(study, tmp_path, monkeypatch):

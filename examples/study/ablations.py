@@ -9,17 +9,18 @@ Rows that ablations.csv in --output has already are not run again. Every method 
 
 import argparse
 from functools import partial
-from pathlib import Path
 
 import learned
 import pandas as pd
+import runner
 import torch
 import torch.nn.functional as F
-from data_sets import DATA_SETS, NEIGHBOURS, load
+from data_sets import NEIGHBOURS
 from filters import heat
 from methods import Method
 from report import as_markdown, pivot
-from runner import read, run_missing
+from runner import Table
+from scoring import clustering_table
 from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
@@ -30,6 +31,7 @@ from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import GraphTriplets, Triplets, fit, select_time, self_train
 from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
+FILE = "ablations.csv"
 SKETCH = 64
 TEMPERATURE = 0.2  # of InfoNCE
 CANDIDATES = 8  # strangers, of which the nearest is a hard negative
@@ -192,27 +194,31 @@ def make_ablations(epochs: int = 100) -> dict[str, Method]:
     return {name: Method(run) for name, run in family.items()}
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
-    sets = ["digits", "agnews", "cora"]
-    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=sets)
-    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 .. n - 1")
-    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
-    parser.add_argument("--quick", action="store_true", help="a few digits, short training")
-    args = parser.parse_args(argv)
-    default = Path("output/study") if args.quick else Path(__file__).parent / "results"
-    folder = args.output or default
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = runner.make_parser(__doc__, seeds=3, sets=["digits", "agnews", "cora"])
+    return runner.parse(parser, argv)
+
+
+def plan(args: argparse.Namespace) -> list[Table]:
     methods = make_ablations(epochs=2) if args.quick else make_ablations()
-    for name in ["digits"] if args.quick else args.sets:
-        study_set = load(name, args.data, args.quick)
-        seeds = range(1 if args.quick else args.seeds)
-        run_missing(folder / "ablations.csv", name, study_set, methods, seeds)
-    runs = read(folder / "ablations.csv")
+    seeds = range(1 if args.quick else args.seeds)
+    wanted = runner.keys(dataset=args.sets, method=methods, seed=seeds)
+    return [clustering_table(args.output / FILE, wanted, methods)]
+
+
+def report(args: argparse.Namespace) -> pd.DataFrame:
+    """Write the table from the rows, and return these."""
+    runs = runner.read(args.output / FILE)
     text = f"ARI, mean over the seeds\n\n{as_markdown(pivot(runs, 'ari'), '.3f')}\n"
-    (folder / "ablations.md").write_text(text)
+    (args.output / "ablations.md").write_text(text)
     print(text)
     return runs
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    runner.complete_all(plan(args), args)
+    return report(args)
 
 
 if __name__ == "__main__":

@@ -17,8 +17,6 @@ confidence and accuracy in fifteen bins of confidence.
 """
 
 import argparse
-import logging
-from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib
@@ -26,19 +24,20 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
+import runner
 import torch
 import torch.nn.functional as F
-from data_sets import DATA_SETS, StudySet, load
+from data_sets import StudySet
 from few_labels import draw_labels
-from report import as_markdown
-from runner import append, read
+from report import as_markdown, save_figure
+from runner import SECONDS, Key, Row, Table
 from scipy.optimize import brentq, linear_sum_assignment, minimize_scalar
 from torch import Tensor
 
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import self_train
 
-log = logging.getLogger(__name__)
+FILE = "calibration.csv"
 BINS = 15
 TEACH, HELD_OUT = 8, 2  # labels a class
 COLDEST, HOTTEST = 0.02, 20.0
@@ -137,26 +136,23 @@ def scores(p: Tensor, y: Tensor) -> dict[str, float]:
     return found | {"confidence": confidence, "accuracy": accuracy}
 
 
-def run_missing(path: Path, name: str, study_set: StudySet, seeds: range) -> None:
-    """Two rows, before and after, for each setting and seed that the file lacks."""
-    key = ["dataset", "setting", "seed"]
-    for setting, predict in SETTINGS.items():
-        for seed in seeds:
-            if (name, setting, seed) in set(
-                read(path).reindex(columns=key).itertuples(index=False, name=None)
-            ):
-                continue
-            p, y, temperature = predict(study_set, seed)
-            for when, t in (("before", 1.0), ("after", temperature)):
-                row = dict(zip(key, (name, setting, seed), strict=True))
-                row |= {"when": when, "temperature": t} | scores(warmed(p, t), y)
-                curve = reliability(warmed(p, t), y)
-                row["curve"] = ";".join(
-                    f"{a:.3f}:{b:.3f}:{c:.3f}"
-                    for a, b, c in curve[["confidence", "accuracy", "share"]].to_numpy()
-                )
-                append(path, row)
-                log.info("%s", {**row, "curve": "..."})
+def before_and_after(study_set: StudySet, key: Key) -> list[Row]:
+    """Two rows, without a temperature and with it."""
+    (p, y, temperature), seconds = runner.timed(
+        lambda: SETTINGS[key["setting"]](study_set, key["seed"])
+    )
+    return [
+        {"when": when, "temperature": t}
+        | scores(warmed(p, t), y)
+        | {"curve": as_text(reliability(warmed(p, t), y)), SECONDS: seconds}
+        for when, t in (("before", 1.0), ("after", temperature))
+    ]
+
+
+def as_text(bins: pd.DataFrame) -> str:
+    """Confidence, accuracy and share of each bin, in one cell of a CSV."""
+    triples = bins[["confidence", "accuracy", "share"]].to_numpy()
+    return ";".join(f"{a:.3f}:{b:.3f}:{c:.3f}" for a, b, c in triples)
 
 
 def summarise(runs: pd.DataFrame) -> pd.DataFrame:
@@ -201,29 +197,29 @@ def draw(runs: pd.DataFrame) -> plt.Figure:
     return figure
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
-    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS))
-    parser.add_argument("--seeds", type=int, default=2, help="seeds 0 .. n - 1")
-    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
-    parser.add_argument("--quick", action="store_true", help="a few digits")
-    args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    log.setLevel(logging.INFO)
-    default = Path("output/study") if args.quick else Path(__file__).parent / "results"
-    folder = args.output or default
-    path = folder / "calibration.csv"
-    for name in ["digits"] if args.quick else args.sets:
-        run_missing(path, name, load(name, args.data, args.quick), range(args.seeds))
-    runs = read(path)
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    return runner.parse(runner.make_parser(__doc__, seeds=2), argv)
+
+
+def plan(args: argparse.Namespace) -> list[Table]:
+    wanted = runner.keys(dataset=args.sets, setting=SETTINGS, seed=range(args.seeds))
+    return [Table(args.output / FILE, wanted, before_and_after)]
+
+
+def report(args: argparse.Namespace) -> pd.DataFrame:
+    """Write table and figure from the rows, and return these."""
+    runs = runner.read(args.output / FILE)
     text = as_markdown(summarise(runs), "")
-    (folder / "calibration.md").write_text(f"{text}\n")
-    figure = draw(runs)
-    figure.savefig(folder / "calibration.png", dpi=150)
-    plt.close(figure)
+    (args.output / "calibration.md").write_text(f"{text}\n")
+    save_figure(draw(runs), args.output / "calibration.png")
     print(text)
     return runs
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    runner.complete_all(plan(args), args)
+    return report(args)
 
 
 if __name__ == "__main__":

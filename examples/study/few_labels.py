@@ -17,14 +17,12 @@ chosen on digits and AG News, the development sets, with other draws (seeds from
 | GCN | 64 hidden channels, otherwise Kipf and Welling 2017; the last of 200 epochs |
 | triplets + logistic regression | five features of an edge, `fit`'s defaults, t from heat's |
 | self-training | `fit`'s defaults: development sets, and texts that are not reported |
+| held-out labels, end to end | `by_labels.py` |
 
-How labels start self-training was changed after it had lost to heat with regression on Cora.
+README.md has the table of what was chosen on what.
 """
 
 import argparse
-import logging
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -32,128 +30,31 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
+import runner
 import torch
-import torch.nn.functional as F
-from data_sets import DATA_SETS, StudySet, load
-from filters import adjacency, heat
-from learned import SKETCH, Open
-from report import as_markdown
-from runner import append, read
-from sklearn.linear_model import LogisticRegression
+from data_sets import StudySet
+from few_label_methods import (
+    ABLATION,
+    METHODS,
+    NEED_TWO,
+    OURS,
+    PLAIN,
+    REFERENCE,
+    TAUGHT,
+    Predict,
+)
+from report import as_markdown, save_figure
+from runner import SECONDS, Key, Row, Table
 from sklearn.metrics import f1_score
 from torch import Tensor
-from torch_geometric import seed_everything
-from torch_geometric.data import Data
-from torch_geometric.nn import APPNP, GCNConv
 
 from jsem_pyg.evaluation import paired_comparisons
-from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import fit, select_time, self_train
-from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
-log = logging.getLogger(__name__)
+FILE = "few_labels.csv"
 LABELS = [1, 5, 10]  # of each class
-REFERENCE = "heat + logistic regression"
-TRIPLETS = "triplets + logistic regression"
-OURS, ABLATION = "self-training, anisotropic", "self-training, isotropic"
 BEST = "the best rival"
 RIVALS = ["logistic regression", REFERENCE, "label spreading", "GCN"]
-
-Predict = Callable[[Data, Tensor, int, int], Tensor]
-
-
-def logistic_regression(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """On the features."""
-    return _regress(data.x, known)
-
-
-def heat_regression(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """On the features after isotropic heat; t by the unsupervised triplet loss."""
-    return _regress(heat(data, num_classes, seed), known)
-
-
-def label_spreading(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """Zhou et al. 2004 with alpha = 0.9, which is personalised PageRank of the labels."""
-    labels = F.one_hot(known.clamp(min=0), num_classes) * (known >= 0)[:, None]
-    spread = APPNP(K=50, alpha=0.1, add_self_loops=False)
-    return spread(labels.float(), adjacency(data)).argmax(-1)
-
-
-def gcn(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """Two layers as published (Kipf and Welling 2017), 200 epochs."""
-    seed_everything(seed)
-    graph, train = adjacency(data), known >= 0
-    first, last = GCNConv(data.x.size(1), 64), GCNConv(64, num_classes)
-    optimizer = torch.optim.Adam(
-        [{"params": first.parameters(), "weight_decay": 5e-4}, {"params": last.parameters()}],
-        lr=0.01,
-    )
-
-    def logits(drop: bool) -> Tensor:
-        h = first(F.dropout(data.x, 0.5, drop), graph).relu()
-        return last(F.dropout(h, 0.5, drop), graph)
-
-    for _ in range(200):
-        optimizer.zero_grad()
-        F.cross_entropy(logits(True)[train], known[train]).backward()
-        optimizer.step()
-    with torch.no_grad():
-        return logits(False).argmax(-1)
-
-
-def triplets(data: Data, known: Tensor, num_classes: int, seed: int, epochs: int = 100) -> Tensor:
-    """A conductance of curvature and geometry that triplets of known labels teach.
-
-    A triplet needs two nodes of one class.
-    """
-    seed_everything(seed)  # the perceptron's first weights
-    data = EdgeGeometry()(FormanCurvature()(data))
-    data.y = known
-    t = select_time(data, seed=seed).t
-    model = AnisotropicDiffusion(data.edge_attr.size(1), t=t, conductance="mlp")
-    sketch_dim = SKETCH if data.x.size(1) > SKETCH else None
-    options = {"epochs": epochs, "sketch_dim": sketch_dim, "seed": seed, "progress": False}
-    fit(model, data, sampler="labels", **options)
-    with torch.no_grad():
-        z = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
-    return _regress(F.normalize(z), known)
-
-
-def anisotropic(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """`fit` with sampler="labels"."""
-    return _self_trained(data, known, num_classes, seed, None)
-
-
-def isotropic(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
-    """The same on edges that all conduct alike."""
-    return _self_trained(data, known, num_classes, seed, Open())
-
-
-def _self_trained(
-    data: Data, known: Tensor, num_classes: int, seed: int, conductance: torch.nn.Module | None
-) -> Tensor:
-    model = DiffusionClassifier(data.x.size(1), num_classes, conductance=conductance)
-    self_train(model, data, labels=known, seed=seed)
-    with torch.no_grad():
-        return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
-
-
-def _regress(x: Tensor, known: Tensor) -> Tensor:
-    train = (known >= 0).numpy()
-    model = LogisticRegression(C=100.0, max_iter=1000)  # rows of length one: less shrinkage
-    model.fit(x.numpy()[train], known.numpy()[train])
-    return torch.from_numpy(model.predict(x.numpy()))
-
-
-METHODS: dict[str, Predict] = {
-    "logistic regression": logistic_regression,
-    REFERENCE: heat_regression,
-    "label spreading": label_spreading,
-    "GCN": gcn,
-    TRIPLETS: triplets,
-    ABLATION: isotropic,
-    OURS: anisotropic,
-}
+TEN_DRAWS = [REFERENCE, ABLATION, OURS]  # five of the others
 
 
 def draw_labels(y: Tensor, each: int, seed: int) -> Tensor:
@@ -167,33 +68,15 @@ def draw_labels(y: Tensor, each: int, seed: int) -> Tensor:
     return known
 
 
-def run_missing(
-    path: Path, name: str, study_set: StudySet, methods: dict[str, Predict], seeds: range
-) -> None:
-    """Run what the file lacks of a data set, and write each row as soon as it is there."""
-    key = ["dataset", "labels", "method", "seed"]
-    done = set(read(path).reindex(columns=key).itertuples(index=False, name=None))
-    for each, (method, predict) in ((e, m) for e in LABELS for m in methods.items()):
-        for seed in seeds:
-            if (name, each, method, seed) in done or (method == TRIPLETS and each < 2):
-                continue
-            row = dict(zip(key, (name, each, method, seed), strict=True))
-            row |= run(predict, study_set, each, seed)
-            append(path, row)
-            log.info("%s", row)
-
-
-def run(predict: Predict, study_set: StudySet, each: int, seed: int) -> dict[str, float]:
+def run(predict: Predict, study_set: StudySet, each: int, seed: int) -> Row:
     """Score a method on the nodes whose label it was not given."""
-    known = draw_labels(study_set.y, each, seed)
+    data, known = study_set.data.clone(), draw_labels(study_set.y, each, seed)
     rest = known < 0
-    start = time.process_time()
-    found = predict(study_set.data.clone(), known.clone(), study_set.num_classes, seed)
-    seconds = time.process_time() - start
+    found, seconds = runner.timed(lambda: predict(data, known.clone(), study_set.num_classes, seed))
     y, found = study_set.y[rest], found[rest]
     macro_f1 = f1_score(y, found, average="macro")
     accuracy = (found == y).float().mean().item()
-    return {"accuracy": accuracy, "macro_f1": macro_f1, "cpu_seconds": round(seconds, 3)}
+    return {"accuracy": accuracy, "macro_f1": macro_f1, SECONDS: seconds}
 
 
 def compare(runs: pd.DataFrame) -> pd.DataFrame:
@@ -202,7 +85,7 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
     The best rival is that of the highest mean in each cell, which favours it. Holm's correction is
     over the cells, of one comparison. What was not run is left out.
     """
-    cells = runs.assign(dataset=runs["dataset"] + ", " + runs["labels"].astype(str))
+    cells = with_cells(runs)
     rivals = cells[cells["method"].isin(RIVALS)]
     mean = rivals.groupby(["dataset", "method"])["accuracy"].mean()
     best = rivals.set_index(["dataset", "method"]).loc[list(mean.groupby("dataset").idxmax())]
@@ -216,28 +99,50 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def report(runs: pd.DataFrame, folder: Path) -> str:
+def write_report(runs: pd.DataFrame, folder: Path) -> str:
     """Write the table with the tests, and the curves."""
     text = "Mean and standard deviation over the draws; scores are of the nodes without a label.\n"
     for score, title in {"accuracy": "Accuracy", "macro_f1": "Macro F1"}.items():
-        text += f"\n## {title}\n\n{as_markdown(mean_and_spread(runs, score), '')}\n"
+        text += f"\n## {title}\n\n{as_markdown(mean_and_spread(runs, score, PLAIN), '')}\n"
     tests = compare(runs) if runs["seed"].nunique() > 1 else pd.DataFrame()
     if len(tests):
         text += f"\n## Accuracy of {OURS}, less that of others\n\n"
         text += "Paired t-tests over the draws; p after Holm's correction within a column.\n\n"
         text += f"{as_markdown(differences(tests), '')}\n"
+    text += taught(runs)
     (folder / "few_labels.md").write_text(text)
-    figure = draw(runs)
-    figure.savefig(folder / "few_labels.png", dpi=150)
-    plt.close(figure)
+    save_figure(draw(runs), folder / "few_labels.png")
     return text
 
 
-def mean_and_spread(runs: pd.DataFrame, score: str) -> pd.DataFrame:
+def taught(runs: pd.DataFrame) -> str:
+    """The forms whose conductance labels teach, and what it adds to the same with open edges."""
+    methods = dict.fromkeys(each for pair in TAUGHT.items() for each in reversed(pair))
+    text = "\n## Accuracy where labels teach the conductance, and with every edge open\n"
+    text += f"\n{as_markdown(mean_and_spread(runs, 'accuracy', list(methods)), '')}\n"
+    cells = with_cells(runs)
+    tests = []
+    for method, reference in TAUGHT.items():
+        pair = cells[cells["method"].isin([method, reference])]
+        if pair["method"].nunique() == 2 and pair["seed"].nunique() > 1:
+            found = paired_comparisons(pair, reference, score="accuracy")
+            tests.append(found.assign(reference=f"{method}, less {reference}"))
+    if tests:
+        text += "\nPaired t-tests over the draws; p after Holm's correction within a column.\n\n"
+        text += f"{as_markdown(differences(pd.concat(tests, ignore_index=True)), '')}\n"
+    return text
+
+
+def with_cells(runs: pd.DataFrame) -> pd.DataFrame:
+    """Each number of labels as a data set of its own."""
+    return runs.assign(dataset=runs["dataset"] + ", " + runs["labels"].astype(str))
+
+
+def mean_and_spread(runs: pd.DataFrame, score: str, methods: list[str]) -> pd.DataFrame:
     """A row for each data set and number of labels, a column for each method."""
     groups = runs.groupby(["dataset", "labels", "method"], sort=False)[score]
     cells = groups.agg(lambda part: f"{part.mean():.3f} ± {part.std(ddof=0):.3f}")
-    table = cells.unstack("method").reindex(columns=list(METHODS))
+    table = cells.unstack("method").reindex(columns=methods)
     table.index = pd.Index([f"{name}, {each}" for name, each in table.index], name="labels a class")
     return table
 
@@ -259,7 +164,7 @@ def draw(runs: pd.DataFrame) -> plt.Figure:
     for axis in axes.flat[len(names) :]:
         axis.axis("off")
     for axis, name in zip(axes.flat, names, strict=False):
-        for method in METHODS:
+        for method in PLAIN:
             part = runs[(runs["dataset"] == name) & (runs["method"] == method)]
             curve = part.groupby("labels")["accuracy"].agg(["mean", "std"]).fillna(0)
             width = 2.5 if method == OURS else 1.2
@@ -271,26 +176,35 @@ def draw(runs: pd.DataFrame) -> plt.Figure:
     return figure
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
-    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS))
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = runner.make_parser(__doc__, seeds=None)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=5, help="seeds 0 .. n - 1")
-    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
-    parser.add_argument("--quick", action="store_true", help="a few digits")
-    args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    log.setLevel(logging.INFO)
-    default = Path("output/study") if args.quick else Path(__file__).parent / "results"
-    folder = args.output or default
-    path, seeds = folder / "few_labels.csv", range(2 if args.quick else args.seeds)
-    methods = {name: METHODS[name] for name in args.methods}
-    for name in ["digits"] if args.quick else args.sets:
-        run_missing(path, name, load(name, args.data, args.quick), methods, seeds)
-    runs = read(path)
-    print(report(runs, folder))
+    return runner.parse(parser, argv)
+
+
+def plan(args: argparse.Namespace) -> list[Table]:
+    def make(study_set: StudySet, key: Key) -> list[Row]:
+        return [run(METHODS[key["method"]], study_set, key["labels"], key["seed"])]
+
+    seeds = range(args.seeds or 10)
+    wanted = runner.keys(dataset=args.sets, labels=LABELS, method=args.methods, seed=seeds)
+    wanted = [key for key in wanted if key["labels"] > 1 or key["method"] not in NEED_TWO]
+    if args.seeds is None:
+        wanted = [key for key in wanted if key["seed"] < 5 or key["method"] in TEN_DRAWS]
+    return [Table(args.output / FILE, wanted, make)]
+
+
+def report(args: argparse.Namespace) -> pd.DataFrame:
+    """Write tables, tests and curves from the rows, and return these."""
+    runs = runner.read(args.output / FILE)
+    print(write_report(runs, args.output))
     return runs
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    runner.complete_all(plan(args), args)
+    return report(args)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,10 @@ cosine, min_dist 0; HDBSCAN with clusters of at least 10 points. Noise is a clus
 
 Rows that num_classes.csv in --output has already are not run again, nor those of self-training with
 the true number that runs.csv beside this file has. Labels are seen by the scores
-alone. The rule was chosen on the development sets of README.md, and then run on the others once.
+alone. The table of README.md says on which sets the rule was chosen; it was run on the others once.
 """
 
 import argparse
-import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,12 +26,13 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
+import runner
 import torch
 from clusterers import resolution_one, umap
-from data_sets import DATA_SETS, StudySet, load
+from data_sets import StudySet
 from learned import self_training
-from report import as_markdown
-from runner import append, finished, read
+from report import as_markdown, save_figure
+from runner import SECONDS, Key, Row, Table
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -41,7 +40,7 @@ from jsem_pyg.evaluation import partition_scores
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import choose_num_classes, fit
 
-log = logging.getLogger(__name__)
+FILE, CURVES = "num_classes.csv", "num_classes_curves.csv"
 SCALES = (1.0, 2.0, 5.0, 10.0)
 DEFAULT = 5.0  # of choose_num_classes
 RUNS = Path(__file__).parent / "results/runs.csv"
@@ -85,40 +84,26 @@ METHODS: dict[str, Cluster] = {
 }
 
 
-def run_missing(
-    path: Path, name: str, study_set: StudySet, methods: dict[str, Cluster], seeds: range
-) -> None:
-    """Run what the file lacks of a data set, and write each row as soon as it is there."""
-    for method, cluster in methods.items():
-        for seed in seeds:
-            if (name, method, seed) in finished(path):
-                continue
-            row = {"dataset": name, "method": method, "seed": seed}
-            append(path, row | run(cluster, study_set, seed))
-            log.info("%s", row)
+def known_row(known: Path, key: Key, num_classes: int) -> Row | None:
+    """What `run.py` has of self-training with the true number; None if it has not."""
+    rows = runner.read(known)
+    if key["method"] != TRUE or not len(rows):
+        return None
+    rows = rows[(rows["dataset"] == key["dataset"]) & (rows["method"] == "self-training")]
+    for row in rows[rows["seed"] == key["seed"]].to_dict("records"):
+        scores = {name: row[name] for name in ("ari", "nmi", "acc", SECONDS)}
+        return {"classes": num_classes, "clusters": num_classes, "noise": 0.0} | scores
+    return None
 
 
-def copy_known(path: Path, known: Path, name: str, num_classes: int, seeds: range) -> None:
-    """Take what `run.py` has of self-training with the true number."""
-    rows = read(known)
-    rows = rows[(rows["dataset"] == name) & (rows["method"] == "self-training")]
-    for row in rows[rows["seed"].isin(seeds)].to_dict("records"):
-        if (name, TRUE, row["seed"]) in finished(path):
-            continue
-        scores = {key: row[key] for key in ("seed", "ari", "nmi", "acc", "cpu_seconds")}
-        sizes = {"classes": num_classes, "clusters": num_classes, "noise": 0.0}
-        append(path, {"dataset": name, "method": TRUE, **sizes, **scores})
-
-
-def run(cluster: Cluster, study_set: StudySet, seed: int) -> dict[str, float]:
+def run(cluster: Cluster, study_set: StudySet, seed: int) -> Row:
     """How many clusters a method finds, and how well they agree with the classes."""
-    start = time.process_time()
-    found = cluster(study_set.data.clone(), study_set.num_classes, seed)
-    seconds = time.process_time() - start
+    data = study_set.data.clone()
+    found, seconds = runner.timed(lambda: cluster(data, study_set.num_classes, seed))
     row = {"classes": study_set.num_classes, "clusters": len(found[found >= 0].unique())}
     row |= {"noise": (found < 0).double().mean().item()}
     row |= partition_scores(found, study_set.y)._asdict()
-    return row | {"cpu_seconds": round(seconds, 3)}
+    return row | {SECONDS: seconds}
 
 
 def summarise(runs: pd.DataFrame) -> pd.DataFrame:
@@ -143,15 +128,15 @@ def _range(numbers: pd.Series) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def run_curves(path: Path, name: str, study_set: StudySet) -> None:
-    """The score of every number at every scale, if the file lacks them: no labels, no training."""
-    for t in SCALES:
-        if len(read(path)) and ((read(path)["dataset"] == name) & (read(path)["t"] == t)).any():
-            continue
-        found = choose_num_classes(study_set.data, t=t)
-        for clusters, score in found.curve.items():
-            row = {"dataset": name, "classes": study_set.num_classes, "t": t}
-            append(path, row | {"clusters": clusters, "score": score})
+def curve(study_set: StudySet, key: Key) -> list[Row]:
+    """The score of every number at a scale: no labels, no training."""
+    found, seconds = runner.timed(lambda: choose_num_classes(study_set.data, t=key["t"]))
+    classes = {"classes": study_set.num_classes}
+    # All rows of a curve are written at once.
+    return [
+        classes | {"clusters": clusters, "score": score, SECONDS: seconds}
+        for clusters, score in found.curve.items()
+    ]
 
 
 def numbers_by_scale(curves: pd.DataFrame) -> pd.DataFrame:
@@ -184,39 +169,41 @@ def draw(curves: pd.DataFrame) -> plt.Figure:
     return figure
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
-    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS))
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = runner.make_parser(__doc__, seeds=3)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 .. n - 1")
-    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
-    parser.add_argument("--quick", action="store_true", help="a few digits")
-    args = parser.parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    log.setLevel(logging.INFO)
-    default = Path("output/study") if args.quick else Path(__file__).parent / "results"
-    folder = args.output or default
-    path, seeds = folder / "num_classes.csv", range(2 if args.quick else args.seeds)
+    return runner.parse(parser, argv)
+
+
+def plan(args: argparse.Namespace) -> list[Table]:
     methods = {name: METHODS[name] for name in args.methods}
     if args.quick and UMAP in methods:
         methods[UMAP] = partial(umap_hdbscan, epochs=20)
-    curve_path = folder / "num_classes_curves.csv"
-    for name in ["digits"] if args.quick else args.sets:
-        study_set = load(name, args.data, args.quick)
-        if not args.quick and TRUE in methods:
-            copy_known(path, RUNS, name, study_set.num_classes, seeds)
-        run_missing(path, name, study_set, methods, seeds)
-        run_curves(curve_path, name, study_set)
-    runs, curves = read(path), read(curve_path)
+
+    def make(study_set: StudySet, key: Key) -> list[Row]:
+        known = None if args.quick else known_row(RUNS, key, study_set.num_classes)
+        return [known or run(methods[key["method"]], study_set, key["seed"])]
+
+    wanted = runner.keys(dataset=args.sets, method=methods, seed=range(args.seeds))
+    curves = runner.keys(dataset=args.sets, t=SCALES)
+    return [Table(args.output / FILE, wanted, make), Table(args.output / CURVES, curves, curve)]
+
+
+def report(args: argparse.Namespace) -> pd.DataFrame:
+    """Write tables and curves from the rows, and return these."""
+    runs, curves = runner.read(args.output / FILE), runner.read(args.output / CURVES)
     text = as_markdown(summarise(runs), "")
     text += f"\n\n{as_markdown(numbers_by_scale(curves), '')}"
-    (folder / "num_classes.md").write_text(f"{text}\n")
-    figure = draw(curves)
-    figure.savefig(folder / "num_classes.png", dpi=150)
-    plt.close(figure)
+    (args.output / "num_classes.md").write_text(f"{text}\n")
+    save_figure(draw(curves), args.output / "num_classes.png")
     print(text)
     return runs
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    runner.complete_all(plan(args), args)
+    return report(args)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,14 @@ def write_report(runs: pd.DataFrame, folder: Path) -> str:
     tests.to_csv(folder / "comparisons.csv", index=False, float_format="%.4g")
     text = markdown(runs, tests)
     (folder / "summary.md").write_text(text)
-    figure = draw(summary)
-    figure.savefig(folder / "ari.png", dpi=150)
-    plt.close(figure)
+    save_figure(draw(summary), folder / "ari.png")
     return text
+
+
+def save_figure(figure: plt.Figure, path: Path) -> None:
+    """Write a figure, and forget it."""
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
 
 
 def summarise(runs: pd.DataFrame) -> pd.DataFrame:

@@ -12,44 +12,44 @@ comes from.
 """
 
 import argparse
-import logging
-from pathlib import Path
 
 import pandas as pd
-from data_sets import DATA_SETS, load
+import runner
 from methods import make_methods
 from report import write_report
-from runner import read, run_missing
+from runner import Table
+from scoring import clustering_table
+
+FILE = "runs.csv"
+TEN_SEEDS = ["heat", "UMAP", "self-training", "isotropic self-training"]  # five of the others
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder of the data; digits need none")
-    parser.add_argument("--sets", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS))
+    parser = runner.make_parser(__doc__, seeds=None)
     parser.add_argument("--methods", nargs="+", choices=list(make_methods()))
-    parser.add_argument("--seeds", type=int, default=10, help="seeds 0 .. n - 1")
-    parser.add_argument("--output", type=Path, help="results/ beside this file, or output/study")
-    parser.add_argument("--quick", action="store_true", help="a few digits, short training")
-    args = parser.parse_args(argv)
-    if args.output is None:  # a quick run never mixes with the published one
-        args.output = Path("output/study") if args.quick else Path(__file__).parent / "results"
-    return args
+    return runner.parse(parser, argv)
+
+
+def plan(args: argparse.Namespace) -> list[Table]:
+    methods = make_methods(epochs=3, umap_epochs=20) if args.quick else make_methods()
+    methods = {name: methods[name] for name in args.methods or methods}
+    wanted = runner.keys(dataset=args.sets, method=methods, seed=range(args.seeds or 10))
+    if args.seeds is None:
+        wanted = [key for key in wanted if key["seed"] < 5 or key["method"] in TEN_SEEDS]
+    return [clustering_table(args.output / FILE, wanted, methods)]
+
+
+def report(args: argparse.Namespace) -> pd.DataFrame:
+    """Write tables and figures from the rows, and return these."""
+    runs = runner.read(args.output / FILE)
+    print(write_report(runs, args.output))
+    return runs
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("runner").setLevel(logging.INFO)
-    methods = make_methods(epochs=3, umap_epochs=20) if args.quick else make_methods()
-    if args.methods:
-        methods = {name: methods[name] for name in args.methods}
-    path = args.output / "runs.csv"
-    for name in ["digits"] if args.quick else args.sets:
-        study_set = load(name, args.data, args.quick)
-        run_missing(path, name, study_set, methods, range(2 if args.quick else args.seeds))
-    runs = read(path)
-    print(write_report(runs, args.output))
-    return runs
+    runner.complete_all(plan(args), args)
+    return report(args)
 
 
 if __name__ == "__main__":
