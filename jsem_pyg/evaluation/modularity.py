@@ -5,9 +5,8 @@ from torch import Tensor
 
 from .._checks import check_edge_index, check_edge_weight, check_labels
 
-_CHUNK = (
-    1 << 22
-)  # edges that are looked at together: of a large graph, labels of all take gigabytes
+# Edges that are looked at together: the labels at both ends of a large graph take gigabytes.
+_CHUNK = 1 << 22
 
 
 def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
