@@ -10,6 +10,8 @@
 | UMAP + HDBSCAN | what BERTopic does by default before it names topics: 5-d UMAP, 15 neighbours, \
 cosine, min_dist 0; HDBSCAN with clusters of at least 10 points. Noise is a cluster of its own |
 | Leiden | modularity at resolution 1 on the given graph |
+| BERTopic | the package itself (`pip install bertopic`, and `--methods BERTopic`), all defaults, \
+with the given features for embeddings and a seed for its UMAP |
 
 Rows that num_classes.csv in --output has already are not run again, nor those of self-training with
 the true number that runs.csv beside this file has. Labels are seen by the scores
@@ -74,14 +76,30 @@ def leiden(data: Data, num_classes: int, seed: int) -> Tensor:
     return resolution_one(data, seed)
 
 
+def bertopic(data: Data, num_classes: int, seed: int) -> Tensor:
+    """The topics of BERTopic (Grootendorst 2022); -1 is its topic of outliers."""
+    from bertopic import BERTopic
+    from umap import UMAP
+
+    # BERTopic's own UMAP but for the seed, which it leaves to chance.
+    reduce = UMAP(15, n_components=5, min_dist=0.0, metric="cosine", random_state=seed, n_jobs=1)
+    documents = [f"document {i}" for i in range(data.num_nodes)]
+    threads = torch.get_num_threads()
+    topics, _ = BERTopic(umap_model=reduce).fit_transform(documents, data.x.numpy())
+    torch.set_num_threads(threads)  # as in `umap`
+    return torch.tensor(topics)
+
+
 CHOSEN, TRUE = "self-training, chosen", "self-training, true number"
-UMAP = "UMAP + HDBSCAN"
+UMAP, BERTOPIC = "UMAP + HDBSCAN", "BERTopic"
 METHODS: dict[str, Cluster] = {
     CHOSEN: chosen,
     TRUE: true_number,
     UMAP: umap_hdbscan,
     "Leiden": leiden,
+    BERTOPIC: bertopic,
 }
+DEFAULTS = [name for name in METHODS if name != BERTOPIC]  # whose package comes with no extra
 
 
 def known_row(known: Path, key: Key, num_classes: int) -> Row | None:
@@ -171,7 +189,7 @@ def draw(curves: pd.DataFrame) -> plt.Figure:
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser = runner.make_parser(__doc__, seeds=3)
-    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
+    parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=DEFAULTS)
     return runner.parse(parser, argv)
 
 
