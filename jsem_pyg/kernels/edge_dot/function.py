@@ -10,6 +10,8 @@ from ..torch_func import is_transformed
 from . import reference
 
 _FUSED = (torch.float32, torch.float64)  # what compiled loops know
+# Products below which they save too little to be loaded for.
+_MANY = 1 << 23
 
 
 def edge_dot(a: Tensor, b: Tensor, i: Tensor, j: Tensor, backend: str = "auto") -> Tensor:
@@ -20,7 +22,8 @@ def edge_dot(a: Tensor, b: Tensor, i: Tensor, j: Tensor, backend: str = "auto") 
         b: [M, C] those at the other, of the same type; perhaps the same tensor.
         i: [E] rows of a, int32 or int64.
         j: [E] rows of b, likewise.
-        backend: of :data:`~jsem_pyg.kernels.table.EDGE_DOT`, or "auto".
+        backend: of :data:`~jsem_pyg.kernels.table.EDGE_DOT`, or "auto", which for little work and
+            for half precision is "torch".
 
     Returns:
         [E] numbers.
@@ -30,7 +33,8 @@ def edge_dot(a: Tensor, b: Tensor, i: Tensor, j: Tensor, backend: str = "auto") 
     """
     if torch.compiler.is_compiling():  # a compiler fuses the definition by itself
         return reference.dots(a, b, i, j)
-    if backend == "auto" and a.dtype not in _FUSED:
+    is_small = i.numel() * a.size(1) < _MANY
+    if backend == "auto" and (is_small or a.dtype not in _FUSED):
         backend = "torch"
     return _dots(EDGE_DOT.find(backend, a.device), a, b, i, j)
 
