@@ -823,3 +823,38 @@ def test_where_edges_join_unlike_nodes(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(example, "run", fail)
     again = example.main(["--quick", "--output", str(tmp_path)])
     assert again.equals(runs)
+
+
+def test_pictures_learn_to_denoise_themselves(tmp_path, monkeypatch, capsys):
+    example = load(ROOT / "examples/denoising.py", monkeypatch)
+    monkeypatch.setattr(example, "HEAT_TIMES", [0.5, 2.0])
+    methods = ["noisy", "heat", "tv", "learned", "open", "grid", "estimated", "pair", "other"]
+    options = ["--quick", "--output", str(tmp_path), "--methods", *methods]
+    runs = example.main(options)
+    assert len(runs) == 2 * len(methods)  # pictures
+    psnr = runs.pivot(index="picture", columns="method", values="psnr")
+    assert (psnr.drop(columns="noisy").min(axis=1) > psnr["noisy"] + 3).all()
+    assert "| learned | " in capsys.readouterr().out
+
+    def fail(*_):
+        raise AssertionError("what is there is not run again")
+
+    monkeypatch.setattr(example.Task, "run", fail)
+    assert example.main(options).equals(runs)
+
+
+def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
+    from skimage import io
+
+    example = load(ROOT / "examples/denoising.py", monkeypatch)
+    torch.manual_seed(0)
+    clean = example.load("disc", "grey")
+    noisy = (255 * (clean + 0.1 * torch.randn(clean.shape)).clamp(0, 1)).byte().squeeze(0).numpy()
+    io.imsave(tmp_path / "mine.png", noisy)
+    options = ["--picture", str(tmp_path / "mine.png"), "--output", str(tmp_path)]
+    example.main(["--quick", *options])
+    out = io.imread(tmp_path / "denoised.png")
+    assert out.shape == noisy.shape
+    errors = [float(abs(each / 255 - clean[0].numpy()).mean()) for each in (noisy, out)]
+    assert errors[1] < 0.7 * errors[0]
+    assert "noise: 0." in capsys.readouterr().out
