@@ -1,13 +1,7 @@
 """Denoise a picture by heat that stops at its edges, learned from the noisy picture alone.
 
 Pixels are nodes, and each is joined to its neighbours on the grid and to those around which the
-picture looks alike (`patch_graph`). An `AnisotropicDiffusion` smooths the noisy values for a short
-and a longer time, through edges that conduct as a small perceptron of their features says; the
-result is a sum of both and of the noisy values, with three learned weights.
-
-Nothing clean is needed to learn. From a noisy picture y and new noise z of the same size one makes
-two, y + a z and y - z / a, whose noises are independent ("Recorrupted-to-recorrupted", Pang et al.,
-CVPR 2021): what denoises the first is taught by the second.
+picture looks alike (`patch_graph`); `self_denoiser.py` says how to learn without anything clean.
 
     python examples/denoising.py                          # china.jpg and flower.jpg
     python examples/denoising.py --picture mine.png       # your own noisy picture -> denoised.png
@@ -25,7 +19,6 @@ denoising.csv in --output; what it has already is not run again. What came out i
 import argparse
 import importlib.util
 import itertools
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -33,97 +26,30 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import self_denoiser
 import torch
+from self_denoiser import (
+    as_picture,
+    denoise_picture,
+    learn_picture,
+    picture_graph,
+    pixels,
+    square,
+    train_on_pictures,
+)
 from skimage import io, restoration, transform
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 from sklearn.datasets import load_sample_image
-from torch import Tensor, nn
+from torch import Tensor
 from torch_geometric import seed_everything
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.graph import GraphStructure, patch_graph
-from jsem_pyg.nn import AnisotropicDiffusion, MLPConductance
 
-STRENGTH = 0.5  # a: how much noise is added to what learns
-SIZE, TILES, STEPS = 96, 8, 160  # of the squares that are learned from, and how long
-NUM_FEATURES = 12  # of an edge, with patches of 5 by 5
 HEAT_TIMES = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 8.0]
 GRID_ONLY = {"k": 1, "window": 1}
 PICTURES = ["china", "flower"]
 DRAWN = ["disc", "large disc"]
 RUN = ["picture", "kind", "noise", "seed", "method"]  # what a row is of
-
-
-class Graph:
-    """The graph of similar patches of a noisy picture, and the features of its edges."""
-
-    def __init__(self, picture: Tensor, noise: float, **options: int) -> None:
-        edge_index, self.attr = patch_graph(picture, noise, **options)
-        self.structure = GraphStructure(edge_index, picture[0].numel())
-
-
-class Denoiser(nn.Module):
-    """[C, H, W] -> [C, H, W]: a x + b exp(-s L) x + c exp(-t L) x, where edges learn to close."""
-
-    def __init__(self, is_open: bool = False) -> None:
-        super().__init__()
-        self.is_open = is_open
-        self.diffusion = AnisotropicDiffusion(
-            edge_dim=0 if is_open else NUM_FEATURES,
-            t=[0.7, 3.0],
-            conductance="sigmoid" if is_open else MLPConductance(NUM_FEATURES, 16, rate=4.0),
-            normalization="rw",  # keeps what is constant
-            tol=1e-3,
-        )
-        self.mix = nn.Parameter(torch.tensor([0.0, 0.5, 0.5]))
-
-    def forward(self, picture: Tensor, graph: Graph) -> Tensor:
-        pixels = picture.flatten(1).t().contiguous()
-        attr = None if self.is_open else graph.attr
-        short, long = self.diffusion(pixels, graph.structure, edge_attr=attr).chunk(2, dim=1)
-        mixed = self.mix[0] * pixels + self.mix[1] * short + self.mix[2] * long
-        return mixed.t().view_as(picture)
-
-
-def recorrupt(noisy: Tensor, noise: float) -> tuple[Tensor, Tensor]:
-    """Two pictures with independent noise, the first of which has sqrt(1 + a^2) times as much."""
-    more = noise * torch.randn_like(noisy)
-    return noisy + STRENGTH * more, noisy - more / STRENGTH
-
-
-def square(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """A random square of two pictures: to learn costs the same, however large they are."""
-    top, left = (int(torch.randint(max(side - SIZE, 0) + 1, ())) for side in first.shape[1:])
-    at = (slice(None), slice(top, top + SIZE), slice(left, left + SIZE))
-    return first[at], second[at]
-
-
-def train(
-    pairs: list[tuple[Tensor, Tensor]], noise: float, is_open: bool = False, **options: int
-) -> Denoiser:
-    """Learn to make the second picture of each pair of the first, whose noise is independent."""
-    model = Denoiser(is_open)
-    graphs = [Graph(first, noise, **options) for first, _ in pairs]
-    optimizer = torch.optim.Adam(model.parameters(), 0.02)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.02, STEPS, pct_start=0.2)
-    examples = itertools.cycle(zip(pairs, graphs, strict=True))
-    for (first, second), graph in itertools.islice(examples, STEPS):
-        optimizer.zero_grad()
-        (model(first, graph) - second).square().mean().backward()
-        optimizer.step()
-        schedule.step()
-    return model.eval()
-
-
-def learn(noisy: Tensor, noise: float, is_open: bool = False, **options: int) -> Denoiser:
-    """Learn from one noisy picture alone."""
-    pairs = [square(*recorrupt(noisy, noise)) for _ in range(TILES)]
-    return train(pairs, noise * math.hypot(1, STRENGTH), is_open, **options)
-
-
-@torch.no_grad()
-def denoise(model: Denoiser, noisy: Tensor, noise: float, **options: int) -> Tensor:
-    return model(noisy, Graph(noisy, noise, **options))
 
 
 class Task:
@@ -158,10 +84,9 @@ class Task:
         return self.noisy, ""
 
     def run_heat(self) -> tuple[Tensor, str]:
-        graph, times = Graph(self.noisy, self.noise).structure, torch.tensor(HEAT_TIMES)
-        pixels = self.noisy.flatten(1).t().contiguous()
-        heat = heat_diffusion(pixels, graph, t=times, normalization="rw", tol=1e-3)
-        pictures = (each.t().view_as(self.noisy) for each in heat)
+        graph, times = picture_graph(self.noisy, self.noise).structure, torch.tensor(HEAT_TIMES)
+        heat = heat_diffusion(pixels(self.noisy), graph, t=times, normalization="rw", tol=1e-3)
+        pictures = (as_picture(each, self.noisy) for each in heat)
         return self.best((f"t={t}", p) for t, p in zip(HEAT_TIMES, pictures, strict=True))
 
     def run_tv(self) -> tuple[Tensor, str]:
@@ -173,15 +98,15 @@ class Task:
         )
 
     def run_nlm(self) -> tuple[Tensor, str]:
-        options = {"patch_distance": 10, "sigma": self.noise, "fast_mode": False, "channel_axis": 0}
-        settings = itertools.product((3, 5, 7), (0.6, 0.8, 1.0))
-        smooth = restoration.denoise_nl_means
+        options = {"sigma": self.noise, "fast_mode": False, "channel_axis": 0}
+        settings = itertools.product((3, 5, 7), (6, 10), (0.6, 0.8, 1.0))
+        smooth, noisy = restoration.denoise_nl_means, self.noisy.numpy()
         return self.best(
             (
-                f"patch={size} h={ratio}s",
-                torch.from_numpy(smooth(self.noisy.numpy(), size, h=ratio * self.noise, **options)),
+                f"patch={patch} distance={distance} h={ratio}s",
+                torch.from_numpy(smooth(noisy, patch, distance, ratio * self.noise, **options)),
             )
-            for size, ratio in settings
+            for patch, distance, ratio in settings
         )
 
     def run_bm3d(self) -> tuple[Tensor, str]:
@@ -193,9 +118,9 @@ class Task:
         return torch.from_numpy(out).float().reshape(image.shape).permute(2, 0, 1), ""
 
     def run_learned(self, **options: int) -> tuple[Tensor, str]:
-        model = learn(self.noisy, self.noise, **options)
+        model = learn_picture(self.noisy, self.noise, **options)
         options.pop("is_open", None)
-        return denoise(model, self.noisy, self.noise, **options), ""
+        return denoise_picture(model, self.noisy, self.noise, **options), ""
 
     def run_open(self) -> tuple[Tensor, str]:
         return self.run_learned(is_open=True)
@@ -205,20 +130,23 @@ class Task:
 
     def run_estimated(self) -> tuple[Tensor, str]:
         noise = estimate_noise(self.noisy)
-        return denoise(learn(self.noisy, noise), self.noisy, noise), ""
+        return denoise_picture(learn_picture(self.noisy, noise), self.noisy, noise), ""
 
     def run_pair(self) -> tuple[Tensor, str]:
-        pairs = [square(self.noisy, self.again) for _ in range(TILES)]
-        return denoise(train(pairs, self.noise), self.noisy, self.noise), ""
+        return self.taught_by(self.noisy, self.again)
 
     def run_other(self) -> tuple[Tensor, str]:
-        exposures = self.exposure(self.other), self.exposure(self.other)
-        pairs = [square(*exposures) for _ in range(TILES)]
-        return denoise(train(pairs, self.noise), self.noisy, self.noise), ""
+        return self.taught_by(self.exposure(self.other), self.exposure(self.other))
+
+    def taught_by(self, first: Tensor, second: Tensor) -> tuple[Tensor, str]:
+        """Learn from two exposures."""
+        pairs = [square(first, second) for _ in range(self_denoiser.TILES)]
+        model = train_on_pictures(pairs, self.noise)
+        return denoise_picture(model, self.noisy, self.noise), ""
 
     def run(self, method: str) -> dict[str, float | str]:
         """A row of the table."""
-        seed_everything(self.seed)
+        seed_everything(1000 + self.seed)  # not the noise of the picture once more
         start = time.process_time()
         picture, setting = getattr(self, f"run_{method}")()
         seconds = time.process_time() - start
@@ -296,7 +224,7 @@ def denoise_file(path: Path, noise: float | None, output: Path) -> None:
     noisy = torch.from_numpy(image / scale).float().permute(2, 0, 1).contiguous()
     noise = estimate_noise(noisy) if noise is None else noise
     print(f"noise: {noise:.3f} of the range of values")
-    out = denoise(learn(noisy, noise), noisy, noise).clamp(0, 1)
+    out = denoise_picture(learn_picture(noisy, noise), noisy, noise).clamp(0, 1)
     output.mkdir(parents=True, exist_ok=True)
     values = (255 * out).round().byte().permute(1, 2, 0).numpy()
     io.imsave(output / "denoised.png", values.squeeze(), check_contrast=False)
@@ -318,8 +246,9 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 def main(argv: list[str] | None = None) -> pd.DataFrame | None:
     args = parse_args(argv)
     if args.quick:
-        global PICTURES, STEPS, TILES
-        PICTURES, STEPS, TILES, args.seeds = DRAWN, 4, 2, 1
+        global PICTURES
+        PICTURES, args.seeds = DRAWN, 1
+        self_denoiser.STEPS, self_denoiser.TILES = 4, 2
     if args.picture is not None:
         return denoise_file(args.picture, args.noise[0] if args.noise else None, args.output)
     methods = args.methods

@@ -858,3 +858,40 @@ def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
     errors = [float(abs(each / 255 - clean[0].numpy()).mean()) for each in (noisy, out)]
     assert errors[1] < 0.7 * errors[0]
     assert "noise: 0." in capsys.readouterr().out
+
+
+def test_normals_and_expression_learn_to_denoise_themselves(tmp_path, monkeypatch):
+    example = load(ROOT / "examples/denoising_signals.py", monkeypatch)
+    runs = example.main(["--quick", "--output", str(tmp_path)])
+    error = runs.pivot(index="task", columns="method", values="error")
+    assert (error["learned"] < 0.9 * error["noisy"]).all()
+    normals = error[~error.index.str.startswith("expression")]
+    assert (normals["learned"] < normals["open"]).all()
+    assert (tmp_path / "denoising_signals.csv").exists()
+
+
+def test_points_of_the_shapes_lie_on_them_and_normals_stand_on_them(monkeypatch):
+    example = load(ROOT / "examples/denoising_signals.py", monkeypatch)
+    torch.manual_seed(0)
+    points, normals = example.shape("cube", 400)
+    torch.testing.assert_close(points.abs().max(1).values, torch.ones(400))
+    torch.testing.assert_close((points * normals).sum(1), torch.ones(400))
+    points, normals = example.shape("half disc", 400)
+    torch.testing.assert_close(normals.norm(dim=1), torch.ones(400))
+    is_cap, is_flat = normals[:, 2].abs() > 0.5, normals[:, 1] < -0.5
+    is_round = ~(is_cap | is_flat)
+    assert {bool(each.any()) for each in (is_cap, is_flat, is_round)} == {True}
+    assert (points[is_cap, 2] == (normals[is_cap, 2] > 0)).all()
+    assert (points[is_flat, 1] == 0).all()
+    torch.testing.assert_close(points[is_round, :2], normals[is_round, :2])
+    assert (points[:, :2].norm(dim=1) <= 1 + 1e-6).all()
+    assert (points[:, 1] >= 0).all()
+
+
+def test_three_rounds_of_learning_find_the_creases(monkeypatch):
+    example = load(ROOT / "examples/denoising_signals.py", monkeypatch)
+    monkeypatch.setattr(example.self_denoiser, "STEPS", 40)
+    monkeypatch.setattr(example.self_denoiser, "TILES", 2)
+    torch.manual_seed(0)
+    errors = example.denoise_normals("cube", 600, 0.2)
+    assert errors["learned"] < 0.6 * min(errors["heat"], errors["open"])
