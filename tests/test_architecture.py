@@ -57,6 +57,7 @@ LAZY = [
     "scipy.optimize",
     "scipy.stats",
     "sentence_transformers",
+    "skimage",
     "sklearn",
     "tensorboard",
     "triton",

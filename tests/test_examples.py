@@ -857,3 +857,75 @@ def test_where_edges_join_unlike_nodes(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(example, "run", fail)
     again = example.main(["--quick", "--output", str(tmp_path)])
     assert again.equals(runs)
+
+
+def test_pictures_learn_to_denoise_themselves(tmp_path, monkeypatch, capsys):
+    example = load(ROOT / "examples/denoising.py", monkeypatch)
+    monkeypatch.setattr(example, "HEAT_TIMES", [0.5, 2.0])
+    methods = ["noisy", "heat", "tv", "learned", "open", "grid", "estimated", "pair", "other"]
+    options = ["--quick", "--output", str(tmp_path), "--methods", *methods]
+    runs = example.main(options)
+    assert len(runs) == 2 * len(methods)  # pictures
+    psnr = runs.pivot(index="picture", columns="method", values="psnr")
+    assert (psnr.drop(columns="noisy").min(axis=1) > psnr["noisy"] + 3).all()
+    assert "| learned | " in capsys.readouterr().out
+
+    def fail(*_):
+        raise AssertionError("what is there is not run again")
+
+    monkeypatch.setattr(example.Task, "run", fail)
+    assert example.main(options).equals(runs)
+
+
+def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
+    from skimage import io
+
+    example = load(ROOT / "examples/denoising.py", monkeypatch)
+    torch.manual_seed(0)
+    clean = example.load("disc", "grey")
+    noisy = (255 * (clean + 0.1 * torch.randn(clean.shape)).clamp(0, 1)).byte().squeeze(0).numpy()
+    io.imsave(tmp_path / "mine.png", noisy)
+    options = ["--picture", str(tmp_path / "mine.png"), "--output", str(tmp_path)]
+    example.main(["--quick", *options])
+    out = io.imread(tmp_path / "denoised.png")
+    assert out.shape == noisy.shape
+    errors = [float(abs(each / 255 - clean[0].numpy()).mean()) for each in (noisy, out)]
+    assert errors[1] < 0.7 * errors[0]
+    assert "noise: 0." in capsys.readouterr().out
+
+
+def test_normals_and_expression_learn_to_denoise_themselves(tmp_path, monkeypatch):
+    example = load(ROOT / "examples/denoising_signals.py", monkeypatch)
+    runs = example.main(["--quick", "--output", str(tmp_path)])
+    error = runs.pivot(index="task", columns="method", values="error")
+    assert (error["learned"] < 0.9 * error["noisy"]).all()
+    normals = error[~error.index.str.startswith("expression")]
+    assert (normals["learned"] < normals["open"]).all()
+    assert (tmp_path / "denoising_signals.csv").exists()
+
+
+def test_points_of_the_shapes_lie_on_them_and_normals_stand_on_them(monkeypatch):
+    example = load(ROOT / "examples/denoising_signals.py", monkeypatch)
+    torch.manual_seed(0)
+    points, normals = example.shape("cube", 400)
+    torch.testing.assert_close(points.abs().max(1).values, torch.ones(400))
+    torch.testing.assert_close((points * normals).sum(1), torch.ones(400))
+    points, normals = example.shape("half disc", 400)
+    torch.testing.assert_close(normals.norm(dim=1), torch.ones(400))
+    is_cap, is_flat = normals[:, 2].abs() > 0.5, normals[:, 1] < -0.5
+    is_round = ~(is_cap | is_flat)
+    assert {bool(each.any()) for each in (is_cap, is_flat, is_round)} == {True}
+    assert (points[is_cap, 2] == (normals[is_cap, 2] > 0)).all()
+    assert (points[is_flat, 1] == 0).all()
+    torch.testing.assert_close(points[is_round, :2], normals[is_round, :2])
+    assert (points[:, :2].norm(dim=1) <= 1 + 1e-6).all()
+    assert (points[:, 1] >= 0).all()
+
+
+def test_three_rounds_of_learning_find_the_creases(monkeypatch):
+    example = load(ROOT / "examples/denoising_signals.py", monkeypatch)
+    monkeypatch.setattr(example.self_denoiser, "STEPS", 40)
+    monkeypatch.setattr(example.self_denoiser, "TILES", 2)
+    torch.manual_seed(0)
+    errors = example.denoise_normals("cube", 600, 0.2)
+    assert errors["learned"] < 0.6 * min(errors["heat"], errors["open"])

@@ -30,6 +30,7 @@ def test_there_are_notebooks():
 
 def test_runs_on_data_that_need_no_file(path, tmp_path, monkeypatch):
     monkeypatch.delenv("JSEM_DATA", raising=False)
+    monkeypatch.setenv("JSEM_QUICK", "1")
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     committed = path.read_bytes()

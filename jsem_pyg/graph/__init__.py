@@ -2,8 +2,8 @@
 
 :func:`knn_search` finds the nearest neighbours, :func:`affinity` turns their distances into
 weights, :func:`knn_graph` makes an undirected, connected graph of them, and :class:`NeighborIndex`
-places new points in it. `hyperedges.py` makes hypergraphs of points, graphs and labels, and draws
-them at random.
+places new points in it. :func:`patch_graph` joins the pixels of a picture that look alike.
+`hyperedges.py` makes hypergraphs of points, graphs and labels, and draws them at random.
 
 Points are prepared in `points.py`, and those of a batch told apart in `groups.py`. Small graphs are
 searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
@@ -29,6 +29,7 @@ from .hyperedges import (
 from .hypergraph_structure import HypergraphStructure
 from .knn import knn_search
 from .neighbor_index import NeighborIndex
+from .patches import patch_graph
 from .simplicial_structure import SimplicialStructure
 from .structure import GraphStructure
 
@@ -47,6 +48,7 @@ __all__ = [
     "knn_hyperedges",
     "knn_search",
     "node_width",
+    "patch_graph",
     "random_hyperedges",
     "undirected_edges",
 ]

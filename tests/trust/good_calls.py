@@ -248,6 +248,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         graph.node_width,
         {"distance": _distances(), "kernel": "gaussian"},
     ),
+    "graph.patch_graph": lambda: (graph.patch_graph, {"image": _x(), "noise": 0.5, "k": 2}),
     "graph.random_hyperedges": lambda: (
         graph.random_hyperedges,
         {"num_nodes": N, "size": 3, "num_hyperedges": 5},

@@ -61,6 +61,7 @@ from jsem_pyg.graph import (
     knn_hyperedges,
     knn_search,
     node_width,
+    patch_graph,
     random_hyperedges,
     undirected_edges,
 )
@@ -421,6 +422,7 @@ CASES = {
     "graph.knn_graph": no_object(lambda each: knn_graph(each.x.detach(), 3)),
     "graph.knn_hyperedges": no_object(lambda each: knn_hyperedges(each.x.detach(), 3)),
     "graph.knn_search": no_object(searched),
+    "graph.patch_graph": no_object(lambda each: patch_graph(each.x.detach(), 0.5, 3)),
     "curvature.Standardizer": (
         lambda: Standardizer().fit(columns(SHARED)),
         lambda shared, each: shared.transform(columns(each)),
