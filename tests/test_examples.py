@@ -849,7 +849,9 @@ def test_where_edges_join_unlike_nodes(tmp_path, monkeypatch, capsys):
     runs = example.main(["--quick", "--output", str(tmp_path)])
     assert len(runs) == 2 * len(example.VARIANTS)  # splits
     assert runs["test"].between(0, 100).all()
-    assert "less `open`" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "`ends` less `open`" in out
+    assert "`ends_maps` less `open_maps`" in out
 
     def fail(*_):
         raise AssertionError("what is there is not run again")

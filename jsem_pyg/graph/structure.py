@@ -145,6 +145,17 @@ class GraphStructure(GraphRows):
 
     @cached_property
     @lasting
+    def one_way(self) -> tuple[Tensor, Tensor]:
+        """A slot [M] of every undirected edge, and which of the M each column of the input is."""
+        slot = (self.row < self.col).nonzero()[:, 0]
+        number = torch.arange(slot.numel(), dtype=self.col.dtype, device=self.device)
+        of_slot = torch.empty_like(self.col)
+        of_slot[slot] = number
+        of_slot[self.reverse[slot].long()] = number
+        return slot, self.to_edges(of_slot)
+
+    @cached_property
+    @lasting
     def csr_with_diagonal(self) -> tuple[CSR, Tensor]:
         """The pattern with a slot (i, i) in every row, and the order that merges the entries.
 

@@ -145,6 +145,11 @@ class ModuleConductance(Module):
         """Whether edges may conduct less than nothing."""
         return isinstance(self.module, NodeConductance) and self.module.signed
 
+    @property
+    def is_even(self) -> bool:
+        """Whether an edge conducts the same from either end, whatever its ends are."""
+        return self._has_steps
+
     def project(self, x: Tensor) -> Tensor:
         """What edges look at of the nodes: [N, D] -> [N, K]."""
         return cast(NodeConductance, self.module).project(x) if self._has_steps else x

@@ -24,7 +24,10 @@ class ConstantAtFirst(Module):
 
 
 class NodeConductance(ConstantAtFirst):
-    """Abstract: a conductance of both ends in two steps, so that layers gather little of a node."""
+    """Abstract: a conductance of both ends in two steps, so that layers gather little of a node.
+
+    It is the same from either end, so that layers may ask for one direction of every edge.
+    """
 
     signed = False  # whether it lies in [-1, 1], not in [0, 1]
 

@@ -16,7 +16,6 @@ from ..diffusion.evolve import check_signal
 from ..diffusion.heat import (
     EdgeList,
     UnmadeOperator,
-    graph_ends,
     heat_flow,
     heat_operator,
     take_graph,
@@ -28,6 +27,7 @@ from ..graph.rows import GraphRows
 from ..operators import HeatOperator, Operator
 from ..operators.laplacian import laplacian_entries
 from .conductance import ModuleConductance, as_columns, initial_conductance, make_conductance
+from .conduction_by_ends import conduct_by_ends
 from .diffusion_time import DiffusionTime
 
 _log = logging.getLogger(__name__)
@@ -155,17 +155,7 @@ class DiffusionLayer(MessagePassing):
         with full_precision(x.device):
             if not self.sees_nodes:
                 return self.conductance(graph.attr)
-        if x.dim() > 2:
-            raise ValueError(
-                "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
-                f"would differ from batch to batch (got {list(x.shape)})."
-            )
-        conductance = cast(ModuleConductance, self.conductance)
-        z = conductance.project(x)  # once a node, and fewer channels to gather
-        if isinstance(graph, PreparedGraph):
-            _check_channels(graph.structure)
-            z = graph.structure.spread(z)  # an edge may come from a node of another process
-        return conductance(graph.attr, z=z, ends=graph_ends(graph))
+            return conduct_by_ends(cast(ModuleConductance, self.conductance), graph, x)
 
     def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:
         if self._has_warned or self.edge_dim == 0 or edge_attr is not None:
@@ -258,15 +248,6 @@ class _Propagation(Operator):
         size = (self.num_nodes, self.num_nodes)
         out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
-
-
-def _check_channels(graph: GraphRows) -> None:
-    if not graph.has_all_channels:
-        raise ValueError(
-            "Expected all channels of 'x', since the conductance looks at the nodes (got a graph "
-            "whose processes share the columns). To fix this, call distribute with "
-            "strategy='rows'."
-        )
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Tensor:

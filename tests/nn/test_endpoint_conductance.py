@@ -117,6 +117,31 @@ def test_every_parameter_and_the_signal_get_the_gradients_of_the_reference(signe
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_layer_asks_for_one_way_of_an_edge_and_both_get_it(repeats, monkeypatch):
+    """With features of edges, which may differ where an edge is repeated, it asks for both."""
+    data = make_data()
+    edge_index, weight = data.edge_index.repeat(1, repeats), data.edge_weight.repeat(repeats)
+    between, asked, results = EndpointConductance.between, [], []
+
+    def count(self, edge_attr, z_i, z_j):
+        asked.append(len(z_i))
+        return between(self, edge_attr, z_i, z_j)
+
+    monkeypatch.setattr(EndpointConductance, "between", count)
+    for attr in (None, torch.zeros(weight.numel(), 1)):
+        conductance = make()
+        layer = AnisotropicDiffusion(edge_dim=0, t=2.0, conductance=conductance)
+        x, w = (each.clone().requires_grad_() for each in (data.x, weight))
+        out = layer(x, edge_index, w, edge_attr=attr)
+        out.sin().sum().backward()
+        results.append([out, x.grad, w.grad, *(each.grad for each in conductance.parameters())])
+    num_edges = data.edge_index.size(1)
+    assert asked == [num_edges // 2, num_edges * repeats]
+    for one_way, both_ways in zip(*results, strict=True):
+        torch.testing.assert_close(one_way, both_ways, rtol=1e-4, atol=1e-5)
+
+
 def test_learns_which_edges_to_close():
     """A path of two kinds of nodes: only edges within a kind should conduct."""
     torch.manual_seed(0)

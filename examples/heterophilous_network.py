@@ -1,0 +1,146 @@
+"""The residual network of `heterophilous.py`, in which only what the edges carry differs."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from heterophilous_graphs import node_geometry
+from torch import Tensor
+from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, Parameter
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, EndpointConductance
+
+VARIANTS = ("none", "gcn", "open", "ends", "signed", "open_maps", "ends_maps")
+TIMES = [0.5, 2.0]
+_MANY_FEATURES = 100  # of which a node has a few
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a network is made and trained; the same for all its variants."""
+
+    blocks: int = 3
+    hidden: int = 32
+    input_dropout: float = 0.0
+    dropout: float = 0.1
+    lr: float = 0.01
+    epochs: int = 100
+    weight_decay: float = 0.0
+    geometry: bool = False  # whether a node knows how it lies in the graph
+
+
+class Bands(Module):
+    """What a short time of heat takes from a node, what a longer one does, and what is left.
+
+    They add up to the node's own features, and are far apart in size, so the block scales them.
+    """
+
+    def __init__(self, variant: str, channels: int) -> None:
+        super().__init__()
+        conductance = EndpointConductance(channels, 8, variant == "signed", rate=3.0)
+        self.diffusion = AnisotropicDiffusion(
+            edge_dim=0,
+            t=TIMES,
+            conductance="sigmoid" if variant == "open" else conductance,
+            tol=1e-3,  # a network does not notice
+        )
+        self.width = (len(TIMES) + 1) * channels
+
+    def forward(self, x: Tensor, graph: GraphStructure) -> Tensor:
+        smooth = self.diffusion(x, graph)
+        return torch.cat([x, smooth], dim=-1) - F.pad(smooth, (0, x.size(1)))
+
+
+class Beside(Module):
+    """A node's own features, and those that a convolution makes of the nodes around it."""
+
+    def __init__(self, variant: str, channels: int) -> None:
+        super().__init__()
+        self.width = 2 * channels
+        if variant == "gcn":
+            self.conv: Module = GCNConv(channels, channels)
+            return
+        is_open = variant == "open_maps"
+        conductance = "sigmoid" if is_open else EndpointConductance(channels, 8, rate=3.0)
+        self.conv = AnisotropicChebConv(
+            channels, channels, edge_dim=0, t=TIMES, conductance=conductance, tol=1e-3
+        )
+
+    def forward(self, x: Tensor, graph: Tensor | GraphStructure) -> Tensor:
+        return torch.cat([x, self.conv(x, graph)], dim=-1)
+
+
+class Block(Module):
+    """Normalise, look around, a perceptron, and a residual."""
+
+    def __init__(self, variant: str, channels: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = LayerNorm(channels)
+        self.around: Bands | Beside | None = None
+        if variant != "none":
+            form = Bands if variant in ("open", "ends", "signed") else Beside
+            self.around = form(variant, channels)
+        width = channels if self.around is None else self.around.width
+        self.scale = BatchNorm1d(width)
+        self.mix = Linear(width, channels)
+        self.out = Linear(channels, channels)
+        self.dropout = dropout
+
+    def forward(self, h: Tensor, graph: Tensor | GraphStructure) -> Tensor:
+        x = self.norm(h)
+        x = x if self.around is None else self.around(x, graph)
+        out = self.out(F.gelu(self.mix(self.scale(x))))
+        return h + F.dropout(out, self.dropout, self.training)
+
+
+class BagOfWords(Module):
+    """A linear map of rows that are almost empty, with dropout on their entries."""
+
+    def __init__(self, x: Tensor, out_channels: int) -> None:
+        super().__init__()
+        row, self.word = x.nonzero(as_tuple=True)
+        self.count = x[row, self.word]
+        self.start = torch.searchsorted(row, torch.arange(len(x)))
+        self.weight = Parameter(torch.empty(x.size(1), out_channels))
+        self.bias = Parameter(torch.empty(out_channels))
+        for each in (self.weight, self.bias):  # as `Linear` does
+            torch.nn.init.uniform_(each, -(x.size(1) ** -0.5), x.size(1) ** -0.5)
+
+    def forward(self, dropout: float) -> Tensor:
+        count = F.dropout(self.count, dropout, self.training)
+        rows = (self.word, self.weight, self.start)
+        return self.bias + F.embedding_bag(*rows, mode="sum", per_sample_weights=count)
+
+
+class Net(Module):
+    """For the nodes of one graph."""
+
+    def __init__(self, variant: str, data: Data, graph: GraphStructure, how: Settings) -> None:
+        super().__init__()
+        self.how, self.x = how, data.x
+        self.edges = data.edge_index if variant == "gcn" else graph
+        is_sparse = data.num_features > _MANY_FEATURES
+        self.words = BagOfWords(data.x, how.hidden) if is_sparse else None
+        self.lin = None if is_sparse else Linear(data.num_features, how.hidden)
+        self.geometry = node_geometry(graph) if how.geometry else None
+        self.place = Linear(self.geometry.size(1), how.hidden) if how.geometry else None
+        blocks = (Block(variant, how.hidden, how.dropout) for _ in range(how.blocks))
+        self.blocks = ModuleList(blocks)
+        self.norm = LayerNorm(how.hidden)
+        self.out = Linear(how.hidden, int(data.y.max()) + 1)
+
+    def forward(self) -> Tensor:
+        dropout = self.how.input_dropout
+        if self.words is None:
+            h = self.lin(F.dropout(self.x, dropout, self.training))
+        else:
+            h = self.words(dropout)
+        if self.place is not None:
+            h = h + self.place(self.geometry)
+        h = F.gelu(F.dropout(h, self.how.dropout, self.training))
+        for block in self.blocks:
+            h = block(h, self.edges)
+        return self.out(self.norm(h))
