@@ -45,14 +45,17 @@ def test_many_rows_are_clustered_as_well(few_rows):
 
 @pytest.mark.parametrize(("clusters", "looked_at"), [(2, 60), (6, 120)])
 def test_starts_look_at_a_sample(few_rows, monkeypatch, clusters, looked_at):
-    sizes, fit = [], KMeans.fit
-    monkeypatch.setattr(KMeans, "fit", lambda self, x: sizes.append(len(x)) or fit(self, x))
+    fits, fit = [], KMeans.fit
+    monkeypatch.setattr(KMeans, "fit", lambda self, x: fits.append((self, len(x))) or fit(self, x))
     z, _ = blobs()
     k_means.k_means(z, clusters, seed=0)
-    assert sizes == [looked_at, len(z)]
-    sizes.clear()
+    (start, few), (settled, all_) = fits
+    assert (few, all_) == (looked_at, len(z))
+    assert (start.n_init, settled.n_init) == (k_means.SAMPLE_STARTS, 1)
+    assert np.array_equal(settled.init, start.cluster_centers_)
+    fits.clear()
     k_means.k_means(z[:looked_at], clusters, seed=0)
-    assert sizes == [looked_at]
+    assert [(model.n_init, count) for model, count in fits] == [(k_means.STARTS, looked_at)]
 
 
 def test_rows_that_coincide_are_no_reason_to_fail(few_rows):
