@@ -14,6 +14,7 @@ PAGES = {
     "#results": "/benchmarks/index.md",
     "CONTRIBUTING.md": "/contributing.md",
     "docs/index.md": "/index.md",
+    "examples/results/denoising.md": "/benchmarks/denoising.md",
     "examples/results/distributed.md": "/benchmarks/distributed.md",
     "examples/results/drop_in.md": "/benchmarks/drop_in.md",
     "examples/results/heterophilous.md": "/benchmarks/heterophilous.md",
