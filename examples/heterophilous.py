@@ -156,12 +156,16 @@ def summarize(runs: pd.DataFrame) -> str:
     rows = {}
     for variant, part in runs.groupby("method", sort=False):
         test = part.groupby("dataset")["test"].agg(["mean", "std", "size"])
-        rows[variant] = {n: f"{m:.2f} ± {s:.2f} ({k:.0f})" for n, m, s, k in test.itertuples()}
+        rows[variant] = {n: spread(m, s, k) for n, m, s, k in test.itertuples()}
     for name in names:
         for model, value in PUBLISHED.get(name, {}).items():
             rows.setdefault(f"{model}, published", {})[name] = f"{value:.2f}"
     text = as_markdown("test, mean ± std (splits)", names, rows)
     return text + "\n" + as_markdown("paired by split", names, differences(runs))
+
+
+def spread(mean: float, std: float, count: int) -> str:
+    return f"{mean:.2f} ± {std:.2f} ({count})" if count > 1 else f"{mean:.2f} (1)"
 
 
 def differences(runs: pd.DataFrame) -> dict[str, dict[str, str]]:
