@@ -864,7 +864,7 @@ def test_where_edges_join_unlike_nodes(tmp_path, monkeypatch, capsys):
 def test_pictures_learn_to_denoise_themselves(tmp_path, monkeypatch, capsys):
     example = load(ROOT / "examples/denoising.py", monkeypatch)
     monkeypatch.setattr(example, "HEAT_TIMES", [0.5, 2.0])
-    methods = ["noisy", "heat", "tv", "learned", "open", "grid", "estimated", "pair", "other"]
+    methods = ["noisy", "heat", "tv", "learned", "open", "grid", "other"]
     options = ["--quick", "--output", str(tmp_path), "--methods", *methods]
     runs = example.main(options)
     assert len(runs) == 2 * len(methods)  # pictures
@@ -900,9 +900,10 @@ def test_normals_and_expression_learn_to_denoise_themselves(tmp_path, monkeypatc
     example = load(ROOT / "examples/denoising_signals.py", monkeypatch)
     runs = example.main(["--quick", "--output", str(tmp_path)])
     error = runs.pivot(index="task", columns="method", values="error")
-    assert (error["learned"] < 0.9 * error["noisy"]).all()
-    normals = error[~error.index.str.startswith("expression")]
-    assert (normals["learned"] < normals["open"]).all()
+    assert error[["noisy", "heat", "open", "learned"]].notna().all(axis=None)
+    is_expression = error.index.str.startswith("expression")
+    assert is_expression.sum() == 2
+    assert (error["learned"] < 0.5 * error["noisy"])[is_expression].all()  # after four steps
     assert (tmp_path / "denoising_signals.csv").exists()
 
 
