@@ -461,8 +461,8 @@ def test_the_number_of_clusters(study, tmp_path, monkeypatch):
     monkeypatch.setattr(num_classes, "umap", lambda data, *rest: data.x)  # run above as it is
     quick = ["--quick", "--output", str(tmp_path)]
     runs = num_classes.main(quick)
-    assert runs["method"].unique().tolist() == list(num_classes.METHODS)
-    assert len(num_classes.main(quick)) == len(runs) == 2 * len(num_classes.METHODS)
+    assert runs["method"].unique().tolist() == list(num_classes.DEFAULTS)
+    assert len(num_classes.main(quick)) == len(runs) == 2 * len(num_classes.DEFAULTS)
     assert runs.loc[runs["method"] != num_classes.UMAP, "clusters"].between(2, 30).all()
     told = runs[runs["method"] == num_classes.TRUE]
     assert (told["clusters"] <= told["classes"]).all()
