@@ -412,6 +412,7 @@ def test_words_and_citations_are_views_of_length_one(study, monkeypatch):
     assert near > (z @ z.T).mean() + 0.2
 
 
+@pytest.mark.slow  # seconds, and each part is run and resumed above
 def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 80)
     everything, runner, two_views = study("everything"), study("runner"), study("two_views")
