@@ -46,6 +46,8 @@ from torch_geometric import seed_everything
 from jsem_pyg.diffusion import heat_diffusion
 
 HEAT_TIMES = [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 8.0]
+# Sizes of patches, how far they may be apart, widths as shares of the noise.
+NLM_SETTINGS = list(itertools.product((3, 5, 7), (6, 10), (0.6, 0.8, 1.0)))
 GRID_ONLY = {"k": 1, "window": 1}
 PICTURES = ["china", "flower"]
 DRAWN = ["disc", "large disc"]
@@ -98,15 +100,18 @@ class Task:
         )
 
     def run_nlm(self) -> tuple[Tensor, str]:
-        options = {"sigma": self.noise, "fast_mode": False, "channel_axis": 0}
-        settings = itertools.product((3, 5, 7), (6, 10), (0.6, 0.8, 1.0))
+        is_grey = len(self.noisy) == 1  # scikit-image drops the channel of such pictures
+        options = {"sigma": self.noise, "fast_mode": False, "channel_axis": None if is_grey else 0}
         smooth, noisy = restoration.denoise_nl_means, self.noisy.numpy()
+        noisy = noisy[0] if is_grey else noisy
         return self.best(
             (
                 f"patch={patch} distance={distance} h={ratio}s",
-                torch.from_numpy(smooth(noisy, patch, distance, ratio * self.noise, **options)),
+                torch.from_numpy(
+                    smooth(noisy, patch, distance, ratio * self.noise, **options)
+                ).view_as(self.noisy),
             )
-            for patch, distance, ratio in settings
+            for patch, distance, ratio in NLM_SETTINGS
         )
 
     def run_bm3d(self) -> tuple[Tensor, str]:

@@ -879,6 +879,17 @@ def test_pictures_learn_to_denoise_themselves(tmp_path, monkeypatch, capsys):
     assert example.main(options).equals(runs)
 
 
+@pytest.mark.parametrize("kind", ["colour", "grey"])
+def test_non_local_means_see_pictures_of_either_kind(monkeypatch, kind):
+    example = load(ROOT / "examples/denoising.py", monkeypatch)
+    monkeypatch.setattr(example, "PICTURES", example.DRAWN)
+    monkeypatch.setattr(example, "NLM_SETTINGS", [(3, 6, 0.8)])
+    task = example.Task("disc", kind, 0.1, 0)
+    picture, _ = task.run_nlm()
+    assert picture.shape == task.noisy.shape == (3 if kind == "colour" else 1, *picture.shape[1:])
+    assert task.psnr(picture) > task.psnr(task.noisy) + 3
+
+
 def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
     from skimage import io
 
