@@ -76,7 +76,8 @@ def patch_graph(
 
     Raises:
         TypeError: if `image` is not floating-point, or another argument not of its type.
-        ValueError: if `image` has another shape, no pixel or a value that is not finite, or
+        ValueError: if `image` has another shape, colours last among them (more than four channels
+            of pictures three or four pixels wide), no pixel or a value that is not finite, or
             another argument is out of its range.
 
     Source: Buades, Coll and Morel, "A non-local algorithm for image denoising", CVPR 2005.
@@ -111,6 +112,11 @@ def _check_image(image: Tensor) -> None:
         raise ValueError(
             "Expected 'image' to have shape [H, W] or [C, H, W] and a pixel at least "
             f"(got {list(image.shape)})."
+        )
+    if image.dim() == 3 and image.size(0) > 4 and image.size(2) in (3, 4):  # as files are read
+        raise ValueError(
+            "Expected 'image' to have its channels first, [C, H, W] (got "
+            f"{list(image.shape)}, with colours last). To fix this, pass image.permute(2, 0, 1)."
         )
     check_finite("image", image)
 

@@ -140,3 +140,11 @@ def test_refuses_what_is_no_picture():
         patch_graph(torch.rand(4, 4), 0.1, window=0)
     with pytest.raises(ValueError, match="radius"):
         patch_graph(torch.rand(4, 4), 0.1, radius=-1)
+
+
+@pytest.mark.parametrize("colours", [3, 4])
+def test_colours_last_are_refused_with_the_remedy(colours):
+    picture = torch.rand(7, 9, colours)
+    with pytest.raises(ValueError, match=r"'image' to have its channels first.*permute\(2, 0, 1\)"):
+        patch_graph(picture, 0.1)
+    assert patch_graph(picture.permute(2, 0, 1), 0.1)[0].max() == 7 * 9 - 1
