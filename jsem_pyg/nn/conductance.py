@@ -131,7 +131,10 @@ class ModuleConductance(Module):
         self.module = module
         self.floor = floor
         self.sees_nodes = _num_arguments(module) == 3
-        self._has_steps = _has_steps(module)
+        steps = isinstance(module, NodeConductance)
+        # A class of the user's own may say anew what another method says.
+        self._has_steps = steps and _speaks_for(module, "between", "forward")
+        self._has_along = self._has_steps and _speaks_for(module, "along", "between")
 
     def reset_parameters(self) -> None:
         """Reset every part of the module that knows how to."""
@@ -174,10 +177,11 @@ class ModuleConductance(Module):
         """
         if z is None or ends is None:
             out = self.module(edge_attr, x_i, x_j) if self.sees_nodes else self.module(edge_attr)
-        elif self._has_steps:
+        elif self._has_along:
             out = cast(NodeConductance, self.module).along(edge_attr, z, ends)
         else:
-            out = self.module(edge_attr, *(z[end] for end in ends))
+            form = cast(NodeConductance, self.module).between if self._has_steps else self.module
+            out = form(edge_attr, *(z[end] for end in ends))
         if not isinstance(out, Tensor) or not out.is_floating_point():
             got = out.dtype if isinstance(out, Tensor) else type(out).__name__
             raise TypeError(
@@ -255,15 +259,13 @@ def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
     return columns
 
 
-def _has_steps(module: Module) -> bool:
-    """Whether a module's steps say what it does: no class below theirs has a `forward` instead."""
-    if not isinstance(module, NodeConductance):
-        return False
-    of_steps, of_whole = (
+def _speaks_for(module: Module, method: str, other: str) -> bool:
+    """Whether no class below the one that has the method says anew what the other does."""
+    of_method, of_other = (
         next(kind for kind in type(module).__mro__ if name in vars(kind))
-        for name in ("between", "forward")
+        for name in (method, other)
     )
-    return issubclass(of_steps, of_whole)
+    return issubclass(of_method, of_other)
 
 
 def _num_arguments(module: Module) -> int:

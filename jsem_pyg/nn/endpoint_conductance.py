@@ -16,8 +16,9 @@ from .._checks import (
     check_positive,
     check_positive_int,
 )
+from ..kernels.edge_dot import edge_dot
 from .channel_map import check_type_of_layer
-from .conductance_base import FLOOR, NodeConductance
+from .conductance_base import FLOOR, Ends, NodeConductance
 
 _SIGNED_START = 0.5  # of a signed edge: it can go to either side
 
@@ -112,11 +113,17 @@ class EndpointConductance(NodeConductance):
                 "Expected both ends to have the same shape (got "
                 f"{list(z_i.shape)} for 'z_i' and {list(z_j.shape)} for 'z_j')."
             )
-        logit = (z_i - z_j).abs() @ self.apart + (z_i * z_j) @ self.alike
-        logit = self.rate * (logit + (z_i + z_j) @ self.alone + self.bias)
-        if self.signed:
-            return torch.tanh(logit + math.atanh(_SIGNED_START))
-        return self.floor + (1 - self.floor) * torch.sigmoid(logit)
+        apart, alike = (z_i - z_j).abs() @ self.apart, (z_i * z_j) @ self.alike
+        return self._conduct(apart + alike + (z_i + z_j) @ self.alone)
+
+    def along(self, edge_attr: OptTensor, z: Tensor, ends: Ends) -> Tensor:
+        """The same, from all nodes [N, K]; rows of an edge are made for what is apart alone."""
+        self._check("z", z, self.apart.numel(), "hidden_channels")
+        target, source = ends
+        apart = (z[target] - z[source]).abs() @ self.apart
+        alike = edge_dot(z * self.alike, z, target, source)
+        alone = z @ self.alone
+        return self._conduct(apart + alike + alone[target] + alone[source])
 
     def forward(self, edge_attr: OptTensor, x_i: Tensor, x_j: Tensor) -> Tensor:
         """Return the conductance of each edge.
@@ -127,6 +134,13 @@ class EndpointConductance(NodeConductance):
         """
         z_i, z_j = self._project("x_i", x_i), self._project("x_j", x_j)
         return self.between(edge_attr, z_i, z_j)
+
+    def _conduct(self, u: Tensor) -> Tensor:
+        """From what the ends say, but for the bias."""
+        logit = self.rate * (u + self.bias)
+        if self.signed:
+            return torch.tanh(logit + math.atanh(_SIGNED_START))
+        return self.floor + (1 - self.floor) * torch.sigmoid(logit)
 
     def _project(self, name: str, x: Tensor) -> Tensor:
         self._check(name, x, self.lin.in_channels, "in_channels")

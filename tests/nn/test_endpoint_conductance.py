@@ -117,18 +117,49 @@ def test_every_parameter_and_the_signal_get_the_gradients_of_the_reference(signe
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("num_edges", [0, 1, 500])
+def test_all_nodes_at_once_as_pair_by_pair(num_edges, dtype, signed):
+    conductance = make(signed).to(dtype)
+    z = torch.randn(20, 3, dtype=dtype, requires_grad=True)  # some nodes have many edges
+    target, source = ends = torch.randint(10, (2, num_edges))
+    grad = torch.randn(num_edges, dtype=dtype)
+    learned = (z, conductance.apart, conductance.alike, conductance.alone, conductance.bias)
+    results = []
+    for out in (
+        conductance.along(None, z, ends),
+        conductance.between(None, z[target], z[source]),
+    ):
+        results.append((out, *torch.autograd.grad(out, learned, grad)))
+    torch.testing.assert_close(*results)
+
+
+def test_a_class_below_it_is_heard():
+    class Half(EndpointConductance):
+        def between(self, edge_attr, z_i, z_j):
+            return super().between(edge_attr, z_i, z_j) / 2
+
+    data = make_data()
+    conductance = bend(Half(CHANNELS, 3))
+    layer = AnisotropicDiffusion(0, t=2.0, conductance=conductance, normalization=None)
+    weight = data.edge_weight * conduct(conductance, data)
+    expected = heat_diffusion(data.x, data.edge_index, weight, t=2.0, normalization=None)
+    torch.testing.assert_close(layer(data.x, data.edge_index, data.edge_weight), expected)
+
+
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_a_layer_asks_for_one_way_of_an_edge_and_both_get_it(repeats, monkeypatch):
     """With features of edges, which may differ where an edge is repeated, it asks for both."""
     data = make_data()
     edge_index, weight = data.edge_index.repeat(1, repeats), data.edge_weight.repeat(repeats)
-    between, asked, results = EndpointConductance.between, [], []
+    along, asked, results = EndpointConductance.along, [], []
 
-    def count(self, edge_attr, z_i, z_j):
-        asked.append(len(z_i))
-        return between(self, edge_attr, z_i, z_j)
+    def count(self, edge_attr, z, ends):
+        asked.append(len(ends[0]))
+        return along(self, edge_attr, z, ends)
 
-    monkeypatch.setattr(EndpointConductance, "between", count)
+    monkeypatch.setattr(EndpointConductance, "along", count)
     for attr in (None, torch.zeros(weight.numel(), 1)):
         conductance = make()
         layer = AnisotropicDiffusion(edge_dim=0, t=2.0, conductance=conductance)
