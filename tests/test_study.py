@@ -1,5 +1,6 @@
 """The unsupervised study: it runs, resumes, and keeps the labels to itself."""
 
+import functools
 import importlib
 import sys
 from pathlib import Path
@@ -312,8 +313,10 @@ def test_few_labels(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
     few_labels = study("few_labels")
     monkeypatch.setattr(few_labels, "LABELS", [1, 3])
-    for name, short in {"FOLDS": 2, "STEPS": 4, "END_TO_END_STEPS": 10}.items():
-        monkeypatch.setattr(study("by_labels"), name, short)
+    by_labels = study("by_labels")
+    short = functools.partial(by_labels.propagate_labels, folds=2, steps=4)
+    monkeypatch.setattr(by_labels, "propagate_labels", short)
+    monkeypatch.setattr(by_labels, "END_TO_END_STEPS", 10)
     runs = few_labels.main(["--quick", "--output", str(tmp_path)])
     # Some need two labels of a class.
     assert len(runs) == 2 * (2 * len(few_labels.METHODS) - len(few_labels.NEED_TWO))
@@ -324,38 +327,6 @@ def test_few_labels(study, tmp_path, monkeypatch):
     text = (tmp_path / "few_labels.md").read_text()
     assert text.count("| digits, 3 |") == 2 + 1 + 2  # two scores, differences, taught conductances
     assert (tmp_path / "few_labels.png").stat().st_size > 10_000
-
-
-def test_what_an_edge_knows_of_classes_comes_from_the_sources(study):
-    by_labels, data_sets = study("by_labels"), study("data_sets")
-    data, y, num_classes = data_sets.hide_labels(clusters_of_points())
-    known = study("few_labels").draw_labels(y, 4, seed=0)
-    is_source = by_labels.draw_half(known, torch.Generator().manual_seed(0))
-    assert torch.bincount(known[is_source]).tolist() == [2, 2, 2]
-    given = by_labels.prepare(data, num_classes, 0)
-    fold = by_labels.make_fold(by_labels.EDGES, given, known, is_source)
-    asked = known.where(~fold.asked, (known + 1) % 3)  # other answers, the same question
-    other = by_labels.make_fold(by_labels.EDGES, given, asked, is_source)
-    assert torch.equal(fold.columns, other.columns)
-    assert torch.equal(fold.start, other.start)
-    assert torch.equal(fold.asked, (known >= 0) & ~is_source)
-    alone = torch.zeros(9, dtype=torch.long).index_fill_(0, torch.arange(1, 9), -1)
-    assert by_labels.draw_half(alone, torch.Generator()).tolist() == [True] + 8 * [False]
-
-
-def test_labels_that_are_held_out_close_edges_between_classes(study):
-    by_labels, data_sets = study("by_labels"), study("data_sets")
-    data, y, num_classes = data_sets.hide_labels(clusters_of_points(size=60))
-    known = study("few_labels").draw_labels(y, 10, seed=0)
-    given = by_labels.prepare(data, num_classes, 0)
-    source, target = data.edge_index
-    same = y[source] == y[target]
-    assert not same.all()
-    h, logits = by_labels._propagate(by_labels.EDGES, given, known, 0)
-    assert h[same].mean() > h[~same].mean() + 0.2
-    assert (logits.argmax(-1) == y).float().mean() > 0.85
-    h, _ = by_labels._propagate(by_labels.OPEN, given, known, 0)
-    assert (h == 1).all()
 
 
 def test_scripts_that_run_by_themselves_say_what_is_left(study, tmp_path, monkeypatch):

@@ -5,8 +5,8 @@ teach a classifier, whose probabilities diffuse and teach it anew. `fit_triplets
 model, and a loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph
 alone, `LabelTriplets` from labels), passes once over the whole graph, compares the triplets'
 features (`TripletLoss`) and makes one step; `PruneEdges` drops edges on the way that stay closed.
-Both return a `FitResult` and write no file unless
-given a path.
+Both return a `FitResult` and write no file unless given a path. `propagate_labels` needs no model:
+a few labels teach the edges along which they spread.
 """
 
 from ..evaluation import modularity
@@ -14,6 +14,7 @@ from .choose_num_classes import ChosenClasses, choose_num_classes
 from .fit import fit
 from .graph_triplets import GraphTriplets
 from .history import EpochEnd, EpochRow, FitResult, StatefulCallback
+from .label_propagation import PropagatedLabels, propagate_labels
 from .label_triplets import LabelTriplets
 from .losses import TripletLoss
 from .probability_of_none import probability_of_none
@@ -30,6 +31,7 @@ __all__ = [
     "FitResult",
     "GraphTriplets",
     "LabelTriplets",
+    "PropagatedLabels",
     "PruneEdges",
     "PruningStep",
     "SelectedTime",
@@ -42,6 +44,7 @@ __all__ = [
     "fit_triplets",
     "modularity",
     "probability_of_none",
+    "propagate_labels",
     "select_time",
     "self_train",
 ]

@@ -119,6 +119,18 @@ def check_has_labels(data: Data) -> None:
         check_mask("data.train_mask", data.train_mask, data.y)
 
 
+def check_classes_are_named(name: str, labels: Tensor, num_classes: int) -> None:
+    """Raise unless labels [N], -1 where unknown, name a node of each class."""
+    known = labels[labels >= 0].unique()
+    if num_classes == 0:
+        raise ValueError(f"Expected '{name}' to name a node of a class (got none that is known).")
+    if not torch.equal(known.cpu(), torch.arange(num_classes)):
+        raise ValueError(
+            f"Expected '{name}' to name a node of each class 0 to {num_classes - 1} (got "
+            f"{known.tolist()})."
+        )
+
+
 def check_known(y: Tensor, mask: Tensor | None) -> None:
     """Raise unless `y` holds integer classes [N], and `mask`, if given, says which may be used."""
     check_integers("y", y)

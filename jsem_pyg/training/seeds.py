@@ -23,6 +23,7 @@ class Purpose(IntEnum):
     VALIDATION = 1
     MODEL = 2
     SKETCH = 3
+    FOLDS = 4
 
 
 def derive_seed(seed: int, purpose: Purpose, epoch: int = 0) -> int:

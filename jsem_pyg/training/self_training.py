@@ -27,7 +27,7 @@ from .._checks import check_labels, check_nonnegative_int, check_positive, check
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_num_classes
 from .class_guesses import ClassGuess, diffuse_guess, guess_from_clusters, guess_from_labels
-from .data_checks import check_times
+from .data_checks import check_classes_are_named, check_times
 from .history import BestEpoch, EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
 from .teaching import choose_teachers, cross_entropies, keep_known, teach
@@ -170,13 +170,5 @@ def _check_num_classes(num_classes: int, x: Tensor, labels: Tensor | None) -> No
             f"Expected 'data' to have at least as many nodes as 'model' has classes (got "
             f"{x.size(0)} nodes and {num_classes} classes)."
         )
-    if labels is None:
-        return
-    known = labels[labels >= 0].unique()
-    if num_classes == 0:
-        raise ValueError("Expected 'labels' to name a node of a class (got none that is known).")
-    if not torch.equal(known.cpu(), torch.arange(num_classes)):
-        raise ValueError(
-            f"Expected 'labels' to name a node of each class 0 to {num_classes - 1} (got "
-            f"{known.tolist()})."
-        )
+    if labels is not None:
+        check_classes_are_named("labels", labels, num_classes)

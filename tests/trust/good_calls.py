@@ -124,6 +124,12 @@ def _labelled() -> Data:
     return data
 
 
+def _few_labels() -> torch.Tensor:
+    labels = torch.full((12,), -1)
+    labels[:2], labels[-2:] = 0, 1
+    return labels
+
+
 def _neighbours() -> graph.NeighborIndex:
     return graph.NeighborIndex(_x(), k=2)
 
@@ -677,6 +683,10 @@ GOOD: dict[str, Callable[[], Call]] = {
     "training.probability_of_none": lambda: (
         training.probability_of_none,
         {"data": _unlabelled(), "t": 2.0, "num_probes": 8},
+    ),
+    "training.propagate_labels": lambda: (
+        training.propagate_labels,
+        {"data": _unlabelled(), "labels": _few_labels(), "steps": 1, "folds": 1},
     ),
     "training.select_time": lambda: (
         training.select_time,

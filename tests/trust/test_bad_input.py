@@ -45,6 +45,7 @@ NOT_DOORS = {
     r"transport\.(Barycenter|BatchCosts|BatchPlan|Plan|Step)": "a result",
     r"partition\.(Perturbation|PrunedGraph)": "a result",
     r"training\.(Chosen|EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)\w*(\.\w+)?": "a result",
+    r"training\.PropagatedLabels": "a result",
     r"training\.PruningStep": "a result",
     r"training\.PruneEdges\.(__call__|load_state_dict)": "what `fit` calls",
     r"training\.StatefulCallback(\.\w+)?": "a protocol",

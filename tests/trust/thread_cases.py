@@ -102,6 +102,7 @@ from jsem_pyg.training import (
     fit,
     fit_triplets,
     probability_of_none,
+    propagate_labels,
     select_time,
     self_train,
 )
@@ -678,6 +679,9 @@ CASES = {
         lambda each: torch.tensor(list(choose_num_classes(data_of(each), largest=4).curve.values()))
     ),
     "training.probability_of_none": no_object(lambda each: probability_of_none(data_of(each))),
+    "training.propagate_labels": no_object(
+        lambda each: propagate_labels(data_of(each), each.labels, steps=2, folds=2)[:2]
+    ),
     "training.select_time": no_object(
         lambda each: torch.tensor(select_time(data_of(each), (1.0, 2.0), num_triplets=50).t)
     ),
@@ -741,6 +745,7 @@ EXCUSED = {
     "training.FitResult": "a record",
     "training.PruningStep": "a record",
     "training.ChosenClasses": "a record",
+    "training.PropagatedLabels": "a record",
     "training.SelectedTime": "a record",
     "training.StatefulCallback": "a protocol",
     "training.TripletSampler": "a protocol",

@@ -1,0 +1,81 @@
+"""What an edge knows of the classes of its ends, before and after some labels are told."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from ..curvature import forman_curvature, robust_standardize
+from ..diffusion import heat_diffusion
+from ..kernels.edge_dot import edge_dot
+from ..nn import AgreementConductance
+from .teaching import keep_known
+from .training_graph import TrainingGraph
+
+NUM_FEATURES = 3
+_FARTHEST = 3.0  # deviations of a curvature from the median; those of hubs have a long tail
+_FLOOR, _SLOPE, _OPEN = 1e-2, -2.0, 1.0  # at first an edge of median curvature conducts 0.73
+
+
+class EdgeKnowledge:
+    """Agreement of probabilities around both ends, curvature, and cosine, as columns.
+
+    Args:
+        graph: whose edges they are.
+        t: how long features diffuse, before a classifier sees them.
+    """
+
+    @torch.no_grad()
+    def __init__(self, graph: TrainingGraph, t: float) -> None:
+        self.graph, self.t = graph, t
+        diffused = heat_diffusion(graph.x, graph.structure, graph.edge_weight, t)
+        self.z = F.normalize(diffused)  # [N, D]
+        curvature = forman_curvature(graph.edge_index, graph.edge_weight, graph.x.size(0))
+        curvature = robust_standardize(curvature).clamp(-_FARTHEST, _FARTHEST)
+        self.columns = torch.stack([curvature.to(graph.x), self._cosine()], -1)  # [E, 2]
+
+    @torch.no_grad()
+    def __call__(self, labels: Tensor) -> Tensor:
+        """Columns [E, 3] for labels [N], -1 where none is known; each class has one."""
+        q = self._probabilities(labels)
+        weight, structure = self.graph.edge_weight, self.graph.structure
+        p = heat_diffusion(keep_known(q, labels), structure, weight, self.t / 2).clamp(min=0)
+        form = AgreementConductance(floor=1e-4)
+        source, target = self.graph.edge_index.long()
+        agreement = form.along(None, form.project(p), (target, source)).log() + 1
+        return torch.cat([agreement[:, None], self.columns], -1)
+
+    def _cosine(self) -> Tensor:
+        """Of the ends' features as they are, standardised: [E]."""
+        x, (source, target) = F.normalize(self.graph.x), self.graph.edge_index.long()
+        cosine = edge_dot(x, x, source, target)
+        return (cosine - cosine.mean()) / cosine.std().clamp(min=1e-6)
+
+    def _probabilities(self, labels: Tensor) -> Tensor:
+        """What a classifier says that learns the labels from diffused features: [N, C]."""
+        from sklearn.linear_model import LogisticRegression
+
+        z, known = self.z.cpu().numpy(), labels.cpu().numpy()
+        model = LogisticRegression(C=100.0, max_iter=1000)  # rows of length one: less shrinkage
+        model.fit(z[known >= 0], known[known >= 0])
+        return torch.from_numpy(model.predict_proba(z)).to(self.z)
+
+
+class EdgeGate(Module):
+    """The more of each column [E, F], the better an edge conducts: [E]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = Parameter(torch.empty(NUM_FEATURES))
+        self.bias = Parameter(torch.empty(()))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Go back to small slopes."""
+        torch.nn.init.constant_(self.slope, _SLOPE)
+        torch.nn.init.constant_(self.bias, _OPEN)
+
+    def forward(self, edge_attr: Tensor) -> Tensor:
+        """Conductance of edges, by their columns."""
+        logit = edge_attr @ F.softplus(self.slope) + self.bias
+        return _FLOOR + (1 - _FLOOR) * torch.sigmoid(logit)
