@@ -10,6 +10,8 @@ residual network, in which only what the edges carry differs:
     open       bands of `AnisotropicDiffusion`: heat through all edges alike
     ends       the same with an `EndpointConductance`, which closes edges
     signed     the same with conductances in (-1, 1): an edge may turn what it carries round
+    open_heads four `AnisotropicDiffusion` side by side, each of a quarter of the channels
+    ends_heads the same with an `EndpointConductance` for each of them
     open_maps  `AnisotropicChebConv` in place of the bands
     ends_maps  the same with an `EndpointConductance`
 
@@ -52,7 +54,7 @@ _WIKIPEDIA = Settings(
 )
 SETTINGS = {
     "minesweeper": Settings(blocks=5, dropout=0.2, epochs=150),
-    "tolokers": Settings(),
+    "tolokers": Settings(epochs=200),
     "actor": Settings(blocks=2, input_dropout=0.5, dropout=0.5, lr=0.003, epochs=30),
     "chameleon_filtered": _WIKIPEDIA,
     "squirrel_filtered": _WIKIPEDIA,
@@ -68,6 +70,8 @@ PUBLISHED = {
 QUESTIONS = (
     ("ends", "open"),
     ("signed", "open"),
+    ("ends_heads", "open_heads"),
+    ("ends_heads", "open"),
     ("ends_maps", "open_maps"),
     ("open", "open_maps"),
     ("open", "gcn"),

@@ -13,8 +13,19 @@ from torch_geometric.nn import GCNConv
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, EndpointConductance
 
-VARIANTS = ("none", "gcn", "open", "ends", "signed", "open_maps", "ends_maps")
+VARIANTS = (
+    "none",
+    "gcn",
+    "open",
+    "ends",
+    "signed",
+    "open_heads",
+    "ends_heads",
+    "open_maps",
+    "ends_maps",
+)
 TIMES = [0.5, 2.0]
+HEADS = 4
 _MANY_FEATURES = 100  # of which a node has a few
 
 
@@ -44,7 +55,7 @@ class Bands(Module):
         self.diffusion = AnisotropicDiffusion(
             edge_dim=0,
             t=TIMES,
-            conductance="sigmoid" if variant == "open" else conductance,
+            conductance="sigmoid" if variant.startswith("open") else conductance,
             tol=1e-3,  # a network does not notice
         )
         self.width = (len(TIMES) + 1) * channels
@@ -52,6 +63,21 @@ class Bands(Module):
     def forward(self, x: Tensor, graph: GraphStructure) -> Tensor:
         smooth = self.diffusion(x, graph)
         return torch.cat([x, smooth], dim=-1) - F.pad(smooth, (0, x.size(1)))
+
+
+class Heads(Module):
+    """Bands side by side, each of a share of the channels, and with conductances of its own."""
+
+    def __init__(self, variant: str, channels: int) -> None:
+        super().__init__()
+        self.value = Linear(channels, channels)
+        self.heads = ModuleList(Bands(variant, channels // HEADS) for _ in range(HEADS))
+        self.width = sum(head.width for head in self.heads)
+
+    def forward(self, x: Tensor, graph: GraphStructure) -> Tensor:
+        shares = self.value(x).chunk(HEADS, dim=1)
+        bands = [head(share, graph) for head, share in zip(self.heads, shares, strict=True)]
+        return torch.cat(bands, dim=1)
 
 
 class Beside(Module):
@@ -73,16 +99,24 @@ class Beside(Module):
         return torch.cat([x, self.conv(x, graph)], dim=-1)
 
 
+_FORMS = {
+    "open_heads": Heads,
+    "ends_heads": Heads,
+    "gcn": Beside,
+    "open_maps": Beside,
+    "ends_maps": Beside,
+}
+
+
 class Block(Module):
     """Normalise, look around, a perceptron, and a residual."""
 
     def __init__(self, variant: str, channels: int, dropout: float) -> None:
         super().__init__()
         self.norm = LayerNorm(channels)
-        self.around: Bands | Beside | None = None
+        self.around: Bands | Heads | Beside | None = None
         if variant != "none":
-            form = Bands if variant in ("open", "ends", "signed") else Beside
-            self.around = form(variant, channels)
+            self.around = _FORMS.get(variant, Bands)(variant, channels)
         width = channels if self.around is None else self.around.width
         self.scale = BatchNorm1d(width)
         self.mix = Linear(width, channels)

@@ -120,7 +120,7 @@ def propagate_labels(
     check_positive_int("folds", folds)
     check_nonnegative_int("seed", seed)
     conduct = _make_conductance(conductance)
-    graph = prepare_graph(data, device)
+    graph = _as_constants(prepare_graph(data, device))
     check_labels("labels", labels, graph.x.size(0))
     labels = labels.to(graph.x.device, torch.int64)
     _check_can_be_held_out(labels)
@@ -130,11 +130,22 @@ def propagate_labels(
     generator = derive_generator(seed, Purpose.FOLDS)
     halves = (_draw_half(labels, generator) for _ in range(folds))
     drawn = [_make_fold(knowledge, labels, half, conduct is not None) for half in halves]
-    _learn(model, labels, itertools.islice(itertools.cycle(drawn), steps), lr)
+    with torch.enable_grad():
+        _learn(model, labels, itertools.islice(itertools.cycle(drawn), steps), lr)
     with torch.no_grad():
         h, logits = model(_make_fold(knowledge, labels, labels >= 0, conduct is not None))
     probabilities = keep_known(logits.softmax(-1), labels)
     return PropagatedLabels(probabilities, h, float(model.log_t.detach().exp()))
+
+
+def _as_constants(graph: TrainingGraph) -> TrainingGraph:
+    """Without gradients, and in single precision at least: half is too coarse to learn in."""
+    dtype = torch.promote_types(graph.x.dtype, torch.float32)
+    weight = graph.edge_weight
+    return graph._replace(
+        x=graph.x.detach().to(dtype),
+        edge_weight=None if weight is None else weight.detach().to(dtype),
+    )
 
 
 class _Propagation(Module):

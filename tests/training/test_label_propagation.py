@@ -151,6 +151,31 @@ def test_labels_of_the_data_are_not_looked_at_and_nothing_is_changed():
     assert propagate_labels(data, labels, seed=1).t != found.t
 
 
+def test_gradients_of_the_caller_neither_matter_nor_change():
+    data = two_clusters()
+    labels = some_labels(data.y)
+    expected = propagate_labels(data, labels, steps=3)
+    data.x.requires_grad_()
+    data.edge_weight.requires_grad_()
+    with torch.no_grad():
+        found = propagate_labels(data, labels, steps=3)
+    assert torch.equal(found.probabilities, expected.probabilities)
+    propagate_labels(data, labels, steps=3)
+    assert data.x.grad is None
+    assert data.edge_weight.grad is None
+    assert not any(each.requires_grad for each in found[:2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_learns_in_single(dtype):
+    data = two_clusters()
+    labels = some_labels(data.y)
+    data.x, data.edge_weight = data.x.to(dtype), data.edge_weight.to(dtype)
+    found = propagate_labels(data, labels, steps=3)
+    data.x, data.edge_weight = data.x.float(), data.edge_weight.float()
+    assert torch.equal(found.probabilities, propagate_labels(data, labels, steps=3).probabilities)
+
+
 def test_order_of_edges_does_not_matter():
     data = overlapping()
     labels = some_labels(data.y)
