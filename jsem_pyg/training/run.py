@@ -57,6 +57,7 @@ def start_run(model: nn.Module, task: Task, lr: float) -> Run:
     return Run(model, torch.optim.Adam(parameters, lr=lr), task.input)
 
 
+@torch.enable_grad()
 def train_epoch(run: Run, task: Task, validation: Triplets, keep_best: bool) -> EpochRow:
     """Draw triplets, pass forward and backward, step; return the new row of the history."""
     epoch = len(run.history) + 1

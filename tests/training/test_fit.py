@@ -84,6 +84,13 @@ def test_the_loss_goes_down(sampler):
     assert not result.stopped_early
 
 
+def test_a_caller_that_wants_no_gradients_can_train():
+    expected = fit(AnisotropicDiffusion(1), two_clusters(), epochs=2, progress=False)
+    with torch.no_grad():
+        found = fit(AnisotropicDiffusion(1), two_clusters(), epochs=2, progress=False)
+    assert [row.loss for row in found.history] == [row.loss for row in expected.history]
+
+
 def test_history_as_a_table():
     result = fit(SmoothingStub(), two_clusters(), epochs=3, **QUICK)
     table = result.to_pandas()
