@@ -52,18 +52,21 @@ class Known(NamedTuple):
 
 def held_out(look: str, data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
     """Labels diffuse, along edges that other labels have taught."""
+    t = time_of(data, seed)
     if look != ENDS:
         form = "open" if look == OPEN else "features"
-        return propagate_labels(data, known, conductance=form, seed=seed).probabilities.argmax(-1)
+        result = propagate_labels(data, known, conductance=form, t=t, seed=seed)
+        return result.probabilities.argmax(-1)
     seed_everything(seed)
     both_ends = BothEnds(prepare(data, seed))
-    result = propagate_labels(data, known, conductance=both_ends, lr=ENDS_RATE, seed=seed)
+    result = propagate_labels(data, known, conductance=both_ends, t=t, lr=ENDS_RATE, seed=seed)
     return result.probabilities.argmax(-1)
 
 
 def then_self_training(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
     """Self-training on edges whose weight is multiplied by what held-out labels have taught."""
-    data.edge_weight = data.edge_weight * propagate_labels(data, known, seed=seed).conductance
+    learned = propagate_labels(data, known, t=time_of(data, seed), seed=seed)
+    data.edge_weight = data.edge_weight * learned.conductance
     model = DiffusionClassifier(data.x.size(1), num_classes, conductance=Open())
     self_train(model, data, labels=known, seed=seed)
     with torch.no_grad():
@@ -98,10 +101,21 @@ def end_to_end(look: str, data: Data, known: Tensor, num_classes: int, seed: int
 
 def prepare(data: Data, seed: int) -> Known:
     """The time that isotropic heat likes best, and features after it."""
-    t = select_time(data, seed=seed).t
+    t = time_of(data, seed)
     graph = GraphStructure(data.edge_index, data.num_nodes)
     z = F.normalize(heat_diffusion(data.x, graph, data.edge_weight, t))
     return Known(data, graph, t, z)
+
+
+_TIMES: dict[tuple[int, ...], float] = {}
+
+
+def time_of(data: Data, seed: int) -> float:
+    """By the triplet loss; once for all methods, as the data sets differ in size."""
+    key = (*data.x.shape, data.num_edges, seed)
+    if key not in _TIMES:
+        _TIMES[key] = select_time(data, seed=seed).t
+    return _TIMES[key]
 
 
 class OpenEdges(Module):

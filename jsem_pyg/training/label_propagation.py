@@ -59,6 +59,7 @@ def propagate_labels(
     labels: Tensor,
     *,
     conductance: str | Module = "features",
+    t: float | None = None,
     lr: float = LEARNING_RATE,
     steps: int = 60,
     folds: int = 6,
@@ -89,6 +90,8 @@ def propagate_labels(
             while time and :math:`\beta` are learned; or a module that maps the three features
             `(edge_attr)`, [E, 3], or `(edge_attr, x_i, x_j)`, with diffused features [E, D] of both
             ends, to [E] in [0, 1]; it is trained in place.
+        t: The diffusion time to start from, > 0; if omitted, what
+            :func:`~jsem_pyg.training.select_time` chooses.
         lr: Learning rate of the conductance.
         steps: Steps of Adam, each with the next fold.
         folds: How many halves are drawn.
@@ -115,6 +118,8 @@ def propagate_labels(
         >>> int(result.conductance[:5].argmin())  # the edge between both classes
         2
     """
+    if t is not None:
+        check_positive("t", t)
     check_positive("lr", lr)
     check_positive_int("steps", steps)
     check_positive_int("folds", folds)
@@ -124,8 +129,7 @@ def propagate_labels(
     check_labels("labels", labels, graph.x.size(0))
     labels = labels.to(graph.x.device, torch.int64)
     _check_can_be_held_out(labels)
-    t = select_time(graph, seed=seed).t
-    knowledge = EdgeKnowledge(graph, t)
+    knowledge = EdgeKnowledge(graph, select_time(graph, seed=seed).t if t is None else float(t))
     model = _Propagation(knowledge, conduct).to(graph.x)
     generator = derive_generator(seed, Purpose.FOLDS)
     halves = (_draw_half(labels, generator) for _ in range(folds))

@@ -7,7 +7,7 @@ from torch_geometric.utils import stochastic_blockmodel_graph
 from training.training_cases import two_clusters
 
 from jsem_pyg.nn import DiffusionClassifier, EndpointConductance, MLPConductance
-from jsem_pyg.training import label_propagation, propagate_labels, self_train
+from jsem_pyg.training import label_propagation, propagate_labels, select_time, self_train
 from jsem_pyg.training.edge_knowledge import EdgeKnowledge
 from jsem_pyg.transforms import FaissKNNGraph
 
@@ -149,6 +149,8 @@ def test_labels_of_the_data_are_not_looked_at_and_nothing_is_changed():
         for a, b in zip(found, again, strict=True)
     )
     assert propagate_labels(data, labels, seed=1).t != found.t
+    t = select_time(data).t  # is what it starts from
+    assert torch.equal(propagate_labels(data, labels, t=t).probabilities, found.probabilities)
 
 
 def test_gradients_of_the_caller_neither_matter_nor_change():
@@ -228,6 +230,7 @@ def test_self_training_goes_along_the_edges():
         ([0, 1] + [UNKNOWN] * 22, {}, "'labels' to name two nodes of a class"),
         ([0, 0, 2] + [UNKNOWN] * 21, {}, r"a node of each class 0 to 2 \(got \[0, 2\]\)"),
         ([0, 0, 1] + [UNKNOWN] * 21, {"conductance": "closed"}, "'conductance' to be"),
+        ([0, 0, 1] + [UNKNOWN] * 21, {"t": 0.0}, "'t'"),
         ([0, 0, 1] + [UNKNOWN] * 21, {"lr": 0.0}, "'lr'"),
         ([0, 0, 1] + [UNKNOWN] * 21, {"steps": 0}, "'steps'"),
         ([0, 0, 1] + [UNKNOWN] * 21, {"folds": 0}, "'folds'"),
