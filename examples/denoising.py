@@ -224,7 +224,8 @@ def as_markdown(runs: pd.DataFrame) -> str:
 
 def denoise_file(path: Path, noise: float | None, output: Path) -> None:
     """Denoise a picture of one's own."""
-    image = np.atleast_3d(io.imread(path))[..., :3]
+    image = np.atleast_3d(io.imread(path))
+    image = image[..., : 3 if image.shape[-1] > 2 else 1]  # without transparency
     scale = 255 if image.dtype == np.uint8 else image.max()
     noisy = torch.from_numpy(image / scale).float().permute(2, 0, 1).contiguous()
     noise = estimate_noise(noisy) if noise is None else noise

@@ -12,6 +12,7 @@ it, `denoising_signals.py` points with normals and gene expression.
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -22,6 +23,7 @@ from jsem_pyg.nn import AnisotropicDiffusion, MLPConductance
 
 STRENGTH = 0.5  # a: how much noise is added to what learns
 SIZE, TILES, STEPS = 96, 8, 160  # of the squares that are learned from, and how long
+PIECE, MARGIN = 256, 24  # what is denoised at once, and what is looked at beyond it
 TIMES = (0.7, 3.0)  # to start from
 Times = tuple[float, float]
 
@@ -131,4 +133,20 @@ def square(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def denoise_picture(model: Denoiser, noisy: Tensor, noise: float, **options: int) -> Tensor:
-    return as_picture(model(pixels(noisy), picture_graph(noisy, noise, **options)), noisy)
+    """Piece by piece, so that memory does not grow with the picture [C, H, W]."""
+    out = torch.empty_like(noisy)
+    for inside in itertools.product(*map(pieces, noisy.shape[1:])):
+        around = [slice(max(each.start - MARGIN, 0), each.stop + MARGIN) for each in inside]
+        part = noisy[:, *around]
+        x = model(pixels(part), picture_graph(part, noise, **options))
+        kept = [
+            slice(at.start - by.start, at.stop - by.start)
+            for at, by in zip(inside, around, strict=True)
+        ]
+        out[:, *inside] = as_picture(x, part)[:, *kept]
+    return out
+
+
+def pieces(length: int) -> Iterator[slice]:
+    """Parts of a side, each of up to so many pixels."""
+    return (slice(start, min(start + PIECE, length)) for start in range(0, length, PIECE))

@@ -890,6 +890,32 @@ def test_non_local_means_see_pictures_of_either_kind(monkeypatch, kind):
     assert task.psnr(picture) > task.psnr(task.noisy) + 3
 
 
+@pytest.mark.parametrize("kind", ["colour", "grey"])
+def test_a_large_picture_is_denoised_piece_by_piece(monkeypatch, kind):
+    example = load(ROOT / "examples/denoising.py", monkeypatch)
+    denoiser = example.self_denoiser
+    monkeypatch.setattr(example, "PICTURES", example.DRAWN)
+    task = example.Task("large disc", kind, 0.1, 0)
+    graph = example.picture_graph(task.noisy, 0.1)
+    model = denoiser.Denoiser(graph.attr.size(1), len(task.noisy))
+    whole = example.denoise_picture(model, task.noisy, 0.1)
+    sizes, make = [], denoiser.picture_graph
+
+    def seen(part, noise):
+        sizes.append(tuple(part.shape[1:]))
+        return make(part, noise)
+
+    monkeypatch.setattr(denoiser, "picture_graph", seen)
+    monkeypatch.setattr(denoiser, "PIECE", 30)
+    apart = example.denoise_picture(model, task.noisy, 0.1)
+    height, width = task.noisy.shape[1:]
+    assert len(sizes) == -(-height // 30) * -(-width // 30) > 1
+    assert max(max(size) for size in sizes) <= 30 + 2 * denoiser.MARGIN
+    noise = (task.noisy - whole).square().mean().sqrt()
+    assert (apart - whole).square().mean().sqrt() < 0.01 * noise
+    assert (apart - whole).abs().max() < 0.1 * noise
+
+
 def test_a_picture_of_ones_own_is_denoised(tmp_path, monkeypatch, capsys):
     from skimage import io
 
