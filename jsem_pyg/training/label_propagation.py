@@ -28,7 +28,7 @@ from ..diffusion import heat_diffusion
 from ..nn.conductance import ModuleConductance
 from .data_checks import check_classes_are_named
 from .edge_knowledge import EdgeGate, EdgeKnowledge
-from .seeds import Purpose, derive_generator
+from .seeds import Purpose, derive_generator, seeded_rng
 from .teaching import keep_known
 from .time_selection import select_time
 from .training_graph import TrainingGraph, prepare_graph
@@ -134,8 +134,9 @@ def propagate_labels(
     generator = derive_generator(seed, Purpose.FOLDS)
     halves = (_draw_half(labels, generator) for _ in range(folds))
     drawn = [_make_fold(knowledge, labels, half, conduct is not None) for half in halves]
-    with torch.enable_grad():
+    with torch.enable_grad(), seeded_rng(graph.x.device, seed, Purpose.MODEL):
         _learn(model, labels, itertools.islice(itertools.cycle(drawn), steps), lr)
+    model.eval()
     with torch.no_grad():
         h, logits = model(_make_fold(knowledge, labels, labels >= 0, conduct is not None))
     probabilities = keep_known(logits.softmax(-1), labels)

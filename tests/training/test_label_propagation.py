@@ -189,13 +189,21 @@ def test_order_of_edges_does_not_matter():
     torch.testing.assert_close(second.probabilities, first.probabilities, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("make", [lambda: MLPConductance(3), lambda: EndpointConductance(8, 4)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MLPConductance(3),
+        lambda: EndpointConductance(8, 4),
+        lambda: nn.Sequential(nn.Dropout(), nn.Linear(3, 1), nn.Sigmoid()),
+    ],
+)
 def test_a_module_of_the_users_own_is_trained_in_place(make):
     torch.manual_seed(0)
     conductance = make()
     before = [each.detach().clone() for each in conductance.parameters()]
     data = overlapping()
     h = propagate_labels(data, some_labels(data.y), conductance=conductance, steps=4).conductance
+    assert not conductance.training  # its dropout is over
     moved = [bool((a != b).any()) for a, b in zip(before, conductance.parameters(), strict=True)]
     assert any(moved)
     assert float(h.std()) > 0
