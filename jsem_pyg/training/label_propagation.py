@@ -89,7 +89,8 @@ def propagate_labels(
         conductance: "features" for what is said above; "open" for edges that all conduct alike,
             while time and :math:`\beta` are learned; or a module that maps the three features
             `(edge_attr)`, [E, 3], or `(edge_attr, x_i, x_j)`, with diffused features [E, D] of both
-            ends, to [E] in [0, 1]; it is trained in place.
+            ends, to [E] in [0, 1], of which the mean of both directions counts; it is trained in
+            place.
         t: The diffusion time to start from, > 0; if omitted, what
             :func:`~jsem_pyg.training.select_time` chooses.
         lr: Learning rate of the conductance.
@@ -171,16 +172,17 @@ class _Propagation(Module):
         return h, (heat.clamp(min=0) + _NOTHING).log() * self.log_sureness.exp()
 
     def _conductances(self, edge_attr: Tensor | None) -> Tensor:
-        graph = self.knowledge.graph
+        """Of a module, the mean of both directions, as in layers."""
+        graph, structure = self.knowledge.graph, self.knowledge.graph.structure
         if self.conduct is None:
             return graph.x.new_ones(graph.edge_index.size(1))
-        if not self.conduct.sees_nodes:
-            h: Tensor = self.conduct(edge_attr)
-            return h
-        source, target = graph.edge_index.long()
-        z = self.conduct.project(self.knowledge.z)
-        h = self.conduct(edge_attr, z=z, ends=(target, source))
-        return h
+        if self.conduct.sees_nodes:
+            source, target = graph.edge_index.long()
+            z = self.conduct.project(self.knowledge.z)
+            h = self.conduct(edge_attr, z=z, ends=(target, source))
+        else:
+            h = self.conduct(edge_attr)
+        return structure.to_edges(structure.symmetric(structure.to_slots(h)))
 
 
 def _learn(model: _Propagation, labels: Tensor, folds: Iterable[_Fold], lr: float) -> None:
