@@ -55,7 +55,7 @@ class _Fold(NamedTuple):
 
 
 def propagate_labels(
-    data: Data | TrainingGraph,
+    data: Data,
     labels: Tensor,
     *,
     conductance: str | Module = "features",
