@@ -11,22 +11,22 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 :func:`comparable` puts the profiles of two graphs on one scale.
 """
 
-from .adjacency_cost import AdjacencyCost
-from .barycenter import Barycenter, gw_barycenter
-from .batch_costs import BatchCosts, batch_costs
-from .batch_plan import BatchPlan
-from .batched import batch_gromov_wasserstein, batch_gw_distance
-from .columns import ColumnOracle, geodesic_columns
 from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost
-from .distance import gw_distance
-from .factor import Factor
-from .loss import GromovWassersteinLoss
-from .matching import match_graphs
-from .plan import Plan, Step
-from .profiles import comparable, heat_profiles
-from .sampled import sampled_gromov_wasserstein
-from .solver import gromov_wasserstein
-from .transfer import transfer_attributes
+from .costs.adjacency import AdjacencyCost
+from .costs.columns import ColumnOracle, geodesic_columns
+from .costs.factor import Factor
+from .distance.barycenter import Barycenter, gw_barycenter
+from .distance.distance import gw_distance
+from .distance.loss import GromovWassersteinLoss
+from .edges.matching import match_graphs
+from .factored.profiles import comparable, heat_profiles
+from .factored.solver import gromov_wasserstein
+from .plan.plan import Plan, Step
+from .plan.transfer import transfer_attributes
+from .sampled.solver import sampled_gromov_wasserstein
+from .small.batched import batch_gromov_wasserstein, batch_gw_distance
+from .small.costs import BatchCosts, batch_costs
+from .small.plan import BatchPlan
 
 __all__ = [
     "AdjacencyCost",

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from jsem_pyg.transport import adjacency_proximal
-from jsem_pyg.transport.adjacency_proximal import Problem, discrepancy, transport
+from jsem_pyg.transport.edges import proximal as adjacency_proximal
+from jsem_pyg.transport.edges.proximal import Problem, discrepancy, transport
 
 
 def random_matrix(size, seed):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from transport.problems import points
 
-from jsem_pyg.transport.anderson import MEMORY, Mixer
+from jsem_pyg.transport.sinkhorn.anderson import MEMORY, Mixer
 
 
 def linear(seed, size=5, radius=0.95):

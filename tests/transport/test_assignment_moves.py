@@ -3,8 +3,8 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from jsem_pyg.transport import assignment_moves
-from jsem_pyg.transport.assignment_moves import (
+from jsem_pyg.transport.edges import moves as assignment_moves
+from jsem_pyg.transport.edges.moves import (
     Assignment,
     anneal,
     assignment_task,

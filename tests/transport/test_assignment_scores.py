@@ -1,8 +1,8 @@
 import torch
 
 from jsem_pyg.transport import Plan
-from jsem_pyg.transport.assignment_scores import AssignmentScores
-from jsem_pyg.transport.scores import DenseScores
+from jsem_pyg.transport.edges.scores import AssignmentScores
+from jsem_pyg.transport.sinkhorn.scores import DenseScores
 
 SCORES = AssignmentScores(
     torch.tensor([2, -1, 0]), torch.tensor([-1.0, -torch.inf, -2.0]), num_targets=4

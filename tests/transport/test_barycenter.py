@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from jsem_pyg.transport import Factor, gw_barycenter
-from jsem_pyg.transport.barycenter import _mean_kernel
+from jsem_pyg.transport.distance.barycenter import _mean_kernel
 
 QUIET = {"progress": False, "epsilon": 2e-3}
 

@@ -9,8 +9,8 @@ from jsem_pyg.transport import (
     batch_gromov_wasserstein,
     batch_gw_distance,
 )
-from jsem_pyg.transport.batch_starts import random_start
-from jsem_pyg.transport.proximal import Pairs, anneal
+from jsem_pyg.transport.small.proximal import Pairs, anneal
+from jsem_pyg.transport.small.starts import random_start
 
 
 def clouds(sizes, seed=0, dtype=torch.float64):

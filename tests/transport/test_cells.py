@@ -2,8 +2,8 @@ import pytest
 import torch
 from transport.problems import masses, points
 
-from jsem_pyg.transport.cells import merge, quantize
-from jsem_pyg.transport.problem import Side
+from jsem_pyg.transport.factored.cells import merge, quantize
+from jsem_pyg.transport.problem.problem import Side
 
 EMPTY = [3, 40, 41]
 

@@ -6,7 +6,8 @@ from transport.shapes import spiral, swiss_roll
 from jsem_pyg.diffusion import dense_laplacian
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.testing import random_graph
-from jsem_pyg.transport import CommuteCost, commute_cost
+from jsem_pyg.transport import CommuteCost
+from jsem_pyg.transport.costs import commute as commute_cost
 
 NORMALIZATIONS = ["rw", "sym", None]
 
@@ -120,7 +121,7 @@ def test_a_spiral_is_unrolled():
 
 
 def test_says_when_modes_have_not_settled(graph, monkeypatch, caplog):
-    from jsem_pyg.transport import low_spectrum
+    from jsem_pyg.transport.costs import low_spectrum
 
     monkeypatch.setattr(low_spectrum, "MOST_FLOWS", 1)
     CommuteCost(10)(*graph)

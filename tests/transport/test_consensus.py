@@ -5,11 +5,12 @@ import torch
 from transport.problems import points
 
 from jsem_pyg.kernels.sinkhorn.reference import sinkhorn_pass
-from jsem_pyg.transport import Factor, pyramid
-from jsem_pyg.transport.consensus import agreement, consensus
-from jsem_pyg.transport.descent import Effort, begin, in_turn, settle
-from jsem_pyg.transport.prepare import prepare_factor
-from jsem_pyg.transport.problem import make_problem
+from jsem_pyg.transport import Factor
+from jsem_pyg.transport.factored import pyramid
+from jsem_pyg.transport.factored.consensus import agreement, consensus
+from jsem_pyg.transport.factored.descent import Effort, begin, in_turn, settle
+from jsem_pyg.transport.problem.prepare import prepare_factor
+from jsem_pyg.transport.problem.problem import make_problem
 
 ONE_PASS = in_turn(sinkhorn_pass)
 NUM_POINTS = 60

@@ -8,8 +8,8 @@ import torch
 from torch_geometric.data import Data
 
 from jsem_pyg.transport import Factor, HeatCost, gromov_wasserstein, gw_distance
-from jsem_pyg.transport.plan import Plan
-from jsem_pyg.transport.scores import DenseScores, shares
+from jsem_pyg.transport.plan.plan import Plan
+from jsem_pyg.transport.sinkhorn.scores import DenseScores, shares
 
 N, K = 6, 5
 TIGHT = {"tol": 1e-12, "max_iter": 300, "progress": False}
@@ -190,7 +190,7 @@ def test_nothing_is_asked_of_gradients_without_them():
 def test_a_plan_that_is_known_is_not_looked_for_again(monkeypatch):
     case = Case()
     expected = case.value()
-    monkeypatch.setattr("jsem_pyg.transport.distance.gromov_wasserstein", None)
+    monkeypatch.setattr("jsem_pyg.transport.distance.distance.gromov_wasserstein", None)
     rest = {**case.rest({}), "epsilon": case.plan.epsilon, "absolute": True}
     found = gw_distance(*case.sides(case.tensors), **rest, plan=case.plan)
     torch.testing.assert_close(found, expected)

@@ -3,7 +3,7 @@ import logging
 import pytest
 import torch
 
-from jsem_pyg.transport.factor_error import (
+from jsem_pyg.transport.costs.factor_error import (
     column_error,
     relative_norm,
     say_if_large,

@@ -7,7 +7,7 @@ from transport.shapes import spiral, swiss_roll
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.kernels.paths import PATHS
 from jsem_pyg.transport import GeodesicCost
-from jsem_pyg.transport.geodesic_cost import landmark_scaling
+from jsem_pyg.transport.costs.geodesic import landmark_scaling
 
 
 def path(num_nodes):

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from jsem_pyg.graph import GraphStructure, knn_graph
 from jsem_pyg.testing import random_graph
 from jsem_pyg.transport import CommuteCost, GeodesicCost, HeatCost
-from jsem_pyg.transport.graph_input import read_graph
+from jsem_pyg.transport.costs.graph_input import read_graph
 
 COSTS = [HeatCost(2.0), GeodesicCost(), CommuteCost()]
 EDGES, N = star()

@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 from jsem_pyg.transport import AdjacencyCost, match_graphs
-from jsem_pyg.transport import matching as matching_module
+from jsem_pyg.transport.edges import matching as matching_module
 
 
 def random_graph(num_nodes, mean_degree=8, seed=0):

@@ -3,7 +3,8 @@ import logging
 import pytest
 import torch
 
-from jsem_pyg.transport import MatrixCost, OracleCost, matrix_cost
+from jsem_pyg.transport import MatrixCost, OracleCost
+from jsem_pyg.transport.costs import matrix as matrix_cost
 
 
 def points(num_points, dim, dtype=torch.float64, seed=0):

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from jsem_pyg.transport.matrix_roots import inverse_root, leading_basis, psd_root
-from jsem_pyg.transport.signed_root import signed_root
+from jsem_pyg.transport.costs.matrix_roots import inverse_root, leading_basis, psd_root
+from jsem_pyg.transport.costs.signed_root import signed_root
 
 
 def symmetric(*values, seed=0):

@@ -5,9 +5,15 @@ import torch
 from transport.problems import align, points
 
 from jsem_pyg.transport import Plan
-from jsem_pyg.transport import plan as plan_module
-from jsem_pyg.transport import scores as scores_module
-from jsem_pyg.transport.scores import DenseScores, FactoredScores, average, column_sums, row_sums
+from jsem_pyg.transport.plan import plan as plan_module
+from jsem_pyg.transport.sinkhorn import scores as scores_module
+from jsem_pyg.transport.sinkhorn.scores import (
+    DenseScores,
+    FactoredScores,
+    average,
+    column_sums,
+    row_sums,
+)
 
 N, K = 9, 7
 EMPTY_ROWS, EMPTY_COLUMNS = [2, 8], [0]

@@ -6,10 +6,10 @@ from transport.problems import points
 
 from jsem_pyg.kernels.sinkhorn.reference import sinkhorn_pass
 from jsem_pyg.transport import Factor
-from jsem_pyg.transport.descent import Effort, begin, in_turn, settle
-from jsem_pyg.transport.prepare import prepare_factor
-from jsem_pyg.transport.problem import make_problem
-from jsem_pyg.transport.regroup import best_assignment, regroup
+from jsem_pyg.transport.factored.descent import Effort, begin, in_turn, settle
+from jsem_pyg.transport.factored.regroup import best_assignment, regroup
+from jsem_pyg.transport.problem.prepare import prepare_factor
+from jsem_pyg.transport.problem.problem import make_problem
 
 
 def value(inner, outer, linear, order):

@@ -3,9 +3,9 @@ import torch
 from transport.problems import masses, points
 
 from jsem_pyg.transport import Factor
-from jsem_pyg.transport.prepare import prepare_factor
-from jsem_pyg.transport.problem import LOG2E, make_problem
-from jsem_pyg.transport.resolution import resolved
+from jsem_pyg.transport.problem.prepare import prepare_factor
+from jsem_pyg.transport.problem.problem import LOG2E, make_problem
+from jsem_pyg.transport.problem.resolution import resolved
 
 
 def problem(dtype=torch.float32, kind="kernel"):

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from jsem_pyg.transport import Factor, Plan, gromov_wasserstein, resume
+from jsem_pyg.transport import Factor, Plan, gromov_wasserstein
+from jsem_pyg.transport.factored import resume
 
 
 def sides(seed=0, dtype=torch.float64):

@@ -5,8 +5,8 @@ import torch
 
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.transport import ColumnOracle, geodesic_columns, sampled_gromov_wasserstein
-from jsem_pyg.transport.columns import Landmarks, PerAnchor
-from jsem_pyg.transport.dense_sinkhorn import entropic_plan
+from jsem_pyg.transport.costs.columns import Landmarks, PerAnchor
+from jsem_pyg.transport.sinkhorn.dense import entropic_plan
 
 
 def distances(n, seed=0, dtype=torch.float64):

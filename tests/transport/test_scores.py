@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from jsem_pyg.transport import Plan
-from jsem_pyg.transport.scores import DenseScores, FactoredScores, plan_sums, row_potentials
+from jsem_pyg.transport.sinkhorn.scores import (
+    DenseScores,
+    FactoredScores,
+    plan_sums,
+    row_potentials,
+)
 
 
 def both(dtype, rows=50, columns=40, rank=3):

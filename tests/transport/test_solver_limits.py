@@ -8,10 +8,11 @@ import torch
 from torch_geometric.data import Data
 from transport.problems import align, masses, permutation, points
 
-from jsem_pyg.transport import Factor, FeatureCost, pyramid
-from jsem_pyg.transport.descent import begin
-from jsem_pyg.transport.prepare import prepare_factor
-from jsem_pyg.transport.problem import make_problem
+from jsem_pyg.transport import Factor, FeatureCost
+from jsem_pyg.transport.factored import pyramid
+from jsem_pyg.transport.factored.descent import begin
+from jsem_pyg.transport.problem.prepare import prepare_factor
+from jsem_pyg.transport.problem.problem import make_problem
 
 X, Y = points(8, 3, 0, torch.float32), points(6, 2, 1, torch.float32)
 NOTHING = torch.zeros(8)

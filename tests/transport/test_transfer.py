@@ -7,7 +7,7 @@ import torch
 from torch_geometric.data import Data
 
 from jsem_pyg.transport import Plan, transfer_attributes
-from jsem_pyg.transport.scores import DenseScores
+from jsem_pyg.transport.sinkhorn.scores import DenseScores
 
 # Three source nodes, two target nodes, and a third that gets nothing.
 TABLE = torch.tensor([[0.2, 0.0, 0.0], [0.1, 0.3, 0.0], [0.15, 0.25, 0.0]])

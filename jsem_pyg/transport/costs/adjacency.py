@@ -1,0 +1,138 @@
+"""A graph's adjacency matrix as the cost inside it: sparse, where a factor would not be small."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..._checks import check_edge_index_shape, check_edge_weight, check_nodes, check_nonnegative_int
+from ..._precision import compute_dtype
+from ...graph import GraphStructure
+from ...kernels.ordering import scipy_indices
+
+
+class AdjacencyCost:
+    r"""The matrix of edge weights, :math:`C_{ik} = w_{ik}`, zero where there is no edge.
+
+    Two graphs are matched by their edges when this is the cost on both sides: the plan of least
+    :math:`\sum |A_{ik} - B_{jl}|^2 T_{ij} T_{kl}` keeps as many edges as it can.
+
+    Args:
+        edge_index: [2, E] both directions of every edge, no self-loops, a repeated column adds to
+            the weight; or a :class:`~jsem_pyg.graph.GraphStructure`; or a PyG `Data`, of which
+            `edge_index`, `edge_weight` and `num_nodes` are taken.
+        edge_weight: [E] non-negative, the same in both directions; None means ones.
+        num_nodes: N; None: that of the data or structure, else the largest index + 1.
+
+    Attributes:
+        graph: the structure.
+        weight: [nnz] the weight of each slot of the structure, float32 or float64.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if the graph is directed, has self-loops or leaves the range of the nodes, or
+            weights are negative, not finite or not symmetric.
+
+    Example:
+        >>> AdjacencyCost(torch.tensor([[0, 1], [1, 0]])).dense()
+        tensor([[0., 1.],
+                [1., 0.]])
+    """
+
+    def __init__(
+        self,
+        edge_index: Any,
+        edge_weight: Tensor | None = None,
+        num_nodes: int | None = None,
+    ) -> None:
+        if isinstance(edge_index, Data):
+            edge_index, edge_weight, num_nodes = _read_data(edge_index, edge_weight, num_nodes)
+        self.graph = _structure(edge_index, num_nodes)
+        if edge_weight is None:
+            dtype = torch.get_default_dtype()
+            edge_weight = torch.ones(self.graph.num_edges, dtype=dtype, device=self.graph.device)
+            self.weight = self.graph.to_slots(edge_weight)
+            return
+        check_edge_weight(edge_weight, self.graph.num_edges)
+        edge_weight = edge_weight.detach().to(compute_dtype(edge_weight))
+        self.graph.check_weight(edge_weight)
+        self.weight = self.graph.symmetric(self.graph.to_slots(edge_weight))
+
+    @property
+    def num_points(self) -> int:
+        """N."""
+        return self.graph.num_nodes
+
+    @property
+    def device(self) -> torch.device:
+        """Where the graph lives."""
+        return self.graph.device
+
+    def dense(self) -> Tensor:
+        """The matrix [N, N] itself."""
+        dense = self.weight.new_zeros(self.num_points, self.num_points)
+        return dense.index_put((self.graph.row.long(), self.graph.col.long()), self.weight)
+
+    def columns(self, nodes: Tensor) -> Tensor:
+        """The columns [N, M] of the matrix that belong to M nodes.
+
+        Raises:
+            TypeError: if `nodes` is not a tensor of integers.
+            ValueError: if it is not [M], or there is no such node.
+        """
+        check_nodes("nodes", nodes, self.num_points)
+        chosen = self.scipy()[:, nodes.cpu().numpy()].toarray()
+        return torch.from_numpy(chosen).to(self.weight)
+
+    def scipy(self) -> csr_array:
+        """The matrix [N, N] on the CPU, in float64, without edges of weight zero."""
+        shape = (self.num_points, self.num_points)
+        values = self.weight.cpu().double().numpy()
+        matrix = csr_array((values, *scipy_indices(self.graph.csr)), shape)
+        if not np.all(values):
+            matrix = matrix.copy()
+            matrix.eliminate_zeros()
+        return matrix
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(num_points={self.num_points}, "
+            f"num_edges={self.graph.num_slots // 2})"
+        )
+
+
+def _read_data(
+    data: Data, edge_weight: Tensor | None, num_nodes: int | None
+) -> tuple[Any, Tensor | None, int | None]:
+    if edge_weight is not None or num_nodes is not None:
+        raise ValueError(
+            "Expected 'edge_weight' and 'num_nodes' to be None beside a Data, which has its own "
+            "(got others as well)."
+        )
+    if data.edge_index is None:
+        raise ValueError(f"Expected the Data to have 'edge_index' (got {data!r}).")
+    return data.edge_index, data.edge_weight, data.num_nodes
+
+
+def _structure(edge_index: Any, num_nodes: int | None) -> GraphStructure:
+    if num_nodes is not None:
+        check_nonnegative_int("num_nodes", num_nodes)
+    if isinstance(edge_index, GraphStructure):
+        if num_nodes not in (None, edge_index.num_nodes):
+            raise ValueError(
+                f"Expected 'num_nodes' to be {edge_index.num_nodes}, as the prepared 'edge_index' "
+                f"(got {num_nodes})."
+            )
+        return edge_index
+    if num_nodes is None:
+        if not isinstance(edge_index, Tensor):
+            raise TypeError(
+                "Expected 'edge_index' to be a [2, E] integer tensor, a GraphStructure or a Data "
+                f"(got {type(edge_index).__name__})."
+            )
+        check_edge_index_shape(edge_index)
+        num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
+    return GraphStructure(edge_index, num_nodes)

@@ -1,0 +1,169 @@
+"""The cost of random walks: commute time and biharmonic distance, by the slowest modes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._checks import check_choice, check_nonnegative_int, check_positive_int
+from ...graph.points import METRICS
+from .factor import Factor
+from .factor_error import column_error
+from .graph_input import GraphInput, check_connected, read_graph
+from .low_spectrum import LowSpectrum, weighted_degree
+from .matrix_roots import inverse_root, leading_basis
+
+NORMALIZATIONS = ("rw", "sym", None)
+DENSE_LIMIT = 400  # nodes of a graph whose Laplacian is inverted as a table
+NUM_PROBES = 32  # columns that the error is estimated from
+
+
+@dataclass(frozen=True)
+class CommuteCost:
+    r"""How long a random walk takes from one node to another and back.
+
+    .. math::
+        C_{ik} = \mathrm{vol} \; (\mathbf{e}_i - \mathbf{e}_k)^T \mathbf{L}^{+}
+        (\mathbf{e}_i - \mathbf{e}_k) \approx \mathrm{vol} \sum_{a = 2}^{r + 1} \lambda_a^{-1}
+        \left( \frac{v_{ia}}{\sqrt{d_i}} - \frac{v_{ka}}{\sqrt{d_k}} \right)^2
+
+    with the lowest eigenpairs of :math:`\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
+    \mathbf{D}^{-1/2}`; found by letting heat flow, see `low_spectrum.py`. Biharmonic distance,
+    `power=2`, has :math:`\lambda^{-2}` instead, and is smoother.
+
+    `Factor.error` is the share of what the modes that are left out hold of the whole, estimated
+    by heat from some columns. On large graphs that is most of the commute time, which tends to
+    :math:`\mathrm{vol} \, (1 / d_i + 1 / d_k)` (von Luxburg, Radl and Hein 2014) and tells nothing
+    of the structure: there the first modes are the better cost, and the error is no fault.
+
+    Differentiable in the edge weights on graphs of up to 400 nodes, and refused beyond.
+
+    Args:
+        rank: the number of columns, or all N - 1 where there are fewer.
+        power: 1 for commute time, 2 for biharmonic distance.
+        normalization: "rw", as above; None for the eigenpairs of :math:`\mathbf{D} - \mathbf{W}`,
+            which has the same commute time when all are taken; "sym" for the formula without
+            vol and the degrees.
+        k: neighbours of each point, where a graph has to be made of points.
+        metric: of that graph, "l2" or "cosine".
+        seed: of the random signals.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if one is out of range.
+
+    Source: Fouss, Pirotte, Renders and Saerens, "Random-walk computation of similarities between
+    nodes of a graph", IEEE TKDE 19, 2007; Lipman, Rustamov and Funkhouser, "Biharmonic distance",
+    ACM Transactions on Graphics 29, 2010.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> CommuteCost()(path).dense().round()  # 2 |E| times the resistance
+        tensor([[0., 4., 8.],
+                [4., 0., 4.],
+                [8., 4., 0.]])
+    """
+
+    rank: int = 32
+    power: int = 1
+    normalization: str | None = "rw"
+    k: int = 10
+    metric: str = "l2"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive_int("rank", self.rank)
+        check_choice("power", self.power, (1, 2))
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
+        check_positive_int("k", self.k)
+        check_choice("metric", self.metric, METRICS)
+        check_nonnegative_int("seed", self.seed)
+
+    def __call__(
+        self, source: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None
+    ) -> Factor:
+        """Make the factor of a `Data`, a graph, or points.
+
+        Args:
+            source: a `Data`, any form of graph, or points [N, D] for the graph of their nearest
+                neighbours.
+            edge_weight: [E] non-negative; None: that of the `Data` or sparse tensor, or ones.
+            num_nodes: N, where isolated nodes may come after the last edge.
+
+        Returns:
+            A factor of kind "sqdist" with the edges of the graph, in the type of the weights.
+
+        Raises:
+            TypeError: if an argument is of the wrong type.
+            ValueError: if there is no graph, if it or its weights are malformed, if it has several
+                components, between which no walk ever comes, or if it is too large for a gradient.
+        """
+        graph = read_graph(source, edge_weight, num_nodes, self.k, self.metric)
+        check_connected(graph, "in which a walk comes from any node to any other")
+        if graph.num_nodes == 1:
+            x, error = torch.zeros(1, 1, dtype=graph.dtype, device=graph.structure.device), 0.0
+        elif graph.num_nodes <= max(DENSE_LIMIT, self.rank + 1):
+            x, error = self._exact(graph)
+        else:
+            x, error = self._from_modes(graph)
+        return Factor(x.to(graph.dtype), "sqdist", error=error, edge_index=graph.edge_index)
+
+    def _exact(self, graph: GraphInput) -> tuple[Tensor, float]:
+        weight = graph.weight
+        if weight is None:
+            weight = torch.ones(graph.structure.num_edges, device=graph.structure.device)
+        weight = weight.double()
+        scale, still, laplacian = self._dense(graph, weight)
+        # With the mode that stays lifted to one, nothing has to be told from rounding.
+        root = inverse_root(laplacian + still @ still.T, 0.0) - still @ still.T
+        x = scale * (root if self.power == 1 else root @ root)
+        whole = x.detach() @ x.detach().T
+        gram = x.T @ x if self.normalization != "rw" else root.T @ root
+        if self.rank < graph.num_nodes - 1:
+            x = x @ leading_basis(gram, self.rank)
+        return x, column_error(x, torch.arange(graph.num_nodes, device=x.device), whole, "sqdist")
+
+    def _dense(self, graph: GraphInput, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The scale [N, 1] of rows, the mode [N, 1] that stays, and the Laplacian [N, N]."""
+        structure, size = graph.structure, graph.num_nodes
+        slots = structure.symmetric(structure.to_slots(weight))
+        place = (structure.row.long(), structure.col.long())
+        adjacency = weight.new_zeros(size, size).index_put(place, slots)
+        degree = weighted_degree(structure, weight)[:, None]
+        still = torch.ones_like(degree) if self.normalization is None else degree.sqrt()
+        if self.normalization is None:
+            laplacian = degree[:, 0].diag() - adjacency
+        else:
+            laplacian = torch.eye(size).to(adjacency) - adjacency / (still * still.T)
+        return self._row_scale(degree), still / still.norm(), laplacian
+
+    def _row_scale(self, degree: Tensor) -> Tensor:
+        """What the rows of eigenvectors are multiplied by: [N, 1]."""
+        volume = degree.sum()
+        if self.normalization == "rw":
+            return (volume / degree).sqrt()
+        return torch.ones_like(degree) * (1.0 if self.normalization == "sym" else volume.sqrt())
+
+    def _from_modes(self, graph: GraphInput) -> tuple[Tensor, float]:
+        if graph.weight is not None and graph.weight.requires_grad:
+            raise ValueError(
+                f"Expected 'edge_weight' without a gradient on a graph of more than {DENSE_LIMIT} "
+                f"nodes (got requires_grad=True for {graph.num_nodes} nodes). To fix this, pass "
+                "edge_weight.detach(), or take HeatCost, which is differentiable on any graph."
+            )
+        spectrum = LowSpectrum(graph, None if self.normalization is None else "sym")
+        value, vector = spectrum.modes(self.rank, self.seed)
+        scale = self._row_scale(weighted_degree(graph.structure, spectrum.weight)[:, None])
+        x = scale * vector * value ** (-self.power / 2)
+        return x, self._error(spectrum, value, vector, scale, x)
+
+    def _error(
+        self, spectrum: LowSpectrum, value: Tensor, vector: Tensor, scale: Tensor, x: Tensor
+    ) -> float:
+        generator = torch.Generator().manual_seed(self.seed)
+        nodes = torch.randperm(x.size(0), generator=generator)[:NUM_PROBES].to(x.device)
+        probe = torch.zeros(x.size(0), nodes.numel(), dtype=x.dtype, device=x.device)
+        probe[nodes, torch.arange(nodes.numel(), device=x.device)] = scale[nodes, 0]
+        rest = scale * spectrum.inverse_beyond(probe, value, vector, self.power)
+        return column_error(x, nodes, x @ x[nodes].T + rest, "sqdist")

@@ -1,0 +1,123 @@
+"""A factor stands for a cost matrix [N, N] as N short vectors; transport knows no more."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._checks import (
+    check_between,
+    check_choice,
+    check_dense,
+    check_edge_index,
+    check_finite,
+    check_float,
+    check_nodes,
+    check_vector,
+)
+from ..._precision import compute_dtype
+
+KINDS = ("sqdist", "kernel")
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    r"""A matrix of costs, or of similarities, inside one space.
+
+    .. math::
+        C_{ik} = ||\mathbf{x}_i - \mathbf{x}_k||^2 \quad \mathrm{or} \quad
+        C_{ik} = \sum_a \sigma_a x_{ia} x_{ka}
+
+    It takes N r numbers instead of N^2, and a product with it N r operations (Scetbon, Peyré and
+    Cuturi, "Linear-time Gromov Wasserstein distances using low rank couplings and costs", 2022).
+
+    Args:
+        x: [N, r] floating-point, finite; half precision is computed in float32.
+        kind: "sqdist", squared distances, or "kernel", inner products.
+        sign: [r] of 1 and -1, the signs of the eigenvalues of an indefinite kernel; None: all 1.
+        error: how far it is from the matrix that it stands for, as a share of its Frobenius norm.
+        edge_index: [2, E] edges among the N points that a solver may look at for where to start;
+            None: the nearest neighbours by x.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if a value is NaN or infinite, or a shape does not fit.
+
+    Example:
+        >>> Factor(torch.tensor([[0.0], [2.0]])).dense()
+        tensor([[0., 4.],
+                [4., 0.]])
+    """
+
+    x: Tensor
+    kind: str = "sqdist"
+    sign: Tensor | None = None
+    error: float = 0.0
+    edge_index: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        check_float("x", self.x)
+        check_dense("x", self.x)
+        if self.x.dim() != 2 or self.x.numel() == 0:
+            raise ValueError(
+                "Expected 'x' to be [N, r] with at least one point and one column "
+                f"(got shape {list(self.x.shape)})."
+            )
+        check_finite("x", self.x)
+        check_choice("kind", self.kind, KINDS)
+        check_between("error", self.error, -1e-9, float("inf"))
+        if self.sign is not None:
+            self._check_sign(self.sign)
+        if self.edge_index is not None:
+            check_edge_index(self.edge_index, self.num_points)
+        object.__setattr__(self, "x", self.x.to(compute_dtype(self.x)))
+
+    def _check_sign(self, sign: Any) -> None:
+        check_vector("sign", sign, self.rank, "column of 'x'")
+        if self.kind != "kernel":
+            raise ValueError(f"Expected 'sign' only with kind='kernel' (got kind={self.kind!r}).")
+        others = sign[sign.abs() != 1]
+        if others.numel():
+            raise ValueError(f"Expected 'sign' to be of 1 and -1 (got {float(others[0])}).")
+
+    @property
+    def num_points(self) -> int:
+        """N."""
+        return self.x.size(0)
+
+    @property
+    def rank(self) -> int:
+        """The number of columns r."""
+        return self.x.size(1)
+
+    @property
+    def signs(self) -> Tensor:
+        """[r] of 1 and -1."""
+        return torch.ones_like(self.x[0]) if self.sign is None else self.sign.to(self.x)
+
+    def columns(self, nodes: Tensor) -> Tensor:
+        """The columns [N, M] of the matrix that belong to M nodes.
+
+        Raises:
+            TypeError: if `nodes` is not a tensor of integers.
+            ValueError: if it is not [M], or there is no such node.
+        """
+        check_nodes("nodes", nodes, self.num_points)
+        if self.kind == "kernel":
+            return (self.x * self.signs) @ self.x[nodes].T
+        # Not by inner products, whose rounding would be what near points are apart.
+        mode = "donot_use_mm_for_euclid_dist"
+        return torch.cdist(self.x, self.x[nodes], compute_mode=mode).square()
+
+    def dense(self) -> Tensor:
+        """The matrix [N, N] itself."""
+        return self.columns(torch.arange(self.num_points, device=self.x.device))
+
+    def detach(self) -> "Factor":
+        """The same numbers, without their history."""
+        return replace(self, x=self.x.detach())
+
+    def __repr__(self) -> str:
+        kind = self.kind if self.sign is None else f"indefinite {self.kind}"
+        return f"{type(self).__name__}({kind}, num_points={self.num_points}, rank={self.rank})"

@@ -1,0 +1,89 @@
+"""The cost of the features themselves: the factor is what the user has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..._checks import check_bool, check_choice, check_points
+from ..._precision import compute_dtype
+from .factor import KINDS, Factor
+from .graph_input import data_graph, data_points, read_graph
+
+
+@dataclass(frozen=True)
+class FeatureCost:
+    r"""Squared distances, or inner products, of the features of the points.
+
+    .. math::
+        C_{ik} = ||\mathbf{x}_i - \mathbf{x}_k||^2 \quad \mathrm{or} \quad
+        C_{ik} = \langle \mathbf{x}_i, \mathbf{x}_k \rangle
+
+    Exact, and differentiable in the features.
+
+    Args:
+        kind: "sqdist" or "kernel".
+        normalize: whether rows are brought to unit length first: inner products are cosines then,
+            and squared distances twice the cosine distance.
+        center: whether the mean of all rows is subtracted first. Inner products then depend on
+            distances alone, as squared distances do.
+
+    Raises:
+        TypeError: if `normalize` or `center` is not a bool.
+        ValueError: if `kind` is neither of them.
+
+    Example:
+        >>> FeatureCost()(torch.tensor([[0.0], [1.0], [3.0]])).dense()
+        tensor([[0., 1., 9.],
+                [1., 0., 4.],
+                [9., 4., 0.]])
+    """
+
+    kind: str = "sqdist"
+    normalize: bool = False
+    center: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, KINDS)
+        check_bool("normalize", self.normalize)
+        check_bool("center", self.center)
+
+    def __call__(self, source: Any) -> Factor:
+        """Make the factor of points [N, D], or of those in the `x` (or `pos`) of a `Data`.
+
+        The edges of the `Data`, where it has some, are remembered in the factor.
+
+        Raises:
+            TypeError: if the points are not floating-point.
+            ValueError: if there are none, if they are not finite, or, with `normalize`, if a row
+                is zero, which has no direction.
+        """
+        points, edge_index = source, None
+        if isinstance(source, Data):
+            points = data_points(source)
+            if points is None:
+                raise ValueError(
+                    f"Expected 'source' to have points in 'x' or 'pos' (got {source}). To fix "
+                    "this, take a cost of the graph, such as HeatCost()."
+                )
+            if data_graph(source) is not None:
+                edge_index = read_graph(source, None, None, 1, "l2").edge_index
+        check_points("source", points)
+        x = points.to(compute_dtype(points))
+        if self.center:
+            x = x - x.mean(0)
+        return Factor(_unit_rows(x) if self.normalize else x, self.kind, edge_index=edge_index)
+
+
+def _unit_rows(x: Tensor) -> Tensor:
+    # By the largest entry first, so that no square over- or underflows.
+    largest = x.detach().abs().amax(1, keepdim=True)
+    zero = int((largest == 0).sum())
+    if zero:
+        raise ValueError(
+            f"Expected rows of 'source' that have a direction, for normalize=True (got {zero} that "
+            "are zero). To fix this, leave these points out, or take normalize=False."
+        )
+    return torch.nn.functional.normalize(x / largest, dim=1)

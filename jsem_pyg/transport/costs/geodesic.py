@@ -1,0 +1,249 @@
+"""The cost of shortest paths: landmarks, one search from each, and classical scaling."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..._checks import (
+    as_argument,
+    check_between,
+    check_choice,
+    check_nonnegative_int,
+    check_points,
+    check_positive_int,
+)
+from ...graph import GraphStructure
+from ...graph.points import METRICS, prepare_points
+from ...kernels.ordering import scipy_indices
+from ...kernels.paths import PATHS
+from .factor import Factor
+from .factor_error import relative_norm, say_if_large
+from .graph_input import GraphInput, check_connected, read_graph
+
+NUM_PROBES = 6  # searches from other nodes, that the error is estimated from
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class GeodesicCost:
+    r"""Shortest paths in a graph, squared or not.
+
+    .. math::
+        C_{ik} = d_{ik}^p \approx ||\mathbf{x}_i - \mathbf{x}_k||^2
+
+    with d the length of the shortest path and p the `power`. Landmarks are taken one by one, each
+    the node that is farthest from those before; a search from each gives its distances to all.
+    Classical scaling of the landmarks, and triangulation of the others, give X (landmark MDS). It
+    costs one search of O(E log N) for each landmark, and O(N) memory for each.
+
+    Lengths of edges are those given; or else the Euclidean distances of the points that the edges
+    join (chords of the unit sphere for `metric="cosine"`), where there are points; or else ones.
+    `edge_weight`, in which this package keeps similarities, is not looked at. Not differentiable:
+    no gradient flows back to points, and lengths that ask for one are refused.
+
+    Args:
+        rank: the largest number of columns; fewer where they are as near to distances held out.
+        num_landmarks: how many, more than `rank`.
+        power: 2 for squared lengths, 1 for the lengths themselves.
+        k: neighbours of each point, where a graph has to be made of points.
+        metric: of that graph, and of the lengths of edges between points: "l2" or "cosine".
+        length_name: the attribute of a `Data` that has the lengths of its edges, such as
+            "edge_attr", where `torch_geometric.transforms.Distance(norm=False)` writes them.
+        tol: how much larger the relative error of fewer columns may be than that of the best.
+        seed: of where the landmarks begin, and of the nodes that the error is estimated from.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if one is out of range.
+
+    Source: de Silva and Tenenbaum, "Sparse multidimensional scaling using landmark points",
+    Stanford University, 2004; Tenenbaum, de Silva and Langford, "A global geometric framework for
+    nonlinear dimensionality reduction", Science 290, 2000.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> GeodesicCost()(path).dense().round()
+        tensor([[0., 1., 4.],
+                [1., 0., 1.],
+                [4., 1., 0.]])
+    """
+
+    rank: int = 10
+    num_landmarks: int = 50
+    power: int = 2
+    k: int = 10
+    metric: str = "l2"
+    length_name: str | None = None
+    tol: float = 1e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive_int("rank", self.rank)
+        check_positive_int("num_landmarks", self.num_landmarks)
+        if self.num_landmarks <= self.rank:
+            raise ValueError(
+                f"Expected 'num_landmarks' to be larger than 'rank', {self.rank} (got "
+                f"{self.num_landmarks}). To fix this, take three times the rank."
+            )
+        check_choice("power", self.power, (1, 2))
+        check_positive_int("k", self.k)
+        check_choice("metric", self.metric, METRICS)
+        if self.length_name is not None and not isinstance(self.length_name, str):
+            raise TypeError(
+                f"Expected 'length_name' to be a string or None (got {self.length_name!r})."
+            )
+        check_between("tol", self.tol, -1e-300, 1)
+        check_nonnegative_int("seed", self.seed)
+
+    def __call__(
+        self, source: Any, edge_length: Tensor | None = None, num_nodes: int | None = None
+    ) -> Factor:
+        """Make the factor of a `Data`, a graph, or points.
+
+        Args:
+            source: a `Data`, any form of graph (the values of a sparse tensor are lengths), or
+                points [N, D] for the graph of their nearest neighbours.
+            edge_length: [E] non-negative, the same in both directions.
+            num_nodes: N, where isolated nodes may come after the last edge.
+
+        Returns:
+            A factor of kind "sqdist" with the edges of the graph.
+
+        Raises:
+            TypeError: if an argument is of the wrong type.
+            ValueError: if there is no graph, if it or its lengths are malformed, if it has several
+                components, between which there is no path, or if lengths ask for a gradient.
+        """
+        self._check_named(source)
+        with as_argument(self.length_name or "edge_length", "edge_weight"):
+            graph = read_graph(
+                source, edge_length, num_nodes, self.k, self.metric, weight_name=self.length_name
+            )
+        if graph.weight is not None and graph.weight.requires_grad:
+            raise ValueError(
+                "Expected 'edge_length' without a gradient, which shortest paths do not give (got "
+                "requires_grad=True). To fix this, pass edge_length.detach(), or take HeatCost, "
+                "which is differentiable in edge weights."
+            )
+        check_connected(graph, "in which a path leads from any node to any other", by_weight=False)
+        roads = _Roads(graph.structure, self._lengths(graph))
+        x, error = self._embed(roads)
+        say_if_large("GeodesicCost", error, "take a larger 'rank' and more landmarks")
+        x = x.to(graph.structure.device, graph.dtype)
+        return Factor(x, "sqdist", error=error, edge_index=graph.edge_index)
+
+    def _check_named(self, source: Any) -> None:
+        name = self.length_name
+        if isinstance(source, Data) and name is not None and source.get(name) is None:
+            raise ValueError(
+                f"Expected 'source' to have the lengths of its edges in {name!r}, as 'length_name' "
+                f"says (got {source}). To fix this, add them, or omit 'length_name'."
+            )
+
+    def _lengths(self, graph: GraphInput) -> Tensor:
+        """[E], in float64."""
+        if graph.weight is not None and not graph.joins_neighbors:
+            return graph.weight.double()
+        if graph.points is None:
+            return torch.ones(graph.structure.num_edges, dtype=torch.float64)
+        check_points("source.x", graph.points)
+        points = prepare_points(graph.points.detach(), self.metric)
+        i, j = graph.structure.edges
+        apart = points.distance(i.cpu(), j.cpu()).double()
+        return (2 * apart).sqrt() if self.metric == "cosine" else apart
+
+    def _embed(self, roads: "_Roads") -> tuple[Tensor, float]:
+        """Coordinates [N, r], and the error."""
+        generator = torch.Generator().manual_seed(self.seed)
+        probe = torch.randperm(roads.num_nodes, generator=generator)[:NUM_PROBES].tolist()
+        first = roads.distances(probe[0])
+        landmark, distance = farthest_landmarks(roads, first, self.num_landmarks)
+        if len(landmark) == roads.num_nodes:
+            probe, held_out = landmark, distance
+        else:
+            held_out = np.stack([first, *(roads.distances(each) for each in probe[1:])])
+        cost = torch.from_numpy(distance) ** self.power
+        x = landmark_scaling(cost, torch.tensor(landmark), self.rank)
+        error = errors_by_rank(x, probe, torch.from_numpy(held_out) ** self.power)
+        # Columns of small eigenvalues may do harm: what negative ones would take away is missing.
+        rank = next(r for r, each in enumerate(error, 1) if each <= min(error) + self.tol)
+        return x[:, :rank], error[rank - 1]
+
+
+class _Roads:
+    """A graph with lengths, ready for searches."""
+
+    def __init__(self, structure: GraphStructure, length: Tensor) -> None:
+        self.num_nodes = structure.num_nodes
+        self._col, rowptr = scipy_indices(structure.csr)
+        self._rowptr = rowptr
+        # Of edges that join the same nodes the shortest counts.
+        slots = torch.full((structure.num_slots,), torch.inf, dtype=torch.float64)
+        self._length = slots.scatter_reduce(
+            0, structure.slot.long().cpu(), length.cpu(), "amin"
+        ).numpy()
+        self._search = PATHS.find("auto", torch.device("cpu")).distances
+
+    def distances(self, source: int) -> Array:
+        """[N] how far all nodes are from one."""
+        out = np.empty(self.num_nodes)
+        self._search(self._rowptr, self._col, self._length, source, out)
+        return out
+
+
+def farthest_landmarks(roads: _Roads, first: Array, most: int) -> tuple[list[int], Array]:
+    """Landmarks, each farthest from those before, and their distances [M, N] to all nodes.
+
+    Args:
+        roads: the graph.
+        first: [N] distances from some node; the first landmark is the farthest from there.
+        most: M, if there are as many nodes that are apart.
+
+    Source: Gonzalez, "Clustering to minimize the maximum intercluster distance", Theoretical
+    Computer Science 38, 1985.
+    """
+    landmark = [int(first.argmax())]
+    distance = [roads.distances(landmark[0])]
+    nearest = distance[0].copy()
+    while len(landmark) < min(most, roads.num_nodes) and nearest.max() > 0:
+        landmark.append(int(nearest.argmax()))
+        distance.append(roads.distances(landmark[-1]))
+        np.minimum(nearest, distance[-1], out=nearest)
+    return landmark, np.stack(distance)
+
+
+def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int) -> Tensor:
+    """Coordinates [N, r] of squared distances [M, N] from landmarks [M] to all points.
+
+    Directions of negative eigenvalues, which no real coordinates have, are left out.
+
+    Args:
+        cost: squared distances.
+        landmark: the points that the rows belong to.
+        rank: the largest r.
+    """
+    among = cost[:, landmark]
+    mean = among.mean(1)
+    gram = (mean[:, None] + mean - among - mean.mean()) / 2
+    value, vector = torch.linalg.eigh((gram + gram.T) / 2)
+    value, vector = value.flip(0), vector.flip(1)
+    kept = value > 1e-12 * value[0].clamp(min=0)
+    value, vector = value[kept][:rank], vector[:, kept][:, :rank]
+    if value.numel() == 0:  # all points at one place
+        return cost.new_zeros(cost.size(1), 1)
+    return (mean[:, None] - cost).T @ (vector / value.sqrt()) / 2
+
+
+def errors_by_rank(x: Tensor, nodes: list[int], true: Tensor) -> list[float]:
+    """The relative errors of the first 1, 2, ... r columns of X [N, r] on true costs [P, N]."""
+    found, errors = torch.zeros_like(true), []
+    for column in x.T:
+        found += (column[nodes, None] - column).square()
+        errors.append(relative_norm(found - true, true))
+    return errors

@@ -1,0 +1,209 @@
+"""What a cost is made of: a `Data`, the edges of a graph, or points."""
+
+from typing import Any, NamedTuple, TypeGuard, cast
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Data
+from torch_geometric.typing import SparseTensor
+
+from ..._checks import (
+    as_argument,
+    check_edge_index_shape,
+    check_float,
+    check_nonnegative_int,
+    check_points,
+    check_positive_int,
+    numbers_of,
+)
+from ..._precision import compute_dtype
+from ...graph import GraphStructure, knn_graph
+from ...graph.connect import component_labels
+from ...graph.prepare import GraphReader, choose_weight
+
+_READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
+
+
+class GraphInput(NamedTuple):
+    """A graph that has passed its checks, and the points that it joins."""
+
+    structure: GraphStructure
+    weight: Tensor | None  # [E], None: ones
+    points: Tensor | None  # [N, D], where they are known; not checked if the edges are given
+    joins_neighbors: bool = False  # whether it was made here, of the points
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.structure.num_nodes
+
+    @property
+    def edge_index(self) -> Tensor:
+        """[2, E]."""
+        return torch.stack(self.structure.edges[::-1])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What to compute in: the type of the weights, or of the points, or torch's default."""
+        known = self.points if self.weight is None else self.weight
+        return torch.get_default_dtype() if known is None else compute_dtype(known)
+
+
+def is_points(source: Any) -> TypeGuard[Tensor]:
+    """Whether this is a dense table of floating-point numbers, which no form of graph is."""
+    return (
+        isinstance(source, Tensor) and source.layout == torch.strided and source.is_floating_point()
+    )
+
+
+def data_points(data: Data) -> Tensor | None:
+    """The points of a `Data`, in `x` or else in `pos`, if it has any; not yet checked."""
+    x = data.get("x")
+    return data.get("pos") if x is None else x
+
+
+def data_graph(data: Data) -> Any:
+    """The edges of a `Data`, in `edge_index` or else in `adj_t`, if it has any."""
+    edge_index = data.get("edge_index")
+    return data.get("adj_t") if edge_index is None else edge_index
+
+
+def read_graph(
+    source: Any,
+    edge_weight: Tensor | None,
+    num_nodes: int | None,
+    k: int,
+    metric: str,
+    weight_name: str | None = "edge_weight",
+) -> GraphInput:
+    """Read the graph of a cost.
+
+    Args:
+        source: a `Data` with edges (`edge_index` or `adj_t`) or else points (`x` or `pos`); a graph
+            in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes; or points [N, D],
+            floating-point. Points get the graph of their k nearest neighbours.
+        edge_weight: [E] or None; only with edges.
+        num_nodes: N, where isolated nodes may come after the last edge; only with edges.
+        k: neighbours of each point, where a neighbour graph has to be made.
+        metric: of the neighbour graph, "l2" or "cosine".
+        weight_name: what the edges of a `Data` carry, where it has this attribute.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if there is neither a graph nor points, if there are two kinds of weights, or if
+            the graph or its weights are malformed.
+    """
+    points, graph = None, source
+    if edge_weight is not None:
+        check_float("edge_weight", edge_weight)
+    if isinstance(source, Data):
+        points, graph = data_points(source), data_graph(source)
+        if graph is None and points is None:
+            raise ValueError(
+                "Expected 'source' to have edges in 'edge_index' or 'adj_t', or points in 'x' or "
+                f"'pos' (got {source}). To fix this, add one of them."
+            )
+        if graph is not None:
+            edge_weight = choose_weight(_data_weight(source, weight_name), edge_weight)
+            num_nodes = source.num_nodes if num_nodes is None else num_nodes
+            # Which may have features of any kind.
+            points = points if is_points(points) and points.dim() == 2 else None
+    elif is_points(source):
+        points, graph = source, None
+    if graph is None:
+        check_points("source", points)
+        return _neighbor_graph(points, edge_weight, num_nodes, k, metric)  # type: ignore[arg-type]
+    if isinstance(source, Data):
+        return _given_graph(graph, edge_weight, num_nodes, points)
+    with as_argument("source", "edge_index"):
+        return _given_graph(graph, edge_weight, num_nodes, points)
+
+
+def _data_weight(data: Data, name: str | None) -> Tensor | None:
+    """What the edges carry: [E], also where it is a single column [E, 1]."""
+    weight = None if name is None else data.get(name)
+    if isinstance(weight, Tensor) and weight.dim() == 2 and weight.size(1) == 1:
+        return weight[:, 0]
+    return weight
+
+
+def _neighbor_graph(
+    points: Tensor, edge_weight: Tensor | None, num_nodes: int | None, k: int, metric: str
+) -> GraphInput:
+    check_positive_int("k", k)
+    for name, value in (("edge_weight", edge_weight), ("num_nodes", num_nodes)):
+        if value is not None:
+            raise ValueError(
+                f"Expected 'source' to be the edges of a graph, beside '{name}' (got points, whose "
+                f"edges are the nearest neighbours). To fix this, pass edges, or omit '{name}'."
+            )
+    dtype = compute_dtype(points)
+    if points.size(0) == 1:  # whose graph has no edges, and no neighbours to ask for
+        edge_index = torch.empty(2, 0, dtype=torch.int64, device=points.device)
+        weight = torch.empty(0, dtype=dtype, device=points.device)
+        return GraphInput(GraphStructure(edge_index, 1), weight, points, True)
+    found = knn_graph(points.detach(), k, metric, progress=False)
+    structure = GraphStructure(found[0], points.size(0))
+    return GraphInput(structure, found[1].to(dtype), points, True)
+
+
+def _given_graph(
+    graph: Any, edge_weight: Tensor | None, num_nodes: int | None, points: Tensor | None
+) -> GraphInput:
+    size = _count_nodes(graph, num_nodes)
+    if size == 0:
+        raise ValueError("Expected a graph of at least one node (got none).")
+    if points is not None and points.size(0) != size:
+        raise ValueError(
+            f"Expected the points of 'source' to have a row for each of its {size} nodes (got "
+            f"{points.size(0)} rows)."
+        )
+    if edge_weight is not None:
+        check_float("edge_weight", edge_weight)
+    like = edge_weight if isinstance(edge_weight, Tensor) else points
+    dtype = torch.float32 if like is None or not like.is_floating_point() else like.dtype
+    # Nothing flows here: a column of zeros stands for the signal that a graph is read with.
+    device = graph.device() if isinstance(graph, SparseTensor) else graph.device
+    found = _READER.read(graph, torch.zeros(size, 1, dtype=dtype, device=device), edge_weight)
+    return GraphInput(cast(GraphStructure, found.structure), found.weight, points)
+
+
+def _count_nodes(graph: Any, num_nodes: int | None) -> int:
+    """N, from whatever says it."""
+    if not isinstance(graph, Tensor | GraphStructure | SparseTensor):
+        raise TypeError(
+            "Expected 'source' to be a Data, edges [2, E], a sparse tensor, a GraphStructure, or "
+            f"points [N, D] (got {type(graph).__name__})."
+        )
+    if num_nodes is not None:
+        check_nonnegative_int("num_nodes", num_nodes)
+        return int(num_nodes)
+    if isinstance(graph, GraphStructure):
+        return graph.num_nodes
+    if isinstance(graph, SparseTensor) or graph.layout != torch.strided:
+        return int(graph.size(0))
+    check_edge_index_shape(graph)
+    known = graph.sparse_size() if isinstance(graph, EdgeIndex) else ()
+    largest = int(graph.max()) + 1 if graph.numel() else 0
+    return max(largest, *(size or 0 for size in known), 0)
+
+
+def check_connected(graph: GraphInput, why: str, by_weight: bool = True) -> None:
+    """Raise a ValueError unless edges join all nodes.
+
+    Args:
+        graph: the graph.
+        why: what a graph of several parts lacks.
+        by_weight: whether an edge of weight zero counts as none.
+    """
+    structure, weight = graph.structure, graph.weight
+    edges = graph.edge_index
+    if weight is not None and by_weight:
+        edges = edges[:, numbers_of(weight) > 0]
+    count = int(component_labels(edges.cpu(), structure.num_nodes).max()) + 1
+    if count > 1:
+        raise ValueError(
+            f"Expected a connected graph, {why} (got {count} components). To fix this, make it "
+            "with knn_graph(..., connect=True), or take HeatCost, which any graph has."
+        )

@@ -1,0 +1,129 @@
+"""The slowest modes of a graph: the lowest eigenpairs of its Laplacian, by letting heat flow."""
+
+import logging
+import math
+
+import torch
+from torch import Tensor
+
+from ...diffusion import heat_coefficients, heat_degree, heat_diffusion
+from ...graph import GraphStructure
+from ...operators import laplacian_operator
+from .graph_input import GraphInput
+
+_log = logging.getLogger(__name__)
+
+# The exponent by which the last mode that is asked for decays in one flow. The more, the fewer
+# flows, whose cost grows with the root of the time alone; but what a flow leaves of all others,
+# some 1e-8, has to stay small beside this mode: with 18 there are more flows than with 10, and with
+# 30 they come to no end.
+DECAY = 10.0
+MOST_FLOWS = 40
+
+
+class LowSpectrum:
+    """The Laplacian L of a connected graph, its slowest modes, and its pseudo-inverse on the rest.
+
+    All is computed in float64, without gradients.
+
+    Args:
+        graph: a connected graph of at least two nodes.
+        normalization: "sym" or None.
+    """
+
+    def __init__(self, graph: GraphInput, normalization: str | None) -> None:
+        self.structure, self.normalization = graph.structure, normalization
+        device, size = graph.structure.device, graph.structure.num_edges
+        ones = torch.ones(size, dtype=torch.float64, device=device)
+        self.weight = ones if graph.weight is None else graph.weight.detach().double()
+        self.operator = laplacian_operator(self.structure, self.weight, normalization)
+        self.fastest = self.operator.scaling.rates()[1]
+        still = torch.ones(graph.num_nodes, 1, dtype=torch.float64, device=device)
+        if normalization == "sym":
+            still = weighted_degree(self.structure, self.weight)[:, None].sqrt()
+        self.still = still / still.norm()  # the mode that stays, of eigenvalue zero
+
+    def flow(self, x: Tensor, t: float) -> Tensor:
+        """exp(-tL) x."""
+        return heat_diffusion(x, self.structure, self.weight, t, normalization=self.normalization)
+
+    def without_still(self, x: Tensor) -> Tensor:
+        """Signals [N, M], less what stays for ever."""
+        return x - self.still @ (self.still.T @ x)
+
+    @torch.no_grad()
+    def modes(self, rank: int, seed: int, tol: float = 1e-4) -> tuple[Tensor, Tensor]:
+        r"""The lowest eigenvalues [r] above zero, ascending, and their eigenvectors [N, r].
+
+        Heat makes all but the slowest modes of random signals vanish; what is left, twice as many
+        columns as are asked for, is made orthonormal, and L diagonalised on it (Rayleigh and Ritz),
+        again and again, until :math:`||\mathbf{L v} - \lambda \mathbf{v}|| \le \mathrm{tol} \,
+        \lambda` for every mode.
+
+        Args:
+            rank: r < N - 1; more columns than nodes are never used.
+            seed: of the random signals.
+            tol: the relative residual.
+
+        Source: Saad, "Numerical methods for large eigenvalue problems", 2011, chapter 5, for
+        subspace iteration with a filter.
+        """
+        size = self.structure.num_nodes
+        generator = torch.Generator().manual_seed(seed)
+        width = min(size - 1, max(2 * rank, rank + 16))
+        block = torch.randn(size, width, generator=generator, dtype=torch.float64)
+        block = torch.linalg.qr(self.without_still(block.to(self.still.device)))[0]
+        for _ in range(MOST_FLOWS):
+            value, block, residual = self._ritz(block)
+            worst = float((residual / value)[:rank].max())
+            if worst <= tol:
+                break
+            longest = 1e8 / self.fastest
+            t = min(DECAY / float(value[rank - 1]), longest)
+            block = torch.linalg.qr(self.without_still(self.flow(block, t)))[0]
+        else:
+            _log.warning(
+                "The %d slowest modes of a graph of %d nodes have a relative residual of %.2g after"
+                " %d flows, more than %.2g. To mend this, ask for another 'rank'.",
+                rank,
+                size,
+                worst,
+                MOST_FLOWS,
+                tol,
+            )
+        return value[:rank], block[:, :rank]
+
+    def _ritz(self, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Ritz values [M] of an orthonormal block [N, M], vectors [N, M], residuals [M]."""
+        image = self.operator.apply_laplacian(block)
+        core = block.T @ image
+        value, turn = torch.linalg.eigh((core + core.T) / 2)
+        value = value.clamp(min=torch.finfo(value.dtype).tiny)
+        vector = block @ turn
+        return value, vector, (image @ turn - vector * value).norm(dim=0)
+
+    @torch.no_grad()
+    def inverse_beyond(self, x: Tensor, value: Tensor, vector: Tensor, power: int) -> Tensor:
+        r"""L^(-power) on what of signals [N, M] lies beyond the slowest modes.
+
+        .. math::
+            \lambda^{-p} = \frac{1}{\Gamma(p)} \int_0^\infty t^{p - 1} e^{-t \lambda} \, dt
+
+        by the trapezoidal rule in log t. What is summed are the coefficients of the Chebyshev
+        series, so that one series is run. To about 2 %, as the estimate of an error needs it.
+        """
+        x = self.without_still(x)
+        x = x - vector @ (vector.T @ x)
+        rate = self.fastest
+        low, high = math.log(0.03), math.log(max(1.0, 5 * rate / float(value[-1])))
+        time = torch.linspace(low, high, 2 + int(high - low), dtype=torch.float64).exp()
+        share = (time / rate) ** power * torch.log(time[1] / time[0])
+        degree = heat_degree(float(time[-1]), 1e-4)
+        coefficients = (heat_coefficients(time, degree) * share).sum(1)
+        return self.operator.matrix.series(x, coefficients.to(x.device)[:, None, None, None])[0]
+
+
+def weighted_degree(structure: GraphStructure, weight: Tensor) -> Tensor:
+    """[N] the sums of the weights [E] at every node; differentiable."""
+    slots = structure.symmetric(structure.to_slots(weight))
+    return slots.new_zeros(structure.num_nodes).index_add(0, structure.row.long(), slots)

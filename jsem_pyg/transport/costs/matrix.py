@@ -1,0 +1,136 @@
+"""The cost that a user has as a matrix: any symmetric one, factored with signs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._checks import (
+    check_between,
+    check_dense,
+    check_finite,
+    check_float,
+    check_nonnegative_int,
+    check_positive_int,
+    check_tensor,
+    numbers_of,
+)
+from ..._precision import compute_dtype
+from .factor import Factor
+from .factor_error import say_if_large
+from .signed_root import signed_root
+
+DENSE_LIMIT = 512  # points of a matrix whose eigenvalues are all computed
+SPARE = 16  # random vectors more than columns
+POWERS = 2  # how often the matrix sharpens the range that is found
+BLOCK = 1 << 24  # numbers of the residual that are looked at together
+
+
+@dataclass(frozen=True)
+class MatrixCost:
+    r"""A symmetric matrix of costs or similarities, such as distances, given by the user.
+
+    .. math::
+        \mathbf{C} \approx \mathbf{X} \, \mathrm{diag}(\mathbf{\sigma}) \, \mathbf{X}^T
+
+    by its eigenvalues of largest size, of either sign. Up to 512 points all eigenvalues are
+    computed; beyond, those in the range of the matrix times random vectors, sharpened by two
+    powers of it. The error is that of the whole matrix, and is logged if it exceeds 5 %.
+
+    Differentiable up to 512 points, exactly so for what depends on the cost matrix, where the cut
+    parts different eigenvalues; refused beyond.
+
+    Args:
+        rank: the largest number of columns; fewer where they hold all but `tol` of the norm.
+        tol: what fewer columns may lose, as a share of the norm; not below rounding.
+        seed: of the random vectors.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if one is out of range.
+
+    Source: Halko, Martinsson and Tropp, "Finding structure with randomness", SIAM Review 53, 2011,
+    algorithms 4.4 and 5.3.
+
+    Example:
+        >>> MatrixCost()(torch.tensor([[0.0, 4.0], [4.0, 0.0]]))
+        Factor(indefinite kernel, num_points=2, rank=2)
+    """
+
+    rank: int = 128
+    tol: float = 1e-3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive_int("rank", self.rank)
+        check_between("tol", self.tol, -1e-300, 1)
+        check_nonnegative_int("seed", self.seed)
+
+    def __call__(self, matrix: Any) -> Factor:
+        """Make the factor, of kind "kernel" with signs, of a symmetric matrix [N, N].
+
+        Raises:
+            TypeError: if `matrix` is not a floating-point tensor.
+            ValueError: if it is not square, dense, symmetric and finite, is empty, or is too large
+                for the gradient that it asks for.
+        """
+        _check_matrix(matrix)
+        matrix = matrix.to(compute_dtype(matrix))
+        share = max(self.tol, 10 * torch.finfo(matrix.dtype).eps)
+        if matrix.size(0) <= max(DENSE_LIMIT, self.rank + SPARE):
+            x, sign = signed_root(matrix, self.rank, share)
+        else:
+            x, sign = self._from_range(matrix, share)
+        error = _residual(matrix.detach(), x.detach(), sign)
+        say_if_large("MatrixCost", error, "take a larger 'rank'")
+        return Factor(x, "kernel", sign, error)
+
+    def _from_range(self, matrix: Tensor, share: float) -> tuple[Tensor, Tensor]:
+        if matrix.requires_grad:
+            raise ValueError(
+                f"Expected 'matrix' without a gradient for more than {DENSE_LIMIT} points (got "
+                f"requires_grad=True for {matrix.size(0)}). To fix this, pass matrix.detach(), or "
+                "take a FeatureCost or HeatCost, which are differentiable."
+            )
+        generator = torch.Generator().manual_seed(self.seed)
+        shape = (matrix.size(0), self.rank + SPARE)
+        start = torch.randn(shape, generator=generator, dtype=matrix.dtype)
+        basis = start.to(matrix.device)
+        for _ in range(1 + POWERS):
+            basis = torch.linalg.qr(matrix @ basis)[0]
+        core = basis.double().T @ (matrix @ basis).double()
+        x, sign = signed_root(core, self.rank, share)
+        return basis @ x.to(basis.dtype), sign.to(basis.dtype)
+
+
+def _check_matrix(matrix: Any) -> None:
+    check_tensor("matrix", matrix)
+    check_float("matrix", matrix)
+    check_dense("matrix", matrix)
+    if matrix.dim() != 2 or matrix.size(0) != matrix.size(1) or matrix.numel() == 0:
+        raise ValueError(
+            f"Expected 'matrix' to be [N, N], not empty (got shape {list(matrix.shape)})."
+        )
+    check_finite("matrix", matrix)
+    values = numbers_of(matrix)
+    largest = float(values.abs().max())
+    difference = float((values - values.T).abs().max())
+    if difference > 1e-4 * largest:
+        raise ValueError(
+            f"Expected 'matrix' to be symmetric (got entries that differ from their mirror image "
+            f"by up to {difference:.3g}, of a largest {largest:.3g}). To fix this, pass "
+            "(matrix + matrix.T) / 2."
+        )
+
+
+def _residual(matrix: Tensor, x: Tensor, sign: Tensor) -> float:
+    """|C - X diag(sign) X^T| / |C|, a few rows at a time."""
+    missing, whole = 0.0, 0.0
+    step = max(1, BLOCK // matrix.size(0))
+    for start in range(0, matrix.size(0), step):
+        rows = matrix[start : start + step].double()
+        found = (x[start : start + step] * sign) @ x.T
+        missing += float((rows - found).square().sum())
+        whole += float(rows.square().sum())
+    return (missing / whole) ** 0.5 if missing else 0.0

@@ -1,0 +1,339 @@
+r"""The mean of several spaces, as a factor.
+
+With kernels and the plans :math:`\mathbf{T}_s` from its points to those of the members held fixed,
+the kernel that is nearest to all of them is (Peyré, Cuturi and Solomon 2016, proposition 3)
+
+.. math::
+    \mathbf{C} = \sum_s \lambda_s \mathrm{diag}(1/p) \mathbf{T}_s \mathbf{C}_s \mathbf{T}_s^T
+    \mathrm{diag}(1/p)
+
+which has the factor :math:`[\sqrt{\lambda_s} \, \mathrm{diag}(1/p) \mathbf{T}_s \mathbf{X}_s]_s`,
+the members' coordinates averaged and put side by side. So no cost matrix is ever formed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..._checks import (
+    check_bool,
+    check_finite,
+    check_nonnegative_int,
+    check_positive,
+    check_positive_int,
+    check_vector,
+)
+from ..costs.factor import Factor
+from ..factored.solver import gromov_wasserstein
+from ..plan.plan import Plan
+from ..problem.inputs import as_factor, read_masses
+from ..problem.problem import second_moments
+from .distance import gw_distance
+
+_WARM = 0.05  # of the critical temperature, where the first plans are looked for
+_COOLING = 2.0  # a round
+_ALIGNMENT_STEPS = 100  # at most, in a round
+_JITTER = 0.1  # of points that stand for the same one at the start, in standard deviations
+_NEGLIGIBLE = 10  # eigenvalues below that many roundings of the largest
+
+
+@dataclass(frozen=True, eq=False)
+class Barycenter:
+    """A space in the middle of several.
+
+    Args:
+        factor: its costs.
+        p: [N] the masses of its points.
+        plans: from its points to those of each member.
+        history: the objective after each round at the temperature asked for.
+        converged: whether the last round lowered it by less than the tolerance.
+    """
+
+    factor: Factor
+    p: Tensor
+    plans: list[Plan]
+    history: list[float]
+    converged: bool
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.factor!r}, of {len(self.plans)} members, "
+            f"objective={self.history[-1]:.4g}, converged={self.converged})"
+        )
+
+
+def gw_barycenter(
+    sources: Sequence[Any],
+    size: int,
+    *,
+    cost: Any = None,
+    weights: Tensor | None = None,
+    masses: Sequence[Tensor | None] | None = None,
+    p: Tensor | None = None,
+    rank: int | None = None,
+    epsilon: float = 0.01,
+    absolute: bool = False,
+    init: Factor | None = None,
+    tol: float = 1e-4,
+    max_iter: int = 50,
+    seed: int = 0,
+    backend: str = "auto",
+    progress: bool = True,
+) -> Barycenter:
+    r"""Find the space of `size` points that is nearest to several others.
+
+    .. math::
+        \min_{\mathbf{C}} \sum_s \lambda_s \min_{\mathbf{T}_s} \Big( \sum_{ijkl}
+        |C_{ik} - (\mathbf{C}_s)_{jl}|^2 (T_s)_{ij} (T_s)_{kl}
+        + \epsilon_s \, \mathrm{KL}(\mathbf{T}_s \,|\, \mathbf{p} \mathbf{q}_s^T) \Big)
+
+    Rounds alternate between the plans and the kernel C, each of which is a descent; they begin at
+    the member that is nearest to the others, or at `init`, and at a higher temperature. The optimum
+    is a local one. Entropy blurs: at a large `epsilon` the barycentre is smaller than the members.
+
+    Squared distances are not averaged as they are, as their mean is not one of points. The
+    barycentre is that of the centred inner products (classical scaling), which say the same; its
+    coordinates are a factor of squared distances again.
+
+    Args:
+        sources: S spaces, each as in :func:`.gromov_wasserstein`, of one kind of cost.
+        size: N, the number of points of the barycentre.
+        cost: what makes factors of the members, likewise.
+        weights: [S] lambda, non-negative with sum one; None: all the same.
+        masses: [N_s] of each member, or None for uniform ones; None: all uniform.
+        p: [N] the masses of the barycentre; None: uniform.
+        rank: columns of its factor at most, those of the largest eigenvalues; None: as many as it
+            takes, up to all of the members' together.
+        epsilon: the temperature, for each member as a share of the critical one between it and a
+            space as large as all of them in the mean.
+        absolute: whether `epsilon` is in the unit of squared costs instead, for all the same.
+        init: a factor [N, r] to begin with. None: all members are tried, with S^2 alignments.
+        tol: rounds end when they lower the objective by less than this share; and of alignments.
+        max_iter: rounds at most.
+        seed: of alignments, and of the start where a member has fewer than N points.
+        backend: see :func:`.gromov_wasserstein`.
+        progress: whether alignments show a bar.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if one is out of range, shapes do not fit, or costs are of different kinds.
+
+    Source: Peyré, Cuturi and Solomon, "Gromov-Wasserstein averaging of kernel and distance
+    matrices", ICML 2016, section 4.
+
+    Example:
+        >>> import torch
+        >>> x = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 1.0], [4.0, 2.0], [-2.0, 2.0]])
+        >>> middle = gw_barycenter([x, 3 * x.flip(0)], 5, epsilon=1e-3, progress=False)
+        >>> ratio = torch.pdist(middle.factor.x)[0] / torch.pdist(x[middle.plans[0].argmax()])[0]
+        >>> round(float(ratio), 2)  # kernels are averaged: ((1 + 3^2) / 2) ** 0.5
+        2.24
+    """
+    check_positive_int("size", size)
+    check_bool("absolute", absolute)
+    check_positive("epsilon", epsilon)
+    check_positive("tol", tol)
+    check_positive_int("max_iter", max_iter)
+    check_nonnegative_int("seed", seed)
+    if rank is not None:
+        check_positive_int("rank", rank)
+    members, kind = _read_members(sources, cost, masses, weights)
+    like = members[0].factor.x
+    mass = read_masses("p", p, Factor(like.new_zeros(size, 1)))
+    task = _Rounds(members, mass, _critical(members), rank, tol, seed, backend, progress)
+    wanted = [epsilon if absolute else epsilon * each for each in task.critical]
+    share = _WARM
+    state = task.begin(init, size, task.temperatures(share, wanted))
+    while any(share * each > low for each, low in zip(task.critical, wanted, strict=True)):
+        share /= _COOLING
+        state = task.round(state, task.temperatures(share, wanted))
+    history = [state.objective]
+    converged = False
+    for _ in range(max_iter):
+        state = task.round(state, wanted)
+        history.append(state.objective)
+        converged = history[-2] - history[-1] <= tol * abs(history[-2])
+        if converged:
+            break
+    return Barycenter(replace(state.factor, kind=kind), mass, state.plans, history, converged)
+
+
+class _Member(NamedTuple):
+    factor: Factor  # a kernel
+    mass: Tensor
+    weight: float
+
+
+class _State(NamedTuple):
+    factor: Factor
+    plans: list[Plan]
+    objective: float
+
+
+class _Rounds(NamedTuple):
+    """Rounds of plans and kernels."""
+
+    members: list[_Member]
+    p: Tensor
+    critical: list[float]  # temperatures
+    rank: int | None
+    tol: float
+    seed: int
+    backend: str
+    progress: bool
+
+    def temperatures(self, share: float, lowest: list[float]) -> list[float]:
+        """A share of the critical temperature for each member, or what is asked for."""
+        return [max(share * each, low) for each, low in zip(self.critical, lowest, strict=True)]
+
+    def begin(self, init: Factor | None, size: int, epsilon: list[float]) -> _State:
+        """The best of the starts."""
+        if init is not None:
+            factors = [_read_init(init, size, self.members[0].factor)]
+        else:
+            generator = torch.Generator().manual_seed(self.seed)
+            factors = [_sampled(each.factor, size, generator) for each in self.members]
+        states = [self._matched(each, [None] * len(self.members), epsilon) for each in factors]
+        return min(states, key=lambda each: each.objective)
+
+    def round(self, state: _State, epsilon: list[float]) -> _State:
+        """The kernel of the plans, and the plans of that kernel."""
+        parts = [
+            (each.weight, plan.apply(each.factor.x), each.factor.signs)
+            for each, plan in zip(self.members, state.plans, strict=True)
+        ]
+        return self._matched(_mean_kernel(parts, self.p, self.rank), state.plans, epsilon)
+
+    def _matched(
+        self, factor: Factor, starts: Sequence[Plan | None], epsilon: list[float]
+    ) -> _State:
+        """Plans between a kernel and all members, from those before on."""
+        options: dict[str, Any] = {
+            "absolute": True, "backend": self.backend,
+            "seed": self.seed, "progress": self.progress, "p": self.p, "tol": self.tol,
+            "max_iter": _ALIGNMENT_STEPS,
+        }  # fmt: skip
+        plans, objective = [], 0.0
+        for member, start, options["epsilon"] in zip(self.members, starts, epsilon, strict=True):
+            given = (factor, member.factor)
+            plan = gromov_wasserstein(*given, q=member.mass, starts=start, **options)
+            value = gw_distance(*given, q=member.mass, plan=plan, **options)
+            plans.append(plan)
+            objective += member.weight * float(value)
+        return _State(factor, plans, objective)
+
+
+def _read_members(
+    sources: Any, cost: Any, masses: Any, weights: Tensor | None
+) -> tuple[list[_Member], str]:
+    """The members as kernels, and what kind of cost they had."""
+    if isinstance(sources, Tensor) or not isinstance(sources, Sequence) or not sources:
+        raise TypeError(
+            f"Expected 'sources' to be a list of spaces (got {type(sources).__name__})."
+        )
+    factors = [as_factor("sources", each, cost).detach() for each in sources]
+    first = factors[0]
+    for each in factors[1:]:
+        if (each.kind, each.x.dtype, each.x.device) != (first.kind, first.x.dtype, first.x.device):
+            raise ValueError(
+                "Expected 'sources' to have one kind of cost and one type on one device (got "
+                f"{first!r} of {first.x.dtype} and {each!r} of {each.x.dtype})."
+            )
+    if masses is None:
+        masses = [None] * len(factors)
+    if not isinstance(masses, list | tuple) or len(masses) != len(factors):
+        raise ValueError(f"Expected 'masses' to be a list of {len(factors)} (got {masses!r}).")
+    read = [read_masses("masses", *each) for each in zip(masses, factors, strict=True)]
+    shares = _read_weights(weights, len(factors))
+    kernels = [_as_kernel(*each) for each in zip(factors, read, strict=True)]
+    return [_Member(*each) for each in zip(kernels, read, shares, strict=True)], first.kind
+
+
+def _read_weights(weights: Tensor | None, count: int) -> list[float]:
+    if weights is None:
+        return [1 / count] * count
+    check_vector("weights", weights, count, "member")
+    check_finite("weights", weights)
+    total = float(weights.double().sum())
+    if float(weights.min()) < 0 or abs(total - 1) > 1e-3:
+        raise ValueError(
+            f"Expected 'weights' to be non-negative with sum one (got {weights.tolist()})."
+        )
+    return [float(each) / total for each in weights.double()]
+
+
+def _as_kernel(factor: Factor, mass: Tensor) -> Factor:
+    """Centred inner products of what has squared distances."""
+    if factor.kind == "kernel":
+        return factor
+    mean = (mass.double() @ factor.x.double()).to(factor.x)
+    return Factor(factor.x - mean, "kernel", edge_index=factor.edge_index)
+
+
+def _critical(members: list[_Member]) -> list[float]:
+    """The temperatures above which each member goes everywhere, as one matched with their mean."""
+    tops = []
+    for each in members:
+        x, mass = each.factor.x.double(), each.mass.double()
+        tops.append(float(torch.linalg.eigvalsh(second_moments(x - mass @ x, mass))[-1]))
+    mean = sum(each.weight * top for each, top in zip(members, tops, strict=True))
+    return [4 * top * mean or 1.0 for top in tops]
+
+
+def _read_init(init: Any, size: int, member: Factor) -> Factor:
+    factor = as_factor("init", init).detach()
+    if factor.num_points != size or factor.x.dtype != member.x.dtype:
+        raise ValueError(
+            f"Expected 'init' to have {size} points, of {member.x.dtype} (got "
+            f"{factor.num_points}, of {factor.x.dtype})."
+        )
+    return _as_kernel(factor, factor.x.new_full((size,), 1 / size))
+
+
+def _sampled(factor: Factor, size: int, generator: torch.Generator) -> Factor:
+    """So many points that lie as those of a factor: far from each other, or some of them twice."""
+    x, count = factor.x, factor.num_points
+    if size > count:
+        noise = torch.randn(size, x.size(1), generator=generator, dtype=x.dtype).to(x.device)
+        index = torch.arange(size, device=x.device) % count
+        x = x[index] + _JITTER * x.std(0, correction=0) * noise
+    elif size < count:
+        x = x[_farthest(x, size)]
+    return Factor(x, "kernel", factor.sign)
+
+
+def _farthest(x: Tensor, size: int) -> Tensor:
+    """Points far from the middle and from each other [size], whatever the order of the points."""
+    chosen = [(x - x.mean(0)).square().sum(1).argmax()]
+    distance = torch.full_like(x[:, 0], torch.inf)
+    for _ in range(size - 1):
+        distance = torch.minimum(distance, (x - x[chosen[-1]]).square().sum(1))
+        chosen.append(distance.argmax())
+    return torch.stack(chosen)
+
+
+def _mean_kernel(parts: list[tuple[float, Tensor, Tensor]], p: Tensor, rank: int | None) -> Factor:
+    """The factor of the weighted mean of kernels, in its principal axes.
+
+    Args:
+        parts: the weight of each member, its coordinates [N, r_s] averaged, and their signs.
+        p: [N] masses.
+        rank: how many axes to keep: those whose loss is least, in the norm weighted by mass.
+    """
+    z = torch.cat([weight**0.5 * x for weight, x, _ in parts], 1).double()
+    signs = torch.cat([signs for _, _, signs in parts]).double()
+    root = p.double().sqrt()[:, None]
+    basis, core = torch.linalg.qr(root * z)
+    value, axes = torch.linalg.eigh((core * signs) @ core.T)
+    order = value.abs().argsort(descending=True)
+    floor = _NEGLIGIBLE * torch.finfo(p.dtype).eps * float(value.abs().max())
+    kept = order[value.abs()[order] > floor][:rank]
+    if kept.numel() == 0:  # all points are one
+        kept = order[:1]
+    x = (basis @ axes[:, kept]) * value[kept].abs().sqrt()
+    x = torch.where(root > 0, x / torch.where(root > 0, root, 1), 0)
+    sign = value[kept].sign()
+    return Factor(x.to(p), "kernel", None if bool((sign >= 0).all()) else sign.to(p))

@@ -1,0 +1,148 @@
+"""The distance as a module, for descent on the coordinates or weights of either side."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._checks import check_bool, check_choice
+from ...kernels.table import SINKHORN
+from ..factored.solver import gromov_wasserstein, read_task
+from ..factored.starts import STARTS
+from ..plan.plan import Plan
+from ..problem.inputs import as_factor, check_cost, read_start_names
+from ..problem.options import Options
+from .distance import DIFFERENTIABLE, gw_distance
+
+
+class GromovWassersteinLoss(torch.nn.Module):
+    """How much two spaces differ, :func:`.gw_distance`, while one of them is learned.
+
+    The first call looks for the optimum. As long as the numbers of points stay, a further call
+    follows that optimum from the plan before, which takes few steps, at the same temperature (and
+    penalty) in the unit of squared costs: so the loss is one function, of which each step descends.
+    Where the sides have changed much since, or are others, call :meth:`forget` first.
+
+    Args:
+        cost: as in :func:`.gromov_wasserstein`, like all that follow.
+        epsilon: likewise.
+        absolute: likewise.
+        alpha: likewise.
+        marginals: "balanced", "semirelaxed" or "unbalanced".
+        rho: likewise.
+        coarse: likewise.
+        starts: of the first call, likewise.
+        tol: likewise.
+        max_iter: likewise.
+        seed: likewise.
+        backend: likewise.
+        progress: likewise.
+        warm_start: whether a plan is followed; if not, each call looks anew.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if one is out of range.
+
+    Example:
+        >>> import torch
+        >>> target = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
+        >>> x = torch.nn.Parameter(target.flip(0) / 2)
+        >>> loss, optimizer = GromovWassersteinLoss(), torch.optim.Adam([x], lr=0.1)
+        >>> for _ in range(50):
+        ...     optimizer.zero_grad()
+        ...     loss(x, target).backward()
+        ...     optimizer.step()
+        >>> bool((torch.pdist(x) - torch.pdist(target.flip(0))).abs().max() < 0.1)
+        True
+    """
+
+    def __init__(
+        self,
+        cost: Any = None,
+        epsilon: float = 0.01,
+        *,
+        absolute: bool = False,
+        alpha: float = 0.5,
+        marginals: str = "balanced",
+        rho: float = 0.1,
+        coarse: int = 300,
+        starts: Sequence[str] | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 100,
+        seed: int = 0,
+        backend: str = "auto",
+        progress: bool = False,
+        warm_start: bool = True,
+    ) -> None:
+        super().__init__()
+        self._options = Options(
+            epsilon, absolute, alpha, marginals, rho, 0.5, coarse, tol, max_iter, seed, progress
+        )
+        self._options.check()
+        check_choice("marginals", marginals, DIFFERENTIABLE)
+        check_bool("warm_start", warm_start)
+        check_cost(cost)
+        check_choice("backend", backend, ("auto", *SINKHORN.backends))
+        if starts is not None:
+            starts = read_start_names(starts, STARTS)
+        self.cost, self.starts = cost, starts
+        self.backend, self.warm_start = backend, warm_start
+        self.forget()
+
+    def forget(self) -> None:
+        """Look for the optimum anew in the next call."""
+        self._plan: Plan | None = None
+        self._rho = 0.0
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of the last call, if there was one."""
+        return self._plan
+
+    def forward(
+        self,
+        source: Any,
+        target: Any,
+        p: Tensor | None = None,
+        q: Tensor | None = None,
+        features: tuple[Tensor, Tensor] | None = None,
+        known_pairs: Tensor | None = None,
+    ) -> Tensor:
+        """Compute the loss, a number; see :func:`.gw_distance` for all arguments."""
+        first, second = (
+            as_factor(name, side, self.cost)
+            for name, side in (("source", source), ("target", target))
+        )
+        options = self._options
+        fixed: dict[str, Any] = {
+            "alpha": options.alpha, "marginals": options.marginals, "coarse": options.coarse,
+            "tol": options.tol, "max_iter": options.max_iter, "seed": options.seed,
+            "progress": options.progress, "backend": self.backend,
+            "known_pairs": known_pairs, "p": p, "q": q, "features": features,
+        }  # fmt: skip
+        plan = self._plan if self.warm_start else None
+        if plan is None or plan.shape != (first.num_points, second.num_points):
+            task = read_task(first, second, None, p, q, features, known_pairs, options)
+            relaxation = task.relaxation()
+            self._rho = relaxation.columns if relaxation.columns < float("inf") else 0.0
+            found = gromov_wasserstein(
+                first, second, epsilon=options.epsilon, absolute=options.absolute,
+                rho=options.rho, starts=self.starts, **fixed,
+            )  # fmt: skip
+        else:
+            found = gromov_wasserstein(
+                first, second, epsilon=plan.epsilon, absolute=True, rho=self._rho, starts=plan,
+                **fixed,
+            )  # fmt: skip
+        self._plan = found
+        return gw_distance(
+            first, second, epsilon=found.epsilon, absolute=True, rho=self._rho, plan=found, **fixed
+        )
+
+    def __repr__(self) -> str:
+        options = self._options
+        return (
+            f"{type(self).__name__}(cost={self.cost!r}, epsilon={options.epsilon:g}, "
+            f"marginals={options.marginals!r}, warm_start={self.warm_start})"
+        )

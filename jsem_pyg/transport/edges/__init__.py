@@ -1,0 +1,1 @@
+"""Graphs compared by their edges: matching nodes one to one."""

@@ -1,0 +1,68 @@
+"""Many points as a few cells, by k-means: a plan that is constant inside cells needs no more."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...graph.faiss_search import import_faiss
+from ..problem.problem import Side
+
+_TRAINING_POINTS = 32  # for each cell
+_ITERATIONS = 6
+
+
+class Cells(NamedTuple):
+    """One side, quantised."""
+
+    side: Side  # the cells: mean coordinates, summed masses
+    label: Tensor  # [N] the cell of each point
+
+
+def quantize(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Cells:
+    """Group points by their leading coordinates.
+
+    The moments of a plan are linear in z, so the cells' means of z, by mass, make the moments of
+    plans between cells exactly those of the plans between points that they stand for.
+
+    Args:
+        side: the points.
+        num_coordinates: how many columns of z tell how far two points are apart.
+        num_cells: how many; no more than a few points a cell less are found.
+        seed: of k-means.
+    """
+    if side.num_points <= 1.5 * num_cells:
+        return Cells(side, torch.arange(side.num_points, device=side.z.device))
+    return merge(side, _label(side, num_coordinates, num_cells, seed))
+
+
+def merge(side: Side, label: Tensor) -> Cells:
+    """The cells of a labelling; labels without mass are left out."""
+    mass = side.mass
+    has_mass = mass > 0
+    kept, dense = label[has_mass].unique(return_inverse=True)
+    total = mass.new_zeros(kept.numel(), dtype=torch.float64)
+    total.index_add_(0, dense, mass[has_mass].double())
+    share = (mass[has_mass].double() / total[dense])[:, None]
+    z = side.z.new_zeros(kept.numel(), side.z.size(1), dtype=torch.float64)
+    z.index_add_(0, dense, share * side.z[has_mass].double())
+    place = torch.zeros(int(label.max()) + 1, dtype=torch.int64, device=label.device)
+    place[kept] = torch.arange(kept.numel(), device=label.device)
+    return Cells(Side(z.to(side.z.dtype), total.log2().to(side.z.dtype)), place[label])
+
+
+def _label(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Tensor:
+    """The cell of each point: [N]."""
+    faiss = import_faiss()
+    x = side.z[:, :num_coordinates].float().contiguous().cpu()
+    has_mass = (side.log2_mass > -torch.inf).cpu()
+    kmeans = faiss.Kmeans(
+        x.size(1),
+        num_cells,
+        niter=_ITERATIONS,
+        seed=seed,
+        min_points_per_centroid=1,
+        max_points_per_centroid=_TRAINING_POINTS,
+    )
+    kmeans.train(x[has_mass].numpy())
+    return torch.from_numpy(kmeans.index.search(x.numpy(), 1)[1][:, 0]).to(side.z.device)

@@ -1,0 +1,264 @@
+"""What a node's heat says about its place in the graph, whatever the node is called."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..._checks import (
+    check_edge_weight,
+    check_finite,
+    check_nonnegative_int,
+    check_points,
+    check_positive,
+    real_numbers,
+)
+from ..._precision import compute_dtype
+from ...curvature import jaccard_overlap
+from ...diffusion import heat_diffusion, heat_kernel_columns
+from ...graph import GraphStructure
+
+TIMES = (0.5, 2.0, 8.0, 30.0)  # of the columns; return probabilities follow at sums of two of them
+AVERAGING = (1.0, 4.0)  # times over which features are averaged among neighbours
+LEVELS = 10  # quantiles of a column
+BLOCK = 1 << 24  # numbers of columns that are held at a time
+
+_FLOOR = 1e-3  # heat below this part of 1 / N counts as none, and rounding is far below
+_CONSTANT = 1e-3  # features that vary by less, in units of a logarithm, are rounding
+_LEAST_OVERLAP = 0.005  # of an edge without common neighbours
+_TOL = 1e-4  # of the series; rounding of float32 stays below it
+
+
+class Comparable(NamedTuple):
+    """Features of two graphs on one scale."""
+
+    source: Tensor  # [N, F]
+    target: Tensor  # [K, F]
+
+
+def heat_profiles(
+    edge_index: Any,
+    num_nodes: int,
+    edge_weight: Tensor | None = None,
+    *,
+    times: Sequence[float] = TIMES,
+    averaging: Sequence[float] = AVERAGING,
+) -> Tensor:
+    r"""Compute features of nodes that do not depend on how nodes are numbered.
+
+    Of the heat that starts in node i, what is left there is its heat kernel signature,
+
+    .. math::
+        h_i(t) = \left( e^{-t \mathbf{L}} \right)_{ii},
+
+    and how the rest has spread is seen in the quantiles of column i. Columns are computed at a few
+    times only, since :math:`h_i(s + t)` is the product of the columns at s and t. What a node's
+    neighbours look like is told by the mean of their features, weighted by heat.
+
+    Graphs that are compared have to be put on one scale, see :func:`comparable`.
+
+    Args:
+        edge_index: the graph, with both directions of every edge and no self-loops, in any form
+            that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
+        num_nodes: N.
+        edge_weight: [E] non-negative weights, the same in both directions; None means ones.
+        times: S diffusion times > 0 of the columns.
+        averaging: diffusion times > 0 of the means over neighbours.
+
+    Returns:
+        [N, F] logarithms, finite, in the type of `edge_weight` (torch's default type without it):
+        F is the number of distinct sums of one or two times, and ten quantiles for every time but
+        the shortest, times one more than the number of averages. No gradient flows through them.
+        O(N^2) time, but memory for 2^24 numbers of columns at once.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if times are not positive, or the graph is refused.
+
+    Source: the return probabilities are the signature of Sun, Ovsjanikov and Guibas, "A concise and
+    provably informative multi-scale signature based on heat diffusion", Computer Graphics Forum 28,
+    2009.
+
+    Example:
+        The two ends of a path look alike, and not like its middle.
+
+        >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> profiles = heat_profiles(edge_index, num_nodes=3)
+        >>> torch.allclose(profiles[0], profiles[2], atol=1e-3)
+        True
+        >>> torch.allclose(profiles[0], profiles[1], atol=1e-3)
+        False
+    """
+    check_nonnegative_int("num_nodes", num_nodes)
+    column_times, mean_times = _read_times("times", times), _read_times("averaging", averaging)
+    if not column_times:
+        raise ValueError("Expected 'times' to name at least one time (got none).")
+    is_read = isinstance(edge_index, GraphStructure)
+    graph = edge_index if is_read else GraphStructure(edge_index, num_nodes)
+    dtype = torch.get_default_dtype()
+    if edge_weight is not None:
+        check_edge_weight(edge_weight, graph.num_edges)
+        edge_weight = edge_weight.detach()
+        dtype = compute_dtype(edge_weight)
+    if num_nodes == 0:
+        num_features = _num_features(column_times) * (1 + len(mean_times))
+        return torch.empty(0, num_features, dtype=dtype, device=graph.device)
+    step = max(1, BLOCK // (num_nodes * len(column_times)))
+    nodes = torch.arange(num_nodes, device=graph.device)
+    blocks = [_block(graph, edge_weight, each, column_times) for each in nodes.split(step)]
+    own = torch.cat(blocks).to(dtype)
+    return torch.cat([own, *_means(own, graph, edge_weight, mean_times)], 1)
+
+
+def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> Comparable:
+    """Put the features of two graphs on one scale: standardised together, and decorrelated.
+
+    A feature that is constant but for its rounding must not be blown up to unit variance, so those
+    with a standard deviation below 1e-3, a thousandth of a unit of logarithms, are left out, on
+    both sides. The others overlap much: columns of neighbouring times tell nearly the same story,
+    and most what a random edge changes. Decorrelated, the finer differences count as well: of
+    300 nodes of a neighbour graph with a tenth of its edges changed, two thirds find their partner
+    by features alone instead of a third.
+
+    Args:
+        source: [N, F] features of one graph, not empty.
+        target: [K, F] those of the other.
+        ridge: what is added to the variance of every principal component, of features with variance
+            one, before it is divided by its root: the smaller, the more small components count.
+            None: features are standardised, and not decorrelated.
+
+    Returns:
+        Features [N, F'] and [K, F'], with mean zero over the nodes of both graphs and variance one
+        (below one, where there is a ridge); a single column of zeros where nothing varies.
+
+    Raises:
+        TypeError: if an argument is not a floating-point tensor, or `ridge` no number.
+        ValueError: if one is not finite, the numbers of features differ, or `ridge` is not
+            positive.
+
+    Example:
+        >>> source, target = torch.tensor([[0.0, 5.0]]), torch.tensor([[2.0, 5.0]])
+        >>> comparable(source, target, ridge=None)
+        Comparable(source=tensor([[-1.]]), target=tensor([[1.]]))
+    """
+    check_points("source", source)
+    check_points("target", target)
+    if ridge is not None:
+        check_positive("ridge", ridge)
+    if source.size(1) != target.size(1):
+        raise ValueError(
+            f"Expected 'target' to have {source.size(1)} features, as 'source' "
+            f"(got {target.size(1)})."
+        )
+    both = torch.cat([source, target]).double()
+    centred = both - both.mean(0)
+    deviation = centred.square().mean(0).sqrt()
+    varies = deviation > _CONSTANT
+    if not bool(varies.any()):
+        return Comparable(torch.zeros_like(source[:, :1]), torch.zeros_like(target[:, :1]))
+    scaled = centred[:, varies] / deviation[varies]
+    if ridge is not None:
+        scaled = _decorrelate(scaled, ridge)
+    first, second = scaled.split([source.size(0), target.size(0)])
+    return Comparable(first.to(source.dtype), second.to(target.dtype))
+
+
+def _decorrelate(features: Tensor, ridge: float) -> Tensor:
+    """Centred features [M, F] in the basis of their principal components, those on one scale."""
+    variance, basis = torch.linalg.eigh(features.T @ features / features.size(0))
+    return features @ (basis * (variance.clamp(min=0) + ridge).rsqrt())
+
+
+def overlap_weights(edge_index: Any, num_nodes: int) -> Tensor:
+    """Weights of edges by the overlap of their ends' neighbourhoods, of all their neighbours.
+
+    An edge inside a dense region conducts well, a random one that joins two regions hardly. So heat
+    on these weights survives some wrong edges. An edge without common neighbours still conducts.
+
+    Args:
+        edge_index: [2, E] both directions of every edge once, no self-loops; or a structure.
+        num_nodes: N.
+
+    Returns:
+        [E] weights in (0, 1].
+
+    Raises:
+        TypeError: if `edge_index` is not a tensor.
+        ValueError: if the graph is directed, or has self-loops or repeated edges.
+
+    Example:
+        >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
+        >>> overlap_weights(edge_index, 4)[-1] < overlap_weights(edge_index, 4)[0]
+        tensor(True)
+    """
+    return (jaccard_overlap(edge_index, num_nodes) + _LEAST_OVERLAP) / (1 + _LEAST_OVERLAP)
+
+
+def _read_times(name: str, times: Any) -> list[float]:
+    values = real_numbers(name, times).double()
+    if values.dim() != 1 or not bool(((values > 0) & values.isfinite()).all()):
+        raise ValueError(
+            f"Expected '{name}' to be a list of positive, finite times (got {values.tolist()})."
+        )
+    return sorted(set(values.tolist()))
+
+
+def _pairs(times: Sequence[float]) -> list[tuple[int, int]]:
+    """Which two columns multiply to the return probability at each new sum of times."""
+    pairs: dict[float, tuple[int, int]] = {}
+    for i, first in enumerate(times):
+        for j, second in enumerate(times[i:], i):
+            if first + second not in times:
+                pairs.setdefault(first + second, (i, j))
+    return [pairs[total] for total in sorted(pairs)]
+
+
+def _num_features(times: Sequence[float]) -> int:
+    return len(times) + len(_pairs(times)) + LEVELS * max(1, len(times) - 1)
+
+
+def _block(
+    graph: GraphStructure, edge_weight: Tensor | None, nodes: Tensor, times: Sequence[float]
+) -> Tensor:
+    """The features [M, F] of M nodes, from their columns."""
+    num_nodes = graph.num_nodes
+    columns = heat_kernel_columns(
+        graph, nodes, edge_weight, torch.tensor(times), num_nodes=num_nodes, tol=_TOL
+    )
+    at = torch.arange(nodes.numel(), device=nodes.device)
+    stays = [column[nodes, at] for column in columns]
+    stays += [(columns[i] * columns[j]).sum(0) for i, j in _pairs(times)]
+    features = [torch.stack(stays, 1)]
+    features += [_quantiles(column.T) for column in columns[-max(1, len(times) - 1) :]]
+    return (torch.cat(features, 1).clamp(min=0) + _FLOOR / num_nodes).log()
+
+
+def _quantiles(rows: Tensor) -> Tensor:
+    """Rows [M, N] -> the largest entry but one, and so on: ten ranks, further and further down."""
+    num_nodes = rows.size(1)
+    share = torch.linspace(math.log(1 / num_nodes), math.log(0.7), LEVELS).exp()
+    # Between two entries, so that graphs of different sizes are compared at the same shares.
+    place = (share * num_nodes).clamp(max=num_nodes - 1).double()
+    low = place.floor().long()
+    high = (low + 1).clamp(max=num_nodes - 1)
+    # NumPy sorts rows by vector instructions, twenty times as fast as torch.
+    ordered = -np.sort(-rows.cpu().numpy(), axis=1)
+    below = torch.from_numpy(ordered[:, low.numpy()]).to(rows.device)
+    above = torch.from_numpy(ordered[:, high.numpy()]).to(rows.device)
+    return below + (above - below) * (place - low).to(rows)
+
+
+def _means(
+    features: Tensor, graph: GraphStructure, edge_weight: Tensor | None, times: Sequence[float]
+) -> list[Tensor]:
+    """The features averaged over neighbours, at each time; of isolated nodes, their own."""
+    if not times:
+        return []
+    check_finite("features", features)
+    averages = heat_diffusion(
+        features, graph, edge_weight, torch.tensor(times), normalization="rw", tol=_TOL
+    )
+    return list(averages)

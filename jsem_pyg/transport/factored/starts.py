@@ -1,0 +1,164 @@
+"""Where a descent may begin: moments that say roughly which way one side lies on the other.
+
+From the independent plan, descent ends in the wrong optimum on most real data. So several guesses
+are made, each from something that a relabelling or an isometry does not change, and raced.
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...graph import knn_graph
+from ..problem.problem import FEW_AXES, Problem, Side
+from .descent import Pass
+from .linear import match_features
+from .profiles import comparable, heat_profiles
+
+STARTS = ("heat", "costs", "axes", "zero")
+
+_NEIGHBORS = (15, 30)  # of the graphs whose heat is looked at
+_TEMPERATURES = (0.05, 0.02)  # of the matching of profiles
+_MOST_POINTS = 4000  # whose heat is looked at; a sample of more
+_SAMPLED_COSTS = 200  # of each point, of which its profile is made
+_QUANTILES = 32
+
+
+class Points(NamedTuple):
+    """What one side's profiles are made of, beside its coordinates."""
+
+    x: Tensor  # [N, D] where neighbours are found
+    metric: str
+    edge_index: Tensor | None  # [2, E]; None: neighbours in x
+
+
+class Start(NamedTuple):
+    """A guess."""
+
+    name: str
+    moments: Tensor  # [R, R'] float64
+
+
+def find_starts(
+    names: tuple[str, ...] | None,
+    problem: Problem,
+    points: tuple[Points, Points],
+    one_pass: Pass,
+    seed: int,
+) -> list[Start]:
+    """The guesses that some of :data:`STARTS` make; None: what pays for the rank."""
+    if names is None:
+        is_flat = min(problem.coupling.fixed.shape) <= FEW_AXES
+        names = tuple(name for name in STARTS if name != "heat" or not is_flat)
+    generator = torch.Generator().manual_seed(seed)
+    found: list[Start] = []
+    nothing = torch.zeros_like(problem.coupling.linear)
+    for name in names:
+        if name == "zero" and bool(problem.coupling.scores(nothing).any()):
+            found.append(Start("zero", nothing))
+        elif name == "axes":
+            found += [Start("axes", moments) for moments in _axes(problem)]
+        elif name == "costs":
+            found += [Start("costs", each) for each in _costs(problem, one_pass, generator)]
+        elif name == "heat":
+            found += [Start("heat", each) for each in _heat(problem, points, one_pass, generator)]
+    return found
+
+
+def check_starts(found: list[Start]) -> None:
+    """Raise a ValueError if there is nowhere to start."""
+    if not found:
+        raise ValueError(
+            "Expected 'starts' to have more than 'zero' (got it alone): the independent plan of "
+            "centred kernels is a saddle point, which no descent leaves. To fix this, add 'axes', "
+            "or leave 'starts' out."
+        )
+
+
+def _axes(problem: Problem) -> Iterator[Tensor]:
+    """The leading principal axes of one side on those of the other, with all signs."""
+    rank, other = problem.coupling.fixed.shape
+    deviations = [
+        (side.mass.double() @ side.z[:, :count].double().square()).sqrt()
+        for side, count in ((problem.source, rank), (problem.target, other))
+    ]
+    axes = min(FEW_AXES, rank, other)
+    for signs in product((1.0, -1.0), repeat=axes):
+        moments = torch.zeros_like(problem.coupling.linear)
+        for axis, sign in enumerate(signs):
+            moments[axis, axis] = sign * deviations[0][axis] * deviations[1][axis]
+        yield moments
+
+
+def _costs(problem: Problem, one_pass: Pass, generator: torch.Generator) -> Iterator[Tensor]:
+    """Points whose costs to all others are distributed alike.
+
+    What the third lower bound of Mémoli, "Gromov-Wasserstein distances and the metric approach to
+    object matching", Foundations of Computational Mathematics 11, 2011, section 6, compares.
+    """
+    rank, other = problem.coupling.fixed.shape
+    sides = (
+        _sample(problem.source, generator),
+        _sample(problem.target, generator),
+    )
+    first, second = (
+        _cost_profile(side, count, generator)
+        for (side, _), count in zip(sides, (rank, other), strict=True)
+    )
+    features = comparable(first, second, ridge=None)
+    yield match_features(
+        features.source, features.target, sides[0][0], sides[1][0], _TEMPERATURES[0], one_pass
+    )
+
+
+def _cost_profile(side: Side, rank: int, generator: torch.Generator) -> Tensor:
+    """Quantiles of the squared distances from each point to a sample by mass: [N, Q]."""
+    x = side.z[:, :rank]
+    sample = torch.multinomial(side.mass.cpu(), _SAMPLED_COSTS, True, generator=generator)
+    distance = torch.cdist(x, x[sample.to(x.device)]).sort(1).values
+    place = torch.linspace(0, _SAMPLED_COSTS - 1, _QUANTILES, device=x.device).long()
+    return distance[:, place]
+
+
+def _heat(
+    problem: Problem, points: tuple[Points, Points], one_pass: Pass, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """Points from which heat spreads alike on the neighbour graphs of both sides."""
+    source, first = _sample(problem.source, generator)
+    target, second = _sample(problem.target, generator)
+    graphs = _graphs(points[0], first), _graphs(points[1], second)
+    for k in range(max(len(each) for each in graphs)):
+        profiles = [
+            heat_profiles(each[min(k, len(each) - 1)], side.num_points)
+            for each, side in zip(graphs, (source, target), strict=True)
+        ]
+        features = comparable(*(each.to(problem.source.z) for each in profiles))
+        for temperature in _TEMPERATURES:
+            yield match_features(*features, source, target, temperature, one_pass)
+
+
+def _sample(side: Side, generator: torch.Generator) -> tuple[Side, Tensor]:
+    """At most so many points with mass, and which: [M]."""
+    index = (side.log2_mass > -torch.inf).nonzero()[:, 0]
+    if index.numel() > _MOST_POINTS:
+        chosen = torch.randperm(index.numel(), generator=generator)[:_MOST_POINTS].sort().values
+        index = index[chosen.to(index.device)]
+    log2_mass = side.log2_mass[index]
+    total = log2_mass.double().exp2().sum().log2()
+    return Side(side.z[index], (log2_mass - total).to(log2_mass)), index
+
+
+def _graphs(points: Points, index: Tensor) -> list[Tensor]:
+    """Neighbour graphs [2, E] of some of the points; the graph that is given, of all of them."""
+    count = index.numel()
+    if points.edge_index is not None and count == points.x.size(0):
+        return [points.edge_index]
+    if count < 2:
+        return [torch.empty(2, 0, dtype=torch.int64, device=index.device)]
+    x = points.x[index]
+    return [
+        knn_graph(x, k, points.metric, kernel=None, progress=False)[0]
+        for k in sorted({min(k, count - 1) for k in _NEIGHBORS})
+    ]

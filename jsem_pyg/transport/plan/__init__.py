@@ -1,0 +1,1 @@
+"""The transport plan and what is read from it."""

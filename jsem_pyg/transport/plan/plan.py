@@ -1,0 +1,201 @@
+"""A transport plan: which point goes where, and what can be asked of it without storing it."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..._checks import check_finite, check_float, check_positive_int, check_rows
+from ..sinkhorn.scores import Scores, average, column_sums, row_blocks, row_sums, shares
+
+DENSE_LIMIT = 1 << 28  # numbers that `Plan.dense` is willing to make: a gigabyte of float32
+
+
+class Step(NamedTuple):
+    """What a solver reports of one step."""
+
+    stage: str  #: such as "200 x 200 cells, profiles" or "all points"
+    epsilon: float  #: the temperature, in the unit of squared costs
+    cost: float  #: the objective of the plan, without the entropy; squared costs
+    marginal_error: float  #: `sum_j |c_j - q_j| / sum_j q_j` of the column sums c
+    sharpness: float  #: the mean over the mass of a row's largest share, 1 for a permutation
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Masses T [N, K] that go from N source points to K target points.
+
+    Args:
+        scores: log2 T.
+        cost: the objective reached, without the entropy: the squared GW discrepancy
+            `sum |C_ik - D_jl|^2 T_ij T_kl`, and what else was asked for (features).
+        epsilon: the temperature at the end, in the unit of squared costs.
+        converged: whether the solver's tolerance was met.
+        history: the steps of the solver, in their order.
+        source: [N, r] the coordinates that the plan was computed from, centred; None where there
+            are none.
+        target: [K, s] the same of the other side.
+    """
+
+    scores: Scores
+    cost: float
+    epsilon: float = 0.0
+    converged: bool = True
+    history: list[Step] = field(default_factory=list)
+    source: Tensor | None = None
+    target: Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and K."""
+        return self.scores.shape
+
+    def argmax(self) -> Tensor:
+        """The target point that gets most of each source point: [N] int64, -1 without mass."""
+        best = [_best(block) for _, block in row_blocks(self.scores)]
+        return torch.cat(best) if best else self.scores.like.new_zeros(0, dtype=torch.int64)
+
+    def topk(self, k: int) -> Tensor:
+        """The k largest entries of every row, as a sparse tensor.
+
+        Args:
+            k: how many; all if there are fewer columns.
+
+        Returns:
+            A coalesced sparse COO tensor [N, K]; entries without mass are left out.
+
+        Raises:
+            TypeError: if `k` is not an integer.
+            ValueError: if `k` is not positive.
+        """
+        check_positive_int("k", k)
+        kept = min(k, self.shape[1])
+        parts = []
+        for rows, block in row_blocks(self.scores):
+            value, column = block.topk(kept, dim=1)
+            row = torch.arange(rows.start, rows.stop, device=block.device)[:, None].expand_as(value)
+            has_mass = value > -torch.inf
+            parts.append((torch.stack([row[has_mass], column[has_mass]]), value[has_mass].exp2()))
+        index = torch.cat([part[0] for part in parts], 1)
+        return torch.sparse_coo_tensor(
+            index,
+            torch.cat([part[1] for part in parts]),
+            self.shape,
+            check_invariants=False,  # indices of `topk` are what they should be
+        ).coalesce()
+
+    def apply(self, y: Tensor) -> Tensor:
+        """The barycentric projection: each source point gets the mean of what it is sent to.
+
+        Args:
+            y: [K, D] a signal of the target points, such as features, or classes one-hot.
+
+        Returns:
+            [N, D], the rows of diag(1 / T1) T y; zero in rows without mass. Differentiable in `y`.
+
+        Raises:
+            TypeError: if `y` is not a floating-point tensor.
+            ValueError: if it has no row for each target point, or is not finite.
+        """
+        check_float("y", y)
+        check_rows("y", y, self.shape[1], "target point")
+        check_finite("y", y)
+        dtype = torch.promote_types(self.scores.like.dtype, y.dtype)
+        columns = y.to(dtype).reshape(self.shape[1], -1)
+        return average(shares(self.scores, dtype), columns).reshape(self.shape[0], *y.shape[1:])
+
+    def dense(self) -> Tensor:
+        """The plan itself: [N, K].
+
+        Raises:
+            ValueError: if it has more than 2^28 entries, a gigabyte in float32.
+        """
+        if self.shape[0] * self.shape[1] > DENSE_LIMIT:
+            raise ValueError(
+                f"Expected a plan of at most {DENSE_LIMIT} entries (got {self.shape[0]} x "
+                f"{self.shape[1]}). To fix this, ask for 'topk', 'argmax' or 'apply' instead."
+            )
+        return self.scores.rows(0, self.shape[0]).exp2()
+
+    def marginals(self) -> tuple[Tensor, Tensor]:
+        """The masses that leave the source points [N] and reach the target points [K], float64."""
+        return row_sums(self.scores), column_sums(self.scores)
+
+    def perplexity(self) -> Tensor:
+        """How many target points each source point is spread over, exp of the entropy: [N].
+
+        One for a point that goes to a single other, K for one that goes everywhere, and zero for
+        one without mass.
+        """
+        parts = [_perplexity(block) for _, block in row_blocks(self.scores)]
+        return torch.cat(parts) if parts else self.scores.like.new_zeros(0)
+
+    def transposed(self) -> "Plan":
+        """The same plan, from the target to the source."""
+        return Plan(
+            self.scores.transposed(),
+            self.cost,
+            self.epsilon,
+            self.converged,
+            self.history,
+            self.target,
+            self.source,
+        )
+
+    def joint_embedding(self, dim: int = 2) -> tuple[Tensor, Tensor]:
+        """Both sides in one space, matched points close together.
+
+        The singular vectors of the matched coordinates X^T T Y turn both sides onto shared axes
+        (those of largest matched covariance first), as canonical correlations would.
+
+        Args:
+            dim: the number of axes, at most the smaller rank.
+
+        Returns:
+            [N, dim] and [K, dim].
+
+        Raises:
+            TypeError: if `dim` is not an integer.
+            ValueError: if it is not positive, or larger than the ranks allow, or if the plan was
+                not computed from coordinates.
+        """
+        check_positive_int("dim", dim)
+        if self.source is None or self.target is None:
+            raise ValueError(
+                "Expected a plan between factored costs, which have coordinates (got one between "
+                "matrices). To fix this, use `apply` on coordinates of your own."
+            )
+        most = min(self.source.size(1), self.target.size(1))
+        if dim > most:
+            raise ValueError(f"Expected 'dim' to be at most {most}, the smaller rank (got {dim}).")
+        source, target = self.source.detach(), self.target.detach()
+        mass = row_sums(self.scores).to(source)
+        matched = source.T @ (mass[:, None] * self.apply(target))
+        left, _, right = torch.linalg.svd(matched, full_matrices=False)
+        return source @ left[:, :dim], target @ right[:dim].T
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.shape[0]} x {self.shape[1]}, cost={self.cost:.4g}, "
+            f"epsilon={self.epsilon:.3g}, converged={self.converged})"
+        )
+
+
+def _best(block: Tensor) -> Tensor:
+    value, column = block.max(1)
+    return torch.where(value > -torch.inf, column, -1)
+
+
+def _shares(block: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of log2 T -> the same with sum one, and which of them have mass."""
+    top = block.amax(1, keepdim=True)
+    has_mass = top > -torch.inf
+    weight = (block - torch.where(has_mass, top, 0)).exp2()
+    return weight / weight.sum(1, keepdim=True).clamp(min=1), has_mass
+
+
+def _perplexity(block: Tensor) -> Tensor:
+    share, has_mass = _shares(block)
+    entropy = torch.special.entr(share).sum(1)
+    return torch.where(has_mass[:, 0], entropy.exp(), 0)

@@ -1,0 +1,112 @@
+r"""The objective of a plan: what Gromov-Wasserstein transport minimises, from factors alone.
+
+.. math::
+    E(\mathbf{T}) = \sum_{ijkl} |C_{ik} - D_{jl}|^2 T_{ij} T_{kl}
+    = r^T C^{\circ 2} r + c^T D^{\circ 2} c - 2 \langle \mathbf{C} \mathbf{T} \mathbf{D},
+    \mathbf{T} \rangle
+
+with r = T 1 and c = T^T 1. Everything is differentiable in the factors, the plan held fixed.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ..costs.factor import Factor
+
+Average = Callable[[Tensor], Tensor]  # Y [K, D] -> T Y [N, D], differentiable in Y
+
+
+def squared_cost(factor: Factor, mass: Tensor) -> Tensor:
+    r"""sum_ik C_ik^2 r_i r_k, differentiable in the factor and the masses r [N]."""
+    x, mass = _centred(factor, mass), mass.to(factor.x)
+    second = x.T @ (mass[:, None] * x)
+    if factor.kind == "kernel":
+        return (factor.signs[:, None] * factor.signs * second.square()).sum()
+    a = x.square().sum(1)
+    return 2 * mass.sum() * (mass @ a.square()) + 2 * (mass @ a) ** 2 + 4 * second.square().sum()
+
+
+def cross_cost(first: Factor, second: Factor, average: Average, r: Tensor, c: Tensor) -> Tensor:
+    """<C T D, T>, differentiable in both factors.
+
+    Args:
+        first: of the source.
+        second: of the target.
+        average: multiplies with the plan.
+        r: [N] the masses that leave.
+        c: [K] the masses that arrive.
+    """
+    x, y = _centred(first, r), _centred(second, c)
+    if first.kind == "kernel":
+        matched = x.T @ average(y)
+        return (first.signs[:, None] * second.signs * matched.square()).sum()
+    a, b = x.square().sum(1, keepdim=True), y.square().sum(1, keepdim=True)
+    together = average(torch.cat([y, b], 1))
+    matched = x.T @ together[:, :-1]
+    norms = a[:, 0] @ together[:, -1]
+    r, c = r.to(x), c.to(y)
+    return 2 * r.sum() * norms + 2 * (r @ a).sum() * (c @ b).sum() + 4 * matched.square().sum()
+
+
+def feature_cost(first: Tensor, second: Tensor, average: Average, r: Tensor, c: Tensor) -> Tensor:
+    """sum_ij |phi_i - psi_j|^2 T_ij of features [N, d] and [K, d]."""
+    apart = r.to(first) @ first.square().sum(1) + c.to(second) @ second.square().sum(1)
+    return apart - 2 * (first * average(second)).sum()
+
+
+def fused_cost(
+    first: Factor,
+    second: Factor,
+    features: tuple[Tensor, Tensor] | None,
+    alpha: float,
+    average: Average,
+    r: Tensor,
+    c: Tensor,
+) -> Tensor:
+    """The objective without the entropy: alpha E(T) + (1 - alpha) <M, T>, or E(T) alone."""
+    squares = squared_cost(first, r) + squared_cost(second, c)
+    cost = squares - 2 * cross_cost(first, second, average, r, c)
+    if features is None:
+        return cost
+    linear = feature_cost(features[0].to(cost), features[1].to(cost), average, r, c)
+    return alpha * cost + (1 - alpha) * linear
+
+
+def known_pull(
+    first: Factor,
+    second: Factor,
+    pairs: Tensor,
+    average: Average,
+    r: Tensor,
+    c: Tensor,
+    is_balanced: bool,
+) -> Tensor:
+    """What known pairs [2, M] add to E(T): -4 <C K D, T>, where K sends all mass between them.
+
+    In balanced problems inner products of centred coordinates (times -2 for squared distances) take
+    the place of C and D, so that pairs far from the middle pull most: see :mod:`.problem.problem`.
+    """
+    columns = []
+    for factor, mass, nodes in zip((first, second), (r, c), pairs, strict=True):
+        if is_balanced:
+            x = _less_mean(factor.x, mass)
+            weight = -2.0 if factor.kind == "sqdist" else factor.signs
+            columns.append((x * weight) @ x[nodes].T)
+        elif factor.kind == "sqdist":  # not `Factor.columns`: a root of zero has no derivative
+            apart = factor.x.square().sum(1, keepdim=True) + factor.x[nodes].square().sum(1)
+            columns.append(apart - 2 * factor.x @ factor.x[nodes].T)
+        else:
+            columns.append(factor.columns(nodes))
+    return -4 / pairs.size(1) * (columns[0] * average(columns[1])).sum()
+
+
+def _less_mean(x: Tensor, mass: Tensor) -> Tensor:
+    mass = mass.to(x)
+    return x - (mass @ x) / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
+
+
+def _centred(factor: Factor, mass: Tensor) -> Tensor:
+    """Coordinates less their mean, where only distances matter: sums over them vanish."""
+    return factor.x if factor.kind == "kernel" else _less_mean(factor.x, mass)

@@ -1,0 +1,110 @@
+"""Factors in the form that a problem takes: in principal axes, centred, scaled, as kernels."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..costs.factor import Factor
+
+_NEGLIGIBLE = 1e-7  # standard deviation of an axis, relative to the largest: rounding
+
+
+class Prepared(NamedTuple):
+    """A factor in its principal axes."""
+
+    x: Tensor  # [N, r]
+    mean: Tensor  # [r] float64, what was subtracted from kernels; zero where it does not matter
+    sign: Tensor  # [r]
+    scale: float  # what x was divided by
+    kind: str
+
+
+def prepare_factor(factor: Factor, mass: Tensor) -> Prepared:
+    """Turn a factor into its principal axes by mass, those of most variance first.
+
+    Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
+    divided by the root of the Frobenius norm of its covariance, so that costs are of order one.
+    """
+    mass = mass.double() / mass.double().sum()
+    x, mean = _centred(factor.x.detach().double(), mass)
+    axes, signs = _principal_axes(x, factor.signs.double(), mass)
+    x, mean = x @ axes, mean @ axes
+    variance = mass @ x.square()
+    scale = float(variance.square().sum().sqrt().sqrt()) or 1.0
+    mean = torch.zeros_like(mean) if factor.kind == "sqdist" else mean / scale
+    return Prepared((x / scale).to(factor.x.dtype), mean, signs, scale, factor.kind)
+
+
+def _centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+    """Points less their mean, and the mean; copies of one point are zero, not rounding."""
+    some = x[mass.argmax()]
+    x = x - some
+    mean = mass @ x
+    return x - mean, some + mean
+
+
+def _principal_axes(x: Tensor, sign: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+    """Axes [r, r'] and their signs [r'], of most variance first; signs of kernels do not mix."""
+    rank = x.size(1)
+    axes, signs, variances = [], [], []
+    for value in (1.0, -1.0):
+        columns = (sign == value).nonzero()[:, 0]
+        part = x[:, columns]
+        variance, basis = torch.linalg.eigh(part.T @ (mass[:, None] * part))
+        whole = x.new_zeros(rank, columns.numel())
+        whole[columns] = basis * _skew_signs(part @ basis, mass)
+        axes.append(whole)
+        variances.append(variance)
+        signs.append(torch.full_like(variance, value))
+    variance = torch.cat(variances)
+    order = variance.argsort(descending=True, stable=True)
+    keep = order[variance[order] > _NEGLIGIBLE**2 * variance.max()]
+    if keep.numel() == 0:
+        keep = order[:1]  # all points are one point: a column of zeros
+    return torch.cat(axes, 1)[:, keep], torch.cat(signs)[keep]
+
+
+def _skew_signs(x: Tensor, mass: Tensor) -> Tensor:
+    """Directions of axes that do not depend on the order of the points."""
+    return torch.where(mass @ x**3 < 0, -1.0, 1.0)
+
+
+def squared_norms(x: Tensor, mass: Tensor) -> Tensor:
+    """[N, 1] squared norms less their mean, in the type of x."""
+    a = x.double().square().sum(1, keepdim=True)
+    return (a - mass.double() @ a).to(x.dtype)
+
+
+def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Prepared, Prepared]:
+    """Both factors as kernels in one unit, for plans whose squared costs are not constant.
+
+    Squared distances are a kernel with two columns more, of which one has the sign plus:
+    a 1^T + 1 a^T = ((a + 1) (a + 1)^T - (a - 1) (a - 1)^T) / 2 for the squared norms a.
+    """
+    sides = [prepare_factor(_kernel(each, mass), mass) for each, mass in ((first, p), (second, q))]
+    unit = (sides[0].scale * sides[1].scale) ** 0.5
+    left, right = (
+        side._replace(
+            x=((side.x.double() + side.mean) * (side.scale / unit)).to(side.x.dtype),
+            mean=torch.zeros_like(side.mean),
+            scale=unit,
+        )
+        for side in sides
+    )
+    return left, right
+
+
+def _kernel(factor: Factor, mass: Tensor) -> Factor:
+    if factor.kind == "kernel":
+        return factor
+    x = factor.x.detach().double()
+    mass = mass.double() / mass.double().sum()
+    x = x - mass @ x
+    norm = x.square().sum(1, keepdim=True)
+    unit = float(mass @ norm[:, 0]) or 1.0
+    root = (unit / 2) ** 0.5
+    columns = [2**0.5 * x, root * (norm / unit + 1), root * (norm / unit - 1)]
+    sign = -torch.ones(x.size(1) + 2, dtype=x.dtype, device=x.device)
+    sign[-2] = 1
+    return Factor(torch.cat(columns, 1).to(factor.x.dtype), "kernel", sign=sign)

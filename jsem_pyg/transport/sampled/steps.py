@@ -1,0 +1,169 @@
+"""Steps of entropic Gromov-Wasserstein transport with a dense plan, exact or at drawn anchors."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..costs.columns import Columns, Matrix
+from ..plan.plan import Step
+from ..sinkhorn.dense import entropic_plan
+from ..small.batched import batch_gromov_wasserstein
+
+_INNER = 2000  # Sinkhorn iterations of a step, at most
+_LOOSE, _LOOSE_TOL = 50, 1e-3  # the same of a step at an estimated cost
+_INNER_TOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # the marginal error that ends them
+_HALVINGS = 20  # of a step that does not lower the objective
+_SMOOTH = 0.9  # of the costs that the plateau is looked for in
+_COARSE, _STARTS = 128, 8  # points and starts of a coarse problem
+_DRAWS = 20  # times as many pairs as in a step tell the cost in the end
+_ROUNDING = 10  # units in the last place of an objective that has not risen
+
+
+class Options(NamedTuple):
+    """What the steps go by."""
+
+    num_anchors: int | None
+    max_steps: int
+    averaging: float
+    tol: float
+    patience: int
+    seed: int
+
+
+class Problem(NamedTuple):
+    """Two sides, of the points that have mass."""
+
+    source: Columns
+    target: Columns
+    p: Tensor  # [N] > 0
+    q: Tensor  # [K] > 0
+    epsilon: float
+
+    def step(self, cost: Tensor, g: Tensor, loose: bool = False) -> tuple[Tensor, Tensor]:
+        """Entropic transport for a linear cost: log T and the potentials of the columns."""
+        score = cost * (-2 / self.epsilon)  # the gradient of a quadratic form is twice the cost
+        score -= score.amax(1, keepdim=True)
+        return self.project(score, g, loose)
+
+    def project(self, score: Tensor, g: Tensor, loose: bool = False) -> tuple[Tensor, Tensor]:
+        """exp(score), scaled to the marginals: log T and the potentials of the columns."""
+        tol, most = (_LOOSE_TOL, _LOOSE) if loose else (_INNER_TOL[score.dtype], _INNER)
+        return entropic_plan(score, self.p, self.q, g, tol, most)
+
+    def report(self, log_plan: Tensor, cost: float, stage: str) -> Step:
+        """What has been reached."""
+        plan = log_plan.exp()
+        error = float((plan.sum(1, dtype=torch.float64) - self.p).abs().sum())
+        error += float((plan.sum(0, dtype=torch.float64) - self.q).abs().sum())
+        return Step(stage, self.epsilon, cost, error, float(plan.amax(1).sum()))
+
+
+Answer = tuple[Tensor, float, bool, list[Step]]
+
+
+def sampled_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answer:
+    """Steps at estimated costs, until these fall no more."""
+    generator = torch.Generator().manual_seed(options.seed)
+    mean, weight, g = torch.zeros_like(log_plan), 0.0, torch.zeros_like(problem.q)
+    history: list[Step] = []
+    smooth, norm, best, waited, converged = 0.0, 0.0, float("inf"), 0, False
+    count = options.num_anchors or 1
+    for _ in range(options.max_steps):
+        plan = log_plan.exp()
+        estimate = _estimate(problem, plan, count, generator)
+        cost = float((estimate * plan).sum(dtype=torch.float64))
+        smooth, norm = _SMOOTH * smooth + (1 - _SMOOTH) * cost, _SMOOTH * norm + 1 - _SMOOTH
+        if smooth / norm < best * (1 - options.tol):
+            best, waited = smooth / norm, 0
+        else:
+            waited += 1
+        if waited >= options.patience:
+            converged = True
+            break
+        mean.mul_(options.averaging).add_(estimate, alpha=1 - options.averaging)
+        weight = options.averaging * weight + 1 - options.averaging
+        log_plan, g = problem.step(mean / weight, g, loose=True)
+        history.append(problem.report(log_plan, cost, "sampled"))
+    if weight > 0:
+        log_plan, g = problem.step(mean / weight, g)
+    plan = log_plan.exp()
+    if isinstance(problem.source, Matrix) and isinstance(problem.target, Matrix):
+        return log_plan, _exact_cost(problem, plan)[0], converged, history
+    costs = []
+    for _ in range(_DRAWS):
+        estimate = _estimate(problem, plan, count, generator)
+        costs.append(float((estimate * plan).sum(dtype=torch.float64)))
+    return log_plan, sum(costs) / len(costs), converged, history
+
+
+def _estimate(problem: Problem, plan: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """The mean of |C_ik - D_jl|^2 over pairs (k, l) drawn from the plan: [N, K]."""
+    row = torch.multinomial(problem.p.cpu(), count, replacement=True, generator=generator)
+    share = plan[row.to(plan.device)].cpu()
+    column = torch.multinomial(share, 1, generator=generator)[:, 0]
+    c, d = problem.source.of(row), problem.target.of(column)
+    out = torch.addmm(c.square().sum(1)[:, None] + d.square().sum(1), c, d.T, alpha=-2)
+    return out.mul_(1 / count).clamp_(min=0)
+
+
+def exact_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answer:
+    """Steps at the exact cost, halved until the objective does not rise."""
+    g, history, converged = torch.zeros_like(problem.q), [], False
+    plan = log_plan.exp()
+    cost, gradient = _exact_cost(problem, plan)
+    energy = cost - problem.epsilon * _entropy(plan)
+    for _ in range(options.max_steps):
+        new_log, new_g = problem.step(gradient, g)
+        slack = _ROUNDING * torch.finfo(plan.dtype).eps * abs(energy)
+        target, share = new_log.exp(), 1.0
+        for _ in range(_HALVINGS):
+            moved = target if share == 1 else torch.lerp(plan, target, share)
+            new_cost, new_gradient = _exact_cost(problem, moved)
+            new_energy = new_cost - problem.epsilon * _entropy(moved)
+            if new_energy <= energy + slack:
+                break
+            share /= 2
+        else:
+            converged = True  # no step is short enough: what is left is rounding
+            break
+        change = float((moved - plan).abs().sum(dtype=torch.float64))
+        plan, cost, gradient, energy, g = moved, new_cost, new_gradient, new_energy, new_g
+        log_plan = new_log if share == 1 else plan.log()
+        history.append(problem.report(log_plan, cost, "exact"))
+        if change <= options.tol:
+            converged = True
+            break
+    return log_plan, cost, converged, history
+
+
+def _exact_cost(problem: Problem, plan: Tensor) -> tuple[float, Tensor]:
+    """The objective of a plan, and the linear cost sum_kl |C_ik - D_jl|^2 T_kl [N, K]."""
+    c, d = problem.source, problem.target
+    assert isinstance(c, Matrix)
+    assert isinstance(d, Matrix)
+    rows, columns = plan.sum(1), plan.sum(0)
+    linear = (c.matrix.square() @ rows)[:, None] + d.matrix.square() @ columns
+    linear = linear - 2 * (c.matrix @ plan @ d.matrix)
+    return float((linear * plan).sum(dtype=torch.float64)), linear
+
+
+def _entropy(plan: Tensor) -> float:
+    return float(torch.special.entr(plan).sum(dtype=torch.float64))
+
+
+def coarse_cost(problem: Problem, seed: int) -> Tensor:
+    """The linear cost [N, K] of a plan between some points of either side, many starts' best."""
+    generator = torch.Generator().manual_seed(seed)
+    anchors, blocks, columns = [], [], []
+    for side, mass in ((problem.source, problem.p), (problem.target, problem.q)):
+        count = min(_COARSE, mass.numel())
+        anchors.append(torch.multinomial(mass.cpu(), count, generator=generator))
+        columns.append(side.of(anchors[-1]))
+        block = columns[-1][anchors[-1]]
+        blocks.append([(block + block.mT) / 2])
+    coarse = batch_gromov_wasserstein(*blocks, cost="matrix", num_starts=_STARTS, seed=seed)
+    table = coarse.plan(0).dense()
+    c, d = columns
+    linear = (c.square() @ table.sum(1))[:, None] + d.square() @ table.sum(0)
+    return linear - 2 * (c @ table @ d.mT)

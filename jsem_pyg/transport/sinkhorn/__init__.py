@@ -1,0 +1,1 @@
+"""Entropic transport: scalings of tables and of factored scores, and their acceleration."""

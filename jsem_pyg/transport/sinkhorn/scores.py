@@ -1,0 +1,202 @@
+"""Where the entries of a plan come from: products of short vectors, or a table.
+
+Sums over a plan of short vectors are passes of :mod:`~jsem_pyg.kernels.sinkhorn`. What else a plan
+is asked for comes from blocks of rows of log2 T, none of which is larger than :data:`BLOCK`
+numbers, whatever the size of the plan.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from ...kernels.sinkhorn import SinkhornPass
+from ...kernels.table import SINKHORN
+
+BLOCK = 1 << 20  # numbers: what a core's caches hold
+
+
+class Scores(Protocol):
+    """log2 of a plan [N, K]; minus infinity where there is no mass."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and K."""
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of the type and on the device of the scores."""
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """The rows from `start` up to `stop`: [R, K]."""
+
+    def transposed(self) -> "Scores":
+        """Those of the plan from the target to the source."""
+
+
+class FactoredScores(NamedTuple):
+    """log2 T_ij = u_i . v_j + f_i + g_j, of which only the vectors are stored."""
+
+    u: Tensor  # [N, R]
+    v: Tensor  # [K, R]
+    f: Tensor  # [N]
+    g: Tensor  # [K]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and K."""
+        return self.u.size(0), self.v.size(0)
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of the type and on the device of the scores."""
+        return self.u
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """The rows from `start` up to `stop`: [R, K]."""
+        block = torch.addmm(self.g, self.u[start:stop], self.v.T)
+        return block.add_(self.f[start:stop, None])
+
+    def transposed(self) -> "FactoredScores":
+        """Those of the plan from the target to the source."""
+        return FactoredScores(self.v, self.u, self.g, self.f)
+
+
+class DenseScores(NamedTuple):
+    """log2 T as a table [N, K]."""
+
+    table: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and K."""
+        return self.table.size(0), self.table.size(1)
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of the type and on the device of the scores."""
+        return self.table
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """The rows from `start` up to `stop`: [R, K]."""
+        return self.table[start:stop]
+
+    def transposed(self) -> "DenseScores":
+        """Those of the plan from the target to the source."""
+        return DenseScores(self.table.T)
+
+
+def row_blocks(scores: Scores) -> Iterator[tuple[slice, Tensor]]:
+    """Blocks of rows of log2 T, and which rows they are."""
+    num_rows, num_columns = scores.shape
+    step = max(1, BLOCK // max(1, num_columns))
+    for start in range(0, num_rows, step):
+        stop = min(num_rows, start + step)
+        yield slice(start, stop), scores.rows(start, stop)
+
+
+def column_sums(scores: Scores) -> Tensor:
+    """T^T 1 [K], in float64."""
+    if isinstance(scores, FactoredScores):
+        return _pass(scores, scores.f, scores.v[:, :0], 0.0).column_mass
+    total = scores.like.new_zeros(scores.shape[1], dtype=torch.float64)
+    for _, block in row_blocks(scores):
+        total += block.exp2().sum(0, dtype=torch.float64)
+    return total
+
+
+def row_sums(scores: Scores) -> Tensor:
+    """T 1 [N], in float64."""
+    if isinstance(scores, FactoredScores):
+        return column_sums(scores.transposed())
+    sums = [block.exp2().sum(1, dtype=torch.float64) for _, block in row_blocks(scores)]
+    return torch.cat(sums) if sums else scores.like.new_zeros(0, dtype=torch.float64)
+
+
+class PlanSums(NamedTuple):
+    """Sums over all of a plan, float64."""
+
+    r: Tensor  # [N] the masses that leave
+    c: Tensor  # [K] the masses that arrive
+    log2: Tensor  # sum_ij T_ij log2 T_ij
+
+
+def plan_sums(scores: FactoredScores) -> PlanSums:
+    """The marginals of a plan and its entropy, by one pass."""
+    rank = scores.v.size(1)
+    signal = torch.cat([scores.v, torch.ones_like(scores.g[:, None])], 1)
+    done = _pass(scores, scores.f, signal, 0.0)
+    sent = done.average.double()
+    r, c = sent[:, rank], done.column_mass
+    log2 = (scores.u.double() * sent[:, :rank]).sum()
+    for mass, potential in ((r, scores.f), (c, scores.g)):
+        log2 = log2 + mass @ torch.where(potential > -torch.inf, potential, 0).double()
+    return PlanSums(r, c, log2)
+
+
+def row_potentials(scores: FactoredScores, rows: Tensor) -> Tensor:
+    """The potentials that rows would have with a mass of one: [N] float64, zero elsewhere.
+
+    Args:
+        scores: of the plan.
+        rows: [N] which of the rows.
+    """
+    found = torch.zeros_like(scores.f, dtype=torch.float64)
+    some = scores._replace(u=scores.u[rows], f=torch.zeros_like(scores.f[rows]))
+    found[rows] = shares(some, torch.float64).f
+    return found
+
+
+def shares(scores: Any, dtype: torch.dtype) -> Any:
+    """The plan with rows of sum one, diag(1 / T 1) T; without mass where there was none.
+
+    They have the sum one to the last digits of `dtype`, the type of what is returned.
+    """
+    if isinstance(scores, FactoredScores):
+        scores = FactoredScores(*(each.to(dtype) for each in scores))
+        log2_one = torch.where(scores.f > -torch.inf, 0, scores.f)
+        return scores._replace(f=_pass(scores, log2_one, scores.v[:, :0], 1.0).f)
+    table = torch.empty(scores.shape, dtype=dtype, device=scores.like.device)
+    for rows, block in row_blocks(scores):
+        table[rows] = _with_sum_one(block.to(dtype))
+    return DenseScores(table)
+
+
+def _with_sum_one(block: Tensor) -> Tensor:
+    total = torch.logsumexp(block * math.log(2), 1, keepdim=True) / math.log(2)
+    return torch.where(total > -torch.inf, block - total, -torch.inf)
+
+
+def _pass(scores: FactoredScores, log2_p: Tensor, y: Tensor, damping: float) -> SinkhornPass:
+    one_pass = SINKHORN.find("auto", scores.u.device).sinkhorn_pass
+    return one_pass(scores.u, scores.v, scores.g, log2_p, y, damping)
+
+
+class _Average(torch.autograd.Function):
+    """T y, and T^T of its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, scores: Scores) -> Tensor:
+        ctx.scores = scores
+        if isinstance(scores, FactoredScores):
+            return _factored_average(scores, y)
+        blocks = [(block.exp2().to(y) @ y) for _, block in row_blocks(scores)]
+        return torch.cat(blocks) if blocks else y.new_zeros(0, y.size(1))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return average(ctx.scores.transposed(), grad), None
+
+
+def _factored_average(scores: FactoredScores, y: Tensor) -> Tensor:
+    """T y, computed in the longer of both types: digits of `y` are not lost."""
+    dtype = torch.promote_types(scores.u.dtype, y.dtype)
+    scores = FactoredScores(*(each.to(dtype) for each in scores))
+    return _pass(scores, scores.f, y.to(dtype), 0.0).average.to(y)
+
+
+def average(scores: Scores, y: Tensor) -> Tensor:
+    """T y [N, D] of y [K, D], weighted by mass; differentiable in y."""
+    return _Average.apply(y, scores)

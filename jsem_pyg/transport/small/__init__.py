@@ -1,0 +1,1 @@
+"""Many small pairs of graphs at once: dense, padded, batched."""
