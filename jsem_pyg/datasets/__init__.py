@@ -1,4 +1,4 @@
-"""Stage 0, real things -> embeddings with labels: one ``Data`` with x [N, D] and y [N] each.
+"""Stage 0: real things -> embeddings with labels, one ``Data`` with x [N, D] and y [N] each.
 
 ``DigitsDataset`` needs no file, ``TwentyNewsgroups`` text or ready embeddings, and
 ``EmbeddingDataset`` takes embeddings or documents of your own, which ``embed_texts`` embeds.

@@ -1,4 +1,4 @@
-"""Stage 7, representations -> numbers: how well do diffused points show their classes?
+"""Stage 8: representations -> numbers that say how well they show their classes.
 
 ``clustering_scores`` compares k-means with the labels, ``neighbour_purity`` asks how often
 neighbours share a class, ``dirichlet_energy`` measures how much a signal varies along the edges.

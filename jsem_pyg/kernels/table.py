@@ -1,9 +1,12 @@
-"""Which kernel runs, as data. A choice that cannot run is an error that says why.
+"""All kernel families and their backends in one table.
 
-A *family* is a job that can be done in several ways, such as evaluating a Chebyshev series; a
-*backend* is one of these ways, a module of the family's package that is imported on first use. To
-add one, add a module and an entry to the family's table, or, from outside of this package,
-``CHEBYSHEV.backends["mine"] = Backend("my_package.my_module", my_obstacle)``.
+A *family* is a job that can be done in several ways, such as the evaluation of a Chebyshev series.
+A *backend* is one of these ways: a module of the family's package, imported on first use. To add
+one, add a module and an entry here, or, from outside of this package,
+``CHEBYSHEV.backends["mine"] = Backend("my_package.my_module", my_obstacle, "what it is")``.
+
+`jsem-pyg info` prints :data:`FAMILIES`, and :func:`lists_backends` puts a family's backends into a
+docstring. A backend that is asked for by name and cannot run is an error that gives the reason.
 """
 
 import logging
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -22,22 +25,24 @@ from .._checks import check_choice
 _log = logging.getLogger(__name__)
 
 Obstacle = Callable[[torch.device], str | None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Backend:
-    """One way to do a job: where it is, and why it cannot run on a device, or None."""
+    """One way to do a job."""
 
     module: str  # its full name
-    obstacle: Obstacle
+    obstacle: Obstacle  # the reason why it cannot run on a device, or None
+    note: str = "registered by the user"  # what it is and where it runs, for docstrings
 
 
 @dataclass(frozen=True)
 class KernelFamily:
-    """The ways to do a job, and which of them "auto" takes."""
+    """The ways to do a job, and the order in which "auto" tries them."""
 
     backends: dict[str, Backend]
-    # For each type of device, what "auto" takes: the first that can run. On others: `fallback`.
+    # "auto" takes the first of its device type that can run; `fallback` for other devices.
     preference: dict[str, tuple[str, ...]]
     fallback: str
 
@@ -46,7 +51,7 @@ class KernelFamily:
         check_choice("backend", name, ("auto", *self.backends))
 
     def can_run(self, name: str, device: torch.device) -> bool:
-        """Whether a backend can run on a device."""
+        """True if a backend can run on a device."""
         return self.backends[name].obstacle(device) is None
 
     def choose(self, name: str, device: torch.device) -> str:
@@ -57,8 +62,7 @@ class KernelFamily:
         """
         self.check(name)
         if name == "auto":
-            preferred = self.preference.get(device.type, ())
-            return next((each for each in preferred if self.can_run(each, device)), self.fallback)
+            return self._best(device)
         obstacle = self.backends[name].obstacle(device)
         if obstacle is not None:
             able = ", ".join(repr(each) for each in self.backends if self.can_run(each, device))
@@ -72,6 +76,67 @@ class KernelFamily:
         """The module of the backend that `name` means on a device; see :meth:`choose`."""
         return import_module(self.backends[self.choose(name, device)].module)
 
+    def describe(self) -> str:
+        """The backends in one sentence, for docstrings."""
+        listed = ", ".join(f'"{name}" ({each.note})' for name, each in self.backends.items())
+        first = " or ".join(
+            f"{', '.join(map(_quoted, names))} ({device.upper()})"
+            for device, names in self.preference.items()
+        )
+        return (
+            f'{listed}, or "auto": the first of these that can run: {first}, otherwise '
+            f"{_quoted(self.fallback)}"
+        )
+
+    def _best(self, device: torch.device) -> str:
+        """What "auto" takes; a backend that is passed over is logged, once."""
+        passed: dict[str, str] = {}
+        for name in self.preference.get(device.type, ()):
+            obstacle = self.backends[name].obstacle(device)
+            if obstacle is None:
+                break
+            passed[name] = obstacle
+        else:
+            name = self.fallback
+        for obstacle in passed.values():
+            _warn_once(obstacle, name, device)
+        return name
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
+_warned: set[tuple[str, str]] = set()
+
+
+def _warn_once(obstacle: str, taken: str, device: torch.device) -> None:
+    """Log that a faster backend is passed over, once for each reason and type of device."""
+    if (obstacle, device.type) not in _warned:
+        _warned.add((obstacle, device.type))
+        _log.warning(
+            "backend='auto' takes %r, which is slower, on %r: %s.", taken, device.type, obstacle
+        )
+
+
+def lists_backends(family: KernelFamily) -> Callable[[T], T]:
+    """Decorate a function or class: `{backends}` in its docstring becomes the family's backends.
+
+    Example:
+        >>> @lists_backends(TRIANGLES)
+        ... def count(backend="auto"):
+        ...     "backend: {backends}."
+        >>> print(count.__doc__[:64])
+        backend: "reference" (Python's sets, slow), "torch" (any device)
+    """
+
+    def decorate(documented: T) -> T:
+        if documented.__doc__ is not None:  # as under python -OO
+            documented.__doc__ = documented.__doc__.replace("{backends}", family.describe())
+        return documented
+
+    return decorate
+
 
 @cache
 def _is_installed(package: str) -> bool:
@@ -79,12 +144,12 @@ def _is_installed(package: str) -> bool:
 
 
 def no_obstacle(device: torch.device) -> str | None:
-    """Of what runs anywhere."""
+    """For a backend that runs anywhere."""
     return None
 
 
 def torch_csr_obstacle(device: torch.device) -> str | None:
-    """Of torch's products of CSR matrices."""
+    """For torch's products of CSR matrices."""
     if device.type not in ("cpu", "cuda"):
         return f"torch has no CSR products on {device.type!r}"
     if device.type == "cpu" and not torch.backends.mkl.is_available():
@@ -93,7 +158,7 @@ def torch_csr_obstacle(device: torch.device) -> str | None:
 
 
 def torch_sparse_obstacle(device: torch.device) -> str | None:
-    """Of torch-sparse."""
+    """For torch-sparse."""
     if not _is_installed("torch_sparse"):
         return "torch-sparse is not installed; see the extra [sparse] in the README"
     if device.type not in ("cpu", "cuda"):
@@ -102,7 +167,7 @@ def torch_sparse_obstacle(device: torch.device) -> str | None:
 
 
 def numba_obstacle(device: torch.device) -> str | None:
-    """Of numba."""
+    """For numba."""
     if not _is_installed("numba"):
         return "numba is not installed"
     if device.type != "cpu":
@@ -112,83 +177,111 @@ def numba_obstacle(device: torch.device) -> str | None:
 
 @cache
 def _numba_failure() -> str | None:
-    """Why numba, which is installed, is of no use in this process, or None; said once."""
-    failure = None
+    """The reason why numba, which is installed, cannot be used in this process, or None."""
     try:
         if import_module("numba").config.DISABLE_JIT:  # which would leave intrinsics without a body
-            failure = "numba is told not to compile, by NUMBA_DISABLE_JIT"
+            return "numba is not allowed to compile, by NUMBA_DISABLE_JIT"
     except Exception as error:  # with a NumPy that is too new or too old for it, for example
-        failure = f"numba cannot be imported, {type(error).__name__}: {error}"
-    if failure:
-        _log.warning("backend='auto' takes 'torch', which is slower, on the CPU: %s.", failure)
-    return failure
-
-
-def triton_obstacle(device: torch.device) -> str | None:
-    """Of Triton."""
-    if not _is_installed("triton"):
-        return "triton is not installed"
-    if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
-        return f"triton runs on CUDA, not on {device.type!r} (but for tests, by TRITON_INTERPRET=1)"
+        return f"numba cannot be imported, {type(error).__name__}: {error}"
     return None
 
 
-_HERE = __package__
+def triton_obstacle(device: torch.device) -> str | None:
+    """For Triton."""
+    if not _is_installed("triton"):
+        return "triton is not installed"
+    if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
+        return f"triton runs on CUDA, not on {device.type!r} (except in tests, TRITON_INTERPRET=1)"
+    return None
 
-# Polynomials of a sparse symmetric matrix, see `kernels/chebyshev`.
-CHEBYSHEV = KernelFamily(
+
+def _family(
+    package: str, backends: dict[str, tuple[str, Obstacle, str]], fallback: str = "torch"
+) -> KernelFamily:
+    """A family of `jsem_pyg.kernels`: for each backend its module, its obstacle and a note."""
+    entries = {
+        name: Backend(f"{__package__}.{package}.{module}", obstacle, note)
+        for name, (module, obstacle, note) in backends.items()
+    }
+    tried = {"cuda": ("triton", "torch"), "cpu": ("numba", "torch")}
+    # "auto" skips what the family does not have, and a list that only repeats the fallback.
+    preference = {
+        device: tuple(name for name in names if name in entries and name != fallback)
+        for device, names in tried.items()
+    }
+    return KernelFamily(
+        entries, {device: names for device, names in preference.items() if names}, fallback
+    )
+
+
+CHEBYSHEV = _family(
+    "chebyshev",
     {
-        "reference": Backend(f"{_HERE}.chebyshev.reference", no_obstacle),
-        "torch": Backend(f"{_HERE}.chebyshev.torch_csr", torch_csr_obstacle),
-        "torch_sparse": Backend(f"{_HERE}.chebyshev.torch_sparse", torch_sparse_obstacle),
-        "numba": Backend(f"{_HERE}.chebyshev.numba_cpu", numba_obstacle),
-        "triton": Backend(f"{_HERE}.chebyshev.triton_gpu", triton_obstacle),
+        "reference": ("reference", no_obstacle, "plain torch, any device"),
+        "torch": ("torch_csr", torch_csr_obstacle, "CSR products, CPU and CUDA"),
+        "torch_sparse": ("torch_sparse", torch_sparse_obstacle, "torch-sparse, CPU and CUDA"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+        "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
     },
-    {"cuda": ("triton", "torch"), "cpu": ("numba", "torch")},
     fallback="reference",
 )
-
-# Sorted, paired edges from a list of them, see `kernels/edges`.
-EDGES = KernelFamily(
+EDGES = _family(
+    "edges",
     {
-        "reference": Backend(f"{_HERE}.edges.reference", no_obstacle),
-        "torch": Backend(f"{_HERE}.edges.torch_sort", no_obstacle),
-        "numba": Backend(f"{_HERE}.edges.numba_count", numba_obstacle),
+        "reference": ("reference", no_obstacle, "Python's lists, slow"),
+        "torch": ("torch_sort", no_obstacle, "any device"),
+        "numba": ("numba_count", numba_obstacle, "compiled, CPU"),
     },
-    {"cpu": ("numba",)},
-    fallback="torch",
+)
+EDGE_DOT = _family(
+    "edge_dot",
+    {
+        "reference": ("reference", no_obstacle, "all rows at once, any device"),
+        "torch": ("torch_chunks", no_obstacle, "chunks of edges, any device"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+)
+TRIANGLES = _family(
+    "triangles",
+    {
+        "reference": ("reference", no_obstacle, "Python's sets, slow"),
+        "torch": ("torch_wedges", no_obstacle, "any device"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+)
+SINKHORN = _family(
+    "sinkhorn",
+    {
+        "reference": ("reference", no_obstacle, "the whole table, any device"),
+        "torch": ("torch_tiles", no_obstacle, "tiles of the table, any device"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+        "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
+    },
+)
+VERTICES = _family(
+    "vertices",
+    {
+        "reference": ("reference", no_obstacle, "SciPy's linear programs"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+    fallback="reference",
+)
+PATHS = _family(
+    "paths",
+    {
+        "scipy": ("scipy_paths", no_obstacle, "SciPy's Dijkstra"),
+        "numba": ("numba_paths", numba_obstacle, "compiled, CPU"),
+    },
+    fallback="scipy",
 )
 
-# Products of the rows at both ends of edges, see `kernels/edge_dot`.
-EDGE_DOT = KernelFamily(
-    {
-        "reference": Backend(f"{_HERE}.edge_dot.reference", no_obstacle),
-        "torch": Backend(f"{_HERE}.edge_dot.torch_chunks", no_obstacle),
-        "numba": Backend(f"{_HERE}.edge_dot.numba_cpu", numba_obstacle),
-    },
-    {"cpu": ("numba",)},
-    fallback="torch",
-)
-
-# Triangles, squares and curvature, see `kernels/triangles`.
-TRIANGLES = KernelFamily(
-    {
-        "reference": Backend(f"{_HERE}.triangles.reference", no_obstacle),
-        "torch": Backend(f"{_HERE}.triangles.torch_wedges", no_obstacle),
-        "numba": Backend(f"{_HERE}.triangles.numba_cpu", numba_obstacle),
-    },
-    {"cpu": ("numba",)},
-    fallback="torch",
-)
-
-# Passes over a transport plan that is not stored, see `kernels/sinkhorn`.
-SINKHORN = KernelFamily(
-    {
-        "reference": Backend(f"{_HERE}.sinkhorn.reference", no_obstacle),
-        "torch": Backend(f"{_HERE}.sinkhorn.torch_tiles", no_obstacle),
-        "numba": Backend(f"{_HERE}.sinkhorn.numba_cpu", numba_obstacle),
-        "triton": Backend(f"{_HERE}.sinkhorn.triton_gpu", triton_obstacle),
-    },
-    {"cuda": ("triton", "torch"), "cpu": ("numba", "torch")},
-    fallback="torch",
-)
+# Every family, by the job that it does.
+FAMILIES = {
+    "diffusion (Chebyshev series)": CHEBYSHEV,
+    "edge lists (sort and pair)": EDGES,
+    "products over edges": EDGE_DOT,
+    "triangles and curvature": TRIANGLES,
+    "transport (Sinkhorn)": SINKHORN,
+    "transport of small graphs (conditional gradient)": VERTICES,
+    "shortest paths": PATHS,
+}

@@ -1,4 +1,4 @@
-"""Stage 6: layers. They own parameters and calls; the mathematics is in stages 3 and 4."""
+"""Stage 7: layers. They own parameters and calls; the mathematics is in stages 3 and 4."""
 
 from .agreement_conductance import AgreementConductance
 from .anisotropic_cheb_conv import AnisotropicChebConv

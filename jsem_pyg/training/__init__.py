@@ -1,4 +1,4 @@
-"""Stage 8: model, data -> trained model, history.
+"""Stage 9: model, data -> trained model, history.
 
 `fit` picks one of two trainers by the model. `self_train` is for a `DiffusionClassifier`: clusters
 teach a classifier, whose probabilities diffuse and teach it anew. `fit_triplets` is for any other

@@ -5,15 +5,18 @@ import torch
 from command.command_cases import run
 
 from jsem_pyg.command import info
+from jsem_pyg.kernels.table import FAMILIES
 
 
 def test_versions_and_backends_are_told():
     result = run("info")
     assert result.exit_code == 0
     assert re.search(rf"torch +{re.escape(torch.__version__)}", result.output)
-    for family in info._FAMILIES.values():
+    assert len(FAMILIES) == 7
+    for name, family in FAMILIES.items():
         taken = family.choose("auto", torch.device("cpu"))
-        assert re.search(rf"^  \* {taken} +runs$", result.output, re.MULTILINE)
+        listed = result.output.split(f"\n  {name}\n")[1]
+        assert re.match(rf"(    .*\n)*  \* {taken} +runs\n", listed)
     assert re.search("triton +does not run: triton", result.output) or torch.cuda.is_available()
 
 

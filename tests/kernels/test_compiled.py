@@ -178,6 +178,7 @@ def no_numba(request, monkeypatch):
     else:
         monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     table._numba_failure.cache_clear()
+    table._warned.clear()
     yield "by NUMBA_DISABLE_JIT" if request.param != "broken" else "ImportError: Numba needs NumPy"
     table._numba_failure.cache_clear()
 

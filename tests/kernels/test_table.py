@@ -6,7 +6,9 @@ import types
 import pytest
 import torch
 
+from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.kernels import table
 from jsem_pyg.kernels.chebyshev import Operator
 from jsem_pyg.kernels.table import CHEBYSHEV, Backend, KernelFamily, no_obstacle
 from jsem_pyg.testing import random_graph
@@ -20,18 +22,38 @@ def family(**obstacles):
 
 
 def test_auto_takes_the_first_that_can_run_and_the_fallback_elsewhere():
-    table = family(fast="no hands", slow=None, plain=None)
-    assert table.choose("auto", CPU) == "slow"
-    assert table.choose("auto", torch.device("meta")) == "plain"
-    assert table.find("slow", CPU).__name__ == "math"
+    own = family(fast="no hands", slow=None, plain=None)
+    assert own.choose("auto", CPU) == "slow"
+    assert own.choose("auto", torch.device("meta")) == "plain"
+    assert own.find("slow", CPU).__name__ == "math"
+
+
+def test_what_auto_passes_over_is_logged_once(caplog, monkeypatch):
+    """As Triton on CUDA, where it is missing."""
+    monkeypatch.setattr(table, "_warned", set())
+    monkeypatch.setattr(table, "_is_installed", lambda package: package != "triton")
+    for each in (CHEBYSHEV, table.SINKHORN, CHEBYSHEV):
+        assert each.choose("auto", torch.device("cuda")) == "torch"
+    (message,) = caplog.messages
+    assert message.endswith("'torch', which is slower, on 'cuda': triton is not installed.")
+
+
+def test_a_docstring_takes_its_backends_from_the_table():
+    listed = family(fast=None, plain=None).describe()
+    assert '"fast" (registered by the user)' in listed
+    assert listed.endswith(
+        'the first of these that can run: "fast", "plain" (CPU), otherwise "plain"'
+    )
+    for name in table.TRIANGLES.backends:
+        assert f'"{name}" (' in forman_curvature.__doc__
 
 
 def test_what_cannot_run_says_why_and_what_can():
-    table = family(fast="no hands", slow=None, plain=None)
+    own = family(fast="no hands", slow=None, plain=None)
     with pytest.raises(ValueError, match=r"'fast': no hands\)\. These can: 'slow', 'plain'"):
-        table.choose("fast", CPU)
+        own.choose("fast", CPU)
     with pytest.raises(ValueError, match="'backend' to be one of 'auto', 'fast', 'slow', 'plain'"):
-        table.check("quick")
+        own.check("quick")
 
 
 def test_torch_without_mkl_has_no_products_on_the_cpu(monkeypatch):

@@ -8,15 +8,6 @@ Every backend has a function ``distances(rowptr, col, length, source, out)``:
 - out: [N], float64, where the lengths of the shortest paths go, infinite where there is none.
 """
 
-from ..table import Backend, KernelFamily, no_obstacle, numba_obstacle
-
-PATHS = KernelFamily(
-    {
-        "scipy": Backend(f"{__name__}.scipy_paths", no_obstacle),
-        "numba": Backend(f"{__name__}.numba_paths", numba_obstacle),
-    },
-    {"cpu": ("numba",)},
-    fallback="scipy",
-)
+from ..table import PATHS
 
 __all__ = ["PATHS"]

@@ -10,16 +10,7 @@ solution is a vertex of the polytope of plans. Begun at a good plan, two or thre
 ===========  =========================================================  ==========
 """
 
-from ..table import Backend, KernelFamily, no_obstacle, numba_obstacle
+from ..table import VERTICES
 from .result import Descent
-
-VERTICES = KernelFamily(
-    {
-        "reference": Backend(f"{__package__}.reference", no_obstacle),
-        "numba": Backend(f"{__package__}.numba_cpu", numba_obstacle),
-    },
-    {"cpu": ("numba",)},
-    fallback="reference",
-)
 
 __all__ = ["VERTICES", "Descent"]
