@@ -1,7 +1,9 @@
-"""One good call of every public function, constructor and method, from which bad calls are made.
+"""One good call of every public function, constructor and method: the only place to register one.
 
-A key is a stage and a name, with a method behind it where it has one. A value makes the call anew:
-what is called, and its arguments by name. Arguments that are left out have their defaults.
+Bad input (`test_bad_input.py`), layouts in memory (`test_layouts.py`) and threads
+(`test_threads.py`) are tried on these calls. A key is a stage and a name, with a method behind it
+where it has one. A value makes the call anew: what is called, and its arguments by name. Arguments
+that are left out have their defaults. :func:`good_call` draws other data of the same shapes.
 """
 
 from collections.abc import Callable
@@ -31,24 +33,48 @@ from jsem_pyg import (
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 N, D = 6, 3
+_seed = 0  # of what is drawn
+
+
+def good_call(key: str, seed: int = 0) -> Call:
+    """The call of a name, on data that are drawn by a seed."""
+    global _seed
+    _seed = seed
+    try:
+        return GOOD[key]()
+    finally:
+        _seed = 0
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(_seed)
 
 
 def _x(rows: int = N, channels: int = D) -> torch.Tensor:
-    return torch.randn(rows, channels, generator=torch.Generator().manual_seed(0))
+    return torch.randn(rows, channels, generator=_generator())
+
+
+def _named(nodes: torch.Tensor) -> torch.Tensor:
+    """The nodes in another order for every seed but 0."""
+    return nodes if _seed == 0 else torch.randperm(N, generator=_generator())[nodes]
 
 
 def _edges() -> torch.Tensor:
-    return two_parts()[0]
+    return _named(two_parts()[0])
+
+
+def _triangles() -> torch.Tensor:
+    return _named(torch.tensor([[0, 3], [1, 4], [2, 5]]))
 
 
 def _path() -> torch.Tensor:
     """Connected."""
-    edges = torch.stack([torch.arange(N - 1), torch.arange(1, N)])
+    edges = _named(torch.stack([torch.arange(N - 1), torch.arange(1, N)]))
     return torch.cat([edges, edges.flip(0)], dim=1)
 
 
 def _per_edge() -> torch.Tensor:
-    return torch.tensor([0.2, 0.4, 0.6, 0.8, 1.0, 1.2]).repeat(2)
+    return torch.tensor([0.2, 0.4, 0.6, 0.8, 1.0, 1.2]).roll(_seed).repeat(2)
 
 
 def _one_part() -> partition.Partition:
@@ -56,11 +82,12 @@ def _one_part() -> partition.Partition:
 
 
 def _labels() -> torch.Tensor:
-    return torch.tensor([0, 0, 1, 0, 1, 1])
+    return torch.tensor([0, 0, 1, 0, 1, 1]).roll(_seed)
 
 
 def _memberships() -> torch.Tensor:
-    return every(N, 3)[:, :30]  # ten hyperedges
+    members, hyperedge = every(N, 3)[:, :30]  # ten hyperedges
+    return torch.stack([_named(members), hyperedge])
 
 
 def _points() -> Data:
@@ -82,9 +109,12 @@ def _on_hypergraph(**more: Any) -> dict[str, Any]:
 
 def _on_complex(**more: Any) -> dict[str, Any]:
     edge_index = _edges()[:, :6]
-    triangles = torch.tensor([[0, 3], [1, 4], [2, 5]])
     triangle_weight = torch.tensor([0.5, 2.0])
-    given = {"edge_index": edge_index, "triangles": triangles, "triangle_weight": triangle_weight}
+    given = {
+        "edge_index": edge_index,
+        "triangles": _triangles(),
+        "triangle_weight": triangle_weight,
+    }
     return {"x": _x(), "edge_weight": _per_edge()[:6], **given, **more}
 
 
@@ -114,12 +144,12 @@ def _classifier() -> nn.DiffusionClassifier:
 
 
 def _unlabelled() -> Data:
-    data = two_clusters(num_nodes=12)
+    data = two_clusters(num_nodes=12, seed=_seed)
     return Data(x=data.x, edge_index=data.edge_index, edge_weight=data.edge_weight)
 
 
 def _labelled() -> Data:
-    data = two_clusters(num_nodes=12)
+    data = two_clusters(num_nodes=12, seed=_seed)
     data.train_mask = torch.ones(12, dtype=torch.bool)
     return data
 
@@ -219,7 +249,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         {
             "edge_index": _edges()[:, :6],
             "num_nodes": N,
-            "triangles": torch.tensor([[0, 3], [1, 4], [2, 5]]),
+            "triangles": _triangles(),
         },
     ),
     "graph.SimplicialStructure.check_edge_weight": lambda: (
@@ -351,7 +381,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         {
             "source": _x().numpy(),
             "edge_index": _edges(),
-            "target": f"{_FOLDER.name}/y.npy",
+            "target": f"{_FOLDER.name}/{_seed}.npy",
             "t": 2.0,
             "edge_weight": _per_edge(),
             "conductance": torch.linspace(0.5, 1.0, 6).repeat(2),
@@ -646,7 +676,7 @@ GOOD: dict[str, Callable[[], Call]] = {
     "training.GraphTriplets": lambda: _made(training.GraphTriplets, _ON_EDGES),
     "training.GraphTriplets.sample": lambda: (
         training.GraphTriplets(_edges(), None, N).sample,
-        {"num_triplets": 4},
+        {"num_triplets": 4, "generator": _generator()},
     ),
     "training.LabelTriplets": lambda: (
         training.LabelTriplets,
@@ -654,7 +684,7 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "training.LabelTriplets.sample": lambda: (
         training.LabelTriplets(_labels()).sample,
-        {"num_triplets": 4},
+        {"num_triplets": 4, "generator": _generator()},
     ),
     "training.PruneEdges": lambda: (training.PruneEdges, {}),
     "training.TripletLoss": lambda: (training.TripletLoss, {}),
@@ -699,7 +729,7 @@ GOOD: dict[str, Callable[[], Call]] = {
             "data": _unlabelled(),
             "rounds": 1,
             "times": [1.0],
-            "labels": two_clusters(num_nodes=12).y,
+            "labels": two_clusters(num_nodes=12, seed=_seed).y,
         },
     ),
     # Report
@@ -708,7 +738,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         {
             "data": _graph(y=_labels()),
             "result": report.Findings(_labels(), _per_edge() / 2, t=2.0),
-            "path": f"{_FOLDER.name}/map.html",
+            "path": f"{_FOLDER.name}/{_seed}.html",
             "text": [f"text {i}" for i in range(N)],
             "cluster_names": ["one", "other"],
             "label_names": {0: "a", 1: "b"},

@@ -1,25 +1,49 @@
-"""Threads share what is public, as in a server: each gets what it would have got alone."""
+"""Threads share what is public, as in a server: each gets what it would have got alone.
 
-import importlib
+Every good call (`good_calls.py`) is made by eight threads at once, each with data of its own. Of a
+method they share the object. `SHARED` adds objects that are used in more ways than one.
+"""
+
+import inspect
 import os
+import re
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from threading import Barrier
 
+import numpy as np
 import pytest
 import torch
-from layer_cases import bend, call, make_data
-from test_architecture import STAGES
+from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
 from torch.testing import assert_close
-from trust.thread_cases import CASES, EXCUSED, make_input
+from torch_geometric.data import Data
+from training.training_cases import SmoothingStub
+from trust import good_calls
+from trust.good_calls import GOOD, good_call
+from trust.test_layouts import numbers
 
+from jsem_pyg.curvature import forman_curvature
+from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion
+from jsem_pyg.diffusion.registered_op import heat_diffusion_op
+from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading, HeatDiffusion
+from jsem_pyg.graph import GraphStructure, HypergraphStructure, NeighborIndex
 from jsem_pyg.graph.memory import Memory
-from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.training import fit_triplets
+from jsem_pyg.transforms import FormanCurvature
 
 NUM_THREADS = 8
-INPUTS = [make_input(seed) for seed in range(NUM_THREADS)]
+
+# Calls that change the object, so that threads cannot share it; and one that measures seconds.
+NOT_SHARED = r"\S+\.(fit|set\w*)|transport\.GromovWassersteinLoss\.forward|partition\.measure_speed"
+CALLS = [
+    key
+    for key, make in GOOD.items()
+    if not inspect.isclass(make()[0]) and not re.fullmatch(NOT_SHARED, key)
+]
 
 
 @pytest.fixture(autouse=True)
@@ -30,62 +54,170 @@ def _switch_often():
     sys.setswitchinterval(interval)
 
 
-def results(use, shared, each):
-    """What comes out, and the gradients of the signal and of what `shared` learns."""
-    mine = copy(each)
-    mine.x = each.x.clone().requires_grad_()
-    out = use(shared, mine)
-    out = [out] if torch.is_tensor(out) else list(out)
-    leaves = [mine.x, *(shared.parameters() if isinstance(shared, torch.nn.Module) else ())]
-    total = sum(value.sin().sum() for value in out if value.requires_grad)
-    gradients = (
-        torch.autograd.grad(total, leaves, allow_unused=True) if out[0].requires_grad else ()
+def at_once(work):
+    """What each of the threads gets; all begin together."""
+    barrier = Barrier(NUM_THREADS)
+
+    def begin(number):
+        barrier.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(NUM_THREADS) as pool:
+        return list(pool.map(begin, range(NUM_THREADS)))
+
+
+def results(function, given):
+    """What comes out, and the gradients of the signal and of what a shared layer learns."""
+    given = dict(given)
+    x = given.get("x")
+    if isinstance(x, torch.Tensor) and x.is_floating_point():
+        given["x"] = x.clone().requires_grad_()
+    out = function(**given)
+    owner = getattr(function, "__self__", None)
+    learned = list(owner.parameters()) if isinstance(owner, torch.nn.Module) else []
+    if isinstance(out, torch.Tensor) and out.requires_grad:
+        leaves = [each for each in (given.get("x"), *learned) if each is not None]
+        found = torch.autograd.grad(out.sin().sum(), leaves, allow_unused=True)
+        return [*numbers(out), *(each.double() for each in found if each is not None)]
+    return numbers(out)
+
+
+def assert_as_alone(key, rounds, calls):
+    given = [good_call(key, seed)[1] for seed in range(NUM_THREADS)]
+
+    def fresh(number):
+        """Arguments for one call, which may change models that it is given to train."""
+        return good_call(key, number)[1]
+
+    def made():
+        torch.manual_seed(0)
+        return good_call(key)[0]
+
+    expected = [results(made(), fresh(number)) for number in range(NUM_THREADS)]
+    for _ in range(rounds):  # anew, since what is made at the first use is made together
+        function, ready = made(), [[fresh(n) for _ in range(calls)] for n in range(len(given))]
+        found = at_once(lambda n: [results(function, each) for each in ready[n]])  # noqa: B023
+        for number, outcomes in enumerate(found):
+            for actual in outcomes:
+                assert_close(actual, expected[number], equal_nan=True)
+
+
+def test_a_race_is_seen(monkeypatch):
+    class Racing:
+        def call(self, x):
+            self.x = x
+            time.sleep(0.01)
+            return self.x
+
+    x = [torch.full((2,), float(number)) for number in range(NUM_THREADS)]
+    monkeypatch.setitem(GOOD, "fake", lambda: (Racing().call, {"x": x[good_calls._seed]}))
+    with pytest.raises(AssertionError):
+        assert_as_alone("fake", rounds=2, calls=1)
+
+
+@pytest.mark.parametrize("key", CALLS)
+def test_every_call_gives_what_it_gives_alone(key):
+    assert_as_alone(key, rounds=2, calls=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", CALLS)
+def test_many_calls_give_what_they_give_alone(key):
+    assert_as_alone(key, rounds=20, calls=10)
+
+
+def on_graph(structure, data):
+    out = heat_diffusion(data.x, structure, t=2.0)
+    return [out, structure.reverse, *structure.edges, forman_curvature(structure)]
+
+
+def on_hypergraph(structure, data):
+    methods = ("dense", "csr", "incidence", "auto")
+    return [hypergraph_diffusion(data.x, structure, t=2.0, method=each) for each in methods]
+
+
+def registered(_, data):
+    x, weight, (source, target) = data.x, data.edge_weight, data.edge_index
+    ways = (None, 1e-6, "sym", "auto", 0.0, True)
+    return list(
+        heat_diffusion_op(x, torch.tensor([2.0]), weight, None, None, target, source, *ways)[:1]
     )
-    return [value.detach() for value in (*out, *gradients) if value is not None]
 
 
-def assert_as_alone(name, rounds, calls):
-    make, use = CASES[name]
+def searched(index, data):
+    return [*index.query(data.x), *index.extend(data.x)]
+
+
+def by_jax(graph, data):
+    door = pytest.importorskip("jsem_pyg.jax")
+    graph = door.prepare_graph(data.edge_index, NUM_NODES) if graph is None else graph
+    return [torch.from_numpy(np.array(door.heat_diffusion(data.x.numpy(), graph, t=2.0)))]
+
+
+def jax_graph():
+    return pytest.importorskip("jsem_pyg.jax").prepare_graph(FIRST.edge_index, NUM_NODES)
+
+
+def curved(transform, data):
+    return [transform(Data(edge_index=data.edge_index, edge_weight=data.edge_weight)).edge_attr]
+
+
+def layer_call(layer, data):
+    x = data.x.clone().requires_grad_()
+    out = call(layer, data, x)
+    return [out, *torch.autograd.grad(out.sin().sum(), [x, *layer.parameters()])]
+
+
+def probabilities(estimator, data):
+    return [torch.from_numpy(estimator.predict_proba(data.x.numpy()))]
+
+
+FIRST = make_data(0)
+LABELS = torch.arange(NUM_NODES).remainder(3)
+SHARED = {  # how to make it, and what comes of one use of it
+    "narrow layer": (lambda: bend(AnisotropicChebConv(CHANNELS, 1, t=[1.0, 2.0])), layer_call),
+    "wide layer": (lambda: bend(AnisotropicChebConv(CHANNELS, 9)), layer_call),
+    "layer of two times": (lambda: bend(AnisotropicDiffusion(t=[1.0, 2.0])), layer_call),
+    "watched layer": (lambda: bend(AnisotropicDiffusion(degree=2, fuse=False)), layer_call),
+    "graph": (lambda: GraphStructure(FIRST.edge_index, NUM_NODES), on_graph),
+    "hypergraph": (
+        lambda: HypergraphStructure(FIRST.edge_index.remainder(5), NUM_NODES),
+        on_hypergraph,
+    ),
+    "registered op": (lambda: None, registered),
+    "approximate index": (lambda: NeighborIndex(FIRST.x, 3, index="hnsw"), searched),
+    "fitted curvature": (lambda: FormanCurvature(norm="rank").fit(FIRST), curved),
+    "JAX": (lambda: None, by_jax),
+    "graph in JAX": (jax_graph, by_jax),
+    "HeatDiffusion": (
+        lambda: HeatDiffusion(3, t=1.0).fit(FIRST.x),
+        lambda shared, data: [torch.from_numpy(shared.transform(data.x.numpy()))],
+    ),
+    "DiffusionClusterer": (
+        lambda: DiffusionClusterer(2, n_neighbors=3, t=1.0, random_state=0).fit(FIRST.x),
+        probabilities,
+    ),
+    "DiffusionLabelSpreading": (
+        lambda: DiffusionLabelSpreading(3, t=1.0, random_state=0).fit(FIRST.x, LABELS),
+        probabilities,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_shared_object_gives_what_it_gives_alone(name):
+    make, use = SHARED[name]
+    inputs = [make_data(seed) for seed in range(NUM_THREADS)]
 
     def made():
         torch.manual_seed(0)
         return make()
 
-    expected = [results(use, made(), each) for each in INPUTS]
-    barrier = Barrier(NUM_THREADS)
-
-    def work(number, shared):
-        barrier.wait()
-        for _ in range(calls):
-            actual = results(use, shared, INPUTS[number])
-            assert_close(actual, expected[number], equal_nan=True)
-
-    with ThreadPoolExecutor(NUM_THREADS) as pool:
-        for _ in range(rounds):  # anew, since what is made at the first use is made together
-            shared = made()
-            list(pool.map(work, range(NUM_THREADS), [shared] * NUM_THREADS))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_every_call_gives_what_it_gives_alone(name):
-    assert_as_alone(name, rounds=2, calls=1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
-def test_many_calls_give_what_they_give_alone(name):
-    assert_as_alone(name, rounds=20, calls=10)
-
-
-def test_every_public_name_has_a_case_or_an_excuse():
-    public = set()
-    for stage in STAGES:
-        module = importlib.import_module(f"jsem_pyg.{stage}")
-        public |= {f"{stage}.{name}" for name in module.__all__}
-    public = {name for name in public if not name.startswith("datasets.")}  # which are files
-    cases = {name.partition(" ")[0] for name in CASES}
-    assert cases | set(EXCUSED) == public
-    assert not cases & set(EXCUSED)
+    expected = [use(made(), copy(each)) for each in inputs]
+    for _ in range(2):
+        shared = made()
+        found = at_once(lambda number: use(shared, copy(inputs[number])))  # noqa: B023
+        assert_close(found, expected, equal_nan=True)
 
 
 FIRST_CALL = """
@@ -133,22 +265,23 @@ def test_compiled_code():
     graphs = [make_data(seed) for seed in range(NUM_THREADS)]
     expected = [call(layer, data) for data in graphs]
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager", dynamic=True)
-
-    def work(number):
-        for _ in range(20):
-            assert_close(call(compiled, graphs[number]), expected[number])
-
-    with ThreadPoolExecutor(NUM_THREADS) as pool:
-        list(pool.map(work, range(NUM_THREADS)))
+    for _ in range(20):
+        assert_close(at_once(lambda number: call(compiled, graphs[number])), expected)
 
 
 def test_trainings_share_one_global_generator():
     """Each saves its state, draws its own dropout from it, and restores it."""
-    make, use = CASES["training.fit_triplets"]
-    model, before = make(), torch.random.get_rng_state()
-    expected = [use(model, each) for each in INPUTS]
-    with ThreadPoolExecutor(NUM_THREADS) as pool:
-        assert_close(list(pool.map(use, [model] * NUM_THREADS, INPUTS)), expected)
+
+    def train(number):
+        data = make_data(number)
+        model = fit_triplets(
+            SmoothingStub(CHANNELS, dropout=0.5), data, epochs=2, progress=False
+        ).model
+        return list(model.state_dict().values())
+
+    before = torch.random.get_rng_state()
+    expected = [train(number) for number in range(NUM_THREADS)]
+    assert_close(at_once(train), expected)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
