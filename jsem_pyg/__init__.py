@@ -13,31 +13,33 @@ The package reads in the order in which data flows through it; a stage imports o
 8. :mod:`~jsem_pyg.evaluation`: representations -> numbers
 9. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
-Beside them, :mod:`~jsem_pyg.transforms` are PyG's doors to graphs and edge features,
-:mod:`~jsem_pyg.estimators` are scikit-learn's, loaded with it where they are first asked for, as is
-:mod:`~jsem_pyg.report`, which writes a page for a browser, and :mod:`~jsem_pyg.testing` has
-assertions for layers and operators of your own. `jsem_pyg.jax` is the door to JAX, which has to be
-installed, and to be imported by its name. `jsem_pyg.kernels`, the ways to compute it all, is
-private, but for the table that a backend of your own joins.
+After them come the adapters: :mod:`~jsem_pyg.transforms` for PyG, :mod:`~jsem_pyg.estimators` for
+scikit-learn, `jsem_pyg.jax` for JAX (an extra; imported by its name), :mod:`~jsem_pyg.report`, a
+page for a browser, and the command `jsem-pyg`. :mod:`~jsem_pyg.testing` has assertions for layers
+and operators of your own. `jsem_pyg.kernels`, the ways to compute it all, is private, except for
+the table that a backend of your own joins. Every part is loaded where it is first used.
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import (
-    curvature,
-    datasets,
-    diffusion,
-    evaluation,
-    graph,
-    nn,
-    operators,
-    partition,
-    testing,
-    training,
-    transforms,
-    transport,
-)
+if TYPE_CHECKING:
+    from . import (
+        curvature,
+        datasets,
+        diffusion,
+        estimators,
+        evaluation,
+        graph,
+        nn,
+        operators,
+        partition,
+        report,
+        testing,
+        training,
+        transforms,
+        transport,
+    )
 
 __version__ = "0.1.0"
 
@@ -60,6 +62,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("estimators", "report"):  # which need scikit-learn from the start
+    if name in __all__:
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

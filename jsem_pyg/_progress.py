@@ -1,38 +1,33 @@
-"""Bars for what takes long, where there is somebody to see them."""
+"""Progress bars for what takes long, drawn where somebody sees them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from typing import Any, TextIO
 
 
 @contextmanager
 def progress_bar(
-    name: str, total: int, shown: bool, console: "Console | None" = None, done: int = 0
+    name: str, total: int, shown: bool, done: int = 0, file: TextIO | None = None
 ) -> Iterator[Callable[[int], object]]:
-    """Show how many of `total` points are done; yield what is to be called with each new number.
+    """Show how many of `total` points are done; yield a function that takes each new number.
 
-    The time left is guessed from those that come after the first `done`, which are there already.
-    Silent where nobody sees it, see :func:`is_watched`.
+    The time left is estimated from the points that come after the first `done`.
     """
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = console or Console(stderr=True)
-    if not (shown and is_watched(console)):
-        yield lambda count: None
-        return
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task(name, total=total, completed=done)
-        yield lambda count: progress.advance(task, count)
+    with open_bar(shown, desc=name, total=total, initial=done, file=file) as bar:
+        yield bar.update
 
 
-def is_watched(console: "Console") -> bool:
-    """Whether a bar is seen: in a terminal, or in a notebook that can draw one.
+def open_bar(shown: bool = True, **options: Any) -> Any:
+    """A bar of tqdm, silent unless the standard error (or `file`) is a terminal or a notebook.
 
-    In a notebook without ipywidgets, rich would warn at every bar instead.
+    Args:
+        shown: False for a bar that stays silent.
+        options: of `tqdm.tqdm`; the bar goes when it is done, unless ``leave=True``.
     """
-    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
+    # Without ipywidgets a bar of a notebook would warn instead.
+    if find_spec("ipywidgets") is None:
+        from tqdm import tqdm
+    else:
+        from tqdm.auto import tqdm
+    return tqdm(**{"leave": False, **options, "disable": None if shown else True})

@@ -4,6 +4,10 @@ A door like the others, for those who write no code: `jsem-pyg map FILE`, `jsem-
 FILE` and `jsem-pyg info`, or ``python -m jsem_pyg``. :func:`main` is what both call.
 """
 
-from .program import main
+from .._extras import import_optional
+
+import_optional("click", "The command `jsem-pyg`")
+
+from .program import main  # noqa: E402
 
 __all__ = ["main"]

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from .options import LAYOUTS
 from .result import MapResult
 
-LAYOUTS = ("umap", "pca", "none")
 _NEEDS = {"plotly": LAYOUTS[:2], "umap": LAYOUTS[:1]}  # modules, and the layouts that take them
 _LONGEST = 1_000  # characters of a document that the map holds
 

@@ -28,15 +28,6 @@ logger = logging.getLogger(__name__)
 
 _BLOCK = 256  # documents; what a run that is killed loses at most
 _KIND = "block of embeddings"
-_FOLDER = "JSEM_PYG_CACHE"
-
-
-def default_cache() -> Path:
-    """The folder of embeddings: $JSEM_PYG_CACHE, or one where caches belong."""
-    if folder := os.environ.get(_FOLDER):
-        return Path(folder).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "jsem_pyg" / "embeddings"
 
 
 class Embedder:

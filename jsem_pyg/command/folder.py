@@ -6,12 +6,12 @@ that depends on anything else is refused.
 """
 
 import json
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import joblib
 
+from .._extras import version_of
 from .._files import check_writable, write_whole
 
 _FORMAT = 1
@@ -141,11 +141,3 @@ class MapFolder:
 
 def _versions() -> dict[str, str | None]:
     return {name: version_of(name) for name in _MAKERS}
-
-
-def version_of(package: str) -> str | None:
-    """The version of a package, or None where it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

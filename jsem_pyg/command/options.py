@@ -1,14 +1,17 @@
 """Options that several commands have."""
 
 import codecs
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .embedding import default_cache
 from .rows import Reading
+
+LAYOUTS = ("umap", "pca", "none")  # of the map
+_FOLDER = "JSEM_PYG_CACHE"
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -49,6 +52,14 @@ def reading_options(command: Callable) -> Callable:
 def reading_of(delimiter: str | None, encoding: str | None, no_header: bool) -> Reading:
     """What these options say."""
     return Reading(delimiter, encoding, not no_header)
+
+
+def default_cache() -> Path:
+    """The folder of embeddings: $JSEM_PYG_CACHE, or one where caches belong."""
+    if folder := os.environ.get(_FOLDER):
+        return Path(folder).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "jsem_pyg" / "embeddings"
 
 
 cache_option = click.option(

@@ -7,15 +7,12 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from .._extras import version_of
 from .._files import write_whole
-from .draw import LAYOUTS, check_drawable
-from .embedding import Embedder
-from .folder import MapFolder, version_of
-from .info import describe
-from .make_map import Asked, make_map
-from .options import FILE, cache_option, reading_of, reading_options, verbose_option
-from .predict import assign
+from .options import FILE, LAYOUTS, cache_option, reading_of, reading_options, verbose_option
 from .steps import Steps, logged
+
+# What does the work, and with it torch, is imported where it begins: help comes at once.
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +141,11 @@ def map_command(
     holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
     estimator. Empty documents are in no cluster.
     """
+    from .draw import check_drawable
+    from .embedding import Embedder
+    from .folder import MapFolder
+    from .make_map import Asked, make_map
+
     if resume and overwrite:
         raise click.UsageError("Expected --resume or --overwrite, not both.")
     folder = MapFolder(output or Path(f"{file.name.split('.')[0] or 'file'}-map"))
@@ -213,6 +215,9 @@ def predict_command(
     FILE is read as that of the map was: the same columns, or vectors of the same dimension. FOLDER
     holds a pickle, which is executed as it is read: take it from those you trust.
     """
+    from .folder import MapFolder
+    from .predict import assign
+
     steps = Steps()
     with logged(steps, verbose):
         reading = reading_of(delimiter, encoding, no_header)
@@ -229,5 +234,7 @@ def predict_command(
 @cache_option
 def info_command(cache: Path) -> None:
     """Print versions, and which backends run here, or why they do not."""
+    from .info import describe
+
     for line in describe(cache):
         click.echo(line)

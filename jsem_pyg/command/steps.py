@@ -6,10 +6,8 @@ from contextlib import contextmanager
 from time import perf_counter
 
 import click
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from .._progress import is_watched, progress_bar
+from .._progress import open_bar, progress_bar
 
 
 class Steps:
@@ -18,7 +16,6 @@ class Steps:
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self.notes: list[str] = []
-        self._console = Console(stderr=True)
 
     def say(self, text: str) -> None:
         """Tell who watches; not on the standard output, which is for results."""
@@ -31,20 +28,14 @@ class Steps:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measure a step, with a clock that runs meanwhile."""
-        with self._measured(name):
-            if not is_watched(self._console):
-                yield
-                return
-            columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-            with Progress(*columns, console=self._console, transient=True) as progress:
-                progress.add_task(name, total=None)
-                yield
+        """Measure a step; who watches sees its name meanwhile."""
+        with self._measured(name), open_bar(desc=name, bar_format="{desc} ..."):
+            yield
 
     @contextmanager
     def counted_step(self, name: str, total: int) -> Iterator[Callable[[int], object]]:
         """Measure a step, with a bar; yields what is called with each number that is done."""
-        with self._measured(name), progress_bar(name, total, True, self._console) as advance:
+        with self._measured(name), progress_bar(name, total, True) as advance:
             yield advance
 
     @contextmanager

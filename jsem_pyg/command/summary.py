@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .folder import MapFolder, version_of
+from .._extras import version_of
+from .folder import MapFolder
 from .result import MapResult
 from .scores import Scores
 

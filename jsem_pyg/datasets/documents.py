@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._extras import import_optional
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -89,8 +91,7 @@ def read_table(
 
 
 def _read_csv(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-
+    pd = import_optional("pandas", "Reading a table")
     try:
         # All as text: a document "NA" is not a missing value, and "007" not a number. An empty line
         # of a single column is a document, too.
@@ -105,8 +106,7 @@ def _read_csv(path: Path) -> "pd.DataFrame":
 
 
 def _default_text_columns(table: "pd.DataFrame", label_column: str | None) -> list[str]:
-    import pandas as pd
-
+    pd = import_optional("pandas", "Reading a table")
     if "text" in table.columns and label_column != "text":
         return ["text"]
     others = [name for name in table.columns if name != label_column]

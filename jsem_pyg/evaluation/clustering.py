@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_bool, check_nonnegative_int, check_points, check_positive_int
+from .._extras import import_optional
 from .partition import as_labels, as_tensor, partition_scores
 
 if TYPE_CHECKING:
@@ -68,8 +69,7 @@ class ClusteringScores:
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return one row a seed, with the columns ari, nmi and acc."""
-        import pandas as pd
-
+        pd = import_optional("pandas", "ClusteringScores.to_pandas")
         return pd.DataFrame(self.per_seed).set_index("seed")
 
     def __str__(self) -> str:

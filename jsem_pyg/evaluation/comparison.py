@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._checks import check_between, check_choice, check_instance, check_text
+from .._extras import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,8 +94,7 @@ def paired_comparisons(
         >>> paired_comparisons(runs, "a")[["method", "pairs", "verdict"]].values.tolist()
         [['b', 3, 'better']]
     """
-    import pandas as pd
-
+    pd = import_optional("pandas", "paired_comparisons")
     check_instance("runs", runs, pd.DataFrame, "a pandas.DataFrame")
     check_text("score", score)
     check_choice("test", test, TESTS)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from .._checks import check_instance
+from .._extras import import_optional
 from .model_input import ModelInput
 
 if TYPE_CHECKING:
@@ -123,8 +124,7 @@ class FitResult:
 
     def to_pandas(self) -> "pd.DataFrame":
         """Return the history as a table, indexed by epoch."""
-        import pandas as pd
-
+        pd = import_optional("pandas", "FitResult.to_pandas")
         return pd.DataFrame(self.history, columns=EpochRow._fields).set_index("epoch")
 
     def __repr__(self) -> str:

@@ -3,51 +3,33 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any, TextIO
 
-from .._progress import is_watched
+from .._progress import open_bar
 from .history import EpochRow
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 Watcher = Callable[[EpochRow], None]
 
 
 @contextmanager
-def epoch_bar(epochs: int, done: int = 0, console: "Console | None" = None) -> Iterator[Watcher]:
-    """Show a bar with loss, t and seconds an epoch; yield what is to be called with each row.
+def epoch_bar(epochs: int, done: int = 0, file: TextIO | None = None) -> Iterator[Watcher]:
+    """Show a bar with loss, t and seconds an epoch; yield a function that takes each row.
 
-    Silent where nobody sees it, in a log file or in a notebook without ipywidgets.
+    Silent in a log file, or in a notebook without ipywidgets.
 
     Args:
         epochs: Number of epochs to reach.
         done: Number of epochs done before, when a run is resumed.
-        console: Where to draw.
+        file: Where to draw; None: the standard error.
     """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    options: dict[str, Any] = {"desc": "epoch", "unit": "epoch", "leave": True, "file": file}
+    with open_bar(total=epochs, initial=done, **options) as bar:
 
-    console = console or Console(stderr=True)
-    if not is_watched(console):  # a disabled Progress ends with an empty line in rich 13 and 14
-        yield lambda row: None
-        return
-    columns = (
-        TextColumn("epoch"),
-        MofNCompleteColumn(),
-        BarColumn(),
-        TextColumn("{task.fields[summary]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("fit", total=epochs, completed=done, summary="")
-        yield lambda row: progress.update(task, completed=row.epoch, summary=summarise(row))
+        def show(row: EpochRow) -> None:
+            bar.set_postfix_str(summarise(row), refresh=False)
+            bar.update(row.epoch - bar.n)
+
+        yield show
 
 
 @contextmanager

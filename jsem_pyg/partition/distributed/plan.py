@@ -15,6 +15,7 @@ from ..._checks import (
     check_positive,
     check_positive_int,
 )
+from ..._extras import import_optional
 from ...graph import GraphStructure
 from ..blocks import Partition
 from ..recursive import recursive_partition
@@ -73,8 +74,7 @@ class DistributionPlan:
 
     def to_pandas(self) -> "pd.DataFrame":
         """A row for each process."""
-        import pandas as pd
-
+        pd = import_optional("pandas", "DistributionPlan.to_pandas")
         names = ("rows", "edges", "halo", "peers", "sent", "bytes_held", "seconds")
         columns = {name: getattr(self, name).tolist() for name in names}
         return pd.DataFrame(columns | {"seconds_of_exchange": self.seconds_of_exchange.tolist()})

