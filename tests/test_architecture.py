@@ -31,6 +31,7 @@ KNOWN_CIRCLES = [
 GROUND = {
     "kernels",
     "_checks",
+    "_extras",
     "_files",
     "_fingerprint",
     "_groups",
@@ -51,7 +52,6 @@ LAZY = [
     "pandas",
     "plotly",
     "pyarrow",
-    "rich",
     "safetensors",
     "scipy.optimize",
     "scipy.stats",
@@ -163,12 +163,25 @@ def test_the_import_check_sees_imports():
 
 def test_importing_the_package_loads_nothing_optional():
     # What PyG itself loads (numba, where it is installed) is not our doing.
-    code = "import sys, torch_geometric; before = set(sys.modules); import jsem_pyg; "
-    code += "print(*sorted(set(sys.modules) - before))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = set(run.stdout.split())
-    assert "jsem_pyg" in loaded
+    parts = ", ".join(f"jsem_pyg.{part}" for part in [*STAGES, "transforms", "testing"])
+    code = f"import torch_geometric; before = set(sys.modules); import {parts}; "
+    loaded = modules_after(f"{code}[sys.modules.pop(each) for each in before - {{'sys'}}]")
+    assert "jsem_pyg.testing" in loaded
     assert not set(LAZY) & loaded
+
+
+def test_the_command_starts_without_torch():
+    code = "from jsem_pyg.command import main; main(['map', '--help'], standalone_mode=False)"
+    loaded = modules_after(code)
+    assert "jsem_pyg.command.program" in loaded
+    assert not {"torch", "torch_geometric", "sklearn", "pandas", "scipy", "numba"} & loaded
+
+
+def modules_after(code):
+    """The names of the modules that are loaded in a new process after it ran `code`."""
+    code = f"import sys; {code}; print(); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stdout.splitlines()[-1].split())
 
 
 @pytest.mark.parametrize("part", [*PARTS, "testing"])

@@ -1,11 +1,15 @@
 """What pip is told: pins and ranges that fit together on every Python that is promised."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+from jsem_pyg._extras import EXTRAS
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -50,3 +54,38 @@ def test_pins_have_wheels_for_the_newest_python():
     first = {"numpy": "2.1", "scipy": "1.14.1", "scikit-learn": "1.5.2"}
     pinned = pins("3.13")
     assert all(Version(pinned[name]) >= Version(version) for name, version in first.items())
+
+
+def test_every_extra_that_errors_name_is_one():
+    assert set(EXTRAS.values()) <= set(PROJECT["optional-dependencies"])
+
+
+PLAIN = """
+import torch
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.training import fit
+from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
+from jsem_pyg.__main__ import main
+from torch_geometric.data import Data
+
+data = FormanCurvature()(FaissKNNGraph(5)(Data(x=torch.randn(40, 3))))
+result = fit(AnisotropicDiffusion(), data, epochs=1)
+heat_diffusion(data.x, data.edge_index, data.edge_weight)
+try:
+    result.to_pandas()
+except ImportError as error:
+    print(error)
+main()
+"""
+
+
+def test_a_plain_installation_computes_and_names_the_extras_that_it_lacks():
+    # numba as well, which a platform may lack; Jinja comes with PyG.
+    hidden = [name for name in [*EXTRAS, "rich", "matplotlib"] if name != "jinja2"]
+    code = f"import sys; sys.modules.update(dict.fromkeys({hidden}))" + PLAIN
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "FitResult.to_pandas needs the package 'pandas'" in run.stdout, run.stderr
+    assert 'pip install "jsem_pyg[tables]"' in run.stdout
+    assert run.returncode == 1
+    assert run.stderr.splitlines()[-1].endswith('pip install "jsem_pyg[command]"')

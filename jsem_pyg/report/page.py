@@ -5,6 +5,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from .._extras import import_optional
+
 SCRIPTS = ("payload", "colours", "traces", "map", "lists", "edges", "charts", "main")
 
 
@@ -34,31 +36,19 @@ def plotly_script() -> str:
     Raises:
         ImportError: if that is not installed.
     """
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise _missing("plotly") from error
-    return get_plotlyjs()
+    script: str = import_optional("plotly.offline", "A report").get_plotlyjs()
+    return script
 
 
 @cache
 def _environment() -> Any:
     """Jinja, which escapes whatever it is not told is HTML."""
-    try:
-        from jinja2 import Environment, StrictUndefined
-    except ImportError as error:
-        raise _missing("Jinja2") from error
-    return Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    jinja2 = import_optional("jinja2", "A report")
+    return jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
 
 
 @cache
 def _asset(name: str) -> str:
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
-
-
-def _missing(package: str) -> ImportError:
-    return ImportError(
-        f'A report needs {package}. To fix this error, run `pip install "jsem_pyg[report]"`.'
-    )

@@ -1,10 +1,12 @@
 """Scores, settings and versions, as texts for tables."""
 
 import platform
+import sys
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral, Real
 from typing import Any, NamedTuple
+
+from .._extras import version_of
 
 PACKAGES = (
     *("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn", "faiss-cpu"),
@@ -30,11 +32,10 @@ def score_table(scores: Any) -> Table | None:
     Raises:
         TypeError: if they are neither.
     """
-    import pandas as pd
-
     if scores is None:
         return None
-    if isinstance(scores, pd.DataFrame):
+    pandas = sys.modules.get("pandas")  # without it nobody has a data frame
+    if pandas is not None and isinstance(scores, pandas.DataFrame):
         return _of_frame(scores)
     if not isinstance(scores, Mapping):
         raise TypeError(
@@ -83,12 +84,11 @@ def settings_table(settings: Any) -> Table | None:
 
 def version_table() -> Table:
     """The versions of Python and of what is installed of the packages that matter."""
-    rows = [["python", platform.python_version()]]
-    for package in PACKAGES:
-        try:
-            rows.append([package, version(package)])
-        except PackageNotFoundError:
-            continue
+    found = [
+        ("python", platform.python_version()),
+        *((each, version_of(each)) for each in PACKAGES),
+    ]
+    rows = [[name, version] for name, version in found if version is not None]
     return Table(["package", "version"], rows)
 
 

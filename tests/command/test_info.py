@@ -24,7 +24,8 @@ def test_what_is_missing_is_told_with_its_fix(monkeypatch):
     monkeypatch.setattr(info, "version_of", lambda package: None)
     said = run("info").output
     assert 'not installed (no .parquet: pip install "jsem_pyg[parquet]")' in said
-    assert 'no text: pip install "jsem_pyg[text]"' in said
+    assert 'no documents: pip install "jsem_pyg[text]"' in said
+    assert re.search("numba +not installed .*slower.*: pip install numba", said)
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("map", "--help"), ("predict", "-h")])

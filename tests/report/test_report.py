@@ -179,9 +179,7 @@ def test_label_names_without_labels(tmp_path):
         write(tmp_path, data, found, label_names=["a", "b", "c"])
 
 
-@pytest.mark.parametrize(
-    ("package", "needed"), [("plotly.offline", "plotly"), ("umap", "umap-learn")]
-)
+@pytest.mark.parametrize(("package", "needed"), [("plotly.offline", "plotly"), ("umap", "umap")])
 def test_what_is_missing_is_named_before_the_work(tmp_path, monkeypatch, package, needed):
     monkeypatch.undo()  # the short script
     page.plotly_script.cache_clear()
