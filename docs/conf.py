@@ -34,7 +34,7 @@ extensions = [
     "repository_pages",
     "public_names",
 ]
-exclude_patterns = ["_build", "_ext", "_repository", "gallery/printed"]
+exclude_patterns = ["_build", "_ext"]
 templates_path = ["_templates"]
 nitpicky = True
 

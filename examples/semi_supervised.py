@@ -411,7 +411,7 @@ class Results:
         table = table.sort_values(["data", "training", "mean"], ascending=[True, True, False])
         lines = ["| " + " | ".join(HEADER) + " |", "| --- " * len(HEADER) + "|"]
         lines += [LINE.format(**row) for row in table.to_dict("records")]
-        text = "\n".join(lines) + "\n"
+        text = "# Semi-supervised node classification\n\n" + "\n".join(lines) + "\n"
         self.path.with_suffix(".md").write_text(text)
         print(text)
         return table

@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,13 +18,11 @@ PAGES = [
     for path in sorted([*DOCS.rglob("*.md"), *DOCS.rglob("*.rst")])
     if not {"_build", "_repository", "_templates", "generated"} & set(path.parts)
 ]
-
-
-@pytest.fixture(scope="module")
-def repository_pages():
-    sys.path.insert(0, str(DOCS / "_ext"))
-    yield importlib.import_module("repository_pages")
-    sys.path.remove(str(DOCS / "_ext"))
+MARKDOWN = [
+    *(page for page in PAGES if page.suffix == ".md"),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
 
 
 def listed_names(page):
@@ -74,29 +71,31 @@ def test_the_parts_of_the_package_are_the_stages():
 
 
 def test_pages_have_no_gaps():
-    assert len(PAGES) > 40
+    assert len(PAGES) > 30
     for page in PAGES:
         assert not re.search(r"TODO|TBD|FIXME|PLACEHOLDER|lorem", page.read_text()), page
 
 
-def test_the_readme_is_cut_at_its_headings(repository_pages):
-    readme = (ROOT / "README.md").read_text()
-    sections = repository_pages.sections(readme)
-    assert sections["in-fifteen-lines"].startswith("\n```python\nimport torch\n")
-    assert "## " not in sections["installation"]
-    assert sum(map(len, sections.values())) > 0.98 * len(readme)
-    included = re.findall(r"_repository/([\w-]+)\.md", "".join(p.read_text() for p in PAGES))
-    assert included
-    assert set(included) <= {name or "head" for name in sections}
+@pytest.mark.parametrize("page", MARKDOWN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page):
+    for target in re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)[)#]", page.read_text()):
+        assert (page.parent / target).exists(), target
 
 
-def test_links_of_the_readme_lead_to_pages(repository_pages):
-    text = repository_pages.with_links((ROOT / "README.md").read_text(), ROOT)
-    for target in re.findall(r"\]\((/[^)]+)\)", text):
-        path = target.removeprefix("/").replace("gallery/notebooks", "../notebooks")
-        assert (DOCS / path).exists(), target
-    with pytest.raises(KeyError, match=r"nowhere\.md"):
-        repository_pages.with_links("[gone](nowhere.md)", ROOT)
+def test_links_of_a_clone_lead_to_pages_of_the_site(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    on_site = importlib.import_module("repository_pages").on_site
+    assert on_site("docs/guide/nn.md", Path("README.md"), ROOT) == "/guide/nn.md"
+    assert on_site("../../README.md", Path("docs/guide/nn.md"), ROOT) == "/_repository/README.md"
+    assert on_site("../CITATION.cff", Path("docs/citing.md"), ROOT) == "/../CITATION.cff"
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.md"):
+        on_site("nowhere.md", Path("README.md"), ROOT)
+
+
+def test_pages_own_their_text():
+    """Nothing is cut out of other files: a page has no holes in a clone."""
+    for page in PAGES:
+        assert not re.search(r"^```\{(literal)?include\}", page.read_text(), re.MULTILINE), page
 
 
 def test_the_citation_is_complete():

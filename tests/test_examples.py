@@ -16,7 +16,6 @@ import pytest
 import torch
 from matplotlib.colors import to_rgb
 from torch_geometric.data import Data
-from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
 
 import jsem_pyg
 from jsem_pyg.evaluation import modularity
@@ -755,25 +754,17 @@ def test_a_random_view_hides_whole_nodes_and_keeps_the_mean(semi_supervised):
     assert 0.9 < view.mean() < 1.1
 
 
-def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys, quick_map):
+def test_the_code_of_the_readme(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
-    assert len(blocks) >= 2
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(blocks) == 2
     namespace = {}
     for block in blocks:
-        if "NeighborLoader" in block and not (WITH_PYG_LIB or WITH_TORCH_SPARSE):
-            continue
-        if "jsem_pyg.jax" in block and importlib.util.find_spec("jax.numpy") is None:
-            continue
         exec(compile(block, "README.md", "exec"), namespace)
-    assert namespace["logits"].shape == (1797, 10)
-    assert namespace["out"].shape[0] == namespace["edge_index"].max() + 1
+    assert namespace["out"].shape == (1797, 10)
     out = capsys.readouterr().out
     assert "ARI 0.646" in out  # as the comments there say
-    assert "1.000 of the partners are right" in out
     assert "ari=0.82" in out
-    assert (tmp_path / "map.html").stat().st_size > 1_000_000
 
 
 def test_diffusion_on_processes_that_share_a_graph(tmp_path, monkeypatch, capsys):
@@ -797,19 +788,6 @@ def test_the_benchmark_of_processes(tmp_path, monkeypatch):
     assert of_parts["metis"] < of_parts["hilbert"] < of_parts["random"]
     assert len(paper) == 4
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
-
-
-def test_the_readme_promises_what_the_study_found():
-    readme = (ROOT / "README.md").read_text()
-    runs = pd.read_csv(ROOT / "examples/study/results/runs.csv")
-    ari = runs.pivot_table(index="dataset", columns="method", values="ari").round(3)
-    ours, opened = ari["self-training"], ari["isotropic self-training"]
-    adds = (ours - opened).round(3)
-    helped = adds[["digits", "agnews", "stackoverflow"]]
-    assert f"{helped.min():.3f} to {helped.max():.3f}" in readme.split("## ")[0]
-    assert (adds.drop(helped.index) <= 0).all()
-    gain = (opened - ari["heat"]).round(2)
-    assert f"{gain.min():.2f} to {gain.max():.2f}" in readme.split("## ")[0]
 
 
 def test_the_commands_of_the_readme_name_what_exists():

@@ -209,7 +209,8 @@ def plan(args: argparse.Namespace) -> list[Table]:
 def report(args: argparse.Namespace) -> pd.DataFrame:
     """Write the table from the rows, and return these."""
     runs = runner.read(args.output / FILE)
-    text = f"ARI, mean over the seeds\n\n{as_markdown(pivot(runs, 'ari'), '.3f')}\n"
+    text = "# Ablations\n\nARI, mean over the seeds.\n\n"
+    text += f"{as_markdown(pivot(runs, 'ari'), '.3f')}\n"
     (args.output / "ablations.md").write_text(text)
     print(text)
     return runs

@@ -41,6 +41,13 @@ FILE = "calibration.csv"
 BINS = 15
 TEACH, HELD_OUT = 8, 2  # labels a class
 COLDEST, HOTTEST = 0.02, 20.0
+INTRODUCTION = """# What probabilities are worth
+
+Brier score, calibration error, mean confidence and accuracy of a `DiffusionClassifier`, before and
+after a temperature T. "clusters": without labels, T from the agreement of the classifier with the
+graph. "labels": with ten a class, of which eight train the classifier and two choose T.
+
+![Reliability curves of every data set, before and after the temperature](calibration.png)"""
 
 
 class Prediction(NamedTuple):
@@ -209,7 +216,7 @@ def plan(args: argparse.Namespace) -> list[Table]:
 def report(args: argparse.Namespace) -> pd.DataFrame:
     """Write table and figure from the rows, and return these."""
     runs = runner.read(args.output / FILE)
-    text = as_markdown(summarise(runs), "")
+    text = f"{INTRODUCTION}\n\n{as_markdown(summarise(runs), '')}"
     (args.output / "calibration.md").write_text(f"{text}\n")
     save_figure(draw(runs), args.output / "calibration.png")
     print(text)

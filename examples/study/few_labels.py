@@ -101,7 +101,8 @@ def compare(runs: pd.DataFrame) -> pd.DataFrame:
 
 def write_report(runs: pd.DataFrame, folder: Path) -> str:
     """Write the table with the tests, and the curves."""
-    text = "Mean and standard deviation over the draws; scores are of the nodes without a label.\n"
+    text = "# A few labels\n\n![Accuracy by the number of labels a class](few_labels.png)\n\n"
+    text += "Mean and standard deviation over the draws; scores are of the nodes without a label.\n"
     for score, title in {"accuracy": "Accuracy", "macro_f1": "Macro F1"}.items():
         text += f"\n## {title}\n\n{as_markdown(mean_and_spread(runs, score, PLAIN), '')}\n"
     tests = compare(runs) if runs["seed"].nunique() > 1 else pd.DataFrame()

@@ -210,7 +210,8 @@ def plan(args: argparse.Namespace) -> list[Table]:
 def report(args: argparse.Namespace) -> pd.DataFrame:
     """Write tables and curves from the rows, and return these."""
     runs, curves = runner.read(args.output / FILE), runner.read(args.output / CURVES)
-    text = as_markdown(summarise(runs), "")
+    text = "# How many clusters\n\n![Score by the number of clusters](num_classes.png)\n\n"
+    text += as_markdown(summarise(runs), "")
     text += f"\n\n{as_markdown(numbers_by_scale(curves), '')}"
     (args.output / "num_classes.md").write_text(f"{text}\n")
     save_figure(draw(curves), args.output / "num_classes.png")

@@ -91,7 +91,7 @@ def markdown(runs: pd.DataFrame, tests: pd.DataFrame) -> str:
             f"## ARI against {reference}: paired t-tests over the seeds, Holm-corrected p < 0.05"
             f"\n\n{as_markdown(verdict, '')}"
         )
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(["# Every method, every score", *parts]) + "\n"
 
 
 def pivot(runs: pd.DataFrame, score: str) -> pd.DataFrame:

@@ -259,7 +259,11 @@ def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
 def report(args: argparse.Namespace) -> pd.DataFrame:
     """Write the tables from the rows, and return these."""
     runs = runner.read(args.output / FILE)
-    text = "ARI, mean and standard deviation over (so many) seeds\n\n"
+    text = (
+        "# Two views\n\nDoes it pay if the classifier, or the edges, see another view of the nodes "
+        "than the one that made the graph? `examples/study/two_views.py` describes the variants."
+        "\n\nARI, mean and standard deviation over (so many) seeds\n\n"
+    )
     text += f"{as_markdown(summarise(runs), '')}\n"
     if runs["seed"].nunique() > 1:
         text += "\nARI, less that of the same reading with every edge open in the given graph: "
