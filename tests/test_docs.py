@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_architecture import STAGES
+from test_architecture import PARTS
 
 import jsem_pyg
 
@@ -41,14 +41,14 @@ def public_names(part):
         yield name, getattr(getattr(module, name), "__module__", None) or module.__name__
 
 
-@pytest.mark.parametrize("part", [*STAGES, "testing"])
+@pytest.mark.parametrize("part", [*PARTS, "testing"])
 def test_every_public_name_has_its_place_in_the_reference(part):
     page = (DOCS / "api" / f"{part}.rst").read_text()
     listed = listed_names(page)
     assert len(listed) == len(set(listed))
     for name, defined in public_names(part):
         home = defined.split(".")[1]
-        if home in STAGES and home != part:  # lent by another stage, whose page has it
+        if home in PARTS and home != part:  # lent by another stage, whose page has it
             assert f"~jsem_pyg.{home}.{name}`" in page, name
         else:
             assert name in listed, name
@@ -57,7 +57,7 @@ def test_every_public_name_has_its_place_in_the_reference(part):
 
 def test_every_stage_is_in_the_guide_and_in_the_reference():
     guide, api = (DOCS / "guide/index.md").read_text(), (DOCS / "api/index.rst").read_text()
-    for stage in STAGES:
+    for stage in PARTS:
         assert f"\n{stage}\n" in guide
         assert f"\n   {stage}\n" in api
         page = (DOCS / "guide" / f"{stage}.md").read_text()
@@ -67,7 +67,7 @@ def test_every_stage_is_in_the_guide_and_in_the_reference():
 
 def test_the_parts_of_the_package_are_the_stages():
     by_name = {"jax", "command"}  # imported by those who have what they need
-    assert set(jsem_pyg.__all__) == {*STAGES, "testing"} - by_name
+    assert set(jsem_pyg.__all__) == {*PARTS, "testing"} - by_name
 
 
 def test_pages_have_no_gaps():
