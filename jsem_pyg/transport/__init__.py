@@ -11,10 +11,17 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 :func:`comparable` puts the profiles of two graphs on one scale.
 """
 
-from .costs import CommuteCost, FeatureCost, GeodesicCost, HeatCost, MatrixCost, OracleCost
-from .costs.adjacency import AdjacencyCost
-from .costs.columns import ColumnOracle, geodesic_columns
-from .costs.factor import Factor
+from .costs import (
+    AdjacencyCost,
+    ColumnCost,
+    CommuteCost,
+    Factor,
+    FeatureCost,
+    GeodesicCost,
+    HeatCost,
+    MatrixCost,
+    geodesic_columns,
+)
 from .distance.barycenter import Barycenter, gw_barycenter
 from .distance.distance import gw_distance
 from .distance.loss import GromovWassersteinLoss
@@ -33,7 +40,7 @@ __all__ = [
     "Barycenter",
     "BatchCosts",
     "BatchPlan",
-    "ColumnOracle",
+    "ColumnCost",
     "CommuteCost",
     "Factor",
     "FeatureCost",
@@ -41,7 +48,6 @@ __all__ = [
     "GromovWassersteinLoss",
     "HeatCost",
     "MatrixCost",
-    "OracleCost",
     "Plan",
     "Step",
     "batch_costs",

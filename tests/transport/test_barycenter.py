@@ -150,7 +150,7 @@ def test_awkward_sizes_and_masses():
         ({"sources": torch.ones(3, 2)}, TypeError, "Expected 'sources' to be a list"),
         ({"size": 0}, ValueError, "Expected 'size'"),
         (
-            {"weights": torch.tensor([0.5, 0.6])},
+            {"weights": torch.tensor([1.5, -0.5])},
             ValueError,
             "Expected 'weights' to be non-negative",
         ),

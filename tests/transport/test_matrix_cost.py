@@ -2,8 +2,9 @@ import logging
 
 import pytest
 import torch
+from transport.problems import align, permutation
 
-from jsem_pyg.transport import MatrixCost, OracleCost
+from jsem_pyg.transport import ColumnCost, MatrixCost
 from jsem_pyg.transport.costs import matrix as matrix_cost
 
 
@@ -117,9 +118,9 @@ def ask(matrix):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("num_points", [1, 2, 100, 800])
-def test_an_oracle_of_low_rank_is_found(num_points, dtype):
+def test_columns_of_low_rank_make_an_exact_factor(num_points, dtype):
     matrix = distances(num_points, dtype=dtype).square()
-    factor = OracleCost(num_columns=40, rank=20)(ask(matrix), num_points)
+    factor = ColumnCost(ask(matrix), num_points).factor(20, num_columns=40)
     tol = 1e-5 if dtype == torch.float32 else 1e-10
     assert factor.x.dtype == dtype
     assert factor.error < tol
@@ -127,47 +128,63 @@ def test_an_oracle_of_low_rank_is_found(num_points, dtype):
 
 
 @pytest.mark.parametrize("rank", [5, 20, 60])
-def test_the_error_of_an_oracle_within_a_factor_of_two(rank):
+def test_the_error_of_columns_within_a_factor_of_two(rank):
     matrix = distances(800)
-    factor = OracleCost(rank, num_columns=120, tol=0)(ask(matrix), 800)
+    factor = ColumnCost(ask(matrix), 800).factor(rank, num_columns=120, tol=0)
     error = relative(factor.dense(), matrix)
     assert factor.error / 2 < error < 2 * factor.error
     best = torch.linalg.eigvalsh(matrix).abs().sort().values[:-rank].norm() / matrix.norm()
     assert error < 3 * float(best)
 
 
-def test_an_oracle_is_asked_for_few_columns():
+def test_a_factor_needs_few_columns():
     matrix, asked = distances(500), []
 
-    def oracle(nodes):
+    def columns(nodes):
         asked.append(nodes)
         return matrix[:, nodes]
 
-    OracleCost(num_columns=50, rank=20)(oracle, 500)
+    ColumnCost(columns, 500).factor(20, num_columns=50)
     nodes = torch.cat(asked)
     assert nodes.numel() == 82 == nodes.unique().numel()
 
 
-def test_the_seed_decides_what_an_oracle_is_asked():
+def test_the_seed_decides_which_columns():
     matrix, state = distances(200), torch.get_rng_state()
-    cost = (OracleCost(10, 30, seed=seed)(ask(matrix), 200).x for seed in (0, 0, 1))
-    first, again, other = cost
+    cost = ColumnCost(ask(matrix), 200)
+    first, again, other = (cost.factor(10, num_columns=30, seed=seed).x for seed in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_refuses_a_bad_oracle():
-    cost = OracleCost()
-    with pytest.raises(TypeError, match="'oracle' to be a function"):
-        cost(torch.eye(3), 3)
+def test_refuses_bad_columns():
+    def factor(function, num_points):
+        return ColumnCost(function, num_points).factor()
+
+    with pytest.raises(TypeError, match="'function' to be a function"):
+        factor(torch.eye(3), 3)
     with pytest.raises(ValueError, match=r"to have shape \[4, 4\]"):
-        cost(lambda nodes: torch.eye(3)[:, nodes % 3], 4)
-    with pytest.raises(ValueError, match="symmetric matrix"):
-        cost(lambda nodes: torch.arange(9.0).view(3, 3)[:, nodes], 3)
+        factor(lambda nodes: torch.eye(3)[:, nodes % 3], 4)
+    with pytest.raises(ValueError, match="to be symmetric"):
+        factor(lambda nodes: torch.arange(9.0).view(3, 3)[:, nodes], 3)
     with pytest.raises(ValueError, match="finite"):
-        cost(lambda nodes: torch.full((3, 3), float("nan")), 3)
+        factor(lambda nodes: torch.full((3, 3), float("nan")), 3)
     with pytest.raises(TypeError, match="floating-point"):
-        cost(lambda nodes: nodes[:, None] + nodes, 3)
+        factor(lambda nodes: nodes[:, None] + nodes, 3)
     with pytest.raises(ValueError, match="'rank' to be at most 'num_columns'"):
-        OracleCost(rank=300)
+        ColumnCost(lambda nodes: torch.eye(3)[:, nodes], 3).factor(300)
+
+
+def test_one_cost_in_three_views():
+    matrix = distances(30).square()
+    columns = ColumnCost(ask(matrix), 30)
+    factor, nodes = columns.factor(), torch.tensor([4, 7])
+    torch.testing.assert_close(columns.dense(), matrix)
+    torch.testing.assert_close(factor.columns(nodes), columns.columns(nodes), rtol=0, atol=1e-9)
+    other = matrix[permutation(30, 1)][:, permutation(30, 1)]
+    plans = [
+        align(first, MatrixCost()(other), epsilon=0.1, starts=["axes"])
+        for first in (columns, MatrixCost()(matrix))
+    ]
+    torch.testing.assert_close(plans[0].dense(), plans[1].dense(), rtol=0, atol=1e-6)

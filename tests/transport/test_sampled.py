@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from jsem_pyg.graph import knn_graph
-from jsem_pyg.transport import ColumnOracle, geodesic_columns, sampled_gromov_wasserstein
-from jsem_pyg.transport.costs.columns import Landmarks, PerAnchor
+from jsem_pyg.transport import ColumnCost, geodesic_columns, sampled_gromov_wasserstein
+from jsem_pyg.transport.sampled.columns import Landmarks, PerAnchor
 from jsem_pyg.transport.sinkhorn.dense import entropic_plan
 
 
@@ -20,7 +20,7 @@ def shuffled(c, seed=0):
 
 
 def oracle(c):
-    return ColumnOracle(lambda nodes: c[:, nodes], c.size(0))
+    return ColumnCost(lambda nodes: c[:, nodes], c.size(0))
 
 
 def energy(c, d, plan, epsilon):
@@ -171,7 +171,7 @@ def test_columns_that_are_kept_and_that_are_not(monkeypatch):
         asked.extend(nodes.tolist())
         return c[:, nodes]
 
-    source = PerAnchor(ColumnOracle(columns, 9), torch.arange(9))
+    source = PerAnchor(ColumnCost(columns, 9), torch.arange(9))
     anchors = torch.tensor([2, 5, 2])
     torch.testing.assert_close(source.of(anchors), c[:, anchors])
     torch.testing.assert_close(source.of(anchors), c[:, anchors])
@@ -193,9 +193,9 @@ def test_landmarks_are_exact_at_full_rank_and_of_copies():
 def test_geodesics_of_parallel_and_zero_edges():
     edge_index = torch.tensor([[0, 0, 1, 1], [1, 1, 2, 0]])
     columns = geodesic_columns(edge_index, 3, torch.tensor([5.0, 3.0, 0.0, 4.0]))
-    assert columns.read(torch.tensor([0, 2])).T.tolist() == [[0, 3, 3], [3, 0, 0]]
+    assert columns.columns(torch.tensor([0, 2])).T.tolist() == [[0, 3, 3], [3, 0, 0]]
     with pytest.raises(ValueError, match="a connected graph"):
-        geodesic_columns(edge_index, 4).read(torch.tensor([3]))
+        geodesic_columns(edge_index, 4).columns(torch.tensor([3]))
 
 
 def test_a_plan_whose_scalings_leave_the_range():
@@ -215,17 +215,17 @@ def test_a_plan_whose_scalings_leave_the_range():
         ({"mode": "per_anchor", "num_anchors": None}, "'mode' to be 'precomputed'"),
         ({"num_anchors": 0}, "'num_anchors' to be a positive"),
         ({"averaging": 1.0}, "'averaging' to lie in"),
-        ({"p": torch.ones(4)}, "a mass for each point"),
+        ({"p": torch.ones(4)}, "one entry for each point"),
         ({"p": torch.zeros(3)}, "mass somewhere"),
         ({"q": -torch.ones(3)}, "'q' to be non-negative"),
         ({"start": torch.ones(2, 2)}, "'start' to have shape"),
         ({"start": -torch.ones(3, 3)}, "'start' to be non-negative"),
         ({"start": "best"}, "'start' to be one of"),
-        ({"source": torch.ones(2, 3)}, "square matrix"),
+        ({"source": torch.ones(2, 3)}, r"a matrix \[N, N\]"),
         ({"source": torch.full((3, 3), torch.nan)}, "'source' to be finite"),
-        ({"source": torch.arange(9.0).view(3, 3)}, "same in both directions"),
-        ({"source": ColumnOracle(lambda n: torch.ones(2, n.numel()), 3)}, r"return shape \[3, 3\]"),
-        ({"source": ColumnOracle(lambda n: torch.ones(1), 1 << 26)}, "a plan of at most"),
+        ({"source": torch.arange(9.0).view(3, 3)}, "to be symmetric"),
+        ({"source": ColumnCost(lambda n: torch.ones(2, n.numel()), 3)}, r"to have shape \[3, 3\]"),
+        ({"source": ColumnCost(lambda n: torch.ones(1), 1 << 26)}, "a plan of at most"),
     ],
 )
 def test_what_is_refused(change, message):
@@ -235,8 +235,8 @@ def test_what_is_refused(change, message):
 
 
 def test_wrong_types():
-    with pytest.raises(TypeError, match="'columns' to be callable"):
-        ColumnOracle(torch.ones(3, 3), 3)
+    with pytest.raises(TypeError, match="'function' to be a function"):
+        ColumnCost(torch.ones(3, 3), 3)
     with pytest.raises(TypeError, match="a matrix"):
         sampled_gromov_wasserstein([[0.0]], torch.ones(1, 1), epsilon=1)
     with pytest.raises(TypeError, match="'start' to be a Plan"):

@@ -449,14 +449,15 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "transport.BatchPlan.apply": lambda: (_batch_aligned().apply, {"y": _x(3)}),
     "transport.BatchPlan.plan": lambda: (_batch_aligned().plan, {"pair": 0}),
-    "transport.ColumnOracle": lambda: (
-        transport.ColumnOracle,
-        {"columns": _columns, "num_points": N},
+    "transport.ColumnCost": lambda: (
+        transport.ColumnCost,
+        {"function": _columns, "num_points": N},
     ),
-    "transport.ColumnOracle.read": lambda: (
-        transport.ColumnOracle(_columns, N).read,
+    "transport.ColumnCost.columns": lambda: (
+        transport.ColumnCost(_columns, N).columns,
         {"nodes": torch.tensor([0, 5])},
     ),
+    "transport.ColumnCost.factor": lambda: (transport.ColumnCost(_columns, N).factor, {}),
     "transport.CommuteCost": lambda: (transport.CommuteCost, {}),
     "transport.CommuteCost.__call__": lambda: (
         transport.CommuteCost(),
@@ -494,11 +495,6 @@ GOOD: dict[str, Callable[[], Call]] = {
     "transport.MatrixCost.__call__": lambda: (
         transport.MatrixCost(),
         {"matrix": torch.cdist(_x(), _x())},
-    ),
-    "transport.OracleCost": lambda: (transport.OracleCost, {}),
-    "transport.OracleCost.__call__": lambda: (
-        transport.OracleCost(),
-        {"oracle": _columns, "num_points": N},
     ),
     "transport.Plan.apply": lambda: (_aligned().apply, {"y": _x(5)}),
     "transport.Plan.joint_embedding": lambda: (_aligned().joint_embedding, {"dim": 1}),

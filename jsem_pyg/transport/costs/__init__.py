@@ -1,21 +1,30 @@
-"""Every cost that makes a factor: of features, of a graph, of a matrix, of some of its columns.
+"""Costs inside one space: recipes that make a factor, and the views of a cost matrix.
 
-A cost is a small object that never changes. It is called with the data, and returns a
-:class:`~.Factor`, whose `error` says how far that is from what it stands for.
+A recipe, such as :class:`HeatCost`, is a small object that never changes. It is called with the
+data, and returns a :class:`Factor`, whose `error` is the part of the cost matrix that it misses.
 """
 
+from .adjacency import AdjacencyCost
+from .columns import ColumnCost
 from .commute import CommuteCost
+from .cost import Cost, TableCost, read_cost
+from .factor import Factor
 from .feature import FeatureCost
-from .geodesic import GeodesicCost
+from .geodesic import GeodesicCost, geodesic_columns
 from .heat import HeatCost
 from .matrix import MatrixCost
-from .oracle import OracleCost
 
 __all__ = [
+    "AdjacencyCost",
+    "ColumnCost",
     "CommuteCost",
+    "Cost",
+    "Factor",
     "FeatureCost",
     "GeodesicCost",
     "HeatCost",
     "MatrixCost",
-    "OracleCost",
+    "TableCost",
+    "geodesic_columns",
+    "read_cost",
 ]

@@ -1,40 +1,36 @@
-"""Columns of a cost matrix, wherever they come from, and how many of them are kept."""
+"""Columns on demand: a cost matrix known by a function, and a factor made of some columns."""
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..._checks import (
-    check_choice,
     check_dense,
-    check_edge_index,
-    check_edge_weight,
     check_finite,
     check_float,
-    check_instance,
     check_nodes,
+    check_nonnegative_int,
     check_positive_int,
-    check_symmetric,
 )
 from ..._precision import compute_dtype
+from .cost import check_symmetry
+from .factor import Factor
+from .factor_error import check_loss, relative_norm, smallest_rank, warn_if_large
+from .roots import signed_root
 
-MODES = ("precomputed", "landmark", "per_anchor")
-
-_KEPT = 1 << 26  # numbers of columns that "per_anchor" keeps
-_NULL = 1e-5  # eigenvalues of the landmarks' block below this share of the largest are rounding
+NUM_PROBES = 32  # columns that only estimate the error
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnOracle:
-    """A symmetric cost matrix [N, N] that is asked for columns.
+class ColumnCost:
+    """A symmetric cost matrix [N, N] of which single columns can be computed.
 
     Args:
-        columns: called with node indices [M] int64, on the CPU; returns [N, M] floating-point.
+        function: called with node indices [M] int64, on the CPU; returns their columns [N, M],
+            floating-point. Gradients do not flow through it.
         num_points: N.
 
     Raises:
@@ -42,196 +38,113 @@ class ColumnOracle:
         ValueError: if `num_points` is not positive.
 
     Example:
-        >>> position = torch.tensor([0.0, 1.0, 5.0])
-        >>> oracle = ColumnOracle(lambda nodes: (position[:, None] - position[nodes]).abs(), 3)
-        >>> oracle.read(torch.tensor([2]))[:, 0]
-        tensor([5., 4., 0.])
+        >>> x = torch.linspace(0, 1, 100)
+        >>> cost = ColumnCost(lambda nodes: (x[:, None] - x[nodes]).abs(), num_points=100)
+        >>> cost.columns(torch.tensor([0])).shape
+        torch.Size([100, 1])
+        >>> cost.factor().error < 1e-2
+        True
     """
 
-    columns: Callable[[Tensor], Tensor]
+    function: Callable[[Tensor], Tensor]
     num_points: int
 
     def __post_init__(self) -> None:
-        if not callable(self.columns):
+        if not callable(self.function):
             raise TypeError(
-                f"Expected 'columns' to be callable (got {type(self.columns).__name__})."
+                "Expected 'function' to be a function from nodes [M] to columns [N, M] (got "
+                f"{type(self.function).__name__}). To fix this, take MatrixCost for a matrix."
             )
         check_positive_int("num_points", self.num_points)
 
-    def read(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of M nodes, checked.
+    def columns(self, nodes: Tensor) -> Tensor:
+        """The columns [N, M] of the matrix that belong to M nodes, checked.
 
         Raises:
-            TypeError: if nodes are not integers, or columns no floating-point numbers.
+            TypeError: if nodes are not integers, or columns not floating-point numbers.
             ValueError: if there is no such node, or columns are of another shape or not finite.
         """
         check_nodes("nodes", nodes, self.num_points)
-        out = self.columns(nodes)
-        check_float("columns", out)
-        check_dense("columns", out)
-        if out.shape != (self.num_points, nodes.numel()):
+        column: Any = self.function(nodes.cpu())
+        check_float("function(nodes)", column)
+        check_dense("function(nodes)", column)
+        if column.shape != (self.num_points, nodes.numel()):
             raise ValueError(
-                f"Expected 'columns' to return shape [{self.num_points}, {nodes.numel()}], a "
-                f"column for each node asked for (got {list(out.shape)})."
+                f"Expected 'function(nodes)' to have shape [{self.num_points}, {nodes.numel()}], "
+                f"a column for each node (got {list(column.shape)})."
             )
-        check_finite("columns", out)
-        return out.detach().to(compute_dtype(out))
+        check_finite("function(nodes)", column)
+        return column.detach().to(compute_dtype(column))
 
+    def dense(self) -> Tensor:
+        """The matrix [N, N].
 
-def geodesic_columns(
-    edge_index: Tensor, num_nodes: int, edge_length: Tensor | None = None
-) -> ColumnOracle:
-    """Lengths of shortest paths of a connected graph, by Dijkstra's algorithm from each node asked.
+        Raises:
+            ValueError: if it is not symmetric.
+        """
+        matrix = self.columns(torch.arange(self.num_points))
+        check_symmetry("function(nodes)", matrix)
+        return (matrix + matrix.T) / 2
 
-    Args:
-        edge_index: [2, E]; one direction of an edge is enough.
-        num_nodes: N.
-        edge_length: [E] non-negative; None: one each.
+    def factor(
+        self, rank: int = 64, *, num_columns: int = 256, tol: float = 1e-3, seed: int = 0
+    ) -> Factor:
+        r"""Approximate the matrix by a factor, of kind "kernel" with signs.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if edges or lengths are not valid; where a column is read, if the graph is not
-            connected.
+        .. math::
+            \mathbf{C} \approx \mathbf{Q} \mathbf{M} \mathbf{Q}^T, \qquad
+            \mathbf{M} = \mathbf{Q}^T \mathbf{C}_{:, J} (\mathbf{Q}_{J, :}^T)^{+}
 
-    Example:
-        >>> path = torch.tensor([[0, 1], [1, 2]])
-        >>> geodesic_columns(path, 3, torch.tensor([2.0, 0.5])).read(torch.tensor([0]))[:, 0]
-        tensor([0.0000, 2.0000, 2.5000])
-    """
-    from scipy.sparse import coo_matrix  # costs a start-up that only this needs
-    from scipy.sparse.csgraph import dijkstra
+        The columns of the nodes J, drawn at random, span a range; Q is its leading part, of fewer
+        dimensions than there are nodes, so that M is the well-posed least-squares fit to the
+        columns. 32 more columns estimate the error, which is logged if it exceeds 5 %.
 
-    check_edge_index(edge_index, num_nodes)
-    if edge_length is None:
-        edge_length = torch.ones(edge_index.size(1))
-    check_edge_weight(edge_length, edge_index.size(1), "edge_length")
-    dtype = compute_dtype(edge_length)
-    source, target = edge_index.cpu().numpy()
-    # SciPy adds parallel edges up, and takes a stored zero for no edge: keep the shortest, and lift
-    # zeros by less than any sum notices.
-    length = np.maximum(edge_length.detach().cpu().double().numpy(), np.finfo(np.float64).tiny)
-    order = np.lexsort((length, target, source))
-    first = np.ones(order.size, bool)
-    first[1:] = (np.diff(source[order]) != 0) | (np.diff(target[order]) != 0)
-    kept = order[first]
-    graph = coo_matrix((length[kept], (source[kept], target[kept])), (num_nodes, num_nodes)).tocsr()
+        Args:
+            rank: the largest number of columns of X.
+            num_columns: how many columns are computed, at least `rank`; twice as many is better.
+            tol: what fewer columns of X may lose, as a share of the norm; not below rounding.
+            seed: of the nodes.
 
-    def columns(nodes: Tensor) -> Tensor:
-        path = torch.from_numpy(dijkstra(graph, directed=False, indices=nodes.numpy()).T)
-        if bool(torch.isinf(path).any()):
+        Raises:
+            TypeError: if an argument is of the wrong type.
+            ValueError: if one is out of range, or the matrix is not symmetric where that can be
+                seen.
+
+        Source: Drineas, Mahoney and Muthukrishnan, "Relative-error CUR matrix decompositions", SIAM
+        Journal on Matrix Analysis and Applications 30, 2008; the symmetric form with a fitted core
+        is that of Wang and Zhang, "Improving CUR matrix decomposition and the Nyström approximation
+        via adaptive sampling", JMLR 14, 2013.
+        """
+        check_positive_int("rank", rank)
+        check_positive_int("num_columns", num_columns)
+        if rank > num_columns:
             raise ValueError(
-                "Expected a connected graph (got nodes that no path joins). To fix this, join its "
-                "components, knn_graph(..., connect=True), or take the cost from heat."
+                f"Expected 'rank' to be at most 'num_columns', {num_columns} (got {rank}). To fix "
+                "this, pass twice as many columns as the rank."
             )
-        return path.to(dtype)
-
-    return ColumnOracle(columns, num_nodes)
-
-
-class Columns(Protocol):
-    """Columns of the points that have mass."""
-
-    def of(self, anchors: Tensor) -> Tensor:
-        """The columns [N, M] of M anchors."""
-
-
-class Matrix:
-    """All columns, kept."""
-
-    def __init__(self, matrix: Tensor) -> None:
-        self.matrix = matrix
-
-    def of(self, anchors: Tensor) -> Tensor:
-        """The columns [N, M] of M anchors."""
-        return self.matrix[:, anchors]
+        check_loss("tol", tol)
+        check_nonnegative_int("seed", seed)
+        generator = torch.Generator().manual_seed(seed)
+        order = torch.randperm(self.num_points, generator=generator)
+        drawn, others = order[:num_columns], order[num_columns : num_columns + NUM_PROBES]
+        column = self.columns(drawn)
+        place = drawn.to(column.device)
+        check_symmetry("function(nodes)", column[place])
+        share = max(tol, 10 * torch.finfo(column.dtype).eps) / 4
+        x, sign = _fit(column.double(), place, rank, share)
+        x, sign = x.to(column), sign.to(column)
+        if others.numel():
+            column, place = self.columns(others), others.to(column.device)
+        found = (x * sign) @ x[place].T
+        error = relative_norm(found.double() - column.double(), column.double())
+        warn_if_large("ColumnCost", error, "take a larger 'rank' and 'num_columns'")
+        return Factor(x, "kernel", sign, error)
 
 
-class PerAnchor:
-    """Columns computed when they are asked for; the latest stay."""
-
-    def __init__(self, oracle: ColumnOracle, points: Tensor) -> None:
-        self.oracle, self.points = oracle, points
-        self.kept: OrderedDict[int, Tensor] = OrderedDict()
-        self.room = max(1, _KEPT // points.numel())
-
-    def of(self, anchors: Tensor) -> Tensor:
-        """The columns [N, M] of M anchors."""
-        wanted = anchors.tolist()
-        missing = [each for each in dict.fromkeys(wanted) if each not in self.kept]
-        if missing:
-            new = self.oracle.read(self.points[missing])[self.points]
-            self.kept.update(zip(missing, new.unbind(1), strict=True))
-        for each in wanted:
-            self.kept.move_to_end(each)
-        out = torch.stack([self.kept[each] for each in wanted], 1)
-        while len(self.kept) > self.room:
-            self.kept.popitem(last=False)
-        return out
-
-
-class Landmarks:
-    """Any column from those of a few landmarks, C ~ C_L C_LL^+ C_L^T.
-
-    Source: C. Williams, M. Seeger, "Using the Nyström method to speed up kernel machines", 2000;
-    indefinite matrices as well, by the pseudo-inverse.
-    """
-
-    def __init__(self, oracle: ColumnOracle, points: Tensor, count: int) -> None:
-        columns = [oracle.read(points[:1])[points]]
-        chosen, gap = [0], _gap(columns[0], 0)
-        for _ in range(min(count, points.numel()) - 1):  # farthest from those so far
-            farthest = int(gap.argmax())
-            if float(gap[farthest]) <= 0:
-                break  # what is left are copies
-            chosen.append(farthest)
-            columns.append(oracle.read(points[[farthest]])[points])
-            gap = torch.minimum(gap, _gap(columns[-1], farthest))
-        self.columns = torch.cat(columns, 1)
-        value, vector = torch.linalg.eigh(self.columns[chosen].double())
-        inverse = torch.where(value.abs() > _NULL * value.abs().max(), 1 / value, 0)
-        inverse = torch.nan_to_num(inverse, posinf=0, neginf=0)
-        block = (vector * inverse) @ vector.T
-        self.weights = (self.columns.double() @ block).to(self.columns)
-
-    def of(self, anchors: Tensor) -> Tensor:
-        """The columns [N, M] of M anchors."""
-        return self.weights @ self.columns[anchors].T
-
-
-def _gap(column: Tensor, node: int) -> Tensor:
-    """How far the points are from one: of distances the column itself, of similarities likewise."""
-    return (column[:, 0] - column[node, 0]).abs()
-
-
-def read_source(name: str, source: Any) -> ColumnOracle | Tensor:
-    """A symmetric matrix [N, N], or an oracle; checked."""
-    if isinstance(source, ColumnOracle):
-        return source
-    check_instance(name, source, Tensor, "a matrix [N, N], or a ColumnOracle such as geodesics")
-    check_float(name, source)
-    check_dense(name, source)
-    if source.dim() != 2 or source.size(0) != source.size(1) or source.numel() == 0:
-        raise ValueError(
-            f"Expected '{name}' to be a square matrix, not empty (got shape {list(source.shape)})."
-        )
-    check_finite(name, source)
-    source = source.detach().to(compute_dtype(source))
-    check_symmetric(name, source, source.mT)
-    return source
-
-
-def prepare(source: ColumnOracle | Tensor, points: Tensor, mode: str, landmarks: int) -> Columns:
-    """The columns of the points that have mass, as `mode` says."""
-    check_choice("mode", mode, MODES)
-    if isinstance(source, Tensor):
-        whole = source
-        if mode == "precomputed":
-            return Matrix(whole[points][:, points])
-        source = ColumnOracle(lambda nodes: whole[:, nodes], whole.size(0))
-    if mode == "precomputed":
-        matrix = source.read(points)[points]
-        check_symmetric("columns", matrix, matrix.mT)
-        return Matrix((matrix + matrix.mT) / 2)
-    return (
-        PerAnchor(source, points) if mode == "per_anchor" else Landmarks(source, points, landmarks)
-    )
+def _fit(column: Tensor, drawn: Tensor, rank: int, share: float) -> tuple[Tensor, Tensor]:
+    """X [N, r] and its signs [r] from columns [N, M] of M nodes."""
+    left, value, _ = torch.linalg.svd(column, full_matrices=False)
+    basis = left[:, : min(rank, smallest_rank(value, share))]
+    core = basis.T @ column @ torch.linalg.pinv(basis[drawn].T)
+    x, sign = signed_root((core + core.T) / 2, rank, share)
+    return basis @ x, sign

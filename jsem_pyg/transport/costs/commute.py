@@ -12,7 +12,7 @@ from .factor import Factor
 from .factor_error import column_error
 from .graph_input import GraphInput, check_connected, read_graph
 from .low_spectrum import LowSpectrum, weighted_degree
-from .matrix_roots import inverse_root, leading_basis
+from .roots import inverse_root, leading_basis
 
 NORMALIZATIONS = ("rw", "sym", None)
 DENSE_LIMIT = 400  # nodes of a graph whose Laplacian is inverted as a table

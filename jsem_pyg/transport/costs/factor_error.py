@@ -1,23 +1,31 @@
-"""How far a factor is from the matrix that it stands for, as a share of its Frobenius norm."""
+"""The error of a factor, relative to the Frobenius norm of the matrix that it approximates."""
 
 import logging
+from typing import Any
 
+import torch
 from torch import Tensor
+
+from ..._checks import check_number
 
 _log = logging.getLogger(__name__)
 
-LARGE_ERROR = 0.05  # above which it is said
+LARGE_ERROR = 0.05  # from which on there is a warning
+
+
+def check_loss(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a number in [0, 1)."""
+    check_number(name, value)
+    if not 0 <= float(value) < 1:
+        raise ValueError(f"Expected '{name}' to lie in [0, 1) (got {value!r}).")
 
 
 def column_error(x: Tensor, nodes: Tensor, columns: Tensor, kind: str) -> float:
-    r"""The error of :math:`\mathbf{X} \mathbf{X}^T` on known columns [N, P] of a kernel K.
+    r"""The relative error of :math:`\mathbf{X} \mathbf{X}^T`, estimated on known columns.
 
-    .. math::
-        ||\hat{\mathbf{C}} - \mathbf{C}||_F \, / \, ||\mathbf{C}||_F
-
-    where C is K itself, on these columns, or the squared distances :math:`K_{ii} + K_{kk} -
-    2 K_{ik}` among these nodes. Columns that are drawn at random, and did not make the factor, tell
-    the error of the whole matrix.
+    Columns that are drawn at random, and were not used to make the factor, estimate the error of
+    the whole matrix: of a kernel K on these columns, or of the squared distances
+    :math:`K_{ii} + K_{kk} - 2 K_{ik}` among these nodes.
 
     Args:
         x: [N, r] the factor.
@@ -28,44 +36,39 @@ def column_error(x: Tensor, nodes: Tensor, columns: Tensor, kind: str) -> float:
     x, columns = x.detach().double(), columns.detach().double()
     if kind == "kernel":
         return relative_norm(x @ x[nodes].T - columns, columns)
-    true, found = squared_distances(columns[nodes]), squared_distances(x[nodes] @ x[nodes].T)
+    found, true = (_squared_distances(each) for each in (x[nodes] @ x[nodes].T, columns[nodes]))
     return relative_norm(found - true, true)
 
 
-def squared_distances(gram: Tensor) -> Tensor:
-    """Inner products [P, P] -> squared distances [P, P]."""
+def _squared_distances(gram: Tensor) -> Tensor:
     norm = gram.diagonal()
     return norm[:, None] + norm - 2 * gram
 
 
 def relative_norm(difference: Tensor, whole: Tensor) -> float:
-    """|difference| / |whole|, in the norm of Frobenius; zero if both are zero."""
+    """|difference| / |whole|, in the Frobenius norm; zero if both are zero."""
     size = float(difference.norm())
     return size / float(whole.norm()) if size else 0.0
 
 
-def say_if_large(what: str, error: float, remedy: str) -> float:
-    """Warn of a factor that stands for its matrix badly; returns the error."""
+def warn_if_large(what: str, error: float, remedy: str) -> None:
+    """Log a warning if a factor approximates its matrix badly."""
     if error > LARGE_ERROR:
         _log.warning(
-            "%s: the factor differs from its matrix by %.2g of its norm. To mend this, %s.",
+            "%s: the factor differs from its matrix by %.2g of its norm. To fix this, %s.",
             what,
             error,
             remedy,
         )
-    return error
 
 
 def smallest_rank(value: Tensor, share: float) -> int:
-    """How many of eigenvalues [M], descending in size, hold all but `share` of their norm.
-
-    At least one is kept.
+    """How many eigenvalues [M], descending in size, hold all but `share` of their norm; 1 or more.
 
     Example:
-        >>> import torch
         >>> smallest_rank(torch.tensor([3.0, -2.0, 1e-6]), share=1e-3)
         2
     """
     square = value.double().square()
-    rest = square.flip(0).cumsum(0).flip(0)  # what is lost by a cut before each
-    return max(1, int((rest > share**2 * square.sum()).sum()))
+    rest = square.flip(0).cumsum(0).flip(0)  # lost by a cut before each
+    return max(1, int((rest > share**2 * torch.sum(square)).sum()))

@@ -1,4 +1,4 @@
-"""The cost of shortest paths: landmarks, one search from each, and classical scaling."""
+"""Lengths of shortest paths as costs: single columns, or a factor by landmark scaling."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,31 +8,35 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.utils import remove_self_loops, to_undirected
 
 from ..._checks import (
     as_argument,
-    check_between,
     check_choice,
+    check_edge_index,
+    check_edge_weight,
     check_nonnegative_int,
     check_points,
     check_positive_int,
 )
+from ..._precision import compute_dtype
 from ...graph import GraphStructure
 from ...graph.points import METRICS, prepare_points
 from ...kernels.ordering import scipy_indices
 from ...kernels.paths import PATHS
+from .columns import ColumnCost
 from .factor import Factor
-from .factor_error import relative_norm, say_if_large
+from .factor_error import check_loss, relative_norm, warn_if_large
 from .graph_input import GraphInput, check_connected, read_graph
 
-NUM_PROBES = 6  # searches from other nodes, that the error is estimated from
+NUM_PROBES = 6  # searches from other nodes, which estimate the error
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class GeodesicCost:
-    r"""Shortest paths in a graph, squared or not.
+    r"""Lengths of shortest paths in a graph, squared or not, as a factor.
 
     .. math::
         C_{ik} = d_{ik}^p \approx ||\mathbf{x}_i - \mathbf{x}_k||^2
@@ -98,7 +102,7 @@ class GeodesicCost:
             raise TypeError(
                 f"Expected 'length_name' to be a string or None (got {self.length_name!r})."
             )
-        check_between("tol", self.tol, -1e-300, 1)
+        check_loss("tol", self.tol)
         check_nonnegative_int("seed", self.seed)
 
     def __call__(
@@ -132,9 +136,9 @@ class GeodesicCost:
                 "which is differentiable in edge weights."
             )
         check_connected(graph, "in which a path leads from any node to any other", by_weight=False)
-        roads = _Roads(graph.structure, self._lengths(graph))
-        x, error = self._embed(roads)
-        say_if_large("GeodesicCost", error, "take a larger 'rank' and more landmarks")
+        search = PathSearch(graph.structure, self._lengths(graph))
+        x, error = self._embed(search)
+        warn_if_large("GeodesicCost", error, "take a larger 'rank' and more landmarks")
         x = x.to(graph.structure.device, graph.dtype)
         return Factor(x, "sqdist", error=error, edge_index=graph.edge_index)
 
@@ -158,32 +162,36 @@ class GeodesicCost:
         apart = points.distance(i.cpu(), j.cpu()).double()
         return (2 * apart).sqrt() if self.metric == "cosine" else apart
 
-    def _embed(self, roads: "_Roads") -> tuple[Tensor, float]:
+    def _embed(self, search: "PathSearch") -> tuple[Tensor, float]:
         """Coordinates [N, r], and the error."""
         generator = torch.Generator().manual_seed(self.seed)
-        probe = torch.randperm(roads.num_nodes, generator=generator)[:NUM_PROBES].tolist()
-        first = roads.distances(probe[0])
-        landmark, distance = farthest_landmarks(roads, first, self.num_landmarks)
-        if len(landmark) == roads.num_nodes:
+        probe = torch.randperm(search.num_nodes, generator=generator)[:NUM_PROBES].tolist()
+        first = search.distances(probe[0])
+        landmark, distance = farthest_landmarks(search, first, self.num_landmarks)
+        if len(landmark) == search.num_nodes:
             probe, held_out = landmark, distance
         else:
-            held_out = np.stack([first, *(roads.distances(each) for each in probe[1:])])
+            held_out = np.stack([first, *(search.distances(each) for each in probe[1:])])
         cost = torch.from_numpy(distance) ** self.power
         x = landmark_scaling(cost, torch.tensor(landmark), self.rank)
         error = errors_by_rank(x, probe, torch.from_numpy(held_out) ** self.power)
-        # Columns of small eigenvalues may do harm: what negative ones would take away is missing.
+        # Columns of small eigenvalues may do harm, since the negative ones are left out.
         rank = next(r for r, each in enumerate(error, 1) if each <= min(error) + self.tol)
         return x[:, :rank], error[rank - 1]
 
 
-class _Roads:
-    """A graph with lengths, ready for searches."""
+class PathSearch:
+    """Searches for shortest paths in one graph.
+
+    Args:
+        structure: the graph.
+        length: [E] non-negative, float64; the shortest of parallel edges counts.
+    """
 
     def __init__(self, structure: GraphStructure, length: Tensor) -> None:
         self.num_nodes = structure.num_nodes
         self._col, rowptr = scipy_indices(structure.csr)
         self._rowptr = rowptr
-        # Of edges that join the same nodes the shortest counts.
         slots = torch.full((structure.num_slots,), torch.inf, dtype=torch.float64)
         self._length = slots.scatter_reduce(
             0, structure.slot.long().cpu(), length.cpu(), "amin"
@@ -191,29 +199,29 @@ class _Roads:
         self._search = PATHS.find("auto", torch.device("cpu")).distances
 
     def distances(self, source: int) -> Array:
-        """[N] how far all nodes are from one."""
+        """[N] the lengths of shortest paths from one node, infinite where there is none."""
         out = np.empty(self.num_nodes)
         self._search(self._rowptr, self._col, self._length, source, out)
         return out
 
 
-def farthest_landmarks(roads: _Roads, first: Array, most: int) -> tuple[list[int], Array]:
+def farthest_landmarks(search: PathSearch, first: Array, most: int) -> tuple[list[int], Array]:
     """Landmarks, each farthest from those before, and their distances [M, N] to all nodes.
 
     Args:
-        roads: the graph.
-        first: [N] distances from some node; the first landmark is the farthest from there.
-        most: M, if there are as many nodes that are apart.
+        search: in the graph.
+        first: [N] distances from any node; the first landmark is the farthest one.
+        most: M, if so many nodes are apart from each other.
 
     Source: Gonzalez, "Clustering to minimize the maximum intercluster distance", Theoretical
     Computer Science 38, 1985.
     """
     landmark = [int(first.argmax())]
-    distance = [roads.distances(landmark[0])]
+    distance = [search.distances(landmark[0])]
     nearest = distance[0].copy()
-    while len(landmark) < min(most, roads.num_nodes) and nearest.max() > 0:
+    while len(landmark) < min(most, search.num_nodes) and nearest.max() > 0:
         landmark.append(int(nearest.argmax()))
-        distance.append(roads.distances(landmark[-1]))
+        distance.append(search.distances(landmark[-1]))
         np.minimum(nearest, distance[-1], out=nearest)
     return landmark, np.stack(distance)
 
@@ -247,3 +255,46 @@ def errors_by_rank(x: Tensor, nodes: list[int], true: Tensor) -> list[float]:
         found += (column[nodes, None] - column).square()
         errors.append(relative_norm(found - true, true))
     return errors
+
+
+def geodesic_columns(
+    edge_index: Tensor, num_nodes: int, edge_length: Tensor | None = None
+) -> ColumnCost:
+    """Lengths of shortest paths of a connected graph, by one search for each column.
+
+    Args:
+        edge_index: [2, E]; one direction of an edge is enough.
+        num_nodes: N.
+        edge_length: [E] non-negative; None: one each.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if edges or lengths are not valid; where a column is computed, if the graph is
+            not connected.
+
+    Example:
+        >>> path = torch.tensor([[0, 1], [1, 2]])
+        >>> cost = geodesic_columns(path, 3, torch.tensor([2.0, 0.5]))
+        >>> cost.columns(torch.tensor([0]))[:, 0]
+        tensor([0.0000, 2.0000, 2.5000])
+    """
+    check_edge_index(edge_index, num_nodes)
+    if edge_length is None:
+        edge_length = torch.ones(edge_index.size(1))
+    check_edge_weight(edge_length, edge_index.size(1), "edge_length")
+    dtype = compute_dtype(edge_length)
+    length = edge_length.detach().cpu().double()
+    edges, length = remove_self_loops(edge_index.cpu().long(), length)
+    edges, length = to_undirected(edges, length, num_nodes, reduce="min")
+    search = PathSearch(GraphStructure(edges, num_nodes), length)
+
+    def columns(nodes: Tensor) -> Tensor:
+        paths = np.stack([search.distances(node) for node in nodes.tolist()], 1)
+        if np.isinf(paths).any():
+            raise ValueError(
+                "Expected a connected graph (got nodes that no path joins). To fix this, join its "
+                "components, knn_graph(..., connect=True), or take the cost from heat."
+            )
+        return torch.from_numpy(paths).to(dtype)
+
+    return ColumnCost(columns, num_nodes)

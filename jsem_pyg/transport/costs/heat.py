@@ -1,4 +1,4 @@
-"""The cost of how heat spreads in a graph: the heat kernel, factored from one series."""
+"""The heat kernel of a graph as a cost, factored from one Chebyshev series."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ..._checks import (
-    check_between,
     check_choice,
     check_nonnegative_int,
     check_positive,
@@ -22,9 +21,9 @@ from ...graph.prepare import PreparedGraph
 from ...kernels.chebyshev import Operator
 from ...operators import HeatOperator
 from .factor import KINDS, Factor
-from .factor_error import column_error, say_if_large, smallest_rank
+from .factor_error import check_loss, column_error, smallest_rank, warn_if_large
 from .graph_input import GraphInput, read_graph
-from .matrix_roots import inverse_root, leading_basis, psd_root
+from .roots import inverse_root, leading_basis, signed_root
 
 NORMALIZATIONS = ("sym", None)
 NUM_PROBES = 64  # columns that the error is estimated from
@@ -33,7 +32,7 @@ ROUNDING = 8  # units of the last place, of a kernel whose norm is one
 
 @dataclass(frozen=True)
 class HeatCost:
-    r"""The heat kernel of a graph, or the diffusion distance.
+    r"""The heat kernel of a graph, or the diffusion distance, as a factor.
 
     .. math::
         K = \frac{1}{S} \sum_s e^{-t_s \mathbf{L}}, \qquad
@@ -48,7 +47,7 @@ class HeatCost:
     more than `num_anchors` nodes is factored exactly. Short times make a kernel of nearly full
     rank, which no factor stands for; longer ones make a smooth one. Differentiable in the edge
     weights, if they are given: exactly so for what depends on the cost matrix, where the cut to
-    `rank` parts different eigenvalues. Disconnected graphs are fine.
+    `rank` separates different eigenvalues. Disconnected graphs are fine.
 
     Args:
         t: diffusion time > 0, or several, in units of the Laplacian.
@@ -104,7 +103,7 @@ class HeatCost:
         check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_positive_int("k", self.k)
         check_choice("metric", self.metric, METRICS)
-        check_between("tol", self.tol, -1e-300, 1)
+        check_loss("tol", self.tol)
         check_nonnegative_int("seed", self.seed)
 
     def __call__(
@@ -130,7 +129,7 @@ class HeatCost:
             x, error = self._exact(graph)
         else:
             x, error = self._from_anchors(graph)
-        say_if_large(
+        warn_if_large(
             "HeatCost", error, "take longer times 't', or a larger 'num_anchors' and 'rank'"
         )
         return Factor(x, self.kind, error=error, edge_index=graph.edge_index)
@@ -148,9 +147,7 @@ class HeatCost:
     def _exact(self, graph: GraphInput) -> tuple[Tensor, float]:
         size, device = graph.num_nodes, graph.structure.device
         kernel = self._diffuse(graph, torch.eye(size, dtype=graph.dtype, device=device))
-        x = psd_root(kernel)
-        if self.rank is not None:
-            x = self._cut(x)
+        x, _ = signed_root(kernel, self.rank or size, 0.0)  # negative eigenvalues are rounding
         return x, column_error(x, torch.arange(size, device=device), kernel, self.kind)
 
     def _from_anchors(self, graph: GraphInput) -> tuple[Tensor, float]:

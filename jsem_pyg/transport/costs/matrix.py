@@ -1,4 +1,4 @@
-"""The cost that a user has as a matrix: any symmetric one, factored with signs."""
+"""A factor of a symmetric matrix, given by the user."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,40 +6,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._checks import (
-    check_between,
-    check_dense,
-    check_finite,
-    check_float,
-    check_nonnegative_int,
-    check_positive_int,
-    check_tensor,
-    numbers_of,
-)
+from ..._checks import check_nonnegative_int, check_positive_int
 from ..._precision import compute_dtype
+from .cost import check_matrix
 from .factor import Factor
-from .factor_error import say_if_large
-from .signed_root import signed_root
+from .factor_error import check_loss, warn_if_large
+from .roots import signed_root
 
 DENSE_LIMIT = 512  # points of a matrix whose eigenvalues are all computed
-SPARE = 16  # random vectors more than columns
-POWERS = 2  # how often the matrix sharpens the range that is found
-BLOCK = 1 << 24  # numbers of the residual that are looked at together
+SPARE = 16  # more random vectors than columns
+POWERS = 2  # power iterations
+BLOCK = 1 << 24  # numbers of the residual at a time
 
 
 @dataclass(frozen=True)
 class MatrixCost:
-    r"""A symmetric matrix of costs or similarities, such as distances, given by the user.
+    r"""Factors a symmetric matrix of costs or similarities, such as distances.
 
     .. math::
         \mathbf{C} \approx \mathbf{X} \, \mathrm{diag}(\mathbf{\sigma}) \, \mathbf{X}^T
 
     by its eigenvalues of largest size, of either sign. Up to 512 points all eigenvalues are
-    computed; beyond, those in the range of the matrix times random vectors, sharpened by two
-    powers of it. The error is that of the whole matrix, and is logged if it exceeds 5 %.
+    computed; beyond, those in the range of the matrix times random vectors, with two power
+    iterations. The error is that of the whole matrix, and is logged if it exceeds 5 %.
 
     Differentiable up to 512 points, exactly so for what depends on the cost matrix, where the cut
-    parts different eigenvalues; refused beyond.
+    separates different eigenvalues; refused beyond.
 
     Args:
         rank: the largest number of columns; fewer where they hold all but `tol` of the norm.
@@ -64,7 +56,7 @@ class MatrixCost:
 
     def __post_init__(self) -> None:
         check_positive_int("rank", self.rank)
-        check_between("tol", self.tol, -1e-300, 1)
+        check_loss("tol", self.tol)
         check_nonnegative_int("seed", self.seed)
 
     def __call__(self, matrix: Any) -> Factor:
@@ -75,7 +67,7 @@ class MatrixCost:
             ValueError: if it is not square, dense, symmetric and finite, is empty, or is too large
                 for the gradient that it asks for.
         """
-        _check_matrix(matrix)
+        check_matrix("matrix", matrix)
         matrix = matrix.to(compute_dtype(matrix))
         share = max(self.tol, 10 * torch.finfo(matrix.dtype).eps)
         if matrix.size(0) <= max(DENSE_LIMIT, self.rank + SPARE):
@@ -83,7 +75,7 @@ class MatrixCost:
         else:
             x, sign = self._from_range(matrix, share)
         error = _residual(matrix.detach(), x.detach(), sign)
-        say_if_large("MatrixCost", error, "take a larger 'rank'")
+        warn_if_large("MatrixCost", error, "take a larger 'rank'")
         return Factor(x, "kernel", sign, error)
 
     def _from_range(self, matrix: Tensor, share: float) -> tuple[Tensor, Tensor]:
@@ -102,26 +94,6 @@ class MatrixCost:
         core = basis.double().T @ (matrix @ basis).double()
         x, sign = signed_root(core, self.rank, share)
         return basis @ x.to(basis.dtype), sign.to(basis.dtype)
-
-
-def _check_matrix(matrix: Any) -> None:
-    check_tensor("matrix", matrix)
-    check_float("matrix", matrix)
-    check_dense("matrix", matrix)
-    if matrix.dim() != 2 or matrix.size(0) != matrix.size(1) or matrix.numel() == 0:
-        raise ValueError(
-            f"Expected 'matrix' to be [N, N], not empty (got shape {list(matrix.shape)})."
-        )
-    check_finite("matrix", matrix)
-    values = numbers_of(matrix)
-    largest = float(values.abs().max())
-    difference = float((values - values.T).abs().max())
-    if difference > 1e-4 * largest:
-        raise ValueError(
-            f"Expected 'matrix' to be symmetric (got entries that differ from their mirror image "
-            f"by up to {difference:.3g}, of a largest {largest:.3g}). To fix this, pass "
-            "(matrix + matrix.T) / 2."
-        )
 
 
 def _residual(matrix: Tensor, x: Tensor, sign: Tensor) -> float:

@@ -20,16 +20,15 @@ from torch import Tensor
 
 from ..._checks import (
     check_bool,
-    check_finite,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
-    check_vector,
 )
 from ..costs.factor import Factor
 from ..factored.solver import gromov_wasserstein
 from ..plan.plan import Plan
-from ..problem.inputs import as_factor, read_masses
+from ..problem.inputs import as_factor
+from ..problem.masses import read_masses
 from ..problem.problem import second_moments
 from .distance import gw_distance
 
@@ -102,7 +101,7 @@ def gw_barycenter(
         sources: S spaces, each as in :func:`.gromov_wasserstein`, of one kind of cost.
         size: N, the number of points of the barycentre.
         cost: what makes factors of the members, likewise.
-        weights: [S] lambda, non-negative with sum one; None: all the same.
+        weights: [S] lambda, non-negative, divided by their sum; None: all the same.
         masses: [N_s] of each member, or None for uniform ones; None: all uniform.
         p: [N] the masses of the barycentre; None: uniform.
         rank: columns of its factor at most, those of the largest eigenvalues; None: as many as it
@@ -142,7 +141,7 @@ def gw_barycenter(
         check_positive_int("rank", rank)
     members, kind = _read_members(sources, cost, masses, weights)
     like = members[0].factor.x
-    mass = read_masses("p", p, Factor(like.new_zeros(size, 1)))
+    mass = read_masses("p", p, size).detach().to(like)
     task = _Rounds(members, mass, _critical(members), rank, tol, seed, backend, progress)
     wanted = [epsilon if absolute else epsilon * each for each in task.critical]
     share = _WARM
@@ -246,23 +245,17 @@ def _read_members(
         masses = [None] * len(factors)
     if not isinstance(masses, list | tuple) or len(masses) != len(factors):
         raise ValueError(f"Expected 'masses' to be a list of {len(factors)} (got {masses!r}).")
-    read = [read_masses("masses", *each) for each in zip(masses, factors, strict=True)]
+    read = [
+        read_masses("masses", mass, each.num_points).detach().to(each.x)
+        for mass, each in zip(masses, factors, strict=True)
+    ]
     shares = _read_weights(weights, len(factors))
     kernels = [_as_kernel(*each) for each in zip(factors, read, strict=True)]
     return [_Member(*each) for each in zip(kernels, read, shares, strict=True)], first.kind
 
 
 def _read_weights(weights: Tensor | None, count: int) -> list[float]:
-    if weights is None:
-        return [1 / count] * count
-    check_vector("weights", weights, count, "member")
-    check_finite("weights", weights)
-    total = float(weights.double().sum())
-    if float(weights.min()) < 0 or abs(total - 1) > 1e-3:
-        raise ValueError(
-            f"Expected 'weights' to be non-negative with sum one (got {weights.tolist()})."
-        )
-    return [float(each) / total for each in weights.double()]
+    return [float(each) for each in read_masses("weights", weights, count, "member")]
 
 
 def _as_kernel(factor: Factor, mass: Tensor) -> Factor:

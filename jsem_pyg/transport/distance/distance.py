@@ -8,8 +8,9 @@ from torch import Tensor
 from ..._checks import check_choice, check_instance
 from ..factored.solver import Task, gromov_wasserstein, read_task
 from ..plan.plan import Plan
-from ..problem.inputs import as_factor, as_shares
-from ..problem.options import Options
+from ..problem.inputs import as_factor
+from ..problem.masses import read_masses
+from ..problem.options import SolverOptions
 from ..sinkhorn.scores import FactoredScores
 from .envelope import Objective
 
@@ -100,10 +101,11 @@ def gw_distance(
         True
     """
     check_choice("marginals", marginals, DIFFERENTIABLE)
-    options = Options(
-        epsilon, absolute, alpha, marginals, rho, 0.5, coarse, tol, max_iter, seed, progress
-    )
-    options.check()
+    options = SolverOptions(
+        epsilon=epsilon, absolute=absolute, alpha=alpha, marginals=marginals, rho=rho,
+        coarse=coarse, starts=starts, tol=tol, max_iter=max_iter, seed=seed, backend=backend,
+        progress=progress,
+    )  # fmt: skip
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     task = read_task(first, second, None, p, q, features, known_pairs, options)
     if plan is None:
@@ -117,8 +119,8 @@ def gw_distance(
     objective = Objective(
         first,
         second,
-        task.p.double() if p is None else as_shares("p", p, first),
-        task.q.double() if q is None else as_shares("q", q, second),
+        read_masses("p", p, first.num_points).to(first.x.device),
+        read_masses("q", q, second.num_points).to(second.x.device),
         features,
         task.alpha,
         known_pairs,

@@ -11,8 +11,8 @@ from ...kernels.table import SINKHORN
 from ..factored.solver import gromov_wasserstein, read_task
 from ..factored.starts import STARTS
 from ..plan.plan import Plan
-from ..problem.inputs import as_factor, check_cost, read_start_names
-from ..problem.options import Options
+from ..problem.inputs import as_factor, check_cost
+from ..problem.options import SolverOptions, read_starts
 from .distance import DIFFERENTIABLE, gw_distance
 
 
@@ -76,17 +76,16 @@ class GromovWassersteinLoss(torch.nn.Module):
         warm_start: bool = True,
     ) -> None:
         super().__init__()
-        self._options = Options(
-            epsilon, absolute, alpha, marginals, rho, 0.5, coarse, tol, max_iter, seed, progress
-        )
-        self._options.check()
+        self._options = SolverOptions(
+            epsilon=epsilon, absolute=absolute, alpha=alpha, marginals=marginals, rho=rho,
+            coarse=coarse, tol=tol, max_iter=max_iter, seed=seed, backend=backend,
+            progress=progress,
+        )  # fmt: skip
         check_choice("marginals", marginals, DIFFERENTIABLE)
         check_bool("warm_start", warm_start)
         check_cost(cost)
         check_choice("backend", backend, ("auto", *SINKHORN.backends))
-        if starts is not None:
-            starts = read_start_names(starts, STARTS)
-        self.cost, self.starts = cost, starts
+        self.cost, self.starts = cost, read_starts(starts, STARTS)
         self.backend, self.warm_start = backend, warm_start
         self.forget()
 

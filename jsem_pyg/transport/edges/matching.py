@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ..._checks import as_argument, check_finite, check_positive_int, check_vector
+from ..._checks import as_argument, check_positive_int
 from ..costs.adjacency import AdjacencyCost
 from ..factored.profiles import comparable, heat_profiles, overlap_weights
 from ..plan.plan import DENSE_LIMIT, Plan, Step
+from ..problem.masses import read_masses
 from ..sinkhorn.scores import DenseScores
 from .proximal import Point, Problem, transport
 from .scores import AssignmentScores
@@ -85,7 +87,10 @@ def match_graphs(
     check_positive_int("rounds", rounds)
     check_positive_int("max_iter", max_iter)
     costs = _read_cost("source", source), _read_cost("target", target)
-    masses = _read_masses("p", p, costs[0]), _read_masses("q", q, costs[1])
+    masses = [
+        read_masses(name, mass, cost.num_points, "node").detach().cpu().numpy()
+        for name, mass, cost in zip("pq", (p, q), costs, strict=True)
+    ]
     kept = np.flatnonzero(masses[0]), np.flatnonzero(masses[1])
     pairs = kept[0].size * kept[1].size
     if pairs > DENSE_LIMIT:
@@ -119,23 +124,6 @@ def _read_cost(name: str, value: Any) -> AdjacencyCost:
     return cost
 
 
-def _read_masses(name: str, mass: Tensor | None, cost: AdjacencyCost) -> Array:
-    """[N] float64 with sum one."""
-    if mass is None:
-        return np.full(cost.num_points, 1 / cost.num_points)
-    check_vector(name, mass, cost.num_points, "node")
-    check_finite(name, mass)
-    values = mass.detach().cpu().double().numpy()
-    lowest, largest = float(values.min()), float(values.max())
-    if lowest < 0 or largest == 0:
-        raise ValueError(
-            f"Expected '{name}' to hold masses >= 0, not all zero (got values from {lowest:.3g} to "
-            f"{largest:.3g})."
-        )
-    values = values / largest  # first, so that no sum overflows
-    return values / values.sum()
-
-
 def _profile_distance(problem: Problem) -> Tensor:
     """The squared distances [N, K] of heat profiles, float32."""
     features = comparable(*(_features(each) for each in (problem.source, problem.target)))
@@ -160,9 +148,7 @@ def _is_uniform(problem: Problem) -> bool:
     return all(np.ptp(mass) <= 1e-6 * mass.max() for mass in (problem.p, problem.q))
 
 
-def _assigned(
-    found: Found, kept: tuple[Array, Array], shape: tuple[int, int], like: Tensor
-) -> Plan:
+def _assigned(found: Found, kept: Sequence[Array], shape: tuple[int, int], like: Tensor) -> Plan:
     """The plan that sends every node with mass to its partner."""
     size = len(found.partner)
     partner = torch.full((shape[0],), -1, device=like.device)
@@ -175,9 +161,7 @@ def _assigned(
     return Plan(AssignmentScores(partner, mass, shape[1]), cost, history=history)
 
 
-def _transported(
-    point: Point, kept: tuple[Array, Array], shape: tuple[int, int], like: Tensor
-) -> Plan:
+def _transported(point: Point, kept: Sequence[Array], shape: tuple[int, int], like: Tensor) -> Plan:
     """The dense plan, with rows and columns for the nodes without mass."""
     if not point.converged:
         _log.warning(

@@ -15,13 +15,11 @@ from ..problem.inputs import (
     as_factor,
     check_kinds,
     check_known_pairs,
-    check_mass,
     read_features,
-    read_masses,
-    read_start_names,
 )
+from ..problem.masses import check_partial, read_bounds, read_masses
 from ..problem.objective import fused_cost
-from ..problem.options import Options
+from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import Prepared, as_kernels, prepare_factor
 from ..problem.problem import Problem, make_problem
 from ..problem.relaxation import Relaxation
@@ -82,7 +80,7 @@ def gromov_wasserstein(
         cost: what makes a factor of a `Data` or of coordinates, such as ``HeatCost(t=2.0)``. None:
             centred inner products of coordinates, which say what squared distances say, and
             mislead less where lengths disagree; for a `Data` without them, ``HeatCost()``.
-        p: [N] masses of the source with sum one; None: the same for all. Points may have none.
+        p: [N] masses of the source, non-negative, divided by their sum; None: the same for all.
         q: [K] masses of the target.
         epsilon: the temperature at the end, as a share of the critical one, above which all goes
             everywhere. Small ones give sharp plans. Cooling ends before where rows are so sharp
@@ -118,7 +116,7 @@ def gromov_wasserstein(
 
     Raises:
         TypeError: if an argument is of the wrong type.
-        ValueError: if one is out of range, shapes do not fit, masses do not sum to one, the costs
+        ValueError: if one is out of range, shapes do not fit, the costs
             are of different kinds, `epsilon` is too small to be resolved, or `rho` too small to
             hold the masses of an unbalanced plan.
 
@@ -133,14 +131,13 @@ def gromov_wasserstein(
         >>> gromov_wasserstein(x, turned, progress=False).argmax()
         tensor([4, 3, 2, 1, 0])
     """
-    options = Options(
-        epsilon, absolute, alpha, marginals, rho, mass, coarse, tol, max_iter, seed, progress
-    )
-    options.check()
+    options = SolverOptions(
+        epsilon, absolute, alpha, marginals, rho, mass, coarse, starts, tol, max_iter, seed,
+        backend, progress,
+    )  # fmt: skip
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
-    if starts is not None and not isinstance(starts, Plan):
-        starts = read_start_names(starts, STARTS)
-    return task.solve(starts, SINKHORN.find(backend, task.first.x.device).sinkhorn_pass)
+    names = starts if isinstance(starts, Plan) else read_starts(starts, STARTS)
+    return task.solve(names, SINKHORN.find(backend, task.first.x.device).sinkhorn_pass)
 
 
 def read_task(
@@ -151,23 +148,25 @@ def read_task(
     q: Tensor | None,
     features: tuple[Tensor, Tensor] | None,
     known_pairs: Tensor | None,
-    options: Options,
+    options: SolverOptions,
 ) -> "Task":
     """Read and check what a user hands over; see :func:`gromov_wasserstein`."""
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)
-    bound = None
+    given = (("p", p, first.num_points), ("q", q, second.num_points))
     if options.marginals == "partial":
         bound = 1 / min(first.num_points, second.num_points)
-    masses = read_masses("p", p, first, bound), read_masses("q", q, second, bound)
-    if bound is not None:
-        check_mass(options.mass, *masses)
+        masses = [read_bounds(*each, bound) for each in given]
+        check_partial(options.mass, *masses)
+    else:
+        masses = [read_masses(*each).detach() for each in given]
+    left, right = (mass.to(first.x.detach()) for mass in masses)
     if features is not None:
-        left, right = read_features(features, first, second)
-        features = left.detach(), right.detach()
+        own, other = read_features(features, first, second)
+        features = own.detach(), other.detach()
     if known_pairs is not None:
         check_known_pairs(known_pairs, first, second)
-    return Task(first.detach(), second.detach(), *masses, features, known_pairs, options)
+    return Task(first.detach(), second.detach(), left, right, features, known_pairs, options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +179,7 @@ class Task:
     q: Tensor
     features: tuple[Tensor, Tensor] | None
     known_pairs: Tensor | None
-    options: Options
+    options: SolverOptions
 
     @property
     def alpha(self) -> float:

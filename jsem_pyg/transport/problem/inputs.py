@@ -1,30 +1,23 @@
-"""What a user hands over, read and checked: sides, masses, features, known pairs."""
+"""The sides of a problem, features and known pairs, checked."""
 
-from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from ..._checks import (
     as_argument,
-    check_finite,
     check_float,
     check_integers,
     check_node_index,
     check_points,
-    check_vector,
 )
-from ..costs import FeatureCost, HeatCost
-from ..costs.factor import Factor
+from ..costs import ColumnCost, Factor, FeatureCost, HeatCost
 from ..costs.graph_input import data_points
-
-_SUM_TOLERANCE = 1e-3  # of masses, whose sum is one
 
 
 def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
-    """The factor of one side, made by `cost` or by the default, or the one that is given.
+    """The factor of one side: the given one, or the one that `cost` or the default makes.
 
     Raises:
         TypeError: if it is none of what :func:`.gromov_wasserstein` takes.
@@ -32,6 +25,8 @@ def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
     check_cost(cost)
     if isinstance(side, Factor):
         return side
+    if isinstance(side, ColumnCost):
+        return side.factor()
     if cost is None:
         cost = _default_cost(name, side)
     with as_argument(name, "source"):  # which is what costs call it
@@ -53,7 +48,7 @@ def check_cost(cost: Any) -> None:
 
 
 def _default_cost(name: str, side: Any) -> Any:
-    """What makes the factor of a side of this kind."""
+    """The cost of a side that none was given for."""
     if isinstance(side, Data) and data_points(side) is None:
         return HeatCost()
     if isinstance(side, Data | Tensor):
@@ -62,59 +57,6 @@ def _default_cost(name: str, side: Any) -> Any:
         f"Expected '{name}' to be a Factor, a Data, or a tensor of coordinates [N, r] (got "
         f"{type(side).__name__}). To fix this, call a cost with it, such as HeatCost()."
     )
-
-
-def read_masses(name: str, mass: Any, factor: Factor, bound: float | None = None) -> Tensor:
-    """Masses [N] of a side, in the type of its factor; uniform ones where none are given.
-
-    Args:
-        name: of the argument.
-        mass: [N] or None.
-        factor: the side.
-        bound: what a point has at most, where masses are bounds of a partial plan and their sum
-            need not be one.
-    """
-    if mass is None:
-        share = 1 / factor.num_points if bound is None else bound
-        return torch.full_like(factor.x[:, 0].detach(), share)
-    if bound is None:
-        return as_shares(name, mass, factor).detach().to(factor.x.dtype)
-    total, lowest = _check_masses(name, mass, factor)
-    if lowest < 0 or total <= 0:
-        raise ValueError(
-            f"Expected '{name}' to be non-negative with a positive sum (got a sum of "
-            f"{total:.6g} and a minimum of {lowest:.3g})."
-        )
-    return mass.detach().to(factor.x)
-
-
-def as_shares(name: str, mass: Any, factor: Factor) -> Tensor:
-    """Masses [N] of a side, divided by their sum: float64, differentiable."""
-    total, lowest = _check_masses(name, mass, factor)
-    if lowest < 0 or abs(total - 1) > _SUM_TOLERANCE:
-        raise ValueError(
-            f"Expected '{name}' to be non-negative with sum one (got a sum of {total:.6g} and a "
-            f"minimum of {lowest:.3g}). To fix this, divide by the sum."
-        )
-    mass = mass.to(factor.x.device).double()
-    return mass / mass.sum()
-
-
-def _check_masses(name: str, mass: Any, factor: Factor) -> tuple[float, float]:
-    """Their sum and their minimum."""
-    check_vector(name, mass, factor.num_points, "point")
-    check_finite(name, mass)
-    return float(mass.detach().double().sum()), float(mass.detach().min())
-
-
-def check_mass(mass: float, p: Tensor, q: Tensor) -> None:
-    """Raise a ValueError unless a partial plan can send that much."""
-    most = min(float(p.double().sum()), float(q.double().sum()))
-    if mass > most * (1 + 1e-5):
-        raise ValueError(
-            f"Expected 'mass' to be at most {most:.6g}, the smaller sum of 'p' and 'q' (got "
-            f"{mass})."
-        )
 
 
 def check_kinds(first: Factor, second: Factor) -> None:
@@ -159,18 +101,3 @@ def check_known_pairs(pairs: Any, first: Factor, second: Factor) -> None:
         )
     check_node_index("known_pairs", pairs[0], first.num_points)
     check_node_index("known_pairs", pairs[1], second.num_points)
-
-
-def read_start_names(starts: Any, known: Sequence[str]) -> tuple[str, ...]:
-    """The names of starts."""
-    if isinstance(starts, str) or not isinstance(starts, Sequence) or not starts:
-        raise TypeError(
-            f"Expected 'starts' to be a Plan, or some of {', '.join(map(repr, known))} (got "
-            f"{starts!r})."
-        )
-    for name in starts:
-        if name not in known:
-            raise ValueError(
-                f"Expected 'starts' to be some of {', '.join(map(repr, known))} (got {name!r})."
-            )
-    return tuple(starts)

@@ -1,6 +1,8 @@
-"""What may be chosen about a transport problem, but for its data."""
+"""Solver options: the same words mean the same in every solver."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..._checks import (
     check_between,
@@ -15,23 +17,47 @@ from .relaxation import BALANCED, MARGINALS, Relaxation
 
 
 @dataclass(frozen=True)
-class Options:
-    """See :func:`.gromov_wasserstein`."""
+class SolverOptions:
+    """Everything about a solver that a user may choose, checked.
 
-    epsilon: float
-    absolute: bool
-    alpha: float
-    marginals: str
-    rho: float
-    mass: float
-    coarse: int
-    tol: float
-    max_iter: int
-    seed: int
-    progress: bool
+    A solver uses the fields that its public function has, and the defaults of that function.
 
-    def check(self) -> None:
-        """Raise a TypeError or ValueError unless all are what they should be."""
+    Args:
+        epsilon: the last temperature, as a share of the critical one, above which the plan is
+            p q^T; with `absolute` in the unit of squared costs.
+        absolute: the unit of `epsilon` and `rho`.
+        alpha: in (0, 1), the weight of the structure beside features.
+        marginals: one of :data:`.MARGINALS`.
+        rho: the penalty of marginals that are not fixed.
+        mass: the total of a partial plan.
+        coarse: the number of cells on each side where starts are compared.
+        starts: names of starts, or a plan to continue from; None: all that the solver knows.
+        tol: of the marginal error, and of the relative change of the solution in a step.
+        max_iter: the most steps at the last temperature.
+        seed: of everything random.
+        backend: which kernel runs.
+        progress: whether a bar is shown.
+
+    Raises:
+        TypeError: if a field is of the wrong type.
+        ValueError: if one is out of range.
+    """
+
+    epsilon: float = 0.01
+    absolute: bool = False
+    alpha: float = 0.5
+    marginals: str = "balanced"
+    rho: float = 0.1
+    mass: float = 1.0
+    coarse: int = 300
+    starts: Any = None
+    tol: float = 1e-3
+    max_iter: int = 20
+    seed: int = 0
+    backend: str = "auto"
+    progress: bool = True
+
+    def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
         check_bool("absolute", self.absolute)
         check_between("alpha", self.alpha, 0, 1)
@@ -45,10 +71,27 @@ class Options:
         check_bool("progress", self.progress)
 
     def relaxation(self, unit: float) -> Relaxation:
-        """How much marginals are held, where rho counts in this unit."""
+        """How strongly marginals are held, for a `rho` in this unit."""
         rho = self.rho * unit
         if self.marginals == "semirelaxed":
             return Relaxation(columns=rho)
         if self.marginals == "unbalanced":
             return Relaxation(rows=rho, columns=rho)
         return Relaxation(mass=self.mass) if self.marginals == "partial" else BALANCED
+
+
+def read_starts(starts: Any, known: Sequence[str]) -> tuple[str, ...] | None:
+    """The names of starts, checked; None for None."""
+    if starts is None:
+        return None
+    if isinstance(starts, str) or not isinstance(starts, Sequence) or not starts:
+        raise TypeError(
+            f"Expected 'starts' to be a Plan, or some of {', '.join(map(repr, known))} (got "
+            f"{starts!r})."
+        )
+    for name in starts:
+        if name not in known:
+            raise ValueError(
+                f"Expected 'starts' to be some of {', '.join(map(repr, known))} (got {name!r})."
+            )
+    return tuple(starts)

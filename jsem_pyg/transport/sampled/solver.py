@@ -16,9 +16,11 @@ from ..._checks import (
     check_positive_int,
 )
 from ..._precision import full_precision
-from ..costs.columns import MODES, ColumnOracle, Columns, Matrix, prepare, read_source
+from ..costs.cost import Cost, read_cost
 from ..plan.plan import Plan
+from ..problem.masses import read_masses
 from ..sinkhorn.scores import DenseScores
+from .columns import MODES, Columns, Matrix, prepare
 from .steps import Options, Problem, coarse_cost, exact_steps, sampled_steps
 
 _log = logging.getLogger(__name__)
@@ -27,8 +29,8 @@ LARGEST = 1 << 26  # entries of a plan
 
 
 def sampled_gromov_wasserstein(
-    source: Tensor | ColumnOracle,
-    target: Tensor | ColumnOracle,
+    source: Tensor | Cost,
+    target: Tensor | Cost,
     *,
     epsilon: float,
     p: Tensor | None = None,
@@ -58,11 +60,11 @@ def sampled_gromov_wasserstein(
     Where costs have a factor, :func:`.gromov_wasserstein` needs neither draws nor a plan [N, K].
 
     Args:
-        source: a symmetric matrix [N, N], or a :class:`ColumnOracle` such as
-            :func:`geodesic_columns`.
+        source: a symmetric matrix [N, N], or a cost with columns, such as :class:`ColumnCost`,
+            :func:`geodesic_columns` or a :class:`Factor`.
         target: the same of the other side, [K, K]. N K is at most 2^26.
         epsilon: the temperature > 0, in the unit of squared costs.
-        p: [N] masses of the source points, non-negative; shares count. None: equal ones.
+        p: [N] masses of the source points, divided by their sum; None: the same for all.
         q: [K] masses of the target points, likewise.
         mode: "precomputed", all columns are computed once and kept; "per_anchor", those that are
             drawn, and the latest are kept; "landmark", those of a few far points, from which the
@@ -120,14 +122,17 @@ def sampled_gromov_wasserstein(
     check_positive("tol", tol)
     check_nonnegative_int("seed", seed)
     _check_averaging(averaging)
-    sides = read_source("source", source), read_source("target", target)
-    sizes = tuple(s.size(0) if isinstance(s, Tensor) else s.num_points for s in sides)
+    sides = read_cost("source", source), read_cost("target", target)
+    sizes = tuple(side.num_points for side in sides)
     if sizes[0] * sizes[1] > LARGEST:
         raise ValueError(
             f"Expected a plan of at most {LARGEST} entries (got {sizes[0]} x {sizes[1]}). To fix "
             "this, factor the costs and call gromov_wasserstein, which stores no plan."
         )
-    masses = _shares("p", p, sizes[0]), _shares("q", q, sizes[1])
+    masses = (
+        read_masses("p", p, sizes[0]).detach().cpu(),
+        read_masses("q", q, sizes[1]).detach().cpu(),
+    )
     points = tuple(mass.nonzero()[:, 0] for mass in masses)
     with torch.no_grad():
         columns = [
@@ -149,26 +154,6 @@ def sampled_gromov_wasserstein(
     table = log_plan.new_full(sizes, -torch.inf)
     table[points[0][:, None], points[1]] = log_plan / torch.log(log_plan.new_tensor(2.0))
     return Plan(DenseScores(table), cost, epsilon, converged, history)
-
-
-def _shares(name: str, given: Tensor | None, count: int) -> Tensor:
-    """[N] float64 of sum one, on the CPU."""
-    if given is None:
-        return torch.full((count,), 1 / count, dtype=torch.float64)
-    check_float(name, given)
-    if given.shape != (count,):
-        raise ValueError(
-            f"Expected '{name}' to have shape [{count}], a mass for each point (got "
-            f"{list(given.shape)})."
-        )
-    check_finite(name, given)
-    mass = given.detach().cpu().double()
-    if float(mass.min()) < 0:
-        raise ValueError(f"Expected '{name}' to be non-negative (got {float(mass.min())}).")
-    if float(mass.max()) == 0:
-        raise ValueError(f"Expected '{name}' to have mass somewhere (got zeros).")
-    mass = mass / mass.max()
-    return mass / mass.sum()
 
 
 def _first_plan(

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..costs.columns import Columns, Matrix
 from ..plan.plan import Step
 from ..sinkhorn.dense import entropic_plan
 from ..small.batched import batch_gromov_wasserstein
+from .columns import Columns, Matrix
 
 _INNER = 2000  # Sinkhorn iterations of a step, at most
 _LOOSE, _LOOSE_TOL = 50, 1e-3  # the same of a step at an estimated cost

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..._checks import (
-    check_finite,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
@@ -17,6 +16,7 @@ from ..._checks import (
 )
 from ..._precision import compute_dtype, full_precision, power_of_two
 from ...kernels.vertices import VERTICES, Descent
+from ..problem.masses import check_masses, normalized
 from .costs import BatchCosts, batch_costs
 from .plan import BatchPlan
 from .proximal import STEPS, Pairs, anneal
@@ -208,19 +208,15 @@ def _masses(name: str, given: Any, costs: BatchCosts) -> Tensor:
     total = int(costs.sizes.sum())
     if isinstance(given, list | tuple):
         given = _joined(name, given, costs)
-    check_vector(name, given, total, "point of all graphs in their order")
-    check_finite(name, given)
-    if bool((given.detach() < 0).any()):
-        raise ValueError(f"Expected '{name}' to be non-negative (got {float(given.min())}).")
+    check_masses(name, given, total, "point of all graphs in their order")
     mass = like.new_zeros(like.shape[:2]).index_put((is_point,), given.reshape(-1).to(like))
-    largest = mass.detach().amax(1, keepdim=True)
+    largest = mass.detach().amax(1)
     if not bool((largest > 0).all()):
-        empty = int((largest[:, 0] == 0).nonzero()[0, 0])
+        empty = int((largest == 0).nonzero()[0, 0])
         raise ValueError(
             f"Expected every graph to have mass in '{name}' (got none in graph {empty})."
         )
-    mass = mass / power_of_two(largest)  # whose sum cannot overflow
-    return mass / mass.sum(1, keepdim=True)
+    return normalized(mass)
 
 
 def _joined(name: str, given: Sequence[Any], costs: BatchCosts) -> Tensor:

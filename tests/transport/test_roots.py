@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from jsem_pyg.transport.costs.matrix_roots import inverse_root, leading_basis, psd_root
-from jsem_pyg.transport.costs.signed_root import signed_root
+from jsem_pyg.transport.costs.roots import inverse_root, leading_basis, signed_root
 
 
 def symmetric(*values, seed=0):
@@ -26,16 +25,9 @@ def gram(x):
 
 def test_roots_are_roots():
     matrix = symmetric(4.0, 1.0, 0.25, 1e-6)
-    torch.testing.assert_close(gram(psd_root(matrix)), matrix)
     inverse = inverse_root(matrix, 0.5)
     whole = gram(inverse) @ (matrix + 0.5 * torch.eye(4))
     torch.testing.assert_close(whole, torch.eye(4, dtype=torch.float64))
-
-
-def test_rounding_below_zero_is_zero():
-    root = psd_root(symmetric(1.0, -1e-17))
-    assert bool(root.isfinite().all())
-    torch.testing.assert_close(gram(root), symmetric(1.0, 0.0))
 
 
 # Eigenvalues that are equal, where the derivative of eigenvectors themselves is infinite.
@@ -44,8 +36,7 @@ def test_rounding_below_zero_is_zero():
 )
 def test_derivatives_of_roots(values):
     matrix = symmetric(*values).requires_grad_()
-    for function in (psd_root, lambda each: inverse_root(each, 0.1)):
-        assert torch.autograd.gradcheck(lambda m: function((m + m.T) / 2), matrix)  # noqa: B023
+    assert torch.autograd.gradcheck(lambda m: inverse_root((m + m.T) / 2, 0.1), matrix)
 
 
 @pytest.mark.parametrize("values", [(3.0, 2.0, 1.0, 0.5), (3.0, 3.0, 1.0, 1.0)])
@@ -79,7 +70,7 @@ def test_signed_roots(values, rank):
 
 def test_a_gradient_at_the_zero_matrix_is_finite():
     matrix = torch.zeros(3, 3, dtype=torch.float64, requires_grad=True)
-    for function in (psd_root, lambda m: signed_root(m, 3, 0.0)[0], lambda m: leading_basis(m, 1)):
+    for function in (lambda m: signed_root(m, 3, 0.0)[0], lambda m: leading_basis(m, 1)):
         (grad,) = torch.autograd.grad(spread(function(matrix)), matrix)
         assert bool(grad.isfinite().all())
 
@@ -87,6 +78,6 @@ def test_a_gradient_at_the_zero_matrix_is_finite():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_types_are_kept(dtype):
     matrix = symmetric(2.0, 1.0).to(dtype)
-    assert psd_root(matrix).dtype == inverse_root(matrix, 0.0).dtype == dtype
+    assert inverse_root(matrix, 0.0).dtype == dtype
     x, sign = signed_root(matrix, 2, 0.0)
     assert leading_basis(matrix, 1).dtype == x.dtype == sign.dtype == dtype
