@@ -9,11 +9,8 @@ masses, averages and peaks of T_ij = 2^(u_i . v_j + f_i + g_j), where f follows 
 "numba"      tiles in the cache, vectorised exponentials, compiled  CPU
 "triton"     online softmax, no atomics                             CUDA
 ===========  =====================================================  ===========
-
-:func:`transport_average` is the derivative's side: T y, differentiable in all that T is made of.
 """
 
-from .average import transport_average
 from .result import SinkhornPass
 
-__all__ = ["SinkhornPass", "transport_average"]
+__all__ = ["SinkhornPass"]

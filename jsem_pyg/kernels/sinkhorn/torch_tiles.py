@@ -15,8 +15,8 @@ _LARGE_TILE = 1 << 25
 _LONGEST = 1 << 10
 
 
-def row_tiles(num_rows: int, num_columns: int, device: torch.device) -> list[slice]:
-    """Which rows of the plan are looked at together; none where there is nothing to look at."""
+def _row_tiles(num_rows: int, num_columns: int, device: torch.device) -> list[slice]:
+    """Blocks of rows that are computed together; none if the plan is empty."""
     step = _TILE.get(device.type, _LARGE_TILE) // max(1, num_columns)
     step = min(max(1, step), _LONGEST)
     return [slice(start, start + step) for start in range(0, num_rows, step) if num_columns]
@@ -50,7 +50,7 @@ def sinkhorn_pass(
     column_mass = u.new_zeros(num_columns, dtype=torch.float64)
     with full_precision(u.device):
         u, v, g = bounded(u), bounded(v), bounded_potential(g)
-        for tile in row_tiles(num_rows, num_columns, u.device):
+        for tile in _row_tiles(num_rows, num_columns, u.device):
             share, rows = _rows_of_plan(u[tile], v, g, log2_p[tile], damping, cap)
             f[tile], peak[tile] = rows.f, rows.peak
             average[tile] = product(share, y).mul_(rows.scale[:, None])

@@ -180,30 +180,6 @@ def exp_row(
 
 
 @intrinsic
-def largest_of_row(typing: Any, scores: Any, at: Any, width: Any, lanes: Any) -> Any:
-    """The largest of scores[at:]."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _TileEmitter(context, builder, signature, args)
-        scores, (_, at, width, _) = emit.data(0), args
-        tops = emit.variables(STEP)
-        for each in tops:
-            builder.store(emit.constant(float("-inf")), each)
-
-        def block(first: Any) -> None:
-            for i, variable in enumerate(tops):
-                start = emit.offset(at, (first, 1), (i, emit.num_lanes))
-                score = emit.load(emit.vector_at(scores, start))
-                builder.store(emit.largest(score, builder.load(variable)), variable)
-
-        emit.columns(width, STEP, block)
-        best = emit.largest(*(builder.load(each) for each in tops))
-        return builder.extract_element(emit.sums([best], emit.largest), ir.Constant(_INDEX, 0))
-
-    return scores.dtype(scores, at, width, lanes), generate
-
-
-@intrinsic
 def average_rows(
     typing: Any, shares: Any, y: Any, average: Any, at: Any, y_at: Any, average_at: Any,
     width: Any, stride: Any, lanes: Any,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from kernels.sinkhorn.cases import DTYPES, Problem, check, problem
 
-from jsem_pyg.kernels.sinkhorn import SinkhornPass, transport_average, triton_gpu
+from jsem_pyg.kernels.sinkhorn import SinkhornPass, triton_gpu
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -75,9 +75,3 @@ def test_two_runs_agree_to_the_last_bit():
     first, second = OnDevice.sinkhorn_pass(*case), OnDevice.sinkhorn_pass(*case)
     for a, b in zip(first, second, strict=True):
         assert torch.equal(a, b)
-
-
-def test_averages_go_forward_by_triton():
-    u, v, g, f, y = (each.to(DEVICE) for each in problem(20, 30, 3, 2))
-    actual = transport_average(u, v, f, g, y, "triton")
-    torch.testing.assert_close(actual, (u @ v.T + f[:, None] + g).exp2() @ y)
