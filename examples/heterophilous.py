@@ -36,10 +36,10 @@ import torch
 import torch.nn.functional as F
 from heterophilous_graphs import PARTS, load, score, small_grid
 from heterophilous_network import VARIANTS, Net, Settings
+from study.comparison import paired_comparisons
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
 
-from jsem_pyg.evaluation import paired_comparisons
 from jsem_pyg.graph import GraphStructure
 
 # Chosen on validation nodes; see examples/results/heterophilous.md.

@@ -32,6 +32,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import runner
 import torch
+from comparison import paired_comparisons
 from data_sets import StudySet
 from few_label_methods import (
     ABLATION,
@@ -47,8 +48,6 @@ from report import as_markdown, save_figure
 from runner import SECONDS, Key, Row, Table
 from sklearn.metrics import f1_score
 from torch import Tensor
-
-from jsem_pyg.evaluation import paired_comparisons
 
 FILE = "few_labels.csv"
 LABELS = [1, 5, 10]  # of each class

@@ -7,8 +7,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
-
-from jsem_pyg.evaluation import holm_correction, paired_comparisons
+from comparison import holm_correction, paired_comparisons
 
 REFERENCES = ["heat", "UMAP"]
 OURS = "self-training"

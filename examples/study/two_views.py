@@ -42,6 +42,7 @@ import pandas as pd
 import runner
 import torch
 import torch.nn.functional as F
+from comparison import holm_correction, paired_comparisons
 from learned import Open
 from report import as_markdown
 from runner import SECONDS, Key, Row, Table
@@ -49,7 +50,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.evaluation import holm_correction, paired_comparisons, partition_scores
+from jsem_pyg.evaluation import partition_scores
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import self_train
 from jsem_pyg.transforms import FaissKNNGraph

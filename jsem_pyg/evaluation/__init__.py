@@ -3,12 +3,10 @@
 ``clustering_scores`` compares k-means with the labels, ``neighbour_purity`` asks how often
 neighbours share a class, ``dirichlet_energy`` measures how much a signal varies along the edges.
 ``partition_scores`` compares any clustering with the labels, and ``modularity`` with the graph,
-which needs no labels. ``paired_comparisons`` asks of many runs whether one method beats another
-(``holm_correction`` for the number of such questions).
+which needs no labels.
 """
 
 from .clustering import ClusteringScores, SeedScores, clustering_scores
-from .comparison import holm_correction, paired_comparisons
 from .energy import dirichlet_energy
 from .modularity import modularity
 from .partition import PartitionScores, partition_scores
@@ -20,9 +18,7 @@ __all__ = [
     "SeedScores",
     "clustering_scores",
     "dirichlet_energy",
-    "holm_correction",
     "modularity",
     "neighbour_purity",
-    "paired_comparisons",
     "partition_scores",
 ]

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pandas as pd
 import torch
 from hypergraph_cases import every
 from tiny_graphs import two_parts
@@ -166,12 +165,6 @@ def _neighbours() -> graph.NeighborIndex:
 
 def _distances() -> torch.Tensor:
     return graph.knn_search(_x(), 2)[1]
-
-
-def _runs() -> pd.DataFrame:
-    score = [0.5, 0.6, 0.7, 0.7, 0.8, 0.91]
-    seeds = [0, 1, 2, 0, 1, 2]
-    return pd.DataFrame({"dataset": "toy", "method": list("aaabbb"), "seed": seeds, "ari": score})
 
 
 def _triplets() -> training.Triplets:
@@ -648,10 +641,6 @@ GOOD: dict[str, Callable[[], Call]] = {
         {"x": _x(), "y": _labels(), "num_clusters": 2, "seeds": [0]},
     ),
     "evaluation.dirichlet_energy": lambda: (evaluation.dirichlet_energy, _on_graph()),
-    "evaluation.holm_correction": lambda: (
-        evaluation.holm_correction,
-        {"p_values": [0.01, 0.04]},
-    ),
     "evaluation.modularity": lambda: (
         evaluation.modularity,
         {"edge_index": _edges(), "edge_weight": _per_edge(), "labels": _labels()},
@@ -659,10 +648,6 @@ GOOD: dict[str, Callable[[], Call]] = {
     "evaluation.neighbour_purity": lambda: (
         evaluation.neighbour_purity,
         {"edge_index": _edges(), "y": _labels(), "edge_weight": _per_edge()},
-    ),
-    "evaluation.paired_comparisons": lambda: (
-        evaluation.paired_comparisons,
-        {"runs": _runs(), "reference": "a"},
     ),
     "evaluation.partition_scores": lambda: (
         evaluation.partition_scores,

@@ -23,7 +23,6 @@ LEGAL: dict[str, str] = {
     r"\S+heat_kernel_columns nodes: (of no entries|with an entry too many)": "any number of nodes",
     r"transport\.\S+ nodes: (of no entries|with an entry too many)": "any number of columns",
     # Numbers
-    r"\S+holm_correction p_values: no entry": "no test needs no correction",
     r".* (label|labels|y|clusters|data: y):? with a (large|negative) entry": "only equality counts",
     r"\S+knn_graph batch: with a (large|negative) entry": "graphs are told apart by any number",
     r"\S+(dual|edge)_hyper\S+ \w+: with a (large|negative) entry": "nobody has said what N is",

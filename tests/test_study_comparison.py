@@ -1,9 +1,19 @@
+"""The tests of examples/study that say which method is better."""
+
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from jsem_pyg.evaluation import holm_correction, paired_comparisons
+_FILE = Path(__file__).parents[1] / "examples/study/comparison.py"
+_spec = importlib.util.spec_from_file_location("study_comparison", _FILE)
+comparison = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(comparison)
+holm_correction = comparison.holm_correction
+paired_comparisons = comparison.paired_comparisons
 
 
 def runs_of(**scores):
@@ -100,9 +110,7 @@ def test_only_common_seeds_are_paired_and_sets_without_the_reference_left_out():
 
 def test_bad_runs_are_refused():
     runs = runs_of(a=[0.1, 0.2], b=[0.3, 0.5])
-    with pytest.raises(ValueError, match="got none named nmi"):
-        paired_comparisons(runs, "a", score="nmi")
-    with pytest.raises(ValueError, match="'reference' to be one of 'a', 'b'"):
+    with pytest.raises(ValueError, match="'reference' to be a method of 'runs'"):
         paired_comparisons(runs, "c")
     with pytest.raises(ValueError, match="toy, a, 0 twice"):
         paired_comparisons(pd.concat([runs, runs[:1]]), "a")
@@ -110,7 +118,5 @@ def test_bad_runs_are_refused():
         paired_comparisons(runs.replace(0.5, np.nan), "a")
     with pytest.raises(ValueError, match="share at least two seeds on 'toy'"):
         paired_comparisons(runs[:3], "a")
-    with pytest.raises(ValueError, match="'test' to be one of"):
+    with pytest.raises(KeyError, match="sign"):
         paired_comparisons(runs, "a", test="sign")
-    with pytest.raises(ValueError, match="'alpha'"):
-        paired_comparisons(runs, "a", alpha=0.0)
