@@ -18,8 +18,6 @@ them (7 X); on top come 8 bytes an edge forward, and 16 backward.
 import argparse
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -50,28 +48,6 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     if args.device.startswith("cuda") and not torch.cuda.is_available():
         raise SystemExit("This benchmark needs a CUDA device, and torch finds none.")
     return args
-
-
-@contextmanager
-def recorded_launches() -> Iterator[None]:
-    """Record the launches of the Triton kernels as CUDA graphs, and replay them."""
-    from jsem_pyg.kernels.chebyshev.triton_gpu import launch_graphs
-
-    launch_graphs.is_enabled = True
-    try:
-        yield
-    finally:
-        launch_graphs.is_enabled = False
-
-
-def recorded(structure: GraphStructure, degree: int) -> Epoch:
-    way = fused(structure, degree, "triton")
-
-    def run(x: Tensor, weight: Tensor, t: Tensor) -> Tensor:
-        with recorded_launches():
-            return way(x, weight, t)
-
-    return run
 
 
 def run_epoch(epoch: Epoch, x: Tensor, weight: Tensor) -> list[Tensor]:
@@ -141,8 +117,6 @@ def ways(structure: GraphStructure, degree: int, device: torch.device, is_small:
     able = [name for name in CHEBYSHEV.backends if CHEBYSHEV.can_run(name, device)]
     # The reference stores a message for every edge, channel and term.
     found = {name: fused(structure, degree, name) for name in able if name != "reference"}
-    if "triton" in able:
-        found["triton, recorded launches"] = recorded(structure, degree)
     if is_small:
         found["naive COO autograd"] = naive(structure, degree)
     return found

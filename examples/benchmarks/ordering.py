@@ -31,7 +31,7 @@ from torch import Tensor
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.ordering import bandwidth_order, nested_order, new_share
+from jsem_pyg.kernels.ordering import bandwidth_order, new_share
 from jsem_pyg.partition import recursive_partition
 
 PARTS = 16  # that halos are counted for
@@ -66,7 +66,6 @@ def orders(structure: GraphStructure, points: Tensor) -> dict[str, Callable[[], 
     return {
         "none": lambda: torch.arange(structure.num_nodes),
         "bandwidth": lambda: bandwidth_order(structure.csr).node,
-        "nested": lambda: nested_order(structure.csr).node,
         "metis, 16 parts": lambda: split(PARTS, method="metis").order,
         f"metis, {blocks} parts": lambda: split(blocks, method="metis").order,
         f"bandwidth, {blocks} parts": lambda: split(blocks, method="bandwidth").order,
@@ -181,7 +180,6 @@ def measure(num_nodes: int, args: argparse.Namespace) -> list[dict]:
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    nested_order(neighbour_graph(500, 3)[0].csr)  # compiles
     table = pd.DataFrame([row for size in args.num_nodes for row in measure(size, args)])
     write_table(table, args.output, "ordering", [f"{machine()}, float32"])
     return table

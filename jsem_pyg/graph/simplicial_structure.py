@@ -25,7 +25,7 @@ from .._checks import (
 )
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
-from ..kernels.triangles.listing import list_triangles
+from ..kernels.triangles.torch_wedges import list_triangles
 from .memory import CheckLog
 from .simplices import check_repeats, find_edges, read_edges, read_triangles
 from .structure import GraphStructure

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 # not look for.
 INLINED = (
     "prefetch.py",
-    "chebyshev/lanes.py",
+    "chebyshev/simd.py",
     "chebyshev/tiles.py",
     "sinkhorn/vectors.py",
     "sinkhorn/result.py",

@@ -1,9 +1,8 @@
-"""Rows in an order in which neighbours come close after one another, where that pays.
+"""The order of rows in which a kernel works: as given, or reverse Cuthill-McKee where that pays.
 
-A kernel gathers the rows of a node's neighbours. In an order in which these were gathered a short
-while ago, for other nodes, they are in a cache still. Which order a call works in is decided here,
-by what it gathers and by the pattern, not by what happened before: the same call gives the same
-bits in any process.
+A kernel gathers the rows of a node's neighbours. If they were gathered a short while ago for other
+nodes, they are still in a cache. The order is chosen from the pattern and from what a call gathers,
+not from what happened before: the same call gives the same bits in any process.
 """
 
 import logging
@@ -18,7 +17,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
 
 from .csr import CSR, index_dtype
-from .table import numba_obstacle
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +25,7 @@ Array = NDArray[Any]
 # A copy of the gathered rows that is no larger stays in the L2 cache of a core, in any order.
 _CACHE_BYTES = 1 << 20
 
-# Training is taken to go on for so many epochs.
+# Training is assumed to go on for so many epochs.
 _EPOCHS = 10
 
 # Rows that a first-level cache holds, with what they gather.
@@ -39,6 +37,9 @@ _MOST_WINDOWS = 16
 # (AMD EPYC, 1 MB of L2), where they are 1.7 and 7.2 at 200,000 nodes, 4.6 and 10.6 at a million.
 _FORWARD_NS, _BACKWARD_NS, _ROW_BYTES = 1.5, 8.0, 128
 _LINE_BYTES = 64  # memory comes by lines
+# From the same benchmark: nanoseconds for each slot to make the order, and the share of the rows
+# that need not be new to a window and still are.
+_ORDER_NS, _EXCESS = 30, 0.24
 # A GPU moves about twenty times as many bytes a second. Not measured.
 _GPU_SPEED = 20.0
 
@@ -53,56 +54,42 @@ class RowOrder(NamedTuple):
 Ordering = Callable[[CSR], RowOrder]  # taken by `csr.derived(ordering)`, so that it runs once
 
 
-class _Candidate(NamedTuple):
-    """An ordering, and what is known of it: from the same benchmark."""
-
-    ordering: Ordering
-    name: str
-    ns_of_slot: float  # to make it
-    excess: float  # of the rows that need not be new to a window, those that still are
-
-
 def choose_ordering(csr: CSR, row_bytes: int, ns_of_new: float) -> Ordering:
-    """The order in which a call should work: the one that takes least time, made or not.
+    """Choose the order that takes least time, including the time to make it.
 
-    Patterns whose rows are in a good order as they are keep it, and so do those whose rows fit a
-    cache.
+    Patterns whose rows fit a cache, or are in a good order already, keep their order.
 
     Args:
         csr: a symmetric pattern.
-        row_bytes: of a row, as it is gathered.
-        ns_of_new: how many nanoseconds the call, or all calls that the order serves, lose on a
-            slot whose row has to come from afar.
+        row_bytes: size of a gathered row.
+        ns_of_new: nanoseconds that the call, or all calls that the order serves, lose for each slot
+            whose row is in no cache.
     """
     base = csr.base or csr
-    cheapest = min(each.ns_of_slot for each in _CANDIDATES)
     fits = base.num_rows * row_bytes <= _CACHE_BYTES
-    if fits or ns_of_new <= cheapest or base.num_slots == 0:
+    if fits or ns_of_new <= _ORDER_NS or base.num_slots == 0:
         return given_order
     given = base.derived(new_share)
-    once = min(1.0, base.num_rows / base.num_slots)  # what no order spares: each row is new once
-    best, least = _Candidate(given_order, "as given", 0.0, 1.0), ns_of_new * given
-    for each in _CANDIDATES:
-        share = min(once + each.excess * (1 - once), given)
-        takes = each.ns_of_slot + ns_of_new * share
-        if takes < least and (each.ordering is not nested_order or _has_numba()):
-            best, least = each, takes
-    if best.ordering is not given_order and not base.has_derived(best.ordering):
+    once = min(1.0, base.num_rows / base.num_slots)  # no order avoids that each row is new once
+    ordered = min(once + _EXCESS * (1 - once), given)
+    if _ORDER_NS + ns_of_new * ordered >= ns_of_new * given:
+        return given_order
+    if not base.has_derived(bandwidth_order):
         _log.info(
-            "Ordering the %d nodes of a graph (%s): as they stand, %.0f %% of the rows that "
-            "neighbours ask for are new to a window of %d rows, and waiting for them would take "
-            "longer than an order does.",
-            base.num_rows, best.name, 100 * given, _WINDOW,
+            "Ordering the %d nodes of a graph (reverse Cuthill-McKee): in their given order, "
+            "%.0f %% of the gathered rows are new to a window of %d rows, and waiting for them "
+            "would take longer.",
+            base.num_rows, 100 * given, _WINDOW,
         )  # fmt: skip
-    return best.ordering
+    return bandwidth_order
 
 
 def choose_for_series(csr: CSR, row_bytes: int, visits: int, trains: bool) -> Ordering:
-    """The order for a Chebyshev series, or for ten epochs of training with it.
+    """Choose the order for a Chebyshev series, or for ten epochs of training with it.
 
     Args:
         csr: a symmetric pattern.
-        row_bytes: of a row of a tile.
+        row_bytes: size of a row of a tile.
         visits: terms times tiles: how often the series passes the whole pattern.
         trains: whether a backward pass follows.
     """
@@ -112,50 +99,39 @@ def choose_for_series(csr: CSR, row_bytes: int, visits: int, trains: bool) -> Or
 
 
 def given_order(csr: CSR) -> RowOrder:
-    """The nodes in the order that they have."""
+    """The nodes in their given order."""
     node = torch.arange(csr.num_rows, dtype=torch.int32)
     return RowOrder(node, node)
 
 
 def bandwidth_order(csr: CSR) -> RowOrder:
-    """The nodes in reverse Cuthill-McKee order: neighbours within a band.
+    """The nodes in reverse Cuthill-McKee order: neighbours within a band."""
+    if csr.base is not None:
+        return csr.base.derived(bandwidth_order)
+    ones, size = np.ones(csr.num_slots, np.int8), csr.num_rows
+    node = cuthill_mckee(csr_array((ones, *scipy_indices(csr)), shape=(size, size)))
+    place = np.empty_like(node)
+    place[node] = np.arange(size, dtype=node.dtype)
+    return RowOrder(torch.from_numpy(node), torch.from_numpy(place))
+
+
+def cuthill_mckee(adjacency: csr_array) -> Array:
+    """The rows [N] (int32) of a symmetric pattern in reverse Cuthill-McKee order.
 
     Source: Cuthill and McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969.
     """
-    if csr.base is not None:
-        return csr.base.derived(bandwidth_order)
-    size = csr.num_rows
-    node = np.arange(size, dtype=np.int32)
-    if csr.num_slots:
-        ones = np.ones(csr.num_slots, np.int8)
-        matrix = csr_array((ones, *scipy_indices(csr)), shape=(size, size))
-        # The reversal comes as a view with a negative stride, which torch does not take, and which
-        # NumPy calls contiguous where there is a single node: so a copy, whatever it is.
-        node = reverse_cuthill_mckee(matrix, symmetric_mode=True).astype(np.int32, order="C")
-    return _with_inverse(node)
-
-
-def nested_order(csr: CSR) -> RowOrder:
-    """The nodes in halves of halves, in which every cache finds its size; needs numba."""
-    from .numba_nested import nested_rows
-
-    if csr.base is not None:
-        return csr.base.derived(nested_order)
-    start = csr.derived(bandwidth_order).node.numpy()
-    return _with_inverse(nested_rows(csr.rowptr.cpu().numpy(), csr.col.cpu().numpy(), start))
-
-
-_CANDIDATES = (
-    _Candidate(bandwidth_order, "reverse Cuthill-McKee", 30, 0.24),
-    _Candidate(nested_order, "nested halves", 220, 0.12),
-)
+    if adjacency.nnz == 0:
+        return np.arange(adjacency.shape[0], dtype=np.int32)
+    # The reversal comes as a view with a negative stride, which torch does not take, and which
+    # NumPy calls contiguous where there is a single node: so a copy in any case.
+    return reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int32, order="C")
 
 
 def new_share(csr: CSR) -> float:
-    """Of the rows that neighbours ask for, those that no row of the window before has asked for.
+    """The share of gathered rows that no other row of the same window has gathered before.
 
     A window is 1,024 rows in sequence; a few of them, evenly spread, stand for all. In a random
-    order of a large graph it is near one.
+    order of a large graph the share is near one.
     """
     if csr.num_slots == 0:
         return 0.0
@@ -177,13 +153,3 @@ def scipy_indices(csr: CSR) -> tuple[Array, Array]:
     """
     narrow = np.int32 if index_dtype(csr.num_rows, csr.num_slots) == torch.int32 else np.int64
     return tuple(each.cpu().numpy().astype(narrow, copy=False) for each in (csr.col, csr.rowptr))  # type: ignore[return-value]
-
-
-def _with_inverse(node: Array) -> RowOrder:
-    place = np.empty_like(node)
-    place[node] = np.arange(node.size, dtype=node.dtype)
-    return RowOrder(torch.from_numpy(node), torch.from_numpy(place))
-
-
-def _has_numba() -> bool:
-    return numba_obstacle(torch.device("cpu")) is None

@@ -18,7 +18,7 @@ from .._checks import (
     check_vector,
 )
 from ..graph import GraphStructure
-from ..kernels.ordering import scipy_indices
+from ..kernels.ordering import cuthill_mckee, scipy_indices
 from .blocks import Partition
 from .coordinates import diffusion_coordinates
 from .goals import ByteLimit, Goal, PartCount
@@ -26,7 +26,6 @@ from .halo import halo_sizes
 from .intensity import counted_cost
 from .read import read_structure
 from .splitters import Block, choose_method, find_splitter
-from .splitters.bandwidth import order_rows
 from .splitters.hilbert import along_curve
 from .tree import Branch, grow
 
@@ -143,7 +142,7 @@ def _whole(structure: GraphStructure, cost: Tensor | None, points: Tensor | None
 def _flatten(tree: Branch, structure: GraphStructure, num_parts: int) -> Partition:
     """The leaves of a tree, one after another, and empty parts where there are too few."""
     leaves = tree.leaves()
-    order = np.concatenate([leaf.nodes[order_rows(leaf.block.adjacency)] for leaf in leaves])
+    order = np.concatenate([leaf.nodes[cuthill_mckee(leaf.block.adjacency)] for leaf in leaves])
     sizes = [leaf.nodes.size for leaf in leaves] + [0] * (num_parts - len(leaves))
     ptr = torch.tensor([0, *sizes]).cumsum(0)
     partition = Partition(torch.from_numpy(order), ptr, torch.from_numpy(tree.splits()))

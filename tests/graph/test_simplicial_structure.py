@@ -5,7 +5,7 @@ from torch_geometric import EdgeIndex
 from torch_geometric.utils import to_undirected
 
 from jsem_pyg.graph import SimplicialStructure
-from jsem_pyg.kernels.triangles import listing, torch_wedges
+from jsem_pyg.kernels.triangles import torch_wedges
 
 TRIANGLE = once([(0, 1), (1, 2), (2, 0)])
 
@@ -74,7 +74,7 @@ def test_some_edges_may_have_both_directions():
 def test_triangles_do_not_depend_on_the_chunks(limit, monkeypatch):
     edge_index = shuffled(20, 0.4)
     monkeypatch.setattr(torch_wedges, "_CHUNK_PATHS", limit)
-    found = listing.list_triangles(SimplicialStructure(edge_index, 20).graph.csr)
+    found = torch_wedges.list_triangles(SimplicialStructure(edge_index, 20).graph.csr)
     assert torch.equal(found, cliques(edge_index))
 
 

@@ -13,7 +13,7 @@ from kernels.test_chebyshev_series import problem  # noqa: E402
 
 from jsem_pyg.kernels.chebyshev.pattern import ordered_pattern  # noqa: E402
 from jsem_pyg.kernels.chebyshev.tiles import BLOCK, scratch  # noqa: E402
-from jsem_pyg.kernels.ordering import bandwidth_order, given_order, nested_order  # noqa: E402
+from jsem_pyg.kernels.ordering import bandwidth_order, given_order  # noqa: E402
 from jsem_pyg.operators import GraphStructure, laplacian_operator  # noqa: E402
 from jsem_pyg.testing import assert_backends_agree, random_graph  # noqa: E402
 
@@ -68,7 +68,7 @@ def ring_with_chords(num_nodes):
     return matrix.csr, matrix.values[0], x, coefficients
 
 
-@pytest.mark.parametrize("order", [given_order, bandwidth_order, nested_order])
+@pytest.mark.parametrize("order", [given_order, bandwidth_order])
 def test_more_rows_than_a_block_in_any_order(three_threads, order, monkeypatch):
     assert 3 * BLOCK < 3500
     monkeypatch.setattr(numba_cpu, "choose_for_series", lambda *args: order)

@@ -5,7 +5,6 @@ import torch
 from kernels.test_chebyshev_series import problem
 
 from jsem_pyg.kernels.chebyshev import reference, triton_gpu
-from jsem_pyg.kernels.ordering import given_order
 from jsem_pyg.operators import GraphStructure, laplacian_operator
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -31,8 +30,8 @@ def compare(case, rtol):
 
 
 @pytest.mark.parametrize(("dtype", "rtol"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-@pytest.mark.parametrize("degree", [0, 1, 2, 3, 6])
-@pytest.mark.parametrize(("num_nodes", "num_isolated"), [(1, 0), (2, 0), (30, 3)])
+@pytest.mark.parametrize("degree", [0, 1, 2, 5])
+@pytest.mark.parametrize(("num_nodes", "num_isolated"), [(1, 0), (10, 2)])
 def test_values_and_gradients(dtype, rtol, degree, num_nodes, num_isolated):
     compare(problem(num_nodes, num_isolated, channels=5, degree=degree, dtype=dtype), rtol)
 
@@ -42,23 +41,23 @@ def test_values_and_gradients(dtype, rtol, degree, num_nodes, num_isolated):
 @pytest.mark.parametrize("per_channel", [1, 7])
 def test_scales_groups_and_channels(scales, groups, per_channel):
     shape = {"scales": scales, "groups": groups, "per_channel": per_channel}
-    compare(problem(25, 2, channels=7, degree=4, dtype=torch.float64, **shape), 1e-12)
+    compare(problem(8, 1, channels=7, degree=3, dtype=torch.float64, **shape), 1e-12)
 
 
-@pytest.mark.parametrize("channels", [1, 16, 17, 40])
+@pytest.mark.parametrize("channels", [1, 16, 33])
 def test_more_columns_than_a_block_holds(channels, monkeypatch):
     monkeypatch.setattr(triton_gpu, "_BLOCK", 16)
-    compare(problem(20, 1, channels=channels, degree=3, dtype=torch.float64), 1e-12)
+    compare(problem(6, 1, channels=channels, degree=2, dtype=torch.float64), 1e-12)
 
 
 def test_a_hub_repeated_edges_and_a_diagonal():
-    leaves = torch.arange(1, 60)
+    leaves = torch.arange(1, 25)
     hub = torch.zeros_like(leaves)
     edge_index = torch.cat([torch.stack([hub, leaves]), torch.stack([leaves, hub])], dim=1)
-    structure = GraphStructure(edge_index.repeat(1, 2), 60)
+    structure = GraphStructure(edge_index.repeat(1, 2), 25)
     weight = torch.ones(structure.num_edges, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(60, 3, dtype=torch.float64, generator=generator)
+    x = torch.randn(25, 3, dtype=torch.float64, generator=generator)
     coefficients = torch.rand(4, 1, 1, 1, dtype=torch.float64, generator=generator)
     for normalization in ("sym", None):  # the latter has a diagonal
         operator = laplacian_operator(structure, weight, normalization)
@@ -66,13 +65,13 @@ def test_a_hub_repeated_edges_and_a_diagonal():
 
 
 def test_two_runs_agree_to_the_last_bit():
-    case = problem(25, 2, channels=7, degree=4, dtype=torch.float32)
+    case = problem(9, 1, channels=7, degree=4, dtype=torch.float32)
     for first, second in zip(run(triton_gpu, *case), run(triton_gpu, *case), strict=True):
         assert torch.equal(first, second)
 
 
 def test_backward_may_run_twice():
-    csr, values, x, coefficients, group = problem(20, 0, 3, 5, torch.float64)
+    csr, values, x, coefficients, group = problem(8, 0, 3, 4, torch.float64)
     csr = csr.to(DEVICE)
     leaves = [
         each.to(DEVICE).detach().clone().requires_grad_() for each in (values, x, coefficients)
@@ -84,7 +83,7 @@ def test_backward_may_run_twice():
 
 
 def test_scratch_memory_is_not_trusted(monkeypatch):
-    case = problem(20, 1, channels=5, degree=4, dtype=torch.float64)
+    case = problem(8, 1, channels=5, degree=4, dtype=torch.float64)
     expected = run(reference, *case)
     empty_like = torch.empty_like
     monkeypatch.setattr(
@@ -96,52 +95,9 @@ def test_scratch_memory_is_not_trusted(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_stored_and_added_up_in_float32(dtype):
-    csr, values, x, coefficients, group = problem(20, 1, 5, 3, torch.float32)
+    csr, values, x, coefficients, group = problem(10, 1, 5, 3, torch.float32)
     low = run(triton_gpu, csr, values, x.to(dtype), coefficients, group)
     full = run(reference, csr, values, x.to(dtype).float(), coefficients, group)
     assert low[0].dtype == dtype
     for actual, expected in zip(low, full, strict=True):
         assert (actual.float() - expected).norm() <= 0.05 * expected.norm()
-
-
-@pytest.fixture
-def launch_graphs(monkeypatch):
-    monkeypatch.setattr(triton_gpu.launch_graphs, "is_enabled", True)
-
-
-def moved(case):
-    csr, values, x, coefficients, group = case
-    return csr, values * 0.5, x.flip(0) + 1, coefficients * 2, group
-
-
-@pytest.mark.parametrize("groups", [1, 3])
-def test_recorded_launches_follow_their_inputs(launch_graphs, groups):
-    case = problem(12, 2, channels=3, degree=4, dtype=torch.float64, groups=groups)
-    csr = case[0].to(DEVICE)
-    for each in (case, case, moved(case), case):  # run, record, replay, replay
-        compare((csr, *each[1:]), 1e-12)
-    recordings = csr.derived(triton_gpu._prepared, given_order).recordings
-    assert sum(each is not None for each in recordings.values()) == 2  # forward and backward
-
-
-def test_results_of_recorded_launches_are_the_callers(launch_graphs):
-    case = problem(8, 0, channels=3, degree=3, dtype=torch.float64)
-    csr = case[0].to(DEVICE)
-    first = [run(triton_gpu, csr, *case[1:]) for _ in range(3)][-1]
-    kept = [each.clone() for each in first]
-    run(triton_gpu, csr, *moved(case)[1:])
-    for a, b in zip(first, kept, strict=True):
-        assert torch.equal(a, b)
-
-
-def test_only_some_recordings_are_kept_and_none_of_large_inputs(launch_graphs, monkeypatch):
-    csr, values, x, coefficients, group = problem(3, 0, 2, 12, torch.float64)
-    csr = csr.to(DEVICE)
-    for degree in range(12):
-        run(triton_gpu, csr, values, x, coefficients[: degree + 1], group)
-    assert len(csr.derived(triton_gpu._prepared, given_order).recordings) == 8
-    other = problem(30, 0, 3, 2, torch.float64)
-    monkeypatch.setattr(triton_gpu.launch_graphs, "max_bytes", 8)
-    for _ in range(2):
-        run(triton_gpu, *other)
-    assert not other[0].derived(triton_gpu._prepared, given_order).recordings

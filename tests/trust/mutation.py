@@ -57,13 +57,12 @@ TESTS = [
 CALLERS = {
     "jsem_pyg/kernels/chebyshev/backward.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
     "jsem_pyg/kernels/chebyshev/forward.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
-    "jsem_pyg/kernels/chebyshev/lanes.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
+    "jsem_pyg/kernels/chebyshev/simd.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
     "jsem_pyg/kernels/prefetch.py": "jsem_pyg/kernels/edges/numba_count.py",
 }
 # In a process of their own, where no notes are taken.
 INTERPRETED = ["tests/kernels/test_triton.py"]
 ALWAYS = {
-    "jsem_pyg/kernels/chebyshev/launch_graphs.py": INTERPRETED,
     "jsem_pyg/kernels/chebyshev/triton_gpu.py": INTERPRETED,
 }
 NEEDED = ["hypothesis", "numba", "pytest", "torch_geometric.nn", "torch_geometric.loader"]

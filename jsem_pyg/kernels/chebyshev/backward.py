@@ -5,7 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..compiled import compiled
-from .lanes import (
+from .simd import (
     add_row,
     adjoint_row,
     clear_row,

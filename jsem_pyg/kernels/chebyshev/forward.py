@@ -5,7 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..compiled import compiled
-from .lanes import add_row, clear_row, step_row
+from .simd import add_row, clear_row, step_row
 from .tiles import BLOCK
 
 Array = NDArray[Any]

@@ -29,10 +29,10 @@ from ..csr import CSR
 from ..ordering import choose_for_series
 from .backward import backward
 from .forward import forward
-from .lanes import CACHE_LINE
 from .operator import Gradients, Needs, SeriesOperator
 from .pattern import ordered_pattern
-from .team import Stage, Team
+from .simd import CACHE_LINE
+from .thread_pool import Stage, TilePool
 from .tiles import num_lanes, pack, scratch, unpack
 
 _log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class _Problem:
         self.lines_ahead = _LINES_AHEAD if is_large else 0
         work = csr.num_slots * num_columns * coefficients.size(0)
         threads = torch.get_num_threads() if work >= _MUCH_WORK else 1
-        self.team = Team(threads, self.num_tiles, together=is_large)
+        self.pool = TilePool(threads, self.num_tiles, together=is_large)
 
     def evaluate(self, x: Array, out: Array, last: Array) -> None:
         """Write the series into `out`, and its last two terms into `last` if that has room."""
@@ -157,14 +157,14 @@ class _Problem:
             for s in range(scales):
                 yield partial(unpack, result[s], out[s], self.pattern.place, first, self.lanes)
 
-        self.team.run(allocate, stages)
+        self.pool.run(allocate, stages)
 
     def differentiate(self, kept: Array, grad: Array, needs: Needs) -> Gradients:
         """Return the gradients of x and, where needed, of the values and of the coefficients."""
         grad_x = np.empty(grad.shape[1:], self.dtype)
         # A part for each thread, so that the sums do not depend on who comes first; but an edge
         # belongs to a row, and a row of a shared tile to a thread.
-        parts = 1 if self.team.together else self.team.num_threads
+        parts = 1 if self.pool.together else self.pool.num_threads
         edges = np.zeros((parts, self.pattern.slot.size), self.dtype)
         projection = self._coefficient_gradients(needs.coefficients)
         needs_terms = needs.values or needs.coefficients
@@ -188,7 +188,7 @@ class _Problem:
                 )  # fmt: skip
             yield partial(unpack, b[0], grad_x, self.pattern.place, first, self.lanes)
 
-        self.team.run(allocate, stages)
+        self.pool.run(allocate, stages)
         return Gradients(
             torch.from_numpy(grad_x),
             (self._to_slots(edges),) if needs.values else None,
@@ -198,7 +198,7 @@ class _Problem:
     def _steps(self) -> list[tuple[int, int]]:
         """The stages of a recurrence: all at once, but for threads that wait for one another."""
         terms = self.coefficients.shape[0]
-        return [(k, k + 1) for k in range(terms)] if self.team.together else [(0, terms)]
+        return [(k, k + 1) for k in range(terms)] if self.pool.together else [(0, terms)]
 
     def _ahead(self, count: int) -> tuple[int, ...]:
         """How many edges ahead to ask for the rows of so many tiles."""
@@ -233,7 +233,7 @@ class _Problem:
         *sizes, channels = self.coefficients.shape
         places = 1 if channels == 1 else self.num_tiles
         size = int(np.prod(sizes)) * len(self.lanes) * is_needed
-        return np.zeros((self.team.num_threads, places, size))
+        return np.zeros((self.pool.num_threads, places, size))
 
     def _join(self, gradients: Array) -> Tensor:
         """Lane by lane -> [K + 1, S, G, C]."""

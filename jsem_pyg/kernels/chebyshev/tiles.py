@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..compiled import compiled
 from ..prefetch import prefetch
-from .lanes import CACHE_LINE
+from .simd import CACHE_LINE
 
 Array = NDArray[Any]
 

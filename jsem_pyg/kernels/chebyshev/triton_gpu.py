@@ -22,17 +22,12 @@ from torch import Tensor
 
 from ..csr import CSR
 from ..ordering import Ordering, choose_for_series
-from .launch_graphs import LaunchGraphs, Recordings
 from .operator import Gradients, Needs, SeriesOperator
 from .recurrence import project
 
 _BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
 _EDGES = 8  # neighbours that are gathered at a time
 _HUB = 8  # times the mean number of neighbours
-
-# The launches of a pass, recorded once and replayed: for graphs so small that the gaps between
-# launches weigh. Off until somebody has measured it: set `launch_graphs.is_enabled`.
-launch_graphs = LaunchGraphs()
 
 
 class SparseOperator(SeriesOperator):
@@ -58,29 +53,52 @@ class SparseOperator(SeriesOperator):
         self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
     ) -> tuple[Tensor, Tensor]:
         """Forward; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
-        inputs = (self.values[0], x, coefficients, group)
-        pattern = self._pattern(x, coefficients, trains=keep)
-        out, terms = launch_graphs.run(_Forward, pattern, inputs)
-        return out.to(x.dtype), terms  # asked for or not: the adjoint takes them along
+        x, call = x.contiguous(), _Call(self, x, coefficients, group, trains=keep)
+        out, terms = call.weigh(0, x).to(self.values[0].dtype), x.new_empty(2, *x.shape)
+        before, term = x, x
+        for k in range(1, coefficients.size(0)):
+            # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
+            target = terms[(k - 1) % 2]
+            _step_kernel[call.grid](
+                *call.matrix, term, before, target, out, call.coefficients[k], call.group,
+                IS_FIRST=k == 1, **call.shared,
+            )  # fmt: skip
+            before, term = term, target
+        if coefficients.size(0) <= 2:
+            terms[1].copy_(x)  # T_0
+        return out.to(x.dtype), terms
 
     def differentiate(
         self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
     ) -> Gradients:
-        """Backward; see :class:`.SeriesOperator`."""
-        kind = _Backward if needs.coefficients else _BackwardAtFixedTime
-        inputs = (self.values[0], grad, kept, coefficients, group)
-        pattern = self._pattern(grad, coefficients, trains=True)
-        grad_x, grad_value, grad_coefficients = launch_graphs.run(kind, pattern, inputs)
+        """Backward; see :class:`.SeriesOperator`. It always goes through the terms, too."""
+        grad, call = grad.contiguous(), _Call(self, grad, coefficients, group, trains=True)
+        term, before = kept.clone()  # which must survive for a second backward pass
+        last = coefficients.size(0) - 1
+        if last % 2 == 0:
+            term, before = before, term
+        grad_values = torch.zeros_like(call.matrix[-1])
+        grad_coefficients = torch.empty_like(call.coefficients)
+        b = call.weigh(last, grad).sum(0).to(kept.dtype)
+        b_next = torch.zeros_like(b)
+        if needs.coefficients:
+            grad_coefficients[last] = project(grad, term, call.coefficients, group)
+        for k in range(last - 1, -1, -1):
+            # b holds B_(k+1), and b_next B_(k+2), which becomes B_k;
+            # before holds T_k, and term T_(k+1), which becomes T_(k-1).
+            if needs.coefficients:
+                grad_coefficients[k] = project(grad, before, call.coefficients, group)
+            _step_back_kernel[call.grid](
+                *call.matrix, b, b_next, before, term, grad, grad_values, call.coefficients[k],
+                call.group, IS_LAST=k == 0, **call.shared,
+            )  # fmt: skip
+            b, b_next = b_next, b
+            before, term = term, before
         return Gradients(
-            grad_x,
-            (grad_value,) if needs.values else None,
+            b,
+            (grad_values,) if needs.values else None,
             grad_coefficients if needs.coefficients else None,
         )
-
-    def _pattern(self, x: Tensor, coefficients: Tensor, trains: bool) -> "_Pattern":
-        row_bytes, visits = x.size(-1) * x.element_size(), coefficients.size(0) - 1
-        ordering = choose_for_series(self.csr, row_bytes, visits, trains)
-        return self.csr.derived(_prepared, ordering)
 
 
 class _Pattern(NamedTuple):
@@ -89,7 +107,6 @@ class _Pattern(NamedTuple):
     order: Tensor  # [N] int32
     rowptr: Tensor  # [N + 1] int32
     col: Tensor  # [nnz] int32
-    recordings: Recordings
 
 
 def _prepared(csr: CSR, ordering: Ordering) -> _Pattern:
@@ -97,21 +114,25 @@ def _prepared(csr: CSR, ordering: Ordering) -> _Pattern:
     length = csr.degree.cpu()[order]
     is_hub = length > _HUB * csr.num_slots / max(length.numel(), 1)
     order = torch.cat([order[is_hub], order[~is_hub]]).to(csr.col.device)
-    return _Pattern(order.int(), csr.rowptr.int(), csr.col.int(), Recordings())
+    return _Pattern(order.int(), csr.rowptr.int(), csr.col.int())
 
 
-class _Pass:
-    """What both passes hand to their kernels."""
+class _Call:
+    """The arguments that all launches of a pass share."""
 
     def __init__(
-        self, pattern: _Pattern, values: Tensor, x: Tensor, coefficients: Tensor, group: Any
+        self, operator: SparseOperator, x: Tensor, coefficients: Tensor, group: Any, trains: bool
     ) -> None:
-        self.matrix = (pattern.order, pattern.rowptr, pattern.col, values)
-        self.coefficients = coefficients
-        # Where there are no groups, this is not read.
-        self.group = pattern.order if group is None else group
-        _, num_scales, num_groups, num_channels = coefficients.shape
         num_rows, num_columns = x.shape[-2:]
+        row_bytes, visits = num_columns * x.element_size(), coefficients.size(0) - 1
+        ordering = choose_for_series(operator.csr, row_bytes, visits, trains)
+        pattern = operator.csr.derived(_prepared, ordering)
+        self.matrix = (*pattern, operator.values[0].contiguous())
+        self.coefficients = coefficients.contiguous()
+        self.has_groups = group is not None
+        # Where there are no groups, this is not read.
+        self.group = group.contiguous() if self.has_groups else pattern.order
+        _, num_scales, num_groups, num_channels = coefficients.shape
         self.grid = (num_rows,)
         self.shared = {
             "num_scales": num_scales,
@@ -119,7 +140,7 @@ class _Pass:
             "num_channels": num_channels,
             "num_rows": num_rows,
             "num_columns": num_columns,
-            "HAS_GROUPS": group is not None,
+            "HAS_GROUPS": self.has_groups,
             "PER_CHANNEL": num_channels > 1,
             "EDGES": _EDGES,
             "BLOCK": min(triton.next_power_of_2(num_columns), _BLOCK),
@@ -127,93 +148,11 @@ class _Pass:
         }
 
     def weigh(self, k: int, x: Tensor) -> Tensor:
-        """c_k x, for every scale."""
+        """c_k x, for every scale, in the type of the sums."""
         coefficient = self.coefficients[k]
-        if self.shared["HAS_GROUPS"]:
+        if self.has_groups:
             coefficient = coefficient.index_select(1, self.group)
         return coefficient * x
-
-
-class _Forward(_Pass):
-    """Y = sum_k c_k T_k(S) X, and the last two terms; on memory that stays the same."""
-
-    def __init__(
-        self, pattern: _Pattern, values: Tensor, x: Tensor, coefficients: Tensor, group: Any
-    ) -> None:
-        super().__init__(pattern, values, x, coefficients, group)
-        self.x = x
-        self.out = values.new_empty(coefficients.size(1), *x.shape)
-        self.terms = x.new_empty(2, *x.shape)
-
-    def launch(self) -> tuple[Tensor, ...]:
-        """Fill the memory; the result, and the last two terms."""
-        self.out.copy_(self.weigh(0, self.x))
-        before, term = self.x, self.x
-        for k in range(1, self.coefficients.size(0)):
-            # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
-            target = self.terms[(k - 1) % 2]
-            _step_kernel[self.grid](
-                *self.matrix, term, before, target, self.out, self.coefficients[k], self.group,
-                IS_FIRST=k == 1, **self.shared,
-            )  # fmt: skip
-            before, term = term, target
-        if self.coefficients.size(0) <= 2:
-            self.terms[1].copy_(self.x)  # T_0
-        return self.out, self.terms
-
-
-class _Backward(_Pass):
-    """The adjoint of `_Forward`; on memory that stays the same. It always needs the terms."""
-
-    needs_coefficients = True
-
-    def __init__(
-        self,
-        pattern: _Pattern,
-        values: Tensor,
-        grad: Tensor,
-        kept: Tensor,
-        coefficients: Tensor,
-        group: Any,
-    ) -> None:
-        super().__init__(pattern, values, grad, coefficients, group)
-        self.grad, self.kept = grad, kept
-        self.terms, self.adjoints = kept.new_empty(2, 2, *grad.shape[1:])
-        self.grad_values = torch.empty_like(values)
-        self.grad_coefficients = torch.empty_like(coefficients)
-
-    def launch(self) -> tuple[Tensor, ...]:
-        """Fill the memory; the gradients of x, the values and the coefficients."""
-        b, b_next = self.adjoints
-        last = self.coefficients.size(0) - 1
-        self.terms.copy_(self.kept)  # which must survive for a second backward pass
-        term, before = self.terms[(last - 1) % 2], self.terms[last % 2]
-        b.copy_(self.weigh(last, self.grad).sum(0))
-        b_next.zero_()
-        self.grad_values.zero_()
-        self._project(last, term)
-        for k in range(last - 1, -1, -1):
-            # b holds B_(k+1), and b_next B_(k+2), which becomes B_k;
-            # before holds T_k, and term T_(k+1), which becomes T_(k-1).
-            self._project(k, before)
-            _step_back_kernel[self.grid](
-                *self.matrix, b, b_next, before, term, self.grad, self.grad_values,
-                self.coefficients[k], self.group, IS_LAST=k == 0, **self.shared,
-            )  # fmt: skip
-            b, b_next = b_next, b
-            before, term = term, before
-        return b, self.grad_values, self.grad_coefficients
-
-    def _project(self, k: int, term: Tensor) -> None:
-        if self.needs_coefficients:
-            group = self.group if self.shared["HAS_GROUPS"] else None
-            self.grad_coefficients[k] = project(self.grad, term, self.coefficients, group)
-
-
-class _BackwardAtFixedTime(_Backward):
-    """The same where nobody asks for the gradients of the coefficients: they stay undefined."""
-
-    needs_coefficients = False
 
 
 @triton.jit

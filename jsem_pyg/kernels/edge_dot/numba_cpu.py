@@ -4,7 +4,6 @@ Rows come from all over the memory, so those of later edges are asked for ahead 
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from ..compiled import compiled
 from ..prefetch import prefetch
+from ..threads import map_ranges
 
 Array = NDArray[Any]
 
@@ -25,14 +25,9 @@ _MUCH_WORK = 1 << 18
 
 def dots(a: Tensor, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
     """See :func:`.reference.dots`. Threads share the edges."""
-    (first, second), (one, other) = _rows(a, b), _indices(i, j)
-    out = np.empty(i.size(0), first.dtype)
-
-    def work(begin: int, end: int) -> bool:
-        found: bool = _dots(first, second, one, other, begin, end, out)
-        return found
-
-    _share(work, i.size(0), i.size(0) * a.size(1))
+    arrays = _arrays(a, b, *_indices(i, j))
+    out = np.empty(i.size(0), arrays[0].dtype)
+    _share(lambda begin, end: _dots(*arrays, begin, end, out), i.size(0), i.size(0) * a.size(1))
     return torch.from_numpy(out)
 
 
@@ -42,38 +37,27 @@ def sums(g: Tensor, z: Tensor, i: Tensor, j: Tensor, num_rows: int) -> Tensor:
     Threads share the rows that edges lead to, and each looks at all edges for its own: so no two
     write to the same row, and the result does not depend on how many there are.
     """
-    (rows,), (one, other) = _rows(z), _indices(i, j)
-    weight = g.detach().contiguous().numpy()
-    out = np.zeros((num_rows, z.size(1)), rows.dtype)
-
-    def work(begin: int, end: int) -> bool:
-        found: bool = _sums(weight, rows, one, other, begin, end, out)
-        return found
-
-    _share(work, num_rows, i.size(0) * z.size(1))
+    arrays = _arrays(g, z, *_indices(i, j))
+    out = np.zeros((num_rows, z.size(1)), arrays[1].dtype)
+    _share(lambda begin, end: _sums(*arrays, begin, end, out), num_rows, i.size(0) * z.size(1))
     return torch.from_numpy(out)
 
 
-def _rows(*each: Tensor) -> tuple[Array, ...]:
-    return tuple(rows.detach().contiguous().numpy() for rows in each)
+def _arrays(*tensors: Tensor) -> tuple[Array, ...]:
+    return tuple(each.detach().contiguous().numpy() for each in tensors)
 
 
-def _indices(i: Tensor, j: Tensor) -> tuple[Array, ...]:
+def _indices(i: Tensor, j: Tensor) -> tuple[Tensor, ...]:
     """Both of the same type."""
     dtype = torch.promote_types(i.dtype, j.dtype)
-    return tuple(each.to(dtype).contiguous().numpy() for each in (i, j))
+    return i.to(dtype), j.to(dtype)
 
 
 def _share(work: Callable[[int, int], bool], size: int, num_products: int) -> None:
-    """Call `work(begin, end)` for parts of `size`, a thread each; it says whether all was found."""
+    """Call `work(begin, end)` for parts of `size`, one a thread; it returns whether rows exist."""
     threads = torch.get_num_threads() if num_products >= _MUCH_WORK else 1
     bounds = np.linspace(0, size, threads + 1).astype(np.int64).tolist()
-    if threads == 1:
-        found = [work(0, size)]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(work, bounds[:-1], bounds[1:]))
-    if not all(found):
+    if not all(map_ranges(work, bounds, threads)):
         raise IndexError("Expected the ends of edges to be rows (got an index out of range).")
 
 

@@ -1,7 +1,7 @@
 """Vector code for a tile of a plan, as LLVM instructions that numba inlines.
 
 numba does not vectorise these loops well, least of all the exponential, so they are written here
-with vectors; see :mod:`..chebyshev.lanes` for the conventions: arrays are flat, the number type is
+with vectors; see :mod:`..chebyshev.simd` for the conventions: arrays are flat, the number type is
 that of the first array, the number of lanes is the length of the last argument. A tile has
 :data:`ROWS` rows; columns come `STEP` vectors at a time, widths are whole numbers of these.
 """
@@ -16,7 +16,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 
-from ..chebyshev.lanes import Emitter
+from ..chebyshev.simd import Emitter
 
 ROWS = 8  # of a tile: with two vectors of columns, sums in 16 of 32 registers
 STEP = 2  # vectors of columns at a time

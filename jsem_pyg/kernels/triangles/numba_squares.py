@@ -15,7 +15,7 @@ from torch import Tensor
 from ..compiled import compiled
 from ..csr import CSR
 from ..ordering import choose_ordering
-from .numba_rows import run_on_rows
+from ..threads import run_on_rows
 
 Array = NDArray[Any]
 

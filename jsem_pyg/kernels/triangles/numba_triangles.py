@@ -17,7 +17,7 @@ from ..._checks import SYMMETRY_RTOL
 from ..compiled import compiled
 from ..csr import CSR
 from ..prefetch import prefetch
-from .numba_rows import run_on_rows
+from ..threads import run_on_rows
 
 Array = NDArray[Any]
 

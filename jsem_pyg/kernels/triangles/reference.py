@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from ..._checks import SYMMETRY_RTOL
 from ..csr import CSR
-from .weights import mean_weight
 
 
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
 
     Returns:
         [nnz] float64, for the means of the weights in both directions; None unless these are
-        positive, finite and, but for rounding, the same.
+        positive, finite and, except for rounding, the same.
     """
     weight = mean_weight(csr, reverse, weight)
     if weight is None:
@@ -46,6 +46,19 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
         faces = side[i][j] * side[i][j] * len(common) if common else 0.0
         curvature.append(2 + faces - sum(math.sqrt(side[i][j] / w) for w in apart))
     return torch.tensor(curvature, dtype=torch.float64, device=csr.col.device)
+
+
+def mean_weight(csr: CSR, reverse: Tensor, weight: Tensor | None) -> Tensor | None:
+    """The means [nnz] of both directions, in float64; ones without any weights.
+
+    None unless all are positive, finite and, except for rounding, the same in both directions.
+    """
+    if weight is None:
+        return torch.ones_like(csr.col, dtype=torch.float64)
+    here = weight.detach().to(csr.col.device, torch.float64)
+    there = here[reverse]
+    is_good = (here > 0) & here.isfinite() & ((here - there).abs() <= SYMMETRY_RTOL * here)
+    return here / 2 + there / 2 if bool(is_good.all()) else None
 
 
 def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..._groups import group_starts
 from ..csr import CSR
-from .weights import mean_weight
+from .reference import mean_weight
 
 _CHUNK_PATHS = 1 << 22
 
@@ -45,23 +45,49 @@ def _wide(csr: CSR) -> CSR:
     return CSR(csr.rowptr, csr.col.long())
 
 
-def _triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """For every slot (i, j): the triangles (i, j, k), and the sum of values_ik + values_jk.
+def list_triangles(csr: CSR) -> Tensor:
+    """List the sets of three nodes of which every two are joined.
+
+    Args:
+        csr: the symmetric pattern of a graph without self-loops.
+
+    Returns:
+        [3, F] int64, nodes i < j < k, in lexicographic order.
+    """
+    csr = csr.derived(_wide)
+    found = [csr.col.new_empty(3, 0)]
+    for uv, vw, _ in _triangles(csr):
+        found.append(torch.stack([csr.row[uv], csr.col[uv], csr.col[vw]]))
+    i, j, k = torch.cat(found, dim=1).sort(0).values
+    order = k.argsort()
+    # By i and j next, without mixing up the k: one number of all three might overflow.
+    order = order[(i * csr.num_rows + j)[order].argsort(stable=True)]
+    return torch.stack([i, j, k])[:, order]
+
+
+def _triangles(csr: CSR) -> Iterator[Tensor]:
+    """The slots (u, v), (v, w) and (u, w) of all triangles, [3, F] in chunks.
 
     Edges are directed from the lower to the higher degree, after which no node has more than
     sqrt(2 E) successors, and each triangle is found once, from its lowest node (Schank and Wagner,
     "Finding, counting and listing all triangles in large graphs", 2005, algorithm "forward").
     """
-    count, total = torch.zeros_like(csr.col), torch.zeros_like(values)
     degree = csr.rowptr.diff()
     low, high = degree[csr.row], degree[csr.col]
     forward = ((low < high) | ((low == high) & (csr.row < csr.col))).nonzero()[:, 0]
-    graph = _select(csr, forward)
+    row, col = csr.row[forward], csr.col[forward]
+    graph = CSR(group_starts(row, csr.num_rows), col)
     key = _keys(graph)
     for chunk in _chunks(graph.rowptr.diff()[graph.col]):
         uv, vw = _paths(graph, chunk)
         uw, is_edge = _find(key, graph.row[uv] * graph.num_rows + graph.col[vw])
-        triangle = forward[torch.stack([uv, vw, uw])[:, is_edge]]
+        yield forward[torch.stack([uv, vw, uw])[:, is_edge]]
+
+
+def _triangle_sums(csr: CSR, reverse: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """For every slot (i, j): the triangles (i, j, k), and the sum of values_ik + values_jk."""
+    count, total = torch.zeros_like(csr.col), torch.zeros_like(values)
+    for triangle in _triangles(csr):
         others = values[triangle[[1, 0, 0]]] + values[triangle[[2, 2, 1]]]
         count += torch.bincount(triangle.flatten(), minlength=count.numel())
         total.index_add_(0, triangle.flatten(), others.flatten())
@@ -136,12 +162,6 @@ def _expand(length: Tensor) -> tuple[Tensor, Tensor]:
     item = torch.repeat_interleave(length)
     begin = length.cumsum(0) - length
     return item, torch.arange(item.numel(), device=length.device) - begin[item]
-
-
-def _select(csr: CSR, slots: Tensor) -> CSR:
-    """The pattern of some of the slots, given in ascending order."""
-    row, col = csr.row[slots], csr.col[slots]
-    return CSR(group_starts(row, csr.num_rows), col)
 
 
 def _chunks(cost: Tensor) -> Iterator[slice]:

@@ -4,14 +4,14 @@ import threading
 
 import pytest
 
-from jsem_pyg.kernels.chebyshev.team import Team
+from jsem_pyg.kernels.chebyshev.thread_pool import TilePool
 
 
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(("threads", "tiles"), [(1, 1), (1, 3), (2, 1), (2, 5), (4, 3)])
 def test_every_stage_of_every_tile_is_done_once_and_in_turn(together, threads, tiles):
     done, lock, memories = [], threading.Lock(), []
-    team = Team(threads, tiles, together)
+    team = TilePool(threads, tiles, together)
 
     def allocate():
         memories.append(object())
@@ -50,4 +50,4 @@ def test_an_error_in_one_thread_ends_the_others_and_is_raised(failing):
         yield work
 
     with pytest.raises(ValueError, match="this one"):
-        Team(3, 4, together=True).run(lambda: None, stages)
+        TilePool(3, 4, together=True).run(lambda: None, stages)

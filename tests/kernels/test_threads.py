@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.kernels.triangles.numba_rows import run_on_rows
+from jsem_pyg.kernels.threads import run_on_rows
 
 
 @pytest.fixture

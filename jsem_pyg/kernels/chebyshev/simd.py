@@ -9,6 +9,7 @@ argument, a tuple of integers, so that it is known when the code is compiled.
 """
 
 from collections.abc import Callable, Sequence
+from functools import update_wrapper
 from typing import Any
 
 from llvmlite import ir
@@ -172,168 +173,135 @@ def _pairs(values: Sequence[Any]) -> list[tuple[Any, Any]]:
     return list(zip(values[::2], values[1::2], strict=True))
 
 
-@intrinsic
+def row_function(body: Callable[..., Any]) -> Any:
+    """Decorate a function that emits the instructions of an intrinsic.
+
+    Args:
+        body: called with an `Emitter` and the arguments, as LLVM values. What it returns is a
+            number of the type of the first array, or None.
+    """
+    is_number = body.__annotations__["return"] is not None
+
+    def typed(typing: Any, *arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            result = body(Emitter(context, builder, signature, values), *values)
+            return result if is_number else context.get_dummy_value()
+
+        return (arguments[0].dtype if is_number else types.none)(*arguments), generate
+
+    return intrinsic(update_wrapper(typed, body))
+
+
+@row_function
 def step_row(
-    typing: Any, cur: Any, dst: Any, col: Any, val: Any, start: Any, stop: Any, row: Any,
+    emit: Emitter, cur: Any, dst: Any, col: Any, val: Any, start: Any, stop: Any, row: Any,
     alpha: Any, ahead: Any, lanes: Any,
-) -> Any:  # fmt: skip
+) -> None:  # fmt: skip
     """dst[row] = alpha * (sum over the edges of val * cur[col]) - dst[row]."""
+    cur, dst, col, val = (emit.data(position) for position in range(4))
+    sums = emit.variables(_UNROLL)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Emitter(context, builder, signature, args)
-        cur, dst, col, val = (emit.data(position) for position in range(4))
-        start, stop, row = args[4:7]
-        sums = emit.variables(_UNROLL)
+    def body(edges: list[Any]) -> None:
+        for edge, variable in zip(edges, sums, strict=False):
+            emit.prefetch([cur], col, edge, 8)
+            column, value = emit.edge(col, val, edge)
+            emit.add_product(variable, value, emit.load_row(cur, column))
 
-        def body(edges: list[Any]) -> None:
-            for edge, variable in zip(edges, sums, strict=False):
-                emit.prefetch([cur], col, edge, 8)
-                column, value = emit.edge(col, val, edge)
-                emit.add_product(variable, value, emit.load_row(cur, column))
-
-        emit.loop(start, stop, body)
-        address = emit.row(dst, row)
-        scaled = builder.fmul(emit.splat(7), emit.total(sums))
-        emit.store(builder.fsub(scaled, emit.load(address)), address)
-        return context.get_dummy_value()
-
-    arguments = (cur, dst, col, val, start, stop, row, alpha, ahead, lanes)
-    return types.none(*arguments), generate
+    emit.loop(start, stop, body)
+    address = emit.row(dst, row)
+    scaled = emit.builder.fmul(emit.splat(7), emit.total(sums))
+    emit.store(emit.builder.fsub(scaled, emit.load(address)), address)
 
 
-@intrinsic
+@row_function
 def adjoint_row(
-    typing: Any, b: Any, b_next: Any, t: Any, t_next: Any, grad: Any, col: Any, val: Any,
+    emit: Emitter, b: Any, b_next: Any, t: Any, t_next: Any, grad: Any, col: Any, val: Any,
     start: Any, middle: Any, stop: Any, row: Any, alpha: Any, ahead: Any, lanes: Any,
-) -> Any:  # fmt: skip
+) -> None:  # fmt: skip
     """One row of both recurrences of the adjoint, and the gradient of the row's lower edges.
 
     b_next[row] = alpha * (S b)[row] - b_next[row] and t_next[row] = 2 (S t)[row] - t_next[row];
     for edges below the diagonal, [start, middle), which come first in a row,
     grad += alpha * (<b[row], t[col]> + <b[col], t[row]>): the part of both directions.
     """
+    builder = emit.builder
+    b, b_next, t, t_next, grad, col, val = (emit.data(position) for position in range(7))
+    own_b, own_t = emit.load_row(b, row), emit.load_row(t, row)
+    # Two sums and two rows an edge: more of them would not fit into 32 registers of a line.
+    unroll = max(1, _UNROLL * CACHE_LINE * 8 // (emit.num_lanes * emit.number.bitwidth))
+    sums_b, sums_t = emit.variables(unroll), emit.variables(unroll)
+    factor = emit.context.cast(builder, alpha, emit.types[11], emit.number)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Emitter(context, builder, signature, args)
-        b, b_next, t, t_next, grad, col, val = (emit.data(position) for position in range(7))
-        start, middle, stop, row = args[7:11]
-        own_b, own_t = emit.load_row(b, row), emit.load_row(t, row)
-        # Two sums and two rows an edge: more of them would not fit into 32 registers of a line.
-        unroll = max(1, _UNROLL * CACHE_LINE * 8 // (emit.num_lanes * emit.number.bitwidth))
-        sums_b, sums_t = emit.variables(unroll), emit.variables(unroll)
-        factor = context.cast(builder, args[11], signature.args[11], emit.number)
+    def gather(edges: list[Any]) -> list[tuple[Any, Any]]:
+        rows = []
+        for edge, sum_b, sum_t in zip(edges, sums_b, sums_t, strict=False):
+            emit.prefetch([b, t], col, edge, 12)
+            column, value = emit.edge(col, val, edge)
+            other_b, other_t = emit.load_row(b, column), emit.load_row(t, column)
+            emit.add_product(sum_b, value, other_b)
+            emit.add_product(sum_t, value, other_t)
+            rows.append((other_b, other_t))
+        return rows
 
-        def gather(edges: list[Any]) -> list[tuple[Any, Any]]:
-            rows = []
-            for edge, sum_b, sum_t in zip(edges, sums_b, sums_t, strict=False):
-                emit.prefetch([b, t], col, edge, 12)
-                column, value = emit.edge(col, val, edge)
-                other_b, other_t = emit.load_row(b, column), emit.load_row(t, column)
-                emit.add_product(sum_b, value, other_b)
-                emit.add_product(sum_t, value, other_t)
-                rows.append((other_b, other_t))
-            return rows
+    def gather_and_multiply(edges: list[Any]) -> None:
+        products = [
+            emit.fma(own_b, other_t, builder.fmul(own_t, other_b))
+            for other_b, other_t in gather(edges)
+        ]
+        count = len(edges)
+        address = emit.at(grad, edges[0], ir.VectorType(emit.real, count))
+        added = builder.fmul(emit.broadcast(factor, count), emit.sums(products))
+        emit.store(builder.fadd(emit.load(address), added), address)
 
-        def gather_and_multiply(edges: list[Any]) -> None:
-            products = [
-                emit.fma(own_b, other_t, builder.fmul(own_t, other_b))
-                for other_b, other_t in gather(edges)
-            ]
-            count = len(edges)
-            address = emit.at(grad, edges[0], ir.VectorType(emit.real, count))
-            added = builder.fmul(emit.broadcast(factor, count), emit.sums(products))
-            emit.store(builder.fadd(emit.load(address), added), address)
-
-        emit.loop(start, middle, gather_and_multiply, unroll)
-        emit.loop(middle, stop, gather, unroll)
-        for sums, data, weight in ((sums_b, b_next, emit.splat(11)), (sums_t, t_next, None)):
-            address, total = emit.row(data, row), emit.total(sums)
-            doubled = builder.fadd(total, total) if weight is None else builder.fmul(weight, total)
-            emit.store(builder.fsub(doubled, emit.load(address)), address)
-        return context.get_dummy_value()
-
-    arguments = (
-        b, b_next, t, t_next, grad, col, val, start, middle, stop, row, alpha, ahead, lanes
-    )  # fmt: skip
-    return types.none(*arguments), generate
+    emit.loop(start, middle, gather_and_multiply, unroll)
+    emit.loop(middle, stop, gather, unroll)
+    for sums, data, weight in ((sums_b, b_next, emit.splat(11)), (sums_t, t_next, None)):
+        address, total = emit.row(data, row), emit.total(sums)
+        doubled = builder.fadd(total, total) if weight is None else builder.fmul(weight, total)
+        emit.store(builder.fsub(doubled, emit.load(address)), address)
 
 
-@intrinsic
-def clear_row(typing: Any, out: Any, row: Any, lanes: Any) -> Any:
+@row_function
+def clear_row(emit: Emitter, out: Any, row: Any, lanes: Any) -> None:
     """out[row] = 0."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Emitter(context, builder, signature, args)
-        emit.store(
-            ir.Constant(emit.vector, [0.0] * emit.num_lanes), emit.row(emit.data(0), args[1])
-        )
-        return context.get_dummy_value()
-
-    return types.none(out, row, lanes), generate
+    emit.store(ir.Constant(emit.vector, [0.0] * emit.num_lanes), emit.row(emit.data(0), row))
 
 
-@intrinsic
-def copy_row(typing: Any, source: Any, out: Any, row: Any, lanes: Any) -> Any:
+@row_function
+def copy_row(emit: Emitter, source: Any, out: Any, row: Any, lanes: Any) -> None:
     """out[row] = source[row]."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Emitter(context, builder, signature, args)
-        emit.store(emit.load_row(emit.data(0), args[2]), emit.row(emit.data(1), args[2]))
-        return context.get_dummy_value()
-
-    return types.none(source, out, row, lanes), generate
+    emit.store(emit.load_row(emit.data(0), row), emit.row(emit.data(1), row))
 
 
-@intrinsic
+@row_function
 def add_row(
-    typing: Any, out: Any, weight: Any, term: Any, out_row: Any, weight_row: Any, term_row: Any,
+    emit: Emitter, out: Any, weight: Any, term: Any, out_row: Any, weight_row: Any, term_row: Any,
     lanes: Any,
-) -> Any:  # fmt: skip
+) -> None:  # fmt: skip
     """out[out_row] += weight[weight_row] * term[term_row], lane by lane."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Emitter(context, builder, signature, args)
-        address = emit.row(emit.data(0), args[3])
-        weight = emit.load_row(emit.data(1), args[4])
-        term = emit.load_row(emit.data(2), args[5])
-        emit.store(emit.fma(weight, term, emit.load(address)), address)
-        return context.get_dummy_value()
-
-    return types.none(out, weight, term, out_row, weight_row, term_row, lanes), generate
+    address = emit.row(emit.data(0), out_row)
+    factors = emit.load_row(emit.data(1), weight_row), emit.load_row(emit.data(2), term_row)
+    emit.store(emit.fma(*factors, emit.load(address)), address)
 
 
-@intrinsic
+@row_function
 def project_row(
-    typing: Any, grad: Any, term: Any, out: Any, grad_row: Any, term_row: Any, out_row: Any,
+    emit: Emitter, grad: Any, term: Any, out: Any, grad_row: Any, term_row: Any, out_row: Any,
     lanes: Any,
-) -> Any:  # fmt: skip
+) -> None:  # fmt: skip
     """out[out_row] += grad[grad_row] * term[term_row], lane by lane, into float64."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Emitter(context, builder, signature, args)
-        product = builder.fmul(
-            emit.load_row(emit.data(0), args[3]), emit.load_row(emit.data(1), args[4])
-        )
-        wide = ir.VectorType(ir.DoubleType(), emit.num_lanes)
-        if emit.vector != wide:
-            product = builder.fpext(product, wide)
-        address = emit.row(emit.data(2), args[5], wide)
-        emit.store(builder.fadd(emit.load(address), product), address)
-        return context.get_dummy_value()
-
-    return types.none(grad, term, out, grad_row, term_row, out_row, lanes), generate
+    product = emit.builder.fmul(
+        emit.load_row(emit.data(0), grad_row), emit.load_row(emit.data(1), term_row)
+    )
+    wide = ir.VectorType(ir.DoubleType(), emit.num_lanes)
+    if emit.vector != wide:
+        product = emit.builder.fpext(product, wide)
+    address = emit.row(emit.data(2), out_row, wide)
+    emit.store(emit.builder.fadd(emit.load(address), product), address)
 
 
-@intrinsic
-def dot_row(typing: Any, a: Any, b: Any, row: Any, lanes: Any) -> Any:
+@row_function
+def dot_row(emit: Emitter, a: Any, b: Any, row: Any, lanes: Any) -> Any:
     """The sum over the lanes of a[row] * b[row]."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = Emitter(context, builder, signature, args)
-        product = builder.fmul(
-            emit.load_row(emit.data(0), args[2]), emit.load_row(emit.data(1), args[2])
-        )
-        total = emit.sums([product])
-        return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
-
-    return a.dtype(a, b, row, lanes), generate
+    product = emit.builder.fmul(emit.load_row(emit.data(0), row), emit.load_row(emit.data(1), row))
+    return emit.builder.extract_element(emit.sums([product]), ir.Constant(ir.IntType(32), 0))

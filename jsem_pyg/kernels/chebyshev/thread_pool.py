@@ -1,4 +1,4 @@
-"""Threads that work on column tiles: each on tiles of its own, or all on the same one."""
+"""A thread pool for column tiles: each thread works on its own tiles, or all on the same one."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -10,14 +10,14 @@ Share = tuple[int, int]  # which of how many threads one is, that share the rows
 Stage = Callable[[Share], object]  # a part of the work on a tile, on a thread's share of the rows
 
 
-class Team:
-    """So many threads, and how they divide the work.
+class TilePool:
+    """A thread pool and the way in which its threads divide the tiles.
 
     Args:
-        num_threads: how many there may be.
-        num_tiles: how many tiles there are.
-        together: whether all work on the same tile, so that there is scratch memory for one alone,
-            and wait for one another after every stage; else each takes every so-many-th tile.
+        num_threads: the largest number of threads.
+        num_tiles: the number of tiles.
+        together: True if all threads work on the same tile, with scratch memory for one tile, and
+            wait for each other after every stage; False if thread i of n takes tiles i, i + n, ...
     """
 
     def __init__(self, num_threads: int, num_tiles: int, together: bool) -> None:
@@ -55,7 +55,7 @@ class Team:
                             stage((thread, self.num_threads))
                             barrier.wait()
                 except threading.BrokenBarrierError:
-                    pass  # another thread has failed, and says why
+                    pass  # another thread has failed, and raises the reason
                 except BaseException:
                     barrier.abort()  # or the others would wait for ever
                     raise
