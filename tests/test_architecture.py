@@ -33,6 +33,7 @@ GROUND = {
     "_checks",
     "_extras",
     "_files",
+    "_journal",
     "_fingerprint",
     "_groups",
     "_mapped_pages",

@@ -1,7 +1,6 @@
 """Checkpoints: written whole or not at all, read without executing anything in them."""
 
 import os
-from collections.abc import Mapping
 from typing import Any
 
 from .._files import as_path
@@ -43,24 +42,3 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
         ValueError: If it is damaged, is no checkpoint of this package, or is of another version.
     """
     return load_tree(as_path("path", path), _KIND)
-
-
-def check_settings_agree(
-    path: str | os.PathLike[str], saved: Mapping[str, str], current: Mapping[str, str]
-) -> None:
-    """Raise a ValueError that names the first setting on which a run and its checkpoint disagree.
-
-    Example:
-        >>> check_settings_agree("run.st", {"lr": "0.1"}, {"lr": "0.2"})
-        Traceback (most recent call last):
-            ...
-        ValueError: Expected 'lr' to be 0.1, as in the checkpoint 'run.st' (got 0.2). ...
-    """
-    for name in {**current, **saved}:
-        expected, got = saved.get(name, "left out"), current.get(name, "nothing of that name")
-        if name not in saved or name not in current or expected != got:
-            raise ValueError(
-                f"Expected '{name}' to be {expected}, as in the checkpoint '{path}' "
-                f"(got {got}). To fix this error, continue with what the checkpoint was made with, "
-                "or start afresh with resume=False."
-            )

@@ -11,13 +11,15 @@ from torch.nn.parameter import is_lazy
 
 from .._files import as_path, check_writable
 from .._fingerprint import describe
+from .._journal import check_same_settings
 from .._tensor_file import check_tree
-from .checkpoint import check_settings_agree, load_checkpoint, save_checkpoint
+from .checkpoint import load_checkpoint, save_checkpoint
 from .history import BestEpoch, EpochRow, StatefulCallback
 from .run import Run
 
 _log = logging.getLogger(__name__)
 
+_AFRESH = "start afresh with resume=False"
 _PARTS = ("settings", "epoch", "model", "optimizer", "history", "best")
 
 
@@ -100,7 +102,7 @@ class RunFile:
         _log.info("continuing from %s", self.path)
         state = load_checkpoint(self.path)
         _check_parts(self.path, state)
-        check_settings_agree(self.path, state["settings"], self.settings)
+        check_same_settings(self.path, state["settings"], self.settings, _AFRESH)
         if state["epoch"] > epochs:
             raise ValueError(
                 f"Expected 'epochs' to be at least {state['epoch']}, the number that the "

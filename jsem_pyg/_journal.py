@@ -1,0 +1,112 @@
+"""The journal of a run that can be resumed: the settings it depends on, and its progress.
+
+A checkpoint of `fit`, an unfinished result of `diffuse_file` and a folder of ``jsem-pyg map`` each
+keep the settings of their run. A run that goes on with other settings would end in another result:
+:func:`check_same_settings` refuses it, in one wording. :func:`write_journal` and
+:func:`read_journal` keep settings and progress in a small JSON file, written whole.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ._files import write_whole
+
+_MOST_NAMED = 3  # differences that a message lists
+_MISSING = "left out"
+
+
+class Journal(NamedTuple):
+    """The content of a journal."""
+
+    settings: dict[str, Any]  # by name, values of JSON
+    progress: dict[str, Any]  # likewise
+
+
+def write_journal(
+    path: str | os.PathLike[str],
+    version: int,
+    settings: Mapping[str, Any],
+    progress: Mapping[str, Any],
+) -> None:
+    """Write a journal, whole or not at all.
+
+    Args:
+        path: File to write; an existing one is replaced.
+        version: Format of the files that the journal is about; another one is refused later.
+        settings: What the result depends on, values of JSON by name.
+        progress: How far the run has come, values of JSON by name.
+
+    Raises:
+        TypeError: If a value has no form in JSON.
+        OSError: If the file cannot be written.
+    """
+    content = {"version": version, "settings": dict(settings), "progress": dict(progress)}
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Journal:
+    """Read what `write_journal` wrote.
+
+    Args:
+        path: File to read.
+        version: The format that is expected.
+        remedy: What to do about a file that cannot be continued, such as "pass resume=False".
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is damaged, or of another version.
+    """
+    text = Path(path).read_bytes()
+    try:
+        content = json.loads(text.decode())
+        found = content["version"]
+        journal = Journal(dict(content["settings"]), dict(content["progress"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(
+            f"Expected '{path}' to be the journal of a run (got a file that is damaged or holds "
+            f"something else: {type(error).__name__}). To fix this, {remedy}."
+        ) from error
+    if found != version:
+        raise ValueError(
+            f"Expected '{path}' to be of version {version} (got version {found}, of another "
+            f"release). To fix this, {remedy}."
+        )
+    return journal
+
+
+def check_same_settings(
+    path: str | os.PathLike[str], then: Mapping[str, Any], now: Mapping[str, Any], remedy: str
+) -> None:
+    """Raise a ValueError that names the settings in which a run differs from one to be resumed.
+
+    Args:
+        path: The file or folder of the run to be resumed.
+        then: The settings with which it was begun.
+        now: Those of the run that is to go on with it.
+        remedy: What else the user can do, such as "pass resume=False".
+
+    Example:
+        >>> check_same_settings("run.st", {"lr": "0.1"}, {"lr": "0.2"}, "pass resume=False")
+        Traceback (most recent call last):
+            ...
+        ValueError: Expected 'lr' to be 0.1, as in the run that '...' was begun with (got 0.2). ...
+    """
+    names = [
+        name
+        for name in [*now, *(name for name in then if name not in now)]
+        if then.get(name, _MISSING) != now.get(name, _MISSING)
+    ]
+    if not names:
+        return
+    named = names[:_MOST_NAMED]
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    expected = ", ".join(f"'{name}' to be {then.get(name, _MISSING)}" for name in named)
+    got = ", ".join(str(now.get(name, _MISSING)) for name in named)
+    raise ValueError(
+        f"Expected {expected}{more}, as in the run that '{path}' was begun with (got {got}). To "
+        f"fix this, use the same settings, or {remedy}."
+    )
