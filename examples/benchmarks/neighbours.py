@@ -32,7 +32,7 @@ from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
 from jsem_pyg.graph import knn_graph, knn_search
-from jsem_pyg.graph.torch_search import torch_neighbors
+from jsem_pyg.graph.torch_search import torch_nearest
 
 SIZES = [3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
 # The most points for the ways that take long: minutes each on two cores.
@@ -70,7 +70,7 @@ def ways(recall_target: float) -> dict[str, Search]:
 
 def by_torch(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The plain reference: matrix products, and distances as they come."""
-    found = torch_neighbors(x, x, k + 1, x.device)
+    found = torch_nearest(x, x, k + 1, x.device)[1]
     # The point itself comes first, except among duplicates, which the synthetic points lack.
     neighbor = found[:, 1:]
     return neighbor, (x[neighbor] - x[:, None]).norm(dim=2)
@@ -102,7 +102,7 @@ def recall(x: Tensor, neighbor: Tensor, seed: int = 12_345) -> float:
     generator = torch.Generator().manual_seed(seed)
     sample = torch.randperm(x.size(0), generator=generator)[:SAMPLE]
     k = neighbor.size(1)
-    true = torch_neighbors(x[sample], x, k + 1, x.device)
+    true = torch_nearest(x[sample], x, k + 1, x.device)[1]
     far = (x[true] - x[sample][:, None]).norm(dim=2).sort(dim=1).values[:, -1:]
     found = (x[neighbor[sample]] - x[sample][:, None]).norm(dim=2)
     return float((found <= far * (1 + 1e-6)).double().mean())

@@ -29,7 +29,7 @@ def all_pairs_neighbors(
     return neighbor, distance[:, :, :k]
 
 
-def all_pairs_exits(points: Points, nodes: Tensor, valid: Tensor, label: Tensor) -> Tensor:
+def all_pairs_links(points: Points, nodes: Tensor, valid: Tensor, label: Tensor) -> Tensor:
     """The nearest point with another label, of every point that has one in its graph.
 
     Args:

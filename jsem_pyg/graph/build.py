@@ -1,5 +1,7 @@
 """From points to a weighted, undirected neighbour graph."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,6 +20,29 @@ from .groups import Groups, group_points, one_group
 from .knn import neighbors_in_groups, warn_if_few
 from .points import METRICS, Points, check_matrix, prepare_points
 from .searcher import SearchOptions
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """The options of :func:`knn_graph`, except those of the search."""
+
+    k: int
+    metric: str
+    kernel: str | None
+    symmetrize: str
+    connect: bool
+
+    def __post_init__(self) -> None:
+        check_positive_int("k", self.k)
+        check_choice("metric", self.metric, METRICS)
+        check_choice("kernel", self.kernel, tuple(KERNELS))
+        check_choice("symmetrize", self.symmetrize, tuple(SYMMETRIZATIONS))
+        check_bool("connect", self.connect)
+        if self.kernel == "cosine" and self.metric != "cosine":
+            raise ValueError(
+                "Expected metric='cosine' for kernel='cosine', which is (1 + cos) / 2 (got "
+                f"metric={self.metric!r}). To fix this, use kernel='gaussian' or 'self_tuning'."
+            )
 
 
 def knn_graph(
@@ -53,9 +78,10 @@ def knn_graph(
         k: neighbours of each point, or all others where there are fewer.
         metric: "cosine" (1 - cos) or "l2" (Euclidean).
         index: "auto", "flat", "hnsw" or "ivf", see :func:`~.knn.knn_search`.
-        kernel: how a distance becomes a weight in [1e-6, 1], see :func:`~.affinity.affinity`:
-            "gaussian" with the median distance to the k-th neighbour as its width, "self_tuning"
-            with local widths, "cosine" for (1 + cos) / 2, None for ones.
+        kernel: how a distance d becomes a weight in [1e-6, 1]: "gaussian", exp(-d^2 / 2 s^2) with
+            the median distance to the k-th neighbour as the width s; "self_tuning",
+            exp(-d^2 / s_i s_j) with the distances to the 7th neighbours; "cosine", (1 + cos) / 2;
+            None, ones. See the page on mathematics.
         symmetrize: "max" (union, larger weight), "mean" ((W + W^T) / 2) or "mutual" (edges found
             from both ends only).
         connect: join the connected components by their shortest links, one fewer than there are
@@ -84,8 +110,8 @@ def knn_graph(
         tensor([[0, 1, 1, 2, 2, 3],
                 [1, 0, 2, 1, 3, 2]])
     """
-    options = SearchOptions(index, recall_target, seed, progress)
-    check_options(k, metric, kernel, symmetrize, connect, options)
+    options = GraphOptions(k, metric, kernel, symmetrize, connect)
+    search = SearchOptions(index, recall_target, seed, progress)
     check_matrix("x", x, arrays=True)
     groups = one_group(x.shape[0]) if batch is None else group_points(batch, x.shape[0])
     points = prepare_points(x, metric, groups)
@@ -93,9 +119,9 @@ def knn_graph(
         edge_weight = points.coordinates.new_empty(0).to(points.device)
         return torch.empty(2, 0, dtype=torch.int64, device=points.device), edge_weight
     warn_if_few(k, groups)
-    neighbor, distance = neighbors_in_groups(points, k, options, groups)
+    neighbor, distance = neighbors_in_groups(points, k, search, groups)
     width = node_width(distance, kernel, groups)
-    edges = weighted_edges(points, neighbor, distance, width, kernel, symmetrize, connect, groups)
+    edges = weighted_edges(points, neighbor, distance, width, options, groups)
     return edges[0].to(points.device), edges[1].to(points.device)
 
 
@@ -104,40 +130,16 @@ def weighted_edges(
     neighbor: Tensor,
     distance: Tensor,
     width: Tensor,
-    kernel: str | None,
-    symmetrize: str,
-    connect: bool,
+    options: GraphOptions,
     groups: Groups | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Neighbours and distances [N, k] -> `edge_index` [2, E] and `edge_weight` [E] of the graph."""
     num_nodes, k = neighbor.shape
     source = torch.arange(num_nodes).repeat_interleave(k)
-    weight = affinity(distance.flatten(), source, neighbor.flatten(), width, kernel)
-    pair, weight = undirected_edges(neighbor, weight.view_as(distance), symmetrize)
-    if connect:
+    weight = affinity(distance.flatten(), source, neighbor.flatten(), width, options.kernel)
+    pair, weight = undirected_edges(neighbor, weight.view_as(distance), options.symmetrize)
+    if options.connect:
         link, length = shortest_links(points, component_labels(pair, num_nodes), groups)
-        link_weight = affinity(length, link[0], link[1], width, kernel)
+        link_weight = affinity(length, link[0], link[1], width, options.kernel)
         pair, weight = torch.cat([pair, link], dim=1), torch.cat([weight, link_weight])
     return both_directions(pair, weight, num_nodes)
-
-
-def check_options(
-    k: int,
-    metric: str,
-    kernel: str | None,
-    symmetrize: str,
-    connect: bool,
-    options: SearchOptions,
-) -> None:
-    """Raise a TypeError or ValueError unless these options of :func:`knn_graph` fit together."""
-    check_positive_int("k", k)
-    check_choice("metric", metric, METRICS)
-    options.check()
-    check_choice("kernel", kernel, KERNELS)
-    check_choice("symmetrize", symmetrize, SYMMETRIZATIONS)
-    check_bool("connect", connect)
-    if kernel == "cosine" and metric != "cosine":
-        raise ValueError(
-            "Expected metric='cosine' for kernel='cosine', which is (1 + cos) / 2 "
-            f"(got metric={metric!r}). To fix this, use kernel='gaussian' or 'self_tuning'."
-        )

@@ -13,8 +13,8 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from torch import Tensor
 
 from .._groups import group_firsts, group_order
-from .all_pairs import all_pairs_exits
-from .exits import BUDGET, component_exits, shortest_of_each
+from .all_pairs import all_pairs_links
+from .component_links import BUDGET, component_links, shortest_of_each
 from .groups import Groups, one_group
 from .points import Points
 
@@ -39,8 +39,8 @@ def shortest_links(
     They are a minimum spanning tree of the components, in which the distance between two components
     is that of their nearest points. With C components of which the largest lacks Q points, a round
     costs Q N distances; there are at most log2(C) + 1 rounds. Where Q N F exceeds the budget, each
-    component searches from some of its points only, see :func:`~.exits.component_exits`: the links
-    still join everything, and are as few, but a link may be longer than the shortest.
+    component searches from some of its points only, see `component_links.py`: the links still join
+    everything, and are as few, but a link may be longer than the shortest.
 
     Args:
         points: the N points.
@@ -58,7 +58,7 @@ def shortest_links(
     links, lengths = [torch.empty(2, 0, dtype=torch.int64)], [points.coordinates.new_empty(0)]
     while (count := int(label.max()) + 1) > groups.size.numel():
         logger.info("Joining %d components of %d graphs.", count, groups.size.numel())
-        link = _exits(points, label, groups, budget)
+        link = _links_outside(points, label, groups, budget)
         link = shortest_of_each(label[link[0]], points.distance(*link), link)
         length, order = points.distance(*link).sort(stable=True)
         link = link[:, order]
@@ -69,27 +69,27 @@ def shortest_links(
     return torch.cat(links, dim=1), torch.cat(lengths)
 
 
-def _exits(points: Points, label: Tensor, groups: Groups, budget: int) -> Tensor:
+def _links_outside(points: Points, label: Tensor, groups: Groups, budget: int) -> Tensor:
     """Links out of components, the largest of each graph need none, in unfinished graphs."""
     small = _small_components(label, groups)
     unfinished = groups.maximum(small[label].long()) > 0
     links = []
     for nodes, valid in groups.small(unfinished):
-        links.append(all_pairs_exits(points, nodes, valid, label))
+        links.append(all_pairs_links(points, nodes, valid, label))
     for graph in groups.large():
         if unfinished[graph]:
-            links.append(_large_exits(points, label, small, groups, graph, budget))
+            links.append(_large_links(points, label, small, groups, graph, budget))
     return torch.cat(links, dim=1)
 
 
-def _large_exits(
+def _large_links(
     points: Points, label: Tensor, small: Tensor, groups: Groups, graph: int, budget: int
 ) -> Tensor:
     if groups.size.numel() == 1:
-        return component_exits(points, label, small, budget)
+        return component_links(points, label, small, budget)
     nodes = groups.nodes(graph)
     component, local = label[nodes].unique(return_inverse=True)
-    return nodes[component_exits(points.take(nodes), local, small[component], budget)]
+    return nodes[component_links(points.take(nodes), local, small[component], budget)]
 
 
 def _small_components(label: Tensor, groups: Groups) -> Tensor:

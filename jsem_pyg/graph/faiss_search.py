@@ -52,16 +52,14 @@ def import_faiss() -> Any:
     return faiss
 
 
-def faiss_neighbors(query: Tensor, base: Tensor, k: int) -> Tensor:
-    """For each query [Q, F] the k nearest rows of `base` [B, F]: [Q, k], the nearest first.
+def faiss_nearest(query: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """For each query [Q, F] the k nearest rows of `base` [B, F], the nearest first.
+
+    Returns:
+        The squared distances and the rows, [Q, k] each.
 
     Source: Johnson, Douze and Jegou, "Billion-scale similarity search with GPUs", 2017, section 3.
     """
-    return faiss_nearest(query, base, k)[1]
-
-
-def faiss_nearest(query: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """As :func:`faiss_neighbors`, with the squared distances [Q, k] first."""
     faiss = import_faiss()
     if has_faiss_gpu() and k <= _GPU_MOST:
         found = faiss.knn_gpu(_gpu_resources(), query.numpy(), base.numpy(), k)

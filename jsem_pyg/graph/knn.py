@@ -69,7 +69,6 @@ def knn_search(
     """
     check_positive_int("k", k)
     options = SearchOptions(index, recall_target, seed, progress)
-    options.check()
     points = prepare_points(x, metric)
     _check_enough(k, points.num_points)
     neighbor, distance = Searcher(points, k, options).neighbors(k)

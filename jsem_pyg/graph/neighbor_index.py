@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from .._checks import check_positive_int
-from .affinity import affinity, both_directions, common_width, local_width, node_width
-from .build import check_options, weighted_edges
+from .affinity import KERNELS, affinity, both_directions, common_width, local_width, node_width
+from .build import GraphOptions, weighted_edges
 from .groups import one_group
 from .knn import complete_rows, warn_if_few
 from .points import check_matrix, place_points, prepare_points
@@ -56,8 +56,8 @@ class NeighborIndex:
         seed: int = 0,
         progress: bool = True,
     ) -> None:
-        options = SearchOptions(index, recall_target, seed, progress)
-        check_options(k, metric, kernel, symmetrize, connect, options)
+        options = GraphOptions(k, metric, kernel, symmetrize, connect)
+        search = SearchOptions(index, recall_target, seed, progress)
         check_matrix("x", x, arrays=True)
         if x.shape[0] == 0:
             raise ValueError("Expected 'x' to have at least one point (got none).")
@@ -66,13 +66,11 @@ class NeighborIndex:
         self.k, self.kernel = min(k, x.shape[0]), kernel  # as many as a new point can find
         self.points = prepare_points(x, metric)
         others = max(1, min(k, x.shape[0] - 1))
-        self._searcher = Searcher(self.points, others, options)
+        self._searcher = Searcher(self.points, others, search)
         neighbor, distance = complete_rows(*self._searcher.neighbors(others), groups)
         self.common_width = common_width(distance, groups)
         self.width = node_width(distance, kernel)
-        edges = weighted_edges(
-            self.points, neighbor, distance, self.width, kernel, symmetrize, connect
-        )
+        edges = weighted_edges(self.points, neighbor, distance, self.width, options)
         self.edge_index, self.edge_weight = (each.to(self.points.device) for each in edges)
 
     @property
@@ -127,8 +125,8 @@ class NeighborIndex:
 
         Nodes 0 to N - 1 and their edges are those of the graph; the new points are N to N + M - 1.
         A weight comes from the kernel with the fitted widths of the old points and, for
-        "self_tuning", the new point's own local width; `symmetrize` does not matter, as a new point
-        counts as found by those whom it has found. New points are not joined with each other.
+        "self_tuning", the new point's own local width; `symmetrize` does not matter, as a new edge
+        counts as found from both ends. New points are not joined with each other.
 
         Args:
             x_new: [M, F], as for :meth:`query`.
@@ -157,7 +155,7 @@ class NeighborIndex:
     def _weights(self, neighbor: Tensor, distance: Tensor) -> Tensor:
         """The weights [M, k] of the edges from new points to old ones."""
         new_width = self.width[:1].expand(neighbor.size(0))
-        if self.kernel == "self_tuning":
+        if KERNELS[self.kernel].has_local_width:
             new_width = local_width(distance, self.common_width)
         i = self.num_points + torch.arange(neighbor.size(0))[:, None].expand_as(neighbor)
         width = torch.cat([self.width, new_width])

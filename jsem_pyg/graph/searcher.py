@@ -9,11 +9,11 @@ from torch import Tensor
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_positive
 from .._progress import progress_bar
 from .all_pairs import all_pairs_neighbors
-from .faiss_search import ApproximateIndex, faiss_nearest, faiss_neighbors, has_faiss, has_faiss_gpu
+from .faiss_search import ApproximateIndex, faiss_nearest, has_faiss, has_faiss_gpu
 from .groups import SMALL
 from .mapped_rows import MappedRows
 from .points import Points
-from .torch_search import torch_nearest, torch_neighbors
+from .torch_search import torch_nearest
 from .tree_search import Tree, pays
 
 logger = logging.getLogger(__name__)
@@ -50,8 +50,7 @@ class SearchOptions:
     seed: int = 0
     progress: bool = True
 
-    def check(self) -> None:
-        """Raise a TypeError or ValueError unless these options are possible."""
+    def __post_init__(self) -> None:
         check_choice("index", self.index, INDEXES)
         check_positive("recall_target", self.recall_target)
         if self.recall_target > 1:
@@ -181,7 +180,7 @@ class Searcher:
             self.tree = Tree(self.base) if pays(self.base, self.points.device) else None
         if self.tree is not None:
             return self.tree.search(rows, k)
-        return exact_neighbors(rows, self.base, k, self.points.device)
+        return nearest_rows(rows, self.base, k, self.points.device)[1]
 
     def _reach_recall(self, k: int, options: SearchOptions) -> None:
         """Raise the effort until the target is met on a sample, and report what was reached."""
@@ -245,22 +244,26 @@ def block_neighbors(query: Tensor, points: Points, k: int) -> Tensor:
     found = torch.full((query.size(0), k), -1)
     for block in points.coordinates.blocks():
         count = min(k, block.stop - block.start)
-        squared, index = nearest_rows(query, points.centred(block), count)
+        squared, index = nearest_rows(query, points.centred(block), count, points.device)
         best, order = torch.cat([best, squared], dim=1).topk(k, largest=False)
         found = torch.cat([found, index + block.start], dim=1).gather(1, order)
     return found
 
 
-def nearest_rows(query: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """For each query [Q, F] the k nearest rows of `base`: squared distances and rows [Q, k]."""
-    return faiss_nearest(query, base, k) if has_faiss() else torch_nearest(query, base, k)
+def nearest_rows(
+    query: Tensor, base: Tensor, k: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """For each query [Q, F] the k nearest rows of `base`: squared distances and rows [Q, k].
 
-
-def exact_neighbors(query: Tensor, base: Tensor, k: int, device: torch.device) -> Tensor:
-    """For each query [Q, F] the k nearest rows of `base` [B, F], by the fastest search there is."""
+    Args:
+        query: points.
+        base: points.
+        k: how many rows.
+        device: that of the input, where torch searches if there is no Faiss for it.
+    """
     if has_faiss_gpu() or (has_faiss() and device.type == "cpu"):
-        return faiss_neighbors(query, base, k)
-    return torch_neighbors(query, base, k, device)
+        return faiss_nearest(query, base, k)
+    return torch_nearest(query, base, k, device)
 
 
 def rank(

@@ -9,7 +9,7 @@ from torch import Tensor
 # falls with every dimension.
 _MOST_DIMENSIONS = 6
 _FEWEST_POINTS = 2048
-_NEAREST, _MOST_TREES = 64, 64  # in the search for a way out of a component
+_NEAREST, _MOST_TREES = 64, 64  # in the search for links between components
 _MOST_IN_ONE_PLACE = 64  # points of a leaf are compared one by one
 
 
@@ -36,7 +36,7 @@ def pays(base: Tensor, device: torch.device) -> bool:
     """Whether a tree of these points [B, F] is faster than comparing all of them."""
     if device.type != "cpu" or base.size(1) > _MOST_DIMENSIONS or base.size(0) < _FEWEST_POINTS:
         return False
-    # A tree cannot part points that lie in one place, which have the same product with anything.
+    # A tree cannot separate points in one place; these have the same product with anything.
     line = (base @ torch.linspace(1, 2, base.size(1), dtype=base.dtype).square()).sort().values
     return not bool((line[_MOST_IN_ONE_PLACE:] == line[:-_MOST_IN_ONE_PLACE]).any())
 

@@ -11,7 +11,7 @@ from torch_geometric.transforms import BaseTransform
 
 from .._checks import check_choice
 from ..graph import NeighborIndex, knn_graph
-from ..graph.build import check_options
+from ..graph.build import GraphOptions
 from ..graph.searcher import SearchOptions
 from ._batch import check_data, record_edges
 from ._points import METRICS, MetricPoints, points_name
@@ -73,10 +73,10 @@ class FaissKNNGraph(BaseTransform):
         seed: int = 0,
         progress: bool = True,
     ) -> None:
-        options = SearchOptions(index, recall_target, seed, progress)
         check_choice("metric", metric, METRICS)
         known = "cosine" if metric == "auto" else metric
-        check_options(k, known, kernel, symmetrize, connect, options)
+        GraphOptions(k, known, kernel, symmetrize, connect)  # which checks them
+        SearchOptions(index, recall_target, seed, progress)
         self.k = k
         self.metric = metric
         self.index = index

@@ -3,8 +3,8 @@ import pytest
 import torch
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
+from jsem_pyg.graph.component_links import Outside, component_links
 from jsem_pyg.graph.connect import component_labels, shortest_links
-from jsem_pyg.graph.exits import Outside, component_exits
 from jsem_pyg.graph.points import prepare_points
 
 
@@ -43,8 +43,8 @@ def assert_joins(link, label):
 @pytest.mark.parametrize("chunk", [7, 100, 1024])
 @pytest.mark.parametrize("seed", range(3))
 def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
-    monkeypatch.setattr("jsem_pyg.graph.exits._QUERIES", chunk)
-    monkeypatch.setattr("jsem_pyg.graph.exits._BASE", 2 * chunk - 1)
+    monkeypatch.setattr("jsem_pyg.graph.component_links._QUERIES", chunk)
+    monkeypatch.setattr("jsem_pyg.graph.component_links._BASE", 2 * chunk - 1)
     points, label = clusters(seed=seed)
     link, length = shortest_links(points, label)
     assert_joins(link, label)
@@ -64,7 +64,7 @@ def test_within_a_budget_links_join_and_are_hardly_longer(seed):
 def test_approximate_links_are_improved_from_their_ends(monkeypatch):
     points, label = clusters()
     improved = shortest_links(points, label, budget=0)[1].sum()
-    monkeypatch.setattr("jsem_pyg.graph.exits._MOST_IMPROVEMENTS", 0)
+    monkeypatch.setattr("jsem_pyg.graph.component_links._MOST_IMPROVEMENTS", 0)
     assert improved < 0.95 * shortest_links(points, label, budget=0)[1].sum()
 
 
@@ -73,7 +73,7 @@ def test_the_least_budget_still_joins():
     assert_joins(shortest_links(points, label, budget=0)[0], label)
 
 
-def test_exits_begin_at_a_few_points_of_each_component(monkeypatch):
+def test_links_begin_at_a_few_points_of_each_component(monkeypatch):
     points, label = clusters(num_clusters=5, size=50)
     asked = []
     nearest = Outside.nearest
@@ -81,7 +81,7 @@ def test_exits_begin_at_a_few_points_of_each_component(monkeypatch):
         Outside, "nearest", lambda self, query: asked.append(query) or nearest(self, query)
     )
     small = torch.tensor([True, True, False, True, True])
-    link = component_exits(points, label, small, budget=8 * points.coordinates.numel())
+    link = component_links(points, label, small, budget=8 * points.coordinates.numel())
     assert label[asked[0]].bincount(minlength=5).tolist() == [2, 2, 0, 2, 2]
     assert label[link[0]].tolist() == [0, 1, 3, 4]
     assert (label[link[0]] != label[link[1]]).all()

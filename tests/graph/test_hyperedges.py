@@ -6,11 +6,10 @@ import torch
 from jsem_pyg.graph import (
     clique_hyperedges,
     cluster_hyperedges,
-    dual_hypergraph,
-    edge_hyperedges,
     knn_hyperedges,
     knn_search,
 )
+from jsem_pyg.graph.hyperedges import dual_hypergraph, edge_hyperedges
 from jsem_pyg.testing import random_graph
 
 

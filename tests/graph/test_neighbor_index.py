@@ -5,8 +5,9 @@ import pickle
 import pytest
 import torch
 
-from jsem_pyg.graph import MIN_WEIGHT, NeighborIndex, knn_graph
+from jsem_pyg.graph import NeighborIndex, knn_graph
 from jsem_pyg.graph import searcher as searcher_module
+from jsem_pyg.graph.affinity import MIN_WEIGHT
 
 
 def points(n=150, dim=4, seed=0, dtype=torch.float32):

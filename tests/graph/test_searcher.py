@@ -7,8 +7,8 @@ import torch
 from jsem_pyg.graph import faiss_search, knn_graph, knn_search
 from jsem_pyg.graph import searcher as module
 from jsem_pyg.graph.points import prepare_points
-from jsem_pyg.graph.searcher import Searcher, SearchOptions, choose_index, exact_neighbors
-from jsem_pyg.graph.torch_search import torch_neighbors
+from jsem_pyg.graph.searcher import Searcher, SearchOptions, choose_index, nearest_rows
+from jsem_pyg.graph.torch_search import torch_nearest
 
 CPU = torch.device("cpu")
 
@@ -28,10 +28,11 @@ def without_faiss(monkeypatch):
 @pytest.mark.parametrize("num_queries", [1, 7, 300])  # Faiss has ways of its own for few
 def test_faiss_finds_what_torch_finds(k, num_queries):
     base, query = clustered(200), clustered(num_queries, seed=1)
-    found = exact_neighbors(query, base, k, CPU)
-    expected = torch_neighbors(query, base, k, CPU)
     distance = (query[:, None] - base[None]).norm(dim=2)
-    torch.testing.assert_close(distance.gather(1, found), distance.gather(1, expected))
+    for squared, found in (nearest_rows(query, base, k, CPU), torch_nearest(query, base, k, CPU)):
+        expected = distance.topk(k, largest=False).values
+        torch.testing.assert_close(distance.gather(1, found), expected)
+        torch.testing.assert_close(squared.sqrt(), expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2"])

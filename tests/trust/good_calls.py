@@ -254,41 +254,18 @@ GOOD: dict[str, Callable[[], Call]] = {
     "graph.NeighborIndex.query": lambda: (_neighbours().query, {"x_new": _x(2), "k": 2}),
     "graph.NeighborIndex.links": lambda: (_neighbours().links, {"x_new": _x(2)}),
     "graph.NeighborIndex.extend": lambda: (_neighbours().extend, {"x_new": _x(2)}),
-    "graph.affinity": lambda: (
-        graph.affinity,
-        {
-            "distance": torch.ones(2),
-            "i": torch.tensor([0, 1]),
-            "j": torch.tensor([1, 2]),
-            "width": torch.ones(3),
-        },
-    ),
     "graph.clique_hyperedges": lambda: _made(graph.clique_hyperedges, _CURVED),
     "graph.cluster_hyperedges": lambda: (graph.cluster_hyperedges, {"label": _labels()}),
-    "graph.dual_hypergraph": lambda: (graph.dual_hypergraph, {"hyperedge_index": _memberships()}),
-    "graph.edge_hyperedges": lambda: (graph.edge_hyperedges, {"edge_index": _edges()}),
     "graph.knn_graph": lambda: (
         graph.knn_graph,
         {"x": _x(), "k": 2, "batch": torch.tensor([0, 0, 0, 1, 1, 1])},
     ),
     "graph.knn_hyperedges": lambda: (graph.knn_hyperedges, {"x": _x(), "k": 2}),
     "graph.knn_search": lambda: (graph.knn_search, {"x": _x(), "k": 2}),
-    "graph.node_width": lambda: (
-        graph.node_width,
-        {"distance": _distances(), "kernel": "gaussian"},
-    ),
     "graph.patch_graph": lambda: (graph.patch_graph, {"image": _x(), "noise": 0.5, "k": 2}),
     "graph.random_hyperedges": lambda: (
         graph.random_hyperedges,
         {"num_nodes": N, "size": 3, "num_hyperedges": 5},
-    ),
-    "graph.undirected_edges": lambda: (
-        graph.undirected_edges,
-        {
-            "neighbor": torch.tensor([[1], [2], [1]]),
-            "weight": torch.ones(3, 1),
-            "symmetrize": "max",
-        },
     ),
     # 2. curvature
     "curvature.Standardizer": lambda: (curvature.Standardizer, {}),

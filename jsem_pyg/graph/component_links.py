@@ -1,4 +1,4 @@
-"""The way out of a component: the nearest point that belongs to another one."""
+"""Links between components: from each component to the nearest point of another one."""
 
 import torch
 from torch import Tensor
@@ -14,11 +14,11 @@ BUDGET = 25 * 10**10
 # The size of a tile of distances: 16 MB.
 _QUERIES, _BASE = 1024, 4096
 
-# How often an approximate exit is improved from its ends.
+# How often an approximate link is improved from its ends.
 _MOST_IMPROVEMENTS = 8
 
 
-def component_exits(points: Points, label: Tensor, small: Tensor, budget: int) -> Tensor:
+def component_links(points: Points, label: Tensor, small: Tensor, budget: int) -> Tensor:
     """Links out of components, among them the shortest one of each, or nearly so.
 
     Exact as long as searching from all points of these components costs no more than the budget:
@@ -30,7 +30,7 @@ def component_exits(points: Points, label: Tensor, small: Tensor, budget: int) -
     Args:
         points: the N points.
         label: [N] the component of each point, numbered from zero.
-        small: [C] whether the way out of a component is asked for.
+        small: [C] whether a component needs a link to another one.
         budget: multiplications.
 
     Returns:
