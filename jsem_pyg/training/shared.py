@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from .._fingerprint import describe
-from ..partition import ColumnShare, DistributedGraph, sum_gradients
+from ..partition import DistributedGraph, sum_gradients
 from .graph_triplets import GraphTriplets, RowEdges
 from .losses import Loss
 from .triplets import Triplets, check_draw
@@ -99,17 +99,8 @@ class Together(Alone):
 
 
 def company_of(data: Data) -> Alone:
-    """The processes that share the graph of `data`.
-
-    Raises:
-        NotImplementedError: if they share the columns, so that none can compare features.
-    """
+    """The processes that share the graph of `data`."""
     edge_index = data.edge_index
-    if isinstance(edge_index, ColumnShare):
-        raise NotImplementedError(
-            "Expected a graph whose processes share the rows, since triplets compare all channels "
-            f"of a node (got {edge_index}). To fix this, call distribute with strategy='rows'."
-        )
     return Together(edge_index) if isinstance(edge_index, DistributedGraph) else Alone()
 
 

@@ -21,8 +21,7 @@ from .._checks import (
 )
 from ..graph import GraphStructure
 from ..partition import Partition, recursive_partition
-from ..partition.blocks import check_order
-from ..partition.splitters import METHODS
+from ..partition.split import METHODS, check_order
 from ._batch import check_data, count_nodes
 
 # A tile of so many rows, with the rows that it gathers, stays in the L2 cache of a core.

@@ -1,0 +1,118 @@
+"""The heat flow of a graph, prepared once for all columns of an array."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..._checks import as_argument, check_edge_vector, check_finite, check_instance
+from ..._fingerprint import digest
+from ...diffusion.evolve import HeatSeries, diffusion_times, evaluate, heat_series, is_single
+from ...diffusion.heat import heat_operator
+from ...diffusion.options import HeatOptions
+from ...graph import GraphStructure
+from ...graph.prepare import GraphReader, PreparedGraph
+from ...operators import HeatOperator
+from .panel_width import Sizes
+from .source import ArraySource
+
+Array = NDArray[Any]
+
+_READER = GraphReader(size=0)  # it remembers nothing
+_SHORT = 3  # terms: any number of them takes as much memory as these
+
+
+class ColumnFlow(NamedTuple):
+    """Diffuses columns."""
+
+    operator: HeatOperator
+    series: HeatSeries
+    sizes: Sizes
+    dtype: torch.dtype  # of the columns
+    has_scales: bool  # whether the result has an axis for them
+
+    def diffuse(self, columns: slice, values: Array) -> Array:
+        """Diffuse some columns [N, C] -> [S N, C]."""
+        x = torch.from_numpy(values)
+        with torch.no_grad():
+            out = evaluate(x, self.operator, self.series.columns(columns))
+        return out.reshape(-1, values.shape[1]).numpy()
+
+    def try_out(self, count: int) -> None:
+        """Diffuse `count` columns by a few terms, so that their memory can be measured."""
+        count = min(count, self.sizes.channels)
+        x = torch.ones(self.sizes.num_nodes, count, dtype=self.dtype)
+        coefficients = self.series.coefficients[:_SHORT]
+        series = self.series._replace(coefficients=coefficients).columns(slice(0, count))
+        with torch.no_grad():
+            evaluate(x, self.operator, series)
+
+
+def column_flow(
+    source: ArraySource,
+    edge_index: Any,
+    t: float | Tensor,
+    edge_weight: Tensor | None,
+    conductance: Tensor | None,
+    options: HeatOptions,
+) -> tuple[ColumnFlow, Mapping[str, str]]:
+    """The flow, and a text for every argument on which the result depends.
+
+    The graph itself is forgotten: the operator is all that is needed.
+    """
+    num_nodes, channels = source.shape
+    dtype = torch.from_numpy(np.empty(0, source.dtype)).dtype
+    with as_argument("source", "x"):
+        # A column stands for all of them: only type and shape of the signal matter here.
+        column = torch.zeros(num_nodes, 1, dtype=dtype)
+        x = column.expand(num_nodes, channels)
+        times = diffusion_times(_detached(t), x)
+        graph = _READER.read(edge_index, column, _detached(edge_weight))
+        check_instance("edge_index", graph.structure, GraphStructure, "a whole graph")
+        if conductance is not None:
+            conductance = _checked_conductance(conductance, graph.structure.num_edges)
+        operator = heat_operator(graph, x, times, options, conductance)
+        assert isinstance(operator, HeatOperator)  # nothing is compiled here
+        series = heat_series(x, operator, times, options)
+    sizes = Sizes(num_nodes, channels, times.size(0), source.dtype.itemsize)
+    has_scales = not is_single(t)
+    settings = {
+        "source": source.fingerprint(),
+        "t": f"{times.tolist()}{'' if has_scales else ' without an axis'}",
+        **_graph_settings(graph, conductance),
+        **{name: repr(getattr(options, name)) for name in _OPTIONS},
+    }
+    return ColumnFlow(operator, series, sizes, dtype, has_scales), settings
+
+
+_OPTIONS = ("degree", "tol", "normalization", "backend")
+
+
+def _graph_settings(graph: PreparedGraph, conductance: Tensor | None) -> dict[str, str]:
+    assert isinstance(graph.structure, GraphStructure)
+    pattern = [digest(each) for each in (graph.structure.csr.rowptr, graph.structure.csr.col)]
+    weights = {"edge_weight": graph.weight, "conductance": conductance}
+    return {
+        "edge_index": hashlib.blake2b(repr(pattern).encode(), digest_size=8).hexdigest(),
+        **{name: "None" if each is None else digest(each) for name, each in weights.items()},
+    }
+
+
+def _checked_conductance(conductance: Tensor, num_edges: int) -> Tensor:
+    check_edge_vector("conductance", conductance, num_edges)
+    check_finite("conductance", conductance)
+    if num_edges:
+        low, high = float(conductance.min()), float(conductance.max())
+        if low < 0 or high > 1:
+            raise ValueError(
+                f"Expected 'conductance' to lie in [0, 1] (got values from {low} to {high})."
+            )
+    return conductance.detach()
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, Tensor) else value

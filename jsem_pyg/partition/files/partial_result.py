@@ -1,0 +1,167 @@
+"""An unfinished result: a folder beside the target, with a journal."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..._files import fcntl, write_whole
+
+_VERSION = 1
+_BLOCK = 512  # bytes: the unit in which systems count what a file takes
+_JOURNAL, _LOCK = "journal.json", "lock"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come, counted in rows and columns that are on the disk."""
+
+    gathers: bool  # whether rows are sorted into panels before they are diffused
+    scatters: bool  # whether panels are put together to rows after that
+    gathered: int = 0  # rows
+    diffused: int = 0  # columns
+    scattered: int = 0  # rows
+    finished: bool = False
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything is done."""
+        return self.finished or self.gathered + self.diffused > 0
+
+
+class PartialResult:
+    """The files of an unfinished result, locked for one process.
+
+    Attributes:
+        folder: where they are, `target` with ".partial" behind it.
+        progress: how far it has come.
+    """
+
+    RESULT = "result.npy"  # the file that will take the name of the target
+
+    def __init__(self, target: Path, settings: Mapping[str, str], progress: Progress) -> None:
+        self.target, self.folder = target, folder_of(target)
+        self.settings, self.progress = settings, progress
+
+    def num_bytes(self) -> int:
+        """The room that all files take on the disk."""
+        every = [path.stat() for path in self.folder.iterdir()]
+        return sum(getattr(each, "st_blocks", 0) * _BLOCK for each in every)
+
+    def note(self, **done: Any) -> None:
+        """Write to the journal what has been done, and is on the disk."""
+        self.progress = replace(self.progress, **done)
+        content = {
+            "version": _VERSION,
+            "settings": dict(self.settings),
+            "progress": asdict(self.progress),
+        }
+        text = json.dumps(content, indent=1)
+        write_whole(self.folder / _JOURNAL, lambda file: file.write(text.encode()))
+
+    def finish(self) -> None:
+        """Rename the result to the target, in one step, and remove everything else."""
+        if not self.progress.finished:
+            self.note(finished=True)
+        result = self.folder / self.RESULT
+        if result.exists():  # it does not if a run was killed after this
+            os.replace(result, self.target)
+            _sync_folder(self.target.parent)
+        shutil.rmtree(self.folder)
+
+
+def folder_of(target: Path) -> Path:
+    """The folder of the unfinished result of a target."""
+    return target.with_name(target.name + ".partial")
+
+
+@contextlib.contextmanager
+def partial_result(
+    target: Path, settings: Mapping[str, str], progress: Progress, resume: bool
+) -> Iterator[PartialResult]:
+    """The unfinished result of a target: what a run left, or a new one.
+
+    Args:
+        target: the path of the result.
+        settings: a short text for each argument on which the result depends.
+        progress: where a new run begins.
+        resume: whether to go on with what a run left.
+
+    Raises:
+        ValueError: if that run had other settings; it names them.
+        RuntimeError: if another process is at work on it.
+        OSError: if the folder cannot be made.
+    """
+    partial = PartialResult(target, settings, progress)
+    partial.folder.mkdir(parents=True, exist_ok=True)
+    with _held(partial.folder):
+        then = _read_journal(partial.folder / _JOURNAL) if resume else None
+        if then is None:
+            _remove_all_but_lock(partial.folder)
+            partial.note()
+        else:
+            _check_same(partial.folder, then["settings"], settings)
+            known = Progress(**then["progress"])
+            if known.has_begun:  # otherwise another limit may need other steps
+                partial.progress = known
+        yield partial
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    with (folder / _LOCK).open("wb") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RuntimeError(
+                    "Expected 'target' to be written by one process at a time (got a folder "
+                    f"'{folder}' in which another one is at work)."
+                ) from error
+            except OSError:  # a file system without locks
+                pass
+        yield
+
+
+def _read_journal(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    content = json.loads(path.read_text())
+    if content["version"] != _VERSION:
+        raise ValueError(
+            f"Expected 'target' without an unfinished result of another release (got '{path}', of "
+            f"version {content['version']}). To fix this, begin anew, with resume=False."
+        )
+    found: dict[str, Any] = content
+    return found
+
+
+def _check_same(folder: Path, then: Mapping[str, str], now: Mapping[str, str]) -> None:
+    others = [name for name in now if then.get(name) != now[name]]
+    if others:
+        changes = "; ".join(f"'{name}': {then.get(name)} then, {now[name]} now" for name in others)
+        raise ValueError(
+            f"Expected {', '.join(map(repr, others))} to be as in the run that was begun in "
+            f"'{folder}' and not finished (got {changes}). To fix this, begin anew, with "
+            "resume=False, or give another 'target'."
+        )
+
+
+def _remove_all_but_lock(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.name != _LOCK:
+            path.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a renaming to the disk, where folders can be opened for that."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,143 @@
+"""The rows of this process, cut out of a whole graph."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..._checks import (
+    check_instance,
+    check_points,
+    check_rows,
+)
+from ...graph import GraphStructure
+from ..split import Partition, recursive_partition
+from .graph import DistributedGraph
+from .ranks import Ranks
+from .rows import Cutter, RowRecord
+
+
+def distribute(
+    data: Data, partition: Partition | None = None, *, group: Any = None
+) -> DistributedGraph:
+    """This process's rows of a graph, for training and diffusion by several processes.
+
+    Every process calls it with the same `data`, where the processes were started by `torchrun` and
+    `torch.distributed.init_process_group` was called; a single process gets all rows. Where the
+    graph is too large for that, :func:`save_parts` writes the parts to a folder once, and each
+    process reads its own by :func:`load_part`.
+
+    Args:
+        data: A graph with `edge_index`, both directions of every edge, and the number of nodes;
+            tensors of nodes and edges (`x`, `y`, masks, `edge_weight`, `edge_attr`, ...) are cut.
+            `x` may be a `numpy.memmap`, of which only these rows are read.
+        partition: Of the nodes, with a part for each process or a multiple of that. None: made by
+            :func:`recursive_partition` in the first process, which sends it to the others.
+        group: Processes of `torch.distributed`; None: all.
+
+    Returns:
+        What `heat_diffusion` and the layers take in place of `edge_index`; its `data` holds this
+        process's rows.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If the graph is directed, or the partition does not fit it or the processes.
+        RuntimeError: If `torchrun` started the process but there is no process group, or another
+            process ended or hangs.
+
+    Example:
+        >>> from jsem_pyg.diffusion import heat_diffusion
+        >>> ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
+        >>> part = distribute(Data(x=torch.eye(4), edge_index=ring))
+        >>> heat_diffusion(part.data.x, part).shape
+        torch.Size([4, 4])
+    """
+    check_instance("data", data, Data, "a torch_geometric.data.Data")
+    ranks = Ranks(group)
+    structure = check_graph(data)
+    if partition is None:
+        partition = _agree_on_partition(structure, ranks)
+    check_instance("partition", partition, Partition, "a Partition or None")
+    record = Cutter(structure, partition, ranks.size).cut(ranks.rank)
+    return DistributedGraph(record, ranks, cut_data(data, record))
+
+
+def check_graph(data: Data) -> GraphStructure:
+    """Prepare the whole graph, and check its weights and edge features.
+
+    Raises:
+        TypeError: if something is of the wrong type.
+        ValueError: if there are no edges, or they are directed, or values do not fit.
+    """
+    if data.get("edge_index") is None:
+        raise ValueError(f"Expected 'data' to have 'edge_index' (got {data}).")
+    structure = GraphStructure(data.edge_index, _count_nodes(data))
+    if data.get("edge_weight") is not None:
+        structure.check_weight(data.edge_weight)
+    if data.get("edge_attr") is not None:
+        check_rows("edge_attr", data.edge_attr, structure.num_edges, "column of 'edge_index'")
+        if data.edge_attr.is_floating_point():
+            structure.check_attr(data.edge_attr)
+    return structure
+
+
+def _count_nodes(data: Data) -> int:
+    """The number of nodes, also where x is an array on the disk, which is not read here."""
+    x = data.get("x")
+    if x is None:
+        return int(data.num_nodes or 0)
+    if isinstance(x, np.memmap):
+        check_array("data.x", x)
+    else:
+        check_points("data.x", x)
+    return int(x.shape[0])
+
+
+def check_array(name: str, x: np.ndarray, num_nodes: int | None = None) -> None:
+    """Raise a ValueError unless an array holds floating-point numbers [N, D]."""
+    if x.ndim != 2 or num_nodes not in (None, x.shape[0]) or x.dtype.kind != "f":
+        size = "N" if num_nodes is None else num_nodes
+        raise ValueError(
+            f"Expected '{name}' to hold floating-point numbers of shape [{size}, D], with a row "
+            f"for each node (got {x.dtype} of shape {list(x.shape)})."
+        )
+
+
+def cut_data(data: Data, record: RowRecord) -> Data:
+    """The rows of tensors of nodes, the entries of tensors of edges, and all else as it is."""
+    out, num_nodes = Data(), record.num_nodes_in_all
+    num_edges = data.edge_index.shape[1]
+    for name, value in data.to_dict().items():
+        if name in ("edge_index", "num_nodes"):
+            continue
+        size = value.shape[0] if hasattr(value, "shape") and len(value.shape) else None
+        if name.startswith("edge_") and size == num_edges:
+            out[name] = take_rows(value, record.edges)
+        elif not name.startswith("edge_") and size == num_nodes:
+            out[name] = take_rows(value, record.nodes)
+        else:
+            out[name] = value
+    return out
+
+
+def take_rows(values: Any, rows: Tensor) -> Tensor:
+    """Some rows of a tensor, or of an array, which is read in ascending order of its rows."""
+    if isinstance(values, Tensor):
+        return values[rows.to(values.device)]
+    order = rows.argsort()
+    found = torch.from_numpy(values[rows[order].numpy()])
+    out = torch.empty_like(found)
+    out[order] = found
+    return out
+
+
+def _agree_on_partition(structure: GraphStructure, ranks: Ranks) -> Partition:
+    """The partition that the first process makes, in every process."""
+    order = torch.zeros(structure.num_nodes, dtype=torch.int64)
+    ptr = torch.zeros(ranks.size + 1, dtype=torch.int64)
+    if ranks.rank == 0:
+        found = recursive_partition(structure, ranks.size)
+        order, ptr = found.order, found.ptr
+    return Partition(ranks.from_first(order), ranks.from_first(ptr))

@@ -1,0 +1,59 @@
+"""Gradients of parameters of which every process has a copy."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._checks import check_tensor
+from .ranks import Ranks
+
+
+@torch.no_grad()
+def sum_gradients(parameters: Iterable[Tensor] | Tensor, *, group: Any = None) -> None:
+    """Add up the gradients that the processes have of the same parameters, in place.
+
+    Each process has the share of the gradients that came through its rows, for the sum of all
+    losses. After this, all processes have the whole gradient, bit for bit the same, so that equal
+    optimisers make equal steps from equal weights. A loss that is a mean over nodes is the sum over
+    the nodes of this process, divided by the number of all nodes.
+
+    Args:
+        parameters: Tensors of which every process has a copy, in the same order: those of a model,
+            or a time. Weights and features of edges are no copies where processes share the rows
+            of a graph: their gradients are complete there, and are not passed. Where each process
+            diffuses some columns of x on the whole graph, they are copies, and are passed as well.
+            One that has a gradient in some processes only gets zero for it in the others.
+        group: Processes of `torch.distributed`; None: all.
+
+    Raises:
+        TypeError: If one of them is no tensor.
+        RuntimeError: If another process ended or hangs.
+
+    Example:
+        >>> t = torch.tensor(1.0, requires_grad=True)
+        >>> (2 * t).backward()
+        >>> sum_gradients([t])
+        >>> t.grad
+        tensor(2.)
+    """
+    ranks = Ranks(group)
+    if isinstance(parameters, str | Mapping) or not isinstance(parameters, Tensor | Iterable):
+        raise TypeError(
+            f"Expected 'parameters' to be tensors (got {type(parameters).__name__}). To fix this, "
+            "pass model.parameters()."
+        )
+    given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    for each in given:
+        check_tensor("parameters", each)
+    learned = [each for each in given if each.requires_grad]
+    for dtype in sorted({each.dtype for each in learned}, key=str):
+        alike = [each for each in learned if each.dtype == dtype]
+        has_one = alike[0].new_tensor([each.grad is not None for each in alike])
+        parts = [each.new_zeros(each.shape) if each.grad is None else each.grad for each in alike]
+        flat = ranks.total(torch.cat([has_one, *(part.flatten() for part in parts)]))
+        has_one, *sums = flat.split([len(alike), *(each.numel() for each in alike)])
+        for each, total, count in zip(alike, sums, has_one.tolist(), strict=True):
+            if count:
+                each.grad = total.reshape(each.shape).clone()

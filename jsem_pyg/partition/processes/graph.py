@@ -1,0 +1,243 @@
+"""The rows of a graph that one process holds. Layers take it in place of `edge_index`."""
+
+import copy
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from ..._checks import (
+    check_choice,
+    check_degree,
+    check_edge_weight,
+    check_finite,
+    check_rows,
+    check_symmetric,
+)
+from ...graph import GraphStructure
+from ...graph.rows import GraphRows
+from ...kernels.csr import CSR
+from ...kernels.table import CHEBYSHEV
+from ...operators import Operator
+from .halo import Halo
+from .matrix import HaloOperator, HaloPattern, PlainHaloOperator
+from .ranks import Ranks
+from .routes import Routes, sum_over_ranks
+from .rows import RowRecord
+
+
+class DistributedGraph(GraphRows):
+    r"""The rows of a graph that this process holds, with a halo of nodes that others hold.
+
+    :func:`distribute` and :func:`load_part` make it. In place of `edge_index` it serves
+    :func:`~jsem_pyg.diffusion.heat_diffusion` and the layers; signals, weights and features of
+    edges are those of this process. The numbers are the ones that a single process computes.
+
+    Every process has to make the same calls in the same order, forward and backward, also with no
+    rows of its own, and to begin with the same parameters: nothing compares them. (`fit` copies
+    those of the first process; in a loop of your own, set the same seed before the model is made.)
+
+    Gradients are those of the sum of the losses of all processes: those of the rows of x and of the
+    edges are complete, those of parameters and times are shares, which :func:`sum_gradients` adds
+    up. (`DistributedDataParallel` takes their mean: multiply the loss by the number of processes.)
+
+    An edge belongs to the process of its target. Values that differ between both directions are
+    refused where both ends are rows of this process. Across processes, as in all gradients, the
+    mean of both directions counts.
+
+    Args:
+        record: the rows that were cut out of the whole graph.
+        ranks: the process group.
+        data: features of the nodes and edges of this process.
+
+    Attributes:
+        data: a `Data` with the rows of x, y, masks and other tensors of nodes and edges; its
+            `edge_index` is this object.
+        nodes: [n] the nodes of these rows, by their index in the whole graph.
+        edge: [E] its edges, likewise.
+        num_nodes: n, the number of rows of this process.
+        num_edges: E.
+        num_nodes_in_all: N.
+        halo: the rows that this process sends and receives.
+        ranks: the process group.
+
+    Raises:
+        ValueError: if there are not as many processes as parts.
+    """
+
+    is_whole = False
+
+    def __init__(self, record: RowRecord, ranks: Ranks, data: Data) -> None:
+        _check_ranks(record, ranks)
+        self.record, self.ranks = record, ranks
+        self.nodes, self.edge = record.nodes, record.edges
+        self.num_nodes, self.num_edges = record.nodes.numel(), record.edges.numel()
+        self.num_nodes_in_all = record.num_nodes_in_all
+        self._prepare(record)
+        self.data = data
+        data.edge_index = self
+        data.num_nodes = self.num_nodes
+
+    def to(self, device: torch.device | str) -> "DistributedGraph":
+        """The same on another device, its data included."""
+        data = copy.copy(self.data)
+        data.edge_index = None
+        return DistributedGraph(self.record.to(device), self.ranks, data.to(device))
+
+    def _prepare(self, record: RowRecord) -> None:
+        """Slots: first those whose column is a row as well, then those that cross."""
+        n, low = self.num_nodes, int(record.begin[record.rank])
+        col = record.col - low
+        is_inner = (col >= 0) & (col < n)
+        inner = GraphStructure(torch.stack([record.row[is_inner], col[is_inner]]), n)
+        outside, at = torch.unique(record.col[~is_inner], return_inverse=True)
+        size = max(outside.numel(), 1)
+        key, crossing = torch.unique(record.row[~is_inner] * size + at, return_inverse=True)
+        row, col = key // size, key % size
+        halo = Halo(self.ranks, n, outside, record.begin, row, col)
+        # Only rows that have a neighbour elsewhere; a place among these for each.
+        compressed = torch.searchsorted(halo.rows, row)
+        count = torch.bincount(compressed, minlength=halo.rows.numel())
+        self.inner, self.halo = inner, halo
+        self.pattern = HaloPattern(
+            inner.csr,
+            CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col, compressed),
+            halo,
+            torch.cat([inner.row.long(), row]),
+            torch.cat([inner.col.long(), n + col]),
+        )
+        self._slot = torch.empty_like(record.row)
+        self._slot[is_inner] = inner.slot.long()
+        self._slot[~is_inner] = inner.num_slots + crossing
+        has_one_each = self.row.numel() == self._slot.numel()
+        self._order = self._slot.argsort() if has_one_each else None  # the edge of each slot
+
+    @property
+    def has_repeated_edges(self) -> bool:
+        """Whether some edge of this process was handed in more than once."""
+        return self._order is None
+
+    @property
+    def row(self) -> Tensor:
+        """[nnz] the row of every slot."""
+        return self.pattern.row
+
+    @property
+    def col(self) -> Tensor:
+        """[nnz] the column: a row of this process, or n plus a place in the halo."""
+        return self.pattern.col
+
+    @property
+    def device(self) -> torch.device:
+        """Where the index tensors live."""
+        return self.row.device
+
+    @property
+    def component(self) -> Tensor:
+        """[n] the component of each row: those that several processes share come first."""
+        return self.record.component
+
+    @property
+    def num_components(self) -> int:
+        """The number of components that `component` may name in this process."""
+        own = int(self.component.max()) + 1 if self.num_nodes else 0
+        return max(own, self.record.num_shared)
+
+    @property
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """The target [E] and the source [E] of every edge, as places in what `spread` returns."""
+        return self.row.index_select(0, self._slot), self.col.index_select(0, self._slot)
+
+    def to_slots(self, values: Tensor) -> Tensor:
+        """[E, ...] values of the edges -> their sums [nnz, ...] in the slots."""
+        if self._order is not None:
+            return values.index_select(0, self._order)
+        empty = values.new_zeros(self.row.numel(), *values.shape[1:])
+        return empty.index_add(0, self._slot, values)
+
+    def symmetric(self, values: Tensor) -> Tensor:
+        """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
+        halves = 0.5 * values
+        num_inner = self.inner.num_slots
+        inner, crossing = halves[:num_inner], halves[num_inner:]
+        other = [inner.index_select(0, self.inner.reverse), self.halo.mirror(crossing)]
+        return halves + torch.cat(other)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """[n, ...] numbers of these nodes -> [n + h, ...]: those of the halo behind them."""
+        return self.halo.spread(values)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """[n, ...] numbers of nodes -> their mean [...] over the nodes of all processes."""
+        return sum_over_ranks(values.sum(0), self.ranks) / self.num_nodes_in_all
+
+    def reach(self, places: Tensor) -> tuple[Routes, Tensor]:
+        """Routes that bring the rows of any nodes here; every process names its own.
+
+        Args:
+            places: any shape, places in the order of the partition.
+
+        Returns:
+            Routes, and for each place the row of what their `spread` returns.
+        """
+        low = int(self.record.begin[self.ranks.rank])
+        is_own = (places >= low) & (places < low + self.num_nodes)
+        wanted, at = torch.unique(places[~is_own], return_inverse=True)
+        rows = places - low
+        rows[~is_own] = self.num_nodes + at
+        return Routes.to_places(self.ranks, self.record.begin, wanted), rows
+
+    def largest(self, values: Tensor) -> Tensor:
+        """The largest of each entry over all processes; not differentiable."""
+        return self.ranks.largest(values)
+
+    def largest_of_components(self, values: Tensor) -> Tensor:
+        """See :class:`~jsem_pyg.graph.rows.GraphRows`."""
+        found = super().largest_of_components(values)
+        shared = self.record.num_shared
+        return torch.cat([self.ranks.largest(found[:shared]), found[shared:]])
+
+    def check_weight(self, edge_weight: Tensor) -> None:
+        """Raise unless `edge_weight` [E] is finite, non-negative and, here, symmetric."""
+        check_edge_weight(edge_weight, self.num_edges)
+        check_degree("edge_weight", edge_weight, self.num_edges, self._degree)
+        self._check_symmetric("edge_weight", edge_weight)
+
+    def check_attr(self, edge_attr: Tensor) -> None:
+        """Raise unless `edge_attr` [E, F] is finite and, here, symmetric."""
+        check_rows("edge_attr", edge_attr, self.num_edges, "edge of this process")
+        check_finite("edge_attr", edge_attr)
+        self._check_symmetric("edge_attr", edge_attr)
+
+    def _check_symmetric(self, name: str, values: Tensor) -> None:
+        """Check edges between rows of this process; nothing is sent, so that no check can hang."""
+        slots = self.to_slots(values.detach())[: self.inner.num_slots]
+        check_symmetric(name, slots, slots.index_select(0, self.inner.reverse))
+
+    def _degree(self, edge_weight: Tensor) -> Tensor:
+        return self.row_sums(self.to_slots(edge_weight))
+
+    def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Operator:
+        """See :class:`~jsem_pyg.graph.rows.GraphRows`; backends are "torch" and "reference"."""
+        if backend == "auto":
+            can_run = CHEBYSHEV.can_run("torch", off_diagonal.device)
+            backend = "torch" if can_run else "reference"
+        check_choice("backend", backend, ("auto", "torch", "reference"))
+        make = HaloOperator if backend == "torch" else PlainHaloOperator
+        return make(self.pattern, off_diagonal, diagonal)
+
+    def __repr__(self) -> str:
+        return (
+            f"DistributedGraph(rank={self.ranks.rank} of {self.ranks.size}, "
+            f"num_nodes={self.num_nodes} of {self.num_nodes_in_all}, num_edges={self.num_edges}, "
+            f"halo={self.halo.size})"
+        )
+
+
+def _check_ranks(record: RowRecord, ranks: Ranks) -> None:
+    if (record.num_ranks, record.rank) != (ranks.size, ranks.rank):
+        raise ValueError(
+            f"Expected the rows of rank {ranks.rank} of {ranks.size} processes (got those of "
+            f"{record.rank} of {record.num_ranks}). To fix this, start as many processes as there "
+            "are parts."
+        )

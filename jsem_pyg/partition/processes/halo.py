@@ -1,0 +1,69 @@
+"""The halo of some rows: their neighbours on other processes, and the slots of these edges."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .ranks import Ranks
+from .routes import Routes
+
+
+class Halo(Routes):
+    """Routes of the rows of the halo, and of slots that cross to the process of their reverse.
+
+    Args:
+        ranks: the processes.
+        num_rows: n, the rows of this process.
+        outside: [h] ascending places of the halo nodes in the order of the partition.
+        begin: [P + 1] the places where the rows of each process begin.
+        row: [nx] the row of every crossing slot, ascending by row, then column.
+        col: [nx] its column, as a place in `outside`.
+    """
+
+    def __init__(
+        self,
+        ranks: Ranks,
+        num_rows: int,
+        outside: Tensor,
+        begin: Tensor,
+        row: Tensor,
+        col: Tensor,
+    ) -> None:
+        owner = torch.searchsorted(begin, outside, right=True) - 1
+        owner_of_slot, size = owner[col], max(num_rows, 1)
+        # The graph is undirected: the process that holds a neighbour of a row also needs the row.
+        wanted = torch.unique(owner_of_slot * size + row)
+        send, receive, crossing = (
+            torch.bincount(each, minlength=ranks.size).tolist()
+            for each in (wanted // size, owner, owner_of_slot)
+        )
+        super().__init__(ranks, num_rows, wanted % size, send, receive)
+        self.rows = torch.unique(row)  # those with a neighbour elsewhere
+        # Slots are sent in the order of the slots of the other side: by its rows first.
+        self._crossing = crossing
+        self._swap_send = (col * size + row).argsort()
+        self._swap_receive = owner_of_slot.argsort(stable=True)
+
+    def swap(self, values: Tensor) -> Tensor:
+        """[nx] values in the crossing slots (i, j) -> what others have for (j, i)."""
+        sent = values.index_select(0, self._swap_send)
+        found = self.ranks.exchange(sent, self._crossing, self._crossing).wait()
+        return torch.empty_like(values).scatter_(0, self._swap_receive, found)
+
+    def mirror(self, values: Tensor) -> Tensor:
+        """The same, differentiable."""
+        return _Swap.apply(values, self)
+
+
+class _Swap(torch.autograd.Function):
+    """A symmetric map, and so its own transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, halo: Halo) -> Tensor:
+        ctx.halo = halo
+        return halo.swap(values)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Swap.apply(grad, ctx.halo), None

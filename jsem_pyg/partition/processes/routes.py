@@ -1,0 +1,102 @@
+"""The rows that each process sends and receives, differentiable: fetching, and its transpose."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .ranks import Pending, Ranks
+
+
+class Routes:
+    """The rows that travel between the processes, the same at every call.
+
+    Args:
+        ranks: the processes.
+        num_rows: n, the rows of this process.
+        send_row: [s] the rows that other ranks need, in the order of these ranks.
+        send: how many of these go to each rank.
+        receive: how many rows come from each rank: h in all.
+    """
+
+    def __init__(
+        self, ranks: Ranks, num_rows: int, send_row: Tensor, send: list[int], receive: list[int]
+    ) -> None:
+        self.ranks, self.num_rows, self.size = ranks, num_rows, sum(receive)
+        self.send_row, self.send, self.receive = send_row, send, receive
+
+    @classmethod
+    def to_places(cls, ranks: Ranks, begin: Tensor, places: Tensor) -> "Routes":
+        """The routes that bring rows of any ascending places here; every process names its own.
+
+        Args:
+            ranks: the processes.
+            begin: [P + 1] the places where the rows of each process begin.
+            places: [h] the places whose rows this process needs.
+        """
+        owner = torch.searchsorted(begin, places, right=True) - 1
+        receive = torch.bincount(owner, minlength=ranks.size)
+        one_each = [1] * ranks.size
+        send = ranks.exchange(receive, one_each, one_each).wait()
+        wanted = ranks.exchange(places, receive.tolist(), send.tolist()).wait()
+        low, high = (int(each) for each in begin[ranks.rank : ranks.rank + 2])
+        return cls(ranks, high - low, wanted - low, send.tolist(), receive.tolist())
+
+    def start_fetch(self, *values: Tensor) -> Pending:
+        """Start to send the rows of tensors [n, ...], side by side, to the ranks that need them.
+
+        `wait` returns the rows [h, ...] that arrive.
+        """
+        rows = [each.index_select(0, self.send_row) for each in values]
+        together = rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)
+        return self.ranks.exchange(together, self.send, self.receive)
+
+    def collect(self, values: Tensor) -> Tensor:
+        """[h, ...] values of the rows that arrived -> sums [n, ...] over all copies of each row."""
+        found = self.ranks.exchange(values.contiguous(), self.receive, self.send).wait()
+        zeros = values.new_zeros(self.num_rows, *values.shape[1:])
+        return zeros.index_add(0, self.send_row, found)
+
+    def spread(self, values: Tensor) -> Tensor:
+        """[n, ...] -> [n + h, ...]: own rows, then those that arrive; differentiable."""
+        return _Spread.apply(values, self)
+
+
+class _Spread(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, routes: Routes) -> Tensor:
+        ctx.routes = routes
+        return torch.cat([values, routes.start_fetch(values).wait()])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Gather.apply(grad, ctx.routes), None
+
+
+class _Gather(torch.autograd.Function):
+    """[n + h, ...] -> [n, ...]: the transpose of `_Spread`."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, routes: Routes) -> Tensor:
+        ctx.routes = routes
+        return values[: routes.num_rows] + routes.collect(values[routes.num_rows :])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Spread.apply(grad, ctx.routes), None
+
+
+def sum_over_ranks(values: Tensor, ranks: Ranks) -> Tensor:
+    """The sum of a tensor over all processes; differentiable for the sum of all losses."""
+    return _Total.apply(values, ranks)
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, ranks: Ranks) -> Tensor:
+        ctx.ranks = ranks
+        return ranks.total(values)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Total.apply(grad, ctx.ranks), None

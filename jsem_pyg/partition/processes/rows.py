@@ -1,0 +1,113 @@
+"""The rows of one process, cut out of a whole graph."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...graph import GraphStructure
+from ..split import Partition
+
+
+class RowRecord(NamedTuple):
+    """The rows of one process. The *place* of a node is its index in the order of the partition.
+
+    Processes hold consecutive places, so that the process of a node follows from its place.
+    """
+
+    begin: Tensor  # [P + 1] int64, the place where the rows of each process begin, and N
+    rank: int  # whose rows these are
+    nodes: Tensor  # [n] int64, the nodes, as the whole graph counts them
+    edges: Tensor  # [E] int64, the edges, as the whole graph counts them, ascending
+    row: Tensor  # [E] int64, the row of each edge, from zero: its target
+    col: Tensor  # [E] int64, the place of its column, the source
+    component: Tensor  # [n] int64; components of several processes come first, alike in all
+    num_shared: int  # how many components these are
+
+    def to(self, device: torch.device | str) -> "RowRecord":
+        """The same on another device."""
+        tensors: dict[str, Any] = {
+            name: v for name, v in self._asdict().items() if isinstance(v, Tensor)
+        }
+        return self._replace(**{name: value.to(device) for name, value in tensors.items()})
+
+    @property
+    def num_ranks(self) -> int:
+        """The number P of processes."""
+        return self.begin.numel() - 1
+
+    @property
+    def num_nodes_in_all(self) -> int:
+        """The number N of nodes of the whole graph."""
+        return int(self.begin[-1])
+
+
+class Cutter:
+    """Cuts a whole graph into the rows of each process.
+
+    Args:
+        structure: the whole graph.
+        partition: of its nodes. Blocks that follow each other go to one process where there are
+            several times as many as processes.
+        num_ranks: P, how many processes there are; None: as many as blocks.
+
+    Raises:
+        ValueError: if the blocks cannot be shared evenly, or the nodes are of another number.
+    """
+
+    def __init__(
+        self, structure: GraphStructure, partition: Partition, num_ranks: int | None = None
+    ) -> None:
+        num_ranks = partition.num_parts if num_ranks is None else num_ranks
+        self.begin = _beginnings(partition, structure.num_nodes, num_ranks)
+        self.order = partition.order
+        row, col = (each.cpu() for each in structure.edges)
+        place = partition.place
+        self._row, self._col = place.index_select(0, row), place.index_select(0, col)
+        # Components, in the order of the partition: those of several processes come first.
+        self._component = structure.component.cpu().index_select(0, partition.order)
+        count = int(self._component.max()) + 1 if structure.num_nodes else 0
+        owner = torch.arange(num_ranks).repeat_interleave(self.begin.diff())
+        first = owner.new_full((count,), num_ranks)
+        first = first.scatter_reduce(0, self._component, owner, "amin")
+        last = owner.new_full((count,), -1).scatter_reduce(0, self._component, owner, "amax")
+        self._is_shared = first < last
+
+    def cut(self, rank: int) -> RowRecord:
+        """The rows of one process."""
+        low, high = int(self.begin[rank]), int(self.begin[rank + 1])
+        edges = ((self._row >= low) & (self._row < high)).nonzero()[:, 0]
+        return RowRecord(
+            self.begin,
+            rank,
+            self.order[low:high].clone(),
+            edges,
+            self._row.index_select(0, edges) - low,
+            self._col.index_select(0, edges),
+            *self._number_components(low, high),
+        )
+
+    def _number_components(self, low: int, high: int) -> tuple[Tensor, int]:
+        """The components of some places: shared ones first, with the same numbers everywhere."""
+        num_shared = int(self._is_shared.sum())
+        own = self._component[low:high]
+        number = self._is_shared.cumsum(0) - 1
+        mine = torch.unique(own[~self._is_shared[own]])
+        number[mine] = num_shared + torch.arange(mine.numel())
+        return number.index_select(0, own), num_shared
+
+
+def _beginnings(partition: Partition, num_nodes: int, num_ranks: int) -> Tensor:
+    """The place where the rows of each process begin."""
+    if partition.num_nodes != num_nodes:
+        raise ValueError(
+            f"Expected 'partition' to be of the graph's {num_nodes} nodes "
+            f"(got one of {partition.num_nodes})."
+        )
+    if partition.num_parts % num_ranks:
+        raise ValueError(
+            f"Expected 'partition' to have {num_ranks} parts, one for every process, or a multiple "
+            f"of that (got {partition.num_parts}). To fix this, call recursive_partition(edge_index"
+            f", {num_ranks}), or start as many processes as there are parts."
+        )
+    return partition.ptr[:: partition.num_parts // num_ranks].clone()

@@ -1,0 +1,159 @@
+"""Ways to share the nodes of a graph among blocks of equal cost, behind one signature."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..._checks import check_choice
+from ...diffusion import heat_diffusion
+from ...graph import GraphStructure
+from ...kernels.ordering import bandwidth_order, nested_order, scipy_indices
+from ...kernels.table import numba_obstacle
+from .hilbert import along_curve
+
+Array = NDArray[Any]
+
+# METIS counts weights in 32 bits.
+_TOTAL_WEIGHT = 1 << 30
+
+# Columns of noise, and the time for which they diffuse until only slow directions are left.
+_COLUMNS, _TIME = 8, 300.0
+
+
+class Nodes(NamedTuple):
+    """The nodes of a graph, at least one, and what a method may use to share them."""
+
+    structure: GraphStructure
+    cost: Array  # [N] float64, the cost of each row
+    points: Tensor | None  # [N, d] the places of the nodes, if they are known
+
+
+# (nodes, P) -> [N] int64, the block of each node. No block is empty; P is at most N.
+Method = Callable[[Nodes, int], Array]
+
+
+def metis(nodes: Nodes, num_parts: int) -> Array:
+    """Blocks by METIS: few edges are cut.
+
+    Source: Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular
+    graphs", SIAM Journal on Scientific Computing 20 (1998).
+    """
+    import pymetis
+
+    structure, cost = nodes.structure, nodes.cost
+    if structure.num_slots == 0 or num_parts == 1:
+        return bandwidth(nodes, num_parts)
+    index = pymetis.zero_copy_dtype()
+    col, rowptr = (each.astype(index) for each in scipy_indices(structure.csr))
+    weight = np.rint(cost * (_TOTAL_WEIGHT / cost.sum()))
+    _, found = pymetis.part_graph(
+        num_parts,
+        pymetis.CSRAdjacency(rowptr, col),
+        vweights=np.maximum(weight, 1).astype(index),
+        recursive=True,  # so that blocks with near numbers are near each other
+        options=pymetis.Options(seed=0),
+    )
+    part: Array = np.asarray(found, np.int64)
+    # With a few nodes for each block METIS may leave a block empty.
+    is_full = np.bincount(part, minlength=num_parts).all()
+    return part if is_full else bandwidth(nodes, num_parts)
+
+
+def bandwidth(nodes: Nodes, num_parts: int) -> Array:
+    """Ranges of the reverse Cuthill-McKee order: levels of a breadth-first search."""
+    order = nodes.structure.csr.derived(bandwidth_order).node
+    return cut(order.numpy(), nodes.cost, num_parts)
+
+
+def nested(nodes: Nodes, num_parts: int) -> Array:
+    """Ranges of the nested order of :mod:`jsem_pyg.kernels.ordering`: halves of halves."""
+    order = nodes.structure.csr.derived(nested_order).node
+    return cut(order.numpy(), nodes.cost, num_parts)
+
+
+def hilbert(nodes: Nodes, num_parts: int) -> Array:
+    """Ranges of a Hilbert curve through the points, or through places made from the edges."""
+    points = _slow_directions(nodes.structure) if nodes.points is None else nodes.points
+    key = along_curve(points.detach().cpu().double().numpy())
+    return cut(np.argsort(key, kind="stable"), nodes.cost, num_parts)
+
+
+# What each is called, and the package that it needs beyond torch and SciPy. "auto" takes the first
+# that can run.
+_METHODS: dict[str, tuple[Method, str | None]] = {
+    "metis": (metis, "pymetis"),
+    "nested": (nested, "numba"),
+    "bandwidth": (bandwidth, None),
+    "hilbert": (hilbert, None),
+}
+METHODS = ("auto", *_METHODS)
+
+
+def find_method(name: str) -> tuple[str, Method]:
+    """The method with this name, and its name where "auto" is asked for.
+
+    Raises:
+        ValueError: if there is no such method, or its package is not installed.
+    """
+    check_choice("method", name, METHODS)
+    if name == "auto":
+        name = next(each for each, (_, package) in _METHODS.items() if _is_there(package))
+    method, package = _METHODS[name]
+    if not _is_there(package):
+        raise ValueError(
+            f"Expected a 'method' that can run (got {name!r}: {package} is not installed). To fix "
+            f'this, pip install {package}, or pass method="bandwidth".'
+        )
+    return name, method
+
+
+def cut(order: Array, cost: Array, num_parts: int) -> Array:
+    """Cut an order of the nodes into ranges of about equal cost, none of them empty.
+
+    A range begins where the one before ends, and gets an equal share of the cost that is left. So a
+    node that costs more than a share fills a range, and the others stay alike.
+
+    Args:
+        order: [N] the node at each place.
+        cost: [N] the cost of each node.
+        num_parts: P, at most N.
+
+    Returns:
+        [N] the range of each node.
+    """
+    size = order.size
+    total = np.concatenate([[0.0], np.cumsum(cost[order])])
+    ptr = [0]
+    for left in range(num_parts, 1, -1):
+        begin = ptr[-1]
+        wanted = total[begin] + (total[-1] - total[begin]) / left
+        end = min(int(np.searchsorted(total, wanted)), size)
+        if wanted - total[end - 1] < total[end] - wanted:  # a range ends at the nearer node
+            end -= 1
+        ptr.append(min(max(end, begin + 1), size - left + 1))
+    part = np.empty(size, np.int64)
+    part[order] = np.repeat(np.arange(num_parts), np.diff([*ptr, size]))
+    return part
+
+
+def _is_there(package: str | None) -> bool:
+    if package == "numba":  # which may be installed and of no use
+        return numba_obstacle(torch.device("cpu")) is None
+    return package is None or find_spec(package) is not None
+
+
+def _slow_directions(structure: GraphStructure) -> Tensor:
+    """[N, 8] what is left of noise after a long diffusion: rough diffusion coordinates.
+
+    Source: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21
+    (2006).
+    """
+    generator = torch.Generator().manual_seed(0)
+    noise = torch.randn(structure.num_nodes, _COLUMNS, generator=generator)
+    noise = noise.to(structure.device)
+    return heat_diffusion(noise, structure, t=_TIME, tol=1e-2, normalization="rw")

@@ -1,0 +1,196 @@
+"""Split the nodes of a graph into a number of blocks, or into blocks that fit a memory."""
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..._checks import (
+    check_finite,
+    check_instance,
+    check_points,
+    check_positive_int,
+    check_rows,
+    check_vector,
+)
+from ...graph import GraphStructure
+from ...kernels.csr import CSR
+from ...kernels.ordering import bandwidth_order
+from .methods import Array, Method, Nodes, find_method
+from .partition import Partition
+from .read import read_structure
+from .working_set import halo_sizes, working_sets
+
+_log = logging.getLogger(__name__)
+
+# Operations of a row in a term of the series, beside two for each neighbour: the term before is
+# subtracted, and the sum of the series goes on.
+_OPERATIONS_OF_A_ROW = 4
+
+# The first number of blocks is made so much larger than their mean size asks for, twice; blocks
+# that are still too large are halved.
+_MARGIN, _TRIES = 1.1, 3
+
+
+def recursive_partition(
+    edge_index: Any,
+    num_parts: int | None = None,
+    *,
+    max_bytes: int | None = None,
+    method: str = "auto",
+    num_nodes: int | None = None,
+    points: Tensor | None = None,
+    cost: Tensor | None = None,
+    channels: int = 16,
+    dtype: torch.dtype = torch.float32,
+) -> Partition:
+    """Split the nodes of a graph into blocks of equal cost with few edges between them.
+
+    There are `num_parts` blocks, or as many as it takes for the working set of each to be at most
+    `max_bytes`. Blocks with near numbers lie near each other, so that ranges of blocks are good
+    blocks as well. Within a block, rows are in reverse Cuthill-McKee order.
+
+    Args:
+        edge_index: [2, E] tensor, sparse tensor, or :class:`~jsem_pyg.graph.GraphStructure`: both
+            directions of every edge, no self-loops.
+        num_parts: the number P of blocks. If there are more than nodes, the last ones are empty.
+        max_bytes: bytes of a cache or a device that a block's rows, halo and edges have to fit in,
+            with the tile of every term that forward and backward pass keep.
+        method: "metis" (few edges are cut; the extra `[partition]`), "nested" (halves of halves;
+            needs numba), "bandwidth" (levels of a breadth-first search), "hilbert" (a curve through
+            `points`, or through places that diffusion finds in the graph), or "auto": the first of
+            these that can run.
+        num_nodes: N; the largest index + 1, or that of the structure, where it is None.
+        points: [N, d] where the nodes lie, for "hilbert".
+        cost: [N] positive, what each row costs, such as measured nanoseconds; None: operations,
+            counted from its edges.
+        channels: the columns of a tile, for `max_bytes`: 16 for a cache, all of a signal's for a
+            device.
+        dtype: the type of the signal, for `max_bytes`.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if both or none of `num_parts` and `max_bytes` are given, a single row does not
+            fit `max_bytes`, `method` is none of these or cannot run, the graph is malformed, or
+            sizes do not fit.
+
+    Example:
+        Two triangles, joined by an edge.
+
+        >>> one_way = torch.tensor([[0, 0, 1, 2, 3, 3, 4], [1, 2, 2, 3, 4, 5, 5]])
+        >>> edge_index = torch.cat([one_way, one_way.flip(0)], dim=1)
+        >>> partition = recursive_partition(edge_index, 2, method="bandwidth")
+        >>> sorted(sorted(part.tolist()) for part in partition.parts())
+        [[0, 1, 2], [3, 4, 5]]
+        >>> partition.halo
+        tensor([1, 1])
+    """
+    if (num_parts is None) == (max_bytes is None):
+        raise ValueError(
+            "Expected either 'num_parts' or 'max_bytes' "
+            f"(got {'none' if num_parts is None else 'both'} of them)."
+        )
+    for each, number in {"num_parts": num_parts, "max_bytes": max_bytes}.items():
+        if number is not None:
+            check_positive_int(each, number)
+    check_positive_int("channels", channels)
+    check_instance("dtype", dtype, torch.dtype, "a torch.dtype")
+    name, method_of = find_method(method)
+    structure = read_structure(edge_index, num_nodes)
+    nodes = _read_nodes(structure, cost, points)
+    if structure.num_nodes == 0:
+        part: Array = np.empty(0, np.int64)
+    elif num_parts is not None:
+        part = method_of(nodes, min(int(num_parts), structure.num_nodes))
+    else:
+        assert max_bytes is not None
+        part = _parts_that_fit(method_of, nodes, int(max_bytes), int(channels), dtype.itemsize)
+    partition = _arrange(structure, part, num_parts or int(part.max(initial=0)) + 1)
+    _log.info("Split %d nodes by %r into %r.", structure.num_nodes, name, partition)
+    return partition
+
+
+def _read_nodes(structure: GraphStructure, cost: Tensor | None, points: Tensor | None) -> Nodes:
+    """Check what is known of the nodes."""
+    if cost is None:
+        cost = 2 * structure.csr.degree.double() + _OPERATIONS_OF_A_ROW
+    else:
+        check_vector("cost", cost, structure.num_nodes, "node")
+        check_finite("cost", cost)
+        if not bool((cost > 0).all()):
+            raise ValueError(f"Expected 'cost' to be positive (got {float(cost.min())}).")
+    if points is not None:
+        check_points("points", points)
+        check_rows("points", points, structure.num_nodes, "node")
+    return Nodes(structure, cost.detach().cpu().double().numpy(), points)
+
+
+def _parts_that_fit(
+    method: Method, nodes: Nodes, max_bytes: int, channels: int, itemsize: int
+) -> Array:
+    """[N] blocks whose working sets keep within a limit: a good number of them, halved if need be.
+
+    Raises:
+        ValueError: if a single row does not fit.
+    """
+    structure = nodes.structure
+
+    def needed_by(part: Array) -> Array:
+        blocks = torch.from_numpy(part)
+        count = int(part.max()) + 1
+        return working_sets(structure, blocks, count, channels, itemsize).numpy()
+
+    num_parts = 1
+    for _ in range(_TRIES):
+        part = method(nodes, num_parts)
+        needed = needed_by(part)
+        if needed.max() <= max_bytes:
+            return part
+        enough = math.ceil(_MARGIN * float(needed.sum()) / max_bytes)
+        num_parts = min(max(enough, num_parts + 1), structure.num_nodes)
+    while needed.max() > max_bytes:
+        part = _halve(nodes, part, needed > max_bytes)
+        before, needed = needed, needed_by(part)
+        if needed.size == before.size:  # none could be split
+            first = int(np.flatnonzero(needed[part] > max_bytes)[0])
+            raise ValueError(
+                "Expected 'max_bytes' to hold every single row with its neighbours (got "
+                f"{max_bytes}, but node {first} takes {needed[part[first]]})."
+            )
+    return part
+
+
+def _halve(nodes: Nodes, part: Array, is_too_large: Array) -> Array:
+    """Split some blocks where half of their cost is reached, in the order of their rows."""
+    order = _row_order(nodes.structure, part)
+    begin = np.concatenate([[0], np.bincount(part).cumsum()])
+    half = 2 * part
+    for block in np.flatnonzero(is_too_large & (np.diff(begin) > 1)).tolist():
+        rows = order[begin[block] : begin[block + 1]]
+        total = nodes.cost[rows].cumsum()
+        first = int(np.searchsorted(total, total[-1] / 2))
+        half[rows[min(max(first, 1), rows.size - 1) :]] += 1
+    return np.unique(half, return_inverse=True)[1]
+
+
+def _row_order(structure: GraphStructure, part: Array) -> Array:
+    """The nodes block by block, those of each in reverse Cuthill-McKee order."""
+    block = torch.from_numpy(part)
+    row, col = structure.row.cpu(), structure.col.cpu()
+    is_inside = block.index_select(0, row) == block.index_select(0, col)
+    count = torch.bincount(row[is_inside], minlength=structure.num_nodes)
+    inside = CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col[is_inside])
+    node = bandwidth_order(inside).node.numpy()
+    order: Array = node[np.argsort(part[node], kind="stable")].astype(np.int64)
+    return order
+
+
+def _arrange(structure: GraphStructure, part: Array, num_parts: int) -> Partition:
+    """The partition whose nodes have these blocks; the last blocks may be empty."""
+    order = torch.from_numpy(_row_order(structure, part))
+    block = torch.from_numpy(part)
+    ptr = torch.cat([order.new_zeros(1), torch.bincount(block, minlength=num_parts).cumsum(0)])
+    return Partition(order, ptr, halo_sizes(structure, block, num_parts))
