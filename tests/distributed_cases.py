@@ -1,4 +1,4 @@
-"""What a process of a distributed run does: a module of its own, for a new process to import."""
+"""The work of each process of a distributed run: a module of its own, for new processes."""
 
 import time
 from datetime import timedelta
@@ -21,7 +21,7 @@ from jsem_pyg.partition import (
     save_parts,
     sum_gradients,
 )
-from jsem_pyg.partition.distributed import ranks
+from jsem_pyg.partition.processes import ranks
 from jsem_pyg.testing import random_graph
 from jsem_pyg.training import fit
 
@@ -170,7 +170,7 @@ LAYERS = {
     "linear map": cheb_conv,
 }
 
-# name: what is done with a graph, of which all kinds are gone through
+# name: a use of a graph; every graph is used in these ways
 CASES = {
     f"{backend}, {normalization}, {time}": functional(normalization, time, backend)
     for backend, normalization, time in [
@@ -301,13 +301,13 @@ def read_parts(rank, folder):
 
 
 def diffuse_columns():
-    """Each process has some columns; gradients of weights and time are shares."""
-    part = distribute(random(torch.float64, 4)[0], strategy="columns")
-    weight, t = part.data.edge_weight.clone().requires_grad_(), torch.tensor(1.5).requires_grad_()
-    out = heat_diffusion(part.data.x, part, weight, t)
+    """Each process has the whole graph and some columns; gradients of weights and time are shares."""
+    data, rank = random(torch.float64, 4)[0], torch.distributed.get_rank()
+    weight, t = data.edge_weight.clone().requires_grad_(), torch.tensor(1.5).requires_grad_()
+    out = heat_diffusion(data.x[:, rank::4], data.edge_index, weight, t)
     out.sin().sum().backward()
     sum_gradients([weight, t])
-    return (part.columns.start, part.columns.stop), out.detach(), weight.grad, t.grad
+    return rank, out.detach(), weight.grad, t.grad
 
 
 FIT = {"lr": 0.1, "batch_size": 50, "seed": 3, "progress": False}
@@ -339,7 +339,7 @@ def fit_with_a_break(checkpoint):
 
 
 def lose(lost, rank):
-    """What the others say, and when, of a process that does not come."""
+    """The error of the others, and its time, where a process does not come."""
     ranks._ROLL_CALL = timedelta(seconds=1)
     group = torch.distributed.new_group(timeout=timedelta(seconds=2))
     data, partition = random(torch.float64, 4)

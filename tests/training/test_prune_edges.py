@@ -10,7 +10,7 @@ from training.training_cases import SmoothingStub, two_clusters
 from jsem_pyg.diffusion import heat_degree
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.partition import distribute, perturbation_bound, rebuild_pays
+from jsem_pyg.partition import distribute
 from jsem_pyg.training import EpochEnd, EpochRow, PruneEdges, StatefulCallback, fit
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 from jsem_pyg.training.model_input import make_input
@@ -107,10 +107,7 @@ def test_edges_that_stay_closed_are_left_out_of_the_epochs_to_come():
     assert torch.equal(pruned.edge_weight, data.edge_weight[result.kept])
     assert pruned.num_nodes == 24
     [step] = pruning.steps
-    assert step[:3] == (4, 98, 50)
-    h = Gate()(data.edge_attr)
-    assert step.rate == perturbation_bound(data, result.kept, h).rate
-    assert 0 < step.bound == pytest.approx(step.rate * 2, rel=0.1)
+    assert step == (4, 98, 50)
 
 
 def test_a_graph_that_processes_share_is_not_pruned():
@@ -131,8 +128,12 @@ def test_the_result_is_that_of_all_edges_within_the_bound():
     with torch.no_grad():
         z = model(data.x, data.edge_index, data.edge_weight, data.edge_attr)
         z_part = model(graph.x, graph.edge_index, graph.edge_weight, graph.edge_attr)
-    h = model.conductance(data.edge_attr)
-    bound = perturbation_bound(data, part.kept, h).at(model.t.item())
+    weight = model.conductance(data.edge_attr) * data.edge_weight
+    lost, degree = (
+        torch.zeros(24).index_add(0, data.edge_index[0], each)
+        for each in (torch.where(part.kept, 0.0, weight), weight)
+    )
+    bound = 2 * float((lost / degree).max()) * model.t.item()  # as docs/mathematics.md derives it
     moved = (z - z_part).norm(dim=0) / data.x.norm(dim=0)
     assert (moved > 0.01 * bound).all()
     assert (moved < bound).all()
@@ -140,9 +141,9 @@ def test_the_result_is_that_of_all_edges_within_the_bound():
 
 def test_edges_wait_until_a_new_graph_pays():
     data = ring_and_chords()
-    terms = heat_degree(2.0, 1e-6)
-    given = {"channels": 6, "terms": terms}
-    first = next(n for n in range(100) if rebuild_pays(98, 48, **given, epochs_left=n))
+    # An epoch saves 3 visits of 50 columns in each channel and term; a graph of 48 costs 500 each.
+    saved = 3 * 50 * 6 * heat_degree(2.0, 1e-6)
+    first = 500 * 48 // saved + 1
     assert first > 1
     for epochs in (first, first + 1):
         pruning = PruneEdges(every=1, patience=1)

@@ -14,7 +14,7 @@ from jsem_pyg._tensor_file import load_tree, save_tree
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import diffuse_file
-from jsem_pyg.partition.panel_width import Budget
+from jsem_pyg.partition.files.panel_width import Budget
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint
 
@@ -121,7 +121,7 @@ class Diffusion:
         np.save(self.path, np.random.default_rng(0).random((300, 150), np.float32))
 
     def run(self, folder):
-        module = importlib.import_module("jsem_pyg.partition.diffuse_file")
+        module = importlib.import_module("jsem_pyg.partition.files.diffuse_file")
         module.choose_width = lambda limit, sizes, diffuse: Budget(sizes.unit, 30)
         options = {"backend": "torch", "progress": False}
         diffuse_file(self.path, self.edges, folder / "y.npy", 2.0, **options)

@@ -39,7 +39,7 @@ LEGAL: dict[str, str] = {
     r".* (hyper)?edge_attr: of (integers|booleans)": "features that are numbers will do",
     r"nn\.(Agreement|Endpoint)Conductance\.(forward|between) edge_attr: .*": "it is not looked at",
     r"\S+read_symmetric name: .*": "the name of what is read, for messages",
-    r"partition\.(prune_edges|perturbation_bound) data: x .*": "features are not looked at",
+    r"partition\.prune_edges data: x .*": "features are not looked at",
     r"training\.fit\S* data: x sparse": "some models take sparse features",
     r"training\.fit\S* data: edge_attr .*(complex|sparse|of integers|of booleans)": (
         "what a model makes of them is its own affair"

@@ -35,15 +35,14 @@ NOT_DOORS = {
     r"graph\.GraphStructure\.(row_sums|spread|mean|largest\w*|make_matrix)": (
         "what every step does with values that fit"
     ),
-    r"partition\.(ColumnShare|DistributedGraph)(\.\w+)?": "made by distribute and load_part",
-    r"partition\.(DistributionPlan|Speed)": "a record",
+    r"partition\.DistributedGraph(\.\w+)?": "made by distribute and load_part",
     r"partition\.(load_part|save_parts)": "they read and write files, see tests/partition",
     r"graph\.SimplicialStructure\.check_flow_shape": "a part of check_flow",
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
     r"report\.Findings": "a record, looked at by report",
     r"transport\.(Barycenter|BatchCosts|BatchPlan|Plan|Step)": "a result",
-    r"partition\.(Perturbation|PrunedGraph)": "a result",
+    r"partition\.PrunedGraph": "a result",
     r"training\.(Chosen|EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)\w*(\.\w+)?": "a result",
     r"training\.PropagatedLabels": "a result",
     r"training\.PruningStep": "a result",

@@ -13,7 +13,7 @@ from training.training_cases import SmoothingStub, two_clusters
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.partition import diffuse_file
-from jsem_pyg.partition.panel_width import Budget
+from jsem_pyg.partition.files.panel_width import Budget
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 
@@ -94,7 +94,7 @@ def test_a_cache_on_a_full_disk_is_not_there_and_made_later(tmp_path, limit):
 @pytest.fixture
 def diffusion(tmp_path, monkeypatch):
     """Diffuse an array of 512 KB, in panels of 128 KB; and what comes out."""
-    module = import_module("jsem_pyg.partition.diffuse_file")
+    module = import_module("jsem_pyg.partition.files.diffuse_file")
     monkeypatch.setattr(module, "choose_width", lambda *_: Budget(16, 100))
     x = np.random.default_rng(0).random((2000, 64), np.float32)
     edges = torch.arange(1999).repeat(2, 1) + torch.tensor([[0], [1]])

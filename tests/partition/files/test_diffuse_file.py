@@ -1,4 +1,4 @@
-"""From file to file, the numbers of heat_diffusion, whatever lies between."""
+"""From file to file, the numbers are those of heat_diffusion, also after a break."""
 
 import json
 import os
@@ -15,9 +15,9 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.partition import diffuse_file
-from jsem_pyg.partition.panel_width import Budget
+from jsem_pyg.partition.files.panel_width import Budget
 
-diffuse_module = import_module("jsem_pyg.partition.diffuse_file")
+diffuse_module = import_module("jsem_pyg.partition.files.diffuse_file")
 
 N, D = 90, 70
 PLENTY = "500GB"
@@ -72,9 +72,17 @@ def diffused(folder, source, *args, **options):
     return np.load(path)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("units", [None, 1, 2])
+@pytest.mark.parametrize(
+    ("dtype", "order", "units"),
+    [
+        ("float32", "C", None),
+        ("float32", "C", 1),
+        ("float32", "F", 2),
+        ("float16", "C", 2),
+        ("float16", "F", 1),
+        ("float64", "C", 1),
+    ],
+)
 def test_the_numbers_are_those_of_heat_diffusion(tmp_path, panels, dtype, order, units):
     if units:
         panels(units)
@@ -89,8 +97,10 @@ def test_the_numbers_are_those_of_heat_diffusion(tmp_path, panels, dtype, order,
         np.testing.assert_array_equal(actual, expected.numpy())
 
 
-@pytest.mark.parametrize("normalization", ["sym", "rw", None])
-@pytest.mark.parametrize("backend", ["reference", "torch", "numba"])
+@pytest.mark.parametrize(
+    ("normalization", "backend"),
+    [("sym", "reference"), ("rw", "torch"), (None, "torch"), (None, "numba"), ("rw", "numba")],
+)
 def test_every_operator_and_backend(tmp_path, panels, normalization, backend):
     if backend == "numba":
         pytest.importorskip("numba")
@@ -151,9 +161,9 @@ class Chunked:
         return self.array[index]
 
 
-@pytest.mark.parametrize("units", [1, 2, 9])
+@pytest.mark.parametrize("units", [1, 9])
 def test_arrays_that_are_not_files(tmp_path, panels, units, monkeypatch):
-    monkeypatch.setattr("jsem_pyg.partition.array_source.BLOCK", 3000)
+    monkeypatch.setattr("jsem_pyg.partition.files.source.BLOCK", 3000)
     panels(units)
     edges, _ = random_graph()
     x = signal()
@@ -176,8 +186,9 @@ def test_a_copy_on_write_map_keeps_its_changes(tmp_path):
     assert (mapped[3] == 2.0).all()
 
 
-@pytest.mark.parametrize(("units", "strip"), [(1, 17), (2, 1000), (9, 17)])
-@pytest.mark.parametrize("value", [np.nan, -np.inf, 1e38])
+@pytest.mark.parametrize(
+    ("units", "strip", "value"), [(1, 17, np.nan), (2, 1000, -np.inf), (9, 17, 1e38)]
+)
 def test_a_bad_value_is_found_where_it_is(tmp_path, panels, units, strip, value):
     panels(units, strip)
     x = signal()
@@ -250,7 +261,7 @@ class Killed(BaseException):
 
 def interrupted(monkeypatch, after, run):
     """Run until so many things have been noted."""
-    from jsem_pyg.partition.partial_result import PartialResult
+    from jsem_pyg.partition.files.partial_result import PartialResult
 
     note, count = PartialResult.note, 0
 
@@ -267,7 +278,7 @@ def interrupted(monkeypatch, after, run):
             run()
 
 
-@pytest.mark.parametrize("after", [1, 3, 5, 8, 9, 11])
+@pytest.mark.parametrize("after", [1, 3, 5, 9, 11])
 def test_a_run_goes_on_where_it_was(tmp_path, panels, monkeypatch, after):
     panels(1)
     edges, weight = random_graph()
@@ -366,7 +377,7 @@ def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
 
     for name in ("replace", "open"):  # before the renaming, and right after it
         with monkeypatch.context() as patch:
-            patch.setattr(f"jsem_pyg.partition.partial_result.os.{name}", _killed)
+            patch.setattr(f"jsem_pyg.partition.files.partial_result.os.{name}", _killed)
             with pytest.raises((Killed, RuntimeError)):
                 _without_journals(patch, run)
         assert (tmp_path / "y.npy.partial").exists()
@@ -381,7 +392,7 @@ def _killed(*args, **kwargs):
 
 def _without_journals(patch, run):
     """Journals are renamed as well: they are written another way meanwhile."""
-    module = "jsem_pyg.partition.partial_result.write_whole"
+    module = "jsem_pyg.partition.files.partial_result.write_whole"
     patch.setattr(module, lambda path, write: _write(path, write))
     return run()
 
@@ -396,7 +407,7 @@ def test_one_at_a_time(tmp_path, panels, monkeypatch):
     panels(1)
     edges, _ = random_graph()
     source, target = write(tmp_path, signal()), tmp_path / "y.npy"
-    real, refused = diffuse_module.FileRun, []
+    real, refused = diffuse_module.take_steps, []
 
     def meanwhile(*args):
         with pytest.raises(RuntimeError, match="one process at a time") as error:
@@ -404,14 +415,14 @@ def test_one_at_a_time(tmp_path, panels, monkeypatch):
         refused.append(error)
         return real(*args)
 
-    monkeypatch.setattr(diffuse_module, "FileRun", meanwhile)
+    monkeypatch.setattr(diffuse_module, "take_steps", meanwhile)
     diffuse_file(source, edges, target, 2.0, memory=PLENTY)
     assert len(refused) == 1
     assert files(tmp_path) == ["x.npy", "y.npy"]
 
 
 def test_a_limit_that_is_too_low_names_what_is_needed(tmp_path, monkeypatch):
-    from jsem_pyg.partition import panel_width
+    from jsem_pyg.partition.files import panel_width
 
     monkeypatch.setattr(panel_width, "resident_memory", lambda: 500_000_000)
     monkeypatch.setattr(panel_width, "extra_memory", lambda work: work() or 30_000_000)

@@ -5,8 +5,8 @@ import re
 import pytest
 import torch
 
-from jsem_pyg.partition import panel_width
-from jsem_pyg.partition.panel_width import Sizes, choose_width
+from jsem_pyg.partition.files import panel_width
+from jsem_pyg.partition.files.panel_width import Sizes, choose_width
 
 HELD, FIXED, TILE = 500_000_000, 100_000_000, 3  # bytes; copies of a column while it is diffused
 SIZES = Sizes(num_nodes=1_000_000, channels=512, scales=1, itemsize=4)

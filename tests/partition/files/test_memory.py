@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jsem_pyg.partition.memory_limit import (
+from jsem_pyg.partition.files.memory import (
     extra_memory,
     in_words,
     parse_memory,

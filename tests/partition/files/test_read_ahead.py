@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from jsem_pyg.partition.read_ahead import read_ahead
+from jsem_pyg.partition.files.steps import read_ahead
 
 
 def test_pieces_come_in_order_and_threads_are_three():

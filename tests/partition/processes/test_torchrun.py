@@ -22,7 +22,7 @@ pytestmark = [
     ),
 ]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "distributed_diffusion.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "distributed_diffusion.py"
 SIZE = 2
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jsem_pyg.partition.splitters.hilbert import along_curve
+from jsem_pyg.partition.split.hilbert import along_curve
 
 
 @pytest.mark.parametrize(("axes", "side"), [(1, 8), (2, 16), (3, 8), (4, 4)])

@@ -1,10 +1,12 @@
 """A matrix in panels is the same matrix."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
-from jsem_pyg.partition import panel_file
-from jsem_pyg.partition.panel_file import PanelFile
+from jsem_pyg.partition.files import panel_file
+from jsem_pyg.partition.files.panel_file import PanelFile
 
 
 @pytest.mark.parametrize("width", [1, 3, 4, 10, 11])
@@ -13,7 +15,7 @@ def test_rows_and_columns(tmp_path, monkeypatch, width, block):
     monkeypatch.setattr(panel_file, "BLOCK", block)
     x = np.random.default_rng(0).normal(size=(23, 10)).astype(np.float32)
     whole = slice(0, 10)
-    with PanelFile(tmp_path / "a", x.shape, width, x.dtype, offset=5, writes=True) as file:
+    with closing(PanelFile(tmp_path / "a", x.shape, width, x.dtype, offset=5, writes=True)) as file:
         file.write_bytes(b"seven")
         for begin in range(0, 23, 7):
             rows = slice(begin, min(begin + 7, 23))
@@ -29,7 +31,7 @@ def test_rows_and_columns(tmp_path, monkeypatch, width, block):
 
 
 def test_panels_are_written_as_a_whole(tmp_path):
-    with PanelFile(tmp_path / "a", (4, 10), 4, np.dtype("f8"), writes=True) as file:
+    with closing(PanelFile(tmp_path / "a", (4, 10), 4, np.dtype("f8"), writes=True)) as file:
         with pytest.raises(ValueError, match="not whole panels"):
             file.write(slice(0, 4), slice(0, 6), np.zeros((4, 6)))
         with pytest.raises(EOFError, match="ends before row 4"):
