@@ -121,6 +121,9 @@ GRAPHS = {
     )
 }
 
+# The graphs of each pair of processes.
+OF_PAIR = [list(GRAPHS)[::2], list(GRAPHS)[1::2]]
+
 
 def times(dtype):
     return {
@@ -217,10 +220,11 @@ def expect(use, data, dtype):
     return (out.detach(), *map(gradients, leaves))
 
 
-def run_cases(size, dtype, group=None):
-    """All cases among the processes of a group."""
+def run_cases(size, dtype, names, group=None):
+    """All cases on some graphs, among the processes of a group."""
     found = {}
-    for graph_name, make in GRAPHS.items():
+    for graph_name in names:
+        make = GRAPHS[graph_name]
         data, partition = make(dtype, size)
         part = distribute(data, partition, group=group)
         for name in cases_of(size, graph_name):
@@ -244,12 +248,12 @@ def start(rank, size, folder, seconds=60):
 
 
 def run(rank, size, folder):
-    """All cases among four processes in float32, and in float64 among each half of them."""
+    """All cases among four processes in float32; pairs share the graphs in float64."""
     start(rank, size, folder)
     halves = [torch.distributed.new_group([0, 1]), torch.distributed.new_group([2, 3])]
     found = {
-        4: run_cases(4, torch.float32),
-        2: run_cases(2, torch.float64, halves[rank // 2]),
+        4: run_cases(4, torch.float32, GRAPHS),
+        2: run_cases(2, torch.float64, OF_PAIR[rank // 2], halves[rank // 2]),
         "classifier": train_classifier(distribute_random(4)),
         "data parallel": train_data_parallel(distribute_random(4)),
         "read": read_parts(rank, folder),
@@ -301,7 +305,7 @@ def read_parts(rank, folder):
 
 
 def diffuse_columns():
-    """Each process has the whole graph and some columns; gradients of weights and time are shares."""
+    """Each process has the whole graph and some columns, and shares of the other gradients."""
     data, rank = random(torch.float64, 4)[0], torch.distributed.get_rank()
     weight, t = data.edge_weight.clone().requires_grad_(), torch.tensor(1.5).requires_grad_()
     out = heat_diffusion(data.x[:, rank::4], data.edge_index, weight, t)

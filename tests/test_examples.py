@@ -325,7 +325,7 @@ def test_the_benchmark_of_orders(tmp_path, monkeypatch):
     sizes = ("--num-nodes", "300", "--neighbours", "5", "--channels", "4", "--degree", "3")
     table = ordering.main([*sizes, "--repeats", "1", "--output", str(tmp_path)])
     by_order = table.set_index("order")
-    assert len(by_order) == 8
+    assert len(by_order) == 9
     assert (by_order["MB a term"].drop("none") < by_order["MB a term"]["none"]).all()
     assert (by_order["halo of 16"].drop("none") < by_order["halo of 16"]["none"]).all()
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
@@ -411,7 +411,7 @@ def test_the_benchmark_of_pruning(tmp_path, monkeypatch):
     assert (whole["edges left"] == 1).all()
     assert (whole["moved"] == 0).all()
     assert free["edges left"].iloc[1] < limited["edges left"].iloc[1] <= 1
-    assert (table["moved"] <= table["bound"]).all()
+    assert (table["moved"] < 1).all()
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert names == {"pruning.csv", "pruning.md", "pruning.png", "pruning_epochs.csv"}
 
@@ -781,12 +781,9 @@ def test_diffusion_on_processes_that_share_a_graph(tmp_path, monkeypatch, capsys
 def test_the_benchmark_of_processes(tmp_path, monkeypatch):
     benchmark = load(ROOT / "examples/benchmarks/distributed.py", monkeypatch)
     quick = ["--num-nodes", "2000", "--time-nodes", "1000", "--channels", "4", "--terms", "5"]
-    sent, _, paper = benchmark.main(
-        [*quick, "--repeats", "1", "--processes", "--output", str(tmp_path)]
-    )
+    sent, _ = benchmark.main([*quick, "--repeats", "1", "--processes", "--output", str(tmp_path)])
     of_parts = sent[sent["parts"] == 16].set_index("order")["MB a term, all"]
     assert of_parts["metis"] < of_parts["hilbert"] < of_parts["random"]
-    assert len(paper) == 4
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 
 

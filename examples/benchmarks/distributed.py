@@ -1,16 +1,11 @@
-"""What do several processes send and take, and is it what `plan` predicts?
+"""What do several processes send, and how long does it take?
 
-Three tables, on the graph of the nearest neighbours of random points in four dimensions:
+Two tables, on the graph of the nearest neighbours of random points in four dimensions:
 
 - bytes: the halo of parts drawn at random, of a Hilbert curve through the points, and of METIS, and
   the bytes that all processes send in a term. Parts of one partition are joined into fewer.
-- time: of the product with the own columns, of the exchange, of a term that overlaps both, of an
-  epoch (forward, and backward in x, weights and t), measured and predicted. Processes share the
-  cores of this machine, so that speed, latency and bandwidth are measured while all of them run.
-- paper: 10^8 nodes and 1.6 * 10^9 edges, the size of ogbn-papers100M, on machines of 16 cores that
-  are as fast as one here and a network of 25 Gbit/s. The halo of good parts is that of 16 parts of
-  METIS here, carried on as the surface of a ball in four dimensions; a graph of citations is
-  harder to cut, and random parts are the worst there is.
+- time: of the product with the own columns, of the exchange, of a term that overlaps both, and of
+  an epoch (forward, and backward in x, weights and t). Processes share the cores of this machine.
 
     python examples/benchmarks/distributed.py
     python examples/benchmarks/distributed.py --num-nodes 200000 1000000 --time-nodes 200000
@@ -34,20 +29,9 @@ from torch_geometric.data import Data
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.partition import (
-    Partition,
-    Speed,
-    distribute,
-    measure_speed,
-    plan,
-    recursive_partition,
-)
+from jsem_pyg.partition import Partition, distribute, recursive_partition
 
 PARTS = [2, 4, 8, 16, 64]
-NETWORK = {"bandwidth": 25e9 / 8, "latency": 5e-5}
-CORES = 16
-DIMENSIONS, MEASURED_PARTS = 4, 16  # of the points, and what the halo on paper is carried on from
-ANY = Speed(1e-9, 1e-9, 1e-9)  # where only counts are asked for
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -56,7 +40,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--time-nodes", type=int, default=50_000)
     parser.add_argument("--channels", type=int, default=64)
     parser.add_argument("--terms", type=int, default=30)
-    parser.add_argument("--processes", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--processes", type=int, nargs="*", default=[2, 4])
     parser.add_argument("--methods", nargs="+", default=["random", "hilbert", "metis"])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
@@ -81,18 +65,24 @@ def count_bytes(structure: GraphStructure, method: str, args: argparse.Namespace
     started = time.perf_counter()
     fine, rows = make_parts(structure, method, max(PARTS)), []
     seconds = time.perf_counter() - started
+    of_fine, row, col = fine.part, structure.row.cpu().long(), structure.col.cpu().long()
     for num_parts in PARTS:
-        parts = Partition(fine.order, fine.ptr[:: max(PARTS) // num_parts])
-        found = plan(structure, parts, args.channels, speed=ANY, **NETWORK)
+        part = of_fine * num_parts // max(PARTS)  # neighbouring parts are joined
+        crosses = part[row] != part[col]
+        # A pair of a part and a node outside that it needs: a row that travels.
+        wanted = torch.unique(part[row[crosses]] * structure.num_nodes + col[crosses])
+        by, owner = wanted // structure.num_nodes, part[wanted % structure.num_nodes]
+        peers = torch.unique(by * num_parts + owner) // num_parts
+        megabytes = args.channels * 4 / 1e6
         rows.append(
             {
                 "nodes": structure.num_nodes,
                 "parts": num_parts,
                 "order": method,
-                "halo / rows": float(found.halo.sum() / found.rows.sum()),
-                "peers": int(found.peers.max()),
-                "MB a term, all": found.bytes_per_term / 1e6,
-                "MB a term, most": float(found.sent.max()) / 1e6,
+                "halo / rows": wanted.numel() / structure.num_nodes,
+                "peers": int(torch.bincount(peers, minlength=1).max()),
+                "MB a term, all": wanted.numel() * megabytes,
+                "MB a term, most": int(torch.bincount(owner, minlength=1).max()) * megabytes,
                 "s to split into 64": seconds,
             }
         )
@@ -112,22 +102,8 @@ def fastest(repeats: int, work) -> float:
     return best
 
 
-def measure_network(part, channels: int, repeats: int) -> dict[str, float]:
-    """Latency of a message, and bytes a second of an exchange like the halo's."""
-    halo, ranks = part.halo, part.ranks
-    one = [1] * ranks.size
-    small = fastest(20, lambda: ranks.exchange(torch.zeros(ranks.size, 1), one, one).wait())
-    rows = torch.zeros(sum(halo.send), channels)
-    full = fastest(repeats, lambda: ranks.exchange(rows, halo.send, halo.receive).wait())
-    # As `plan` has it: the slowest process, which sends or receives most.
-    moved = torch.tensor(float(max(sum(halo.send), halo.size)) * channels * 4)
-    dist.all_reduce(moved, dist.ReduceOp.MAX)
-    peers = max(sum(map(bool, halo.receive)), 1)
-    return {"latency": small / peers, "bandwidth": float(moved) / max(full - small, 1e-9)}
-
-
 def run(rank: int, size: int, folder: str, args: argparse.Namespace, method: str) -> None:
-    """What one process measures; the first writes it."""
+    """The measurements of one process; the first writes them."""
     torch.set_num_threads(1)
     meeting = f"file://{folder}/meeting"
     dist.init_process_group("gloo", meeting, timedelta(minutes=10), size, rank)
@@ -150,21 +126,8 @@ def run(rank: int, size: int, folder: str, args: argparse.Namespace, method: str
         "term": fastest(args.repeats, lambda: matrix.step(x, out, out, 2)),
         "epoch": fastest(args.repeats, epoch),
     }
-    network = measure_network(part, args.channels, args.repeats)
-    dist.barrier()
-    speed = measure_speed(args.channels)  # while the others do the same
     if rank == 0:
-        structure = GraphStructure(edge_index, num_nodes)
-        expected = plan(
-            structure,
-            partition,
-            args.channels,
-            terms=args.terms,
-            speed=speed,
-            overlap=False,
-            **network,
-        )
-        torch.save((found, network, expected.seconds_per_epoch), f"{folder}/found.pt")
+        torch.save(found, f"{folder}/found.pt")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -176,46 +139,15 @@ def measure_time(structure: GraphStructure, method: str, size: int, args) -> dic
         graph = torch.stack(structure.edges).flip(0)
         torch.save((graph, partition.order, partition.ptr), f"{folder}/graph.pt")
         torch.multiprocessing.spawn(run, (size, folder, args, method), nprocs=size)
-        found, network, expected = torch.load(f"{folder}/found.pt")
+        found = torch.load(f"{folder}/found.pt")
     return {
         "processes": size,
         "order": method,
         "own columns, ms": 1e3 * found["inner"],
         "exchange, ms": 1e3 * found["exchange"],
         "term, ms": 1e3 * found["term"],
-        "GB/s": network["bandwidth"] / 1e9,
-        "latency, us": 1e6 * network["latency"],
         "epoch, s": found["epoch"],
-        "predicted, s": expected,
-        "measured / predicted": found["epoch"] / expected,
     }
-
-
-def on_paper(sent: pd.DataFrame, speed: Speed, channels: int) -> pd.DataFrame:
-    """Of a graph that no machine here could hold."""
-    sizes, rows = (100_000_000, 1_600_000_000), []
-    fast = Speed(*(each / CORES for each in (speed.product, speed.gradient, speed.row)))
-    good = sent[(sent["order"] == sent["order"].iloc[-1]) & (sent["parts"] == MEASURED_PARTS)]
-    good = good.loc[good["nodes"].idxmax()]
-    for parts in (8, 64):
-        larger = sizes[0] / parts / (good["nodes"] / good["parts"])
-        share = good["halo / rows"] * larger ** (-1 / DIMENSIONS)
-        for order, halo_share in (("good", share), ("random", None)):
-            found = plan(sizes, parts, channels, halo_share=halo_share, speed=fast, **NETWORK)
-            rows.append(
-                {
-                    "machines": parts,
-                    "parts": order,
-                    "rows": int(found.rows[0]),
-                    "edges": int(found.edges[0]),
-                    "halo": int(found.halo[0]),
-                    "GB sent a term, each": float(found.sent[0]) / 1e9,
-                    "GB held, each": float(found.bytes_held[0]) / 1e9,
-                    "s of exchange": float(found.seconds_of_exchange[0]),
-                    "s an epoch": found.seconds_per_epoch,
-                }
-            )
-    return pd.DataFrame(rows)
 
 
 def main(argv: list[str] | None = None) -> tuple[pd.DataFrame, ...]:
@@ -242,12 +174,7 @@ def main(argv: list[str] | None = None) -> tuple[pd.DataFrame, ...]:
         f"K = {args.terms}, one thread a process. {machine()}."
     )
     write_table(taken, args.output, "distributed_time", ["# Processes on one machine", about])
-
-    paper = on_paper(sent, measure_speed(args.channels), 128)
-    about = f"D = 128, K = 30, float32; {CORES} cores of this speed and 25 Gbit/s each."
-    notes = ["# 10^8 nodes and 1.6 * 10^9 directed edges, on paper", about]
-    write_table(paper, args.output, "distributed_paper", notes)
-    return sent, taken, paper
+    return sent, taken
 
 
 if __name__ == "__main__":

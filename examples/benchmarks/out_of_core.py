@@ -147,8 +147,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
         path.unlink()
     table = pd.DataFrame(rows)
     size = args.nodes * args.channels * 4 / 1e9
-    told = f"{args.nodes} x {args.channels} float32 in {args.order}'s order, {size:.3g} GB, "
-    write_table(table, args.output, "out_of_core", [machine(), f"{told}t = {args.t}"])
+    about = f"{args.nodes} x {args.channels} float32 in {args.order}'s order, {size:.3g} GB, "
+    write_table(table, args.output, "out_of_core", [machine(), f"{about}t = {args.t}"])
     return table
 
 

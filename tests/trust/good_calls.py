@@ -134,10 +134,6 @@ def _complex() -> graph.SimplicialStructure:
     return graph.SimplicialStructure(_edges()[:, :6])
 
 
-def _halves() -> partition.Partition:
-    return partition.recursive_partition(_edges(), 2, method="bandwidth")
-
-
 def _classifier() -> nn.DiffusionClassifier:
     return nn.DiffusionClassifier(D, 2)
 
@@ -342,7 +338,6 @@ GOOD: dict[str, Callable[[], Call]] = {
         {
             "order": torch.tensor([2, 0, 1]),
             "ptr": torch.tensor([0, 1, 3]),
-            "splits": torch.tensor([[0, 1, 2]]),
             "halo": torch.tensor([1, 1]),
         },
     ),
@@ -358,25 +353,9 @@ GOOD: dict[str, Callable[[], Call]] = {
             "memory": "64GB",
         },
     ),
-    "partition.Perturbation.at": lambda: (
-        partition.Perturbation(rate=0.1, most=1.0, norm="euclidean").at,
-        {"t": 2.0},
-    ),
-    "partition.perturbation_bound": lambda: (
-        partition.perturbation_bound,
-        {"data": _graph(), "kept": _per_edge() > 0.3, "conductance": _per_edge()},
-    ),
     "partition.prune_edges": lambda: (
         partition.prune_edges,
         {"data": _graph(), "conductance": _per_edge(), "threshold": 0.5},
-    ),
-    "partition.rebuild_pays": lambda: (
-        partition.rebuild_pays,
-        {"num_edges": 12, "num_kept": 6, "channels": 3, "terms": 4, "epochs_left": 5},
-    ),
-    "partition.measured_cost": lambda: (
-        partition.measured_cost,
-        {"edge_index": _edges(), "partition": _halves(), "seconds": torch.ones(2)},
     ),
     "partition.recursive_partition": lambda: (
         partition.recursive_partition,
@@ -392,20 +371,6 @@ GOOD: dict[str, Callable[[], Call]] = {
     "partition.distribute": lambda: (
         partition.distribute,
         {"data": _graph(edge_attr=_attr()), "partition": _one_part()},
-    ),
-    "partition.measure_speed": lambda: (
-        partition.measure_speed,
-        {"channels": 2, "num_nodes": 20},
-    ),
-    "partition.plan": lambda: (
-        partition.plan,
-        {
-            "graph": _edges(),
-            "parts": _one_part(),
-            "channels": 4,
-            "bandwidth": 1e9,
-            "speed": partition.Speed(1e-9, 1e-9, 1e-9),
-        },
     ),
     "partition.sum_gradients": lambda: (
         partition.sum_gradients,
