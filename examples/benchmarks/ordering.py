@@ -68,7 +68,6 @@ def orders(structure: GraphStructure, points: Tensor) -> dict[str, Callable[[], 
         "bandwidth": lambda: bandwidth_order(structure.csr).node,
         "metis, 16 parts": lambda: split(PARTS, method="metis").order,
         f"metis, {blocks} parts": lambda: split(blocks, method="metis").order,
-        f"nested, {blocks} parts": lambda: split(blocks, method="nested").order,
         f"bandwidth, {blocks} parts": lambda: split(blocks, method="bandwidth").order,
         f"hilbert, points, {blocks} parts": lambda: (
             split(blocks, method="hilbert", points=points).order

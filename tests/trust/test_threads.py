@@ -37,7 +37,7 @@ from jsem_pyg.transforms import FormanCurvature
 
 NUM_THREADS = 8
 
-# Calls that change the object, so that threads cannot share it; and one that measures seconds.
+# Calls that change the object, so that threads cannot share it.
 NOT_SHARED = r"\S+\.(fit|set\w*)|transport\.GromovWassersteinLoss\.forward"
 CALLS = [
     key

@@ -1,7 +1,7 @@
 """Nodes of a graph -> blocks with few edges between them.
 
 :func:`recursive_partition` reads the graph, and a method of `methods.py` gives every node a block:
-METIS, or an order of the nodes that is cut where the cost is even. `working_set.py` counts the
+METIS, halves of halves (`bisection.py`), or ranges of a Hilbert curve. `working_set.py` counts the
 bytes that a block needs.
 """
 

@@ -2,21 +2,18 @@
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..._checks import check_choice
 from ...diffusion import heat_diffusion
 from ...graph import GraphStructure
-from ...kernels.ordering import bandwidth_order, nested_order, scipy_indices
-from ...kernels.table import numba_obstacle
+from ...kernels.ordering import scipy_indices
+from .bisection import Array, split_blocks
 from .hilbert import along_curve
-
-Array = NDArray[Any]
 
 # METIS counts weights in 32 bits.
 _TOTAL_WEIGHT = 1 << 30
@@ -65,15 +62,16 @@ def metis(nodes: Nodes, num_parts: int) -> Array:
 
 
 def bandwidth(nodes: Nodes, num_parts: int) -> Array:
-    """Ranges of the reverse Cuthill-McKee order: levels of a breadth-first search."""
-    order = nodes.structure.csr.derived(bandwidth_order).node
-    return cut(order.numpy(), nodes.cost, num_parts)
+    """Halves of halves in reverse Cuthill-McKee order: levels of a breadth-first search.
 
-
-def nested(nodes: Nodes, num_parts: int) -> Array:
-    """Ranges of the nested order of :mod:`jsem_pyg.kernels.ordering`: halves of halves."""
-    order = nodes.structure.csr.derived(nested_order).node
-    return cut(order.numpy(), nodes.cost, num_parts)
+    Source: Berger and Bokhari, "A partitioning strategy for nonuniform problems on
+    multiprocessors", IEEE Transactions on Computers C-36 (1987): recursive bisection by cost.
+    """
+    part: Array = np.zeros(nodes.cost.size, np.int64)
+    counts = np.array([num_parts])
+    while counts.max() > 1:
+        part, counts = split_blocks(nodes.structure, nodes.cost, part, counts)
+    return part
 
 
 def hilbert(nodes: Nodes, num_parts: int) -> Array:
@@ -87,7 +85,6 @@ def hilbert(nodes: Nodes, num_parts: int) -> Array:
 # that can run.
 _METHODS: dict[str, tuple[Method, str | None]] = {
     "metis": (metis, "pymetis"),
-    "nested": (nested, "numba"),
     "bandwidth": (bandwidth, None),
     "hilbert": (hilbert, None),
 }
@@ -142,8 +139,6 @@ def cut(order: Array, cost: Array, num_parts: int) -> Array:
 
 
 def _is_there(package: str | None) -> bool:
-    if package == "numba":  # which may be installed and of no use
-        return numba_obstacle(torch.device("cpu")) is None
     return package is None or find_spec(package) is not None
 
 

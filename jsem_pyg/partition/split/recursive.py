@@ -17,9 +17,8 @@ from ..._checks import (
     check_vector,
 )
 from ...graph import GraphStructure
-from ...kernels.csr import CSR
-from ...kernels.ordering import bandwidth_order
-from .methods import Array, Method, Nodes, find_method
+from .bisection import Array, order_rows, split_blocks
+from .methods import Method, Nodes, find_method
 from .partition import Partition
 from .read import read_structure
 from .working_set import halo_sizes, working_sets
@@ -59,10 +58,10 @@ def recursive_partition(
         num_parts: the number P of blocks. If there are more than nodes, the last ones are empty.
         max_bytes: bytes of a cache or a device that a block's rows, halo and edges have to fit in,
             with the tile of every term that forward and backward pass keep.
-        method: "metis" (few edges are cut; the extra `[partition]`), "nested" (halves of halves;
-            needs numba), "bandwidth" (levels of a breadth-first search), "hilbert" (a curve through
-            `points`, or through places that diffusion finds in the graph), or "auto": the first of
-            these that can run.
+        method: "metis" (few edges are cut; the extra `[partition]`), "bandwidth" (halves of halves
+            along the levels of a breadth-first search), "hilbert" (a curve through `points`, or
+            through places that diffusion finds in the graph), or "auto": "metis" if it is
+            installed, else "bandwidth".
         num_nodes: N; the largest index + 1, or that of the structure, where it is None.
         points: [N, d] where the nodes lie, for "hilbert".
         cost: [N] positive, what each row costs, such as measured nanoseconds; None: operations,
@@ -151,46 +150,22 @@ def _parts_that_fit(
             return part
         enough = math.ceil(_MARGIN * float(needed.sum()) / max_bytes)
         num_parts = min(max(enough, num_parts + 1), structure.num_nodes)
-    while needed.max() > max_bytes:
-        part = _halve(nodes, part, needed > max_bytes)
-        before, needed = needed, needed_by(part)
-        if needed.size == before.size:  # none could be split
-            first = int(np.flatnonzero(needed[part] > max_bytes)[0])
+    while (is_too_large := needed > max_bytes).any():
+        alone = is_too_large & (np.bincount(part) == 1)
+        if alone.any():
+            first = int(np.flatnonzero(alone[part])[0])
             raise ValueError(
                 "Expected 'max_bytes' to hold every single row with its neighbours (got "
                 f"{max_bytes}, but node {first} takes {needed[part[first]]})."
             )
+        part, _ = split_blocks(structure, nodes.cost, part, 1 + is_too_large)
+        needed = needed_by(part)
     return part
-
-
-def _halve(nodes: Nodes, part: Array, is_too_large: Array) -> Array:
-    """Split some blocks where half of their cost is reached, in the order of their rows."""
-    order = _row_order(nodes.structure, part)
-    begin = np.concatenate([[0], np.bincount(part).cumsum()])
-    half = 2 * part
-    for block in np.flatnonzero(is_too_large & (np.diff(begin) > 1)).tolist():
-        rows = order[begin[block] : begin[block + 1]]
-        total = nodes.cost[rows].cumsum()
-        first = int(np.searchsorted(total, total[-1] / 2))
-        half[rows[min(max(first, 1), rows.size - 1) :]] += 1
-    return np.unique(half, return_inverse=True)[1]
-
-
-def _row_order(structure: GraphStructure, part: Array) -> Array:
-    """The nodes block by block, those of each in reverse Cuthill-McKee order."""
-    block = torch.from_numpy(part)
-    row, col = structure.row.cpu(), structure.col.cpu()
-    is_inside = block.index_select(0, row) == block.index_select(0, col)
-    count = torch.bincount(row[is_inside], minlength=structure.num_nodes)
-    inside = CSR(torch.cat([count.new_zeros(1), count.cumsum(0)]), col[is_inside])
-    node = bandwidth_order(inside).node.numpy()
-    order: Array = node[np.argsort(part[node], kind="stable")].astype(np.int64)
-    return order
 
 
 def _arrange(structure: GraphStructure, part: Array, num_parts: int) -> Partition:
     """The partition whose nodes have these blocks; the last blocks may be empty."""
-    order = torch.from_numpy(_row_order(structure, part))
+    order = torch.from_numpy(order_rows(structure, part))
     block = torch.from_numpy(part)
     ptr = torch.cat([order.new_zeros(1), torch.bincount(block, minlength=num_parts).cumsum(0)])
     return Partition(order, ptr, halo_sizes(structure, block, num_parts))

@@ -11,11 +11,11 @@ from jsem_pyg.graph import GraphStructure, knn_graph
 from jsem_pyg.partition import recursive_partition
 from jsem_pyg.partition.split import METHODS as NAMES
 from jsem_pyg.partition.split import methods
+from jsem_pyg.partition.split.bisection import split_blocks
 from jsem_pyg.partition.split.methods import cut
 from jsem_pyg.partition.split.working_set import working_sets
 
 METHODS = [each for each in NAMES[1:] if each != "metis" or find_spec("pymetis")]
-METHODS = [each for each in METHODS if each != "nested" or find_spec("numba")]
 
 
 def neighbours(num_points, seed=0, k=6):
@@ -166,6 +166,23 @@ def test_a_cut_by_hand(cost, num_parts, expected):
     assert backwards.tolist() == expected[::-1]
 
 
+def test_a_path_is_split_where_its_cost_is_shared():
+    """Blocks of a path are ranges, of as many parts of the cost as they are to become."""
+    path = GraphStructure(*undirected([(i, i + 1) for i in range(99)], 100))
+    cost, part, counts = np.ones(100), np.zeros(100, np.int64), np.array([5])
+    part, counts = split_blocks(path, cost, part, counts)
+    assert sorted(zip(np.bincount(part).tolist(), counts.tolist(), strict=True)) == [
+        (40, 2),
+        (60, 3),
+    ]
+    part, counts = split_blocks(path, cost, part, counts)
+    assert (np.diff(part) != 0).sum() == 3
+    assert sorted(np.bincount(part)) == [20, 20, 20, 40]
+    assert np.bincount(part)[counts == 1].tolist() == [20] * 3
+    few, counts = split_blocks(path, np.eye(100)[0] + 1e-9, part * 0, np.array([60]))
+    assert np.bincount(few).min() >= counts.min() == 30  # a node for each part to come
+
+
 def test_less_is_cut_than_by_chance():
     edge_index, _ = neighbours(600)
     structure = GraphStructure(edge_index, 600)
@@ -187,7 +204,7 @@ def test_auto_takes_what_is_installed(monkeypatch):
     edge_index, _ = neighbours(50)
     missing = set()
     monkeypatch.setattr(methods, "_is_there", lambda package: package not in missing)
-    for package, name in (("pymetis", "metis"), ("numba", "nested"), (None, "bandwidth")):
+    for package, name in (("pymetis", "metis"), (None, "bandwidth")):
         assert methods.find_method("auto")[0] == name
         missing.add(package)
     with pytest.raises(ValueError, match="pymetis is not installed"):
