@@ -25,7 +25,6 @@ PARTS = [*STAGES, "transforms", "estimators", "jax", "report", "command"]
 KNOWN_CIRCLES = [
     {"diffusion/heat", "diffusion/registered_op"},
     {"kernels/chebyshev/operator", "kernels/chebyshev/series"},
-    {"partition/distributed/graph", "partition/distributed/matrix"},
     {"command/result", "command/scores"},
 ]
 GROUND = {
