@@ -1,7 +1,7 @@
 """Print the lowest versions that pyproject.toml promises, "numpy>=1.26" as "numpy==1.26".
 
-Those of the dependencies and of the extras that are named as arguments; torch's floor is left to
-the caller, since its wheels are large.
+Those of the dependencies and of the extras that are named as arguments, without the extras that
+these take in; torch's floor is left to the caller, since its wheels are large.
 """
 
 import re
@@ -14,6 +14,6 @@ requirements = project["dependencies"]
 for extra in sys.argv[1:]:
     requirements += project["optional-dependencies"][extra]
 for requirement in requirements:
-    name, floor = re.match(r"([\w-]+)>=([\d.]+)", requirement).groups()
-    if name != "torch":
-        print(f"{name}=={floor}")
+    floor = re.match(r"([\w-]+)>=([\d.]+)", requirement)
+    if floor and floor[1] != "torch":
+        print(f"{floor[1]}=={floor[2]}")
