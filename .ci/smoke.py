@@ -19,7 +19,7 @@ def seconds(code: str) -> float:
 
 
 def try_alone() -> None:
-    """Import it, as fast as it should be, and run the README's fifteen lines on compiled kernels."""
+    """Import it, as fast as it should be, and run the README's first lines on compiled kernels."""
     lines = "from jsem_pyg import nn, training, transforms", "import torch_geometric"
     seconds(lines[0])  # compiles the modules
     ours, base = (min(seconds(line) for _ in range(3)) for line in lines)

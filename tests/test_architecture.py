@@ -25,10 +25,10 @@ PARTS = [*STAGES, "transforms", "estimators", "jax", "report", "command"]
 KNOWN_CIRCLES = [
     {"diffusion/heat", "diffusion/registered_op"},
     {"kernels/chebyshev/operator", "kernels/chebyshev/series"},
-    {"command/result", "command/scores"},
 ]
 GROUND = {
     "kernels",
+    "_array_file",
     "_checks",
     "_extras",
     "_files",

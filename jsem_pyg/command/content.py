@@ -27,6 +27,13 @@ class Content(NamedTuple):
         return first[points >= 0]
 
 
+class Labels(NamedTuple):
+    """What clusters are compared with."""
+
+    codes: np.ndarray  # [N] the class of each row of the file, -1 for none
+    classes: list[str]
+
+
 def read_content(table: "pd.DataFrame", choice: Choice, fewest: int = _FEWEST) -> Content:
     """Documents of the text columns, joined by a space, or vectors of the others.
 
@@ -48,7 +55,7 @@ def read_content(table: "pd.DataFrame", choice: Choice, fewest: int = _FEWEST) -
     return Content(np.array([number.get(text, -1) for text in texts]), list(number), None)
 
 
-def read_labels(table: "pd.DataFrame", name: str) -> tuple[np.ndarray, list[str]]:
+def read_labels(table: "pd.DataFrame", name: str) -> Labels:
     """The class [N] of each row, -1 where its label is missing, and the names of the classes.
 
     Raises:
@@ -62,7 +69,7 @@ def read_labels(table: "pd.DataFrame", name: str) -> tuple[np.ndarray, list[str]
     codes, classes = pd.factorize(cells, sort=True)
     if len(classes) == 0:
         raise ValueError(f"Expected labels in the column {name!r} (got none in {len(table)} rows).")
-    return codes.astype(np.int64), [str(each) for each in classes]
+    return Labels(codes.astype(np.int64), [str(each) for each in classes])
 
 
 def _documents(table: "pd.DataFrame", names: Sequence[str]) -> list[str]:

@@ -6,16 +6,23 @@ that depends on anything else is refused.
 """
 
 import json
+from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import joblib
+from torch import Tensor
 
 from .._extras import version_of
 from .._files import check_writable, write_whole
+from .._tensor_file import load_tree, save_tree
 
-_FORMAT = 1
+if TYPE_CHECKING:
+    from ..estimators import DiffusionClusterer
+
+_FORMAT = 2
 _RUN = "run.json"
+_POINTS = "points of a map"
 # What a fitted estimator and an embedding may change with.
 _MAKERS = ("jsem_pyg", "torch", "scikit-learn", "sentence-transformers")
 
@@ -28,13 +35,15 @@ class MapFolder:
         self.map = path / "map.html"
         self.clusters = path / "clusters.csv"
         self.report = path / "report.md"
-        self.clusterer = path / "clusterer.joblib"
+        self.clusterer = path / "clusterer.safetensors"
         self.points = path / "points.safetensors"
+        self._pickle = path / "clusterer.joblib"  # of format 1
         self._run = path / _RUN
 
     @property
     def _files(self) -> list[Path]:
-        return [self.map, self.clusters, self.report, self.clusterer, self.points, self._run]
+        results = [self.map, self.clusters, self.report]
+        return [*results, self.clusterer, self.points, self._run, self._pickle]
 
     def check_free(self, resume: bool, overwrite: bool) -> None:
         """See whether a run may write here, before it reads anything.
@@ -99,29 +108,69 @@ class MapFolder:
         try:
             noted = json.loads(self._run.read_text(encoding="utf-8"))
             format_ = noted["depends on"]["format"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"'{self._run}' is damaged ({error}); --overwrite it.") from error
+            hashed = noted.pop("hash", None)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise self._damaged(self._run, error) from error
         if format_ != _FORMAT:
             raise ValueError(
-                f"Expected a map of format {_FORMAT} (got {format_} in '{self._run}', of another "
-                "release)."
+                f"Expected a map of format {_FORMAT} (got format {format_} in '{self._run}', of "
+                "another release; the model of format 1 is a pickle, which is not read since it "
+                "could execute code). To fix this, map again with --overwrite."
             )
+        if hashed != _hash(noted):
+            raise self._damaged(self._run, "another hash than that of its content")
         return noted
+
+    def read_points(self) -> dict[str, Any]:
+        """The embeddings "x" [P, D] and the "documents" [P].
+
+        Raises:
+            ValueError: if the file is missing or damaged.
+        """
+        points: dict[str, Any] = self._read(self.points, lambda path: load_tree(path, _POINTS))
+        return points
+
+    def save_points(self, x: Tensor, documents: list[str]) -> None:
+        """Write embeddings with their documents: `predict` knows them again."""
+        save_tree(self.points, _POINTS, "points", {"x": x, "documents": documents})
+
+    def read_clusterer(self) -> "DiffusionClusterer":
+        """The fitted estimator.
+
+        Raises:
+            ValueError: if the file is missing or damaged.
+        """
+        from ..estimators import DiffusionClusterer
+
+        clusterer: DiffusionClusterer = self._read(self.clusterer, DiffusionClusterer.load)
+        return clusterer
+
+    def _read(self, path: Path, read: Callable[[Path], Any]) -> Any:
+        try:
+            return read(path)
+        except OSError as error:
+            raise self._damaged(path, error.strerror) from error
+        except (ValueError, LookupError, TypeError, RuntimeError) as error:
+            raise self._damaged(path, "a damaged file") from error
+
+    def _damaged(self, path: Path, found: object) -> ValueError:
+        return ValueError(
+            f"Expected '{path}' to be as `jsem-pyg map` wrote it (got {found}). To fix this, map "
+            "again with --overwrite."
+        )
 
     def differences(self) -> list[str]:
         """The packages that are here in another version than the map was made by."""
         then, now = self.read()["depends on"]["made by"], _versions()
         return [f"{name} {then[name]}, now {now[name]}" for name in then if then[name] != now[name]]
 
-    def save_clusterer(self, clusterer: Any) -> None:
-        """Write the fitted estimator, by joblib."""
-        write_whole(self.clusterer, lambda file: joblib.dump(clusterer, file))
-
     def write_text(self, path: Path, text: str) -> None:
         """Write text in UTF-8."""
         write_whole(path, lambda file: file.write(text.encode()))
 
     def _write(self, noted: dict[str, Any]) -> None:
+        noted = json.loads(json.dumps(noted))
+        noted = {**noted, "hash": _hash(noted)}
         self.write_text(self._run, json.dumps(noted, indent=1, ensure_ascii=False) + "\n")
 
     def _check_same(self, depends: dict[str, Any]) -> None:
@@ -137,6 +186,10 @@ class MapFolder:
                 f"{'; another '.join(changed)}). To fix this, --overwrite it, or take another "
                 "--output."
             )
+
+
+def _hash(noted: dict[str, Any]) -> str:
+    return blake2b(json.dumps(noted, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def _versions() -> dict[str, str | None]:

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import joblib
 import numpy as np
 
-from .._tensor_file import load_tree, save_tree
 from ..datasets.base import content_hash
 from ..datasets.text import check_installed
 from .columns import Choice, choose_columns
@@ -17,7 +15,7 @@ from .draw import draw_map
 from .embedding import Embedder
 from .folder import MapFolder
 from .naming import name_clusters
-from .result import EMPTY, Labels, MapResult
+from .result import EMPTY, MapResult
 from .rows import Reading, read_rows
 from .scores import score
 from .steps import Steps
@@ -25,8 +23,6 @@ from .summary import summarize
 
 if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
-
-POINTS = "points of a map"
 
 
 class Asked(NamedTuple):
@@ -59,7 +55,7 @@ def make_map(
         table = read_rows(asked.file, asked.reading)
         choice = choose_columns(table, asked.columns, asked.texts, asked.labels)
         content = read_content(table, choice)
-        labels = None if asked.labels is None else Labels(*read_labels(table, asked.labels))
+        labels = None if asked.labels is None else read_labels(table, asked.labels)
     _tell(choice, content, steps)
     if isinstance(asked.clusters, int) and asked.clusters > content.point.max() + 1:
         raise ValueError(
@@ -122,11 +118,11 @@ def _points(content: Content, embedder: Embedder, folder: MapFolder, steps: Step
     assert texts is not None
     if folder.points.exists():
         steps.say("embedding: done before")
-        return load_tree(folder.points, POINTS)["x"].numpy()
+        known: np.ndarray = folder.read_points()["x"].numpy()
+        return known
     with steps.counted_step("embedding", len(texts)) as advance:
         x = embedder.embed(texts, advance)
-    # With their documents: `predict` gives a document that was mapped the cluster it has.
-    save_tree(folder.points, POINTS, "points", {"x": x, "documents": texts})
+    folder.save_points(x, texts)
     return x.numpy()
 
 
@@ -135,7 +131,7 @@ def _fitted(x: np.ndarray, asked: Asked, folder: MapFolder, steps: Steps) -> "Di
 
     if folder.clusterer.exists():
         steps.say("clustering: done before")
-        return joblib.load(folder.clusterer)
+        return folder.read_clusterer()
     with steps.step("clustering"):
         clusterer = DiffusionClusterer(
             asked.clusters,  # type: ignore[arg-type]  # an int or "auto"
@@ -143,7 +139,7 @@ def _fitted(x: np.ndarray, asked: Asked, folder: MapFolder, steps: Steps) -> "Di
             metric=asked.metric,
             random_state=asked.seed,
         ).fit(x)
-        folder.save_clusterer(clusterer)
+        clusterer.save(folder.clusterer)
     return clusterer
 
 
@@ -161,7 +157,8 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
     if missing:
         steps.note(f"{missing:,} rows have no label: they are not in the scores.")
     with steps.step("scoring"):
-        scores = score(result)
+        x = result.x[result.content.point]
+        scores = score(x, result.row_clusters, result.labels, len(result.names))
     if scores is None:
         steps.note("Too few rows have a label for scores.")
     return result._replace(scores=scores)

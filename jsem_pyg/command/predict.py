@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import joblib
 import numpy as np
 
-from .._tensor_file import load_tree
 from .columns import choose_columns
 from .content import Content, read_content
 from .embedding import Embedder
 from .folder import MapFolder
-from .make_map import POINTS
 from .result import assignments
 from .rows import Reading, read_rows, suffix_of
 from .steps import Steps
@@ -53,7 +50,7 @@ def assign(
     depends = noted["depends on"]
     with steps.step("reading"):
         content = _read(file, reading, columns or depends["columns"], depends["kind"])
-    clusterer = joblib.load(folder.clusterer)
+    clusterer = folder.read_clusterer()
     if content.vectors is None:
         p = _of_documents(content.texts or [], clusterer, depends, folder, cache, steps)
     else:
@@ -102,7 +99,7 @@ def _of_documents(
             f"Expected the model {depends['model']!r} as it was when the map was made (got changed "
             "files). To fix this, make the map anew."
         )
-    place = {text: i for i, text in enumerate(load_tree(folder.points, POINTS)["documents"])}
+    place = {text: i for i, text in enumerate(folder.read_points()["documents"])}
     new = [text for text in texts if text not in place]
     found = np.zeros((0, clusterer.n_clusters_))
     if new:

@@ -213,8 +213,8 @@ def predict_command(
 ) -> None:
     """Assign the rows of FILE to the clusters of the map in FOLDER, each by itself.
 
-    FILE is read as that of the map was: the same columns, or vectors of the same dimension. FOLDER
-    holds a pickle, which is executed as it is read: take it from those you trust.
+    FILE is read as that of the map was: the same columns, or vectors of the same dimension. Nothing
+    in FOLDER is executed.
     """
     import_optional("pandas", "`jsem-pyg predict`")
     from .folder import MapFolder

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .content import Content
+from .content import Content, Labels
 from .scores import Scores
 
 if TYPE_CHECKING:
@@ -14,13 +14,6 @@ if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
 EMPTY = -1  # the cluster of rows without content
-
-
-class Labels(NamedTuple):
-    """What clusters are compared with."""
-
-    codes: np.ndarray  # [N] the class of each row of the file, -1 for none
-    classes: list[str]
 
 
 class MapResult(NamedTuple):

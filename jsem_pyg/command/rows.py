@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
+
+from .._array_file import open_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,9 +61,9 @@ def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
         OSError: if it cannot be read.
     """
     suffix = suffix_of(path)
+    if suffix in (".npy", ".npz"):
+        return _read_arrays(path)
     try:
-        if suffix in (".npy", ".npz"):
-            return _read_arrays(path)
         if suffix == ".parquet":
             return _read_parquet(path)
         with _open_text(path, reading.encoding) as file:
@@ -77,7 +78,7 @@ def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
             f" is not). To fix this, say which encoding it has, such as --encoding cp1252 for "
             "Western European text from Windows."
         ) from error
-    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Could not read '{path}' as a {suffix} file: {error}") from error
 
 
@@ -122,8 +123,14 @@ def _read_json_lines(file: TextIO) -> "pd.DataFrame":
 def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.DataFrame":
     import pandas as pd
 
+    # Empty lines before the first other one: rows of a file without a header, else nothing.
+    place, empty = 0, -1
+    line = "\n"
+    while line and not line.strip("\r\n"):
+        place, empty, line = file.tell(), empty + 1, file.readline()
+    file.seek(place)
     delimiter = reading.delimiter or delimiter or guess_delimiter(file.read(_HEAD))
-    file.seek(0)
+    file.seek(place)
     # All as text: a document "NA" is not a missing value, and "007" not a number. An empty line
     # is a row, too.
     table = pd.read_csv(
@@ -140,7 +147,11 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
             f"delimiter, or say which it is by --delimiter (got {delimiter!r})."
         )
     table.columns = [str(name) for name in table.columns]
-    return table.astype(object).fillna("")
+    table = table.astype(object).fillna("")
+    if empty and not reading.header:
+        blank = pd.DataFrame("", index=range(empty), columns=table.columns, dtype=object)
+        table = pd.concat([blank, table], ignore_index=True)
+    return table
 
 
 def guess_delimiter(head: str) -> str:
@@ -175,16 +186,17 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
 
 
 def _read_arrays(path: Path) -> "pd.DataFrame":
-    """The arrays of N rows, by name; pickled objects are refused, since they execute code."""
+    """The arrays of N rows, by name."""
     import pandas as pd
 
-    with path.open("rb") as file:
-        loaded = np.load(file, allow_pickle=False)
-        arrays = {"x": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    with open_arrays(path, alone="x") as loaded:
+        arrays = dict(loaded)
     tables = {name: array for name, array in arrays.items() if array.ndim == 2}
     if not tables:
         shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
-        raise ValueError(f"it has no array of shape [N, D] (got {shapes or 'none'}).")
+        raise ValueError(
+            f"Expected '{path}' to hold an array of shape [N, D] (got {shapes or 'none'})."
+        )
     count = len(next(iter(tables.values())))
     columns = {
         name: list(array) if array.ndim == 2 else array

@@ -1,17 +1,14 @@
 """Clusters against labels: scores, beside those of k-means on the same points."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from ..evaluation import ClusteringScores, PartitionScores, clustering_scores, partition_scores
+from .content import Labels
 
 _SEEDS = 3
-
-
-if TYPE_CHECKING:
-    from .result import MapResult
 
 
 class Scores(NamedTuple):
@@ -23,17 +20,23 @@ class Scores(NamedTuple):
     labelled: int  # rows
 
 
-def score(result: "MapResult") -> Scores | None:
-    """Compare clusters with labels; None where fewer rows than clusters have one."""
-    assert result.labels is not None
-    clusters, y = result.row_clusters, result.labels.codes
-    scored = (clusters >= 0) & (y >= 0)
-    count = len(result.names)
+def score(x: np.ndarray, clusters: np.ndarray, labels: Labels, count: int) -> Scores | None:
+    """Compare clusters with labels.
+
+    Args:
+        x: [N, D] what was clustered, for each row; anything for an empty one.
+        clusters: [N] the cluster of each row, -1 for an empty one.
+        labels: of the rows.
+        count: how many clusters there are.
+
+    Returns:
+        The scores; None where fewer rows than clusters have a label.
+    """
+    scored = (clusters >= 0) & (labels.codes >= 0)
     if scored.sum() < max(count, 2):
         return None
-    clusters, y = clusters[scored], y[scored]
-    table = np.zeros((len(result.labels.classes), count), dtype=np.int64)
+    clusters, y = clusters[scored], labels.codes[scored]
+    table = np.zeros((len(labels.classes), count), dtype=np.int64)
     np.add.at(table, (y, clusters), 1)
-    x = torch.from_numpy(result.x[result.content.point[scored]])
-    kmeans = clustering_scores(x, y, count, seeds=_SEEDS)
+    kmeans = clustering_scores(torch.from_numpy(x[scored]), y, count, seeds=_SEEDS)
     return Scores(partition_scores(clusters, y), kmeans, table, len(y))

@@ -56,17 +56,33 @@ def summarize(
 
 def _first_words(result: MapResult, folder: MapFolder) -> str:
     count, clusters = len(result.content.point), len(result.names)
-    chosen = (
-        "as many as was asked for"
-        if result.clusterer.curve_ is None
-        else "as many as keep heat to themselves, and as a classifier finds again that sees no "
-        "edge. Where you know the number, say it by `--clusters`"
-    )
+    asked = result.clusterer.n_clusters
+    if asked == "auto":
+        chosen = (
+            "as many as keep heat to themselves, and as a classifier finds again that sees no "
+            "edge. Where you know the number, say it by `--clusters`"
+        )
+    elif asked == clusters:
+        chosen = "as many as was asked for"
+    else:
+        chosen = f"{asked} were asked for; the others lost all their rows in the training"
     drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
     return (
-        f"{count:,} rows, in {clusters} clusters ({chosen}). Rows with similar content are in one "
-        f"cluster; nobody told which are. {drawn}[{folder.clusters.name}]({folder.clusters.name}) "
-        "lists them."
+        f"{count:,} rows, in {clusters} clusters ({chosen}). {_alike(result)}Rows with similar "
+        f"content are in one cluster; nobody told which are. {drawn}"
+        f"[{folder.clusters.name}]({folder.clusters.name}) lists them."
+    )
+
+
+def _alike(result: MapResult) -> str:
+    """Why there are fewer points than rows, where that is so."""
+    rows, points = len(result.content.point), len(result.x)
+    if rows == points:
+        return ""
+    empty = int((result.content.point < 0).sum())
+    return (
+        f"They hold {points:,} different documents, each of them one point of the map: "
+        f"{rows - empty - points:,} rows repeat one, {empty:,} are empty. The table counts rows. "
     )
 
 
@@ -144,8 +160,7 @@ def _files(folder: MapFolder) -> str:
         folder.map: "the map, for a browser; it needs no network",
         folder.clusters: "a row for each row of the file, counted from 0: its cluster (-1: empty), "
         "the name of that, the probability",
-        folder.clusterer: "the fitted estimator (`joblib.load`, which executes what a file says: "
-        "share it with those who trust you)",
+        folder.clusterer: "the fitted estimator, `jsem_pyg.estimators.DiffusionClusterer.load`",
         folder.points: "embeddings and documents, which `jsem-pyg predict` looks at",
         folder.path / "run.json": "settings, versions, names",
     }

@@ -1,6 +1,5 @@
 """Arrays -> checked points with labels; reading ``.npy`` and ``.npz`` files of embeddings."""
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._array_file import open_arrays
 from .._checks import check_finite, check_labels, check_points
 
 # The first name of each that an .npz file holds is taken; numpy itself calls a lone array arr_0.
@@ -79,19 +79,11 @@ def read_embeddings(path: Path) -> LabelledPoints:
 
 
 def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    try:
-        # Opened here, since np.load leaves a broken file open.
-        with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded, None, None
-            held = ", ".join(loaded)
-            # An .npz reads an array when asked for it, so the other ones are never touched.
-            x, labels, names = (
-                _first(loaded, candidates) for candidates in (_X_NAMES, _Y_NAMES, _CLASS_NAMES)
-            )
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"Could not read '{path}' as a file of arrays: {error}") from error
+    with open_arrays(path, alone="x") as arrays:
+        held = ", ".join(arrays)
+        x, labels, names = (
+            _first(arrays, candidates) for candidates in (_X_NAMES, _Y_NAMES, _CLASS_NAMES)
+        )
     if x is None:
         listed = ", ".join(_X_NAMES)
         raise ValueError(f"Expected '{path}' to hold one of the arrays {listed} (got {held}).")

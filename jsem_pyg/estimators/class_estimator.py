@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_positive
+from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..nn.class_field import ClassField
 from ..training import self_train
@@ -33,14 +34,25 @@ class ClassEstimator(NeighborEstimator):
         times = TIMES if self.t == "auto" else [float(self.t)]
         self_train(model, graph.data, times=times, labels=labels, seed=seed)
         q = keep_known(model.classify(x).detach(), labels)
-        field = ClassField(model, q, graph.graph.structure, graph.data.edge_weight)
-        self._graph, self._field = graph, field
+        self._place_classes(graph, model, q, graph.graph.structure, graph.data.edge_weight)
         self.t_ = model.t.item()
-        self._of_nodes = keep_known(field.p, labels)
+        self._of_nodes = keep_known(self._field.p, labels)
         self.edge_index_ = graph.data.edge_index.numpy()
         self.edge_weight_ = graph.data.edge_weight.numpy()
-        self.conductances_ = field.conductance.numpy()
+        self.conductances_ = self._field.conductance.numpy()
         return self._of_nodes
+
+    def _place_classes(
+        self,
+        graph: FittedGraph,
+        model: DiffusionClassifier,
+        q: Tensor,
+        structure: GraphStructure,
+        edge_weight: Tensor,
+    ) -> None:
+        """Keep the graph, and what new points need of a trained model."""
+        self._graph, self._model, self._q = graph, model, q
+        self._field = ClassField(model, q, structure, edge_weight)
 
     def _probabilities(self, X: Any) -> Tensor:
         """Of points that may be new, each by itself: [M, C]."""

@@ -1,7 +1,7 @@
 """The neighbour graph of the points that an estimator was fitted to, and where new ones join it."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from hashlib import blake2b
 
 import numpy as np
 import torch
@@ -12,14 +12,6 @@ from ..graph import NeighborIndex
 from ..training.training_graph import TrainingGraph, prepare_graph
 
 CHUNK = 1 << 13  # new points at once, each with the probabilities of all its neighbours
-
-
-class Place(NamedTuple):
-    """Where new points join the graph, each by itself."""
-
-    neighbor: Tensor  # [M, k] nodes
-    weight: Tensor  # [M, k], zeros for a point that joins nobody
-    node: Tensor  # [M] the node that the point is equal to, or -1
 
 
 class FittedGraph:
@@ -58,44 +50,49 @@ class FittedGraph:
             x=x, edge_index=nodes[self._index.edge_index], edge_weight=self._index.edge_weight
         )
         self.graph: TrainingGraph = prepare_graph(self.data)
-        self._first = _first_equal(x)
+        digests = _digests(x)
+        last_first = reversed(list(enumerate(digests)))  # so that the first of equal rows stays
+        self._nodes_of = {digest: node for node, digest in last_first}
 
-    def place(self, x_new: Tensor) -> Place:
-        """Find the neighbours of new points [M, D], each among the fitted points alone."""
+    def evaluate(
+        self, x_new: Tensor, of_nodes: Tensor, at: Callable[[Tensor, Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        """The rows of nodes for points that are nodes, and `at` for others, each by itself.
+
+        Args:
+            x_new: [M, D].
+            of_nodes: [N, C].
+            at: (x_new [m, D], neighbor [m, k], weight [m, k]) -> [m, C]; the weights are zeros for
+                a point that joins nobody.
+        """
+        node = self._find(x_new)
+        found = of_nodes[node]
+        new = (node < 0).nonzero().flatten()
+        for part in new.split(CHUNK) if len(new) else ():
+            found[part] = at(x_new[part], *self._links(x_new[part]))
+        return found
+
+    def _find(self, x_new: Tensor) -> Tensor:
+        """The node [M] that each point is equal to, or -1."""
+        node = torch.tensor([self._nodes_of.get(key, -1) for key in _digests(x_new)])
+        node = node.to(torch.int64)  # of no points, too
+        return torch.where((self.graph.x[node] == x_new).all(1), node, -1)
+
+    def _links(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
+        """The neighbours [m, k] of new points, among the fitted ones, and their weights [m, k]."""
         joined = self._joinable(x_new)
         neighbor = torch.zeros(len(x_new), self.k, dtype=torch.int64)
         weight = x_new.new_zeros(len(x_new), self.k)
         if bool(joined.any()):
             found, weight[joined] = self._index.links(x_new[joined])
             neighbor[joined] = self._nodes[found]
-        node = torch.full((len(x_new),), -1)
-        for column in neighbor.T:  # one by one: all at once would take k copies of the points
-            is_equal = (x_new == self.graph.x[column]).all(1)
-            node = torch.where(is_equal, self._first[column], node)
-        return Place(neighbor, weight, node)
-
-    def evaluate(
-        self, x_new: Tensor, of_nodes: Tensor, at: Callable[[Tensor, Tensor, Tensor], Tensor]
-    ) -> Tensor:
-        """The rows of nodes for points that are nodes, and what is found at the places of others.
-
-        Args:
-            x_new: [M, D].
-            of_nodes: [N, C].
-            at: (x_new, neighbor, weight) -> [M, C].
-        """
-        found = []
-        for part in x_new.split(CHUNK):
-            place = self.place(part)
-            new = at(part, place.neighbor, place.weight)
-            found.append(torch.where((place.node >= 0)[:, None], of_nodes[place.node], new))
-        return torch.cat(found)
+        return neighbor, weight
 
     def _joinable(self, x: Tensor) -> Tensor:
         return (x != 0).any(1) if self.metric == "cosine" else torch.ones(len(x), dtype=torch.bool)
 
 
-def _first_equal(x: Tensor) -> Tensor:
-    """For each row [N, D] the first one that is equal to it: [N]."""
-    _, first, group = np.unique(x.numpy(), axis=0, return_index=True, return_inverse=True)
-    return torch.from_numpy(first[group.reshape(-1)])
+def _digests(x: Tensor) -> list[bytes]:
+    """A hash of each row [N, D], the same for equal rows."""
+    rows = np.ascontiguousarray(x.numpy() + 0.0)  # so that -0 becomes 0
+    return [blake2b(row, digest_size=16).digest() for row in rows]

@@ -51,7 +51,7 @@ class NeighborEstimator(BaseEstimator):
         x = self._to_tensor(X)
         graph = FittedGraph(x, self.n_neighbors, self.metric, self.kernel, seed)
         self.n_neighbors_ = graph.k
-        self._dtype = x.dtype
+        self._dtype, self._seed = x.dtype, seed
         return graph, seed, y
 
     def _read_new(self, X: Any) -> Tensor:

@@ -6,7 +6,8 @@ import torch
 from command.command_cases import FakeEncoder, documents, use_fake_encoder
 
 from jsem_pyg.command import embedding
-from jsem_pyg.command.embedding import Embedder, default_cache
+from jsem_pyg.command.embedding import Embedder
+from jsem_pyg.command.options import default_cache
 
 TEXTS = list(dict.fromkeys(documents()[0]))
 

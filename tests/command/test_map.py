@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg.command import draw, make_map
 from jsem_pyg.datasets import text
+from jsem_pyg.estimators import DiffusionClusterer
 
 QUICK = ("--layout", "none")
 
@@ -64,7 +64,7 @@ def test_documents_become_a_folder(texts):
     assert table.label.tolist() == texts.topic.tolist()
     kept = table.cluster >= 0
     assert adjusted_rand_score(texts.topic[kept], table.cluster[kept]) > 0.8
-    clusterer = joblib.load("documents-map/clusterer.joblib")
+    clusterer = DiffusionClusterer.load("documents-map/clusterer.safetensors")
     assert clusterer.labels_.tolist() == table.cluster[kept].drop(3).tolist()  # as row 2
     assert table.cluster[3] == table.cluster[2]
     noted = json.loads(Path("documents-map/run.json").read_text())
@@ -73,6 +73,7 @@ def test_documents_become_a_folder(texts):
     report = Path("documents-map/report.md").read_text()
     for words in (*noted["names"], "42 rows", "ARI", "k-means", "2 rows are empty"):
         assert words in report
+    assert "39 different documents, each of them one point of the map: 1 rows repeat one" in report
     assert "jsem-pyg map documents.csv --labels topic --clusters 3 --layout none" in report
 
 
@@ -143,7 +144,10 @@ def test_a_folder_that_is_there_is_not_touched_unasked(points):
 def test_a_run_that_was_stopped_goes_on(texts, monkeypatch):
     words = ("map", "documents.csv", "-k", "3", *QUICK)
     good(*words, "-o", "whole")
-    whole, fitted = Path("whole/clusters.csv").read_bytes(), Path("documents-map/clusterer.joblib")
+    whole, fitted = (
+        Path("whole/clusters.csv").read_bytes(),
+        Path("documents-map/clusterer.safetensors"),
+    )
 
     def stop(*args):
         raise OSError("no space left")
@@ -160,6 +164,20 @@ def test_a_run_that_was_stopped_goes_on(texts, monkeypatch):
         assert FakeEncoder.embedded == 0
         assert stamp in (None, fitted.stat().st_mtime_ns)
         assert Path("documents-map/clusters.csv").read_bytes() == whole
+
+
+def test_the_report_says_how_many_clusters_were_asked_for_and_found(points, monkeypatch):
+    good("map", "points.npy", "-k", "2", *QUICK)
+    assert "in 2 clusters (as many as was asked for)" in Path("points-map/report.md").read_text()
+    fit = DiffusionClusterer.fit
+
+    def loses_one(self, X, y=None):
+        self.set_params(n_clusters=2)
+        return fit(self, X).set_params(n_clusters=3)
+
+    monkeypatch.setattr(DiffusionClusterer, "fit", loses_one)
+    good("map", "points.npy", "-k", "3", "-o", "three", *QUICK)
+    assert "in 2 clusters (3 were asked for;" in Path("three/report.md").read_text()
 
 
 def test_other_content_is_not_resumed(texts):

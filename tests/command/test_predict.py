@@ -1,10 +1,13 @@
+import json
+import shutil
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from command.command_cases import TOPICS, FakeEncoder, documents, run, use_fake_encoder, vectors
+
+from jsem_pyg.estimators import DiffusionClusterer
 
 QUICK = ("--layout", "none")
 
@@ -95,7 +98,7 @@ def test_a_changed_model_is_refused(text_map, tmp_path):
 def test_vectors_are_assigned_by_the_estimator():
     new, _ = vectors(5)
     np.savez("new.npz", x=new)
-    clusterer = joblib.load("points-map/clusterer.joblib")
+    clusterer = DiffusionClusterer.load("points-map/clusterer.safetensors")
     found = predict("points-map", "new.npz")
     assert found.cluster.tolist() == clusterer.predict(new.astype(np.float32)).tolist()
     np.save("wide.npy", np.ones((2, 7)))
@@ -109,3 +112,62 @@ def test_vectors_are_assigned_by_the_estimator():
 def test_the_standard_output_gets_the_table_alone():
     result = run("predict", "points-map", "points.npy")
     assert result.stdout.splitlines()[-1].startswith("39,")
+
+
+@pytest.fixture
+def copy_of_map(tmp_path):
+    return Path(shutil.copytree("documents-map", tmp_path / "documents-map"))
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["clusterer.safetensors", "points.safetensors", "run.json"])
+@pytest.mark.parametrize("damage", [Path.unlink, empty, cut, flip])
+def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
+    damage(copy_of_map / name)
+    said = refused(copy_of_map, "documents.csv")
+    assert said.count("Expected") == 1
+    assert name in said
+    assert "Aborted" not in said
+    result = run("map", "documents.csv", "-k", "3", "-o", copy_of_map, "--resume", *QUICK)
+    if damage is Path.unlink and name != "run.json":
+        assert result.exit_code == 0  # what is missing is made again
+    else:
+        assert result.exit_code == 1
+        assert name in result.output or "a run to resume" in result.output
+
+
+def test_a_name_that_was_changed_in_the_notes_is_seen(copy_of_map):
+    notes = copy_of_map / "run.json"
+    notes.write_text(notes.read_text().replace('"finished": true', '"finished":  true'))
+    predict(copy_of_map, "documents.csv")  # the same content
+    noted = json.loads(notes.read_text())
+    noted["names"][0] = "something else"
+    notes.write_text(json.dumps(noted))
+    assert "run.json" in refused(copy_of_map, "documents.csv")
+
+
+def test_a_folder_with_a_pickle_is_refused_by_name(copy_of_map):
+    notes, pickled = copy_of_map / "run.json", copy_of_map / "clusterer.joblib"
+    noted = json.loads(notes.read_text())
+    noted["depends on"]["format"] = 1
+    del noted["hash"]
+    notes.write_text(json.dumps(noted))
+    pickled.write_bytes(b"")
+    assert "format 1 is a pickle, which is not read" in refused(copy_of_map, "documents.csv")
+    words = ("map", "documents.csv", "-k", "3", "-o", copy_of_map, *QUICK)
+    assert run(*words, "--resume").exit_code == 1
+    assert run(*words, "--overwrite").exit_code == 0
+    assert not pickled.exists()

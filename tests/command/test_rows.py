@@ -33,6 +33,14 @@ def test_the_delimiter_is_seen_in_the_header(delimiter):
     assert len(table) == 3  # with the empty line
 
 
+def test_a_table_may_begin_with_empty_lines():
+    table = read("a.csv", "\r\n\n\na;b\n1;2\n\n")
+    assert list(table.columns) == ["a", "b"]
+    assert table.a.tolist() == ["1", ""]
+    table = read("a.csv", "\n\none\n\ntwo\n", header=False)
+    assert table["0"].tolist() == ["", "", "one", "", "two"]
+
+
 def test_a_delimiter_that_is_said_wins():
     assert list(read("a.csv", "a,b;c\n1,2;3\n", delimiter=";").columns) == ["a,b", "c"]
     assert list(read("a.tsv", "a,b\tc\n1,2\t3\n").columns) == ["a,b", "c"]
@@ -75,10 +83,10 @@ def test_arrays_become_columns_and_class_indices_names():
     assert list(table.columns) == ["vectors", "y"]
     assert table.y.tolist() == ["sea", "sky", "sea"]
     np.save("a.npy", np.zeros(3))
-    with pytest.raises(ValueError, match=r"no array of shape \[N, D\] \(got x \[3\]\)"):
+    with pytest.raises(ValueError, match=r"an array of shape \[N, D\] \(got x \[3\]\)"):
         read("a.npy")
     np.save("a.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="pickle"):
+    with pytest.raises(ValueError, match="a pickle.*, which are not read"):
         read("a.npy")
 
 
@@ -103,11 +111,16 @@ def test_other_suffixes_are_named(name):
 @pytest.mark.parametrize(
     ("name", "content", "match"),
     [
+        (
+            "a.npy",
+            bytes(range(256)),
+            "'a.npy' as a file of arrays: it holds objects .* or it is damaged",
+        ),
         ("a.csv", "", "No columns"),
         ("a.csv", "a\n1,2\n", "longer than its header.*--delimiter"),
         ("a.csv", "a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3"),
-        ("a.npy", b"no array", "Could not read 'a.npy' as a .npy file"),
-        ("a.npz", b"PK\x03\x04", "Could not read"),
+        ("a.npy", b"", "Could not read 'a.npy' as a file of arrays"),
+        ("a.npz", b"PK\x03\x04", "Could not read 'a.npz'"),
     ],
 )
 def test_broken_files_are_named(name, content, match):

@@ -1,10 +1,14 @@
 import logging
+import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs
+from scipy.sparse import csr_matrix
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from torch_geometric.data import Data
 
@@ -98,3 +102,36 @@ def test_unseen_digits_go_where_they_would_have_gone():
 def test_parameters_that_cannot_be_are_refused_by_name(options, name):
     with pytest.raises((TypeError, ValueError), match=f"'{name}'"):
         DiffusionClusterer(**options).fit(X)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_it_is_saved_without_a_pickle_and_loaded_to_the_last_bit(dtype, tmp_path, monkeypatch):
+    path = tmp_path / "clusters.safetensors"
+    points = csr_matrix(np.where(X > 0.2, X, 0).astype(dtype))
+    clusterer = DiffusionClusterer(
+        n_neighbors=8, t=2.0, max_clusters=4, n_components=5, random_state=0
+    )
+    clusterer.fit(points).save(path)
+    monkeypatch.setattr(pickle, "loads", None)
+    again = DiffusionClusterer.load(path)
+    assert again.get_params() == clusterer.get_params()
+    fitted = [name for name in vars(clusterer) if name[-1] == "_" and name != "reducer_"]
+    for name in fitted:
+        np.testing.assert_equal(getattr(again, name), getattr(clusterer, name))
+    for new in (points, X_NEW):
+        np.testing.assert_array_equal(again.predict_proba(new), clusterer.predict_proba(new))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="clusters.safetensors"):
+        DiffusionClusterer.load(path)
+
+
+def test_names_of_columns_are_saved(tmp_path):
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    DiffusionClusterer(3, t=2.0, random_state=0).fit(frame).save(tmp_path / "a")
+    assert DiffusionClusterer.load(tmp_path / "a").feature_names_in_.tolist() == list("abcdef")
+    with pytest.raises(TypeError, match="random_state"):
+        DiffusionClusterer(3, t=2.0, random_state=np.random.RandomState(0)).fit(X).save("b")
+    with pytest.raises(NotFittedError):
+        DiffusionClusterer(3).save("b")

@@ -88,6 +88,16 @@ def test_equal_points_are_the_first_of_them(estimator):
     assert np.array_equal(said[:40], known[:40])
 
 
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+def test_fitted_points_are_known_among_many_that_are_as_near(estimator, metric):
+    draw = np.random.default_rng(0)
+    collinear = np.repeat(draw.normal(size=(8, 6)), 30, 0) * draw.uniform(0.5, 5, (240, 1))
+    estimator.set_params(metric=metric, n_neighbors=5)
+    estimator.fit(collinear, few_labels(np.arange(240) % 3))
+    assert np.array_equal(say(estimator, collinear), of_fitted(estimator))
+    assert np.array_equal(say(estimator, -0.0 + collinear[200:]), of_fitted(estimator)[200:])
+
+
 def test_points_near_to_fitted_ones_become_nearly_the_same(estimator):
     fitted(estimator)
     said, known = say(estimator, X + np.float32(1e-4)), of_fitted(estimator)
