@@ -25,13 +25,11 @@ class GraphRows(CheckLog, ABC):
         num_nodes: the number n of rows, and so of the nodes of a signal.
         num_edges: E, the number of edges handed in whose rows these are.
         is_whole: whether these are all rows of the graph.
-        has_all_channels: whether signals on it have all channels, not the share of one process.
     """
 
     num_nodes: int
     num_edges: int
     is_whole: bool = True
-    has_all_channels: bool = True
 
     @property
     @abstractmethod

@@ -5,7 +5,6 @@ from torch import Tensor
 from ..diffusion.heat import EdgeList, graph_ends
 from ..graph import GraphStructure
 from ..graph.prepare import PreparedGraph
-from ..graph.rows import GraphRows
 from .conductance import ModuleConductance
 
 
@@ -15,7 +14,7 @@ def conduct_by_ends(
     """The conductance [E] of the edges of a graph, by the features [N, D] of its nodes.
 
     Raises:
-        ValueError: if `x` has another shape, or not all channels are here.
+        ValueError: if `x` has another shape.
     """
     if x.dim() > 2:
         raise ValueError(
@@ -28,7 +27,6 @@ def conduct_by_ends(
     if conductance.is_even and graph.attr is None and isinstance(structure, GraphStructure):
         return _conduct_one_way(conductance, structure, z)
     if structure is not None:
-        _check_channels(structure)
         z = structure.spread(z)  # an edge may come from a node of another process
     return conductance(graph.attr, z=z, ends=graph_ends(graph))
 
@@ -40,12 +38,3 @@ def _conduct_one_way(
     slot, of_edge = structure.one_way
     ends = structure.row[slot].long(), structure.col[slot].long()
     return conductance(None, z=z, ends=ends).index_select(0, of_edge)
-
-
-def _check_channels(graph: GraphRows) -> None:
-    if not graph.has_all_channels:
-        raise ValueError(
-            "Expected all channels of 'x', since the conductance looks at the nodes (got a graph "
-            "whose processes share the columns). To fix this, call distribute with "
-            "strategy='rows'."
-        )

@@ -1,7 +1,6 @@
 """An unfinished result: a folder beside the target, with a journal."""
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -9,11 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..._files import fcntl, write_whole
+from ..._files import fcntl
+from ..._journal import check_same_settings, read_journal, write_journal
 
 _VERSION = 1
 _BLOCK = 512  # bytes: the unit in which systems count what a file takes
 _JOURNAL, _LOCK = "journal.json", "lock"
+_REMEDY = "begin anew, with resume=False, or give another 'target'"
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,8 @@ class PartialResult:
     def note(self, **done: Any) -> None:
         """Write to the journal what has been done, and is on the disk."""
         self.progress = replace(self.progress, **done)
-        content = {
-            "version": _VERSION,
-            "settings": dict(self.settings),
-            "progress": asdict(self.progress),
-        }
-        text = json.dumps(content, indent=1)
-        write_whole(self.folder / _JOURNAL, lambda file: file.write(text.encode()))
+        journal = self.folder / _JOURNAL
+        write_journal(journal, _VERSION, self.settings, asdict(self.progress))
 
     def finish(self) -> None:
         """Rename the result to the target, in one step, and remove everything else."""
@@ -99,15 +95,16 @@ def partial_result(
     partial = PartialResult(target, settings, progress)
     partial.folder.mkdir(parents=True, exist_ok=True)
     with _held(partial.folder):
-        then = _read_journal(partial.folder / _JOURNAL) if resume else None
-        if then is None:
-            _remove_all_but_lock(partial.folder)
-            partial.note()
-        else:
-            _check_same(partial.folder, then["settings"], settings)
-            known = Progress(**then["progress"])
+        journal = partial.folder / _JOURNAL
+        if resume and journal.exists():
+            then = read_journal(journal, _VERSION, _REMEDY)
+            check_same_settings(partial.folder, then.settings, settings, _REMEDY)
+            known = Progress(**then.progress)
             if known.has_begun:  # otherwise another limit may need other steps
                 partial.progress = known
+        else:
+            _remove_all_but_lock(partial.folder)
+            partial.note()
         yield partial
 
 
@@ -125,30 +122,6 @@ def _held(folder: Path) -> Iterator[None]:
             except OSError:  # a file system without locks
                 pass
         yield
-
-
-def _read_journal(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
-    content = json.loads(path.read_text())
-    if content["version"] != _VERSION:
-        raise ValueError(
-            f"Expected 'target' without an unfinished result of another release (got '{path}', of "
-            f"version {content['version']}). To fix this, begin anew, with resume=False."
-        )
-    found: dict[str, Any] = content
-    return found
-
-
-def _check_same(folder: Path, then: Mapping[str, str], now: Mapping[str, str]) -> None:
-    others = [name for name in now if then.get(name) != now[name]]
-    if others:
-        changes = "; ".join(f"'{name}': {then.get(name)} then, {now[name]} now" for name in others)
-        raise ValueError(
-            f"Expected {', '.join(map(repr, others))} to be as in the run that was begun in "
-            f"'{folder}' and not finished (got {changes}). To fix this, begin anew, with "
-            "resume=False, or give another 'target'."
-        )
 
 
 def _remove_all_but_lock(folder: Path) -> None:

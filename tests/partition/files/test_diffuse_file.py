@@ -199,7 +199,7 @@ def test_a_bad_value_is_found_where_it_is(tmp_path, panels, units, strip, value)
         diffuse_file(write(tmp_path, x), edges, tmp_path / "y.npy", 1.0, memory=PLENTY)
     assert "y.npy" not in files(tmp_path)
     source = write(tmp_path, signal())  # and once it is mended
-    with pytest.raises(ValueError, match="'source' to be as in the run .* resume=False"):
+    with pytest.raises(ValueError, match="'source' to be .*, as in the run .* resume=False"):
         diffuse_file(source, edges, tmp_path / "y.npy", 1.0, memory=PLENTY)
     diffuse_file(source, edges, tmp_path / "y.npy", 1.0, memory=PLENTY, resume=False)
     assert files(tmp_path) == ["x.npy", "y.npy"]
@@ -357,10 +357,10 @@ def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
         given = {name: value}
         if name == "edge_index":
             given["edge_weight"] = None
-        with pytest.raises(ValueError, match=f"Expected .*'{name}'.* to be as in the run"):
+        with pytest.raises(ValueError, match=f"Expected .*'{name}' to be .*, as in the run"):
             run(**given)
     os.utime(source, ns=(1, 1))
-    with pytest.raises(ValueError, match="'source' to be as in the run"):
+    with pytest.raises(ValueError, match="'source' to be .*, as in the run"):
         run()
     expected = heat_diffusion(torch.from_numpy(signal()), edges, weight * 2, 2.0).numpy()
     actual = np.load(run(edge_weight=weight * 2, resume=False))
@@ -392,7 +392,7 @@ def _killed(*args, **kwargs):
 
 def _without_journals(patch, run):
     """Journals are renamed as well: they are written another way meanwhile."""
-    module = "jsem_pyg.partition.files.partial_result.write_whole"
+    module = "jsem_pyg._journal.write_whole"
     patch.setattr(module, lambda path, write: _write(path, write))
     return run()
 
