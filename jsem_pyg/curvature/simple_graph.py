@@ -1,11 +1,10 @@
 """The graph as curvature needs it: undirected, sorted, and every edge once."""
 
-from typing import Any
-
 from torch import Tensor
 
-from .._checks import check_edge_index_shape, check_nonnegative_int
+from .._checks import check_edge_index_shape
 from ..graph import GraphStructure
+from ..graph.read_structure import read_structure
 
 
 def simple_graph(
@@ -23,7 +22,9 @@ def simple_graph(
         ValueError: if it is not an integer tensor of shape [2, E] with entries in [0, N), or holds
             self-loops, repeated edges, or edges without their reverse.
     """
-    structure = _prepare(edge_index, num_nodes)
+    if not isinstance(edge_index, GraphStructure):
+        check_edge_index_shape(edge_index)  # the values of a sparse matrix would be lost
+    structure = read_structure(edge_index, num_nodes)
     if structure.has_repeated_edges:
         repeated = structure.num_edges - structure.num_slots
         raise ValueError(
@@ -31,19 +32,3 @@ def simple_graph(
             "torch_geometric.utils.coalesce(edge_index, edge_weight)."
         )
     return structure
-
-
-def _prepare(edge_index: Any, num_nodes: int | None) -> GraphStructure:
-    if num_nodes is not None:
-        check_nonnegative_int("num_nodes", num_nodes)
-    if isinstance(edge_index, GraphStructure):
-        if num_nodes not in (None, edge_index.num_nodes):
-            raise ValueError(
-                f"Expected 'num_nodes' to be {edge_index.num_nodes}, as the prepared 'edge_index' "
-                f"(got {num_nodes})."
-            )
-        return edge_index
-    check_edge_index_shape(edge_index)
-    if num_nodes is None:
-        num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
-    return GraphStructure(edge_index, num_nodes)

@@ -4,19 +4,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex
-from torch_geometric.typing import SparseTensor
 
-from .._checks import (
-    check_edge_index_shape,
-    check_float,
-    check_labels,
-    check_node_index,
-    check_nonnegative_int,
-)
+from .._checks import check_float, check_labels, check_node_index
 from .._precision import compute_dtype
-from ..graph import GraphStructure
 from ..graph.prepare import GraphReader
+from ..graph.read_structure import count_nodes
 from .evolve import check_signal, squeeze_scales
 from .heat import heat_flow, heat_operator, take_graph
 from .options import HeatOptions
@@ -158,7 +150,7 @@ def heat_kernel_columns(
     check_labels("nodes", nodes)
     if edge_weight is not None:
         check_float("edge_weight", edge_weight)
-    size = _count_nodes(edge_index, nodes, num_nodes)
+    size = count_nodes(edge_index, num_nodes, nodes)
     check_node_index("nodes", nodes, size)
     dtype = torch.get_default_dtype() if edge_weight is None else compute_dtype(edge_weight)
     indicators = torch.zeros(size, nodes.numel(), dtype=dtype, device=nodes.device)
@@ -173,20 +165,3 @@ def heat_kernel_columns(
         normalization=normalization,
         backend=backend,
     )
-
-
-def _count_nodes(edge_index: Any, nodes: Tensor, num_nodes: int | None) -> int:
-    """N, from whatever says it."""
-    if num_nodes is not None:
-        check_nonnegative_int("num_nodes", num_nodes)
-        return int(num_nodes)
-    if isinstance(edge_index, GraphStructure):
-        return edge_index.num_nodes
-    if isinstance(edge_index, SparseTensor):
-        return int(edge_index.size(0))
-    if isinstance(edge_index, Tensor) and edge_index.layout != torch.strided:
-        return edge_index.size(0)
-    check_edge_index_shape(edge_index)
-    known = edge_index.sparse_size() if isinstance(edge_index, EdgeIndex) else ()
-    largest = [int(each.max()) for each in (edge_index, nodes) if each.numel()]
-    return max(0, *(size or 0 for size in known), *(each + 1 for each in largest))

@@ -17,10 +17,10 @@ from ..._checks import (
     check_vector,
 )
 from ...graph import GraphStructure
+from ...graph.read_structure import read_structure
 from .bisection import Array, order_rows, split_blocks
 from .methods import Method, Nodes, find_method
 from .partition import Partition
-from .read import read_structure
 from .working_set import halo_sizes, working_sets
 
 _log = logging.getLogger(__name__)

@@ -4,15 +4,12 @@ from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
 from torch_geometric.typing import SparseTensor
 
 from ..._checks import (
     as_argument,
-    check_edge_index_shape,
     check_float,
-    check_nonnegative_int,
     check_points,
     check_positive_int,
     numbers_of,
@@ -21,6 +18,7 @@ from ..._precision import compute_dtype
 from ...graph import GraphStructure, knn_graph
 from ...graph.connect import component_labels
 from ...graph.prepare import GraphReader, choose_weight
+from ...graph.read_structure import count_nodes
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
@@ -151,7 +149,12 @@ def _neighbor_graph(
 def _given_graph(
     graph: Any, edge_weight: Tensor | None, num_nodes: int | None, points: Tensor | None
 ) -> GraphInput:
-    size = _count_nodes(graph, num_nodes)
+    if not isinstance(graph, Tensor | GraphStructure | SparseTensor):
+        raise TypeError(
+            "Expected 'source' to be a Data, edges [2, E], a sparse tensor, a GraphStructure, or "
+            f"points [N, D] (got {type(graph).__name__})."
+        )
+    size = count_nodes(graph, num_nodes)
     if size == 0:
         raise ValueError("Expected a graph of at least one node (got none).")
     if points is not None and points.size(0) != size:
@@ -167,26 +170,6 @@ def _given_graph(
     device = graph.device() if isinstance(graph, SparseTensor) else graph.device
     found = _READER.read(graph, torch.zeros(size, 1, dtype=dtype, device=device), edge_weight)
     return GraphInput(cast(GraphStructure, found.structure), found.weight, points)
-
-
-def _count_nodes(graph: Any, num_nodes: int | None) -> int:
-    """N, from whatever says it."""
-    if not isinstance(graph, Tensor | GraphStructure | SparseTensor):
-        raise TypeError(
-            "Expected 'source' to be a Data, edges [2, E], a sparse tensor, a GraphStructure, or "
-            f"points [N, D] (got {type(graph).__name__})."
-        )
-    if num_nodes is not None:
-        check_nonnegative_int("num_nodes", num_nodes)
-        return int(num_nodes)
-    if isinstance(graph, GraphStructure):
-        return graph.num_nodes
-    if isinstance(graph, SparseTensor) or graph.layout != torch.strided:
-        return int(graph.size(0))
-    check_edge_index_shape(graph)
-    known = graph.sparse_size() if isinstance(graph, EdgeIndex) else ()
-    largest = int(graph.max()) + 1 if graph.numel() else 0
-    return max(largest, *(size or 0 for size in known), 0)
 
 
 def check_connected(graph: GraphInput, why: str, by_weight: bool = True) -> None:
