@@ -38,6 +38,7 @@ GROUND = {
     "_mapped_pages",
     "_precision",
     "_progress",
+    "_table_files",
     "_tensor_file",
 }  # what any stage may stand on
 # Heavy, and of use to some calls only; of the dependencies numpy and scipy.sparse may be loaded.

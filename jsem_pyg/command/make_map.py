@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._table_files import Reading, read_rows
 from ..datasets.base import content_hash
 from ..datasets.text import check_installed
 from .columns import Choice, choose_columns
@@ -16,7 +17,6 @@ from .embedding import Embedder
 from .folder import MapFolder
 from .naming import name_clusters
 from .result import EMPTY, MapResult
-from .rows import Reading, read_rows
 from .scores import score
 from .steps import Steps
 from .summary import summarize

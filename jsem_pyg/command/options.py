@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .rows import Reading
+from .._table_files import Reading
 
 LAYOUTS = ("umap", "pca", "none")  # of the map
 _FOLDER = "JSEM_PYG_CACHE"

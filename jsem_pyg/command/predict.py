@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._table_files import Reading, read_rows, suffix_of
 from .columns import choose_columns
 from .content import Content, read_content
 from .embedding import Embedder
 from .folder import MapFolder
 from .result import assignments
-from .rows import Reading, read_rows, suffix_of
 from .steps import Steps
 
 if TYPE_CHECKING:

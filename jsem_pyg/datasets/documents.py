@@ -1,4 +1,4 @@
-"""Reading documents: a text file with one a line, or a table with one a row."""
+"""Documents and their labels, from a text file or a table."""
 
 import logging
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._extras import import_optional
+from .._table_files import Reading, read_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,28 +41,15 @@ def check_columns(text_columns: Any, label_column: Any) -> None:
         )
 
 
-def read_lines(path: Path) -> Documents:
-    """Read one document a line; an empty line is an empty document, so that rows keep their number.
-
-    Raises:
-        ValueError: if the file is empty or not UTF-8.
-    """
-    try:
-        # Iterating splits at line ends only, where str.splitlines also splits at form feeds.
-        with path.open(encoding="utf-8-sig") as file:
-            texts = [line.rstrip("\n") for line in file]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"Expected '{path}' to be UTF-8 text: {error}.") from error
-    return Documents(_checked(texts, path), None)
-
-
-def read_table(
+def read_documents(
     path: Path, text_columns: str | Sequence[str] | None = None, label_column: str | None = None
 ) -> Documents:
-    """Read one document a row from a CSV file with a header, plain or compressed (``.csv.gz``).
+    """Read one document a line of a text file, or one a row of a table with a header.
+
+    An empty line is an empty document, so that rows keep their number.
 
     Args:
-        path: the file.
+        path: the file, in any form of text that :func:`.read_rows` reads.
         text_columns: the columns that make up a document, joined by a space in this order. By
             default ``text`` where there is such a column, else all that hold more than numbers.
         label_column: the column of labels: class indices, or class names. By default ``label``
@@ -69,9 +57,9 @@ def read_table(
 
     Raises:
         ValueError: if there is no such column (listing those there are), a label is missing, or
-            the file is no table.
+            the file is empty or cannot be read.
     """
-    table = _read_csv(path)
+    table = read_rows(path, Reading())
     columns = list(table.columns)
     if label_column is None and "label" in columns:
         label_column = "label"
@@ -90,21 +78,6 @@ def read_table(
     return Documents(texts, None if label_column is None else _labels(table[label_column], path))
 
 
-def _read_csv(path: Path) -> "pd.DataFrame":
-    pd = import_optional("pandas", "Reading a table")
-    try:
-        # All as text: a document "NA" is not a missing value, and "007" not a number. An empty line
-        # of a single column is a document, too.
-        table = pd.read_csv(
-            path, dtype=str, keep_default_na=False, skip_blank_lines=False, encoding="utf-8-sig"
-        )
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"Could not read '{path}' as a CSV file: {error}") from error
-    if not isinstance(table.index, pd.RangeIndex):  # pandas takes surplus cells for row names
-        raise ValueError(f"Expected the rows of '{path}' to be as long as its header (got longer).")
-    return table
-
-
 def _default_text_columns(table: "pd.DataFrame", label_column: str | None) -> list[str]:
     pd = import_optional("pandas", "Reading a table")
     if "text" in table.columns and label_column != "text":
@@ -120,7 +93,7 @@ def _labels(column: "pd.Series", path: Path) -> np.ndarray:
             f"Expected a label in every row of '{path}' (got {empty} of {len(column)} empty in "
             f"the column '{column.name}')."
         )
-    if column.str.fullmatch("[0-9]{1,18}").all():
+    if column.astype(str).str.fullmatch("[0-9]{1,18}").all():
         return column.astype(np.int64).to_numpy()
     return np.array(column.tolist(), dtype=np.str_)
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from .._checks import check_positive_int
 from .base import PointsDataset, content_hash, existing_file
-from .documents import check_columns, read_lines, read_table
+from .documents import check_columns, read_documents
 from .points import LabelledPoints, labelled_points, read_embeddings
 from .text import check_model, embed_texts, model_fingerprint
 
 logger = logging.getLogger(__name__)
 
 _ARRAYS = (".npy", ".npz")
-_LINES = (".txt",)
-_TABLES = (".csv", ".csv.gz")
+_LINES = (".txt", ".txt.gz")
+_TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 
 
 class EmbeddingDataset(PointsDataset):
@@ -29,12 +29,13 @@ class EmbeddingDataset(PointsDataset):
             * ``.npz``: embeddings ``x`` (or ``embeddings``, or a lone array), perhaps labels ``y``
               [N], class indices or class names, and ``target_names``, the name of each class.
             * ``.txt``: one document a line, UTF-8. An empty line is an empty document.
-            * ``.csv``, ``.csv.gz``: one document a row, with a header.
+            * ``.csv``, ``.tsv``: one document a row, with a header. Text and tables may be
+              compressed (``.csv.gz``).
         model: name or folder of the sentence-transformers model for documents; all-MiniLM-L6-v2 by
             default, see `embed_texts`.
-        text_columns: CSV columns that make up a document, joined by a space in this order. By
+        text_columns: columns that make up a document, joined by a space in this order. By
             default ``text`` where there is such a column, else all that hold more than numbers.
-        label_column: CSV column of labels, class indices or class names. By default ``label``
+        label_column: column of labels, class indices or class names. By default ``label``
             where there is such a column, else there are no labels.
         batch_size: documents embedded at once.
         transform: applied to the data at every access.
@@ -117,10 +118,7 @@ class EmbeddingDataset(PointsDataset):
         """Read the embeddings, or embed the documents."""
         if self._is(_ARRAYS):
             return read_embeddings(self.path)
-        if self._is(_LINES):
-            documents = read_lines(self.path)
-        else:
-            documents = read_table(self.path, self.text_columns, self.label_column)
+        documents = read_documents(self.path, self.text_columns, self.label_column)
         logger.info("Embedding the %d documents of %s.", len(documents.texts), self.path)
         x = embed_texts(documents.texts, self.model, self.batch_size)
         return labelled_points(x, documents.labels)

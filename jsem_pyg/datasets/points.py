@@ -10,11 +10,11 @@ from torch import Tensor
 
 from .._array_file import open_arrays
 from .._checks import check_finite, check_labels, check_points
+from .._table_files import CLASS_NAMES
 
 # The first name of each that an .npz file holds is taken; numpy itself calls a lone array arr_0.
 _X_NAMES = ("x", "embeddings", "arr_0")
 _Y_NAMES = ("y", "labels")
-_CLASS_NAMES = ("target_names", "classes")
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
 _MAX_UNNAMED_CLASSES = 100_000
@@ -82,7 +82,7 @@ def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray 
     with open_arrays(path, alone="x") as arrays:
         held = ", ".join(arrays)
         x, labels, names = (
-            _first(arrays, candidates) for candidates in (_X_NAMES, _Y_NAMES, _CLASS_NAMES)
+            _first(arrays, candidates) for candidates in (_X_NAMES, _Y_NAMES, CLASS_NAMES)
         )
     if x is None:
         listed = ", ".join(_X_NAMES)

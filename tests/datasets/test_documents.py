@@ -3,7 +3,7 @@ import logging
 
 import pytest
 
-from jsem_pyg.datasets.documents import read_lines, read_table
+from jsem_pyg.datasets.documents import read_documents
 
 
 def write(path, text, encoding="utf-8"):
@@ -14,7 +14,7 @@ def write(path, text, encoding="utf-8"):
 def test_one_document_a_line_whatever_the_line_holds(tmp_path, caplog):
     text = "\ufeffén\r\n\r\nto\ftre\u2028fire\nfem"
     with caplog.at_level(logging.WARNING):
-        documents = read_lines(write(tmp_path / "a.txt", text))
+        documents = read_documents(write(tmp_path / "a.txt", text))
     assert documents.texts == ["én", "", "to\ftre\u2028fire", "fem"]
     assert documents.labels is None
     assert "1 of 4 documents are empty" in caplog.text
@@ -22,36 +22,40 @@ def test_one_document_a_line_whatever_the_line_holds(tmp_path, caplog):
 
 def test_a_text_file_must_hold_text(tmp_path):
     with pytest.raises(ValueError, match=r"a\.txt' to hold at least one document"):
-        read_lines(write(tmp_path / "a.txt", ""))
-    with pytest.raises(ValueError, match=r"b\.txt' to be UTF-8"):
-        read_lines(write(tmp_path / "b.txt", "é", "latin-1"))
+        read_documents(write(tmp_path / "a.txt", ""))
+    with pytest.raises(ValueError, match=r"b\.txt' to be text in utf-8"):
+        read_documents(write(tmp_path / "b.txt", "é", "latin-1"))
 
 
 def test_a_table_needs_no_arguments_where_its_columns_speak_for_themselves(tmp_path):
     path = tmp_path / "a.csv.gz"
     with gzip.open(path, "wt") as file:
         file.write('label,title,score,description\n1,A,0.5,"b, c"\n0,D,1,e\n')
-    documents = read_table(path)
+    documents = read_documents(path)
     assert documents.texts == ["A b, c", "D e"]
     assert documents.labels.tolist() == [1, 0]
 
 
 def test_a_column_named_text_is_the_document(tmp_path):
-    documents = read_table(write(tmp_path / "a.csv", "author,text\nX,one\nY,two\n"))
+    documents = read_documents(write(tmp_path / "a.csv", "author,text\nX,one\nY,two\n"))
     assert documents.texts == ["one", "two"]
     assert documents.labels is None
 
 
 def test_columns_by_name_in_the_given_order(tmp_path):
     path = write(tmp_path / "a.csv", "a,b,kind\nx,007,sea\ny,008,sky\n")
-    documents = read_table(path, ("b", "a"), "kind")
+    documents = read_documents(path, ("b", "a"), "kind")
     assert documents.texts == ["007 x", "008 y"]
     assert documents.labels.tolist() == ["sea", "sky"]
-    assert read_table(path, "b").texts == ["007", "008"]
+    assert read_documents(path, "b").texts == ["007", "008"]
 
 
 def test_words_that_pandas_takes_for_missing_values_stay(tmp_path):
-    assert read_table(write(tmp_path / "a.csv", "text\nNA\n\nnull\n")).texts == ["NA", "", "null"]
+    assert read_documents(write(tmp_path / "a.csv", "text\nNA\n\nnull\n")).texts == [
+        "NA",
+        "",
+        "null",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -63,10 +67,10 @@ def test_words_that_pandas_takes_for_missing_values_stay(tmp_path):
         ("label,text\n0,a\n,b\n", {}, "got 1 of 2 empty in the column 'label'"),
         ("text\n", {}, "at least one document"),
         ("", {}, "Could not read"),
-        ("a,b\nx,y,z\nx,y,z\n", {}, "as long as its header"),
+        ("a,b\nx,y,z\nx,y,z\n", {}, "longer than its header"),
         ("a,b\nx,y\nx,y,z\n", {}, "Could not read"),
     ],
 )
 def test_bad_tables_are_refused(tmp_path, text, arguments, message):
     with pytest.raises(ValueError, match=message):
-        read_table(write(tmp_path / "a.csv", text), **arguments)
+        read_documents(write(tmp_path / "a.csv", text), **arguments)

@@ -90,7 +90,7 @@ def test_bad_paths_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"'path' to be an existing file .*none\.npy"):
         EmbeddingDataset(tmp_path, tmp_path / "none.npy")
     (tmp_path / "a.parquet").write_text("")
-    with pytest.raises(ValueError, match=r"\.npy, \.npz, \.txt, \.csv, \.csv\.gz \(got 'a\.par"):
+    with pytest.raises(ValueError, match=r"\.npy, \.npz, \.txt, .*\.tsv\.gz \(got 'a\.par"):
         EmbeddingDataset(tmp_path, tmp_path / "a.parquet")
 
 

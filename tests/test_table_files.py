@@ -6,7 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jsem_pyg.command.rows import Reading, guess_delimiter, read_rows, suffix_of
+from jsem_pyg._table_files import Reading, guess_delimiter, read_rows, suffix_of
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
 
 
 def read(name, content=None, **reading):

@@ -1,4 +1,4 @@
-"""Reading a file -> a table with one row a row of the file, in its order; none is dropped."""
+"""One reader of files: text, tables and arrays become a table that keeps every row of the file."""
 
 import csv
 import gzip
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from .._array_file import open_arrays
+from ._array_file import open_arrays
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
 _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
+# The arrays of an .npz that give names to class indices.
+CLASS_NAMES = ("target_names", "classes")
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
-
-# The arrays of an .npz that give names to class indices, as `datasets` knows them.
-_CLASS_NAMES = ("target_names", "classes")
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ def _read_arrays(path: Path) -> "pd.DataFrame":
         for name, array in arrays.items()
         if array.ndim in (1, 2) and len(array) == count
     }
-    names = next((arrays[name] for name in _CLASS_NAMES if name in arrays), None)
+    names = next((arrays[name] for name in CLASS_NAMES if name in arrays), None)
     return pd.DataFrame({name: _named(column, names) for name, column in columns.items()})
 
 
