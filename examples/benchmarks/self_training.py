@@ -44,10 +44,10 @@ LATENT, SPREAD, NOISE = 4, 0.5, 2.0
 
 # The file and the functions in it whose seconds a part is made of.
 PARTS = {
-    "sorting": ("training_graph.py", {"prepare_graph"}),
-    "heat": ("class_guesses.py", {"diffused_rows"}),
+    "sorting": ("training_graph.py", {"structure"}),
+    "heat": ("pseudo_labels.py", {"diffused_rows"}),
     "k-means": ("_kmeans.py", {"fit", "transform", "predict"}),
-    "teaching": ("teaching.py", {"teach"}),
+    "teaching": ("pseudo_labels.py", {"fit_classifier"}),
     "diffusing": ("diffusion_classifier.py", {"diffuse"}),
     "modularity": ("modularity.py", {"modularity"}),
 }

@@ -10,8 +10,8 @@ from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..nn.class_field import ClassField
 from ..training import self_train
+from ..training.pseudo_labels import keep_known
 from ..training.self_training import TIMES
-from ..training.teaching import keep_known
 from .fitted_graph import FittedGraph
 from .neighbor_estimator import NeighborEstimator
 

@@ -7,7 +7,7 @@ import numpy as np
 from torch_geometric.data import Data
 
 from .._checks import check_nonnegative
-from ..training.data_checks import check_times
+from ..training.training_graph import check_times
 from .edges import FULL, EdgeTable, Histogram
 from .findings import Findings
 from .groups import Grouping, group

@@ -22,7 +22,7 @@ from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..operators.laplacian import NORMALIZATIONS
 from ..training import FitResult
-from ..training.data_checks import check_data, check_edge_inputs
+from ..training.training_graph import prepare_graph
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,8 @@ def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Finding
     check_instance("data", data, Data, "a torch_geometric.data.Data")
     if isinstance(result, DiffusionClusterer):
         data = _fitted_graph(data, result)
-    check_data(data)
+    prepare_graph(data)  # which checks it
     check_points("data.x", data.x)
-    check_edge_inputs(data)
     if data.get("y") is not None:
         check_labels("data.y", data.y, len(data.x))
     found = _read(data, result)

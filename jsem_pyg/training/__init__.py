@@ -1,49 +1,39 @@
 """Stage 9: model, data -> trained model, history.
 
-`fit` picks one of two trainers by the model. `self_train` is for a `DiffusionClassifier`: clusters
-teach a classifier, whose probabilities diffuse and teach it anew. `fit_triplets` is for any other
-model, and a loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph
-alone, `LabelTriplets` from labels), passes once over the whole graph, compares the triplets'
-features (`TripletLoss`) and makes one step; `PruneEdges` drops edges on the way that stay closed.
-Both return a `FitResult` and write no file unless given a path. `propagate_labels` needs no model:
-a few labels teach the edges along which they spread.
+`fit` picks one of two trainers by the model. `self_train` is for a `DiffusionClassifier`: it learns
+from clusters, and then from its own diffused probabilities. `fit_triplets` is for any other model,
+and a loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph alone,
+`LabelTriplets` from labels), passes once over the whole graph, compares the triplets' features
+(`TripletLoss`) and makes one step; `PruneEdges` drops edges of low conductance on the way. Both
+return a `FitResult` and write no file unless given a path. `propagate_labels` has no model: it
+spreads a few labels along edges whose conductance it learns.
 """
 
-from ..evaluation import modularity
-from .choose_num_classes import ChosenClasses, choose_num_classes
+from .choose_num_classes import choose_num_classes
 from .fit import fit
 from .graph_triplets import GraphTriplets
-from .history import EpochEnd, EpochRow, FitResult, StatefulCallback
-from .label_propagation import PropagatedLabels, propagate_labels
+from .history import EpochEnd, FitResult
+from .label_propagation import propagate_labels
 from .label_triplets import LabelTriplets
-from .losses import TripletLoss
-from .probability_of_none import probability_of_none
-from .prune_edges import PruneEdges, PruningStep
+from .outlier_probability import outlier_probability
+from .prune_edges import PruneEdges
 from .self_training import self_train
-from .time_selection import SelectedTime, select_time
+from .time_selection import select_time
 from .triplet_training import fit_triplets
-from .triplets import Triplets, TripletSampler
+from .triplets import TripletLoss, Triplets
 
 __all__ = [
-    "ChosenClasses",
     "EpochEnd",
-    "EpochRow",
     "FitResult",
     "GraphTriplets",
     "LabelTriplets",
-    "PropagatedLabels",
     "PruneEdges",
-    "PruningStep",
-    "SelectedTime",
-    "StatefulCallback",
     "TripletLoss",
-    "TripletSampler",
     "Triplets",
     "choose_num_classes",
     "fit",
     "fit_triplets",
-    "modularity",
-    "probability_of_none",
+    "outlier_probability",
     "propagate_labels",
     "select_time",
     "self_train",

@@ -1,4 +1,4 @@
-"""How many clusters: as many as hold heat together and can be told apart without the graph."""
+"""The number of clusters that keep heat inside and that a classifier can tell apart."""
 
 import logging
 from collections.abc import Sequence
@@ -12,18 +12,17 @@ from torch_geometric.data import Data
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
 from ..diffusion import heat_diffusion
 from ..nn.diffusion_classifier import center_and_normalize
-from .class_guesses import diffused_rows
-from .data_checks import check_times
-from .merged_clusters import merged_clusters
+from .clusters import merged_clusters
+from .pseudo_labels import diffused_rows
 from .seeds import Purpose, derive_generator, seeded_rng
-from .training_graph import TrainingGraph, prepare_graph
+from .training_graph import TrainingGraph, check_times, prepare_graph
 
 _log = logging.getLogger(__name__)
 
 LARGEST = 30
-TIMES = (5.0, 20.0)  # that features diffuse for
-STABILITY_TIME = 5.0  # that heat is given to leave a cluster, chosen on development sets
-NUM_CHANNELS = 64  # more of them cost time and tell little about clusters
+TIMES = (5.0, 20.0)  # diffusion times of the features
+STABILITY_TIME = 5.0  # of the heat that may leave a cluster, chosen on development sets
+NUM_CHANNELS = 64  # more of them cost time and add little about clusters
 SHRINKAGE = 0.01  # of the classifier, as a share of the mean variance
 TOLERANCE = 1e-3  # of the heat
 
@@ -31,8 +30,8 @@ TOLERANCE = 1e-3  # of the heat
 class ChosenClasses(NamedTuple):
     """A number of clusters, and the curve that it was read from."""
 
-    num_classes: int  # where the curve is highest
-    curve: dict[int, float]  # the score of every number that was tried
+    num_classes: int  #: where the curve is highest
+    curve: dict[int, float]  #: the score of every number that was tried
 
 
 def choose_num_classes(
@@ -45,34 +44,34 @@ def choose_num_classes(
 ) -> ChosenClasses:
     r"""Choose how many clusters a graph has, without labels.
 
-    For every number, the diffused features are clustered, and the score is the product of two
-    answers, both of them less what chance would give. Does heat stay in its cluster? That is the
-    stability of the clusters, which is their modularity after the heat had time to go around. And
-    can a linear classifier find them again, which sees the features *before* diffusion, learns the
-    clusters of one half of the nodes, and is asked about the other? That is the adjusted Rand index
-    of what it says. Too few clusters hold together what does not belong together; too many cut
-    through a crowd, where heat crosses the cut, and nobody can tell from a node's own features on
-    which side it lies.
+    For every number of clusters, the diffused features are clustered, and the score is the product
+    of two measures, each less what chance would give:
 
-    Classes are what somebody named, clusters what the graph shows; where classes have parts that
-    are as far apart as the classes themselves, or lie within each other, their numbers differ. Look
-    at the curve: what is nearly as high is nearly as good.
+    - the stability of the clusters: their modularity after heat has flowed for a time `t`;
+    - the adjusted Rand index between the clusters and a linear classifier of the features *before*
+      diffusion, which learns the clusters of one half of the nodes and predicts the other half.
+
+    Too few clusters join what does not belong together; too many cut through a dense region, where
+    heat crosses the cut and a node's own features do not determine its side.
+
+    Classes have names that somebody gave, clusters follow from the graph; where classes have parts
+    that are as far apart as the classes themselves, or lie within each other, their numbers differ.
+    Look at the curve: what is nearly as high is nearly as good.
 
     A graph of 10,000 nodes takes 4 seconds of one core, one of 100,000 nodes 15.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
-            `edge_weight` [E]; or one that is prepared already. It is not changed, and labels in it
-            are not looked at.
+            `edge_weight` [E]. It is not changed, and labels in it are not used.
         largest: The largest number to try.
-        t: How long heat is given to leave its cluster, > 0: the scale that is asked about. There
-            are clusters within clusters, and a shorter time finds more of them.
+        t: How long heat may leave its cluster, > 0: the scale of the clusters. There are clusters
+            within clusters, and a shorter time finds more of them.
         times: Diffusion times of the features to choose from, anew for every number.
         seed: Of what is random: channels, clusters, halves.
 
     Returns:
-        The number with the highest score, and the score of each number from 1, which has 0, to
-        `largest` or to the number of different points.
+        A record with `num_classes`, the number of the highest score, and `curve`, a dict with the
+        score of each number from 1, which has 0, to `largest` or to the number of different points.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -102,8 +101,8 @@ def choose_num_classes(
     curve = {1: 0.0}
     for _, z in diffused_rows(x, graph, times):
         for count, labels in merged_clusters(z, largest, seed):
-            said = classifier.tell(labels, count)
-            found_again = adjusted_rand_score(said.cpu(), labels.cpu())
+            predicted = classifier.predict(labels, count)
+            found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())
             score = found_again * _stability(graph, labels, count, t)
             curve[count] = max(score, curve.get(count, score))
     curve = dict(sorted(curve.items()))
@@ -114,7 +113,7 @@ def choose_num_classes(
 
 @torch.no_grad()
 def _stability(graph: TrainingGraph, labels: Tensor, count: int, t: float) -> float:
-    """How much more likely heat is in its cluster after a while than by chance."""
+    """The probability that heat is in its cluster at time t, less that of chance."""
     source, weight = graph.edge_index[0], graph.edge_weight
     weight = graph.x.new_ones(len(source)) if weight is None else weight.to(graph.x.dtype)
     share = graph.x.new_zeros(len(labels)).index_add_(0, source, weight)
@@ -125,27 +124,27 @@ def _stability(graph: TrainingGraph, labels: Tensor, count: int, t: float) -> fl
 
 
 class HalvesClassifier:
-    """Ridge regression on classes: learned from one half of the nodes, and asked about the other.
+    """Ridge regression on classes, fitted to each half of the nodes to predict the other.
 
     Args:
-        x: [N, D] what it sees.
-        seed: of the halves.
+        x: [N, D] features.
+        seed: Of the halves.
     """
 
     def __init__(self, x: Tensor, seed: int) -> None:
         first = torch.rand(len(x), generator=derive_generator(seed, Purpose.VALIDATION)) < 0.5
-        self._asked = [first.to(x.device), ~first.to(x.device)]
+        self._tests = [first.to(x.device), ~first.to(x.device)]
         self._x = torch.cat([x, x.new_ones(len(x), 1)], dim=1).double()
-        self._roots = [_root_of_gram(self._x[~asked]) for asked in self._asked]
+        self._roots = [_root_of_gram(self._x[~test]) for test in self._tests]
 
-    def tell(self, labels: Tensor, count: int) -> Tensor:
-        """The classes [N] that are said, where `labels` [N] in [0, count) are learned."""
-        said = torch.empty_like(labels)
-        for asked, root in zip(self._asked, self._roots, strict=True):
+    def predict(self, labels: Tensor, count: int) -> Tensor:
+        """The class of each node [N], by the `labels` [N] in [0, count) of the other half."""
+        predicted = torch.empty_like(labels)
+        for test, root in zip(self._tests, self._roots, strict=True):
             sums = self._x.new_zeros(count, self._x.size(1))
-            sums.index_add_(0, labels[~asked], self._x[~asked])
-            said[asked] = (self._x[asked] @ torch.cholesky_solve(sums.T, root)).argmax(1)
-        return said
+            sums.index_add_(0, labels[~test], self._x[~test])
+            predicted[test] = (self._x[test] @ torch.cholesky_solve(sums.T, root)).argmax(1)
+        return predicted
 
 
 def _root_of_gram(x: Tensor) -> Tensor:

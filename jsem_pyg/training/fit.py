@@ -1,4 +1,4 @@
-"""The door to training: one of two trainers, chosen by the model or by name."""
+"""The entry to training: `fit` picks one of two trainers by the model, or by name."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,18 +8,17 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from .._checks import check_bool, check_choice, check_positive_int
+from .._checks import check_bool, check_choice, check_instance, check_positive_int
 from ..nn import DiffusionClassifier
-from .data_checks import check_data, check_model, known_labels
 from .history import Callback, FitResult
 from .self_training import ROUNDS, self_train
-from .task import Loss
+from .training_graph import prepare_graph
 from .triplet_training import EPOCHS, fit_triplets
-from .triplets import TripletSampler
+from .triplets import Loss, TripletSampler
 
 
 class TripletOptions(TypedDict, total=False):
-    """What `fit_triplets` alone takes; there it says what each is for."""
+    """Arguments of `fit_triplets` alone, which documents them."""
 
     lr: float
     batch_size: int
@@ -34,19 +33,20 @@ class TripletOptions(TypedDict, total=False):
 
 
 class SelfTrainingOptions(TypedDict, total=False):
-    """What `self_train` alone takes; there it says what each is for."""
+    """Arguments of `self_train` alone, which documents them."""
 
     times: Sequence[float] | None
 
 
 class FitOptions(TripletOptions, SelfTrainingOptions, total=False):
-    """What one of the trainers takes."""
+    """Arguments of one of the trainers."""
 
 
-TAKES = {
+OPTIONS = {
     "fit_triplets": tuple(TripletOptions.__annotations__),
     "self_train": tuple(SelfTrainingOptions.__annotations__),
 }
+_LOSSES = ("auto", "self_training", "triplet")
 
 
 def fit(
@@ -63,11 +63,17 @@ def fit(
 ) -> FitResult:
     """Train a graph model, without labels or with few, by the trainer that suits it.
 
-    A :class:`~jsem_pyg.nn.DiffusionClassifier` trains itself: clusters of the diffused features
-    teach it, and then its own diffused probabilities do (:func:`~jsem_pyg.training.self_train`). It
-    returns class probabilities, and chooses its own diffusion time. Any other model is trained by
-    triplets of nodes (:func:`~jsem_pyg.training.fit_triplets`), so that nodes which are alike come
-    to lie together.
+    A :class:`~jsem_pyg.nn.DiffusionClassifier` trains itself: it learns from clusters of the
+    diffused features, and then from its own diffused probabilities
+    (:func:`~jsem_pyg.training.self_train`). Its diffusion time is chosen without labels. Any other
+    model is trained by triplets of nodes (:func:`~jsem_pyg.training.fit_triplets`), so that nodes
+    which are alike come to lie together.
+
+    Label propagation is an entry of its own, :func:`~jsem_pyg.training.propagate_labels`: it takes
+    labels and returns the probabilities of this graph's nodes, and has no model to fit.
+
+    `data` is checked once and brought to the device. A model is called as `model(x, edge_index)`,
+    with `edge_weight` and `edge_attr` by name if `data` has them.
 
     Args:
         model: The module to train, in place.
@@ -82,7 +88,7 @@ def fit(
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
         seed: A non-negative number that fixes all randomness.
         progress: Show a bar where there is a terminal; self-training is too short for one.
-        **options: What else the trainer takes: `times` for self-training; `lr`, `batch_size`,
+        **options: Other arguments of the trainer: `times` for self-training; `lr`, `batch_size`,
             `margin`, `sketch_dim`, `patience`, `checkpoint`, `checkpoint_every`, `resume`,
             `callbacks` and `tensorboard` for triplets.
 
@@ -90,7 +96,8 @@ def fit(
         The model in evaluation mode, with the history of the run.
 
     Raises:
-        TypeError: If an argument has the wrong type, or a name that no trainer knows.
+        TypeError: If an argument has the wrong type, or a name that no trainer takes, or if the
+            `forward` of `model` does not take what `data` has.
         ValueError: If an argument, or what `data` holds, cannot be trained with, or if an argument
             is the other trainer's.
 
@@ -101,56 +108,54 @@ def fit(
         >>> len(result.to_pandas())
         3
     """
-    check_model(model)
-    check_data(data)
+    check_instance("model", model, nn.Module, "a torch.nn.Module")
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
     if isinstance(loss, str):
-        check_choice("loss", loss, ("auto", "self_training", "triplet"))
-    if isinstance(loss, str) and loss == "auto":
-        loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
-    if isinstance(loss, str) and loss == "self_training":
-        _check_options(options, "self_train", "self-training")
+        check_choice("loss", loss, _LOSSES)
+    is_auto = isinstance(loss, str) and loss == "auto"
+    trains_itself = isinstance(model, DiffusionClassifier) if is_auto else loss == "self_training"
+    _check_options(options, "self_train" if trains_itself else "fit_triplets")
+    graph = prepare_graph(data, device)
+    if trains_itself:
         return self_train(
             cast(DiffusionClassifier, model),
-            data,
+            graph,
             rounds=ROUNDS if epochs is None else epochs,
-            labels=known_labels(data, sampler),
-            device=device,
+            labels=graph.known_labels(sampler),
             seed=seed,
             **cast(SelfTrainingOptions, options),
         )
-    _check_options(options, "fit_triplets", "training by triplets")
     return fit_triplets(
         model,
-        data,
-        loss=loss,
+        graph,
+        loss="triplet" if is_auto else cast(Loss, loss),
         sampler=sampler,
         epochs=EPOCHS if epochs is None else epochs,
-        device=device,
         seed=seed,
         progress=progress,
         **cast(TripletOptions, options),
     )
 
 
-def _check_options(options: Mapping[str, Any], trainer: str, what: str) -> None:
+def _check_options(options: Mapping[str, Any], trainer: str) -> None:
     """Raise unless the trainer takes all options."""
     for name, value in options.items():
-        if name in TAKES[trainer]:
-            continue
-        if not any(name in names for names in TAKES.values()):
-            takes = [f"{each} takes {', '.join(names)}" for each, names in TAKES.items()]
+        owners = [each for each, names in OPTIONS.items() if name in names]
+        if not owners:
+            takes = [f"{each} takes {', '.join(names)}" for each, names in OPTIONS.items()]
             raise TypeError(
                 f"Expected '{name}' to be left out, since no trainer takes it (got {value!r}). "
                 f"To fix this error, correct the name: fit takes loss, sampler, epochs, device, "
                 f"seed and progress, {'; '.join(takes)}."
             )
-        is_for_triplets = trainer == "self_train"
-        owner = "fit_triplets" if is_for_triplets else "self_train"
-        change = "pass loss='triplet'" if is_for_triplets else "train a DiffusionClassifier"
-        raise ValueError(
-            f"Expected '{name}' to be left out for {what}, since only {owner} takes it (got "
-            f"{value!r}). To fix this error, leave it out, or {change}."
-        )
+        if trainer not in owners:
+            changes = {
+                "fit_triplets": "pass loss='triplet'",
+                "self_train": "train a DiffusionClassifier",
+            }
+            raise ValueError(
+                f"Expected '{name}' to be left out for {trainer}, since only {owners[0]} takes it "
+                f"(got {value!r}). To fix this error, leave it out, or {changes[owners[0]]}."
+            )

@@ -16,7 +16,7 @@ class GraphTriplets:
 
     The anchor is uniform over the nodes that have both a neighbour and a non-neighbour, the
     positive a neighbour :math:`j` of the anchor :math:`i` with probability :math:`w_{ij} /
-    \sum_k w_{ik}`, the negative uniform over all nodes but the anchor and its neighbours. Both
+    \sum_k w_{ik}`, the negative uniform over all nodes except the anchor and its neighbours. Both
     draws are exact (no rejection) and cost one binary search a triplet.
 
     Self-loops are ignored. An edge of weight zero gives neither positives nor negatives.
@@ -35,9 +35,9 @@ class GraphTriplets:
     Example:
         >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> triplets = GraphTriplets(path, None, num_nodes=3).sample(4)
-        >>> triplets.positive  # the ends of the path know node 1 only
+        >>> triplets.positive  # the only neighbour of both ends is node 1
         tensor([1, 1, 1, 1])
-        >>> (triplets.anchor + triplets.negative).tolist()  # and not each other
+        >>> (triplets.anchor + triplets.negative).tolist()  # each end is the other's negative
         [2, 2, 2, 2]
     """
 
@@ -55,36 +55,25 @@ class GraphTriplets:
     def _prepare(self, edges: "RowEdges", num_nodes: int, num_rows: int, first: int = 0) -> None:
         """Prepare the draws for rows that are the nodes from `first` on."""
         self.num_nodes, self._num_rows, self._first = num_nodes, num_rows, first
-        self._prepare_positives(edges)
-        self._prepare_negatives(edges.key)
-        has_neighbour = self._row_start.diff() > 0
-        self._anchors = torch.nonzero(has_neighbour & (self._num_free > 0)).flatten()
-
-    def _prepare_positives(self, edges: "RowEdges") -> None:
-        """Stack the rows' distribution functions into one."""
+        # Positives: the distribution functions of all rows, one after the other. Each row is scaled
+        # to mass one first; otherwise a row of tiny weights would vanish in the running sum.
         kept = edges.weight > 0
         row, weight = edges.row[kept], edges.weight[kept]
         self._neighbour = edges.col[kept]
-        self._row_start = group_starts(row, self._num_rows)
-        # Each row is scaled to mass one first; otherwise a row of tiny weights would vanish
-        # in the running sum of all the others.
-        row_mass = torch.zeros(self._num_rows, dtype=torch.float64).index_add_(0, row, weight)
+        self._row_start = group_starts(row, num_rows)
+        row_mass = torch.zeros(num_rows, dtype=torch.float64).index_add_(0, row, weight)
         self._cumulative = torch.cumsum(weight / row_mass[row], dim=0)
-
-    def _prepare_negatives(self, key: Tensor) -> None:
-        """Prepare the search for the r-th node that a row does not exclude.
-
-        Let e_0 < e_1 < ... be the nodes that row i excludes: i and its neighbours. Before e_k lie
-        e_k - k nodes that are not excluded, so the r-th of those (from zero) is r + #{k: e_k - k
-        <= r}. As e_k - k never decreases along a row, i N + e_k - k is sorted over all rows, and
-        one search counts.
-        """
-        excluded = _with_diagonal(key, self.num_nodes, self._num_rows, self._first)
-        row = excluded // self.num_nodes
-        self._excluded_start = group_starts(row, self._num_rows)
-        rank = torch.arange(excluded.numel()) - self._excluded_start[row]
-        self._free_before = excluded - rank
-        self._num_free = self.num_nodes - self._excluded_start.diff()
+        # Negatives: let e_0 < e_1 < ... be the nodes that row i excludes, i and its neighbours.
+        # Before e_k lie e_k - k nodes that are not excluded, so the r-th of those (from zero) is
+        # r + #{k: e_k - k <= r}. As e_k - k never decreases along a row, i N + e_k - k is sorted
+        # over all rows, and one search counts.
+        excluded = _with_diagonal(edges.key, num_nodes, num_rows, first)
+        row = excluded // num_nodes
+        self._excluded_start = group_starts(row, num_rows)
+        self._free_before = excluded - (torch.arange(excluded.numel()) - self._excluded_start[row])
+        self._num_free = num_nodes - self._excluded_start.diff()
+        has_neighbour = self._row_start.diff() > 0
+        self._anchors = torch.nonzero(has_neighbour & (self._num_free > 0)).flatten()
 
     def _check_anchors(self) -> None:
         if not bool((self._row_start.diff() > 0).any()):
@@ -165,7 +154,7 @@ def _read_edge_index(edge_index: Any, edge_weight: Tensor | None, num_nodes: int
 def _read_structure(
     structure: GraphStructure, edge_weight: Tensor | None, num_nodes: int
 ) -> RowEdges:
-    """The slots of a structure, which are sorted already."""
+    """The slots of a structure, already sorted."""
     if structure.num_nodes != num_nodes:
         raise ValueError(
             f"Expected 'num_nodes' to be {structure.num_nodes}, as the prepared 'edge_index' has "

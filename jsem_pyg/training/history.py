@@ -1,4 +1,4 @@
-"""What training leaves behind: one row an epoch, the best epoch, the result."""
+"""The history and the result of a training, and the callbacks that follow it."""
 
 import copy
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from .._checks import check_instance
 from .._extras import import_optional
-from .model_input import ModelInput
+from .training_graph import TrainingGraph
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,15 +27,16 @@ class EpochRow(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """What a callback is given after each epoch."""
+    """The argument of a callback, after each epoch."""
 
     model: nn.Module  #: with the weights after the epoch's step, in training mode
-    row: EpochRow  #: the epoch that has just ended
+    row: EpochRow  #: the epoch that has just ended: `epoch`, `loss`, `val_loss`, `t`, `seconds`
     history: list[EpochRow]  #: all epochs so far, `row` last; not to be changed
     epochs: int  #: how many there are to be
-    input: ModelInput  #: what the model was called with
-    #: Called with booleans [E] for the edges of `input`, both directions alike: only these are left
-    #: for the epochs to come. It is for a `StatefulCallback`, since a resumed run has to know.
+    #: The graph of the epoch, with `x`, `edge_index`, `edge_weight` and `edge_attr`.
+    input: TrainingGraph
+    #: Called with booleans [E] for the edges of `input`, both directions alike: only these are kept
+    #: for the epochs to come. Only a callback with a state may call it, see `fit_triplets`.
     keep_edges: Callable[[Tensor], None]
 
 
@@ -49,7 +50,7 @@ class BestEpoch:
     weights: dict[str, Any] | None = None  # the state dict that gave this loss, if kept
 
     def update(self, epoch: int, loss: float, model: nn.Module, keep_weights: bool) -> None:
-        """Take note of an epoch; call it before the step, while `model` is what gave `loss`."""
+        """Compare an epoch with the best; call it before the step, with the model of `loss`."""
         if loss < self.loss:
             self.loss, self.epoch, self.stale = loss, epoch, 0
             self.weights = copy.deepcopy(model.state_dict()) if keep_weights else None
@@ -57,7 +58,7 @@ class BestEpoch:
             self.stale += 1
 
     def exhausted(self, patience: int | None) -> bool:
-        """Return whether the loss has not fallen for `patience` epochs."""
+        """True if the loss has not fallen for `patience` epochs."""
         return patience is not None and self.stale >= patience
 
 
@@ -66,14 +67,14 @@ Callback = Callable[[EpochEnd], bool | None]
 
 @runtime_checkable
 class StatefulCallback(Protocol):
-    """A callback that changes the run, or goes by what it saw in earlier epochs.
+    """A callback with a state that a checkpoint keeps.
 
-    It is called before the checkpoint is written, which keeps its state, and so a resumed run goes
-    on as one that was not interrupted. Its public attributes have to be as they were.
+    It is called before the checkpoint is written, so that a resumed run goes on as one that was
+    not interrupted. Its public attributes have to be as they were.
     """
 
     def __call__(self, end: EpochEnd) -> bool | None:
-        """Do what there is to do after an epoch; True stops the training."""
+        """Act after an epoch; True stops the training."""
         ...
 
     def state_dict(self) -> dict[str, Any]:
@@ -81,7 +82,7 @@ class StatefulCallback(Protocol):
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave; tensors arrive on the CPU."""
+        """Go on from a `state_dict`; tensors arrive on the CPU."""
         ...
 
 
@@ -95,8 +96,8 @@ class FitResult:
         FitResult(Identity, epochs=2, loss=0.4, val_loss=0.5, best_epoch=2, stopped_early=False)
     """
 
-    model: nn.Module  #: the very model that was given, trained, in evaluation mode
-    history: list[EpochRow]  #: one row an epoch
+    model: nn.Module  #: the model that was given, trained, in evaluation mode
+    history: list[EpochRow]  #: one row an epoch: `epoch`, `loss`, `val_loss`, `t`, `seconds`
     best_epoch: int  #: the epoch that began with the lowest validation loss
     stopped_early: bool  #: whether `patience` or a callback ended training before `epochs`
     kept: Tensor | None = None  #: [E] which edges were left in the end; None: all
@@ -106,7 +107,7 @@ class FitResult:
 
         Args:
             data: The graph of the training; it is not changed. Whatever has an entry for each edge
-                (as PyG's `Data.is_edge_attr` tells) loses those of the edges that went.
+                (by PyG's `Data.is_edge_attr`) loses those of the dropped edges.
 
         Raises:
             TypeError: If it is no `Data`.

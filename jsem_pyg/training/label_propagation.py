@@ -1,14 +1,15 @@
-r"""Label propagation whose edges learn, from labels that are held out in turn, how well to conduct.
+r"""Label propagation along edges whose conductance is learned from labels that are held out.
 
-1. Half of the labels of each class are sources: they diffuse over the graph, and so does what a
-   classifier of the diffused features, which knows no other label, says of all nodes.
-2. The cross-entropy of the other half, which neither has seen, teaches the time, how sure the
-   result is, and the conductance: by gradients through the exact diffusion.
-3. So it goes on, for several draws of the half. In the end all labels are sources.
+1. Half of the labels of each class are sources. They diffuse over the graph, and determine the edge
+   features by a classifier that learns from no other label.
+2. The cross-entropy of the other half, which was held out, trains the time, the sharpness of the
+   result and the conductance, by gradients through the exact diffusion.
+3. This is repeated for several draws of the half. In the end all labels are sources.
 """
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -19,39 +20,36 @@ from torch_geometric.data import Data
 
 from .._checks import (
     check_choice,
-    check_labels,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
 )
 from ..diffusion import heat_diffusion
 from ..nn.conductance import ModuleConductance
-from .data_checks import check_classes_are_named
-from .edge_knowledge import EdgeGate, EdgeKnowledge
+from .edge_features import EdgeFeatures, EdgeGate
+from .pseudo_labels import keep_known
 from .seeds import Purpose, derive_generator, seeded_rng
-from .teaching import keep_known
 from .time_selection import select_time
-from .training_graph import TrainingGraph, prepare_graph
+from .training_graph import TrainingGraph, check_known_classes, prepare_graph
 
 LEARNING_RATE = 0.05
-# What has not arrived at a node, as a share of a class's heat: the same for every class.
-_NOTHING = 1e-6
+_LEAST_HEAT = 1e-6  # added everywhere, as a share of a class's heat: the same for every class
 
 
 class PropagatedLabels(NamedTuple):
-    """What labels say of all nodes, and the edges that they went along."""
+    """Class probabilities of all nodes, and the conductance along which they were found."""
 
     probabilities: Tensor  #: [N, C]; one or zero where a label is known
     conductance: Tensor  #: [E] in [0, 1], in the order of `edge_index`
-    t: float  #: for how long labels diffused
+    t: float  #: diffusion time of the labels
 
 
 class _Fold(NamedTuple):
-    """Labels that are known, and labels that are asked for."""
+    """A draw of the labels: sources, and those that are held out."""
 
-    heat: Tensor  # [N, C] that sources start with; that of a class sums to one
-    edge_attr: Tensor | None  # [E, 3] what edges know from the sources
-    asked: Tensor  # [N] bool
+    heat: Tensor  # [N, C] of the sources at time zero; that of a class sums to one
+    edge_attr: Tensor | None  # [E, 3] edge features that follow from the sources
+    held_out: Tensor  # [N] bool
 
 
 def propagate_labels(
@@ -66,43 +64,50 @@ def propagate_labels(
     device: torch.device | str | None = None,
     seed: int = 0,
 ) -> PropagatedLabels:
-    r"""Spread a few labels by heat along edges that learn from them which classes they join.
+    r"""Spread a few labels by heat, along edges whose conductance is learned from the labels.
 
     .. math::
         \mathbf{P} = \mathrm{softmax} \left( \beta \log \left(
         e^{-t \mathbf{L}_{\theta}} \mathbf{S} + 10^{-6} \right) \right)
 
     where a column of :math:`\mathbf{S}` shares one unit of heat among the labelled nodes of a
-    class. Learned are :math:`t`, :math:`\beta` and the conductance :math:`\theta`, each by the
-    labels that are not among the sources. An edge knows three things: how far the two
-    neighbourhoods agree (the logarithm of :class:`~jsem_pyg.nn.AgreementConductance` of diffused
-    probabilities, plus one), its augmented Forman-Ricci curvature, and the cosine of its ends, both
-    of the latter standardised. The more of each, the better it conducts: slopes stay above zero.
+    class. Learned are :math:`t`, :math:`\beta` and the conductance :math:`\theta`, each from the
+    labels that are not among the sources. An edge has three features: the agreement of its two
+    neighbourhoods (the logarithm of :class:`~jsem_pyg.nn.AgreementConductance` of diffused
+    probabilities, plus one), its augmented Forman-Ricci curvature, and the cosine of its ends, the
+    last two standardised. The conductance rises with each: slopes stay above zero.
 
-    Other methods can go along the same edges: multiply their weights by `conductance`, as in
+    Other methods can use the same edges: multiply their weights by `conductance`, as in
     ``data.edge_weight * propagate_labels(data, labels).conductance``, before self-training.
+
+    This is not a trainer of :func:`~jsem_pyg.training.fit`, which trains a model that you pass and
+    can then call on other graphs: here nothing is left to call, and the labels are an argument.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
-            `edge_weight` [E]. It is not changed, and labels in it are not looked at.
+            `edge_weight` [E]. It is not changed, and labels in it are not used.
         labels: [N] known classes in [0, C), -1 where unknown; some class has two at least.
-        conductance: "features" for what is said above; "open" for edges that all conduct alike,
-            while time and :math:`\beta` are learned; or a module that maps the three features
+        conductance: "features" for the three features above; "open" for edges that all conduct
+            alike, while time and :math:`\beta` are learned; or a module that maps the features
             `(edge_attr)`, [E, 3], or `(edge_attr, x_i, x_j)`, with diffused features [E, D] of both
             ends, to [E] in [0, 1], of which the mean of both directions counts; it is trained in
             place.
-        t: The diffusion time to start from, > 0; if omitted, what
-            :func:`~jsem_pyg.training.select_time` chooses.
+        t: The diffusion time to start from, > 0; if omitted,
+            :func:`~jsem_pyg.training.select_time` chooses it.
         lr: Learning rate of the conductance.
-        steps: Steps of Adam, each with the next fold.
-        folds: How many halves are drawn.
+        steps: Steps of Adam, each with the next draw.
+        folds: Number of draws.
         device: Where to train; where `data.x` lies if omitted.
-        seed: Of the halves, and of the triplets that choose the time to start from.
+        seed: Of the draws, and of the triplets that choose the time to start from.
+
+    Returns:
+        A record with `probabilities` [N, C], one or zero where a label is known, `conductance` [E]
+        in [0, 1], in the order of `edge_index`, and the diffusion time `t`.
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `data` cannot be trained with, if there are fewer than two classes, one that
-            has no label, or none that has two.
+        ValueError: If `data` cannot be trained with, if labels are below -1, or if there are fewer
+            than two classes, one that has no label, or none that has two.
 
     Sources: Zhu and Ghahramani, "Learning from labeled and unlabeled data with label propagation",
     2002; Zhang and Lee, "Hyperparameter learning for graph based semi-supervised learning
@@ -127,19 +132,19 @@ def propagate_labels(
     check_nonnegative_int("seed", seed)
     conduct = _make_conductance(conductance)
     graph = _as_constants(prepare_graph(data, device))
-    check_labels("labels", labels, graph.x.size(0))
+    num_classes = check_known_classes(labels, graph.x.size(0))
     labels = labels.to(graph.x.device, torch.int64)
-    _check_can_be_held_out(labels)
-    knowledge = EdgeKnowledge(graph, select_time(graph, seed=seed).t if t is None else float(t))
-    model = _Propagation(knowledge, conduct).to(graph.x)
+    _check_can_be_held_out(labels, num_classes)
+    features = EdgeFeatures(graph, select_time(graph, seed=seed).t if t is None else float(t))
+    model = _Propagation(features, conduct).to(graph.x)
     generator = derive_generator(seed, Purpose.FOLDS)
     halves = (_draw_half(labels, generator) for _ in range(folds))
-    drawn = [_make_fold(knowledge, labels, half, conduct is not None) for half in halves]
+    drawn = [_make_fold(features, labels, half, conduct is not None) for half in halves]
     with torch.enable_grad(), seeded_rng(graph.x.device, seed, Purpose.MODEL):
         _learn(model, labels, itertools.islice(itertools.cycle(drawn), steps), lr)
     model.eval()
     with torch.no_grad():
-        h, logits = model(_make_fold(knowledge, labels, labels >= 0, conduct is not None))
+        h, logits = model(_make_fold(features, labels, labels >= 0, conduct is not None))
     probabilities = keep_known(logits.softmax(-1), labels)
     return PropagatedLabels(probabilities, h, float(model.log_t.detach().exp()))
 
@@ -148,37 +153,38 @@ def _as_constants(graph: TrainingGraph) -> TrainingGraph:
     """Without gradients, and in single precision at least: half is too coarse to learn in."""
     dtype = torch.promote_types(graph.x.dtype, torch.float32)
     weight = graph.edge_weight
-    return graph._replace(
+    return replace(
+        graph,
         x=graph.x.detach().to(dtype),
         edge_weight=None if weight is None else weight.detach().to(dtype),
     )
 
 
 class _Propagation(Module):
-    """Heat of the sources, along edges that conduct as they know."""
+    """Heat of the sources, along edges of learned conductance."""
 
-    def __init__(self, knowledge: EdgeKnowledge, conduct: ModuleConductance | None) -> None:
+    def __init__(self, features: EdgeFeatures, conduct: ModuleConductance | None) -> None:
         super().__init__()
-        self.knowledge, self.conduct = knowledge, conduct
-        self.log_t = Parameter(torch.tensor(knowledge.t).log())
-        self.log_sureness = Parameter(torch.zeros(()))
+        self.features, self.conduct = features, conduct
+        self.log_t = Parameter(torch.tensor(features.t).log())
+        self.log_sharpness = Parameter(torch.zeros(()))
 
     def forward(self, fold: _Fold) -> tuple[Tensor, Tensor]:
-        """The conductance of edges [E], and logits of the classes [N, C]."""
-        graph = self.knowledge.graph
+        """Return the conductance of edges [E], and logits of the classes [N, C]."""
+        graph = self.features.graph
         h = self._conductances(fold.edge_attr)
         weight = h if graph.edge_weight is None else graph.edge_weight * h
         heat = heat_diffusion(fold.heat, graph.structure, weight, self.log_t.exp())
-        return h, (heat.clamp(min=0) + _NOTHING).log() * self.log_sureness.exp()
+        return h, (heat.clamp(min=0) + _LEAST_HEAT).log() * self.log_sharpness.exp()
 
     def _conductances(self, edge_attr: Tensor | None) -> Tensor:
-        """Of a module, the mean of both directions, as in layers."""
-        graph, structure = self.knowledge.graph, self.knowledge.graph.structure
+        """The mean of both directions, as in layers."""
+        graph, structure = self.features.graph, self.features.graph.structure
         if self.conduct is None:
             return graph.x.new_ones(graph.edge_index.size(1))
         if self.conduct.sees_nodes:
             source, target = graph.edge_index.long()
-            z = self.conduct.project(self.knowledge.z)
+            z = self.conduct.project(self.features.z)
             h = self.conduct(edge_attr, z=z, ends=(target, source))
         else:
             h = self.conduct(edge_attr)
@@ -186,15 +192,15 @@ class _Propagation(Module):
 
 
 def _learn(model: _Propagation, labels: Tensor, folds: Iterable[_Fold], lr: float) -> None:
-    """Adam, a step for each fold; time and sureness have a rate of their own."""
-    groups: list[dict[str, Any]] = [{"params": [model.log_t, model.log_sureness]}]
+    """Adam, a step for each fold; time and sharpness have a rate of their own."""
+    groups: list[dict[str, Any]] = [{"params": [model.log_t, model.log_sharpness]}]
     if model.conduct is not None:
         groups.append({"params": list(model.conduct.parameters()), "lr": lr})
     optimizer = torch.optim.Adam(groups, lr=LEARNING_RATE)
     for fold in folds:
         optimizer.zero_grad()
         _, logits = model(fold)
-        F.cross_entropy(logits[fold.asked], labels[fold.asked]).backward()
+        F.cross_entropy(logits[fold.held_out], labels[fold.held_out]).backward()
         optimizer.step()
 
 
@@ -208,12 +214,13 @@ def _draw_half(labels: Tensor, generator: torch.Generator) -> Tensor:
     return chosen
 
 
-def _make_fold(knowledge: EdgeKnowledge, labels: Tensor, is_source: Tensor, looks: bool) -> _Fold:
-    """What is known if only the sources are; edges that are open look at nothing."""
-    told = labels.where(is_source, -1)
-    heat = F.one_hot(labels.clamp(min=0)).to(knowledge.z) * is_source[:, None]
-    columns = knowledge(told) if looks else None
-    return _Fold(heat / heat.sum(0), columns, (labels >= 0) & ~is_source)
+def _make_fold(
+    features: EdgeFeatures, labels: Tensor, is_source: Tensor, needs_features: bool
+) -> _Fold:
+    """The heat and the edge features that follow from the sources alone."""
+    heat = F.one_hot(labels.clamp(min=0)).to(features.z) * is_source[:, None]
+    edge_attr = features(labels.where(is_source, -1)) if needs_features else None
+    return _Fold(heat / heat.sum(0), edge_attr, (labels >= 0) & ~is_source)
 
 
 def _make_conductance(conductance: str | Module) -> ModuleConductance | None:
@@ -223,13 +230,11 @@ def _make_conductance(conductance: str | Module) -> ModuleConductance | None:
     return ModuleConductance(EdgeGate()) if conductance == "features" else None
 
 
-def _check_can_be_held_out(labels: Tensor) -> None:
-    """Raise unless there are two classes, each with a label, and one with two."""
-    count = torch.bincount(labels[labels >= 0])
-    check_classes_are_named("labels", labels, len(count))
-    if len(count) < 2:
-        raise ValueError(f"Expected 'labels' to name at least two classes (got {len(count)}).")
-    if int(count.max()) < 2:
+def _check_can_be_held_out(labels: Tensor, num_classes: int) -> None:
+    """Raise unless there are two classes, one of which has two labels."""
+    if num_classes < 2:
+        raise ValueError(f"Expected 'labels' to name at least two classes (got {num_classes}).")
+    if int(torch.bincount(labels[labels >= 0]).max()) < 2:
         raise ValueError(
             "Expected 'labels' to name two nodes of a class, one of which can be held out (got one "
             "of each). To fix this, train a DiffusionClassifier by self_train, which needs one."

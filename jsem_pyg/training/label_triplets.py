@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor
 
+from .._checks import check_labels
 from .._groups import group_starts
-from .data_checks import check_known
-from .triplets import Triplets, check_draw, draw_below
+from .training_graph import check_mask
+from .triplets import Triplets, check_draw
 
 
 class LabelTriplets:
@@ -32,7 +33,9 @@ class LabelTriplets:
     """
 
     def __init__(self, y: Tensor, mask: Tensor | None = None) -> None:
-        check_known(y, mask)
+        check_labels("y", y)
+        if mask is not None:
+            check_mask("mask", mask, tuple(y.shape), "nodes")
         y = y.detach().cpu().long()
         usable = y >= 0 if mask is None else (y >= 0) & mask.detach().cpu()
         labelled = torch.nonzero(usable).flatten()
@@ -68,12 +71,12 @@ class LabelTriplets:
             M triplets, on the CPU.
         """
         check_draw(num_triplets, generator)
-        at = self._anchors[draw_below(self._anchors.numel(), num_triplets, generator)]
+        at = self._anchors[_draw_below(self._anchors.numel(), num_triplets, generator)]
         start, count = self._start[at], self._count[at]
         # Uniform over the class without the anchor: skip over it; likewise over the class.
-        same = start + draw_below(count - 1, num_triplets, generator)
+        same = start + _draw_below(count - 1, num_triplets, generator)
         same = same + (same >= at)
-        other = draw_below(self._node.numel() - count, num_triplets, generator)
+        other = _draw_below(self._node.numel() - count, num_triplets, generator)
         other = torch.where(other >= start, other + count, other)
         return Triplets(self._node[at], self._node[same], self._node[other])
 
@@ -82,3 +85,12 @@ class LabelTriplets:
             f"{type(self).__name__}(num_labelled={self._node.numel()}, "
             f"num_anchors={self._anchors.numel()})"
         )
+
+
+def _draw_below(bound: int | Tensor, size: int, generator: torch.Generator | None) -> Tensor:
+    """Draw `size` integers uniformly from [0, bound), each with a bound of its own if given [size].
+
+    In float64, u < 1 implies that u * bound rounds to less than bound, so no clamp is needed.
+    """
+    u = torch.rand(size, dtype=torch.float64, generator=generator)
+    return (u * bound).long()

@@ -1,89 +1,89 @@
-"""What changes from epoch to epoch: weights, optimiser, history, edges. One epoch of it."""
+"""A run of training by triplets: what it is made of, and one epoch."""
 
 import time
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from ..nn import DiffusionTime
-from .history import BestEpoch, EpochRow
-from .model_input import ModelInput
-from .seeds import Purpose, seeded_rng
-from .task import Task
-from .triplets import Triplets
+from .history import BestEpoch, EpochEnd, EpochRow
+from .process_group import LocalGroup
+from .seeds import Purpose, derive_generator, seeded_rng
+from .training_graph import TrainingGraph
+from .triplets import Loss, Triplets, TripletSampler
 
 
 @dataclass
 class Run:
-    """The state of training: what a checkpoint holds, besides the settings."""
+    """A learning problem and its state, which a checkpoint holds."""
 
     model: nn.Module
+    graph: TrainingGraph  # of the next epoch: all edges, or those that are kept
+    sampler: TripletSampler
+    loss: Loss
+    batch_size: int
+    seed: int
+    group: LocalGroup  # the processes that share the graph
     optimizer: torch.optim.Optimizer
-    input: ModelInput  # what the model is called with next: the task's, or some edges of it
-    kept: Tensor | None = None  # [E] which columns of the task's edges these are; None: all
+    kept: Tensor | None = None  # [E] which edges of the first graph these are; None: all
     history: list[EpochRow] = field(default_factory=list)
     best: BestEpoch = field(default_factory=BestEpoch)
 
     def keep_edges(self, kept: Tensor) -> None:
-        """Go on with some of the edges that the model is called with.
-
-        Args:
-            kept: [E'] which of these stay, both directions alike.
+        """Go on with some of the edges of `graph`, both directions alike.
 
         Raises:
             TypeError: If `kept` is not a boolean tensor.
-            ValueError: If it has another shape.
+            ValueError: If its shape is not [E].
         """
-        self.input = self.input.select(kept)
-        kept = kept.to(self.input.x.device)
+        self.graph = self.graph.keep_edges(kept)
+        kept = kept.to(self.graph.x.device)
         if self.kept is not None:
             kept = torch.zeros_like(self.kept).masked_scatter(self.kept, kept)
         self.kept = kept
 
+    def draw(self, purpose: Purpose, epoch: int = 0) -> Triplets:
+        """Draw the triplets of an epoch."""
+        generator = derive_generator(self.seed, purpose, epoch)
+        return self.sampler.sample(self.batch_size, generator).to(self.graph.x.device)
 
-def start_run(model: nn.Module, task: Task, lr: float) -> Run:
-    """Make the model ready for its first epoch: on the device, in training mode, with an optimiser.
+    @torch.enable_grad()
+    def train_epoch(self, validation: Triplets, keep_best: bool) -> EpochRow:
+        """Draw triplets, pass forward and backward, step; return the new row of the history."""
+        epoch = len(self.history) + 1
+        started = time.perf_counter()
+        triplets = self.draw(Purpose.TRIPLETS, epoch)
+        self.optimizer.zero_grad()
+        with seeded_rng(self.graph.x.device, self.seed, Purpose.MODEL, epoch):
+            z = self.graph.forward(self.model)
+            share = self._share_of_loss(z, triplets)
+            share.backward()
+            self.group.sum_gradients(self.model.parameters())
+            with torch.no_grad():
+                val_loss = self.group.total(self._share_of_loss(z, validation))
+        loss = self.group.total(share)
+        _check_finite(epoch, loss, val_loss, self.model)
+        t = mean_time(self.model)
+        # Before the step: the losses and t belong to the weights that the pass was made with.
+        self.best.update(epoch, val_loss.item(), self.model, keep_best)
+        self.optimizer.step()
+        row = EpochRow(epoch, loss.item(), val_loss.item(), t, time.perf_counter() - started)
+        self.history.append(row)
+        return row
 
-    Raises:
-        ValueError: If the model has nothing to train.
-    """
-    model.to(task.device)
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    if not parameters:
-        raise ValueError(f"Expected 'model' to have trainable parameters (got {model}).")
-    model.train()
-    task.company.start_alike(model)
-    return Run(model, torch.optim.Adam(parameters, lr=lr), task.input)
+    def epoch_end(self, epochs: int, is_stateful: bool) -> EpochEnd:
+        """The argument of a callback."""
+        keep_edges = self.keep_edges if is_stateful else _refuse_to_keep_edges
+        return EpochEnd(self.model, self.history[-1], self.history, epochs, self.graph, keep_edges)
 
-
-@torch.enable_grad()
-def train_epoch(run: Run, task: Task, validation: Triplets, keep_best: bool) -> EpochRow:
-    """Draw triplets, pass forward and backward, step; return the new row of the history."""
-    epoch = len(run.history) + 1
-    started = time.perf_counter()
-    triplets = task.draw(Purpose.TRIPLETS, epoch)
-    run.optimizer.zero_grad()
-    with seeded_rng(task.device, task.seed, Purpose.MODEL, epoch):
-        z = run.input.forward(run.model)
-        share = task.share_of_loss(z, triplets)
-        share.backward()
-        task.company.add_gradients(run.model)
-        with torch.no_grad():
-            val_loss = task.company.total(task.share_of_loss(z, validation))
-    loss = task.company.total(share)
-    _check_finite(epoch, loss, val_loss, run.model)
-    t = mean_time(run.model)
-    # Before the step: the losses and t belong to the weights that the pass was made with.
-    run.best.update(epoch, val_loss.item(), run.model, keep_best)
-    run.optimizer.step()
-    row = EpochRow(epoch, loss.item(), val_loss.item(), t, time.perf_counter() - started)
-    run.history.append(row)
-    return row
+    def _share_of_loss(self, z: Tensor, triplets: Triplets) -> Tensor:
+        return self.group.share_of_loss(self.loss, z, triplets, self.batch_size)
 
 
 def mean_time(model: nn.Module) -> float | None:
-    """Return the mean of all diffusion times in a model, None if it has none.
+    """The mean of all diffusion times in a model, None if it has none.
 
     Example:
         >>> mean_time(nn.Linear(2, 2)) is None
@@ -97,15 +97,20 @@ def mean_time(model: nn.Module) -> float | None:
     return torch.cat(times).mean().item() if times else None
 
 
+def _refuse_to_keep_edges(kept: Tensor) -> NoReturn:
+    raise RuntimeError(
+        "Expected 'keep_edges' to be called by a callback with state_dict and load_state_dict (got "
+        "one without), since a checkpoint that is written before the call would lack it."
+    )
+
+
 def _check_finite(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) -> None:
     """Raise before a step that would spoil the weights."""
-    gradients = {
-        name: parameter.grad
+    numbers = {"loss": loss, "validation loss": val_loss} | {
+        f"gradient of '{name}'": parameter.grad
         for name, parameter in model.named_parameters()
         if parameter.grad is not None
     }
-    numbers = {"loss": loss, "validation loss": val_loss}
-    numbers |= {f"gradient of '{name}'": gradient for name, gradient in gradients.items()}
     for name, value in numbers.items():
         if not bool(torch.isfinite(value).all()):
             raise RuntimeError(

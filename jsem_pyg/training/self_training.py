@@ -1,18 +1,18 @@
-r"""Self-training: clusters teach a classifier, whose probabilities diffuse and teach it anew.
+r"""Self-training: a classifier learns from its own diffused probabilities.
 
-Two views keep each other honest. The classifier sees the features of a node *before* any diffusion,
-and learns from the nodes that are most certain of their class; the graph carries what it then says
-to the others, and stops where the neighbourhoods of an edge's two ends disagree.
+Classifier and graph correct each other. The classifier reads the features of a node *before* any
+diffusion, and learns from the confident nodes. The graph carries its probabilities to the other
+nodes, except along edges whose two neighbourhoods disagree.
 
 1. Cluster the diffused features by k-means, for several diffusion times; keep the time whose
-   partition has the highest modularity on the graph.
-2. Fit the linear classifier to the more certain half of every cluster.
+   clusters have the highest modularity on the graph.
+2. Fit the linear classifier to the more confident half of every cluster.
 3. Diffuse its probabilities (:class:`~jsem_pyg.nn.DiffusionClassifier`) for that time or half of
-   it, again by modularity; take them for the new clusters, and go back to 2.
+   it, again by modularity; take them as pseudo-labels, and repeat from 2.
 
-With a few labels, a first classifier learns these from the diffused features, for the time that
-the triplet loss likes best, and what it says takes the place of the clusters; labelled nodes always
-teach, and their probabilities stay what the labels say.
+With a few labels, step 1 is a first classifier that learns these from the diffused features, for
+the time of the lowest triplet loss. Labelled nodes always count as confident, and keep their
+labels.
 """
 
 import logging
@@ -26,12 +26,19 @@ from torch_geometric.data import Data
 from .._checks import check_labels, check_nonnegative_int, check_positive, check_positive_int
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_num_classes
-from .class_guesses import ClassGuess, diffuse_guess, guess_from_clusters, guess_from_labels
-from .data_checks import check_classes_are_named, check_times
 from .history import BestEpoch, EpochRow, FitResult
+from .pseudo_labels import (
+    PseudoLabels,
+    cluster_features,
+    confident_nodes,
+    cross_entropies,
+    diffuse_probabilities,
+    fit_classifier,
+    keep_known,
+    learn_labels,
+)
 from .seeds import Purpose, seeded_rng
-from .teaching import choose_teachers, cross_entropies, keep_known, teach
-from .training_graph import TrainingGraph, prepare_graph
+from .training_graph import TrainingGraph, check_known_classes, check_times, prepare_graph
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +48,7 @@ ROUNDS = 4
 
 def self_train(
     model: DiffusionClassifier,
-    data: Data,
+    data: Data | TrainingGraph,
     *,
     rounds: int = ROUNDS,
     times: Sequence[float] | None = TIMES,
@@ -53,25 +60,25 @@ def self_train(
 
     This is what :func:`~jsem_pyg.training.fit` does with a `DiffusionClassifier`. Features are
     centred and rows brought to length one, so that their scale does not matter. The centre and the
-    class means of this graph stay with the model, for others that it meets.
+    class means of this graph stay with the model, for use on other graphs.
 
     Args:
-        model: The model to train, in place. If it has no number of classes yet, it gets one: that
-            of the labels, or what :func:`~jsem_pyg.training.choose_num_classes` says.
+        model: The model to train, in place. If it has no number of classes yet, it gets that of the
+            labels, or else the result of :func:`~jsem_pyg.training.choose_num_classes`.
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
-            `edge_weight` [E]. It is not changed, and labels in it are not looked at.
-        rounds: How often the classifier is taught.
+            `edge_weight` [E]. It is not changed, and labels in it are not used.
+        rounds: How often the classifier is fitted.
         times: Diffusion times to choose from, for features; None for the model's own. Probabilities
-            diffuse for the one that is chosen, or half of it.
+            diffuse for the chosen time, or half of it.
         labels: [N] known classes in [0, C), -1 where unknown; none if omitted.
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
         seed: Of k-means, or of the triplets that choose the time. k-means of more than 100,000
-            nodes starts on 20,000 that are drawn, and settles on all.
+            nodes starts on 20,000 that are drawn at random.
 
     Returns:
         The model in evaluation mode, with a row for each round: the classifier's cross-entropy on
-        the nodes that taught it ("loss"), and on the others, whose classes the graph tells
-        ("val_loss"). The model is that of the last round, whichever `best_epoch` is.
+        the confident nodes ("loss"), and on the others against their pseudo-labels ("val_loss").
+        The model is that of the last round, whichever `best_epoch` is.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -99,41 +106,39 @@ def self_train(
         times = [model.t.item()]
     check_times(times, check_positive)
     graph = prepare_graph(data, device)
-    _check_inputs(model, graph.x, labels)
-    num_classes = model.num_classes or _count_classes(graph, labels, seed)
-    _check_num_classes(num_classes, graph.x, labels)
+    num_classes = _read_num_classes(model, graph, labels, seed)
     with seeded_rng(graph.x.device, seed, Purpose.MODEL):
         model.set_num_classes(num_classes)
     model.to(graph.x.device).eval()
     model.reset_means()
     if labels is None:
-        start = guess_from_clusters(num_classes, graph, times, seed)
+        start = cluster_features(num_classes, graph, times, seed)
     else:
         labels = labels.to(graph.x.device, torch.int64)
-        start = guess_from_labels(model, graph, times, labels, seed)
+        start = learn_labels(model, graph, times, labels, seed)
     _log.info("self-training from t = %g", start.t)
-    history, best = _teach_in_rounds(model, graph, start, rounds, labels)
+    history, best = _run_rounds(model, graph, start, rounds, labels)
     _keep_means(model, graph)
     return FitResult(model, history, best.epoch, stopped_early=False)
 
 
-def _teach_in_rounds(
+def _run_rounds(
     model: DiffusionClassifier,
     graph: TrainingGraph,
-    start: ClassGuess,
+    start: PseudoLabels,
     rounds: int,
     labels: Tensor | None,
 ) -> tuple[list[EpochRow], BestEpoch]:
-    """Let what has diffused teach, and diffuse what was learned, over and over."""
+    """Fit the classifier to confident nodes, diffuse its probabilities, and repeat."""
     p, history, best = start.p, [], BestEpoch()
     for epoch in range(1, rounds + 1):
         began = time.perf_counter()
-        teaches, target = choose_teachers(p, labels)
-        teach(model, graph.x, teaches, target)
+        confident, target = confident_nodes(p, labels)
+        fit_classifier(model, graph.x, confident, target)
         with torch.no_grad():
             q = model.classify(graph.x)
-            loss, val_loss = cross_entropies(q, teaches, target)
-            t, p = diffuse_guess(model, graph, keep_known(q, labels), start.t)
+            loss, val_loss = cross_entropies(q, confident, target)
+            t, p = diffuse_probabilities(model, graph, keep_known(q, labels), start.t)
         best.update(epoch, val_loss, model, keep_weights=False)
         history.append(EpochRow(epoch, loss, val_loss, t, time.perf_counter() - began))
     return history, best
@@ -141,34 +146,30 @@ def _teach_in_rounds(
 
 @torch.no_grad()
 def _keep_means(model: DiffusionClassifier, graph: TrainingGraph) -> None:
-    """Let the trained model take in the centre and the class means of its graph, by one call."""
+    """Store the centre and the class means of the graph in the model, by one call in training."""
     model.train()
     model(graph.x, graph.structure, graph.edge_weight)
     model.eval()
 
 
-def _count_classes(graph: TrainingGraph, labels: Tensor | None, seed: int) -> int:
-    """As many as the labels name, or as there are clusters."""
-    if labels is None:
-        return choose_num_classes(graph, seed=seed).num_classes
-    return max(0, int(labels.max()) + 1) if labels.numel() else 0
-
-
-def _check_inputs(model: DiffusionClassifier, x: Tensor, labels: Tensor | None) -> None:
-    if x.size(1) != model.in_channels:
+def _read_num_classes(
+    model: DiffusionClassifier, graph: TrainingGraph, labels: Tensor | None, seed: int
+) -> int:
+    """The model's number of classes, that of the labels, or that of the clusters."""
+    num_nodes, num_channels = graph.x.shape
+    if num_channels != model.in_channels:
         raise ValueError(
             f"Expected 'data.x' to have the {model.in_channels} channels of 'model' (got "
-            f"{x.size(1)})."
+            f"{num_channels})."
         )
     if labels is not None:
-        check_labels("labels", labels, x.size(0))
-
-
-def _check_num_classes(num_classes: int, x: Tensor, labels: Tensor | None) -> None:
-    if x.size(0) < num_classes:
+        check_labels("labels", labels, num_nodes)
+    num_classes = model.num_classes
+    if num_classes is not None and num_nodes < num_classes:
         raise ValueError(
             f"Expected 'data' to have at least as many nodes as 'model' has classes (got "
-            f"{x.size(0)} nodes and {num_classes} classes)."
+            f"{num_nodes} nodes and {num_classes} classes)."
         )
     if labels is not None:
-        check_classes_are_named("labels", labels, num_classes)
+        return check_known_classes(labels, num_nodes, num_classes)
+    return num_classes or choose_num_classes(graph, seed=seed).num_classes

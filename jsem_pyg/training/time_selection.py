@@ -1,4 +1,4 @@
-"""How long to diffuse, chosen without labels."""
+"""The diffusion time, chosen without labels."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,11 +8,10 @@ from torch_geometric.data import Data
 
 from .._checks import check_nonnegative, check_nonnegative_int, check_positive_int
 from ..diffusion import heat_diffusion
-from .data_checks import check_times
 from .graph_triplets import GraphTriplets
-from .losses import TripletLoss
 from .seeds import Purpose, derive_generator
-from .training_graph import TrainingGraph, prepare_graph
+from .training_graph import TrainingGraph, check_times, prepare_graph
+from .triplets import TripletLoss
 
 
 class SelectedTime(NamedTuple):
@@ -34,21 +33,23 @@ def select_time(
     """Choose the time of isotropic diffusion by the unsupervised triplet loss.
 
     Too short a diffusion leaves neighbours apart, too long a one brings everything together: the
-    loss of (anchor, neighbour, stranger) has its minimum in between. No label is looked at. All
-    times share one series of sparse products.
+    loss of (anchor, neighbour, stranger) has its minimum in between. No label is used. All times
+    share one series of sparse products.
 
     Args:
-        data: a graph with `x` [N, D], `edge_index` [2, E] and, if it has weights, `edge_weight`; or
-            one that is prepared already.
-        times: the diffusion times to choose from, >= 0.
-        margin: of the loss, a distance on the unit sphere.
-        num_triplets: how many triplets to compare the times on.
-        normalization: see :func:`~jsem_pyg.diffusion.heat_diffusion`.
-        seed: of the triplets.
+        data: A graph with `x` [N, D], `edge_index` [2, E] and, if it has weights, `edge_weight`.
+        times: The diffusion times to choose from, >= 0.
+        margin: Of the loss, a distance on the unit sphere.
+        num_triplets: Number of triplets to compare the times on.
+        normalization: See :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        seed: Of the triplets.
+
+    Returns:
+        A record with `t`, the time of the lowest loss, and `losses`, a dict with the loss of each.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if `times` is empty, a number is out of its range, or the data cannot be
+        TypeError: If an argument is of the wrong type.
+        ValueError: If `times` is empty, a number is out of its range, or the data cannot be
             diffused.
 
     Example:

@@ -1,56 +1,294 @@
-"""A graph that is sorted and checked once, for all that looks at it."""
+"""The graph of a training, read and checked once for everything that follows."""
 
-import copy
-from typing import NamedTuple
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from .._checks import check_dense
+from .._checks import (
+    check_choice,
+    check_dense,
+    check_edge_index,
+    check_edge_weight,
+    check_finite,
+    check_float,
+    check_instance,
+    check_labels,
+    check_tensor,
+)
 from ..graph import GraphStructure
+from ..graph.prepare import check_num_nodes
 from ..graph.rows import GraphRows
-from .data_checks import check_data, read_device
+
+EDGE_INPUTS = ("edge_weight", "edge_attr")  # passed to a model by name, if the data has them
+_REMEDY = {
+    "x": "set data.x to the features [N, D]",
+    "edge_index": "build a graph first, for instance with jsem_pyg.transforms.FaissKNNGraph",
+}
 
 
-class TrainingGraph(NamedTuple):
-    """The features and the edges of a `Data`."""
+@dataclass(frozen=True)
+class TrainingGraph:
+    """Checked features, edges and labels, on the device of the training."""
 
-    x: Tensor  # [N, D]
-    edge_index: Tensor  # [2, E], in the order of the weights
-    edge_weight: Tensor | None  # [E]
-    structure: GraphStructure  # the same edges, sorted
+    x: Tensor  # [N, D], finite
+    edge_index: Any  # [2, E], or the DistributedGraph of this process
+    edge_weight: Tensor | None = None  # [E], >= 0
+    edge_attr: Tensor | None = None  # [E, edge_dim]
+    y: Any = None  # [N], not checked before `known_labels`
+    train_mask: Any = None  # [N], likewise
+
+    @property
+    def edge_inputs(self) -> dict[str, Tensor]:
+        """The weights and features of edges that the data has, by name."""
+        found = {"edge_weight": self.edge_weight, "edge_attr": self.edge_attr}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @cached_property
+    def structure(self) -> GraphStructure:
+        """The edges, sorted; for heat, which needs both directions of each.
+
+        Raises:
+            ValueError: If edges or weights are not the same in both directions.
+            NotImplementedError: If these are the rows of one process among others.
+        """
+        if isinstance(self.edge_index, GraphRows):
+            raise NotImplementedError(
+                "Expected a whole graph for self-training and for the choice of a time, which need "
+                "all nodes at once (got the rows of one process). To fix this, train by triplets, "
+                "fit(..., loss='triplet'), or train on a graph that fits one machine, such as a "
+                "part."
+            )
+        structure = GraphStructure(self.edge_index, self.x.size(0))
+        if self.edge_weight is not None:
+            structure.check_weight(self.edge_weight)
+        return structure
+
+    def forward(self, model: nn.Module) -> Tensor:
+        """The output of a model for all nodes."""
+        output: Tensor = model(self.x, self.edge_index, **self.edge_inputs)
+        return output
+
+    def check_takes(self, model: nn.Module) -> None:
+        """Raise a TypeError unless the `forward` of a model takes what it is called with."""
+        if model._forward_pre_hooks:  # they may change the arguments
+            return
+        try:
+            signature = inspect.signature(model.forward)
+        except (TypeError, ValueError):  # of a compiled or scripted module
+            return
+        try:
+            signature.bind(self.x, self.edge_index, **self.edge_inputs)
+        except TypeError as error:
+            names = ", ".join(f"{name}=data.{name}" for name in self.edge_inputs)
+            call = f"model(data.x, data.edge_index{', ' if names else ''}{names})"
+            without = " and ".join(f"'{name}'" for name in self.edge_inputs)
+            remedy = f", or leave {without} out of 'data'" if names else ""
+            raise TypeError(
+                f"Expected 'model' to take the call {call} (got {type(model).__name__}, whose "
+                f"forward takes {signature}: {error}). To fix this error, add what is missing to "
+                f"its forward{remedy}."
+            ) from error
+
+    def keep_edges(self, kept: Tensor) -> "TrainingGraph":
+        """The same nodes with some of the edges.
+
+        Args:
+            kept: [E] which columns of `edge_index` stay.
+
+        Raises:
+            TypeError: If `kept` is not a boolean tensor, or several processes share the graph.
+            ValueError: If it has another shape.
+        """
+        num_edges = self.check_is_whole().size(1)
+        check_mask("kept", kept, (num_edges,), "edges that the model was called with")
+        edges = kept.to(self.x.device).nonzero()[:, 0]
+        inputs = {name: value.index_select(0, edges) for name, value in self.edge_inputs.items()}
+        return replace(self, edge_index=self.edge_index.index_select(1, edges), **inputs)
+
+    def check_is_whole(self) -> Tensor:
+        """Return `edge_index` [2, E], or raise a TypeError if several processes share the graph."""
+        if isinstance(self.edge_index, GraphRows):
+            raise TypeError(
+                "Expected the graph to be that of a single process, whose edges can be dropped in "
+                f"training (got a {type(self.edge_index).__name__}). To fix this error, train on "
+                "the whole graph, or drop edges by jsem_pyg.partition.prune_edges and distribute "
+                "what is left."
+            )
+        edge_index: Tensor = self.edge_index
+        return edge_index
+
+    def check_labels(self) -> None:
+        """Raise unless there are labels `y`, and a `train_mask` if any, for each node."""
+        if self.y is None:
+            raise ValueError(
+                "Expected 'data' to have labels 'y' for sampler='labels' (got none). To fix this "
+                "error, set data.y, or use sampler='graph', which needs none."
+            )
+        check_labels("data.y", self.y, self.x.size(0))
+        if self.train_mask is not None:
+            check_mask("data.train_mask", self.train_mask, tuple(self.y.shape), "nodes")
+
+    def known_labels(self, sampler: object) -> Tensor | None:
+        """The labels for self-training: None for "graph", those of the mask for "labels".
+
+        Returns:
+            [N] classes, -1 outside the mask.
+
+        Raises:
+            TypeError: If labels or mask have the wrong type.
+            ValueError: If `sampler` is another one, or labels and mask do not fit.
+        """
+        if not isinstance(sampler, str):
+            raise ValueError(
+                "Expected 'sampler' to be 'graph' or 'labels' for self-training, which draws no "
+                f"triplets (got {sampler!r})."
+            )
+        check_choice("sampler", sampler, ("graph", "labels"))
+        if sampler == "graph":
+            return None
+        self.check_labels()
+        labels: Tensor = self.y.clamp(min=-1)
+        return labels if self.train_mask is None else torch.where(self.train_mask, labels, -1)
 
 
 def prepare_graph(
     data: Data | TrainingGraph, device: torch.device | str | None = None
 ) -> TrainingGraph:
-    """Sort and check a graph, unless that is done.
+    """Check a graph and bring it to the device, unless that is done.
 
     Args:
-        data: A graph with finite `x` [N, D], `edge_index` [2, E], both directions, and optionally
-            `edge_weight` [E]. It is not changed.
-        device: Where to prepare it; where `data.x` lies if omitted.
+        data: A graph with finite `x` [N, D], `edge_index` [2, E], and optionally `edge_weight` [E]
+            and `edge_attr` [E, edge_dim]. It is not changed.
+        device: The device of the training; that of `data.x` if omitted.
 
     Raises:
         TypeError: If features, edges or weights have the wrong type.
-        ValueError: If the graph is directed or has self-loops, or if values do not fit.
-        NotImplementedError: If these are the rows of one process among others.
+        ValueError: If they are missing, malformed or not finite, or if there is no such device.
     """
     if isinstance(data, TrainingGraph):
         return data
-    if isinstance(data, Data) and isinstance(data.get("edge_index"), GraphRows):
-        raise NotImplementedError(
-            "Expected a whole graph for self-training and for the choice of a time, which look at "
-            "all nodes at once (got the rows of one process). To fix this, train by triplets, "
-            "fit(..., loss='triplet'), or train on a graph that fits one machine, such as a part."
-        )
-    check_data(data)
+    check_instance("data", data, Data, "a torch_geometric.data.Data")
+    for name, remedy in _REMEDY.items():
+        if data.get(name) is None:
+            raise ValueError(
+                f"Expected 'data' to have '{name}' (got {data}). To fix this error, {remedy}."
+            )
+    check_float("data.x", data.x)
     check_dense("data.x", data.x)
-    chosen = read_device(device, data.x)
-    moved = data if device is None else copy.copy(data).to(chosen)  # `to` acts in place
-    structure = GraphStructure(moved.edge_index, moved.x.size(0))
-    weight = moved.get("edge_weight")
-    if weight is not None:
-        structure.check_weight(weight)
-    return TrainingGraph(moved.x, moved.edge_index, weight, structure)
+    if data.x.dim() != 2:
+        raise ValueError(f"Expected 'data.x' to have shape [N, D] (got {list(data.x.shape)}).")
+    check_finite("data.x", data.x)
+    graph = data.edge_index
+    if isinstance(graph, GraphRows):
+        check_num_nodes(graph, data.x.size(0))
+        num_edges = graph.num_edges
+    else:
+        check_edge_index(graph, data.x.size(0))
+        num_edges = graph.size(1)
+    _check_edge_inputs(data, num_edges)
+    place = _read_device(device, data.x)
+    found = {name: data.get(name) for name in EDGE_INPUTS}
+    return TrainingGraph(
+        data.x.to(place),
+        graph.to(place) if isinstance(graph, Tensor) else graph,
+        y=data.get("y"),
+        train_mask=data.get("train_mask"),
+        **{name: value.to(place) for name, value in found.items() if value is not None},
+    )
+
+
+def check_times(times: Any, check: Callable[[str, Any], None]) -> None:
+    """Raise unless `times` is a list of diffusion times that each pass a check."""
+    if isinstance(times, str) or not isinstance(times, Sequence):
+        raise TypeError(
+            f"Expected 'times' to be a list of diffusion times (got {type(times).__name__})."
+        )
+    if len(times) == 0:
+        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
+    for t in times:
+        check("times", t)
+
+
+def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
+    """Raise unless `mask` is a boolean tensor of a shape, one entry for each of `what`."""
+    check_tensor(name, mask, "a boolean tensor")
+    check_dense(name, mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(f"Expected '{name}' to be a boolean tensor (got {mask.dtype}).")
+    if mask.shape != shape:
+        raise ValueError(
+            f"Expected '{name}' to have shape {list(shape)}, one entry for each of the {what} "
+            f"(got {list(mask.shape)})."
+        )
+
+
+def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:
+    """Check known classes [N], -1 where unknown, each of which names a node.
+
+    Returns:
+        The number of classes: `num_classes`, or as many as the labels name.
+
+    Raises:
+        TypeError: If `labels` is no tensor of integers.
+        ValueError: If it has another shape or holds numbers below -1, or if a class has no label.
+    """
+    check_labels("labels", labels, num_nodes)
+    lowest = int(labels.min()) if labels.numel() else -1
+    if lowest < -1:
+        raise ValueError(
+            f"Expected 'labels' to hold classes from 0 on, and -1 where unknown (got {lowest}). To "
+            "fix this error, use -1 for every unknown label, as in labels.clamp(min=-1)."
+        )
+    known = labels[labels >= 0].unique()
+    if num_classes is None:
+        num_classes = int(known.max()) + 1 if known.numel() else 0
+    if num_classes == 0:
+        raise ValueError("Expected 'labels' to name a node of a class (got none that is known).")
+    if not torch.equal(known.cpu(), torch.arange(num_classes)):
+        raise ValueError(
+            f"Expected 'labels' to name a node of each class 0 to {num_classes - 1} (got "
+            f"{known.tolist()})."
+        )
+    return num_classes
+
+
+def _check_edge_inputs(data: Data, num_edges: int) -> None:
+    """Raise unless weights and features of edges belong to the edges."""
+    if data.get("edge_weight") is not None:
+        check_edge_weight(data.edge_weight, num_edges)
+    edge_attr = data.get("edge_attr")
+    if edge_attr is None:
+        return
+    check_tensor("data.edge_attr", edge_attr)
+    if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
+        raise ValueError(
+            f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
+            f"'edge_index' (got shape {list(edge_attr.shape)})."
+        )
+    if edge_attr.is_floating_point():  # others are for the model to judge
+        check_float("data.edge_attr", edge_attr)
+        check_finite("data.edge_attr", edge_attr)
+
+
+def _read_device(device: Any, x: Tensor) -> torch.device:
+    """The device of the argument, that of x for None."""
+    if device is None:
+        return x.device
+    check_instance("device", device, (str, torch.device), "a torch.device or its name")
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except Exception as error:  # of another type for each kind of device
+        raise ValueError(
+            f"Expected 'device' to be a device of this machine, such as 'cpu' (got {device!r}: "
+            f"{error})."
+        ) from error
+    if found.type == "meta":
+        raise ValueError(f"Expected 'device' to be one that computes (got {device!r}).")
+    return found

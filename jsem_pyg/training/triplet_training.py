@@ -2,30 +2,32 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, Literal, NoReturn
+from dataclasses import replace
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.data import Data
 
 from .._checks import (
     check_bool,
+    check_choice,
     check_instance,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
 )
-from .data_checks import check_data, check_edge_inputs, check_model, read_device
-from .history import Callback, EpochEnd, FitResult, StatefulCallback
-from .run import Run, start_run, train_epoch
-from .run_file import RunFile
-from .seeds import Purpose
-from .sketch import sketch
-from .task import Loss, Task, make_loss, make_task, task_settings
-from .triplets import TripletSampler
-from .watchers import Watcher, epoch_bar, tensorboard_curves
+from ..nn import AnisotropicDiffusion
+from .checkpoint import CheckpointFile
+from .history import Callback, FitResult, StatefulCallback
+from .process_group import process_group
+from .run import Run
+from .seeds import Purpose, derive_generator
+from .training_graph import TrainingGraph, prepare_graph
+from .triplets import Loss, TripletLoss, TripletSampler
+from .watchers import Watcher, open_watchers
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +36,7 @@ EPOCHS = 100
 
 def fit_triplets(
     model: nn.Module,
-    data: Data,
+    data: Data | TrainingGraph,
     *,
     loss: Literal["triplet"] | Loss = "triplet",
     sampler: Literal["graph", "labels"] | TripletSampler = "graph",
@@ -69,10 +71,11 @@ def fit_triplets(
     the loss are kept up to about :math:`\sqrt{1 / \text{sketch\_dim}}` (Johnson and
     Lindenstrauss, 1984). The trained model then takes all channels.
 
-    Several processes train one model on a graph that they share, if `data` is what
-    :func:`~jsem_pyg.partition.distribute` gives each: all draw the triplets that one process would,
-    and make its steps. The checkpoint is written by the first process, and read by all; the loss
-    has to be a mean over triplets, and the sampler "graph".
+    Several processes train one model on a graph that they share, if each passes its part by
+    :func:`~jsem_pyg.partition.distribute`: all draw the triplets that one process would, and make
+    its steps. Their models need not have equal weights before: all begin with those of the first
+    process. It also writes the checkpoint, which all read; the loss has to be a mean over triplets,
+    and the sampler "graph".
 
     Args:
         model: The module to train, in place.
@@ -90,9 +93,9 @@ def fit_triplets(
         sketch_dim: Number of channels to train on, less than D; all if omitted. Needs an
             `AnisotropicDiffusion` that treats all channels alike.
         patience: Stop after this many epochs without a lower validation loss, and give back the
-            weights that had the lowest. The validation loss is taken on triplets that are drawn
-            once, from the epoch's own forward pass: it belongs to the weights with which the
-            epoch began, and those after the very last step are never compared.
+            weights that had the lowest. The validation loss is that of fixed triplets in the
+            epoch's own forward pass: it belongs to the weights with which the epoch began, and
+            those after the very last step are never compared.
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
         seed: A non-negative number that fixes all randomness.
         checkpoint: File to keep the run in, replaced whole (a safetensors file, of which nothing
@@ -102,21 +105,22 @@ def fit_triplets(
             else shapes the result must be as it was: the arguments, the data to the last entry,
             and the model's configuration.
         callbacks: Functions that are called with an `EpochEnd` after each epoch (and after the
-            checkpoint, if it is due). Training stops if any of them returns True. One with a state,
-            such as :class:`~jsem_pyg.training.PruneEdges`, is called before the checkpoint, which
-            keeps its state.
-        progress: Show a bar with loss, t and time, where there is a terminal to show it in.
+            checkpoint, if it is due). Training stops if any of them returns True. One with
+            `state_dict` and `load_state_dict`, such as :class:`~jsem_pyg.training.PruneEdges`, is
+            called before the checkpoint, which keeps its state.
+        progress: Show a bar with loss, t and time in a terminal.
         tensorboard: Folder for TensorBoard curves; none are written if omitted.
 
     Returns:
         The model in evaluation mode, with the history of the run.
 
     Raises:
-        TypeError: If an argument has the wrong type.
+        TypeError: If an argument has the wrong type, or if `model` does not take `edge_weight` or
+            `edge_attr`, which `data` has.
         ValueError: If an argument, or what `data` holds, cannot be trained with, or if the run
             disagrees with the checkpoint it is to continue; model and file are then untouched.
         OSError: If `checkpoint` cannot be written, which the start of a run tries.
-        ImportError: If `tensorboard` is asked for and not installed.
+        ImportError: If `tensorboard` is given and TensorBoard not installed.
         RuntimeError: If a loss or gradient is not finite; the weights are then those with which
             that epoch began. Also if another process ended or hangs.
         NotImplementedError: If several processes cannot share the sampler.
@@ -131,35 +135,40 @@ def fit_triplets(
         >>> len(result.to_pandas())
         3
     """
-    check_model(model)
-    check_data(data)
-    check_edge_inputs(data)
+    check_instance("model", model, nn.Module, "a torch.nn.Module")
+    graph = prepare_graph(data, device)
     _check_numbers(epochs, lr, batch_size, margin, patience, seed, checkpoint_every)
-    _check_watching(checkpoint, resume, callbacks, progress, tensorboard)
-    x = data.x if sketch_dim is None else sketch(model, data.x, sketch_dim, seed)
-    place = read_device(device, data.x)
-    chosen = make_loss(loss, margin, place)
-    task = make_task(data, x, sampler, chosen, batch_size, seed, place)
-    run = start_run(model, task, float(lr))
+    _check_watching(resume, callbacks, progress, tensorboard)
+    graph.check_takes(model)
+    criterion = _make_loss(loss, margin)
+    if isinstance(criterion, nn.Module):
+        criterion.to(graph.x.device)
+    group = process_group(graph)
+    stateful = [each for each in callbacks if isinstance(each, StatefulCallback)]
     settings: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin, "seed": seed}
     settings |= {"sketch_dim": sketch_dim, "patience": patience}
-    settings |= task_settings(data, sampler, chosen)
-    stateful = [each for each in callbacks if isinstance(each, StatefulCallback)]
+    settings |= _data_settings(graph, sampler, criterion)
     settings |= {f"callbacks.{i}": each for i, each in enumerate(stateful)}
-    company = task.company
-    settings = company.settings(settings) if checkpoint is not None else {}
-    file = RunFile(checkpoint, checkpoint_every, run, settings, company.is_first, stateful)
+    run = Run(
+        model,
+        graph if sketch_dim is None else _sketch(model, graph, sketch_dim, seed),
+        group.make_sampler(sampler, graph),
+        criterion,
+        batch_size,
+        seed,
+        group,
+        _make_optimizer(model, lr, graph.x.device),
+    )
+    model.train()
+    group.copy_weights(model)
+    file = CheckpointFile(checkpoint, checkpoint_every, run, settings, stateful)
     if resume:
         file.restore(run, epochs)
     with ExitStack() as stack:
-        watchers = _open_watchers(
-            stack,
-            progress and company.is_first,
-            tensorboard if company.is_first else None,
-            epochs,
-            len(run.history),
-        )
-        _train(run, task, epochs, patience, file, watchers, callbacks)
+        watchers = []
+        if group.is_first:
+            watchers = open_watchers(stack, progress, tensorboard, epochs, len(run.history))
+        _train(run, epochs, patience, file, watchers, callbacks)
     file.save(run)
     if run.best.weights is not None:  # kept if there is a patience
         model.load_state_dict(run.best.weights)
@@ -172,37 +181,93 @@ def fit_triplets(
 
 def _train(
     run: Run,
-    task: Task,
     epochs: int,
     patience: int | None,
-    file: RunFile,
+    file: CheckpointFile,
     watchers: Sequence[Watcher],
     callbacks: Sequence[Callback],
 ) -> None:
-    """Run epochs until there are enough, nothing gets better, or a callback says so."""
-    validation = task.draw(Purpose.VALIDATION)
+    """Run epochs until there are enough, nothing gets better, or a callback returns True."""
+    validation = run.draw(Purpose.VALIDATION)
     stop = False
     while len(run.history) < epochs and not stop and not run.best.exhausted(patience):
-        row = train_epoch(run, task, validation, keep_best=patience is not None)
-        # All of them, whatever one says; those whose state is kept before it is.
-        answers = [each(_epoch_end(run, epochs, run.keep_edges)) for each in file.callbacks]
+        row = run.train_epoch(validation, keep_best=patience is not None)
+        # All callbacks are called, whatever one returns; those with a state before it is saved.
+        answers = [each(run.epoch_end(epochs, True)) for each in file.callbacks]
         file.save_if_due(run)
         for watch in watchers:
             watch(row)
-        end = _epoch_end(run, epochs, _refuse_to_keep_edges)
-        answers += [each(end) for each in callbacks if not isinstance(each, StatefulCallback)]
-        stop = task.company.agree(any(answers))
+        others = [each for each in callbacks if not isinstance(each, StatefulCallback)]
+        answers += [each(run.epoch_end(epochs, False)) for each in others]
+        stop = run.group.any(any(answers))
 
 
-def _epoch_end(run: Run, epochs: int, keep_edges: Callable[[Tensor], None]) -> EpochEnd:
-    return EpochEnd(run.model, run.history[-1], run.history, epochs, run.input, keep_edges)
+def _make_loss(loss: str | Loss, margin: float) -> Loss:
+    """The loss of the argument.
+
+    Raises:
+        TypeError: If it cannot be called.
+        ValueError: If it has another name than "triplet", or parameters of its own to train.
+    """
+    if isinstance(loss, str):
+        check_choice("loss", loss, ("triplet",))
+        return TripletLoss(margin)
+    if not callable(loss):
+        raise TypeError(
+            f"Expected 'loss' to be 'triplet' or a function of (z, triplets) (got {loss!r})."
+        )
+    if isinstance(loss, nn.Module) and any(each.requires_grad for each in loss.parameters()):
+        raise ValueError(
+            f"Expected 'loss' to have no trainable parameters (got {loss}), since only those of "
+            "'model' are trained. To fix this error, move them into the model or freeze them."
+        )
+    return loss
 
 
-def _refuse_to_keep_edges(kept: Tensor) -> NoReturn:
-    raise RuntimeError(
-        "Expected 'keep_edges' to be called by a callback with state_dict and load_state_dict (got "
-        "one without), since a checkpoint that is written before the call would not know of it."
-    )
+def _make_optimizer(model: nn.Module, lr: float, device: torch.device) -> torch.optim.Optimizer:
+    """Adam for what the model has to train; the model moves to the device."""
+    model.to(device)
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise ValueError(f"Expected 'model' to have trainable parameters (got {model}).")
+    return torch.optim.Adam(parameters, lr=float(lr))
+
+
+def _sketch(model: nn.Module, graph: TrainingGraph, sketch_dim: int, seed: int) -> TrainingGraph:
+    """The graph with its channels projected at random to fewer, keeping distances in the mean."""
+    check_positive_int("sketch_dim", sketch_dim)
+    num_channels = graph.x.size(1)
+    if sketch_dim >= num_channels:
+        raise ValueError(
+            f"Expected 'sketch_dim' to be less than the {num_channels} channels of 'data.x' (got "
+            f"{sketch_dim}). To fix this error, leave it out and train on all channels."
+        )
+    if not (isinstance(model, AnisotropicDiffusion) and model.sketchable):
+        raise ValueError(
+            "Expected 'model' to be an AnisotropicDiffusion that treats all channels alike when "
+            f"'sketch_dim' is given (got {model}), since only a diffusion commutes with a "
+            "projection of the channels. To fix this error, leave 'sketch_dim' out."
+        )
+    generator = derive_generator(seed, Purpose.SKETCH)
+    projection = torch.randn(num_channels, sketch_dim, generator=generator) / sketch_dim**0.5
+    return replace(graph, x=graph.x @ projection.to(graph.x))
+
+
+def _data_settings(graph: TrainingGraph, sampler: object, loss: Loss) -> dict[str, Any]:
+    """What has to be the same when a run is resumed: the data, the sampler and the loss."""
+    settings: dict[str, Any] = {}
+    for name, value in {"sampler": sampler, "loss": loss}.items():
+        settings[name] = value
+        # What no checkpoint restores: weights that are not trained, indices, counters.
+        if isinstance(value, nn.Module):
+            settings[f"{name}.state"] = value.state_dict()
+        elif hasattr(value, "__dict__"):
+            settings[f"{name}.state"] = vars(value)
+    used = {"x": graph.x, "edge_index": graph.edge_index, **graph.edge_inputs}
+    if isinstance(sampler, str) and sampler == "labels":
+        labels = {"y": graph.y, "train_mask": graph.train_mask}
+        used |= {name: value for name, value in labels.items() if value is not None}
+    return settings | {f"data.{name}": value for name, value in used.items()}
 
 
 def _check_numbers(
@@ -225,15 +290,13 @@ def _check_numbers(
 
 
 def _check_watching(
-    checkpoint: str | os.PathLike[str] | None,
     resume: bool,
     callbacks: Sequence[Callback],
     progress: bool,
     tensorboard: str | os.PathLike[str] | None,
 ) -> None:
-    for name, path in (("checkpoint", checkpoint), ("tensorboard", tensorboard)):
-        if path is not None:
-            check_instance(name, path, (str, os.PathLike), "a path or None")
+    if tensorboard is not None:
+        check_instance("tensorboard", tensorboard, (str, os.PathLike), "a path or None")
     check_bool("resume", resume)
     check_bool("progress", progress)
     if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
@@ -244,19 +307,3 @@ def _check_watching(
     for callback in callbacks:
         if not callable(callback):
             raise TypeError(f"Expected 'callbacks' to be functions (got {callback!r} among them).")
-
-
-def _open_watchers(
-    stack: ExitStack,
-    progress: bool,
-    tensorboard: str | os.PathLike[str] | None,
-    epochs: int,
-    done: int,
-) -> list[Watcher]:
-    """Open what watches the run; the stack closes it."""
-    watchers = []
-    if tensorboard is not None:
-        watchers.append(stack.enter_context(tensorboard_curves(tensorboard, done)))
-    if progress:
-        watchers.append(stack.enter_context(epoch_bar(epochs, done)))
-    return watchers

@@ -1,14 +1,21 @@
-"""Triplets (anchor, positive, negative): the positive should end up nearer to the anchor.
+"""Triplets (anchor, positive, negative) and their loss: the positive should be nearer.
 
-Samplers are drawn from on the CPU, so that one seed means the same triplets on every device.
+Samplers draw on the CPU, so that one seed gives the same triplets on every device.
 """
 
 from typing import Any, NamedTuple, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
-from .._checks import check_instance, check_positive_int
+from .._checks import (
+    check_dense,
+    check_float,
+    check_instance,
+    check_positive,
+    check_positive_int,
+)
 
 
 class Triplets(NamedTuple):
@@ -23,8 +30,72 @@ class Triplets(NamedTuple):
         return Triplets(*(index.to(device) for index in self))
 
 
+class TripletSampler(Protocol):
+    """An object that draws triplets, with all randomness from the generator."""
+
+    def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
+        """Draw `num_triplets` triplets."""
+
+
+class Loss(Protocol):
+    """A function of features and triplets to a scalar."""
+
+    def __call__(self, z: Tensor, triplets: Triplets) -> Tensor:
+        """Return a scalar for the features z [N, C]."""
+
+
+class TripletLoss(nn.Module):
+    r"""Triplet margin loss on L2-normalised features.
+
+    .. math::
+        \frac{1}{M} \sum_{(a, p, n)} \max(0, \|\hat z_a - \hat z_p\| - \|\hat z_a - \hat z_n\|
+        + m), \quad \hat z = z / \|z\|
+
+    It is zero once every negative is farther from its anchor than the positive by the margin
+    `m`. On the unit sphere distances lie in [0, 2].
+
+    Args:
+        margin: The margin `m`, a distance on the unit sphere.
+
+    Shapes:
+        - **input:** features z [N, C], triplets of M node indices in [0, N)
+        - **output:** a scalar
+
+    Source: Schroff, Kalenichenko, Philbin, "FaceNet", CVPR 2015, eq. (2), there with squared
+    distances.
+
+    Example:
+        >>> z = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 5.0]])
+        >>> triplet = Triplets(*torch.tensor([[0], [1], [2]]))
+        >>> TripletLoss(margin=0.5)(z, triplet)  # the positive at 0, the negative at sqrt(2)
+        tensor(0.)
+    """
+
+    def __init__(self, margin: float = 0.5) -> None:
+        super().__init__()
+        check_positive("margin", margin)
+        self.margin = margin
+
+    def forward(self, z: Tensor, triplets: Triplets) -> Tensor:
+        """Return the mean loss over the triplets."""
+        check_float("z", z)
+        check_dense("z", z)
+        if z.dim() != 2:
+            raise ValueError(f"Expected 'z' to have shape [N, C] (got {list(z.shape)}).")
+        check_triplets("triplets", triplets)
+        z = F.normalize(z, dim=-1)
+        # As a lookup, not z[index]: the gradient of indexing adds with atomics, in an order that
+        # differs from run to run; that of a lookup does not.
+        anchor, positive, negative = F.embedding(torch.stack(triplets), z)
+        return F.triplet_margin_loss(anchor, positive, negative, margin=self.margin)
+
+    def extra_repr(self) -> str:
+        """Return what `repr` shows between the brackets."""
+        return f"margin={self.margin}"
+
+
 def check_triplets(name: str, triplets: Any) -> None:
-    """Raise a TypeError unless `triplets` are three tensors of integers; no value is looked at."""
+    """Raise a TypeError unless `triplets` are three tensors; their values are not checked."""
     parts = triplets if isinstance(triplets, tuple) else ()
     if len(parts) != 3 or not all(isinstance(each, Tensor) for each in parts):
         raise TypeError(
@@ -38,19 +109,3 @@ def check_draw(num_triplets: Any, generator: Any) -> None:
     check_positive_int("num_triplets", num_triplets)
     if generator is not None:
         check_instance("generator", generator, torch.Generator, "a torch.Generator or None")
-
-
-class TripletSampler(Protocol):
-    """What `fit_triplets` asks of a sampler, whose randomness comes from the generator alone."""
-
-    def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
-        """Draw `num_triplets` triplets."""
-
-
-def draw_below(bound: int | Tensor, size: int, generator: torch.Generator | None) -> Tensor:
-    """Draw `size` integers uniformly from [0, bound), each with a bound of its own if given [size].
-
-    In float64, u < 1 implies that u * bound rounds to less than bound, so no clamp is needed.
-    """
-    u = torch.rand(size, dtype=torch.float64, generator=generator)
-    return (u * bound).long()

@@ -1,14 +1,30 @@
-"""Watching a run: a progress bar in the terminal, curves in TensorBoard. Both take rows."""
+"""A progress bar in the terminal and curves in TensorBoard, each a function of an epoch's row."""
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, TextIO
 
 from .._progress import open_bar
 from .history import EpochRow
 
 Watcher = Callable[[EpochRow], None]
+
+
+def open_watchers(
+    stack: ExitStack,
+    progress: bool,
+    tensorboard: str | os.PathLike[str] | None,
+    epochs: int,
+    done: int,
+) -> list[Watcher]:
+    """Open the bar and the curves that are wanted; the stack closes them."""
+    watchers = []
+    if tensorboard is not None:
+        watchers.append(stack.enter_context(tensorboard_curves(tensorboard, done)))
+    if progress:
+        watchers.append(stack.enter_context(epoch_bar(epochs, done)))
+    return watchers
 
 
 @contextmanager
@@ -34,7 +50,7 @@ def epoch_bar(epochs: int, done: int = 0, file: TextIO | None = None) -> Iterato
 
 @contextmanager
 def tensorboard_curves(folder: str | os.PathLike[str], done: int = 0) -> Iterator[Watcher]:
-    """Write each row's numbers to a TensorBoard folder; yield what is to be called with each row.
+    """Write each row's numbers to a TensorBoard folder; yield a function that takes each row.
 
     Args:
         folder: Folder of the run, made if missing.
@@ -47,8 +63,8 @@ def tensorboard_curves(folder: str | os.PathLike[str], done: int = 0) -> Iterato
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ImportError(
-            f"Expected TensorBoard to be installed, as tensorboard={os.fspath(folder)!r} asks for "
-            "it. To fix this error, run `pip install tensorboard`, or leave the argument out."
+            f"Expected TensorBoard to be installed, which tensorboard={os.fspath(folder)!r} needs. "
+            "To fix this error, run `pip install tensorboard`, or leave the argument out."
         ) from error
     with SummaryWriter(os.fspath(folder), purge_step=done + 1) as writer:
 

@@ -5,7 +5,6 @@ import pytest
 import torch
 from tiny_graphs import two_parts
 
-import jsem_pyg.training
 from jsem_pyg.evaluation import modularity
 from jsem_pyg.testing import random_graph
 
@@ -32,10 +31,6 @@ def test_many_edges_are_looked_at_in_parts(monkeypatch):
     expected = modularity(edge_index, weight, labels)
     monkeypatch.setattr(sys.modules[modularity.__module__], "_CHUNK", 7)
     assert modularity(edge_index, weight, labels) == pytest.approx(expected, abs=1e-12)
-
-
-def test_is_where_it_used_to_be_as_well():
-    assert jsem_pyg.training.modularity is modularity
 
 
 def test_one_cluster_and_clusters_of_one():

@@ -13,7 +13,7 @@ from jsem_pyg.nn import (
     EndpointConductance,
 )
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.training.seen_conductance import diffusion_layers
+from jsem_pyg.training.conductance_hook import diffusion_layers
 
 
 def make(signed=False, seed=0):

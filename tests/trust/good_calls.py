@@ -633,8 +633,8 @@ GOOD: dict[str, Callable[[], Call]] = {
             "batch_size": 8,
         },
     ),
-    "training.probability_of_none": lambda: (
-        training.probability_of_none,
+    "training.outlier_probability": lambda: (
+        training.outlier_probability,
         {"data": _unlabelled(), "t": 2.0, "num_probes": 8},
     ),
     "training.propagate_labels": lambda: (

@@ -1,4 +1,4 @@
-"""Points that belong nowhere: heat that starts there never meets a point that differs."""
+"""Outliers: nodes whose random walk stays among copies of themselves."""
 
 import torch
 from torch import Tensor
@@ -11,27 +11,27 @@ from .training_graph import TrainingGraph, prepare_graph
 
 
 @torch.no_grad()
-def probability_of_none(
+def outlier_probability(
     data: Data | TrainingGraph, t: float = 5.0, *, num_probes: int = 64, seed: int = 0
 ) -> Tensor:
-    r"""How likely a walk that starts at a node has met no point but copies of it: [N], in [0, 1].
+    r"""Probability that a random walk from a node reaches only copies of it: [N], in [0, 1].
 
     .. math::
         r_i = \sum_{j : \mathbf{x}_j = \mathbf{x}_i} \left( e^{-t \mathbf{L}_{rw}} \right)_{ij}
 
-    A cluster is a place where points that differ are near each other. Posts without a word all have
-    the same embedding, and each other for neighbours; a paper without citations is alone. What a
-    classifier says of them follows from their features alone, and its probabilities do not know it:
-    multiply them by :math:`1 - r_i`. A point that is far from all others, but has different
-    neighbours, is not seen.
+    A cluster is a place where different points are near each other. Posts without a word all have
+    the same embedding, and one another as neighbours; a paper without citations has no neighbour.
+    A classifier has only their features to go by, and its probabilities do not show that: multiply
+    them by :math:`1 - r_i`. A point that is far from all others, but has different neighbours, is
+    not found.
 
-    It is estimated by random signs, one for all copies of a point, with an error of about 0.02.
+    The estimate takes random signs, one for all copies of a point, with an error of about 0.02.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
-            `edge_weight` [E]; or one that is prepared already. It is not changed.
-        t: How long the walk takes, > 0.
-        num_probes: How many vectors of random signs; the error falls as the root of it.
+            `edge_weight` [E]. It is not changed.
+        t: Length of the walk, > 0.
+        num_probes: Number of vectors of random signs; the error falls as its square root.
         seed: Of the signs.
 
     Raises:
@@ -43,7 +43,7 @@ def probability_of_none(
     Example:
         >>> x = torch.tensor([[1.0], [1.0], [2.0], [3.0], [4.0]])
         >>> edges = torch.tensor([[0, 1, 2, 3, 2, 4, 3, 4], [1, 0, 3, 2, 4, 2, 4, 3]])
-        >>> probability_of_none(Data(x=x, edge_index=edges), num_probes=50_000).round(decimals=1)
+        >>> outlier_probability(Data(x=x, edge_index=edges), num_probes=50_000).round(decimals=1)
         tensor([1.0000, 1.0000, 0.3000, 0.3000, 0.3000])
     """
     check_positive("t", t)

@@ -1,73 +1,102 @@
-"""Training of one model by several processes that share a graph, as one process trains it.
+"""The process group that trains one model: a single process, or several that share a graph.
 
-All draw the same triplets from the same seed, and each keeps those whose anchor is one of its rows;
-features of other nodes come from where they are. Losses are shares of one mean, and gradients are
-added up before the step: every process makes the same steps, bit for bit.
+In a group of several, all processes draw the same triplets from the same seed, and each keeps those
+whose anchor is one of its rows; it fetches the features of other nodes. Losses are shares of one
+mean, and gradients are added up before the step: every process makes the same steps, bit for bit.
 """
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
+from .._checks import check_choice
 from .._fingerprint import describe
 from ..partition import DistributedGraph, sum_gradients
 from .graph_triplets import GraphTriplets, RowEdges
-from .losses import Loss
-from .triplets import Triplets, check_draw
+from .label_triplets import LabelTriplets
+from .training_graph import TrainingGraph
+from .triplets import Loss, Triplets, TripletSampler, check_draw
 
 
-class Alone:
-    """A single process, which has nobody to ask."""
+class LocalGroup:
+    """A single process."""
 
-    is_first = True
+    is_first = True  # of the group: it writes files and shows a bar
 
-    def start_alike(self, model: nn.Module) -> None:
+    def make_sampler(
+        self, sampler: Literal["graph", "labels"] | TripletSampler, graph: TrainingGraph
+    ) -> TripletSampler:
+        """The sampler of the argument of `fit_triplets`."""
+        if not isinstance(sampler, str):
+            if not callable(getattr(sampler, "sample", None)):
+                raise TypeError(
+                    "Expected 'sampler' to be 'graph', 'labels' or an object with "
+                    f"sample(num_triplets, generator) (got {sampler!r})."
+                )
+            return sampler
+        check_choice("sampler", sampler, ("graph", "labels"))
+        if sampler == "graph":
+            return GraphTriplets(graph.edge_index, graph.edge_weight, graph.x.size(0))
+        graph.check_labels()
+        return LabelTriplets(graph.y, graph.train_mask)
+
+    def copy_weights(self, model: nn.Module) -> None:
         """Give all processes the weights of the first."""
 
-    def loss(self, loss: Loss, z: Tensor, triplets: Triplets, count: int) -> Tensor:
+    def share_of_loss(self, loss: Loss, z: Tensor, triplets: Triplets, count: int) -> Tensor:
         """This process's share of the loss of `count` triplets."""
         return loss(z, triplets)
 
     def total(self, value: Tensor) -> Tensor:
-        """The sum of what all processes have of a number."""
+        """The sum of the values of all processes."""
         return value.detach()
 
-    def add_gradients(self, model: nn.Module) -> None:
+    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
         """Add up the gradients of all processes."""
 
-    def agree(self, stop: bool) -> bool:
-        """Whether any process says so."""
+    def any(self, stop: bool) -> bool:
+        """True if it is true in any process."""
         return stop
 
     def settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """What has to be the same when a run is resumed, of all processes."""
+        """The settings that a run of the whole group depends on."""
         return dict(settings)
 
 
-class Together(Alone):
-    """Several processes.
+class DistributedGroup(LocalGroup):
+    """Several processes, each with some rows of a graph.
 
     Args:
-        graph: what this one has of the graph.
+        graph: The rows of this process.
     """
 
     def __init__(self, graph: DistributedGraph) -> None:
         self.graph, self.ranks = graph, graph.ranks
         self.is_first = graph.ranks.rank == 0
 
+    def make_sampler(
+        self, sampler: Literal["graph", "labels"] | TripletSampler, graph: TrainingGraph
+    ) -> TripletSampler:
+        """See :class:`LocalGroup`. The only sampler is "graph"."""
+        if sampler != "graph":
+            raise NotImplementedError(
+                "Expected 'sampler' to be 'graph' where several processes share the graph (got "
+                f"{sampler!r}), since each has its own nodes only."
+            )
+        return DistributedTriplets(self.graph, graph.edge_weight)
+
     @torch.no_grad()
-    def start_alike(self, model: nn.Module) -> None:
-        """See :class:`Alone`."""
+    def copy_weights(self, model: nn.Module) -> None:
+        """See :class:`LocalGroup`. Lazy weights are drawn later, from the same seed."""
         for each in (*model.parameters(), *model.buffers()):
             if not nn.parameter.is_lazy(each):
                 each.copy_(self.ranks.from_first(each))
 
-    def loss(self, loss: Loss, z: Tensor, triplets: Triplets, count: int) -> Tensor:
-        """See :class:`Alone`. The loss has to be a mean over triplets."""
+    def share_of_loss(self, loss: Loss, z: Tensor, triplets: Triplets, count: int) -> Tensor:
+        """See :class:`LocalGroup`. The loss has to be a mean over triplets."""
         routes, rows = self.graph.reach(torch.stack(triplets))
         found = routes.spread(z)
         if rows.size(1) == 0:
@@ -75,43 +104,41 @@ class Together(Alone):
         return loss(found, Triplets(*rows)) * (rows.size(1) / count)
 
     def total(self, value: Tensor) -> Tensor:
-        """See :class:`Alone`."""
+        """See :class:`LocalGroup`."""
         return self.ranks.total(value)
 
-    def add_gradients(self, model: nn.Module) -> None:
-        """See :class:`Alone`."""
-        sum_gradients(model.parameters(), group=self.ranks.group)
+    def sum_gradients(self, parameters: Iterable[Tensor]) -> None:
+        """See :class:`LocalGroup`."""
+        sum_gradients(parameters, group=self.ranks.group)
 
-    def agree(self, stop: bool) -> bool:
-        """See :class:`Alone`."""
+    def any(self, stop: bool) -> bool:
+        """See :class:`LocalGroup`."""
         return bool(self.ranks.largest(torch.tensor([float(stop)])))
 
     def settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """See :class:`Alone`: data differ from process to process, so all are told by one hash."""
+        """See :class:`LocalGroup`. Hashes of the data of all processes are added up."""
         own = {name: value for name, value in settings.items() if name.startswith("data.")}
         own["data.edge_index"] = [self.graph.nodes, self.graph.record.row, self.graph.record.col]
         hashes = [hashlib.sha256(repr(describe(name, own[name])).encode()).digest() for name in own]
-        # A number of each hash, added up, so that every process has the same one.
         numbers = torch.tensor([int.from_bytes(each[:4], "big") for each in hashes])
         weighed = self.ranks.total(numbers * (self.ranks.rank + 1)).tolist()
         others = {name: value for name, value in settings.items() if name not in own}
         return others | dict(zip(own, weighed, strict=True)) | {"processes": self.ranks.size}
 
 
-def company_of(data: Data) -> Alone:
-    """The processes that share the graph of `data`."""
-    edge_index = data.edge_index
-    return Together(edge_index) if isinstance(edge_index, DistributedGraph) else Alone()
+def process_group(graph: TrainingGraph) -> LocalGroup:
+    """The processes that share a graph."""
+    rows = graph.edge_index
+    return DistributedGroup(rows) if isinstance(rows, DistributedGraph) else LocalGroup()
 
 
-class SharedGraphTriplets(GraphTriplets):
-    """Of the triplets that one process would draw, those whose anchor is a row of this one.
+class DistributedTriplets(GraphTriplets):
+    """The triplets of :class:`GraphTriplets` whose anchor is a row of this process.
 
-    Nodes are places in the order of the partition: the draws are those of :class:`GraphTriplets`
-    on the graph whose nodes are numbered so.
+    Nodes are numbered in the order of the partition.
 
     Args:
-        graph: what this process has of the graph.
+        graph: The rows of this process.
         edge_weight: Non-negative weights; all ones if omitted. Shape [E].
 
     Raises:
@@ -136,7 +163,7 @@ class SharedGraphTriplets(GraphTriplets):
             )
 
     def sample(self, num_triplets: int, generator: torch.Generator | None = None) -> Triplets:
-        """Draw as one process would, and keep what is this one's: places, on the CPU."""
+        """Draw as a single process would, and keep the triplets of this one, on the CPU."""
         check_draw(num_triplets, generator)
         u = torch.rand(3, num_triplets, dtype=torch.float64, generator=generator)
         at = (u[0] * self._num_anchors).long() - self._before

@@ -1,4 +1,4 @@
-"""What an edge knows of the classes of its ends, before and after some labels are told."""
+"""Edge features that help to decide whether the two ends are of one class."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from ..curvature import forman_curvature, robust_standardize
 from ..diffusion import heat_diffusion
 from ..kernels.edge_dot import edge_dot
 from ..nn import AgreementConductance
-from .teaching import keep_known
+from .pseudo_labels import keep_known
 from .training_graph import TrainingGraph
 
 NUM_FEATURES = 3
@@ -17,12 +17,12 @@ _FARTHEST = 3.0  # deviations of a curvature from the median; those of hubs have
 _FLOOR, _SLOPE, _OPEN = 1e-2, -2.0, 1.0  # at first an edge of median curvature conducts 0.73
 
 
-class EdgeKnowledge:
-    """Agreement of probabilities around both ends, curvature, and cosine, as columns.
+class EdgeFeatures:
+    """Agreement of class probabilities around both ends, curvature, and cosine of the ends.
 
     Args:
-        graph: whose edges they are.
-        t: how long features diffuse, before a classifier sees them.
+        graph: The graph of the edges.
+        t: Diffusion time of the features that a classifier reads.
     """
 
     @torch.no_grad()
@@ -32,27 +32,27 @@ class EdgeKnowledge:
         self.z = F.normalize(diffused)  # [N, D]
         curvature = forman_curvature(graph.edge_index, graph.edge_weight, graph.x.size(0))
         curvature = robust_standardize(curvature).clamp(-_FARTHEST, _FARTHEST)
-        self.columns = torch.stack([curvature.to(graph.x), self._cosine()], -1)  # [E, 2]
+        self._columns = torch.stack([curvature.to(graph.x), self._cosine()], -1)  # [E, 2]
 
     @torch.no_grad()
     def __call__(self, labels: Tensor) -> Tensor:
-        """Columns [E, 3] for labels [N], -1 where none is known; each class has one."""
+        """The features [E, 3] that follow from labels [N], -1 where unknown; each class has one."""
         q = self._probabilities(labels)
         weight, structure = self.graph.edge_weight, self.graph.structure
         p = heat_diffusion(keep_known(q, labels), structure, weight, self.t / 2).clamp(min=0)
         form = AgreementConductance(floor=1e-4)
         source, target = self.graph.edge_index.long()
         agreement = form.along(None, form.project(p), (target, source)).log() + 1
-        return torch.cat([agreement[:, None], self.columns], -1)
+        return torch.cat([agreement[:, None], self._columns], -1)
 
     def _cosine(self) -> Tensor:
-        """Of the ends' features as they are, standardised: [E]."""
+        """The cosine of both ends' features before diffusion, standardised: [E]."""
         x, (source, target) = F.normalize(self.graph.x), self.graph.edge_index.long()
         cosine = edge_dot(x, x, source, target)
         return (cosine - cosine.mean()) / cosine.std().clamp(min=1e-6)
 
     def _probabilities(self, labels: Tensor) -> Tensor:
-        """What a classifier says that learns the labels from diffused features: [N, C]."""
+        """Class probabilities [N, C] by a classifier of the diffused features."""
         from sklearn.linear_model import LogisticRegression
 
         z, known = self.z.cpu().numpy(), labels.cpu().numpy()
@@ -62,7 +62,7 @@ class EdgeKnowledge:
 
 
 class EdgeGate(Module):
-    """The more of each column [E, F], the better an edge conducts: [E]."""
+    """A conductance [E] that rises with each of the edge features [E, 3]."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,11 +71,11 @@ class EdgeGate(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Go back to small slopes."""
+        """Return to small slopes."""
         torch.nn.init.constant_(self.slope, _SLOPE)
         torch.nn.init.constant_(self.bias, _OPEN)
 
     def forward(self, edge_attr: Tensor) -> Tensor:
-        """Conductance of edges, by their columns."""
+        """Return the conductance of edges, in (0, 1)."""
         logit = edge_attr @ F.softplus(self.slope) + self.bias
         return _FLOOR + (1 - _FLOOR) * torch.sigmoid(logit)
