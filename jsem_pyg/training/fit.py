@@ -114,8 +114,9 @@ def fit(
         check_positive_int("epochs", epochs)
     if isinstance(loss, str):
         check_choice("loss", loss, _LOSSES)
-    is_auto = isinstance(loss, str) and loss == "auto"
-    trains_itself = isinstance(model, DiffusionClassifier) if is_auto else loss == "self_training"
+        if loss == "auto":
+            loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
+    trains_itself = isinstance(loss, str) and loss == "self_training"
     _check_options(options, "self_train" if trains_itself else "fit_triplets")
     graph = prepare_graph(data, device)
     if trains_itself:
@@ -130,7 +131,7 @@ def fit(
     return fit_triplets(
         model,
         graph,
-        loss="triplet" if is_auto else cast(Loss, loss),
+        loss=cast(Loss, loss),
         sampler=sampler,
         epochs=EPOCHS if epochs is None else epochs,
         seed=seed,

@@ -139,7 +139,6 @@ def fit_triplets(
     graph = prepare_graph(data, device)
     _check_numbers(epochs, lr, batch_size, margin, patience, seed, checkpoint_every)
     _check_watching(resume, callbacks, progress, tensorboard)
-    graph.check_takes(model)
     criterion = _make_loss(loss, margin)
     if isinstance(criterion, nn.Module):
         criterion.to(graph.x.device)
@@ -162,6 +161,7 @@ def fit_triplets(
     model.train()
     group.copy_weights(model)
     file = CheckpointFile(checkpoint, checkpoint_every, run, settings, stateful)
+    graph.check_takes(model)
     if resume:
         file.restore(run, epochs)
     with ExitStack() as stack:

@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import choose_num_classes, self_train
-from jsem_pyg.training import merged_clusters as merged_clusters_module
+from jsem_pyg.training import clusters as clusters_module
 from jsem_pyg.training.choose_num_classes import (
     SHRINKAGE,
     HalvesClassifier,
@@ -42,7 +42,7 @@ def test_the_scale_of_features_does_not_matter(scale):
 
 
 def test_many_channels_and_many_points_are_counted_by_some(monkeypatch):
-    monkeypatch.setattr(merged_clusters_module, "MOST_POINTS", 100)
+    monkeypatch.setattr(clusters_module, "MOST_POINTS", 100)
     assert choose_num_classes(blobs(5, 60, channels=100, spread=0.05)).num_classes == 5
 
 
@@ -107,10 +107,10 @@ def test_the_classifier_is_ridge_regression_of_the_other_half():
     draw = torch.Generator().manual_seed(0)
     x, labels = torch.randn(50, 3, generator=draw), torch.randint(4, (50,), generator=draw)
     classifier = HalvesClassifier(x, seed=5)
-    said = classifier.tell(labels, 4)
+    said = classifier.predict(labels, 4)
     assert not torch.equal(said, labels)
     one = np.concatenate([x.double(), np.ones((50, 1))], axis=1)
-    for asked in classifier._asked:
+    for asked in classifier._tests:
         assert 10 < int(asked.sum()) < 40
         learned = one[~asked.numpy()]
         ridge = Ridge(SHRINKAGE * (learned**2).sum() / 4, fit_intercept=False)

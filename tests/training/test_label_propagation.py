@@ -8,7 +8,7 @@ from training.training_cases import two_clusters
 
 from jsem_pyg.nn import DiffusionClassifier, EndpointConductance, MLPConductance
 from jsem_pyg.training import label_propagation, propagate_labels, select_time, self_train
-from jsem_pyg.training.edge_knowledge import EdgeKnowledge
+from jsem_pyg.training.edge_features import EdgeFeatures
 from jsem_pyg.transforms import FaissKNNGraph
 
 UNKNOWN = -1
@@ -94,7 +94,7 @@ def test_known_labels_stay_and_probabilities_are_such():
 def test_what_is_asked_is_not_told(monkeypatch):
     """An edge never knows the labels that it learns from."""
     data, told, asked = overlapping(), [], []
-    make, learn = EdgeKnowledge.__call__, label_propagation._learn
+    make, learn = EdgeFeatures.__call__, label_propagation._learn
 
     def tell(self, labels):
         told.append(labels >= 0)
@@ -102,10 +102,10 @@ def test_what_is_asked_is_not_told(monkeypatch):
 
     def ask(model, labels, folds, lr):
         folds = list(folds)
-        asked.extend(fold.asked for fold in folds)
+        asked.extend(fold.held_out for fold in folds)
         learn(model, labels, folds, lr)
 
-    monkeypatch.setattr(EdgeKnowledge, "__call__", tell)
+    monkeypatch.setattr(EdgeFeatures, "__call__", tell)
     monkeypatch.setattr(label_propagation, "_learn", ask)
     labels = some_labels(data.y, 5)
     propagate_labels(data, labels, steps=4, folds=4)
@@ -123,7 +123,7 @@ def test_an_only_label_is_always_a_source(monkeypatch):
 
     def ask(model, labels, folds, lr):
         folds = list(folds)
-        asked.extend(labels[fold.asked] for fold in folds)
+        asked.extend(labels[fold.held_out] for fold in folds)
         learn(model, labels, folds, lr)
 
     monkeypatch.setattr(label_propagation, "_learn", ask)
@@ -236,6 +236,7 @@ def test_self_training_goes_along_the_edges():
         ([0, 0] + [UNKNOWN] * 22, {}, r"'labels' to name at least two classes \(got 1\)"),
         ([UNKNOWN] * 24, {}, "'labels' to name a node of a class"),
         ([0, 1] + [UNKNOWN] * 22, {}, "'labels' to name two nodes of a class"),
+        ([0, 0, 1, 1] + [-2] * 20, {}, r"'labels' to hold classes .* and -1 where .*got -2"),
         ([0, 0, 2] + [UNKNOWN] * 21, {}, r"a node of each class 0 to 2 \(got \[0, 2\]\)"),
         ([0, 0, 1] + [UNKNOWN] * 21, {"conductance": "closed"}, "'conductance' to be"),
         ([0, 0, 1] + [UNKNOWN] * 21, {"t": 0.0}, "'t'"),

@@ -11,9 +11,10 @@ from jsem_pyg.diffusion import heat_degree
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import distribute
-from jsem_pyg.training import EpochEnd, EpochRow, PruneEdges, StatefulCallback, fit
+from jsem_pyg.training import EpochEnd, PruneEdges, fit
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
-from jsem_pyg.training.model_input import make_input
+from jsem_pyg.training.history import EpochRow, StatefulCallback
+from jsem_pyg.training.training_graph import prepare_graph
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
 OPEN, CLOSED = 0.9, 0.002
@@ -80,7 +81,7 @@ def an_end(model, data, epoch=1, epochs=10_000):
     """The end of an epoch, and the list of what is then kept."""
     kept = []
     row = EpochRow(epoch, 1.0, 1.0, None, 0.1)
-    given = make_input(data, data.x, torch.device("cpu"))
+    given = prepare_graph(data)
     return EpochEnd(model, row, [row], epochs, given, kept.append), kept
 
 
@@ -447,7 +448,7 @@ class Dropping(Around):
         ),
         (
             Around(diffusion=AnisotropicDiffusion(), other=AnisotropicDiffusion()),
-            "'model' to ask AnisotropicDiffusion.* how well edges conduct",
+            "'model' to compute the conductance of edges in AnisotropicDiffusion",
         ),
         (Dropping(diffusion=AnisotropicDiffusion()), "with the 98 edges .*conductance of 0"),
     ],
@@ -469,7 +470,7 @@ def test_edges_without_features_are_all_open():
     data = two_clusters()
     del data.edge_attr
     end, _ = an_end(AnisotropicDiffusion(), data)
-    with pytest.raises(ValueError, match="how well edges conduct .*without 'edge_attr'"):
+    with pytest.raises(ValueError, match="conductance of edges .*without 'edge_attr'"):
         PruneEdges(every=1)(end)
 
 

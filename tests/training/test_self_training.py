@@ -12,15 +12,13 @@ from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import (
     GraphTriplets,
-    class_guesses,
     fit,
+    pseudo_labels,
     self_train,
     time_selection,
     training_graph,
 )
-from jsem_pyg.training.class_guesses import diffuse_guess
-from jsem_pyg.training.data_checks import known_labels
-from jsem_pyg.training.teaching import choose_teachers, keep_known
+from jsem_pyg.training.pseudo_labels import confident_nodes, diffuse_probabilities, keep_known
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
@@ -106,16 +104,16 @@ def test_known_labels_name_the_classes():
 
 
 def test_known_labels_are_those_of_the_mask():
-    y = torch.tensor([0, 1, 2])
-    assert known_labels(Data(x=torch.eye(3), y=y), "graph") is None
-    assert known_labels(Data(x=torch.eye(3), y=y), "labels").tolist() == [0, 1, 2]
-    mask = torch.tensor([True, False, True])
-    assert known_labels(Data(x=torch.eye(3), y=y, train_mask=mask), "labels").tolist() == [0, -1, 2]
+    data = Data(x=torch.eye(3), y=torch.tensor([0, 1, -2]), edge_index=torch.tensor([[0], [1]]))
+    assert prepare_graph(data).known_labels("graph") is None
+    assert prepare_graph(data).known_labels("labels").tolist() == [0, 1, -1]
+    data.train_mask = torch.tensor([True, False, True])
+    assert prepare_graph(data).known_labels("labels").tolist() == [0, -1, -1]
 
 
 def test_the_more_certain_half_of_every_class_teaches():
     p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.1, 0.9], [0.4, 0.6], [0.7, 0.3]])
-    teaches, target = choose_teachers(p, None)
+    teaches, target = confident_nodes(p, None)
     assert target.tolist() == [0, 0, 0, 1, 1, 0]
     assert teaches.tolist() == [True, True, False, True, False, False]
 
@@ -125,7 +123,7 @@ def test_all_that_is_known_teaches():
     p = torch.stack([p, 1 - p], dim=1)
     labels = torch.full((10,), -1)
     labels[9] = 1
-    teaches, target = choose_teachers(p, labels)
+    teaches, target = confident_nodes(p, labels)
     assert target.tolist() == 9 * [0] + [1]
     assert teaches.tolist() == 5 * [True] + 4 * [False] + [True]
 
@@ -152,7 +150,7 @@ def test_probabilities_diffuse_for_the_time_or_half_of_it_by_modularity():
     q = model.classify(data.x).detach()
     halved = []
     for t in (0.1, 1.0, 3.0, 10.0, 30.0, 100.0):
-        chosen, p = diffuse_guess(model, prepare_graph(data), q, t)
+        chosen, p = diffuse_probabilities(model, prepare_graph(data), q, t)
         scores = {}
         for time in (t, t / 2):
             model.isotropic.time.set(time)
@@ -190,7 +188,7 @@ def test_fit_trains_a_classifier_by_self_training_and_all_else_by_triplets():
 
 
 def test_training_elsewhere_leaves_the_data_where_it_is(monkeypatch):
-    data, read = two_clusters(), "jsem_pyg.training.training_graph.read_device"
+    data, read = two_clusters(), "jsem_pyg.training.training_graph._read_device"
     monkeypatch.setattr(read, lambda device, x: torch.device(device))
     with pytest.raises(ValueError, match="meta"):  # which stands for a GPU, but cannot compute
         fit(DiffusionClassifier(6, 2), data, device="meta")
@@ -254,7 +252,7 @@ def test_the_graph_is_sorted_once(monkeypatch):
         return prepared[-1]
 
     monkeypatch.setattr(training_graph, "GraphStructure", prepare)
-    record(class_guesses, "heat_diffusion", 1)
+    record(pseudo_labels, "heat_diffusion", 1)
     record(time_selection, "heat_diffusion", 1)
     record(DiffusionClassifier, "diffuse", 2)
     monkeypatch.setattr(time_selection, "GraphTriplets", Witness := MagicMock(wraps=GraphTriplets))
@@ -307,8 +305,8 @@ def test_fit_hands_on_what_self_training_takes():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lr": 0.1}, "'lr' to be left out for self-training, since only fit_triplets .*got 0.1"),
-        ({"lr": 0.01}, "'lr' to be left out for self-training"),  # be it what triplets would take
+        ({"lr": 0.1}, "'lr' to be left out for self_train, since only fit_triplets .*got 0.1"),
+        ({"lr": 0.01}, "'lr' to be left out for self_train"),  # be it what triplets would take
         ({"batch_size": 64}, "'batch_size' to be left out"),
         ({"margin": 1.0}, "'margin' to be left out"),
         ({"resume": True}, "'resume' to be left out"),

@@ -43,12 +43,8 @@ NOT_DOORS = {
     r"report\.Findings": "a record, looked at by report",
     r"transport\.(Barycenter|BatchCosts|BatchPlan|Plan|Step)": "a result",
     r"partition\.PrunedGraph": "a result",
-    r"training\.(Chosen|EpochEnd|EpochRow|FitResult|SelectedTime|Triplets)\w*(\.\w+)?": "a result",
-    r"training\.PropagatedLabels": "a result",
-    r"training\.PruningStep": "a result",
+    r"training\.(EpochEnd|FitResult|Triplets)(\.\w+)?": "a result",
     r"training\.PruneEdges\.(__call__|load_state_dict)": "what `fit` calls",
-    r"training\.StatefulCallback(\.\w+)?": "a protocol",
-    r"training\.TripletSampler(\.sample)?": "a protocol",
     r"estimators\..*": "scikit-learn's checks and messages, tried in tests/estimators",
     r"datasets\..*": "they read files, and are tried beside these, in tests/datasets",
 }

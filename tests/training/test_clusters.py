@@ -1,0 +1,115 @@
+import numpy as np
+import pytest
+import torch
+from scipy.cluster.hierarchy import cut_tree, linkage
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score
+from torch_geometric.data import Data
+
+from jsem_pyg.nn import DiffusionClassifier
+from jsem_pyg.training import clusters, self_train
+from jsem_pyg.training.clusters import k_means, merged_clusters
+
+
+def blobs(count=600, spread=0.6):
+    draw = torch.Generator().manual_seed(0)
+    y = torch.arange(count) % 6
+    return 3 * torch.eye(6)[y] + spread * torch.randn(count, 6, generator=draw), y
+
+
+@pytest.fixture
+def few_rows(monkeypatch):
+    """As if few rows were many."""
+    monkeypatch.setattr(clusters, "MOST_ROWS", 100)
+    monkeypatch.setattr(clusters, "SAMPLE_ROWS", 60)
+    monkeypatch.setattr(clusters, "SAMPLE_ROWS_A_CLUSTER", 20)
+
+
+def test_few_rows_are_clustered_as_ever():
+    z, _ = blobs(spread=2.0)
+    plain = KMeans(6, n_init=3, random_state=4).fit(z.numpy())
+    found = k_means(z, 6, seed=4)
+    assert np.array_equal(found.labels_, plain.labels_)
+    assert np.array_equal(found.cluster_centers_, plain.cluster_centers_)
+
+
+def test_many_rows_are_clustered_as_well(few_rows):
+    for spread in (0.6, 1.0):
+        z, _ = blobs(spread=spread)
+        whole = min(KMeans(6, random_state=seed).fit(z.numpy()).inertia_ for seed in range(5))
+        for seed in range(3):
+            found = k_means(z, 6, seed)
+            assert found.inertia_ < 1.01 * whole
+            assert found.n_init == 1  # it settled on all rows, from the best start
+            assert len(found.labels_) == len(z)
+            again = k_means(z, 6, seed)
+            assert np.array_equal(found.cluster_centers_, again.cluster_centers_)
+
+
+@pytest.mark.parametrize(("num_clusters", "looked_at"), [(2, 60), (6, 120)])
+def test_starts_look_at_a_sample(few_rows, monkeypatch, num_clusters, looked_at):
+    fits, fit = [], KMeans.fit
+    monkeypatch.setattr(KMeans, "fit", lambda self, x: fits.append((self, len(x))) or fit(self, x))
+    z, _ = blobs()
+    k_means(z, num_clusters, seed=0)
+    (start, few), (settled, all_) = fits
+    assert (few, all_) == (looked_at, len(z))
+    assert (start.n_init, settled.n_init) == (clusters.SAMPLE_STARTS, 1)
+    assert np.array_equal(settled.init, start.cluster_centers_)
+    fits.clear()
+    k_means(z[:looked_at], num_clusters, seed=0)
+    assert [(model.n_init, count) for model, count in fits] == [(clusters.STARTS, looked_at)]
+
+
+def test_rows_that_coincide_are_no_reason_to_fail(few_rows):
+    z = torch.eye(3).repeat(200, 1)
+    found = k_means(z, 3, seed=0)
+    assert found.inertia_ == pytest.approx(0, abs=1e-6)
+
+
+def test_self_training_of_many_rows(few_rows):
+    x, y = blobs()
+    ring = torch.stack([torch.arange(600), (torch.arange(600) + 6) % 600])
+    data = Data(x=x, edge_index=torch.cat([ring, ring.flip(0)], dim=1))
+    model = self_train(DiffusionClassifier(6, 6), data, times=[1.0, 2.0]).model
+    found = model(data.x, data.edge_index).argmax(-1)
+    pairs = torch.stack([found, y]).unique(dim=1)
+    assert pairs.size(1) == 6
+
+
+# ---------------------------------------------------------------- every number of clusters
+
+
+def test_every_number_comes_once_and_has_that_many_clusters():
+    z = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
+    found = dict(merged_clusters(z, 12, seed=0))
+    assert list(found) == list(range(12, 1, -1))
+    for count, labels in found.items():
+        assert labels.dtype == torch.int64
+        assert labels.unique().tolist() == list(range(count))
+
+
+def test_unions_are_those_of_ward():
+    z = np.random.default_rng(0).normal(size=(40, 3))
+    tree = linkage(z, "ward")
+    center, size = z.copy(), np.ones(40)
+    while len(center) > 2:
+        center, size = clusters._merge_nearest(center, size)
+        labels = cut_tree(tree, len(center))[:, 0]
+        expected = np.array([z[labels == label].mean(0) for label in np.unique(labels)])
+        np.testing.assert_allclose(np.sort(center, axis=0), np.sort(expected, axis=0))
+        assert sorted(size) == sorted(np.bincount(labels))
+
+
+def test_points_that_were_not_drawn_join_the_nearest_centre(monkeypatch):
+    monkeypatch.setattr(clusters, "MOST_POINTS", 50)
+    y = torch.arange(300) % 3
+    z = torch.eye(3)[y] + 0.1 * torch.randn(300, 3, generator=torch.Generator().manual_seed(0))
+    found = dict(merged_clusters(z, 5, seed=0))
+    assert adjusted_rand_score(y, found[3]) == 1
+
+
+def test_equal_rows_are_not_parted():
+    assert list(merged_clusters(torch.ones(5, 2), 4, seed=0)) == []
+    z = torch.eye(2)[[0, 0, 0, 1]]
+    assert [count for count, _ in merged_clusters(z, 4, seed=0)] == [2]
