@@ -15,7 +15,10 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.partition import diffuse_file
+from jsem_pyg.partition.files import panel_width
+from jsem_pyg.partition.files.column_flow import ColumnFlow
 from jsem_pyg.partition.files.panel_width import Budget
+from jsem_pyg.partition.files.partial_result import PartialResult
 
 diffuse_module = import_module("jsem_pyg.partition.files.diffuse_file")
 
@@ -261,8 +264,6 @@ class Killed(BaseException):
 
 def interrupted(monkeypatch, after, run):
     """Run until so many things have been noted."""
-    from jsem_pyg.partition.files.partial_result import PartialResult
-
     note, count = PartialResult.note, 0
 
     def counted(self, **done):
@@ -294,18 +295,13 @@ def test_a_run_goes_on_where_it_was(tmp_path, panels, monkeypatch, after):
     assert not target.exists()
     begun = json.loads((tmp_path / "y.npy.partial/journal.json").read_text())["progress"]
     again = []
-    diffuse = diffuse_module.column_flow
+    diffuse = ColumnFlow.diffuse
 
-    def counting(*args):
-        flow, settings = diffuse(*args)
-        kind = type("Counting", (type(flow),), {})
-        kind.diffuse = lambda self, columns, values: (
-            again.append(columns.start),
-            type(flow).diffuse(self, columns, values),
-        )[1]
-        return kind(*flow), settings
+    def counting(self, columns, values):
+        again.append(columns.start)
+        return diffuse(self, columns, values)
 
-    monkeypatch.setattr(diffuse_module, "column_flow", counting)
+    monkeypatch.setattr(ColumnFlow, "diffuse", counting)
     panels(3)  # another limit
     np.testing.assert_array_equal(
         np.load(run()), heat_diffusion(torch.from_numpy(x), edges, weight, 2.0).numpy()
@@ -314,23 +310,20 @@ def test_a_run_goes_on_where_it_was(tmp_path, panels, monkeypatch, after):
     assert files(tmp_path) == ["x.npy", "y.npy"]
 
 
-def test_another_limit_may_ask_for_other_steps(tmp_path, panels, monkeypatch):
+@pytest.mark.parametrize(("first", "then"), [(9, 1), (1, 9), (2, 1), (1, 2)])
+def test_another_limit_may_ask_for_other_steps(tmp_path, panels, monkeypatch, first, then):
     edges, _ = random_graph()
     source, target = write(tmp_path, signal()), tmp_path / "y.npy"
     expected = heat_diffusion(torch.from_numpy(signal()), edges, t=2.0).numpy()
-    for first, then in ((9, 1), (1, 9), (2, 1), (1, 2)):
-        for after in (1, 4):
-            panels(first)
-            if first < 9 or after == 1:
-                interrupted(
-                    monkeypatch,
-                    after,
-                    lambda: diffuse_file(source, edges, target, 2.0, memory=PLENTY),
-                )
-            panels(then)
-            diffuse_file(source, edges, target, 2.0, memory=PLENTY)
-            np.testing.assert_array_equal(np.load(target), expected)
-            target.unlink()
+
+    def run():
+        return diffuse_file(source, edges, target, 2.0, memory=PLENTY)
+
+    for after in (1, 4) if first < 9 else (1,):
+        panels(first)
+        interrupted(monkeypatch, after, run)
+        panels(then)
+        np.testing.assert_array_equal(np.load(run()), expected)
 
 
 def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
@@ -367,6 +360,11 @@ def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
     np.testing.assert_array_equal(actual, expected)
 
 
+def write_in_place(path, write):
+    with Path(path).open("wb") as file:
+        write(file)
+
+
 def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
     panels(1)
     edges, _ = random_graph()
@@ -377,9 +375,11 @@ def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
 
     for name in ("replace", "open"):  # before the renaming, and right after it
         with monkeypatch.context() as patch:
+            # Journals are renamed as well: they are written another way meanwhile.
+            patch.setattr("jsem_pyg._journal.write_whole", write_in_place)
             patch.setattr(f"jsem_pyg.partition.files.partial_result.os.{name}", _killed)
             with pytest.raises((Killed, RuntimeError)):
-                _without_journals(patch, run)
+                run()
         assert (tmp_path / "y.npy.partial").exists()
         expected = heat_diffusion(torch.from_numpy(signal()), edges, t=2.0).numpy()
         np.testing.assert_array_equal(np.load(run()), expected)
@@ -388,18 +388,6 @@ def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
 
 def _killed(*args, **kwargs):
     raise Killed
-
-
-def _without_journals(patch, run):
-    """Journals are renamed as well: they are written another way meanwhile."""
-    module = "jsem_pyg._journal.write_whole"
-    patch.setattr(module, lambda path, write: _write(path, write))
-    return run()
-
-
-def _write(path, write):
-    with Path(path).open("wb") as file:
-        write(file)
 
 
 def test_one_at_a_time(tmp_path, panels, monkeypatch):
@@ -422,8 +410,6 @@ def test_one_at_a_time(tmp_path, panels, monkeypatch):
 
 
 def test_a_limit_that_is_too_low_names_what_is_needed(tmp_path, monkeypatch):
-    from jsem_pyg.partition.files import panel_width
-
     monkeypatch.setattr(panel_width, "resident_memory", lambda: 500_000_000)
     monkeypatch.setattr(panel_width, "extra_memory", lambda work: work() or 30_000_000)
     edges, _ = random_graph()

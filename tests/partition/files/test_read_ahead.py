@@ -7,37 +7,31 @@ import pytest
 from jsem_pyg.partition.files.steps import read_ahead
 
 
-def test_pieces_come_in_order_and_threads_are_three():
-    threads = {"read": set(), "work": set(), "write": set()}
-    written = []
+def test_pieces_come_in_order_from_three_threads():
+    """While a piece is worked on, the next one is read and the last one written."""
+    threads, written = {"read": set(), "work": set(), "write": set()}, []
+    is_read, is_written = ([threading.Event() for _ in range(20)] for _ in range(2))
 
-    def note(name):
-        threads[name].add(threading.get_ident())
+    def read(piece):
+        threads["read"].add(threading.get_ident())
+        is_read[piece].set()
+        return 2 * piece
 
-    read_ahead(
-        range(20),
-        lambda piece: note("read") or 2 * piece,
-        lambda piece, value: note("work") or (piece, value),
-        lambda piece, made: note("write") or written.append((piece, made)),
-    )
+    def work(piece, value):
+        threads["work"].add(threading.get_ident())
+        assert piece == 19 or is_read[piece + 1].wait(10)
+        assert piece == 0 or is_written[piece - 1].wait(10)
+        return piece, value
+
+    def write(piece, made):
+        threads["write"].add(threading.get_ident())
+        written.append((piece, made))
+        is_written[piece].set()
+
+    read_ahead(range(20), read, work, write)
     assert written == [(piece, (piece, 2 * piece)) for piece in range(20)]
     assert threads["work"] == {threading.get_ident()}
     assert len(set.union(*threads.values())) == 3
-
-
-def test_the_next_is_read_and_the_last_written_meanwhile():
-    read, written = [threading.Event() for _ in range(4)], [threading.Event() for _ in range(4)]
-
-    def work(piece, _):
-        if piece < 3:
-            assert read[piece + 1].wait(10)
-        if piece > 0:
-            assert written[piece - 1].wait(10)
-
-    read_ahead(
-        range(4), lambda piece: read[piece].set(), work, lambda piece, _: written[piece].set()
-    )
-    assert written[3].is_set()
 
 
 @pytest.mark.parametrize("failing", ["read", "work", "write"])

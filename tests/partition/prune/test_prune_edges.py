@@ -30,16 +30,12 @@ def test_what_is_below_the_threshold_goes_with_both_directions():
     assert data.num_edges == 8
 
 
-def test_the_threshold_itself_is_not_below():
+def test_an_edge_goes_if_both_directions_are_below_the_threshold():
     h = both([0.5, 0.01, 0.5])
-    assert prune_edges(graph(ring(3)), h, 0.01).num_dropped == 0
+    assert prune_edges(graph(ring(3)), h, 0.01).num_dropped == 0  # the threshold is not below it
     assert prune_edges(graph(ring(3)), h, 0.011, max_share=1).num_dropped == 2
-
-
-def test_one_open_direction_keeps_both():
-    h = both([0.9, 0.9, 0.001])
-    h[2] = 0.5
-    assert prune_edges(graph(ring(3)), h, 0.01, max_share=1.0).num_dropped == 0
+    h[1] = 0.5
+    assert prune_edges(graph(ring(3)), h, 0.011, max_share=1).num_dropped == 0
 
 
 def test_one_open_layer_keeps_an_edge():
@@ -154,19 +150,6 @@ def test_isolated_nodes_and_edges_without_weight():
     pruned = prune_edges(data, both([0.001, 0.001, 0.9]), max_share=1.0)
     # Node 1 has two edges without weight, of which one stays.
     assert pruned.num_dropped == 2
-
-
-@pytest.mark.parametrize("form", ["int32", "strided", "transposed"])
-def test_any_layout(form):
-    data, h = faint_graph(0)
-    expected = prune_edges(data, h, 0.3)
-    if form == "int32":
-        data.edge_index = data.edge_index.int()
-    elif form == "strided":
-        h = torch.stack([h, h], 1).flatten()[::2]
-    else:
-        data.edge_index = data.edge_index.t().contiguous().t()
-    assert torch.equal(prune_edges(data, h, 0.3).kept, expected.kept)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.75])
