@@ -1,4 +1,4 @@
-"""PyG's door to orders: nodes that are neighbours lie close in memory."""
+"""PyG transform: an order of the nodes in which neighbours lie close in memory."""
 
 import copy
 from typing import Any
@@ -32,9 +32,9 @@ _ROWS_OF_A_BLOCK = 1024
 class LocalityOrder(BaseTransform):
     """Permutes the nodes of a graph so that neighbours lie close in memory.
 
-    Whatever has a row for each node moves with its node: `x`, `y`, masks, attributes of one's own.
-    Columns of `edge_index` are renumbered and sorted, and whatever has a row for each edge moves
-    with its column. `data.node_order` [N] names, for each place, the node that was there before;
+    Attributes with a row for each node (`x`, `y`, masks, your own) move with their nodes. Columns
+    of `edge_index` are renumbered and sorted, and attributes with a row for each edge move with
+    their columns. `data.node_order` [N] has, for each place, the former number of its node;
     :meth:`restore` brings a result back into the order of the caller.
 
     Every call of :func:`~jsem_pyg.diffusion.heat_diffusion` or of a layer gives the same numbers on
@@ -124,7 +124,7 @@ class LocalityOrder(BaseTransform):
 
     @staticmethod
     def _check_edges(name: str, value: Any, num_edges: int) -> None:
-        """What is not as long as the edges would stay behind, without a word."""
+        """Raise unless there is a row for each edge, since other tensors would not be permuted."""
         check_tensor(name, value)
         check_dense(name, value)
         if value.dim() == 0 or value.size(0) != num_edges:
@@ -183,12 +183,12 @@ class LocalityOrder(BaseTransform):
 
 
 def _is_sparse_signal(value: Any, num_nodes: int) -> bool:
-    """PyG's `is_node_attr` knows no `SparseTensor`."""
+    """True for a `SparseTensor` of nodes, for which PyG's `is_node_attr` is false."""
     return isinstance(value, SparseTensor) and value.size(0) == num_nodes
 
 
 def _take(value: Any, index: Tensor, dim: Any) -> Any:
-    """What is at these places, along `dim`, of whatever PyG keeps for each node or edge."""
+    """The entries at some places along `dim`, of any type that PyG keeps for nodes or edges."""
     if isinstance(value, Tensor):
         return value.index_select(dim, index.to(value.device))
     if isinstance(value, SparseTensor):

@@ -1,12 +1,10 @@
 """The halo of some rows: their neighbours on other processes, and the slots of these edges."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from .ranks import Ranks
-from .routes import Routes
+from .routes import Routes, linear
 
 
 class Halo(Routes):
@@ -46,24 +44,11 @@ class Halo(Routes):
         self._swap_receive = owner_of_slot.argsort(stable=True)
 
     def swap(self, values: Tensor) -> Tensor:
-        """[nx] values in the crossing slots (i, j) -> what others have for (j, i)."""
+        """[nx] values in the crossing slots (i, j) -> the values of the slots (j, i) elsewhere."""
         sent = values.index_select(0, self._swap_send)
         found = self.ranks.exchange(sent, self._crossing, self._crossing).wait()
         return torch.empty_like(values).scatter_(0, self._swap_receive, found)
 
     def mirror(self, values: Tensor) -> Tensor:
-        """The same, differentiable."""
-        return _Swap.apply(values, self)
-
-
-class _Swap(torch.autograd.Function):
-    """A symmetric map, and so its own transpose."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, halo: Halo) -> Tensor:
-        ctx.halo = halo
-        return halo.swap(values)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _Swap.apply(grad, ctx.halo), None
+        """The same, differentiable: the map is its own transpose."""
+        return linear(values, self.swap, self.swap)

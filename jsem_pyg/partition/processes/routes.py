@@ -1,5 +1,6 @@
 """The rows that each process sends and receives, differentiable: fetching, and its transpose."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -59,44 +60,35 @@ class Routes:
 
     def spread(self, values: Tensor) -> Tensor:
         """[n, ...] -> [n + h, ...]: own rows, then those that arrive; differentiable."""
-        return _Spread.apply(values, self)
+        return linear(values, self._append, self._take_back)
 
+    def _append(self, values: Tensor) -> Tensor:
+        return torch.cat([values, self.start_fetch(values).wait()])
 
-class _Spread(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, routes: Routes) -> Tensor:
-        ctx.routes = routes
-        return torch.cat([values, routes.start_fetch(values).wait()])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _Gather.apply(grad, ctx.routes), None
-
-
-class _Gather(torch.autograd.Function):
-    """[n + h, ...] -> [n, ...]: the transpose of `_Spread`."""
-
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, routes: Routes) -> Tensor:
-        ctx.routes = routes
-        return values[: routes.num_rows] + routes.collect(values[routes.num_rows :])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _Spread.apply(grad, ctx.routes), None
+    def _take_back(self, values: Tensor) -> Tensor:
+        return values[: self.num_rows] + self.collect(values[self.num_rows :])
 
 
 def sum_over_ranks(values: Tensor, ranks: Ranks) -> Tensor:
     """The sum of a tensor over all processes; differentiable for the sum of all losses."""
-    return _Total.apply(values, ranks)
+    return linear(values, ranks.total, ranks.total)
 
 
-class _Total(torch.autograd.Function):
+def linear(
+    values: Tensor, apply: Callable[[Tensor], Tensor], transpose: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """A linear map between processes, differentiable any number of times by its transpose."""
+    out: Tensor = _Linear.apply(values, apply, transpose)
+    return out
+
+
+class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, ranks: Ranks) -> Tensor:
-        ctx.ranks = ranks
-        return ranks.total(values)
+    def forward(ctx: Any, values: Tensor, apply: Any, transpose: Any) -> Tensor:
+        ctx.maps = (transpose, apply)
+        out: Tensor = apply(values)
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _Total.apply(grad, ctx.ranks), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return _Linear.apply(grad, *ctx.maps), None, None

@@ -53,9 +53,9 @@ def prune_edges(
             except the last edge.
 
     Returns:
-        The graph with all its nodes, and `edge_index`, `edge_weight`, `edge_attr` and whatever else
-        has an entry for each edge (as PyG's `Data.is_edge_attr` decides) without those that went;
-        with the mask and their number.
+        The graph with all its nodes, and `edge_index`, `edge_weight`, `edge_attr` and all other
+        attributes of edges (by PyG's `Data.is_edge_attr`) without the edges that went; the mask of
+        columns that stay, and the number of columns that went.
 
     Raises:
         TypeError: If an argument has the wrong type.

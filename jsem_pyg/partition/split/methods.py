@@ -81,7 +81,7 @@ def hilbert(nodes: Nodes, num_parts: int) -> Array:
     return cut(np.argsort(key, kind="stable"), nodes.cost, num_parts)
 
 
-# What each is called, and the package that it needs beyond torch and SciPy. "auto" takes the first
+# By name: the method, and the package that it needs beyond torch and SciPy. "auto" is the first
 # that can run.
 _METHODS: dict[str, tuple[Method, str | None]] = {
     "metis": (metis, "pymetis"),
@@ -92,7 +92,7 @@ METHODS = ("auto", *_METHODS)
 
 
 def find_method(name: str) -> tuple[str, Method]:
-    """The method with this name, and its name where "auto" is asked for.
+    """The method with this name, and its name if `name` is "auto".
 
     Raises:
         ValueError: if there is no such method, or its package is not installed.

@@ -1,4 +1,4 @@
-"""What blocks need: rows of other blocks (the halo), and bytes."""
+"""The halo of blocks, which is their neighbours outside, and the bytes that blocks need."""
 
 import torch
 from torch import Tensor
