@@ -1,4 +1,4 @@
-"""Both sides of the door to JAX on the same graph; skips what imports it where JAX is missing."""
+"""Torch and JAX on the same graph; skips what imports it where JAX is missing."""
 
 from typing import NamedTuple
 

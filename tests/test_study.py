@@ -213,6 +213,7 @@ def test_a_method_cannot_change_the_data_of_the_next(study, tmp_path):
     assert torch.equal(study_set.data.x, before)
 
 
+@pytest.mark.slow  # `bash .ci/nightly`
 @pytest.mark.parametrize("make", [clusters_of_points, citation_like])
 def test_every_method_on_points_and_on_a_graph_in_parts(study, make):
     study_set = study("data_sets").hide_labels(make())
@@ -300,6 +301,7 @@ def test_rules_close_edges_and_never_cut_them(study, monkeypatch):
         torch.testing.assert_close(dense, dense.t())
 
 
+@pytest.mark.slow  # `bash .ci/nightly`
 def test_the_ablations(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
     ablations = study("ablations")
@@ -309,6 +311,7 @@ def test_the_ablations(study, tmp_path, monkeypatch):
     assert "| self-training, one view |" in (tmp_path / "ablations.md").read_text()
 
 
+@pytest.mark.slow  # `bash .ci/nightly`
 def test_few_labels(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
     few_labels = study("few_labels")
@@ -329,6 +332,7 @@ def test_few_labels(study, tmp_path, monkeypatch):
     assert (tmp_path / "few_labels.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow  # `bash .ci/nightly`
 def test_scripts_that_run_by_themselves_say_what_is_left(study, tmp_path, monkeypatch):
     everything, scripts = study("everything"), study("scripts")
     command = ["--quick", "--output", str(tmp_path), "--parts", "heterophilous"]
@@ -348,6 +352,7 @@ def test_scripts_that_run_by_themselves_say_what_is_left(study, tmp_path, monkey
     assert script.left(args).left == 50 * len(module.VARIANTS) - len(module.current(runs))
 
 
+@pytest.mark.slow  # `bash .ci/nightly`
 def test_the_other_view_closes_edges_of_its_own(study):
     two_views = study("two_views")
     own, other = torch.randn(40, 3), torch.eye(2)[torch.arange(40) % 2]
@@ -364,6 +369,7 @@ def test_the_other_view_closes_edges_of_its_own(study):
     torch.testing.assert_close(two_views.by_cosine(constant), torch.full_like(h, 0.505))
 
 
+@pytest.mark.slow  # `bash .ci/nightly`
 def test_words_and_citations_are_views_of_length_one(study, monkeypatch):
     two_views = study("two_views")
     monkeypatch.setattr(two_views, "AXES", 8)
@@ -426,6 +432,7 @@ def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, mon
     assert text.count("| both views; graph of both views |") == 2  # ARI, and the difference
 
 
+@pytest.mark.slow  # `bash .ci/nightly`
 def test_the_number_of_clusters(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
     num_classes = study("num_classes")
@@ -454,6 +461,7 @@ def test_what_is_known_of_the_true_number_is_not_run_again(study):
     assert num_classes.known_row(num_classes.RUNS, key | {"seed": 99}, 10) is None
 
 
+@pytest.mark.slow  # `bash .ci/nightly`
 def test_calibration(study, tmp_path, monkeypatch):
     monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
     calibration = study("calibration")

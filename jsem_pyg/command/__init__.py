@@ -1,6 +1,6 @@
 """The command `jsem-pyg`: documents or vectors in a file -> their clusters in a folder.
 
-A door like the others, for those who write no code: `jsem-pyg map FILE`, `jsem-pyg predict FOLDER
+An adapter for those who write no code: `jsem-pyg map FILE`, `jsem-pyg predict FOLDER
 FILE` and `jsem-pyg info`, or ``python -m jsem_pyg``. :func:`main` is what both call.
 """
 

@@ -1,4 +1,4 @@
-"""Which columns of a table hold what is to be clustered: asked for, or guessed and said."""
+"""The columns of a table that are clustered: named by the user, or guessed and shown."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple

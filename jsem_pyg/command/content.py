@@ -37,7 +37,7 @@ class Labels(NamedTuple):
 def read_content(table: "pd.DataFrame", choice: Choice, fewest: int = _FEWEST) -> Content:
     """Documents of the text columns, joined by a space, or vectors of the others.
 
-    Documents of white space alone are left out: an embedding of nothing says nothing.
+    Documents of white space alone are left out: they have no meaning to embed.
 
     Raises:
         ValueError: if there are too few points, all are the same, or a number is missing.

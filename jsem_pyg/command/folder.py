@@ -1,6 +1,6 @@
 """The folder that a map is written to: what is in it, what it was made from, and how far it is.
 
-``run.json`` comes first and says what the run depends on; every other file is written whole, by a
+``run.json`` comes first and lists what the run depends on; every other file is written whole, by a
 run that depends on the same. So whatever is there can be taken by a run that resumes, and a run
 that depends on anything else is refused.
 """
@@ -131,7 +131,7 @@ class MapFolder:
         return points
 
     def save_points(self, x: Tensor, documents: list[str]) -> None:
-        """Write embeddings with their documents: `predict` knows them again."""
+        """Write embeddings with their documents: `predict` recognises them."""
         save_tree(self.points, _POINTS, "points", {"x": x, "documents": documents})
 
     def read_clusterer(self) -> "DiffusionClusterer":

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
 
-class Asked(NamedTuple):
-    """What the user asked for."""
+class MapSettings(NamedTuple):
+    """The file, and all options of `jsem-pyg map`."""
 
     file: Path
     reading: Reading
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
 
 def make_map(
-    asked: Asked, folder: MapFolder, embedder: Embedder, resume: bool, steps: Steps
+    settings: MapSettings, folder: MapFolder, embedder: Embedder, resume: bool, steps: Steps
 ) -> None:
     """Write the map of a file to a folder.
 
@@ -52,27 +52,27 @@ def make_map(
         OSError: if something cannot be read or written.
     """
     with steps.step("reading"):
-        table = read_rows(asked.file, asked.reading)
-        choice = choose_columns(table, asked.columns, asked.texts, asked.labels)
+        table = read_rows(settings.file, settings.reading)
+        choice = choose_columns(table, settings.columns, settings.texts, settings.labels)
         content = read_content(table, choice)
-        labels = None if asked.labels is None else read_labels(table, asked.labels)
-    _tell(choice, content, steps)
-    if isinstance(asked.clusters, int) and asked.clusters > content.point.max() + 1:
+        labels = None if settings.labels is None else read_labels(table, settings.labels)
+    _show_reading(choice, content, steps)
+    if isinstance(settings.clusters, int) and settings.clusters > content.point.max() + 1:
         raise ValueError(
             "Expected at most as many --clusters as there are rows that differ (got "
-            f"{asked.clusters} for {content.point.max() + 1})."
+            f"{settings.clusters} for {content.point.max() + 1})."
         )
     if choice.kind == "texts":
         check_installed(embedder.model)
-    folder.start(_depends(asked, choice, embedder), resume)
+    folder.start(_depends(settings, choice, embedder), resume)
     x = _points(content, embedder, folder, steps)
-    clusterer = _fitted(x, asked, folder, steps)
+    clusterer = _fitted(x, settings, folder, steps)
     result = MapResult(content, x, clusterer, _names(content, clusterer, steps), labels, None)
-    _write(_scores(result, steps), asked, folder, steps)
+    _write(_scores(result, steps), settings, folder, steps)
 
 
-def _tell(choice: Choice, content: Content, steps: Steps) -> None:
-    """Say what was read, and what was not asked for."""
+def _show_reading(choice: Choice, content: Content, steps: Steps) -> None:
+    """Print what was read, and what was guessed."""
     listed = ", ".join(choice.points)
     what = {"texts": "text", "numbers": "numbers", "vectors": "vectors"}[choice.kind]
     guess = " (guessed; --column says otherwise)" if choice.guessed else ""
@@ -88,25 +88,25 @@ def _tell(choice: Choice, content: Content, steps: Steps) -> None:
             steps.note(f"{again:,} rows hold the same as one before, and have its cluster.")
 
 
-def _depends(asked: Asked, choice: Choice, embedder: Embedder) -> dict[str, Any]:
-    """All that the files of a map depend on, but for the packages."""
+def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[str, Any]:
+    """Everything that the files of a map depend on, except packages."""
     return {
-        "file": asked.file.name,
-        "content": content_hash(asked.file),
+        "file": settings.file.name,
+        "content": content_hash(settings.file),
         "columns": choice.points,
         "kind": choice.kind,
         "texts": choice.texts,
-        "labels": asked.labels,
-        "delimiter": asked.reading.delimiter,
-        "encoding": asked.reading.encoding,
-        "header": asked.reading.header,
+        "labels": settings.labels,
+        "delimiter": settings.reading.delimiter,
+        "encoding": settings.reading.encoding,
+        "header": settings.reading.header,
         "model": embedder.model,
         "state of the model": embedder.fingerprint if choice.kind == "texts" else None,
-        "clusters": asked.clusters,
-        "neighbors": asked.neighbors,
-        "metric": asked.metric,
-        "layout": asked.layout,
-        "seed": asked.seed,
+        "clusters": settings.clusters,
+        "neighbors": settings.neighbors,
+        "metric": settings.metric,
+        "layout": settings.layout,
+        "seed": settings.seed,
     }
 
 
@@ -126,7 +126,9 @@ def _points(content: Content, embedder: Embedder, folder: MapFolder, steps: Step
     return x.numpy()
 
 
-def _fitted(x: np.ndarray, asked: Asked, folder: MapFolder, steps: Steps) -> "DiffusionClusterer":
+def _fitted(
+    x: np.ndarray, settings: MapSettings, folder: MapFolder, steps: Steps
+) -> "DiffusionClusterer":
     from ..estimators import DiffusionClusterer
 
     if folder.clusterer.exists():
@@ -134,10 +136,10 @@ def _fitted(x: np.ndarray, asked: Asked, folder: MapFolder, steps: Steps) -> "Di
         return folder.read_clusterer()
     with steps.step("clustering"):
         clusterer = DiffusionClusterer(
-            asked.clusters,  # type: ignore[arg-type]  # an int or "auto"
-            n_neighbors=asked.neighbors,
-            metric=asked.metric,
-            random_state=asked.seed,
+            settings.clusters,  # type: ignore[arg-type]  # an int or "auto"
+            n_neighbors=settings.neighbors,
+            metric=settings.metric,
+            random_state=settings.seed,
         ).fit(x)
         clusterer.save(folder.clusterer)
     return clusterer
@@ -164,15 +166,17 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
     return result._replace(scores=scores)
 
 
-def _write(result: MapResult, asked: Asked, folder: MapFolder, steps: Steps) -> None:
+def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: Steps) -> None:
     """The files for people; the note that all is done comes last."""
     if not folder.map.exists():
         with steps.step("drawing"):
-            settings = {"command": shlex.join(asked.command), "file": asked.file.name}
-            draw_map(result, folder.map, asked.file.name, asked.layout, asked.seed, settings)
+            shown = {"command": shlex.join(settings.command), "file": settings.file.name}
+            draw_map(result, folder.map, settings.file.name, settings.layout, settings.seed, shown)
     table = result.table()
     folder.write_text(folder.clusters, table.to_csv(index=False, lineterminator="\n"))
-    said = summarize(result, asked.file.name, asked.command, steps.notes, steps.seconds, folder)
+    said = summarize(
+        result, settings.file.name, settings.command, steps.notes, steps.seconds, folder
+    )
     folder.write_text(folder.report, said)
     seconds = {name: round(took, 2) for name, took in steps.seconds.items()}
     folder.finish({"names": result.names, "seconds": seconds})

@@ -72,7 +72,7 @@ def name_clusters(
 
 
 def _join(vocabulary: np.ndarray, score: np.ndarray, words: int) -> str:
-    """The best words, but for those that are another one with an ending."""
+    """The best words, without those that are another one with an ending."""
     chosen: dict[str, str] = {}  # by what is left without it
     for i in np.argsort(-score, kind="stable"):
         if score[i] <= 0 or len(chosen) == words:

@@ -30,7 +30,7 @@ def assign(
 ) -> "pd.DataFrame":
     """The cluster of each row of a file, read, embedded and reduced as the map was.
 
-    What is said of a row does not depend on the others in the file. A document that was mapped
+    The cluster of a row does not depend on the others in the file. A document that was mapped
     gets the cluster that it has there.
 
     Raises:
@@ -92,7 +92,7 @@ def _of_documents(
     cache: Path,
     steps: Steps,
 ) -> np.ndarray:
-    """How probable each cluster is for documents: what the map says, for those that are there."""
+    """How probable each cluster is for documents: those of the map for documents that are in it."""
     embedder = Embedder(depends["model"], cache)
     if embedder.fingerprint != _as_noted(depends["state of the model"]):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The command `jsem-pyg` and what can be said to it; the work is done in the files beside."""
+"""The command `jsem-pyg` and its options; the work is done in the files beside."""
 
 import logging
 from pathlib import Path
@@ -145,7 +145,7 @@ def map_command(
     from .draw import check_drawable
     from .embedding import Embedder
     from .folder import MapFolder
-    from .make_map import Asked, make_map
+    from .make_map import MapSettings, make_map
 
     if resume and overwrite:
         raise click.UsageError("Expected --resume or --overwrite, not both.")
@@ -154,7 +154,7 @@ def map_command(
     with logged(steps, verbose):
         check_drawable(layout)
         folder.check_free(resume, overwrite)
-        asked = Asked(
+        settings = MapSettings(
             file=file,
             reading=reading_of(delimiter, encoding, no_header),
             columns=columns,
@@ -167,13 +167,13 @@ def map_command(
             seed=seed,
             command=_typed(context),
         )
-        make_map(asked, folder, Embedder(model, cache), resume, steps)
+        make_map(settings, folder, Embedder(model, cache), resume, steps)
     shown = f"{folder.report}" if layout == "none" else f"{folder.map} and {folder.report}"
     click.echo(f"Done: see {shown}.")
 
 
 def _typed(context: click.Context) -> list[str]:
-    """The command that does this again, from what was asked for."""
+    """The command line that does this again."""
     words = ["jsem-pyg", context.command.name or ""]
     for parameter in context.command.get_params(context):
         name = parameter.name or ""

@@ -1,4 +1,4 @@
-"""Saying what is done: a line for each step, and a bar or a clock while it takes long."""
+"""Messages on the standard error: a line for each step, and a bar while it takes long."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -18,17 +18,17 @@ class Steps:
         self.notes: list[str] = []
 
     def say(self, text: str) -> None:
-        """Tell who watches; not on the standard output, which is for results."""
+        """Print a line; not on the standard output, which is for results."""
         click.echo(text, err=True)
 
     def note(self, text: str) -> None:
-        """Tell, and keep it for the report."""
+        """Print a line, and keep it for the report."""
         self.notes.append(text)
         self.say(text)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Measure a step; who watches sees its name meanwhile."""
+        """Measure a step, and show its name meanwhile."""
         with self._measured(name), open_bar(desc=name, bar_format="{desc} ..."):
             yield
 
@@ -63,7 +63,7 @@ class _Said(logging.Handler):
 
 @contextmanager
 def logged(steps: Steps, verbose: bool) -> Iterator[None]:
-    """Within, what the package logs is said: warnings, and all else if `verbose`."""
+    """Print what the package logs meanwhile: warnings, and all else if `verbose`."""
     logger, handler = logging.getLogger("jsem_pyg"), _Said(steps)
     level = logger.level
     logger.addHandler(handler)

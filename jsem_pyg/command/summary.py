@@ -1,4 +1,4 @@
-"""report.md: what came out, in words and tables, for somebody who was not there."""
+"""report.md: the result of a map, in words and tables."""
 
 import platform
 import re
@@ -65,11 +65,11 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
     elif asked == clusters:
         chosen = "as many as was asked for"
     else:
-        chosen = f"{asked} were asked for; the others lost all their rows in the training"
+        chosen = f"{asked} were asked for; the others lost all their rows in training"
     drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
     return (
         f"{count:,} rows, in {clusters} clusters ({chosen}). {_alike(result)}Rows with similar "
-        f"content are in one cluster; nobody told which are. {drawn}"
+        f"content are in one cluster; no label was used. {drawn}"
         f"[{folder.clusters.name}]({folder.clusters.name}) lists them."
     )
 

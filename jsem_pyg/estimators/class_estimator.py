@@ -1,4 +1,4 @@
-"""What clusterer and classifier share: a classifier whose probabilities diffuse teaches itself."""
+"""The base of clusterer and classifier: self-training of a diffusion classifier."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ class ClassEstimator(NeighborEstimator):
     ) -> Tensor:
         """Train a classifier on the graph: the probabilities [N, C] of its nodes."""
         x = graph.graph.x
-        with torch.random.fork_rng(devices=[]):  # weights that training draws anew
+        with torch.random.fork_rng(devices=[]):  # training draws initial weights
             model = DiffusionClassifier(x.size(1), num_classes).to(x.dtype)
         times = TIMES if self.t == "auto" else [float(self.t)]
         self_train(model, graph.data, times=times, labels=labels, seed=seed)

@@ -11,6 +11,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_positive_int
+from .._files import as_path
 from .._tensor_file import load_tree, save_tree
 from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
@@ -28,20 +29,20 @@ _VALUES = ("t_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_")
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
-    """Clusters points without labels: a classifier whose probabilities diffuse teaches itself.
+    """Clusters points without labels, by self-training of a classifier with diffused probabilities.
 
     Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
     :func:`~jsem_pyg.training.self_train`. New points do not change what was fitted, nor each other:
     one that is equal to a fitted point is of its cluster; any other is joined to its nearest fitted
-    points, classified by its own features, and hears the diffused probabilities of its neighbours
-    (:mod:`jsem_pyg.nn.class_field`).
+    points, classified by its own features, and receives the diffused probabilities of its
+    neighbours (:mod:`jsem_pyg.nn.class_field`).
 
     Args:
-        n_clusters: how many, or "auto": as many as hold heat together and can be told apart without
-            the graph (:func:`~jsem_pyg.training.choose_num_classes`). Where you know the number,
-            say it.
+        n_clusters: how many, or "auto": as many as keep heat to themselves and a classifier can
+            separate without the graph (:func:`~jsem_pyg.training.choose_num_classes`). Where you
+            know the number, pass it.
         n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine" (1 - cos; a row of zeros is joined to nobody) or "l2".
+        metric: "cosine" (1 - cos; a row of zeros has no neighbour) or "l2".
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
@@ -161,6 +162,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             True
         """
         check_is_fitted(self)
+        path = as_path("path", path)
         names = getattr(self, "feature_names_in_", None)
         reducer = None if self.reducer_ is None else torch.from_numpy(self.reducer_.components_)
         tree = {
@@ -186,7 +188,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             OSError: if the file cannot be read.
             ValueError: if it is damaged, of another kind, or of another version.
         """
-        tree = load_tree(path, _KIND)
+        tree = load_tree(as_path("path", path), _KIND)
         self = cls(**tree["parameters"])
         for name, array in tree["arrays"].items():
             setattr(self, name, array.numpy())
@@ -214,7 +216,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         return isinstance(self.n_clusters, str) and self.n_clusters == "auto"
 
     def _count_clusters(self, graph: FittedGraph, seed: int) -> int:
-        """As many as asked for, or as fit the graph best."""
+        """`n_clusters`, or the number that fits the graph best."""
         self.curve_ = None
         if self._is_auto:
             chosen = choose_num_classes(graph.data, largest=self.max_clusters, seed=seed)

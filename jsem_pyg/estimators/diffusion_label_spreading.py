@@ -14,17 +14,17 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     """Classifies points of which few have labels; -1 means that there is none.
 
     Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
-    :func:`~jsem_pyg.training.self_train`: known labels teach a linear classifier, whose
-    probabilities diffuse and teach it anew. New points do not change what was fitted, nor each
-    other: one that is equal to a fitted point gets its probabilities; any other is joined to its
-    nearest fitted points, classified by its own features, and hears the diffused probabilities of
-    its neighbours (:mod:`jsem_pyg.nn.class_field`).
+    :func:`~jsem_pyg.training.self_train`: a linear classifier is trained on the known
+    labels, its probabilities diffuse, and it is trained again on the result. New points do not
+    change what was fitted, nor each other: one that is equal to a fitted point gets its
+    probabilities; any other is joined to its nearest fitted points, classified by its own features,
+    and receives the diffused probabilities of its neighbours (:mod:`jsem_pyg.nn.class_field`).
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine" (1 - cos; a row of zeros is joined to nobody) or "l2".
+        metric: "cosine" (1 - cos; a row of zeros has no neighbour) or "l2".
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
-            from 1 to 50 the one that the unsupervised triplet loss likes best. Probabilities
+            from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
         n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.

@@ -17,13 +17,13 @@ CHUNK = 1 << 13  # new points at once, each with the probabilities of all its ne
 class FittedGraph:
     """The neighbour graph of points, and how others are placed in it.
 
-    Under the cosine a point of zeros has no direction: it is joined to nobody, and keeps what it
-    has. A point that is equal to a fitted one is that node, the first of several.
+    Under the cosine a point of zeros has no direction: it has no neighbour, and keeps its own
+    features. A point that is equal to a fitted one is that node, the first of several.
 
     Args:
         x: [N, D] the points.
         k: neighbours of each; no more than half of the others, since a graph in which all are
-            joined tells nothing.
+            joined has no structure.
         metric: "cosine" or "l2".
         kernel: how distances become weights, see :func:`jsem_pyg.graph.knn_graph`.
         seed: of an approximate search.
@@ -63,7 +63,7 @@ class FittedGraph:
             x_new: [M, D].
             of_nodes: [N, C].
             at: (x_new [m, D], neighbor [m, k], weight [m, k]) -> [m, C]; the weights are zeros for
-                a point that joins nobody.
+                a point without neighbours.
         """
         node = self._find(x_new)
         found = of_nodes[node]

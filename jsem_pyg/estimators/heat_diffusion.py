@@ -22,7 +22,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
 
     New points do not change what was fitted, nor each other. One that is equal to a fitted point
     becomes what that became. Any other, x, is joined to its k nearest fitted points with the
-    weights w_j that the graph's kernel gives, hears from them for as long, and becomes
+    weights w_j that the graph's kernel gives, receives their heat for the same time, and becomes
 
     .. math::
         e^{-t} \, \mathbf{x} + \sum_j \frac{w_j}{\sum_i w_i} \int_0^t e^{-(t - s)} \,
@@ -35,9 +35,9 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine" (1 - cos; a row of zeros is joined to nobody and stays as it is) or "l2".
+        metric: "cosine" (1 - cos; a row of zeros has no neighbour and stays as it is) or "l2".
         t: how long heat flows, >= 0, or "auto": of eight times from 0.5 to 20 the one that the
-            unsupervised triplet loss likes best (:func:`jsem_pyg.training.select_time`).
+            unsupervised triplet loss prefers (:func:`jsem_pyg.training.select_time`).
         normalization: "rw", which takes means, or "sym", which also weighs every point by the root
             of its degree, see :func:`jsem_pyg.diffusion.heat_diffusion`.
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).

@@ -1,4 +1,4 @@
-"""What the estimators share: how they read X, seed what is random, and limit their threads."""
+"""The base of all estimators: reads X, draws the seed, builds the graph, limits threads."""
 
 import numbers
 from collections.abc import Iterator

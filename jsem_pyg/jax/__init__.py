@@ -1,4 +1,4 @@
-"""The door to JAX: the same heat on the same graphs, under `jit`, `grad` and `vmap`.
+"""The adapter to JAX: the same heat on the same graphs, under `jit`, `grad` and `vmap`.
 
 Needs the extra `[jax]`. :func:`prepare_graph` sorts and checks a graph once, by the code that
 torch's side uses; :func:`heat_diffusion` then is a function of arrays. A conductance that is

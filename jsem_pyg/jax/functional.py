@@ -84,10 +84,10 @@ def heat_diffusion(
         An array like `x`; [..., S, N, D] if `t` has scales.
 
     Raises:
-        TypeError: if an argument is of the wrong type, or in forward mode (but for "reference").
+        TypeError: if an argument is of the wrong type, or in forward mode (except for "reference").
         ValueError: if shapes do not fit, values are out of range, the backend cannot run, or
             `degree` has to be given and is not.
-        NotImplementedError: if "numba" is asked for a second derivative.
+        NotImplementedError: if a second derivative is taken with "numba".
 
     Example:
         >>> graph = prepare_graph(jnp.array([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)

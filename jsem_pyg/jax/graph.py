@@ -1,4 +1,4 @@
-"""A graph as JAX takes it: arrays that pass through `jit`, and the structure they came from."""
+"""A graph for JAX: arrays that pass through `jit`, and the structure that they came from."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -82,7 +82,7 @@ def prepare_graph(edge_index: Any, num_nodes: int | None = None) -> Graph:
         edge_index: [2, E] integers, an array of JAX or NumPy or a torch tensor, with both
             directions of every edge and no self-loops; or a
             :class:`~jsem_pyg.graph.GraphStructure`, in whose place nothing is sorted again.
-        num_nodes: N; None only for a structure, which knows it.
+        num_nodes: N; None only for a structure, which has it.
 
     Returns:
         A :class:`Graph`, which :func:`heat_diffusion` takes in place of `edge_index`.

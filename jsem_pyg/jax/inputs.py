@@ -1,4 +1,4 @@
-"""What a user hands over, read and checked as far as JAX lets one look at it."""
+"""The arguments of the adapter: read, and checked where JAX does not trace them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a report shows of a result, whatever kind of result it is."""
+"""The findings that a report shows, read from any kind of result."""
 
 import copy
 from dataclasses import dataclass

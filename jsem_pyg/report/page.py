@@ -42,7 +42,7 @@ def plotly_script() -> str:
 
 @cache
 def _environment() -> Any:
-    """Jinja, which escapes whatever it is not told is HTML."""
+    """Jinja, which escapes all text that is not marked as HTML."""
     jinja2 = import_optional("jinja2", "A report")
     return jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

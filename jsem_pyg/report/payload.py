@@ -19,7 +19,7 @@ def pack(content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
     behind the header, in bytes.
 
     Raises:
-        ValueError: if a number is not finite, which JSON does not know.
+        ValueError: if a number is not finite, which JSON has no form for.
 
     Example:
         >>> block = gzip.decompress(base64.b64decode(pack({"n": 2}, {"a": np.uint8([7, 9])})))

@@ -34,7 +34,7 @@ def score_table(scores: Any) -> Table | None:
     """
     if scores is None:
         return None
-    pandas = sys.modules.get("pandas")  # without it nobody has a data frame
+    pandas = sys.modules.get("pandas")  # without it there are no data frames
     if pandas is not None and isinstance(scores, pandas.DataFrame):
         return _of_frame(scores)
     if not isinstance(scores, Mapping):

@@ -315,7 +315,7 @@ def test_warnings_about_what_is_not_precise(caplog):
         assert "degree=2 is too low" in caplog.text
 
 
-def test_without_jax_the_door_says_what_to_install(monkeypatch):
+def test_without_jax_the_error_names_the_extra(monkeypatch):
     for name in [each for each in sys.modules if each.startswith("jsem_pyg.jax")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jax", None)

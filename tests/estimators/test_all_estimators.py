@@ -137,18 +137,18 @@ def test_rows_of_zeros_are_joined_to_nobody_under_the_cosine(estimator):
 def test_wide_sparse_points_are_reduced_first(estimator):
     dense = np.random.default_rng(0).poisson(0.3, size=(NUM_FITTED, 40)).astype(float)
     estimator.set_params(n_components=5)
-    by_door = fitted(estimator, csr_matrix(dense))
+    sparse = fitted(estimator, csr_matrix(dense))
     svd = TruncatedSVD(5, random_state=0).fit(csr_matrix(dense))
     by_hand = fitted(clone(estimator), svd.transform(csr_matrix(dense)))
-    np.testing.assert_array_equal(of_fitted(by_door), of_fitted(by_hand))
+    np.testing.assert_array_equal(of_fitted(sparse), of_fitted(by_hand))
     new = np.random.default_rng(1).poisson(0.3, size=(4, 40)).astype(float)
     np.testing.assert_array_equal(
-        say(by_door, csc_array(new)), say(by_hand, svd.transform(csr_matrix(new)))
+        say(sparse, csc_array(new)), say(by_hand, svd.transform(csr_matrix(new)))
     )
-    assert by_door.n_features_in_ == 40
-    alone = [say(by_door, row[None]) for row in new]
-    np.testing.assert_array_equal(say(by_door, new), np.concatenate(alone))
-    np.testing.assert_array_equal(say(by_door, new), say(by_door, csr_matrix(new)))
+    assert sparse.n_features_in_ == 40
+    alone = [say(sparse, row[None]) for row in new]
+    np.testing.assert_array_equal(say(sparse, new), np.concatenate(alone))
+    np.testing.assert_array_equal(say(sparse, new), say(sparse, csr_matrix(new)))
 
 
 def test_narrow_sparse_points_are_what_they_are_dense(estimator):
