@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._extras import version_of
 from .._files import check_writable, write_whole
+from .._journal import Journal, check_same_settings, read_journal, write_journal
 from .._tensor_file import load_tree, save_tree
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _FORMAT = 2
 _RUN = "run.json"
 _POINTS = "points of a map"
+_REMEDY = "map again with --overwrite"
 # What a fitted estimator and an embedding may change with.
 _MAKERS = ("jsem_pyg", "torch", "scikit-learn", "sentence-transformers")
 
@@ -37,7 +39,7 @@ class MapFolder:
         self.report = path / "report.md"
         self.clusterer = path / "clusterer.safetensors"
         self.points = path / "points.safetensors"
-        self._pickle = path / "clusterer.joblib"  # of format 1
+        self._pickle = path / "clusterer.joblib"  # of earlier releases
         self._run = path / _RUN
 
     @property
@@ -75,51 +77,47 @@ class MapFolder:
                 "fix this, take another, or --resume what was begun there, or --overwrite it."
             )
 
-    def start(self, depends: dict[str, Any], resume: bool) -> None:
-        """Begin a run that depends on this, or go on with one that does.
+    def start(self, settings: dict[str, Any], resume: bool) -> None:
+        """Begin a run with these settings, or go on with one that has the same.
 
         Raises:
-            ValueError: if what was begun here depends on something else.
+            ValueError: if what was begun here has other settings.
         """
-        depends = json.loads(json.dumps({"format": _FORMAT, **depends, "made by": _versions()}))
+        settings = json.loads(json.dumps({**settings, "made by": _versions()}))
         if resume:
-            self._check_same(depends)
+            then = self.read().settings
+            check_same_settings(self.path, then, settings, "--overwrite it")
             return
         for file in self._files:
             file.unlink(missing_ok=True)
-        self._write({"depends on": depends, "finished": False})
+        self._write(settings, {"finished": False})
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Note what came out; from then on points can be assigned."""
-        self._write({**self.read(), "finished": True, **result})
+        """Note the result; from then on points can be assigned."""
+        self._write(self.read().settings, {"finished": True, **result})
 
-    def read(self) -> dict[str, Any]:
-        """What is noted in ``run.json``.
+    def read(self) -> Journal:
+        """The settings of the run, and its progress: "finished", and then the "names".
 
         Raises:
             FileNotFoundError: if there is no map here.
-            ValueError: if the note is damaged, or of another format.
+            ValueError: if the journal is damaged, or that of an earlier release.
         """
+        if self._pickle.exists():
+            raise ValueError(
+                f"Expected a map of this release (got '{self._pickle}', the model of an earlier "
+                "one: a pickle, which is not read since it could execute code). To fix this, "
+                f"{_REMEDY}."
+            )
         if not self._run.exists():
             raise FileNotFoundError(
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
                 f"there is no {_RUN})."
             )
-        try:
-            noted = json.loads(self._run.read_text(encoding="utf-8"))
-            format_ = noted["depends on"]["format"]
-            hashed = noted.pop("hash", None)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._damaged(self._run, error) from error
-        if format_ != _FORMAT:
-            raise ValueError(
-                f"Expected a map of format {_FORMAT} (got format {format_} in '{self._run}', of "
-                "another release; the model of format 1 is a pickle, which is not read since it "
-                "could execute code). To fix this, map again with --overwrite."
-            )
-        if hashed != _hash(noted):
+        journal = read_journal(self._run, _FORMAT, _REMEDY)
+        if journal.progress.pop("hash", None) != _hash(*journal):
             raise self._damaged(self._run, "another hash than that of its content")
-        return noted
+        return journal
 
     def read_points(self) -> dict[str, Any]:
         """The embeddings "x" [P, D] and the "documents" [P].
@@ -155,41 +153,26 @@ class MapFolder:
 
     def _damaged(self, path: Path, found: object) -> ValueError:
         return ValueError(
-            f"Expected '{path}' to be as `jsem-pyg map` wrote it (got {found}). To fix this, map "
-            "again with --overwrite."
+            f"Expected '{path}' to be as `jsem-pyg map` wrote it (got {found}). To fix this, "
+            f"{_REMEDY}."
         )
 
     def differences(self) -> list[str]:
         """The packages that are here in another version than the map was made by."""
-        then, now = self.read()["depends on"]["made by"], _versions()
+        then, now = self.read().settings["made by"], _versions()
         return [f"{name} {then[name]}, now {now[name]}" for name in then if then[name] != now[name]]
 
     def write_text(self, path: Path, text: str) -> None:
         """Write text in UTF-8."""
         write_whole(path, lambda file: file.write(text.encode()))
 
-    def _write(self, noted: dict[str, Any]) -> None:
-        noted = json.loads(json.dumps(noted))
-        noted = {**noted, "hash": _hash(noted)}
-        self.write_text(self._run, json.dumps(noted, indent=1, ensure_ascii=False) + "\n")
-
-    def _check_same(self, depends: dict[str, Any]) -> None:
-        before = self.read()["depends on"]
-        changed = [
-            f"{name} (then {before.get(name)!r}, now {depends.get(name)!r})"
-            for name in [*before, *(name for name in depends if name not in before)]
-            if before.get(name) != depends.get(name)
-        ]
-        if changed:
-            raise ValueError(
-                f"Expected the run in '{self.path}' to be resumed as it was begun (got another "
-                f"{'; another '.join(changed)}). To fix this, --overwrite it, or take another "
-                "--output."
-            )
+    def _write(self, settings: dict[str, Any], progress: dict[str, Any]) -> None:
+        hashed = {**progress, "hash": _hash(settings, progress)}
+        write_journal(self._run, _FORMAT, settings, hashed)
 
 
-def _hash(noted: dict[str, Any]) -> str:
-    return blake2b(json.dumps(noted, sort_keys=True).encode(), digest_size=16).hexdigest()
+def _hash(settings: dict[str, Any], progress: dict[str, Any]) -> str:
+    return blake2b(json.dumps([settings, progress]).encode(), digest_size=16).hexdigest()
 
 
 def _versions() -> dict[str, str | None]:

@@ -39,23 +39,22 @@ def assign(
         ImportError: if a package is missing that this file needs.
         OSError: if something cannot be read.
     """
-    noted = folder.read()
-    if not noted["finished"]:
+    settings, progress = folder.read()
+    if not progress["finished"]:
         raise ValueError(
             f"Expected a map that is finished (got '{folder.path}', where `jsem-pyg map` was "
             "stopped). To fix this, --resume it."
         )
     for change in folder.differences():
         steps.note(f"Warning: the map was made with {change}.")
-    depends = noted["depends on"]
     with steps.step("reading"):
-        content = _read(file, reading, columns or depends["columns"], depends["kind"])
+        content = _read(file, reading, columns or settings["columns"], settings["kind"])
     clusterer = folder.read_clusterer()
     if content.vectors is None:
-        p = _of_documents(content.texts or [], clusterer, depends, folder, cache, steps)
+        p = _of_documents(content.texts or [], clusterer, settings, folder, cache, steps)
     else:
         p = _of_vectors(content.vectors, clusterer, file, steps)
-    return assignments(content, p, noted["names"])
+    return assignments(content, p, progress["names"])
 
 
 def _read(file: Path, reading: Reading, columns: Sequence[str], kind: str) -> Content:
@@ -87,17 +86,17 @@ def _of_vectors(
 def _of_documents(
     texts: list[str],
     clusterer: "DiffusionClusterer",
-    depends: dict[str, Any],
+    settings: dict[str, Any],
     folder: MapFolder,
     cache: Path,
     steps: Steps,
 ) -> np.ndarray:
     """How probable each cluster is for documents: those of the map for documents that are in it."""
-    embedder = Embedder(depends["model"], cache)
-    if embedder.fingerprint != _as_noted(depends["state of the model"]):
+    embedder = Embedder(settings["model"], cache)
+    if embedder.fingerprint != _as_noted(settings["state of the model"]):
         raise ValueError(
-            f"Expected the model {depends['model']!r} as it was when the map was made (got changed "
-            "files). To fix this, make the map anew."
+            f"Expected the model {settings['model']!r} as it was when the map was made (got "
+            "changed files). To fix this, make the map anew."
         )
     place = {text: i for i, text in enumerate(folder.read_points()["documents"])}
     new = [text for text in texts if text not in place]
