@@ -40,7 +40,7 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     path at once, and the last one wins. Its bytes reach the disk (fsync) before it takes the name.
 
     A process that is killed leaves its temporary file behind. The next one that writes to the
-    folder removes it: whoever writes holds a lock, which ends with the process. No clock is asked.
+    folder removes it: a writer holds a lock, which ends with its process. No time stamp is used.
 
     Args:
         path: File to write; an existing one is replaced. Missing folders are made.
@@ -115,7 +115,7 @@ def _remove_if_unheld(temporary: Path) -> None:
 @contextmanager
 def _temporary_file(folder: Path) -> Iterator[BinaryIO]:
     """Open a new file that nobody sweeps, and remove what has its name at the end."""
-    # Not by `tempfile`, whose files nobody but their owner may read, later neither.
+    # Not by `tempfile`: only the owner may read its files, also after the renaming.
     temporary = folder / f".jsem_pyg-{uuid4().hex}.tmp"
     _own.add(temporary.name)
     try:
@@ -132,7 +132,7 @@ def _open_held(path: Path) -> BinaryIO:
         file = path.open("xb")
         if fcntl is None:
             return file
-        with suppress(OSError):  # a file system without locks has nobody who sweeps, either
+        with suppress(OSError):  # a file system without locks has no sweeping, either
             fcntl.flock(file, fcntl.LOCK_EX)
         if path.exists():
             return file

@@ -1,4 +1,4 @@
-"""What a result depends on, in texts that are the same from process to process."""
+"""Fingerprints of what a result depends on: texts that are the same in every process."""
 
 import dataclasses
 import enum
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch_geometric.transforms import BaseTransform
 
-# The shapes of the weights tell these, and lazy modules fill them in at their first call.
+# These follow from the shapes of the weights; lazy modules fill them in at their first call.
 _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 
 _ATOMS = (bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, type, FunctionType)
@@ -54,8 +54,8 @@ def describe(name: str, value: Any) -> dict[str, str]:
 
     Seen are numbers, texts, tensors by all their numbers, functions by name and code, containers of
     these, and the public attributes of modules, dataclasses, PyG's transforms and other objects
-    that hold nothing else. Not seen are the weights of a model, which its state dict tells, and
-    what other objects hide: they are known by their class.
+    that hold nothing else. Not seen are the weights of a model, which are in its state dict, and
+    the private parts of other objects: these are described by their class.
 
     Example:
         >>> describe("model", nn.Dropout(0.5))["model.p"]
@@ -122,7 +122,7 @@ def _function_parts(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _module_parts(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """What a state dict does not tell: the configuration, what is frozen, what is not saved."""
+    """What is not in a state dict: the configuration, frozen parameters, buffers not saved."""
     yield from (
         (key, value) for key, value in _public(module).items() if key not in _KNOWN_BY_SHAPE
     )
@@ -137,7 +137,7 @@ def _module_parts(module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether an object is told by its public attributes."""
+    """True if an object is described by its public attributes."""
     if isinstance(value, type) or not hasattr(value, "__dict__"):
         return False
     if dataclasses.is_dataclass(value) or isinstance(value, BaseTransform):
@@ -158,10 +158,10 @@ def _public(value: Any) -> dict[str, Any]:
 
 
 def _code_hash(code: CodeType) -> str:
-    """A hash of what a function does, wherever in which file it stands."""
+    """A hash of the code of a function, independent of its place in a file."""
     constants = [
         _code_hash(constant) if isinstance(constant, CodeType) else _text(constant)
         for constant in code.co_consts
     ]
-    told = repr((code.co_code, code.co_names, constants))
-    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    content = repr((code.co_code, code.co_names, constants))
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()

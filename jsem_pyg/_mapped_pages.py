@@ -1,4 +1,4 @@
-"""Pages of a mapped file, which count as memory of the process once somebody has looked at them."""
+"""Pages of a mapped file, which count as memory of the process once they are read."""
 
 import mmap
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class MappedPages:
-    """What lies behind an array, where that is a mapped file.
+    """The mapped file behind an array, if there is one.
 
     Args:
         array: any array; only `numpy.memmap` and views of it have such pages.
@@ -27,7 +27,7 @@ class MappedPages:
         return None if name is None else str(name)
 
     def let_go(self) -> None:
-        """Give back the memory of what was looked at; it is read again when it is asked for.
+        """Give back the memory of the pages that were read; they are read again when needed.
 
         What was written to a private map ("c") is nowhere else, so it stays.
         """

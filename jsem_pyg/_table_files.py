@@ -27,7 +27,7 @@ _HEAD = 1 << 16  # characters in which the delimiter is looked for
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is to be read; None is for what the file says itself."""
+    """How to read a file; None: found out from the file itself."""
 
     delimiter: str | None = None
     encoding: str | None = None
@@ -35,7 +35,7 @@ class Reading:
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that says what a file holds, without a ``.gz``.
+    """The suffix of the kind of a file, without a ``.gz``.
 
     Raises:
         ValueError: if it is none that can be read.

@@ -1,8 +1,7 @@
 """A tree of tensors and plain values in one file, of which nothing can be executed.
 
 The file is a safetensors file: the tensors of the tree, the tree itself as JSON text, and in the
-header a hash of both, so that damage is seen. Reading it makes tensors and plain values, whatever
-the file holds.
+header a hash of both, so that damage is seen. Reading it makes tensors and plain values only.
 """
 
 import hashlib
@@ -44,7 +43,7 @@ def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> 
 
     Args:
         path: File to write; an existing one is replaced.
-        kind: What the file is, which `load_tree` asks for.
+        kind: The kind of file, which `load_tree` checks.
         name: How errors call the tree.
         tree: Dense tensors, numbers, strings, None, and lists, tuples and dicts of them.
 
@@ -77,7 +76,7 @@ def load_tree(path: str | os.PathLike[str], kind: str) -> Any:
         return _decode(content, kind)
     except _OtherFileError as error:
         raise ValueError(f"Expected '{path}' to be a {kind} of jsem_pyg (got {error}).") from error
-    except Exception as error:  # whatever arbitrary bytes come to
+    except Exception as error:  # arbitrary bytes may raise any
         raise ValueError(
             f"Expected '{path}' to be a {kind} of jsem_pyg (got a file of {len(content)} bytes "
             f"that is damaged or holds something else: {type(error).__name__}). To fix this "

@@ -1,7 +1,7 @@
 """Stage 2: edges -> a few numbers per edge.
 
-:func:`forman_curvature` is the discrete curvature of an edge, which tells the bridges between
-clusters from the edges inside, and :func:`node_curvature` its mean at every node;
+:func:`forman_curvature` is the discrete curvature of an edge, which separates bridges between
+clusters from edges inside, and :func:`node_curvature` its mean at every node;
 :func:`jaccard_overlap`, :func:`degree_contrast` and :func:`distance_rank` look at an edge in other
 ways. :func:`robust_standardize` and :func:`rank_standardize` bring them to a common scale, which a
 :class:`Standardizer` remembers for graphs to come.

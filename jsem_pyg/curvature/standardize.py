@@ -186,7 +186,7 @@ def _columns(values: Tensor) -> tuple[Tensor, ...]:
 
 
 def _robust_scale(column: Tensor) -> tuple[Tensor, Tensor]:
-    """The median and the spread of a column, whose own type says what is rounding."""
+    """The median and the spread of a column; its type sets what counts as rounding."""
     median, spread = _median_and_spread(column, *_groups(column))
     return median.double(), spread.double()
 

@@ -31,10 +31,10 @@ _CLASSES = {"Data": Data, "HyperGraphData": HyperGraphData}  # what a `pre_trans
 class PointsDataset(InMemoryDataset):
     """Points with labels, processed once per source and `pre_transform`.
 
-    A subclass says what its points depend on (`fingerprint`) and how to get them (`read`). Each
+    A subclass returns what its points depend on (`fingerprint`), and the points (`read`). Each
     fingerprint has a folder of its own under ``root/processed``, so that a changed file, another
     model or another `pre_transform` is never answered from the cache of the old one. A
-    `pre_transform` is known by its class and public attributes, a function by its name and code.
+    `pre_transform` is identified by its class and public attributes, a function by name and code.
 
     The cache is one safetensors file, of which nothing can be executed (PyG's own are pickles, and
     are neither written nor read). A damaged one is logged and made anew: it holds nothing that the

@@ -31,7 +31,7 @@ class DigitsDataset(PointsDataset):
 
     def read(self) -> LabelledPoints:
         """Load the digits and scale their 17 grey levels to [0, 1]."""
-        # Imported here, as wherever scikit-learn is used: it takes as long as all of this package.
+        # Imported here: scikit-learn takes as long as all of this package.
         from sklearn.datasets import load_digits
 
         digits = load_digits()

@@ -108,7 +108,7 @@ def check_model(model: Any) -> None:
 
 
 def model_fingerprint(model: str | os.PathLike[str] | None) -> object:
-    """Return what tells a model from others: its name, and the state of the files of a folder."""
+    """Return what identifies a model: its name, or the sizes and times of the files of a folder."""
     if model is None:
         return BUNDLED_MODEL
     folder = Path(model)

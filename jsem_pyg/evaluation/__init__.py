@@ -1,6 +1,6 @@
-"""Stage 8: representations -> numbers that say how well they show their classes.
+"""Stage 8: representations -> scores against classes and graphs.
 
-``clustering_scores`` compares k-means with the labels, ``neighbour_purity`` asks how often
+``clustering_scores`` compares k-means with the labels, ``neighbour_purity`` measures how often
 neighbours share a class, ``dirichlet_energy`` measures how much a signal varies along the edges.
 ``partition_scores`` compares any clustering with the labels, and ``modularity`` with the graph,
 which needs no labels.

@@ -91,7 +91,7 @@ def clustering_scores(
 ) -> ClusteringScores:
     """Cluster points by k-means and compare the clusters with labels.
 
-    Points that coincide so that k-means finds fewer clusters than asked for (an over-smoothed
+    Points that coincide so that k-means finds fewer clusters than `num_clusters` (an over-smoothed
     signal, say) are scored as they are, and logged as a warning.
 
     Args:
@@ -172,7 +172,7 @@ def _kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np
 
     model = KMeans(num_clusters, n_init=n_init, random_state=seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below, with the seed
+        warnings.simplefilter("ignore", ConvergenceWarning)  # logged below, with the seed
         clusters = model.fit_predict(points)
     found = len(np.unique(clusters))
     if found < num_clusters:

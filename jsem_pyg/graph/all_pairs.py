@@ -44,8 +44,8 @@ def all_pairs_links(points: Points, nodes: Tensor, valid: Tensor, label: Tensor)
     outside = (label[nodes][:, :, None] != label[nodes][:, None]) & valid[:, None]
     distance = _distances(points, nodes).masked_fill(~outside, torch.inf)
     nearest = nodes.gather(1, distance.argmin(2))
-    asked = outside.any(2) & valid
-    return torch.stack([nodes[asked], nearest[asked]])
+    has_link = outside.any(2) & valid
+    return torch.stack([nodes[has_link], nearest[has_link]])
 
 
 def _distances(points: Points, nodes: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ def has_faiss_gpu() -> bool:
 
 
 def import_faiss() -> Any:
-    """Faiss, or an ImportError that says how to get it."""
+    """Import Faiss, or raise an ImportError with the command that installs it."""
     try:
         import faiss
     except ImportError as error:
@@ -131,7 +131,7 @@ class ApproximateIndex:
 
 
 def _untrained_ivf(points: Points, seed: int) -> tuple[Any, int, int]:
-    """An inverted file that knows its cells, where its effort begins and where it ends."""
+    """An inverted file with trained cells and no points, its first and its largest effort."""
     faiss, num_features = import_faiss(), points.coordinates.size(1)
     cells = max(1, min(int(4 * points.num_points**0.5), points.num_points // _LEAST_POINTS))
     quantizer = faiss.IndexFlatL2(num_features)
@@ -162,7 +162,7 @@ def _rows(points: Points, index: Tensor) -> Tensor:
 
 
 def _empty_hnsw(points: Points, seed: int) -> tuple[Any, int, int]:
-    """A small-world graph without points, where its effort begins and where it ends."""
+    """A small-world graph without points, its first and its largest effort."""
     index = import_faiss().IndexHNSWFlat(points.coordinates.size(1), _HNSW_LINKS)
     index.hnsw.efConstruction = _HNSW_BREADTH
     index.hnsw.rng = import_faiss().RandomGenerator(seed % 2**31)

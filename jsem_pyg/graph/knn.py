@@ -35,7 +35,7 @@ def knn_search(
     Duplicates of a point are ordinary neighbours at distance zero. A graph is discrete, so no
     gradient flows back to `x`.
 
-    Without faiss, and on devices that it does not know, the search is exact and by torch.
+    Without faiss, and on devices that it does not support, the search is exact and by torch.
 
     Args:
         x: [N, F] floating-point tensor, finite, on any device; or an array such as
@@ -59,7 +59,7 @@ def knn_search(
             not a number.
         ValueError: if `k`, the shape or the values of `x`, or one of the other arguments does not
             fit.
-        ImportError: if an approximate search is asked for and faiss is missing.
+        ImportError: if an approximate search is chosen and faiss is missing.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
@@ -85,7 +85,7 @@ def _check_enough(k: int, num_points: int) -> None:
 
 
 def warn_if_few(k: int, groups: Groups) -> None:
-    """Say which graphs have too few points for k neighbours: theirs are joined to all others."""
+    """Log how many graphs have too few points for k neighbours; theirs are joined to all others."""
     few = groups.size[groups.size <= k]
     if few.numel():
         logger.warning(

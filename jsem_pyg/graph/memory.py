@@ -1,4 +1,4 @@
-"""What is remembered from call to call, so that a training loop prepares and checks once.
+"""A memory of prepared graphs, so that a training loop prepares and checks a graph once.
 
 A memory is a tuple of immutable entries that is swapped in one step: threads that share a layer may
 prepare a graph twice, but never see half of an entry.
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class CheckLog:
-    """Takes note of what has passed a check on a structure.
+    """The names of the values that have passed a check on a structure.
 
     On a GPU, where a look at values has to wait for the device, the first look is enough.
     """
@@ -24,11 +24,11 @@ class CheckLog:
     _passed: frozenset[str] = frozenset()
 
     def has_passed(self, name: str) -> bool:
-        """Whether values of this name have passed before."""
+        """True if values of this name have passed before."""
         return name in self._passed
 
     def note_passed(self, name: str) -> None:
-        """Take note that they have."""
+        """Note that values of this name have passed."""
         self._passed = self._passed | {name}
 
 
@@ -41,12 +41,12 @@ class _Entry(NamedTuple):
 
 
 class Memory:
-    """Remembers what was made of the last few tensors that it was asked about.
+    """A cache of results by the tensors that they were made of; the last few are kept.
 
     Tensors are the same as before if they share memory, shape and version with them: what is
     remembered is kept alive, so no other tensor can take its place in memory, and a change in place
-    raises the version. A change through `.data` or an array of NumPy's leaves no trace: whoever
-    makes one prepares the graph himself, a :class:`~jsem_pyg.graph.GraphStructure`. With
+    raises the version. A change through `.data` or an array of NumPy's leaves no trace: after
+    one, prepare the graph anew, as a :class:`~jsem_pyg.graph.GraphStructure`. With
     ``by_entries=True`` tensors are compared entry by entry, which costs a copy of them.
 
     Args:
@@ -59,7 +59,7 @@ class Memory:
         self._entries: tuple[_Entry, ...] = ()
 
     def recall(self, tensors: tuple[Tensor, ...], make: Callable[[], T], *context: Any) -> T:
-        """What was made of `tensors` in the same context, or else what `make` makes of them now.
+        """The result for `tensors` in this context: the remembered one, or that of `make()`.
 
         Args:
             tensors: what the result depends on.

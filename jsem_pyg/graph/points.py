@@ -22,7 +22,7 @@ _CHUNK_NUMBERS = 1 << 22
 
 
 class Points(NamedTuple):
-    """N points, of which distances are asked."""
+    """N points and the geometry of their metric."""
 
     # [N, F] float32 or float64, scaled (l2) or of unit length (cosine)
     coordinates: Tensor | MappedRows

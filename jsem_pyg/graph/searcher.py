@@ -94,8 +94,8 @@ class Searcher:
     def nearest(self, query: Points, k: int) -> tuple[Tensor, Tensor]:
         """The k nearest points of every point of `query`: indices and distances [M, k].
 
-        Of points at the same distance the first are taken, whatever else is in `query`; but an
-        approximate index knows only those that it finds.
+        Of points at the same distance the first are taken, independently of the other rows of
+        `query`, except by an approximate index, which finds only some of them.
         """
         if self.index is not None:
             return self._search(query, k, among_itself=False)

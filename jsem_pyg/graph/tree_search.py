@@ -61,6 +61,6 @@ def nearest_outside(rows: Tensor, label: Tensor, query: Tensor) -> Tensor | None
         return None
     for component in components:
         others = (label != component).nonzero()[:, 0]
-        asked = missing & (label[query] == component)
-        result[asked] = others[Tree(rows[others]).search(rows[query[asked]], 1)[:, 0]]
+        inside = missing & (label[query] == component)
+        result[inside] = others[Tree(rows[others]).search(rows[query[inside]], 1)[:, 0]]
     return result

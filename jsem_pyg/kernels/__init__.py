@@ -1,1 +1,1 @@
-"""Fast paths. They know tensors (CSR patterns, columns, coefficients), not graphs or layers."""
+"""Fast kernels on tensors: CSR patterns, columns, coefficients. They import no graph or layer."""

@@ -1,8 +1,8 @@
 """numba's compiler, whose results are kept on disk where they can be, else in memory.
 
-A cache on disk spares a process half a minute, and nothing depends on it: so whatever is wrong with
-it (a folder that is read-only, a full disk, a damaged file) is said once, in the log, and costs the
-time of compiling, never the result.
+A cache on disk saves a process half a minute, and nothing depends on it: a problem with it (a
+read-only folder, a full disk, a damaged file) is logged once, and costs the time of compiling,
+never the result.
 """
 
 import logging
@@ -33,7 +33,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Decorate a function for numba to compile, with a cache on disk if there can be one.
 
     Args:
-        options: of `numba.njit`, but for `cache`.
+        options: of `numba.njit`, except `cache`.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -41,7 +41,7 @@ def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         try:
             kernel._cache = _Cache(function)  # as its `enable_caching` does
         except (RuntimeError, OSError) as error:  # no folder to write to, no source to compare with
-            _say_once("made", error)
+            _log_once("made", error)
         return kernel
 
     return decorate
@@ -59,7 +59,7 @@ class _Cache(FunctionCache):
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # a damaged file may raise anything
-            _say_once("read", error)
+            _log_once("read", error)
             with suppress(OSError):
                 self.flush()  # or nothing could be saved either
             return None
@@ -69,7 +69,7 @@ class _Cache(FunctionCache):
         try:
             super().save_overload(sig, data)
         except Exception as error:  # a folder that has gone, a full disk, a damaged index
-            _say_once("written", error)
+            _log_once("written", error)
 
 
 @cache
@@ -77,12 +77,12 @@ def _inlined_stamp() -> bytes:
     return sha256(b"".join(pkgutil.get_data(__package__, each) or b"" for each in INLINED)).digest()
 
 
-_said: set[str] = set()
+_logged: set[str] = set()
 
 
-def _say_once(trouble: str, error: Exception) -> None:
-    if trouble not in _said:
-        _said.add(trouble)
+def _log_once(trouble: str, error: Exception) -> None:
+    if trouble not in _logged:
+        _logged.add(trouble)
         _log.warning(
             "numba's cache of the compiled kernels cannot be %s (%s: %s): they are compiled anew, "
             "which may take a minute. If this happens every time, set the environment variable "

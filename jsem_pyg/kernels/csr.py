@@ -1,4 +1,4 @@
-"""The pattern that kernels work on, and whatever follows from it, computed once."""
+"""The pattern of a sparse matrix, and everything derived from it, computed once."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -21,11 +21,11 @@ class CSR:
     Args:
         rowptr: [N + 1] int64, where each row begins.
         col: [nnz] int32, or int64 where that is too narrow.
-        row: [nnz] the row of each slot, where somebody has it already.
+        row: [nnz] the row of each slot, if it is computed already.
         base: the same pattern without the slots (i, i), whose order serves this one as well.
 
     Attributes:
-        row: [nnz] the row of each slot: what `rowptr` says, entry by entry.
+        row: [nnz] the row of each slot, expanded from `rowptr`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CSR:
 
         Args:
             make: called with this pattern and `args`.
-            args: what tells one result from another; hashable.
+            args: further arguments of `make`; hashable, part of the key of the result.
         """
         key = (make, *args)
         if key not in self._derived:

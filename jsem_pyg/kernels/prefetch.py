@@ -1,4 +1,4 @@
-"""Ask for memory before it is needed: what a loop over a large graph otherwise waits for."""
+"""Prefetch memory that a loop over a large graph would otherwise wait for."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _READ, _KEEP, _DATA = 0, 3, 1  # arguments of llvm.prefetch: keep it in all cach
 
 
 def emit_prefetch(builder: Any, address: Any) -> None:
-    """Ask for the cache line of an address; harmless wherever that is."""
+    """Prefetch the cache line of an address; harmless for any address."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INT, _INT, _INT])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
     options = (ir.Constant(_INT, n) for n in (_READ, _KEEP, _DATA))
@@ -20,7 +20,7 @@ def emit_prefetch(builder: Any, address: Any) -> None:
 
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of `array[index]`, one-dimensional; harmless beyond its end."""
+    """Prefetch the cache line of `array[index]`, one-dimensional; harmless beyond its end."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data

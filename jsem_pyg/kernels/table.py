@@ -6,7 +6,7 @@ one, add a module and an entry here, or, from outside of this package,
 ``CHEBYSHEV.backends["mine"] = Backend("my_package.my_module", my_obstacle, "what it is")``.
 
 `jsem-pyg info` prints :data:`FAMILIES`, and :func:`lists_backends` puts a family's backends into a
-docstring. A backend that is asked for by name and cannot run is an error that gives the reason.
+docstring. A backend that is chosen by name and cannot run is an error that gives the reason.
 """
 
 import logging

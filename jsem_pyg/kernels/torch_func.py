@@ -1,4 +1,4 @@
-"""What code has to know of the transforms of `torch.func` that it may run inside of."""
+"""Helpers for code that may run inside a transform of `torch.func`."""
 
 from collections.abc import Callable
 from functools import wraps

@@ -1,4 +1,4 @@
-"""PyG's doors to points, edges and their geometry: `Data` -> `Data`, each a thin wrapper.
+"""PyG transforms of points, edges and their geometry: `Data` -> `Data`, each a thin wrapper.
 
 :class:`FaissKNNGraph` makes a graph of points and can take new ones, :class:`FormanCurvature` makes
 curvature an edge feature; ``Compose([FaissKNNGraph(), FormanCurvature()])`` is what the layers of

@@ -1,4 +1,4 @@
-"""What the transforms need to know of mini-batches: which graph, and where each graph's edges are.
+"""Mini-batches in transforms: the graph of each edge, and where each graph's edges are.
 
 A transform of a batch gives what the transforms of its graphs, batched, would give; also to
 `batch.to_data_list()`, which reads the bookkeeping that PyG's `Batch` keeps for each attribute.
@@ -21,14 +21,14 @@ def check_data(data: Any, name: str = "data") -> None:
 
 
 def count_nodes(data: Data) -> int:
-    """N as PyG tells it, by features first: a ValueError for features that have no rows."""
+    """N as PyG counts it, by features first; a ValueError for features that have no rows."""
     for name in ("x", "pos"):
         value = data.get(name)
         if value is not None:
             check_instance(name, value, (Tensor, SparseTensor), "a torch.Tensor")
             if value.dim() == 0:
                 raise ValueError(f"Expected '{name}' to have a row for each node (got shape []).")
-    return data.num_nodes or 0  # PyG does not know that of data without anything
+    return data.num_nodes or 0  # None for data without anything
 
 
 def edge_graph(data: Data) -> Tensor | None:
@@ -41,7 +41,7 @@ def edge_graph(data: Data) -> Tensor | None:
 
 
 def record_edges(data: Data, *names: str) -> None:
-    """Tell a `Batch`, whose edges have changed, where each graph's part of `names` lies."""
+    """Record in a `Batch`, whose edges have changed, where each graph's part of `names` lies."""
     graph = edge_graph(data)
     if graph is None or not hasattr(data, "_slice_dict"):
         return

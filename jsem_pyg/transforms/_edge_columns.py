@@ -18,7 +18,7 @@ NORMS = (True, "robust", "rank", False)
 
 
 class EdgeColumns(BaseTransform):
-    """Appends columns to `data.edge_attr`; a subclass says which in `columns`.
+    """Appends columns to `data.edge_attr`; a subclass computes them in `columns`.
 
     Args:
         norm: True or "robust", "rank", or False, how each column is standardised.

@@ -22,7 +22,7 @@ def check_single(data: Any) -> None:
 def with_hyperedges(data: Data, hyperedge_index: Tensor, num_hyperedges: int) -> HyperGraphData:
     """The same nodes, with hyperedges in place of edges and of all that belonged to edges."""
     kept = {key: value for key, value in data if "edge" not in key}
-    num_nodes = count_nodes(data)  # before the edges, which may be all that tells it, are gone
+    num_nodes = count_nodes(data)  # while the edges, from which N may be counted, are there
     out = HyperGraphData(**kept, edge_index=hyperedge_index, num_hyperedges=num_hyperedges)
     if out.x is None:
         out.num_nodes = num_nodes

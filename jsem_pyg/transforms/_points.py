@@ -22,7 +22,7 @@ def points_name(data: Data) -> str:
 
 
 class MetricPoints:
-    """Reads the points of graphs, and says in the log, once for each attribute, what was taken.
+    """Reads the points of graphs, and logs the attribute and the metric, once for each attribute.
 
     Args:
         metric: "cosine", "l2" or "auto": positions are compared by their distance, features by
@@ -33,7 +33,7 @@ class MetricPoints:
     def __init__(self, metric: str, kernel: str | None = None) -> None:
         self.metric = metric
         self.kernel = kernel
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def read(self, data: Data) -> tuple[Tensor, str]:
         """The points [N, F] of a graph, and "cosine" or "l2"."""
@@ -42,7 +42,7 @@ class MetricPoints:
         metric = self.metric
         if metric == "auto":
             metric = "l2" if name == "pos" and self.kernel != "cosine" else "cosine"
-        if name not in self._told:
+        if name not in self._logged:
             logger.info("Neighbours of data.%s, metric=%r.", name, metric)
-            self._told.add(name)
+            self._logged.add(name)
         return data[name], metric

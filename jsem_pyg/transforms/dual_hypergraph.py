@@ -1,4 +1,4 @@
-"""PyG's door to the dual hypergraph: edges become nodes, so that their features can diffuse."""
+"""A PyG transform to the dual hypergraph: edges become nodes, and their features can diffuse."""
 
 from torch import Tensor
 from torch_geometric.data import Data

@@ -1,4 +1,4 @@
-"""PyG's door to the other geometry of edges: overlap, contrast, rank, diffusion cosine."""
+"""A PyG transform: overlap, contrast, rank and diffusion cosine as edge features."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""PyG's door to stage 1: a neighbour graph from the points of a `Data`."""
+"""A PyG transform: the neighbour graph of the points of a `Data`."""
 
 import copy
 from typing import Any
@@ -22,7 +22,7 @@ class FaissKNNGraph(BaseTransform):
     """Creates the weighted k-nearest-neighbour graph of points (`faiss_knn_graph`).
 
     The points are `data.x`, compared by their cosine, or else `data.pos`, compared by their
-    distance; what was taken is said once in the log. Writes `edge_index` [2, E], both directions of
+    distance; the choice is logged once. Writes `edge_index` [2, E], both directions of
     every edge, sorted, and `edge_weight` [E]; removes `edge_attr`, which belonged to other edges.
     In a mini-batch every graph gets a neighbour graph of its own. Gradients do not flow back to the
     points.

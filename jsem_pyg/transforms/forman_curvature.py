@@ -1,4 +1,4 @@
-"""PyG's door to stage 2: curvature as an edge feature."""
+"""A PyG transform: curvature as an edge feature."""
 
 from torch import Tensor
 from torch_geometric.data import Data

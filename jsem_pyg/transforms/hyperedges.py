@@ -1,4 +1,4 @@
-"""PyG's doors to hypergraphs: hyperedges from points, graphs and clusters."""
+"""PyG transforms to hypergraphs: hyperedges from points, graphs and clusters."""
 
 import torch
 from torch_geometric.data import Data
@@ -18,7 +18,7 @@ class KNNHyperedges(BaseTransform):
     """Makes a hyperedge of every point and its k nearest neighbours (`knn_hyperedges`).
 
     Returns a `HyperGraphData` with the nodes of `data`. The points are `data.x`, compared by their
-    cosine, or else `data.pos`, compared by their distance; what was taken is said once in the log.
+    cosine, or else `data.pos`, compared by their distance; the choice is logged once.
 
     Args:
         k: neighbours of each point, less than the number of points.
@@ -129,7 +129,7 @@ class ClusterHyperedges(BaseTransform):
         means = KMeans(self.num_clusters, random_state=self.seed, n_init=10)
         label = torch.from_numpy(means.fit_predict(x.detach().cpu().numpy())).to(x.device)
         hyperedge_index = cluster_hyperedges(label.long())
-        # Fewer than asked for where points coincide.
+        # Fewer than `num_clusters` where points coincide.
         return with_hyperedges(data, hyperedge_index, int(hyperedge_index[1].max()) + 1)
 
     def __repr__(self) -> str:

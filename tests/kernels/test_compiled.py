@@ -68,7 +68,7 @@ def module(tmp_path, monkeypatch):
 @pytest.fixture
 def said(caplog, monkeypatch):
     """What was logged, as from the beginning of a process."""
-    monkeypatch.setattr(compiled, "_said", set())
+    monkeypatch.setattr(compiled, "_logged", set())
     caplog.set_level(logging.WARNING, "jsem_pyg")
     return lambda: [record.getMessage() for record in caplog.records]
 

@@ -46,16 +46,16 @@ def backward(
         weight: [K + 1, S, G, lanes] the coefficients.
         grad: [S, N * lanes] G.
         kept: T_k in kept[k % 2], for the last two k.
-        terms: two tiles, [N * lanes], whatever is in them; no entries if neither the gradient of
-            the edges nor that of the coefficients is needed.
-        b: two tiles, whatever is in them.
+        terms: two tiles, [N * lanes], overwritten; no entries if neither the gradient of the edges
+            nor that of the coefficients is needed.
+        b: two tiles, overwritten.
         edges: [nnz] the gradients of the edges, which are added to.
         projection: [(K + 1) * S * G * lanes] <G, T_k>, which is added to, in float64; no entries if
             it is not needed.
         steps: a range of terms.
-        ahead: how many edges before their turn neighbours are asked for; () for never.
+        ahead: (how many edges ahead neighbours are prefetched,), or () for none.
         lanes: as many zeros as the tile has columns.
-        share: which of how many threads this is, that share the rows.
+        share: (index of this thread, number of threads that share the rows).
     """
     rowptr, col, middle, val, group = matrix
     num_nodes, last = rowptr.size - 1, weight.shape[0] - 1

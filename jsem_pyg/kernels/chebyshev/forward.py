@@ -22,7 +22,7 @@ def forward(
     lanes: tuple[int, ...],
     share: tuple[int, int],
 ) -> None:
-    """Compute the terms from steps[0] up to, but not, steps[1], and add them to the result.
+    """Compute the terms from steps[0] to steps[1] - 1 and add them to the result.
 
     T_k lies in terms[k % 2], where T_(k-2) was; T_0 is there already. The result takes three terms
     at a time: when a row of T_k is made, those of T_(k-1) and T_(k-2) are at hand, and what this
@@ -32,11 +32,11 @@ def forward(
         matrix: rowptr, col, middle, values, and the group of each row, or no entries.
         weight: [K + 1, S, G, lanes] the coefficients.
         terms: two tiles, [N * lanes].
-        result: [S, N * lanes], whatever is in it.
+        result: [S, N * lanes], overwritten.
         steps: a range of terms.
-        ahead: how many edges before their turn neighbours are asked for; () for never.
+        ahead: (how many edges ahead neighbours are prefetched,), or () for none.
         lanes: as many zeros as the tile has columns.
-        share: which of how many threads this is, that share the rows.
+        share: (index of this thread, number of threads that share the rows).
     """
     rowptr, col, _, val, group = matrix
     num_nodes, last = rowptr.size - 1, weight.shape[0] - 1

@@ -5,7 +5,7 @@ cache lines (64 bytes: 16 float32 or 8 float64). numba does not vectorise a loop
 rows, so the loops over a row's edges are written here, with vectors; LLVM fits them to the machine
 (one AVX-512 register, two AVX2, four SSE or NEON). Arrays are flat, rows are counted from their
 start. The number type is that of the first array; the number of lanes is the length of the last
-argument, a tuple of integers, so that it is known when the code is compiled.
+argument, a tuple of integers, so that it is a constant of the compiled code.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ class Emitter:
         return self.column(col, edge), self.broadcast(value, self.num_lanes)
 
     def prefetch(self, tiles: Sequence[Any], col: Any, edge: Any, position: int) -> None:
-        """Ask for the rows of a later edge, if the argument, a tuple, says how much later."""
+        """Prefetch the rows of an edge further on; the argument is (distance,), or () for none."""
         if self.types[position].count == 0:
             return
         ahead = self.builder.extract_value(self.args[position], 0)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 Memory = TypeVar("Memory")
-Share = tuple[int, int]  # which of how many threads one is, that share the rows of a tile
+Share = tuple[int, int]  # (index of the thread, number of threads that share the rows of a tile)
 Stage = Callable[[Share], object]  # a part of the work on a tile, on a thread's share of the rows
 
 

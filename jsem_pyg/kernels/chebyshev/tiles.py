@@ -32,7 +32,7 @@ def num_lanes(num_columns: Any, dtype: torch.dtype) -> int:
 def scratch(shape: tuple[int, ...], dtype: Any) -> Array:
     """Memory that begins at a cache line, so that no row of a tile lies in more than it needs.
 
-    It is NumPy's and not torch's, as NumPy asks for large pages where that is left to programs.
+    It comes from NumPy, which requests large pages where the system leaves that to programs.
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.empty(size + CACHE_LINE, np.uint8)
@@ -51,7 +51,7 @@ def pack(
     for block in range(share[0] * BLOCK, node.size, share[1] * BLOCK):
         stop = min(block + BLOCK, node.size)
         for i in range(block, stop):
-            _ask(flat, node[min(i + _ROWS_AHEAD, stop - 1)] * columns + first, count)
+            _prefetch_row(flat, node[min(i + _ROWS_AHEAD, stop - 1)] * columns + first, count)
             start = node[i] * columns + first
             for lane in range(count):
                 tile[i * width + lane] = flat[start + lane]
@@ -70,14 +70,14 @@ def unpack(
     for block in range(share[0] * BLOCK, place.size, share[1] * BLOCK):
         stop = min(block + BLOCK, place.size)
         for node in range(block, stop):
-            _ask(tile, place[min(node + _ROWS_AHEAD, stop - 1)] * width, width)
+            _prefetch_row(tile, place[min(node + _ROWS_AHEAD, stop - 1)] * width, width)
             start = place[node] * width
             for lane in range(count):
                 flat[node * columns + first + lane] = tile[start + lane]
 
 
 @compiled(nogil=True)
-def _ask(array: Array, start: int, count: int) -> None:
-    """Ask for the memory of so many numbers, which are no more than two cache lines."""
+def _prefetch_row(array: Array, start: int, count: int) -> None:
+    """Prefetch `count` numbers, which are no more than two cache lines."""
     prefetch(array, start)
     prefetch(array, start + count - 1)

@@ -9,7 +9,7 @@ from ..table import EDGE_DOT
 from ..torch_func import is_transformed
 from . import reference
 
-_FUSED = (torch.float32, torch.float64)  # what compiled loops know
+_FUSED = (torch.float32, torch.float64)  # what compiled loops take
 # Products below which they save too little to be loaded for.
 _MANY = 1 << 23
 
@@ -40,21 +40,21 @@ def edge_dot(a: Tensor, b: Tensor, i: Tensor, j: Tensor, backend: str = "auto") 
 
 
 def _dots(kernel: Any, a: Tensor, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    if _is_seen_through(kernel):
+    if _needs_definition(kernel):
         return reference.dots(a, b, i, j)
     out: Tensor = _Dots.apply(kernel, a, b, i, j)
     return out
 
 
 def _sums(kernel: Any, g: Tensor, z: Tensor, i: Tensor, j: Tensor, num_rows: int) -> Tensor:
-    if _is_seen_through(kernel):
+    if _needs_definition(kernel):
         return reference.sums(g, z, i, j, num_rows)
     out: Tensor = _Sums.apply(kernel, g, z, i, j, num_rows)
     return out
 
 
-def _is_seen_through(kernel: Any) -> bool:
-    """Whether somebody looks at what it is made of, as transforms of `torch.func` do."""
+def _needs_definition(kernel: Any) -> bool:
+    """True for the reference, and inside a transform of `torch.func`."""
     return kernel is reference or is_transformed()
 
 

@@ -1,6 +1,6 @@
-"""Loops over edges, compiled: each row is read where it lies, and nothing is put aside.
+"""Compiled loops over edges that read each row in place and store no pairs of rows.
 
-Rows come from all over the memory, so those of later edges are asked for ahead of time.
+Rows come from all over the memory, so those of later edges are prefetched.
 """
 
 from collections.abc import Callable

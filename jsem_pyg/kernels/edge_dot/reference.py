@@ -1,4 +1,4 @@
-"""The definition, which autograd and the transforms of `torch.func` see through."""
+"""The definition, which autograd and the transforms of `torch.func` can differentiate."""
 
 from torch import Tensor
 
@@ -25,9 +25,9 @@ def sums(g: Tensor, z: Tensor, i: Tensor, j: Tensor, num_rows: int) -> Tensor:
     """The sum over edges, for each row that they lead to, of the row that they come from.
 
     Args:
-        g: [E] what each edge counts.
+        g: [E] the weight of each edge.
         z: [M, C] rows.
-        i: [E] the row that an edge leads to.
+        i: [E] the target row of each edge.
         j: [E] the row of z that it comes from.
         num_rows: N.
 

@@ -1,4 +1,4 @@
-"""From a list of edges to a sorted pattern in which every edge knows its reverse.
+"""From a list of edges to a sorted pattern, with the slot of the reverse of every edge.
 
 Every backend has the function ``sort_edges`` of :mod:`~.reference`.
 

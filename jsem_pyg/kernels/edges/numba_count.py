@@ -1,7 +1,6 @@
 """Sorting by counting, compiled: a few passes over the edges, on one core.
 
-These passes wait for memory rather than count, so what random access remains is asked for ahead of
-time.
+These passes wait for memory rather than count, so random accesses are prefetched.
 """
 
 from typing import Any
@@ -55,7 +54,7 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
 def _scan(row: Array, col: Array, num_nodes: int) -> tuple[Array, int]:
     """Where rows begin, if they ascend, and how far the list is from a sorted simple graph."""
     rowptr = np.empty(num_nodes + 1, np.int64)
-    begun = np.int64(0)  # rows whose beginning is known
+    begun = np.int64(0)  # rows whose beginning is found
     last_col = np.int64(-1)  # the column before, in the same row
     found = _ASCENDING
     for slot in range(row.size):

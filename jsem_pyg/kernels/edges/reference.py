@@ -12,7 +12,7 @@ from ..csr import CSR, index_dtype
 class SortedEdges(NamedTuple):
     """An undirected graph without self-loops, both directions of every edge, as a pattern.
 
-    Index tensors are int32 wherever that is wide enough.
+    Index tensors are int32 if that is wide enough.
     """
 
     csr: CSR  # a slot for every distinct directed edge

@@ -2,7 +2,7 @@
 
 Every node w two steps away from i meets it in some of its neighbours, and each pair of these is a
 square. Memory: two arrays of N entries per thread, and the paths of two steps from one node. Nodes
-are relabelled first, so that what lies around a node is still in a cache for the next.
+are relabelled first, so that the neighbourhood of a node is still in a cache for the next.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 _LARGEST_MARK = 2**31 - 2
 _NODE_BYTES = 20  # that a node has, beside its neighbours: where they are, and the marks of it
-# What a path loses where a cache knows nothing of its end (17 neighbours, 50,000 to 200,000 nodes).
+# What a path loses if its end is in no cache (17 neighbours, 50,000 to 200,000 nodes).
 _NS_OF_PATH = 20.0
 
 

@@ -21,7 +21,7 @@ from ..threads import run_on_rows
 
 Array = NDArray[Any]
 
-_AHEAD = 8  # edges: their other ends' rows are asked for, the first three lines of each
+_AHEAD = 8  # edges: the rows of their other ends are prefetched, the first three lines of each
 _LINE = 8  # numbers
 _LONG_SCAN = 1 << 20  # entries; a shorter one is over before another thread has begun
 
@@ -57,8 +57,8 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
 
 
 def _as_array(weight: Tensor) -> Array:
-    known = weight.dtype in (torch.float32, torch.float64)  # others numba does not read
-    return (weight if known else weight.double()).detach().contiguous().numpy()
+    is_real = weight.dtype in (torch.float32, torch.float64)  # numba reads no others
+    return (weight if is_real else weight.double()).detach().contiguous().numpy()
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -73,7 +73,7 @@ def _lengths(
     first: int,
     last: int,
 ) -> None:
-    """The length w^(-1/2) of each edge, their sum at each node, and whether its weights will do."""
+    """The length w^(-1/2) of each edge, the sums at each node, and if its weights are valid."""
     for i in range(first, last):
         total, good = 0.0, True
         for slot in range(rowptr[i], rowptr[i + 1]):
