@@ -228,6 +228,13 @@ class TestWarmth:
         assert cooling[-1] == pytest.approx(plan.epsilon)
 
 
+def test_exact_copies_are_sharpened_below_epsilon():
+    x, order = points(300, 2, 0, torch.float32), permutation(300, 1)
+    plan = align(x, (x @ rotation(2, 2, torch.float32))[order])
+    assert right(plan, order) == 1
+    assert plan.converged
+
+
 @pytest.mark.parametrize("rho", [0.0, 0.02])
 def test_semirelaxed_rows_are_exact_and_columns_are_free(rho):
     """Half of the target has no counterpart: three clusters of six."""

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from transport.problems import align, masses, permutation, points
 
 from jsem_pyg.transport import Factor, FeatureCost
-from jsem_pyg.transport.factored import pyramid
+from jsem_pyg.transport.factored import annealing
 from jsem_pyg.transport.factored.descent import begin
 from jsem_pyg.transport.problem.prepare import prepare_factor
 from jsem_pyg.transport.problem.problem import make_problem
@@ -125,10 +125,10 @@ def test_an_exchange_that_misses_its_marginals_is_no_better(monkeypatch):
     state = begin(problem, moments, torch.tensor(1.0, dtype=torch.float64))
     state = replace(state, energy=torch.tensor(-1.0), error=torch.tensor(1e-4))
     other = replace(state, energy=torch.tensor(-2.0), error=torch.tensor(0.7))
-    monkeypatch.setattr(pyramid, "regroup", lambda *_: [moments])
-    monkeypatch.setattr(pyramid, "_finish", lambda *_: other)
-    schedule = pyramid.Schedule(0.1, 1.0, 1e-3, 300, 0, 20, True, True)
-    assert pyramid._regrouped(problem, state, schedule, None, None) is state
+    monkeypatch.setattr(annealing, "exchange", lambda *_: [moments])
+    monkeypatch.setattr(annealing, "cool", lambda *_: other)
+    schedule = annealing.Schedule(0.1, 1.0, 1e-3, 300, 0, 20, True, True)
+    assert annealing._improved(problem, state, schedule, None, None) is state
 
 
 @pytest.mark.slow
@@ -146,9 +146,30 @@ def test_more_starts_are_not_worse_than_one_of_them():
     assert all_.cost <= 1.01 * one.cost
 
 
-def test_an_unbalanced_plan_without_mass_is_refused():
-    x = points(30, 3, 0, torch.float64)
-    with pytest.raises(
-        ValueError, match=r"got rho=0\.1, with which the plan has a mass of .* raise 'rho'"
-    ):
-        align(x, x[:24], cost=FeatureCost(), marginals="unbalanced", rho=0.1)
+def test_an_unbalanced_plan_without_mass_is_refused_with_advice_that_works():
+    x = points(30, 3, 0, torch.float64) + 10  # inner products far from zero
+    options = {"marginals": "unbalanced", "rho": 10.0}
+    with pytest.raises(ValueError, match=r"mass of 0\)\. .* 'rho', such as to 100; .*center=True"):
+        align(x, x[:24], cost=FeatureCost("kernel"), **options)
+    plan = align(x, x[:24], cost=FeatureCost("kernel", center=True), **options)
+    assert plan.converged
+    assert float(plan.marginals()[0].sum()) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("sizes", [(1, 4), (1, 1), (2, 7), (20, 25)])
+@pytest.mark.parametrize("mass", [0.3, 0.7])
+def test_partial_plans_send_their_mass_and_converged_plans_keep_their_bounds(sizes, mass):
+    n, k = sizes
+    bound = 1 / min(n, k)
+    for seed in range(2):
+        plan = align(points(n, 3, seed), points(k, 3, seed + 9), marginals="partial", mass=mass)
+        rows, columns = plan.marginals()
+        assert float(rows.sum()) == pytest.approx(mass, abs=1e-3)
+        assert max(float(rows.max()), float(columns.max())) < bound + 1e-3
+
+
+def test_partial_plans_of_small_mass_settle_when_warm():
+    """As the warning advises."""
+    for seed in range(2):
+        x, y = points(30, 3, seed), points(40, 3, seed + 9)
+        assert align(x, y, marginals="partial", mass=0.3, epsilon=0.1).converged

@@ -39,7 +39,6 @@ def sinkhorn_pass(
     log2_p: Tensor,
     y: Tensor,
     damping: float = 1.0,
-    cap: float = torch.inf,
 ) -> SinkhornPass:
     """See :func:`.reference.sinkhorn_pass`, without leading dimensions."""
     check_problem(u, v, g, log2_p, y)
@@ -63,7 +62,6 @@ def sinkhorn_pass(
             run_tiles(
                 *packed,
                 float(damping),
-                float(cap),
                 first,
                 last,
                 shares,

@@ -77,19 +77,19 @@ def pack(
 
 @compiled(nogil=True)
 def close_row(
-    reference: float, z: float, largest: float, log2_p: float, damping: float, cap: float
+    reference: float, z: float, largest: float, log2_p: float, damping: float
 ) -> tuple[float, float, float]:
     """What `result.close_rows` computes, of one row: its potential, scale and peak."""
     if z == 0 or log2_p == -np.inf:
         return -np.inf, 0.0, 0.0
     total = reference + np.log2(z)
-    mass = min(log2_p + min((1 - damping) * total, cap + total), LARGEST_MASS)
+    mass = min(log2_p + (1 - damping) * total, LARGEST_MASS)
     return mass - total, 2.0**mass / z, 2.0 ** (largest - reference) / z
 
 
 @compiled(nogil=True)
 def run_tiles(
-    u: Array, v: Array, g: Array, log2_p: Array, y: Array, width: Array, damping: float, cap: float,
+    u: Array, v: Array, g: Array, log2_p: Array, y: Array, width: Array, damping: float,
     first: int, last: int, shares: Array, f: Array, peak: Array, average: Array,
     column_mass: Array, group: int, is_kept: bool, lanes: Any,
 ) -> None:  # fmt: skip
@@ -136,7 +136,7 @@ def run_tiles(
             for r in range(ROWS):
                 row = tile * ROWS + r
                 f[row], z[t, r], peak[row] = close_row(
-                    reference[t, r], z[t, r], largest[t, r], log2_p[tile, r], damping, cap
+                    reference[t, r], z[t, r], largest[t, r], log2_p[tile, r], damping
                 )
                 for c in range(channels):
                     average[(tile * channels + c) * ROWS + r] *= z[t, r]

@@ -15,19 +15,18 @@ def sinkhorn_pass(
     log2_p: Tensor,
     y: Tensor,
     damping: float = 1.0,
-    cap: float = torch.inf,
 ) -> SinkhornPass:
     r"""Half a Sinkhorn step on scores of low rank, and what the plan does to `y`.
 
     .. math::
         S_{ij} = u_i \cdot v_j + g_j, \quad l_i = \log_2 \sum_j 2^{S_{ij}}, \\
-        f_i = \log_2 p_i + \min(-\text{damping} \cdot l_i, \text{cap}), \quad
+        f_i = \log_2 p_i - \text{damping} \cdot l_i, \quad
         T_{ij} = 2^{S_{ij} + f_i}
 
     At a damping of 1 the rows of T sum to p; at rho / (rho + epsilon) they are what a
-    Kullback-Leibler penalty rho asks for; at 0, T is 2^(u v + f + g) with f = log2_p. Under a cap
-    rows that find little send less than p. Minus infinity stands for no mass; rows that no column
-    can take have f = -inf. A row's mass is held below 2^64, and coordinates within 2^40.
+    Kullback-Leibler penalty rho leads to; at 0, T is 2^(u v + f + g) with f = log2_p. Minus
+    infinity stands for no mass; rows that no column can take have f = -inf. A row's mass is held
+    below 2^64, and coordinates within 2^40.
 
     Args:
         u: [..., N, R] float32 or float64.
@@ -36,7 +35,6 @@ def sinkhorn_pass(
         log2_p: [..., N] masses of the rows in bits.
         y: [..., K, C] a signal of the columns.
         damping: how much of the constraint on the rows is met, from 0 to 1.
-        cap: the largest f_i - log2_p_i, in bits, the Lagrange multiplier of a total mass.
 
     Leading dimensions broadcast; other backends than this one have none.
 
@@ -59,6 +57,6 @@ def sinkhorn_pass(
             top = torch.where(top > -torch.inf, top, 0)
             scores.sub_(top.unsqueeze(-1)).exp2_()
             z = scores.sum(-1)
-        rows = close_rows(top, z, log2_p, damping, cap)
+        rows = close_rows(top, z, log2_p, damping)
         plan = (scores * rows.scale.unsqueeze(-1)).double()  # for the sums
         return SinkhornPass(rows.f, plan.sum(-2), (plan @ y.double()).to(u), rows.peak)

@@ -61,9 +61,7 @@ class Rows(NamedTuple):
     peak: Tensor  # [N]
 
 
-def close_rows(
-    top: Tensor, z: Tensor, log2_p: Tensor, damping: float, cap: float = torch.inf
-) -> Rows:
+def close_rows(top: Tensor, z: Tensor, log2_p: Tensor, damping: float) -> Rows:
     """Potentials and masses of rows from their sums.
 
     Args:
@@ -71,13 +69,12 @@ def close_rows(
         z: [N] the sum over j of 2^(S_ij - top_i), which is 1 at least, or 0 in an empty row.
         log2_p: [N] masses in bits.
         damping: how much of the constraint on the rows is met; 1 is all of it.
-        cap: the largest f_i - log2_p_i, in bits.
     """
     has_mass = (z > 0) & (log2_p > -torch.inf)
     z = torch.where(has_mass, z, 1)
     total = torch.where(has_mass, top + z.log2(), 0)
     # Of log2_p - damping * total + total; this way round it is log2_p to the last bit at 1.
-    mass = log2_p + torch.minimum((1 - damping) * total, cap + total)
+    mass = log2_p + (1 - damping) * total
     mass = mass.clamp(max=LARGEST_MASS)
     f = torch.where(has_mass, mass - total, -torch.inf)
     scale = torch.where(has_mass, mass.exp2() / z, 0)

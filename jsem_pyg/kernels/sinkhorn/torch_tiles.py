@@ -40,7 +40,6 @@ def sinkhorn_pass(
     log2_p: Tensor,
     y: Tensor,
     damping: float = 1.0,
-    cap: float = torch.inf,
 ) -> SinkhornPass:
     """See :func:`.reference.sinkhorn_pass`, without leading dimensions."""
     check_problem(u, v, g, log2_p, y)
@@ -51,7 +50,7 @@ def sinkhorn_pass(
     with full_precision(u.device):
         u, v, g = bounded(u), bounded(v), bounded_potential(g)
         for tile in _row_tiles(num_rows, num_columns, u.device):
-            share, rows = _rows_of_plan(u[tile], v, g, log2_p[tile], damping, cap)
+            share, rows = _rows_of_plan(u[tile], v, g, log2_p[tile], damping)
             f[tile], peak[tile] = rows.f, rows.peak
             average[tile] = product(share, y).mul_(rows.scale[:, None])
             column_mass += rows.scale @ share
@@ -59,11 +58,11 @@ def sinkhorn_pass(
 
 
 def _rows_of_plan(
-    u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, damping: float, cap: float
+    u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, damping: float
 ) -> tuple[Tensor, Rows]:
     """A tile's 2^(S - top), and its closed rows."""
     share = torch.addmm(g, u, v.T)
     top = share.amax(1)
     top = torch.where(top > -torch.inf, top, 0)
     share.sub_(top[:, None]).exp2_()
-    return share, close_rows(top, share.sum(1), log2_p, damping, cap)
+    return share, close_rows(top, share.sum(1), log2_p, damping)

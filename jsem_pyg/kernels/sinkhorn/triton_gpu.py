@@ -36,7 +36,6 @@ def sinkhorn_pass(
     log2_p: Tensor,
     y: Tensor,
     damping: float = 1.0,
-    cap: float = torch.inf,
 ) -> SinkhornPass:
     """See :func:`.reference.sinkhorn_pass`, without leading dimensions."""
     check_problem(u, v, g, log2_p, y)
@@ -53,7 +52,7 @@ def sinkhorn_pass(
         _row_kernel[(row_blocks, max(1, triton.cdiv(channels, width)))](
             u, v, g, y, top, z, product, channels=channels, CHANNELS=width, **sizes, **blocks
         )
-    rows = close_rows(top.double(), z, log2_p.double(), damping, cap)
+    rows = close_rows(top.double(), z, log2_p.double(), damping)
     scale = rows.scale.to(u)
     splits = min(triton.cdiv(_PROGRAMS, max(1, column_blocks)), row_blocks)
     masses = u.new_zeros(splits, num_columns, dtype=torch.float64)

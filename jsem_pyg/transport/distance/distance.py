@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from ..._checks import check_choice, check_instance
-from ..factored.solver import Task, gromov_wasserstein, read_task
+from ..factored.solver import Task, read_task
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor
 from ..problem.masses import read_masses
@@ -109,12 +109,7 @@ def gw_distance(
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     task = read_task(first, second, None, p, q, features, known_pairs, options)
     if plan is None:
-        plan = gromov_wasserstein(
-            task.first, task.second, p=task.p, q=task.q, epsilon=epsilon, absolute=absolute,
-            features=task.features, alpha=alpha, known_pairs=known_pairs, marginals=marginals,
-            rho=rho, coarse=coarse, starts=starts, tol=tol, max_iter=max_iter, seed=seed,
-            backend=backend, progress=progress,
-        )  # fmt: skip
+        plan = task.solve()
     scores = _check_plan(plan, task)
     objective = Objective(
         first,

@@ -1,41 +1,43 @@
-"""Plans at one temperature, and down a ladder of temperatures; many starts at once.
+"""Plans at one temperature: the scores of the moments, Sinkhorn's iteration, the moments again.
 
 At a temperature epsilon the plan of moments M has the scores Z A(M) V^T / epsilon; Sinkhorn's
-iteration finds its potentials, and the plan has new moments. Every pass over the entries gives
-all of it at once: row potentials, column masses and moments.
+iteration finds its potentials, and the plan has new moments. Several plans are solved at once.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from ...kernels.sinkhorn import SinkhornPass
+from ..plan.plan import Plan
 from ..problem.problem import LOG2E, Problem, second_moments
-from ..problem.relaxation import held, largest_potential
+from ..problem.relaxation import held
 from ..sinkhorn.anderson import Mixer
+from ..sinkhorn.loop import Kernel, Pass, Scaling, sinkhorn
+from ..sinkhorn.scores import FactoredScores, average, column_sums, row_sums
 
 _MASS_BITS = 128.0  # by which masses may differ
-_LOST = 2.0**-40  # the share of its mass with which a column counts as lost
 _SMALLEST = 1e-30  # of moments that a change is compared with
-
-Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`
+_DAMPING = 0.5  # of steps of second moments
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where S descents are: leading dimensions [S], or none for a single one."""
+    """Where S descents are: leading dimensions [S], or none for a single one.
+
+    The sides include the dummy points of a partial plan.
+    """
 
     moments: Tensor  # [S, R, R'] float64
     psi: Tensor  # [S, K] potentials of the columns relative to their masses, in bits times epsilon
     epsilon: Tensor  # [S] float64
     f: Tensor  # [S, N]
     energy: Tensor  # [S] float64
-    error: Tensor  # [S] sum_j |c_j - q_j|, or what else the columns miss
+    error: Tensor  # [S] the mass by which columns miss their constraint
     peak: Tensor  # [S] the mean over the mass of the largest share of a row
-    moved: Tensor  # [S] by how much the moments of the last step differ, relatively
-    cap: Tensor  # [S] float64, of the rows' potentials in bits, above their masses
+    moved: Tensor  # [S] the relative difference of the plan's moments from those of its scores
     sent: Tensor  # [S, r, r] float64, second moments of the masses that leave
     received: Tensor  # [S, s, s] of the masses that arrive
 
@@ -44,194 +46,232 @@ class State:
         return State(*(getattr(self, name)[index] for name in self.__dataclass_fields__))
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How long a temperature is worked on."""
+
+    tol: float = 1e-3  # of the marginal error, and of the moments' relative change
+    passes: int = 4  # of Sinkhorn's iteration, before the moments are renewed
+    updates: int = 5  # of the moments, at most
+    is_careful: bool = False  # see `sinkhorn`; for a single descent
+
+
 def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
     """Descents that begin at moments [S, R, R'], at temperatures [S]."""
-    like = problem.source.z
-    shape = moments.shape[:-2]
+    like, shape = problem.source.z, moments.shape[:-2]
     nothing = moments.new_full(shape, torch.inf)
     x, y = problem.coordinates
     seconds = second_moments(x, problem.source.mass), second_moments(y, problem.target.mass)
+    source, target = problem.wide
     return State(
         moments,
-        like.new_zeros(*shape, problem.target.num_points),
+        like.new_zeros(*shape, target.num_points),
         epsilon,
-        like.new_zeros(*shape, problem.source.num_points),
-        *(nothing,) * 5,
+        like.new_zeros(*shape, source.num_points),
+        *(nothing,) * 4,
         *(each.expand(*shape, -1, -1) for each in seconds),
     )
 
 
-def row_vectors(problem: Problem, moments: Tensor, epsilon: Tensor) -> Tensor:
-    """U [S, N, R'], the scores' left factor, in bits."""
-    factor = problem.coupling.scores(moments) * (LOG2E / epsilon)[..., None, None]
-    return problem.source.z @ factor.to(problem.source.z)
+def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -> State:
+    """A descent that begins at a plan of as many points, at its temperature or at a higher one.
+
+    Args:
+        problem: the problem, whose coordinates may differ from those of the plan.
+        plan: where to begin.
+        epsilon: the lowest temperature.
+        unit: a squared cost of the problem in the unit of the plan's temperature.
+
+    Raises:
+        ValueError: if the plan has another shape.
+    """
+    if plan.shape != problem.shape:
+        raise ValueError(
+            f"Expected 'starts' to be a plan of {problem.shape[0]} x {problem.shape[1]} points "
+            f"(got {plan.shape[0]} x {plan.shape[1]})."
+        )
+    moments = (problem.source.z.T @ average(plan.scores, problem.target.z)).double()
+    state = begin(problem, moments, moments.new_tensor(max(epsilon, plan.epsilon / unit)))
+    x, y = problem.coordinates
+    if not problem.relaxation.fixes_rows:
+        state = replace(state, sent=second_moments(x, row_sums(plan.scores)))
+    if not problem.relaxation.fixes_columns:
+        state = replace(state, received=second_moments(y, column_sums(plan.scores)))
+    is_partial = problem.relaxation.mass is not None
+    if is_partial or not isinstance(plan.scores, FactoredScores) or plan.epsilon <= 0:
+        return state
+    # Scores determine the potentials of columns only up to terms that are linear in the columns'
+    # vectors; so their means over the rows are compared.
+    own = make_kernel(
+        problem, replace(state, epsilon=state.epsilon.new_tensor(plan.epsilon / unit))
+    )
+    p, scores = problem.source.mass.double(), plan.scores
+    wanted = scores.g.double() + scores.v.double() @ (p @ scores.u.double())
+    psi = wanted - own.bias.double() - own.v.double() @ (p @ own.u.double())
+    psi = torch.where(problem.target.mass > 0, psi * (plan.epsilon / unit), 0)
+    return replace(state, psi=psi.to(state.psi))
 
 
-def column_potential(problem: Problem, state: State) -> Tensor:
-    """G [S, K] in bits: masses, potentials, and what squared costs of free columns add."""
-    g = state.psi / state.epsilon[..., None].to(state.psi) + problem.target.log2_mass
-    if problem.relaxation.fixes_columns:
-        return g
-    return g - _squares(problem, state, 1)
-
-
-def row_masses(problem: Problem, state: State) -> Tensor:
-    """log2 of the masses [S, N] that rows are held to, with what squared costs add."""
-    if problem.relaxation.fixes_rows:
-        return problem.source.log2_mass
-    kept = 1 - held(problem.relaxation.rows, state.epsilon)[..., None]
-    bias = _squares(problem, state, 0)
-    return problem.source.log2_mass - (kept * bias.double()).to(bias)
+def make_kernel(problem: Problem, state: State) -> Kernel:
+    """The scores of moments in bits, and the masses of the marginals."""
+    source, target = problem.wide
+    relaxation, z = problem.relaxation, source.z
+    factor = problem.coupling.scores(state.moments) * (LOG2E / state.epsilon)[..., None, None]
+    u, v = z @ factor.to(z), target.z
+    rows, columns = (held(rho, state.epsilon) for rho in (relaxation.rows, relaxation.columns))
+    log2_p, bias = source.log2_mass, target.log2_mass
+    if relaxation.mass is not None:
+        u, v = _with_dummies(problem, state, u, v)
+    elif not relaxation.is_balanced:
+        kept = 1 - rows[..., None].to(z)
+        log2_p = log2_p - kept * _squares(problem, state, 0)
+        bias = bias - _squares(problem, state, 1)
+    return Kernel(u, v, bias, log2_p, target.log2_mass, rows, columns)
 
 
 def _squares(problem: Problem, state: State, side: int) -> Tensor:
-    """What squared costs take from the scores of one side's points, in bits."""
-    second = (state.sent, state.received)[side]
-    squares = problem.coupling.squares(
-        problem.coordinates[side], second, problem.coupling.signs[side]
-    )
+    """The part of the scores of one side's points that squared costs take away, in bits."""
+    second, x = (state.sent, state.received)[side], problem.coordinates[side]
+    squares = problem.coupling.squares(x, second, problem.coupling.signs[side])
     return squares * (LOG2E / state.epsilon[..., None]).to(squares)
 
 
-@dataclass(frozen=True)
-class Effort:
-    """How hard a temperature is worked on."""
+def _with_dummies(problem: Problem, state: State, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Vectors with three columns more: squared costs of rows, of columns, and the two dummies.
 
-    tol: float = 1e-3  # of the marginal error, and of the moments' relative change
-    sinkhorn_passes: int = 4  # before the moments are renewed
-    updates: int = 5  # of the moments, at most
+    The score of a dummy with a point is zero; that of both dummies is so low that no mass goes
+    from one to the other.
+    """
+    a, b = (pad(-_squares(problem, state, side), (0, 1))[..., None] for side in (0, 1))
+    is_dummy = [
+        pad(torch.ones_like(each[..., :1, :]), (0, 0, each.size(-2) - 1, 0)) for each in (a, b)
+    ]
+    far = -4 * _largest_potential(problem, state)[..., None].to(u)
+    v = v.expand(*b.shape[:-2], *v.shape[-2:])
+    return (
+        torch.cat([u, a, 1 - is_dummy[0], is_dummy[0]], -1),
+        torch.cat([v, 1 - is_dummy[1], b, far * is_dummy[1]], -1),
+    )
+
+
+def _largest_potential(problem: Problem, state: State) -> Tensor:
+    """[S, 1] bits. Potentials differ by no more than scores and masses do."""
+    return 2 * problem.largest_score / state.epsilon[..., None] + _MASS_BITS
 
 
 def settle(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> State:
-    """Work on plans at their temperatures until they settle, or the effort is spent."""
+    """Work on plans at their temperatures until they settle, or the effort is spent.
+
+    With fixed marginals every update lowers the energy. Otherwise the squares of the costs are a
+    convex part of it, which full steps of the moments would overshoot: these are damped, or mixed.
+    """
+    mixer = Mixer(torch.ones_like(_all_moments(state)))
     for _ in range(effort.updates):
-        before = state.moments
-        state = _renew(problem, state, one_pass, effort)
-        size = before.flatten(-2).norm(dim=-1).clamp(min=_SMALLEST)
-        moved = (state.moments - before).flatten(-2).norm(dim=-1) / size
-        state = replace(state, moved=moved)
-        if float(moved.max()) < effort.tol and float(state.error.max()) < effort.tol:
+        before = state
+        state = _update(problem, state, one_pass, effort)
+        if float(state.moved.max()) < effort.tol and float(state.error.max()) < effort.tol:
             break
+        if problem.relaxation.is_balanced:
+            continue
+        x, new = _all_moments(before), _all_moments(state)
+        if effort.is_careful:
+            x = mixer.next(x, _DAMPING * (new - x))
+        else:
+            count = state.moments.flatten(-2).size(-1)
+            x = torch.cat([new[..., :count], torch.lerp(x, new, _DAMPING)[..., count:]], -1)
+        state = _with_moments(state, x)
     return state
 
 
-def _renew(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> State:
-    """Sinkhorn's iteration on the scores of the moments, and the moments of its plan."""
-    target, relaxation = problem.target, problem.relaxation
-    q = target.mass
-    u = row_vectors(problem, state.moments, state.epsilon)
-    row_mass = row_masses(problem, state)
-    bias = column_potential(problem, replace(state, psi=torch.zeros_like(state.psi)))
-    scale = state.epsilon[..., None].to(u)
-    damping = held(relaxation.rows, state.epsilon)
-    share = held(relaxation.columns, state.epsilon)[..., None].to(u)
-    # The masses of rows that are not fixed are their averages of ones.
-    ones = torch.ones_like(target.z[:, : 0 if relaxation.fixes_rows else 1])
-    whole = torch.cat([ones, target.z], 1)
-    limit = 2 * problem.largest_score + _MASS_BITS * scale
-    mixer = Mixer(q)
-    psi, cap, is_done = state.psi, state.cap, False
-    for index in range(effort.sinkhorn_passes):
-        is_last = is_done or index == effort.sinkhorn_passes - 1
-        # Only the last plan is asked for its moments, which take half of the time.
-        asked = whole if is_last else ones
-        done = one_pass(u, target.z, bias + psi / scale, row_mass, asked, damping, cap)
-        residual = (q / done.column_mass.clamp(min=torch.finfo(q.dtype).tiny)).log2()
-        residual = torch.where(q > 0, residual, 0).to(psi) * scale
-        residual = share * (psi + residual) - psi
-        if relaxation.mass is not None:
-            residual = (psi + residual).clamp(max=0) - psi
-        # How far the masses are from where they belong; of free columns nothing is asked.
-        error = (q * (1 - (-residual.abs() / scale).exp2())).sum(-1).double()
-        if relaxation.mass is not None:
-            error = error + (done.column_mass.sum(-1) - relaxation.mass).abs()
-        is_lost = done.column_mass < _LOST * q
-        if relaxation.fixes_columns and bool((is_lost & (q > 0)).any()):
-            # Its mass says nothing of its potential any more, but the column itself does.
-            psi = _column_step(problem, u, done.f, one_pass) * scale
-            mixer.forget()
-        else:
-            psi = mixer.next(psi, residual)
-        # Potentials differ by no more than scores do; what is mixed may not know.
-        psi = torch.minimum(torch.maximum(psi, -limit), limit)
-        if relaxation.mass is not None:
-            psi = psi.clamp(max=0)
-            total = done.average[..., 0].clamp(min=torch.finfo(q.dtype).tiny).log2() - done.f
-            cap = largest_potential(problem.source.log2_mass, total, relaxation.mass)
-        if is_last:
-            break
-        is_done = float(error.max()) < effort.tol
-    state = replace(state, psi=psi, f=done.f, error=error, cap=cap)
-    return _plan_state(problem, state, done)
+def _all_moments(state: State) -> Tensor:
+    """Everything that scores are made of: [S, R R' + r r + s s]."""
+    parts = (state.moments, state.sent, state.received)
+    return torch.cat([part.flatten(-2) for part in parts], -1)
 
 
-def _column_step(problem: Problem, u: Tensor, f: Tensor, one_pass: Pass) -> Tensor:
-    """Potentials [S, K] of columns with exactly their masses, relative to these, in bits."""
-    if u.dim() > 2:
-        each = zip(u, f, strict=True)
-        return torch.stack([_column_step(problem, *one, one_pass) for one in each])
-    log2_q = problem.target.log2_mass
-    whole, free = torch.ones(()), torch.tensor(torch.inf)  # the constraint is met, without a cap
-    columns = one_pass(problem.target.z, u, f, log2_q, u[:, :0], whole, free)
-    return torch.where(log2_q > -torch.inf, columns.f - log2_q, 0)
+def _with_moments(state: State, x: Tensor) -> State:
+    """A state with other moments [S, R R' + r r + s s]."""
+    old = (state.moments, state.sent, state.received)
+    parts = x.split([part.flatten(-2).size(-1) for part in old], -1)
+    moments, sent, received = (
+        part.reshape(each.shape) for part, each in zip(parts, old, strict=True)
+    )
+    return replace(state, moments=moments, sent=sent, received=received)
 
 
-def _plan_state(problem: Problem, state: State, done: Any) -> State:
-    """The state of the plan that a pass went over."""
+def _update(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> State:
+    """The plan of the moments, and the moments of that plan."""
+    relaxation = problem.relaxation
+    found = scale(problem, state, one_pass, effort)
+    done = found.done
+    moments = moments_of(problem, done)
+    size = state.moments.flatten(-2).norm(dim=-1).clamp(min=_SMALLEST)
+    moved = (moments - state.moments).flatten(-2).norm(dim=-1) / size
+    energy, sent, received = problem.coupling.energy(moments), state.sent, state.received
+    row_mass, column_mass = masses_of(problem, found)
     x, y = problem.coordinates
-    fixes_rows = problem.relaxation.fixes_rows
-    averages = done.average if fixes_rows else done.average[..., 1:]
-    moments = (problem.source.z.mT @ averages).double()
-    energy = problem.coupling.energy(moments)
-    sent, received = state.sent, state.received
-    row_mass = problem.source.mass
-    if not fixes_rows:
-        row_mass = done.average[..., 0]
-        new = second_moments(x, row_mass)
-        energy = energy + problem.coupling.self_energy(new, 0)
-        sent = (sent + new) / 2
-    if not problem.relaxation.fixes_columns:
-        new = second_moments(y, done.column_mass)
-        energy = energy + problem.coupling.self_energy(new, 1)
-        received = (received + new) / 2  # a half step: its term is convex, that of G concave
-    peak = (done.peak * row_mass).sum(-1) / row_mass.sum(-1)
-    return replace(
-        state, moments=moments, energy=energy, peak=peak.double(), sent=sent, received=received
+    if not relaxation.fixes_rows:
+        sent = second_moments(x, row_mass)
+        energy = energy + problem.coupling.self_energy(sent, 0)
+    if not relaxation.fixes_columns:
+        received = second_moments(y, column_mass)
+        energy = energy + problem.coupling.self_energy(received, 1)
+    peak = done.peak[..., : problem.shape[0]]
+    return State(
+        moments=moments,
+        psi=found.following * state.epsilon[..., None].to(found.psi),
+        epsilon=state.epsilon,
+        f=done.f,
+        energy=energy,
+        error=found.error,
+        peak=((peak * row_mass).sum(-1) / row_mass.sum(-1)).double(),
+        moved=moved,
+        sent=sent,
+        received=received,
     )
 
 
-def plan_pass(problem: Problem, state: State, signal: Tensor, one_pass: Pass) -> Any:
-    """A pass over the plan of a state, with what it makes of a signal [K, C]."""
-    return one_pass(
-        row_vectors(problem, state.moments, state.epsilon),
-        problem.target.z,
-        column_potential(problem, state),
-        row_masses(problem, state),
+def scale(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> Scaling:
+    """Sinkhorn's iteration on the scores of a state's moments."""
+    kernel, target = make_kernel(problem, state), problem.wide[1]
+    signal = target.z
+    if not problem.relaxation.fixes_rows:  # their masses are averages of ones
+        ones = torch.ones_like(problem.target.z[:, :1])
+        ones = pad(ones, (0, 0, 0, target.num_points - ones.size(0)))
+        signal = torch.cat([signal, ones], 1)
+    return sinkhorn(
+        kernel,
+        state.psi / state.epsilon[..., None].to(state.psi),
         signal,
-        held(problem.relaxation.rows, state.epsilon),
-        state.cap,
+        one_pass,
+        tol=effort.tol,
+        passes=effort.passes,
+        limit=_largest_potential(problem, state).to(state.psi),
+        is_careful=effort.is_careful,
     )
 
 
-def in_turn(one_pass: Pass) -> Pass:
-    """A pass of one plan as a pass of several, which differ in u [S, N, R] and g [S, K]."""
+def moments_of(problem: Problem, done: SinkhornPass) -> Tensor:
+    """The moments [S, R, R'] of the plan of a pass of :func:`scale`."""
+    averages = done.average[..., : problem.target.z.size(1)]
+    return (problem.wide[0].z.mT @ averages).double()
 
-    def several(
-        u: Tensor,
-        v: Tensor,
-        g: Tensor,
-        log2_p: Tensor,
-        y: Tensor,
-        damping: Tensor,
-        cap: Tensor,
-    ) -> Any:
-        if u.dim() == 2:
-            return one_pass(u, v, g, log2_p, y, float(damping), float(cap))
-        masses = log2_p.expand(u.shape[:-1])
-        done = [
-            one_pass(*each[:1], v, *each[1:3], y, float(each[3]), float(each[4]))
-            for each in zip(u, g, masses, damping, cap, strict=True)
-        ]
-        return type(done[0])(*(torch.stack(parts) for parts in zip(*done, strict=True)))
 
-    return several
+def masses_of(problem: Problem, found: Scaling) -> tuple[Tensor, Tensor]:
+    """The masses that leave the points [S, N] and reach the points [S, K], without dummies."""
+    done, (rows, columns) = found.done, problem.shape
+    sent, received = problem.source.mass, done.column_mass[..., :columns]
+    if not problem.relaxation.fixes_rows:
+        sent = done.average[..., :rows, -1]
+    if problem.relaxation.mass is not None:
+        log2_mass = problem.target.log2_mass + found.psi[..., :columns]  # of the dummy's row
+        received = received - (done.f[..., -1:] + log2_mass).double().exp2()
+    return sent, received
+
+
+def averages(problem: Problem, state: State, one_pass: Pass) -> tuple[Tensor, Tensor]:
+    """T V [N, R'] and T 1 [N] of a single state's plan, float64."""
+    found = scale(problem, state, one_pass, Effort(passes=1))
+    rows, width = problem.shape[0], problem.target.z.size(1)
+    mass = masses_of(problem, found)[0].double()
+    return found.done.average[:rows, :width].double(), mass

@@ -1,4 +1,4 @@
-"""Gromov-Wasserstein transport, from what a user hands over to the plan."""
+"""Gromov-Wasserstein transport between factored costs: the public solver."""
 
 import logging
 from collections.abc import Sequence
@@ -11,31 +11,39 @@ from torch import Tensor
 from ...kernels.table import SINKHORN
 from ..costs.factor import Factor
 from ..plan.plan import Plan, Step
-from ..problem.inputs import (
-    as_factor,
-    check_kinds,
-    check_known_pairs,
-    read_features,
-)
+from ..problem.inputs import as_factor, check_kinds, check_known_pairs, read_features
 from ..problem.masses import check_partial, read_bounds, read_masses
 from ..problem.objective import fused_cost
 from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import Prepared, as_kernels, prepare_factor
-from ..problem.problem import Problem, make_problem
+from ..problem.problem import Problem, make_problem, second_moments
 from ..problem.relaxation import Relaxation
 from ..problem.resolution import resolved
+from ..sinkhorn.loop import Pass, in_turn
 from ..sinkhorn.scores import FactoredScores, average, plan_sums
-from .descent import State, column_potential, in_turn, plan_pass, row_vectors
-from .pyramid import Schedule, descend
-from .resume import resume, steady
-from .starts import STARTS, Points, check_starts, find_starts
-from .watching import descent_bar, in_units
+from .annealing import COOLING, FINAL_SHARP, Report, Schedule, anneal, cool
+from .descent import (
+    Effort,
+    State,
+    begin_from_plan,
+    make_kernel,
+    masses_of,
+    moments_of,
+    scale,
+    settle,
+)
+from .progress import progress_bar
+from .starts import STARTS, Points, find_starts
 
 logger = logging.getLogger(__name__)
 
-_STEP_ON = 10.0  # how much larger marginal errors may be a step after they were measured
 _MOST_MASS = 1e3  # of an unbalanced plan between masses of one
 _KNOWN_WEIGHT = 1.0  # of known pairs, as a share of all mass
+_PASSES = 60  # of Sinkhorn's iteration, where marginals have to be met before the moments change
+_FOLLOWING = Effort(tol=1e-2, passes=30, updates=3, is_careful=True)  # from a plan, while cooling
+_NEARLY, _EXACT = 0.02, 2e-3  # mismatch of sides that may be copies, and of copies
+_SHARPENING = 100.0  # times colder than `epsilon`, for copies
+_COLD = 1e-6  # a share of the critical temperature below which nothing is sharpened
 
 
 def gromov_wasserstein(
@@ -136,8 +144,7 @@ def gromov_wasserstein(
         backend, progress,
     )  # fmt: skip
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
-    names = starts if isinstance(starts, Plan) else read_starts(starts, STARTS)
-    return task.solve(names, SINKHORN.find(backend, task.first.x.device).sinkhorn_pass)
+    return task.solve(is_sharpened=True)
 
 
 def read_task(
@@ -150,7 +157,10 @@ def read_task(
     known_pairs: Tensor | None,
     options: SolverOptions,
 ) -> "Task":
-    """Read and check what a user hands over; see :func:`gromov_wasserstein`."""
+    """Read and check the arguments of :func:`gromov_wasserstein`."""
+    if not isinstance(options.starts, Plan):
+        options = replace(options, starts=read_starts(options.starts, STARTS))
+    SINKHORN.check(options.backend)
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)
     given = (("p", p, first.num_points), ("q", q, second.num_points))
@@ -171,7 +181,7 @@ def read_task(
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem in the user's units, of numbers without history."""
+    """One problem in the user's units, without gradients."""
 
     first: Factor
     second: Factor
@@ -186,80 +196,56 @@ class Task:
         """The weight of the structure."""
         return 1.0 if self.features is None else self.options.alpha
 
-    def solve(self, starts: tuple[str, ...] | Plan | None, one_pass: Any) -> Plan:
-        """The best plan that the starts lead to."""
+    def solve(self, is_sharpened: bool = False) -> Plan:
+        """The best plan that the starts lead to.
+
+        Args:
+            is_sharpened: whether exact copies are cooled below `epsilon`.
+        """
         options = self.options
-        if options.marginals == "unbalanced" and not isinstance(starts, Plan):
-            # Far from a solution it costs least to send nothing, from where no way leads back.
-            balanced = replace(self, options=replace(options, marginals="balanced"))
-            starts = balanced.solve(starts, one_pass)
+        if options.marginals == "unbalanced" and not isinstance(options.starts, Plan):
+            # Far from a solution it is cheapest to send nothing, a state that descent never leaves.
+            balanced = replace(self, options=replace(options, marginals="balanced")).solve()
+            options = replace(options, starts=balanced)
         problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
         problem = replace(problem, relaxation=options.relaxation(share))
         lowest = options.epsilon * share
         problem = resolved(problem, lowest, unit)
-        steps: list[Step] = []
+        device = problem.source.z.device
+        one_pass = in_turn(SINKHORN.find(options.backend, device).sinkhorn_pass)
         schedule = Schedule(
             lowest, critical, options.tol, options.coarse, options.seed, options.max_iter,
             not options.absolute, problem.relaxation.is_balanced,
         )  # fmt: skip
-        with descent_bar(options.progress) as advance:
+        steps: list[Step] = []
+        with progress_bar(options.progress) as advance:
 
             def report(step: Step) -> None:
-                steps.append(in_units(step, unit))
+                steps.append(step._replace(epsilon=step.epsilon * unit, cost=step.cost * unit))
                 advance(steps[-1])
 
-            if isinstance(starts, Plan):
-                state = resume(problem, starts, schedule, in_turn(one_pass), unit, report)
+            if isinstance(options.starts, Plan):
+                state = _follow(problem, options.starts, schedule, one_pass, unit, report)
             else:
                 points = _points(self.first), _points(self.second)
-                found = find_starts(starts, problem, points, one_pass, options.seed)
-                check_starts(found)
-                state = descend(problem, found, schedule, in_turn(one_pass), report)
-                if not self._has_converged(state):
-                    state = steady(problem, state, schedule, in_turn(one_pass))
-            # Of the last potentials and moments: its rows have exactly their masses.
-            nothing = problem.target.z[:, :0]
-            last = plan_pass(problem, state, nothing, in_turn(one_pass))
-        self._check_mass(float(last.column_mass.sum()))
-        if problem.relaxation.is_balanced:
-            # What the plan itself misses; potentials and moments went a step on since it settled.
-            error = (last.column_mass - problem.target.mass).abs().sum() / _STEP_ON
-            state = replace(state, error=torch.maximum(state.error, error))
-        return self._plan(problem, replace(state, f=last.f), steps, unit)
-
-    def _check_mass(self, total: float) -> None:
-        """Raise a ValueError if an unbalanced plan has lost its mass, or never stops to gain."""
-        if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
-            raise ValueError(
-                f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "
-                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho', such as to "
-                "10."
-            )
-
-    def _has_converged(self, state: State) -> bool:
-        return bool(state.error < self.options.tol and state.moved < self.options.tol)
+                found = find_starts(options.starts, problem, points, one_pass, options.seed)
+                state = anneal(problem, found, schedule, one_pass, report)
+                if is_sharpened and schedule.may_stop:
+                    problem, state = _sharpened(problem, state, schedule, one_pass, unit, report)
+        return self._plan(problem, state, one_pass, steps, unit)
 
     def relaxation(self) -> Relaxation:
-        """How much marginals are held, in the unit of squared costs."""
+        """How strongly marginals are held, in the unit of squared costs."""
         if self.options.absolute or self.options.marginals in ("balanced", "partial"):
             return self.options.relaxation(1.0)
         _, unit, critical = self._posed()
         return self.options.relaxation(critical * unit)
 
     def _posed(self) -> tuple[Problem, float, float]:
-        """The problem, what a squared cost of it is in those of the user, and what is critical."""
+        """The problem, the user's unit of one of its squared costs, the critical temperature."""
         prepared = self._prepare()
         unit = (prepared[0].scale * prepared[1].scale) ** 2
-        problem = self._problem(prepared, unit)
-        return problem, unit, problem.critical_epsilon() or 1.0
-
-    def _prepare(self) -> tuple[Prepared, Prepared]:
-        if self.options.marginals == "balanced":
-            return prepare_factor(self.first, self.p), prepare_factor(self.second, self.q)
-        return as_kernels(self.first, self.second, self.p, self.q)
-
-    def _problem(self, prepared: tuple[Prepared, Prepared], unit: float) -> Problem:
         known = None
         if self.known_pairs is not None:
             pairs = zip(prepared, self.known_pairs, strict=True)
@@ -267,30 +253,107 @@ class Task:
             known = _KNOWN_WEIGHT / self.known_pairs.size(1) * x.T @ y
         is_free = self.options.marginals != "balanced"
         weight = (1 - self.alpha) / unit
-        return make_problem(
+        problem = make_problem(
             *prepared, self.p, self.q, self.alpha, self.features, weight, known, is_free
         )
+        return problem, unit, problem.critical_epsilon() or 1.0
 
-    def _plan(self, problem: Problem, state: State, steps: list[Step], unit: float) -> Plan:
-        u = row_vectors(problem, state.moments, state.epsilon)
-        g = column_potential(problem, state)
-        scores = FactoredScores(u, problem.target.z, state.f, g)
-        converged = self._has_converged(state)
-        if not converged:
+    def _prepare(self) -> tuple[Prepared, Prepared]:
+        if self.options.marginals == "balanced":
+            return prepare_factor(self.first, self.p), prepare_factor(self.second, self.q)
+        return as_kernels(self.first, self.second, self.p, self.q)
+
+    def _plan(
+        self, problem: Problem, state: State, one_pass: Pass, steps: list[Step], unit: float
+    ) -> Plan:
+        """The plan of a state's scores, scaled once more: its own errors count."""
+        options = self.options
+        for effort in (Effort(options.tol, _PASSES, options.max_iter, is_careful=True), None):
+            # More than asked for, so that marginal errors do not change the moments.
+            found = scale(problem, state, one_pass, Effort(0.1 * options.tol, _PASSES, 1, True))
+            self._check_mass(float(masses_of(problem, found)[1].sum()))
+            size = state.moments.norm().clamp(min=1e-30)
+            moved = float((moments_of(problem, found.done) - state.moments).norm() / size)
+            error = float(found.error)
+            is_converged = error < options.tol and moved < options.tol
+            if is_converged or effort is None:
+                break
+            state = settle(problem, state, one_pass, effort)
+        kernel = make_kernel(problem, state)
+        if not is_converged:
             logger.warning(
                 "The alignment has not converged: the marginal error is %.2g and the last step "
-                "changed the solution by %.2g, where tol=%.2g was asked for. To fix this, raise "
-                "'max_iter' (%d) or 'epsilon'.",
-                float(state.error), float(state.moved), self.options.tol, self.options.max_iter,
+                "changed the solution by %.2g, more than tol=%.2g. To fix this, %s.",
+                error, moved, options.tol, self._remedy(),
             )  # fmt: skip
-        return Plan(
-            scores,
-            plan_cost(self.first, self.second, scores, self.features, self.alpha),
-            float(state.epsilon) * unit,
-            converged,
-            steps,
-            *problem.coordinates,
-        )
+        rows, columns = problem.shape
+        g = (kernel.bias + found.psi)[:columns]
+        scores = FactoredScores(kernel.u[:rows], kernel.v[:columns], found.done.f[:rows], g)
+        cost = plan_cost(self.first, self.second, scores, self.features, self.alpha)
+        epsilon = float(state.epsilon) * unit
+        return Plan(scores, cost, epsilon, is_converged, steps, *problem.coordinates)
+
+    def _remedy(self) -> str:
+        options = self.options
+        if options.marginals == "balanced":
+            return f"raise 'max_iter' ({options.max_iter}) or 'epsilon'"
+        return f"raise 'epsilon' ({options.epsilon:g}), such as to {10 * options.epsilon:g}"
+
+    def _check_mass(self, total: float) -> None:
+        """Raise a ValueError if an unbalanced plan has lost its mass, or gains without end."""
+        if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
+            raise ValueError(
+                f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "
+                f"which the plan has a mass of {total:.3g}). To fix this, raise 'rho', such as to "
+                f"{10 * self.options.rho:g}; inner products that are far from zero have to be "
+                "centred first, such as by FeatureCost(kind='kernel', center=True)."
+            )
+
+
+def _follow(
+    problem: Problem, plan: Plan, schedule: Schedule, one_pass: Pass, unit: float, report: Report
+) -> State:
+    """Go on from a plan, down to the last temperature."""
+    state = begin_from_plan(problem, plan, schedule.lowest, unit)
+    lowest = torch.full_like(state.epsilon, schedule.lowest)
+    while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
+        state = replace(state, epsilon=torch.maximum(state.epsilon / COOLING, lowest))
+        state = settle(problem, state, one_pass, _FOLLOWING)
+    effort = Effort(schedule.tol, _PASSES, schedule.max_updates, is_careful=True)
+    state = settle(problem, replace(state, epsilon=lowest), one_pass, effort)
+    numbers = (state.epsilon, state.energy, state.error, state.peak)
+    report(Step("all points", *(float(each) for each in numbers)))
+    return state
+
+
+def _sharpened(
+    problem: Problem, state: State, schedule: Schedule, one_pass: Pass, unit: float, report: Report
+) -> tuple[Problem, State]:
+    """A colder state if both sides turn out to be copies: there the answer is a permutation."""
+    is_equal = problem.relaxation.is_balanced and problem.shape[0] == problem.shape[1]
+    if schedule.lowest < _COLD * schedule.critical:
+        return problem, state
+    if not is_equal or state.peak >= FINAL_SHARP or _mismatch(problem, state) > _NEARLY:
+        return problem, state
+    coldest = schedule.lowest / _SHARPENING
+    colder = resolved(problem, coldest, unit)
+    begun = replace(state, psi=state.psi.to(colder.source.z), f=state.f.to(colder.source.z))
+    begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
+    found = cool(colder, begun, replace(schedule, lowest=coldest), one_pass, report)
+    is_better = found.error < schedule.tol and _mismatch(colder, found) < _EXACT
+    return (colder, found) if is_better else (problem, state)
+
+
+def _mismatch(problem: Problem, state: State) -> float:
+    """The part of both cost matrices that the plan leaves unmatched: 0 for copies, up to 1."""
+    rank, other = problem.coupling.fixed.shape
+    x, y = problem.coordinates
+    norms = [
+        float(second_moments(x, side.mass).norm())
+        for x, side in ((x, problem.source), (y, problem.target))
+    ]
+    matched = float(state.moments[:rank, :other].square().sum())
+    return 1 - matched / max(norms[0] * norms[1], 1e-30)
 
 
 def _points(factor: Factor) -> Points:

@@ -1,7 +1,7 @@
-"""Where a descent may begin: moments that say roughly which way one side lies on the other.
+"""Starts of a descent: moments of rough plans between both sides.
 
-From the independent plan, descent ends in the wrong optimum on most real data. So several guesses
-are made, each from something that a relabelling or an isometry does not change, and raced.
+From the independent plan, descent ends in the wrong optimum on most real data. So several starts
+are compared, each made of something that neither an order of the points nor an isometry changes.
 """
 
 from collections.abc import Iterator
@@ -12,22 +12,22 @@ import torch
 from torch import Tensor
 
 from ...graph import knn_graph
-from ..problem.problem import FEW_AXES, Problem, Side
-from .descent import Pass
-from .linear import match_features
+from ..problem.problem import FEW_AXES, LOG2E, Problem, Side
+from ..sinkhorn.loop import Kernel, Pass, sinkhorn
 from .profiles import comparable, heat_profiles
 
 STARTS = ("heat", "costs", "axes", "zero")
 
-_NEIGHBORS = (15, 30)  # of the graphs whose heat is looked at
-_TEMPERATURES = (0.05, 0.02)  # of the matching of profiles
-_MOST_POINTS = 4000  # whose heat is looked at; a sample of more
-_SAMPLED_COSTS = 200  # of each point, of which its profile is made
+_NEIGHBORS = (15, 30)  # of the graphs for heat profiles
+_TEMPERATURES = (0.05, 0.02)  # of plans between profiles
+_MOST_POINTS = 4000  # with heat profiles; a sample where there are more
+_SAMPLED_COSTS = 200  # in the cost profile of a point
 _QUANTILES = 32
+_PASSES, _TOL = 12, 1e-2  # of Sinkhorn's iteration: a start need not be exact
 
 
 class Points(NamedTuple):
-    """What one side's profiles are made of, beside its coordinates."""
+    """One side's points for neighbour graphs."""
 
     x: Tensor  # [N, D] where neighbours are found
     metric: str
@@ -35,7 +35,7 @@ class Points(NamedTuple):
 
 
 class Start(NamedTuple):
-    """A guess."""
+    """Moments that a descent begins with."""
 
     name: str
     moments: Tensor  # [R, R'] float64
@@ -48,7 +48,11 @@ def find_starts(
     one_pass: Pass,
     seed: int,
 ) -> list[Start]:
-    """The guesses that some of :data:`STARTS` make; None: what pays for the rank."""
+    """The starts of some names of :data:`STARTS`; None: those that pay for the rank.
+
+    Raises:
+        ValueError: if there is none that a descent could leave.
+    """
     if names is None:
         is_flat = min(problem.coupling.fixed.shape) <= FEW_AXES
         names = tuple(name for name in STARTS if name != "heat" or not is_flat)
@@ -64,17 +68,13 @@ def find_starts(
             found += [Start("costs", each) for each in _costs(problem, one_pass, generator)]
         elif name == "heat":
             found += [Start("heat", each) for each in _heat(problem, points, one_pass, generator)]
-    return found
-
-
-def check_starts(found: list[Start]) -> None:
-    """Raise a ValueError if there is nowhere to start."""
     if not found:
         raise ValueError(
             "Expected 'starts' to have more than 'zero' (got it alone): the independent plan of "
             "centred kernels is a saddle point, which no descent leaves. To fix this, add 'axes', "
             "or leave 'starts' out."
         )
+    return found
 
 
 def _axes(problem: Problem) -> Iterator[Tensor]:
@@ -108,9 +108,7 @@ def _costs(problem: Problem, one_pass: Pass, generator: torch.Generator) -> Iter
         for (side, _), count in zip(sides, (rank, other), strict=True)
     )
     features = comparable(first, second, ridge=None)
-    yield match_features(
-        features.source, features.target, sides[0][0], sides[1][0], _TEMPERATURES[0], one_pass
-    )
+    yield _match(*features, sides[0][0], sides[1][0], _TEMPERATURES[0], one_pass)
 
 
 def _cost_profile(side: Side, rank: int, generator: torch.Generator) -> Tensor:
@@ -136,7 +134,7 @@ def _heat(
         ]
         features = comparable(*(each.to(problem.source.z) for each in profiles))
         for temperature in _TEMPERATURES:
-            yield match_features(*features, source, target, temperature, one_pass)
+            yield _match(*features, source, target, temperature, one_pass)
 
 
 def _sample(side: Side, generator: torch.Generator) -> tuple[Side, Tensor]:
@@ -162,3 +160,33 @@ def _graphs(points: Points, index: Tensor) -> list[Tensor]:
         knn_graph(x, k, points.metric, kernel=None, progress=False)[0]
         for k in sorted({min(k, count - 1) for k in _NEIGHBORS})
     ]
+
+
+def _match(
+    first: Tensor,
+    second: Tensor,
+    source: Side,
+    target: Side,
+    temperature: float,
+    one_pass: Pass,
+) -> Tensor:
+    """The moments [R, R'] of the entropic plan between features [N, F] and [K, F].
+
+    Args:
+        first: features of the source points.
+        second: features of the target points.
+        source: the source points, with their masses.
+        target: the target points.
+        temperature: of the plan, as a share of the mean squared distance of features.
+        one_pass: see :func:`.in_turn`.
+    """
+    p, q = source.mass, target.mass
+    spread = p @ first.square().sum(1) + q @ second.square().sum(1)
+    bits = LOG2E / (temperature * float(spread) or 1.0)
+    bias = target.log2_mass - bits * second.square().sum(1)
+    whole = torch.ones((), dtype=torch.float64)
+    kernel = Kernel(
+        2 * bits * first, second, bias, source.log2_mass, target.log2_mass, whole, whole
+    )
+    found = sinkhorn(kernel, torch.zeros_like(q), target.z, one_pass, tol=_TOL, passes=_PASSES)
+    return source.z.T.double() @ found.done.average.double()

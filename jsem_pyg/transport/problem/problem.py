@@ -18,12 +18,15 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from .prepare import Prepared, squared_norms
 from .relaxation import BALANCED, Relaxation
 
 LOG2E = 1.4426950408889634
-FEW_AXES = 3  # dimensions of a space whose principal axes say nearly all
+FEW_AXES = 3  # a space of so few dimensions is described well by its principal axes
+
+_ROUNDING = 1e-6  # of sums of masses
 
 
 class Side(NamedTuple):
@@ -112,6 +115,16 @@ class Problem:
         """N and K."""
         return self.source.num_points, self.target.num_points
 
+    @cached_property
+    def wide(self) -> tuple[Side, Side]:
+        """Both sides, with the dummy points of a partial plan; these have the coordinate zero."""
+        mass = self.relaxation.mass
+        if mass is None:
+            return self.source, self.target
+        totals = [float(side.mass.double().sum()) for side in (self.source, self.target)]
+        kept = [total - mass if total > mass * (1 + _ROUNDING) else 0.0 for total in totals]
+        return _with_dummy(self.source, kept[1]), _with_dummy(self.target, kept[0])
+
     def at(self, source: Side, target: Side) -> "Problem":
         """The same coupling between other points, such as cells."""
         return replace(self, source=source, target=target)
@@ -136,6 +149,12 @@ class Problem:
         x, y = self.coordinates
         tops = (_top_variance(x, self.source.mass), _top_variance(y, self.target.mass))
         return 4 * self.coupling.kappa * tops[0] * tops[1]
+
+
+def _with_dummy(side: Side, mass: float) -> Side:
+    """A side with one more point, at zero."""
+    log2_mass = side.log2_mass.new_tensor([mass]).log2()
+    return Side(pad(side.z, (0, 0, 0, 1)), torch.cat([side.log2_mass, log2_mass]))
 
 
 def _top_variance(x: Tensor, mass: Tensor) -> float:

@@ -1,31 +1,34 @@
-r"""Masses that need not all arrive: what a plan pays for its marginals.
+r"""Marginals that are not fixed: their penalties, and what squared costs add to the scores.
 
 The objective has the squares of the costs, which are constants only while both marginals are fixed.
 With kernels and the second moments :math:`\mathbf{P} = \mathbf{X}^T \mathrm{diag}(r) \mathbf{X}`
 and :math:`\mathbf{Q} = \mathbf{Y}^T \mathrm{diag}(c) \mathbf{Y}` of the masses r that leave and c
 that arrive, they are :math:`||\mathbf{P}||^2 + ||\mathbf{Q}||^2`, so that the scores of column j
 get :math:`-2 y_j^T \mathbf{Q} y_j`, and those of row i likewise.
+
+A partial plan sends a given mass, within the bounds p and q. It is solved as a plan with fixed
+marginals: a dummy point on each side takes what the points of the other side keep, at no cost, and
+the dummies send each other nothing.
+
+Source: the dummy points are those of Chapel, Alaya and Gasso, "Partial optimal transport with
+applications on positive-unlabeled learning", NeurIPS 2020.
 """
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
-
-_ROUNDING = 1e-6  # of sums of masses
-_BISECTIONS = 50
 
 MARGINALS = ("balanced", "semirelaxed", "unbalanced", "partial")
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """How much each marginal is held.
+    """How strongly each marginal is held.
 
     Args:
         rows: rho of the penalty rho KL(r | p); infinity: r = p.
         columns: the same of the columns; zero: they are free.
-        mass: what is sent in all, where r <= p and c <= q; None: these are no bounds.
+        mass: the total that is sent, where r <= p and c <= q; None: p and q are no bounds.
     """
 
     rows: float = float("inf")
@@ -34,7 +37,7 @@ class Relaxation:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether both marginals are fixed."""
+        """Whether both marginals are p and q."""
         return self.fixes_rows and self.fixes_columns
 
     @property
@@ -46,31 +49,6 @@ class Relaxation:
     def fixes_columns(self) -> bool:
         """Whether every column receives its mass."""
         return self.columns == float("inf") and self.mass is None
-
-
-def largest_potential(log2_p: Tensor, total: Tensor, mass: float) -> Tensor:
-    """The cap on row potentials under which a given mass is sent: [S] bits.
-
-    Row i sends p_i min(1, 2^(cap + l_i)): all it has where it finds much, and else what the
-    multiplier of the mass allows. (The rows' part of a Bregman projection; see Benamou et al.,
-    "Iterative Bregman projections for regularized transportation problems", 2015, section 5.)
-
-    Args:
-        log2_p: [N] the bounds of the rows, in bits.
-        total: [S, N] l, log2 of the sums of the rows' exponentials.
-        mass: what is to be sent; infinity where that is all they have.
-    """
-    p = log2_p.double().exp2()
-    total = torch.where(log2_p > -torch.inf, total.double(), 0)
-    high = 64 - total.amin(-1)
-    if float(p.sum()) <= mass * (1 + _ROUNDING):
-        return torch.full_like(high, torch.inf)
-    low = -64 - total.amax(-1)
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        sent = (p * (middle[..., None] + total).clamp(max=0).exp2()).sum(-1)
-        low, high = torch.where(sent < mass, middle, low), torch.where(sent < mass, high, middle)
-    return high
 
 
 def held(rho: float, epsilon: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Many points as a few cells, by k-means: a plan that is constant inside cells needs no more."""
+"""Coarsening: points are grouped into cells by k-means, with the masses added up."""
 
 from typing import NamedTuple
 
@@ -13,22 +13,22 @@ _ITERATIONS = 6
 
 
 class Cells(NamedTuple):
-    """One side, quantised."""
+    """One side, coarsened."""
 
     side: Side  # the cells: mean coordinates, summed masses
     label: Tensor  # [N] the cell of each point
 
 
-def quantize(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Cells:
+def coarsen(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Cells:
     """Group points by their leading coordinates.
 
-    The moments of a plan are linear in z, so the cells' means of z, by mass, make the moments of
-    plans between cells exactly those of the plans between points that they stand for.
+    A cell has the mean z of its points, weighted by mass. So a plan between cells has the moments
+    of the plan between points that spreads its masses evenly inside the cells.
 
     Args:
         side: the points.
-        num_coordinates: how many columns of z tell how far two points are apart.
-        num_cells: how many; no more than a few points a cell less are found.
+        num_coordinates: how many columns of z distances are measured in.
+        num_cells: the largest number of cells; points that are hardly more stay as they are.
         seed: of k-means.
     """
     if side.num_points <= 1.5 * num_cells:
@@ -37,7 +37,7 @@ def quantize(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Cel
 
 
 def merge(side: Side, label: Tensor) -> Cells:
-    """The cells of a labelling; labels without mass are left out."""
+    """The cells of given labels [N]; labels without mass are left out."""
     mass = side.mass
     has_mass = mass > 0
     kept, dense = label[has_mass].unique(return_inverse=True)

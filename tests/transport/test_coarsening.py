@@ -2,7 +2,7 @@ import pytest
 import torch
 from transport.problems import masses, points
 
-from jsem_pyg.transport.factored.cells import merge, quantize
+from jsem_pyg.transport.factored.coarsening import coarsen, merge
 from jsem_pyg.transport.problem.problem import Side
 
 EMPTY = [3, 40, 41]
@@ -18,7 +18,7 @@ def side(dtype=torch.float64):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_cells_have_the_mass_and_the_mean_of_their_points(dtype):
     points_ = side(dtype)
-    cells = quantize(points_, 3, 15, seed=0)
+    cells = coarsen(points_, 3, 15, seed=0)
     assert cells.label.shape == (120,)
     assert 8 <= cells.side.num_points <= 15
     for cell in range(cells.side.num_points):
@@ -33,7 +33,7 @@ def test_cells_have_the_mass_and_the_mean_of_their_points(dtype):
 def test_moments_of_plans_between_cells_are_those_between_points():
     """A plan between cells, spread over their points by mass."""
     first, second = side(), Side(points(90, 3, 5), masses(90, 6).log2())
-    one, other = quantize(first, 4, 10, 0), quantize(second, 3, 12, 1)
+    one, other = coarsen(first, 4, 10, 0), coarsen(second, 3, 12, 1)
     plan = one.side.mass[:, None] * other.side.mass
     plan = plan * points(*plan.shape, 7).exp()
     shares = [
@@ -46,7 +46,7 @@ def test_moments_of_plans_between_cells_are_those_between_points():
 
 def test_few_points_are_their_own_cells():
     points_ = side()
-    cells = quantize(points_, 4, 80, seed=0)  # 1.5 times as many are few
+    cells = coarsen(points_, 4, 80, seed=0)  # 1.5 times as many are few
     assert cells.side is points_
     assert torch.equal(cells.label, torch.arange(120))
 
@@ -55,7 +55,7 @@ def test_points_without_mass_make_no_cell_but_have_one():
     points_ = side()
     far = points_.z.clone()
     far[EMPTY] = 1e3
-    cells = quantize(points_._replace(z=far), 4, 15, seed=0)
+    cells = coarsen(points_._replace(z=far), 4, 15, seed=0)
     assert float(cells.side.z.abs().max()) < 10
     assert bool((cells.side.log2_mass > -torch.inf).all())
     assert int(cells.label.max()) < cells.side.num_points
@@ -70,10 +70,10 @@ def test_labels_without_mass_are_left_out():
 
 def test_only_leading_coordinates_tell_points_apart():
     z = torch.cat([torch.arange(40.0).remainder(4)[:, None], 1e3 * points(40, 2).float()], 1)
-    cells = quantize(Side(z, torch.full((40,), 1 / 40).log2()), 1, 4, seed=0)
+    cells = coarsen(Side(z, torch.full((40,), 1 / 40).log2()), 1, 4, seed=0)
     assert all(len(set(cells.label[each::4].tolist())) == 1 for each in range(4))
 
 
 def test_the_seed_decides():
-    first, second = quantize(side(), 4, 15, seed=3), quantize(side(), 4, 15, seed=3)
+    first, second = coarsen(side(), 4, 15, seed=3), coarsen(side(), 4, 15, seed=3)
     assert torch.equal(first.label, second.label)

@@ -6,10 +6,11 @@ from transport.problems import points
 
 from jsem_pyg.kernels.sinkhorn.reference import sinkhorn_pass
 from jsem_pyg.transport import Factor
-from jsem_pyg.transport.factored.descent import Effort, begin, in_turn, settle
-from jsem_pyg.transport.factored.regroup import best_assignment, regroup
+from jsem_pyg.transport.factored.descent import Effort, begin, settle
+from jsem_pyg.transport.factored.exchange_moves import best_assignment, exchange
 from jsem_pyg.transport.problem.prepare import prepare_factor
 from jsem_pyg.transport.problem.problem import make_problem
+from jsem_pyg.transport.sinkhorn.loop import in_turn
 
 
 def value(inner, outer, linear, order):
@@ -73,7 +74,7 @@ def test_groups_that_were_exchanged_are_put_back():
     assert float(state.energy) > float(truth.energy) + 0.01 * abs(float(truth.energy))
     better = [
         settle(problem, begin(problem, each, cold), one_pass, Effort(updates=30)).energy
-        for each in regroup(problem, state, one_pass, seed=0)
+        for each in exchange(problem, state, one_pass, seed=0)
     ]
     assert float(min(better)) == pytest.approx(float(truth.energy), rel=1e-3)
 
@@ -84,4 +85,4 @@ def test_three_dimensions_are_left_alone():
     problem = make_problem(side, side, mass, mass)
     nothing = torch.zeros(3, 3, dtype=torch.float64)
     state = begin(problem, nothing, torch.tensor(1.0, dtype=torch.float64))
-    assert regroup(problem, state, sinkhorn_pass, seed=0) == []
+    assert exchange(problem, state, in_turn(sinkhorn_pass), seed=0) == []

@@ -1,8 +1,8 @@
-"""Which groups have been taken for one another: swaps of matched groups that lower the energy.
+"""Exchange moves: swap the partners of matched groups where that lowers the energy.
 
 Descent moves mass a little at a time, and cannot exchange the partners of whole groups, such as two
-topics that lie alike. Between a few dozen groups the problem is a quadratic assignment, and many
-exchanges are tried at once.
+similar topics. Between a few dozen groups the problem is a quadratic assignment, and many exchanges
+are tried at once.
 """
 
 from typing import NamedTuple
@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from ..problem.problem import FEW_AXES, Problem
-from .cells import quantize
-from .descent import Pass, State, plan_pass
+from ..sinkhorn.loop import Pass
+from .coarsening import coarsen
+from .descent import State, averages
 
-NUM_GROUPS = (20, 25, 30)  # one may cut the groups where the mistake does, and another not
+NUM_GROUPS = (20, 25, 30)  # the mistake may be visible in one of these groupings only
 
 _TRIES = 256  # at once
 _ROUNDS = 4
-_SWAPS = 3  # of a kick, at most
+_SWAPS = 3  # random ones, at most
 _GAIN = 1e-4  # of the objective, below which it is rounding
 
 
@@ -27,28 +28,24 @@ class Groups(NamedTuple):
 
     mass: Tensor  # [m]
     z: Tensor  # [m, R] means of the source
-    v: Tensor  # [m, R'] means of where the plan takes them
+    v: Tensor  # [m, R'] means of the target points that they are sent to
 
 
-def regroup(problem: Problem, state: State, one_pass: Pass, seed: int) -> list[Tensor]:
-    """Moments of the plan with groups exchanged, where an exchange lowers the energy.
+def exchange(problem: Problem, state: State, one_pass: Pass, seed: int) -> list[Tensor]:
+    """Moments [R, R'] of plans with exchanged groups, of each exchange that lowers the energy.
 
     Args:
         problem: the problem.
         state: a single descent.
-        one_pass: a `sinkhorn_pass`.
+        one_pass: see :func:`.in_turn`.
         seed: of groups and exchanges.
     """
     if min(problem.coupling.fixed.shape) <= FEW_AXES:
-        return []  # in so few dimensions groups are not taken for one another
-    signal = torch.cat([problem.target.z, torch.ones_like(problem.target.z[:, :1])], 1)
-    sent = plan_pass(problem, state, signal, one_pass).average.double()
-    found = []
-    for count in NUM_GROUPS:
-        moments = _exchanged(problem, _groups(problem, sent, count, seed), seed)
-        if moments is not None:
-            found.append(moments)
-    return found
+        return []  # in so few dimensions groups are not mistaken for each other
+    sent, mass = averages(problem, state, one_pass)
+    groups = (_groups(problem, sent, mass, count, seed) for count in NUM_GROUPS)
+    found = (_exchanged(problem, each, seed) for each in groups)
+    return [moments for moments in found if moments is not None]
 
 
 def _exchanged(problem: Problem, groups: Groups, seed: int) -> Tensor | None:
@@ -59,30 +56,25 @@ def _exchanged(problem: Problem, groups: Groups, seed: int) -> Tensor | None:
     z, v = root * groups.z, root * groups.v
     inner = 2 * coupling.kappa * (z[:, :rank] * coupling.signs[0]) @ z[:, :rank].T
     outer = (v[:, :other] * coupling.signs[1]) @ v[:, :other].T
-    # What does not depend on where the others go: linear terms, and moments that are added.
+    # Terms that do not depend on the partners of other groups.
     shift = coupling.linear.clone()
     shift[:rank, :other] += 4 * coupling.kappa * coupling.sign * coupling.fixed
     order = best_assignment(inner, outer, z @ shift @ v.T, seed)
     return None if order is None else z.T @ v[order]
 
 
-def _groups(problem: Problem, sent: Tensor, num_groups: int, seed: int) -> Groups:
-    """Groups of source points, and where a plan takes them.
-
-    Args:
-        problem: the problem.
-        sent: [N, R' + 1] T V and T 1.
-        num_groups: how many.
-        seed: of the grouping.
-    """
+def _groups(problem: Problem, sent: Tensor, mass: Tensor, num_groups: int, seed: int) -> Groups:
+    """Groups of source points, from T V [N, R'] and T 1 [N]."""
     x, _ = problem.coordinates
-    label = quantize(problem.source, x.size(1), num_groups, seed).label
-    rows = torch.cat([problem.source.z.double() * sent[:, -1:], sent], 1)
+    label = coarsen(problem.source, x.size(1), num_groups, seed).label
+    mass = mass[:, None]
+    rows = torch.cat([problem.source.z.double() * mass, sent, mass], 1)
     total = rows.new_zeros(int(label.max()) + 1, rows.size(1)).index_add_(0, label, rows)
     total = total[total[:, -1] > 0]
-    mass = total[:, -1]
-    means = total[:, :-1] / mass[:, None]
-    return Groups(mass, *means.split([problem.source.z.size(1), problem.target.z.size(1)], 1))
+    means = total[:, :-1] / total[:, -1:]
+    return Groups(
+        total[:, -1], *means.split([problem.source.z.size(1), problem.target.z.size(1)], 1)
+    )
 
 
 def best_assignment(inner: Tensor, outer: Tensor, linear: Tensor, seed: int) -> Tensor | None:
@@ -104,7 +96,7 @@ def best_assignment(inner: Tensor, outer: Tensor, linear: Tensor, seed: int) -> 
     best = torch.arange(count, device=inner.device)
     start = value = float(_value(inner, outer, linear, best[None])[0])
     for _ in range(_ROUNDS):
-        tries = _kicked(best, _gains(inner, outer, linear, best[None])[0], generator)
+        tries = _perturbed(best, _gains(inner, outer, linear, best[None])[0], generator)
         tries = _climb(inner, outer, linear, tries)
         values = _value(inner, outer, linear, tries)
         top = int(values.argmax())
@@ -138,8 +130,8 @@ def _gains(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tenso
     return 2 * (total - first - second) - unequal * apart + line
 
 
-def _kicked(best: Tensor, gain: Tensor, generator: torch.Generator) -> Tensor:
-    """Copies of an assignment [B, m] with a few random swaps, rather those that cost little."""
+def _perturbed(best: Tensor, gain: Tensor, generator: torch.Generator) -> Tensor:
+    """Copies [B, m] of an assignment with a few random swaps, preferably ones that cost little."""
     count = best.numel()
     row, column = torch.triu_indices(count, count, 1)
     cost = -gain[row, column].cpu()

@@ -1,16 +1,15 @@
-from types import SimpleNamespace
-
 import pytest
 import torch
 from transport.problems import points
 
 from jsem_pyg.kernels.sinkhorn.reference import sinkhorn_pass
 from jsem_pyg.transport import Factor
-from jsem_pyg.transport.factored import pyramid
-from jsem_pyg.transport.factored.consensus import agreement, consensus
-from jsem_pyg.transport.factored.descent import Effort, begin, in_turn, settle
+from jsem_pyg.transport.factored import annealing, consistency
+from jsem_pyg.transport.factored.consistency import agreement, consistent_moments
+from jsem_pyg.transport.factored.descent import Effort, begin, settle
 from jsem_pyg.transport.problem.prepare import prepare_factor
 from jsem_pyg.transport.problem.problem import make_problem
+from jsem_pyg.transport.sinkhorn.loop import in_turn
 
 ONE_PASS = in_turn(sinkhorn_pass)
 NUM_POINTS = 60
@@ -45,17 +44,14 @@ def test_points_without_mass_agree_with_nothing():
     assert (found[:5] == 0).all()
 
 
-def test_half_of_the_points_speak_for_all_and_they_are_right_ones():
+def test_the_consistent_half_is_scaled_to_the_whole(monkeypatch):
     problem, partner, mass = shuffled_in_part(20)
     z = problem.target.z
-
-    def one_pass(u, v, g, log2_p, signal, *limits):
-        return SimpleNamespace(average=mass[:, None] * signal[partner])
-
-    state = begin(problem, z.T @ z[partner] / NUM_POINTS, torch.tensor(1.0, dtype=torch.float64))
-    half = agreement(problem, mass[:, None] * z[partner], mass).topk(NUM_POINTS // 2).indices
+    sent = mass[:, None] * z[partner]
+    monkeypatch.setattr(consistency, "averages", lambda *_: (sent, mass))
+    half = agreement(problem, sent, mass).topk(NUM_POINTS // 2).indices
     assert int(half.max()) < NUM_POINTS - 20
-    found = consensus(problem, state, one_pass)
+    found = consistent_moments(problem, None, None)
     torch.testing.assert_close(found, z[half].T @ z[half] / len(half))
 
 
@@ -69,7 +65,7 @@ def test_only_what_lowers_the_energy_is_taken(monkeypatch):
     problem = make_problem(side, side, mass, mass)
     z, critical = problem.source.z, problem.critical_epsilon()
     lowest = 0.01 * critical
-    schedule = pyramid.Schedule(lowest, critical, 1e-3, 300, 0, 20, False, True)
+    schedule = annealing.Schedule(lowest, critical, 1e-3, 300, 0, 20, False, True)
     cold = torch.tensor(lowest, dtype=torch.float64)
     effort = Effort(updates=30)
     wrong_state, truth = (
@@ -79,8 +75,9 @@ def test_only_what_lowers_the_energy_is_taken(monkeypatch):
     assert float(wrong_state.energy) > 0.99 * float(truth.energy)
 
     def reheated(state, moments):
-        monkeypatch.setattr(pyramid, "consensus", lambda *_: moments)
-        return pyramid._reheated(problem, state, schedule, ONE_PASS, lambda step: None)
+        monkeypatch.setattr(annealing, "exchange", lambda *_: [])
+        monkeypatch.setattr(annealing, "consistent_moments", lambda *_: moments)
+        return annealing._improved(problem, state, schedule, ONE_PASS, lambda step: None)
 
     found = reheated(wrong_state, truth.moments)
     assert float(found.energy) == pytest.approx(float(truth.energy), rel=1e-3)

@@ -1,0 +1,309 @@
+"""The annealing schedule: many starts on a few cells, cooled, and the best among all points.
+
+Comparing starts costs little between a few hundred cells. At every temperature the states that came
+to the same plan are merged, and the best continue; those of lowest energy go on to more cells, and
+the best of these to all points. There, exchange moves and consistency restarts may improve it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from ...kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
+from ..plan.plan import Step
+from ..problem.problem import FEW_AXES, Problem
+from ..sinkhorn.loop import Pass
+from .coarsening import coarsen
+from .consistency import consistent_moments
+from .descent import Effort, State, begin, make_kernel, settle
+from .exchange_moves import exchange
+from .starts import Start
+
+MIDDLE = 800  # cells of the second level
+COOLING = 1.5  # a step
+SHARP = 0.7  # mean largest share of rows from which on a plan between cells is not cooled
+FINAL_SHARP = 0.95  # the same between all points: a colder plan would be the same
+
+# Temperatures that starts begin at, and plans of new moments, as shares of the critical one. If
+# marginals are not fixed, hot plans leave whole groups out, and forget what the start had found.
+_HOT, _WARM = (0.3, 0.3 / COOLING**3), 0.2
+_HOT_RELAXED, _WARM_RELAXED = (0.15, 0.15 / COOLING**2), 0.1
+_LIMITED = 0.25  # mean largest share of rows from which on cells, not the temperature, limit a plan
+_KEPT = 4  # states that go on to the second level
+_RACING = Effort(updates=3)
+_COOLING = Effort(tol=1e-2, updates=12)  # among all points, before the last temperature
+_EXCHANGES = 3  # rounds of exchange moves
+_RESTARTED = 0.06  # of the critical temperature: warm enough for points to find new partners
+_RESTARTS = 6  # at most
+_LOWER = 1e-4  # of the energy: a better plan
+_SAME = 0.02  # relative difference of the moments of plans that are the same
+_FEASIBLE = 0.1  # marginal error of plans whose energies can be compared
+
+Report = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Temperatures, and the effort at the last one."""
+
+    lowest: float  # the last temperature
+    critical: float  # the one above which the plan is p q^T
+    tol: float
+    coarse: int  # cells of the first level
+    seed: int
+    max_updates: int  # of the moments at the last temperature
+    may_stop: bool  # before the last temperature, where rows are sharp
+    is_balanced: bool
+
+    @property
+    def hot(self) -> list[float]:
+        """The temperatures that starts begin at."""
+        shares = _HOT if self.is_balanced else _HOT_RELAXED
+        return [max(share * self.critical, self.lowest) for share in shares]
+
+    @property
+    def warm(self) -> float:
+        """The temperature at which plans of new moments begin."""
+        share = _WARM if self.is_balanced else _WARM_RELAXED
+        return max(share * self.critical, self.lowest)
+
+
+def anneal(
+    problem: Problem, starts: list[Start], schedule: Schedule, one_pass: Pass, report: Report
+) -> State:
+    """The best plan that the starts lead to."""
+    level, names, states = _coarse_to_fine(problem, starts, schedule, one_pass, report)
+    begun = _finalists(level, problem, names, states, schedule)
+    if not schedule.is_balanced:
+        # Cells of two sides of which one lacks a part differ so much that the heat starts do better
+        # among all points: one for each graph.
+        heat = [start.moments for start in starts if start.name == "heat"][::2]
+        hot = schedule.hot[:1]
+        begun += [begin(problem, each[None], each.new_tensor(hot)) for each in heat]
+    finals = [cool(problem, each.take(0), schedule, one_pass, report) for each in begun]
+    state = min(finals, key=lambda each: float(rating(each)))
+    if min(problem.coupling.fixed.shape) <= FEW_AXES:
+        return state  # principal axes have compared all plans that moves and restarts could find
+    return _improved(problem, state, schedule, one_pass, report)
+
+
+def cool(
+    problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
+) -> State:
+    """Cool a single state to the last temperature, and work on it there until it settles."""
+    while True:
+        state = settle(problem, state, one_pass, _COOLING)
+        report(_step("all points", state))
+        is_sharp = schedule.may_stop and state.peak >= FINAL_SHARP
+        if state.epsilon <= schedule.lowest or is_sharp:
+            break
+        state = replace(state, epsilon=(state.epsilon / COOLING).clamp(min=schedule.lowest))
+    effort = Effort(tol=schedule.tol, updates=schedule.max_updates)
+    state = settle(problem, state, one_pass, effort)
+    report(_step("all points", state))
+    return state
+
+
+def rating(states: State) -> Tensor:
+    """The energy [S], or if the marginals are missed, a number above all energies."""
+    return torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
+
+
+def is_lower(state: State, other: State) -> bool:
+    """True if a single state has a clearly lower energy than another."""
+    return bool(rating(state) < rating(other) - _LOWER * other.energy.abs())
+
+
+def _improved(
+    problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
+) -> State:
+    """A plan of lower energy, as long as exchange moves and then restarts find one."""
+    for _ in range(_EXCHANGES):
+        moments = exchange(problem, state, one_pass, schedule.seed)
+        if not moments:
+            break
+        other = begin(problem, moments[0], state.epsilon.clamp(min=schedule.warm))
+        other = cool(problem, other, schedule, one_pass, report)
+        if not is_lower(other, state):
+            break
+        state = other
+    epsilon = torch.full_like(state.epsilon, _RESTARTED * schedule.critical)
+    for _ in range(_RESTARTS):
+        if not state.epsilon < epsilon:
+            break  # the plan is as warm as that, and not sharp
+        other = begin(problem, consistent_moments(problem, state, one_pass), epsilon)
+        other = cool(problem, other, schedule, one_pass, report)
+        if not is_lower(other, state):
+            break
+        state = other
+    return state
+
+
+def _coarse_to_fine(
+    problem: Problem, starts: list[Start], schedule: Schedule, one_pass: Pass, report: Report
+) -> tuple[Problem, list[str], State]:
+    """The best states between cells, of one or two levels: the last level, names, states."""
+    moments = torch.stack([start.moments for start in starts])
+    names = [start.name for start in starts]
+    levels = [
+        _in_cells(problem, size, schedule.seed)
+        for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)})
+        if max(problem.shape) > 1.5 * size
+    ] or [problem]
+    waves = [
+        begin(levels[0], moments, moments.new_full((len(starts),), epsilon))
+        for epsilon in schedule.hot
+    ]
+    names, states = _race(levels[0], names * len(waves), waves, schedule, one_pass, report)
+    for level, finer in pairwise(levels):
+        if float(states.peak[0]) < _LIMITED:
+            return level, names, states  # the temperature limits the plan: cells change nothing
+        wave = _carry(level, finer, states, schedule)
+        names, states = _race(finer, names, [wave], schedule, one_pass, report)
+    return levels[-1], names, states
+
+
+def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
+    """The problem between cells."""
+    x, y = problem.coordinates
+    source = coarsen(problem.source, x.size(1), size, seed)
+    target = coarsen(problem.target, y.size(1), size, seed + 1)
+    return problem.at(source.side, target.side)
+
+
+def _finalists(
+    level: Problem, problem: Problem, names: list[str], states: State, schedule: Schedule
+) -> list[State]:
+    """The best state, and that of the heat start: among all points.
+
+    Energies between cells differ less than two coarsenings do.
+    """
+    chosen = [0]
+    if float(states.peak[0]) >= _LIMITED and "heat" in names[1:] and names[0] != "heat":
+        chosen.append(names.index("heat"))
+    return [
+        _carry(level, problem, states.take(slice(index, index + 1)), schedule) for index in chosen
+    ]
+
+
+def _carry(level: Problem, finer: Problem, states: State, schedule: Schedule) -> State:
+    """States of a level as states of a finer one.
+
+    If cells limit the plan, more cells begin warmer, and the potentials are of no use. Otherwise
+    the potentials of the finer columns follow from the coarser rows.
+    """
+    if level is finer:
+        return states
+    is_limited = states.peak >= _LIMITED
+    warm = states.epsilon.clamp(min=schedule.warm)
+    fresh = begin(finer, states.moments, torch.where(is_limited, warm, states.epsilon))
+    if finer.relaxation.mass is not None:
+        return fresh
+    u, log2_q = make_kernel(level, states).u, finer.target.log2_mass
+    columns = dense_pass(finer.target.z, u, states.f, log2_q, u[..., :0])
+    known = (columns.f - log2_q) * states.epsilon[..., None].to(columns.f)
+    known = torch.where(log2_q > -torch.inf, known, 0)
+    return replace(fresh, psi=torch.where(is_limited[:, None], fresh.psi, known))
+
+
+def _race(
+    problem: Problem,
+    names: list[str],
+    waves: list[State],
+    schedule: Schedule,
+    one_pass: Pass,
+    report: Report,
+) -> tuple[list[str], State]:
+    """Anneal states between cells, with exchange moves: the best of them, and their names."""
+    states, names = race(problem, waves, names, schedule.lowest, one_pass)
+    for _ in range(_EXCHANGES):
+        moments = [
+            each
+            for index in range(len(names))
+            for each in exchange(problem, states.take(index), one_pass, schedule.seed)
+        ]
+        if not moments:
+            break
+        before = float(states.energy[0])
+        warm = states.epsilon.new_full((len(moments),), schedule.warm)
+        wave, kinds = begin(problem, torch.stack(moments), warm), ["exchanged"] * len(moments)
+        others, kinds = race(problem, [wave], kinds, schedule.lowest, one_pass)
+        states, names = _best(_join(states, others), names + kinds, _KEPT)
+        if not float(states.energy[0]) < before - _LOWER * abs(before):
+            break
+    for index, name in enumerate(names):
+        stage = f"{problem.shape[0]} x {problem.shape[1]}, {name}"
+        report(_step(stage, states.take(index)))
+    return names, states
+
+
+def race(
+    problem: Problem, waves: list[State], names: list[str], lowest: float, one_pass: Pass
+) -> tuple[State, list[str]]:
+    """Cool states until their plans are sharp, or to the lowest temperature.
+
+    Args:
+        problem: between cells, or few points.
+        waves: states that begin at one temperature each, the hottest first. A wave joins the
+            others when these reach its temperature. Of states that differ the best continue, and
+            the best of each name.
+        names: of all states, wave after wave.
+        lowest: the last temperature.
+        one_pass: see :func:`.in_turn`.
+
+    Returns:
+        The states that are left, the best first, and their names.
+    """
+    states, kept = waves[0].take(slice(0, 0)), list[str]()
+    for wave, following in zip(waves, [*waves[1:], None], strict=True):
+        size = wave.epsilon.numel()
+        states, kept = _join(states, wave), kept + names[:size]
+        names = names[size:]
+        until = lowest if following is None else float(following.epsilon.max())
+        while True:
+            states = settle(problem, states, one_pass, _RACING)
+            states, kept = _best(states, kept, 2 * _KEPT)
+            is_going = (states.peak < SHARP) & (states.epsilon > until * (1 + 1e-6))
+            if not bool(is_going.any()):
+                break
+            cooler = (states.epsilon / COOLING).clamp(min=until)
+            states = replace(states, epsilon=torch.where(is_going, cooler, states.epsilon))
+    return _best(states, kept, _KEPT)
+
+
+def _join(first: State, second: State) -> State:
+    """The states of both."""
+    fields = State.__dataclass_fields__
+    return State(*(torch.cat([getattr(first, name), getattr(second, name)]) for name in fields))
+
+
+def _best(states: State, names: list[str], count: int) -> tuple[State, list[str]]:
+    """The states of lowest energy, the best of each name; of the same plan, one."""
+    chosen = _distinct(states)
+    leaders = set({names[index]: index for index in reversed(chosen)}.values())
+    others = [index for index in chosen if index not in leaders]
+    kept = leaders | set(others[: max(0, count - len(leaders))])
+    order = [index for index in chosen if index in kept]
+    return states.take(torch.tensor(order)), [names[index] for index in order]
+
+
+def _distinct(states: State) -> list[int]:
+    """The states that differ, those of lowest energy first."""
+    order = rating(states).argsort(stable=True).tolist()
+    moments = states.moments.flatten(1)
+    size = moments.norm(dim=1).clamp(min=1e-30)
+    chosen: list[int] = []
+    for index in order:
+        apart = (moments[chosen] - moments[index]).norm(dim=1)
+        if not bool((apart <= _SAME * size[index]).any()):
+            chosen.append(index)
+    return chosen
+
+
+def _step(stage: str, state: State) -> Step:
+    return Step(
+        stage, float(state.epsilon), float(state.energy), float(state.error), float(state.peak)
+    )

@@ -1,0 +1,145 @@
+"""Sinkhorn's iteration on factored scores, of one plan or of several at once.
+
+A pass over the plan makes its rows exact and measures its columns; between passes the column
+potentials are mixed. Everything is in bits.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ...kernels.sinkhorn import SinkhornPass
+from .anderson import Mixer
+
+_LOST = 2.0**-40  # a column with less than this share of its mass has lost it
+_WORSE = 2.0  # a marginal error that grew by this factor: mixing has failed
+
+Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`, of several plans
+
+
+class Kernel(NamedTuple):
+    """T_ij = 2^(u_i . v_j + f_i + bias_j + psi_j), and the marginals that it should have.
+
+    Leading dimensions [S] are those of several plans; `v` and the masses may be shared.
+    """
+
+    u: Tensor  # [S, N, R]
+    v: Tensor  # [S, K, R] or [K, R]
+    bias: Tensor  # [S, K] or [K]
+    log2_p: Tensor  # [S, N] or [N]
+    log2_q: Tensor  # [K]
+    rows: Tensor  # [S] how much of the rows' constraint is met: 1 is all, see `sinkhorn_pass`
+    columns: Tensor  # [S] the same of the columns
+
+
+class Scaling(NamedTuple):
+    """The plan of the last pass, and the potentials for the next one."""
+
+    psi: Tensor  # [S, K] column potentials of the plan
+    following: Tensor  # [S, K] those after another step
+    done: SinkhornPass  # row potentials, column masses, averages of the signal
+    error: Tensor  # [S] float64, the mass by which columns miss their constraint
+
+
+def sinkhorn(
+    kernel: Kernel,
+    psi: Tensor,
+    signal: Tensor,
+    one_pass: Pass,
+    *,
+    tol: float,
+    passes: int,
+    limit: Any = torch.inf,
+    is_careful: bool = False,
+) -> Scaling:
+    """Scale a kernel to its marginals, by passes with Anderson mixing.
+
+    Args:
+        kernel: scores and masses.
+        psi: [S, K] where to begin.
+        signal: [K, C] or [S, K, C], averaged by the last pass.
+        one_pass: see :func:`in_turn`.
+        tol: of the marginal error.
+        passes: at most so many; the last one is over the plan that is returned.
+        limit: [S, 1] of the size of potentials, which mixing could throw far away.
+        is_careful: for a single plan with fixed marginals: if the error grows, go back to the best
+            potentials, and return these in the end.
+    """
+    q = kernel.log2_q.exp2()
+    nothing, floor = signal[..., :0], torch.finfo(q.dtype).tiny
+    is_fixed = bool((kernel.columns == 1).all())
+    is_careful = is_careful and is_fixed
+    share = kernel.columns[..., None].to(psi)
+    mixer, best, lowest = Mixer(q), psi, torch.inf
+    is_last = False
+    for index in range(passes):
+        is_last = is_last or index == passes - 1
+        done = _pass(kernel, psi, signal if is_last else nothing, one_pass)
+        ratio = (q / done.column_mass.clamp(min=floor)).log2()
+        residual = share * (psi + torch.where(q > 0, ratio, 0).to(psi)) - psi
+        error = (q * (1 - (-residual.abs()).exp2())).sum(-1).double()
+        worst = float(error.max())
+        is_lost = is_fixed and bool(((done.column_mass < _LOST * q) & (q > 0)).any())
+        is_worse = is_careful and not worst < _WORSE * lowest
+        if is_careful and worst < lowest:
+            best, lowest = psi, worst
+        if is_last:
+            break
+        if is_worse:
+            psi = best
+            done = _pass(kernel, psi, nothing, one_pass)
+        if is_lost or is_worse:
+            # The mass of a column without any does not determine its potential; its scores do.
+            psi = _column_step(kernel, psi, done.f, one_pass)
+            mixer.forget()
+        else:
+            psi = mixer.next(psi, residual)
+        psi = psi.clamp(-limit, limit)
+        is_last = worst < tol
+    if is_careful and worst > lowest:
+        psi = best
+        done, error = _pass(kernel, psi, signal, one_pass), error.new_full(error.shape, lowest)
+        return Scaling(psi, psi, done, error)
+    following = (
+        _column_step(kernel, psi, done.f, one_pass) if is_lost else mixer.next(psi, residual)
+    )
+    return Scaling(psi, following.clamp(-limit, limit), done, error)
+
+
+def _pass(kernel: Kernel, psi: Tensor, signal: Tensor, one_pass: Pass) -> SinkhornPass:
+    done: SinkhornPass = one_pass(
+        kernel.u, kernel.v, kernel.bias + psi, kernel.log2_p, signal, kernel.rows
+    )
+    return done
+
+
+def _column_step(kernel: Kernel, psi: Tensor, f: Tensor, one_pass: Pass) -> Tensor:
+    """Potentials [S, K] with which columns have exactly their masses, for given rows f [S, N]."""
+    shape = kernel.u.shape[:-2]
+    v = kernel.v.expand(*shape, *kernel.v.shape[-2:])
+    log2_q = kernel.log2_q.expand(*shape, -1)
+    whole = torch.ones_like(kernel.columns)
+    columns = one_pass(v, kernel.u, f, log2_q, kernel.u[..., :0], whole)
+    has_mass = kernel.log2_q > -torch.inf
+    return torch.where(has_mass, columns.f - torch.where(has_mass, kernel.bias, 0), 0).to(psi)
+
+
+def in_turn(one_pass: Callable[..., SinkhornPass]) -> Pass:
+    """A pass over several plans [S], one after the other, from a pass over one."""
+
+    def several(
+        u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: Tensor
+    ) -> SinkhornPass:
+        if u.dim() == 2:
+            return one_pass(u, v, g, log2_p, y, float(damping))
+        count = u.size(0)
+        shared = ((v, 2), (g, 1), (log2_p, 1), (y, 2))
+        parts = [each.expand(count, *each.shape[-dim:]) for each, dim in shared]
+        done = [
+            one_pass(*each[:-1], float(each[-1])) for each in zip(u, *parts, damping, strict=True)
+        ]
+        return SinkhornPass(*(torch.stack(part) for part in zip(*done, strict=True)))
+
+    return several
