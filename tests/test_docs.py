@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from test_architecture import PARTS
+from test_architecture import PARTS, STAGES
 
 import jsem_pyg
 
@@ -58,12 +58,6 @@ def test_every_public_name_has_its_place_in_the_reference(part):
 
 # Public names that no line of code shows yet. None may be added.
 NOT_SHOWN = {
-    "operators.AdjointOperator",
-    "operators.HeatOperator",
-    "operators.HypergraphOperator",
-    "operators.Scaling",
-    "operators.SeriesOperator",
-    "operators.hodge_operator",
     "transport.BatchCosts",
     "transport.Step",
     "transport.batch_costs",
@@ -127,6 +121,20 @@ def test_links_of_a_clone_lead_to_pages_of_the_site(monkeypatch):
     assert on_site("../CITATION.cff", Path("docs/citing.md"), ROOT) == "/../CITATION.cff"
     with pytest.raises(FileNotFoundError, match=r"nowhere\.md"):
         on_site("nowhere.md", Path("README.md"), ROOT)
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/inside.md", "tests/README.md"])
+def test_files_that_pages_name_exist(page):
+    folders = ("jsem_pyg", "tests", "docs", "examples", ".ci")
+    for name in set(re.findall(r"`([\w./]+(?:\.py|/))`", (ROOT / page).read_text())):
+        found = (ROOT / name).exists() or any(any((ROOT / each).rglob(name)) for each in folders)
+        assert found or "my_" in name, name
+
+
+def test_pages_have_the_order_of_the_stages():
+    inside = re.findall(r"^\d\. `(\w+)`: ", (DOCS / "inside.md").read_text(), re.MULTILINE)
+    readme = re.findall(r"^\| \[`(\w+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert inside == readme == STAGES
 
 
 def test_pages_own_their_text():
