@@ -1,4 +1,4 @@
-"""Public assertions: the laws of diffusion, for your own layers, operators and backends.
+"""Public assertions: the laws of diffusion, for your own functions, operators and backends.
 
 All raise an AssertionError that shows the numbers that disagree.
 """
@@ -126,10 +126,13 @@ def assert_permutation_equivariant(
 def assert_heat_laws(
     diffuse: Callable[[Tensor, float], Tensor], x: Tensor, rtol: float = 1e-5
 ) -> None:
-    """Assert what every heat semigroup does: t = 0 is the identity, and times add up.
+    """Assert the laws of a heat semigroup: t = 0 is the identity, and times add up.
+
+    Layers have times > 0 as parameters: call the function that they call, such as
+    :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Args:
-        diffuse: maps (x, t) to exp(-tL) x.
+        diffuse: maps (x, t) to exp(-tL) x, for times t >= 0.
         x: [..., N, D].
         rtol: relative error allowed.
     """

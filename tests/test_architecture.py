@@ -20,12 +20,6 @@ REPOSITORY = Path(__file__).parents[1]
 # The one order of the stages is that of the package's docstring; the adapters come after them.
 STAGES = re.findall(r"^\d+\. :mod:`~jsem_pyg\.(\w+)`", jsem_pyg.__doc__, re.MULTILINE)
 PARTS = [*STAGES, "transforms", "estimators", "jax", "report", "command"]
-# Files that import each other, wherever in a file the import stands. None may be added: a line goes
-# when its circle is opened.
-KNOWN_CIRCLES = [
-    {"diffusion/heat", "diffusion/registered_op"},
-    {"kernels/chebyshev/operator", "kernels/chebyshev/series"},
-]
 GROUND = {
     "kernels",
     "_array_file",
@@ -120,9 +114,7 @@ def test_no_files_import_each_other():
         for path in names
     }
     found = circles(arrows)
-    assert [each for each in found if each not in KNOWN_CIRCLES] == []
-    gone = [each for each in KNOWN_CIRCLES if each not in found]
-    assert gone == [], "opened: remove these lines from KNOWN_CIRCLES"
+    assert found == []
 
 
 def test_circles_are_seen():

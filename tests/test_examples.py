@@ -331,6 +331,16 @@ def test_the_benchmark_of_orders(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 
 
+def test_the_benchmark_of_small_graphs(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/small_graphs.py", monkeypatch)
+    threads = torch.get_num_threads()
+    try:
+        table = benchmark.main(["--repeats", "1", "--batches", "1", "--output", str(tmp_path)])
+    finally:
+        torch.set_num_threads(threads)
+    assert (table.set_index("layer").loc[benchmark.BASELINE].filter(like="ratio") == 1).all()
+
+
 @pytest.mark.slow  # it begins a browser, where there is one
 def test_the_benchmark_of_reports(tmp_path, monkeypatch):
     benchmark = load(ROOT / "examples/benchmarks/report.py", monkeypatch)

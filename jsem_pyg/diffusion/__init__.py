@@ -4,7 +4,7 @@
 :func:`hypergraph_diffusion` the same on hypergraphs, :func:`simplicial_diffusion` for flows on
 edges, and :func:`exact_heat_diffusion` the dense one to compare it with. :func:`diffuse` takes any
 operator, also one of your own, :func:`heat_kernel_columns` shows how the heat of single nodes
-spreads, and :func:`diffusion_cosine` asks how alike the ends of each edge are afterwards.
+spreads, and :func:`diffusion_cosine` compares the ends of each edge afterwards.
 """
 
 from .edge_cosine import diffusion_cosine

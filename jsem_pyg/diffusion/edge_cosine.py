@@ -7,8 +7,8 @@ from torch import Tensor
 from .._checks import check_edge_index_shape, check_finite, check_float
 from ..graph import GraphStructure
 from ..kernels.edge_dot import edge_dot
-from .evolve import check_single_time
 from .functional import heat_diffusion
+from .times import check_single_time
 
 
 def diffusion_cosine(

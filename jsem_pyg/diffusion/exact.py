@@ -5,7 +5,7 @@ from torch import Tensor
 
 from .._checks import check_choice, check_edge_index, check_edge_weight, check_finite
 from ..operators.laplacian import NORMALIZATIONS
-from .evolve import check_signal, check_single_time, diffusion_times
+from .times import check_signal, check_single_time, read_times
 
 
 def dense_laplacian(
@@ -65,7 +65,7 @@ def exact_heat_diffusion(
     """
     check_signal(x)
     check_single_time(t)
-    diffusion_times(t, x)
+    read_times(t, x)
     check_finite("x", x)
     check_edge_index(edge_index, x.size(-2))
     if edge_weight is not None:

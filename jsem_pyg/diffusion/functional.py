@@ -1,4 +1,4 @@
-"""The functional core: heat diffusion of a signal on a graph."""
+"""Heat diffusion of a signal on a graph, as a function."""
 
 from typing import Any
 
@@ -6,16 +6,19 @@ import torch
 from torch import Tensor
 
 from .._checks import check_float, check_labels, check_node_index
-from .._precision import compute_dtype
-from ..graph.prepare import GraphReader
+from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
-from .evolve import check_signal, squeeze_scales
-from .heat import heat_flow, heat_operator, take_graph
+from ..kernels.table import CHEBYSHEV, lists_backends
+from .evolve import evolve
+from .heat import default_dtype, heat_operator
 from .options import HeatOptions
+from .registered_op import compiled_heat
+from .times import check_signal, read_times, squeeze_scales
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
 
+@lists_backends(CHEBYSHEV)
 def heat_diffusion(
     x: Tensor,
     edge_index: Any,
@@ -39,7 +42,7 @@ def heat_diffusion(
 
     Of `torch.func`, `grad` and `vjp` work on every backend but "torch_sparse", and so do `jvp` and
     `vmap` in `x` and `t`; everything else, such as Hessians and ensembles of weights, on
-    "reference", which the others name when asked. Graphs are not mapped over.
+    "reference"; the errors of the others name it. Graphs are not mapped over.
 
     Under `torch.compile` and `torch.export` this is a single op without graph breaks, which checks
     what eager code checks (see :mod:`jsem_pyg.diffusion.registered_op`). Under `torch.autocast` it
@@ -66,11 +69,8 @@ def heat_diffusion(
         normalization: "sym" for :math:`\mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
             \mathbf{D}^{-1/2}`, "rw" for :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`, None for
             :math:`\mathbf{D} - \mathbf{W}`.
-        backend: "reference" (plain torch, any device), "torch" (CSR products), "torch_sparse"
-            (extra `[sparse]`), "numba" (extra `[numba]`, the fastest on a CPU), or "auto":
-            "torch_sparse" for a SparseTensor, else the first of "numba", "torch" and "reference"
-            that runs on the device of `x`. Memory is bounded, whatever the degree, with "torch"
-            and "numba".
+        backend: {backends}. For a SparseTensor, "auto" means "torch_sparse". Memory is bounded,
+            whatever the degree, with "torch", "numba" and "triton".
 
     Returns:
         A tensor like `x`; [..., S, N, D] if `t` has scales.
@@ -79,7 +79,7 @@ def heat_diffusion(
         TypeError: if an argument is of the wrong type.
         ValueError: if the graph is directed or out of range, has self-loops or negative weights, if
             a value is NaN or infinite, if shapes do not fit, or if the backend cannot run.
-        NotImplementedError: if the backend does not know the derivative that `torch.func` asks for.
+        NotImplementedError: if the backend lacks the derivative that `torch.func` takes.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -90,8 +90,13 @@ def heat_diffusion(
     """
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
-    graph = take_graph(_READER, x, edge_index, edge_weight)
-    return squeeze_scales(heat_flow(x, heat_operator(graph, x, t, options), t, options), t)
+    if torch.compiler.is_compiling():
+        adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
+        return squeeze_scales(compiled_heat(x, t, adjacency, weight, None, None, options), t)
+    structure, weight = _READER.read(edge_index, x, edge_weight)
+    times = read_times(t, x)
+    operator = heat_operator(structure, weight, x, times.longest, options)
+    return squeeze_scales(evolve(x, operator, times, options), t)
 
 
 def heat_kernel_columns(
@@ -117,7 +122,7 @@ def heat_kernel_columns(
 
     Args:
         edge_index: the graph, as in :func:`heat_diffusion`.
-        nodes: [M] integers in [0, N), whose columns are asked for; repeated ones are computed
+        nodes: [M] integers in [0, N), whose columns are computed; repeated ones are computed
             again.
         edge_weight: [E] non-negative weights, the same in both directions; None means ones.
         t: diffusion time >= 0: a number or 0-d tensor, or [S] scales.
@@ -152,7 +157,7 @@ def heat_kernel_columns(
         check_float("edge_weight", edge_weight)
     size = count_nodes(edge_index, num_nodes, nodes)
     check_node_index("nodes", nodes, size)
-    dtype = torch.get_default_dtype() if edge_weight is None else compute_dtype(edge_weight)
+    dtype = default_dtype(edge_weight)
     indicators = torch.zeros(size, nodes.numel(), dtype=dtype, device=nodes.device)
     indicators[nodes.long(), torch.arange(nodes.numel(), device=nodes.device)] = 1
     return heat_diffusion(

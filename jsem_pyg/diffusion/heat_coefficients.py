@@ -9,6 +9,7 @@ Tal-Ezer and Kosloff 1984). All c_k are positive and sum to one, so that cutting
 the degree K leaves an operator error of at most the sum of the c_k that were cut.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,18 @@ from .._checks import (
     check_nonnegative_int,
     numbers_of,
 )
-from ..kernels.torch_func import check_forward_mode
+from ..kernels.torch_func import (
+    LightFunction,
+    check_forward_mode,
+    is_differentiated_again,
+    is_transformed,
+    lasting,
+)
 
 # Beyond this time even float64 has lost the sixth digit, and a series has a million terms.
 LONGEST = 1e10
+
+_MOST_REMEMBERED = 256  # times whose coefficients are remembered as one table
 
 _LARGE = 1e4  # from here on Debye's expansion is as precise as SciPy's functions
 
@@ -55,50 +64,94 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
     times = numbers_of(t)
     if not bool(((times >= 0) & times.isfinite()).all()):
         raise ValueError(f"Expected 't' to be finite and >= 0 (got {times.tolist()}).")
-    bessel = _ScaledBessel.apply(t.double(), degree)
-    factor = bessel.new_full((degree + 1, *([1] * t.dim())), 2.0)
-    factor[0] = 1.0
-    return factor * bessel
+    return _Coefficients.apply(t.double(), degree, torch.float64)
 
 
-class _ScaledBessel(torch.autograd.Function):
-    """e^(-t) I_k(t) for k = 0..K."""
+def remembered_coefficients(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
+    """The coefficients of checked times, in `dtype`; the tables of the last few are remembered.
+
+    Args:
+        t: [S, G, C] float64 times on the CPU.
+        degree: K.
+        dtype: the type of the result.
+
+    Returns:
+        [K + 1, S, G, C], not to be written to.
+    """
+    if t.requires_grad or is_transformed():
+        out: Tensor = _Coefficients.apply(t, degree, dtype)
+        return out
+    return _table_at(t, degree, dtype)
+
+
+class _Coefficients(LightFunction):
+    """(t, degree, dtype) -> c_0(t), ..., c_K(t), differentiable as often as one likes."""
 
     @staticmethod
-    def forward(t: Tensor, degree: int) -> Tensor:
-        order = np.arange(degree + 1.0).reshape(-1, *([1] * t.dim()))
-        return torch.from_numpy(scaled_bessel(order, t.detach().cpu().numpy())).to(t.device)
+    def forward(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
+        return _table_at(t, degree, dtype).clone()  # what is remembered stays as it is
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
-        t, ctx.degree = inputs
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        t, ctx.degree, ctx.dtype = inputs
         ctx.save_for_backward(t)
         ctx.save_for_forward(t)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (t,) = ctx.saved_tensors
-        return (grad * _bessel_derivative(t, ctx.degree)).sum(0), None
+        if is_differentiated_again():
+            slope = _derivative(_Coefficients.apply(t, ctx.degree + 1, torch.float64))
+        else:
+            slope = _table_at(t, ctx.degree, torch.float64, True)
+        return (grad.double() * slope).sum(0), None, None
 
     @staticmethod
-    def jvp(ctx: Any, of_t: Tensor, _: None) -> Tensor:
+    def jvp(ctx: Any, of_t: Tensor, *_: None) -> Tensor:
         check_forward_mode()
         (t,) = ctx.saved_tensors
-        return of_t * _bessel_derivative(t, ctx.degree)
+        slope = _derivative(_Coefficients.apply(t, ctx.degree + 1, torch.float64))
+        return (of_t * slope).to(ctx.dtype)
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int, None], t: Tensor, degree: int) -> tuple[Tensor, int]:
-        return _ScaledBessel.apply(t.movedim(in_dims[0], 0), degree), 1
+    def vmap(info: Any, in_dims: tuple[Any, ...], t: Tensor, *rest: Any) -> tuple[Tensor, int]:
+        return _Coefficients.apply(t.movedim(in_dims[0], 0), *rest), 1
 
 
-def _bessel_derivative(t: Tensor, degree: int) -> Tensor:
-    """The derivative of f_k in t, (f_(k-1) + f_(k+1)) / 2 - f_k with f_(-1) = f_1.
+def _derivative(c: Tensor) -> Tensor:
+    r"""c_0, ..., c_(K+1) -> the derivatives in t of c_0, ..., c_K.
 
-    It is written in terms of the same function, one order higher, so that it has one itself.
+    .. math::
+        c_k^{\prime} = (c_{k-1} + c_{k+1}) / 2 - c_k, \qquad k \ge 2
+
+    with 2 c_0 in place of c_(k-1) for k = 1, and zero for k = 0.
     """
-    f = _ScaledBessel.apply(t, degree + 1)
-    lower = torch.cat([f[1:2], f[:-2]])
-    return 0.5 * (lower + f[1:]) - f[:-1]
+    lower = torch.cat([torch.zeros_like(c[:1]), 2 * c[:1], c[1:-2]])[: len(c) - 1]
+    return 0.5 * (lower + c[1:]) - c[:-1]
+
+
+def _table_at(t: Tensor, degree: int, dtype: torch.dtype, is_slope: bool = False) -> Tensor:
+    """The coefficients at times of any shape, or their derivatives in t."""
+    make = _table if t.numel() <= _MOST_REMEMBERED else _table.__wrapped__
+    table = make(tuple(t.detach().flatten().tolist()), tuple(t.shape), degree, dtype, is_slope)
+    return table if t.device == table.device else table.to(t.device)
+
+
+@lru_cache(maxsize=64)
+@lasting
+def _table(
+    numbers: tuple[float, ...],
+    shape: tuple[int, ...],
+    degree: int,
+    dtype: torch.dtype,
+    is_slope: bool,
+) -> Tensor:
+    count = degree + 2 if is_slope else degree + 1
+    order = np.arange(float(count)).reshape(-1, *([1] * len(shape)))
+    values = scaled_bessel(order, np.reshape(numbers, shape))
+    values[1:] *= 2
+    table = torch.from_numpy(values)
+    return _derivative(table) if is_slope else table.to(dtype)
 
 
 def truncation_bound(t: float, degree: int) -> float:
@@ -138,7 +191,12 @@ def heat_degree(t: float, bound: float) -> int:
     """
     _check_time(t)
     check_nonnegative("bound", bound)
-    return int(np.argmax(_tails(t) <= bound))
+    return _degree(float(t), float(bound))
+
+
+@lru_cache(maxsize=256)
+def _degree(t: float, bound: float) -> int:
+    return int(np.argmax(_tails(t, 1e-14 * bound) <= bound))
 
 
 def _check_time(t: float) -> None:
@@ -147,10 +205,10 @@ def _check_time(t: float) -> None:
         raise ValueError(f"Expected 't' to be at most {LONGEST:g} (got {t:g}).")
 
 
-def _tails(t: float) -> np.ndarray:
-    """The sums over k > K of c_k(t), for K = 0, 1, ... until they underflow to zero."""
+def _tails(t: float, negligible: float = 0.0) -> np.ndarray:
+    """The sums over k > K of c_k(t), for K = 0, 1, ... until c_k is negligible."""
     count = 32
-    while scaled_bessel(float(count), t) > 0:
+    while scaled_bessel(float(count), t) > negligible:
         count *= 2
     cut = 2 * scaled_bessel(np.arange(1.0, count + 1), t)
     return np.cumsum(cut[::-1])[::-1]

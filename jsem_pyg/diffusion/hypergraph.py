@@ -23,9 +23,10 @@ from .._precision import compute_dtype, full_precision
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
 from ..operators import HeatOperator, hypergraph_operator
-from .evolve import check_signal, diffusion_times, evolve, squeeze_scales
-from .options import HypergraphOptions
+from .evolve import evolve
+from .options import HeatOptions
 from .precision import precise_operator
+from .times import Times, check_signal, read_times, squeeze_scales
 
 _READER = HypergraphReader(size=0)
 
@@ -125,8 +126,8 @@ def hypergraph_diffusion(
         torch.Size([100, 4, 8])
     """
     check_signal(x)
-    options = HypergraphOptions(degree, tol, normalization, method, backend)
-    times = diffusion_times(t, x)
+    options = HeatOptions(degree, tol, normalization, backend, method=method, domain="hypergraph")
+    times = read_times(t, x)
     hypergraph = _READER.read(hyperedge_index, x, hyperedge_weight, None, num_hyperedges)
     weight = hyperedge_weights(hypergraph, x)
     return squeeze_scales(hypergraph_heat(x, hypergraph.structure, weight, times, options), t)
@@ -144,10 +145,11 @@ def hypergraph_heat(
     x: Tensor,
     structure: HypergraphStructure,
     hyperedge_weight: Tensor,
-    t: Tensor,
-    options: HypergraphOptions,
+    times: Times,
+    options: HeatOptions,
 ) -> Tensor:
-    """Diffuse [..., N, D] on a hypergraph, for times t [S, 1 or D] -> [..., S, N, D]."""
+    """Diffuse [..., N, D] on a hypergraph -> [..., S, N, D]."""
+    t = times.value
     method, sparse = options.method, ("csr", "incidence") if options.can_factor else ("csr",)
     if method == "auto":
         num_columns = x.numel() // max(x.size(-2), 1)
@@ -161,17 +163,17 @@ def hypergraph_heat(
         if _has_wide_range(hyperedge_weight):
             dtype = torch.float64
         wide = hyperedge_weight.to(torch.promote_types(hyperedge_weight.dtype, dtype))
-        operator = hypergraph_operator(structure, wide, options.normalization).to(dtype)
+        operator = hypergraph_operator(structure, wide, str(options.normalization)).to(dtype)
         if method == "incidence":
             return operator.factored(options.backend)
         return operator.sparse(options.backend)
 
-    heat = precise_operator(make_in, x, t, options)
+    heat = precise_operator(make_in, x, times.longest, options)
     if not is_dense:
-        return evolve(x, heat, t, options)
+        return evolve(x, heat, times, options)
     # Every time, of whatever scale and channel, is a scale of the identity.
     eye = torch.eye(x.size(-2), dtype=heat.dtype, device=x.device)
-    kernel = evolve(eye, heat, t.reshape(-1, 1), options)
+    kernel = evolve(eye, heat, times._replace(value=t.reshape(-1, 1)), options)
     with full_precision(x.device):
         out = _multiply(kernel.unflatten(0, t.shape), x.to(kernel.dtype))
     return out.to(x.dtype)

@@ -1,7 +1,8 @@
-"""How a diffusion is to be computed, in one record that passes unchanged from door to kernel."""
+"""The options of a diffusion, in one record that passes unchanged from the call to the kernel."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from .._checks import check_choice, check_positive
 from ..kernels.table import CHEBYSHEV
@@ -12,12 +13,37 @@ from ..operators.laplacian import NORMALIZATIONS
 METHODS = ("auto", "dense", "csr", "incidence")
 
 
+class _Choices(NamedTuple):
+    normalizations: Collection[str | None]
+    backends: Collection[str]
+
+
+def _choices(domain: str) -> _Choices:
+    """The words that a diffusion takes. Backends may be added to the table of kernels later."""
+    backends = ("auto", *CHEBYSHEV.backends)
+    return {
+        "graph": _Choices(NORMALIZATIONS, backends),
+        "hypergraph": _Choices(HYPERGRAPH_NORMALIZATIONS, backends),
+        "complex": _Choices(NORMALIZATIONS, FACTORED_BACKENDS),
+    }[domain]
+
+
 @dataclass(frozen=True)
-class Accuracy:
-    """How far the Chebyshev series goes."""
+class HeatOptions:
+    """The options of a diffusion on a graph, a hypergraph or a simplicial complex.
+
+    Raises:
+        TypeError: if an option is of the wrong type.
+        ValueError: if an option is out of its range, or none of the choices of the domain.
+    """
 
     degree: int | None = None  # the number of products with S; None: as many as `tol` needs
     tol: float = 1e-6  # the relative error allowed
+    normalization: str | None = "sym"
+    backend: str = "auto"
+    self_loop: float = 0.0  # the weight of a loop that is added to every node of a graph
+    method: str = "auto"  # how the series of a hypergraph is evaluated
+    domain: str = "graph"  # or "hypergraph", "complex"
 
     def __post_init__(self) -> None:
         check_positive("tol", self.tol)
@@ -25,41 +51,10 @@ class Accuracy:
             raise ValueError(
                 f"Expected 'degree' to be an integer >= 0 or None (got {self.degree!r})."
             )
-
-
-@dataclass(frozen=True)
-class HeatOptions(Accuracy):
-    """Of a diffusion on a graph."""
-
-    normalization: str | None = "sym"
-    backend: str = "auto"
-    self_loop: float = 0.0  # the weight of a loop that is added to every node
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("normalization", self.normalization, NORMALIZATIONS)
-        CHEBYSHEV.check(self.backend)
-
-    def for_graph(self, edge_index: Any) -> Self:
-        """What "auto" means for this form of graph: a SparseTensor brings its own backend."""
-        if self.backend == "auto" and type(edge_index).__name__ == "SparseTensor":
-            return replace(self, backend="torch_sparse")
-        return self
-
-
-@dataclass(frozen=True)
-class HypergraphOptions(Accuracy):
-    """Of a diffusion on a hypergraph."""
-
-    normalization: str = "sym"
-    method: str = "auto"
-    backend: str = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("normalization", self.normalization, HYPERGRAPH_NORMALIZATIONS)
+        choices = _choices(self.domain)
+        check_choice("normalization", self.normalization, choices.normalizations)
         check_choice("method", self.method, METHODS)
-        CHEBYSHEV.check(self.backend)
+        check_choice("backend", self.backend, choices.backends)
         if self.method == "incidence" and not self.can_factor:
             raise ValueError(
                 f"Expected 'backend' to be {', '.join(map(repr, FACTORED_BACKENDS))} with "
@@ -71,3 +66,9 @@ class HypergraphOptions(Accuracy):
     def can_factor(self) -> bool:
         """Whether the backend can apply an operator by its factors."""
         return self.backend in FACTORED_BACKENDS
+
+    def for_graph(self, edge_index: Any) -> Self:
+        """These options, with the backend "torch_sparse" where "auto" meets a SparseTensor."""
+        if self.backend == "auto" and type(edge_index).__name__ == "SparseTensor":
+            return replace(self, backend="torch_sparse")
+        return self

@@ -20,11 +20,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .._checks import numbers_of
 from .._precision import compute_dtype
 from ..operators import HeatOperator, Scaling
 from .heat_coefficients import LONGEST
-from .options import Accuracy
+from .options import HeatOptions
 
 _log = logging.getLogger(__name__)
 
@@ -49,44 +48,38 @@ def rounding_error(dtype: torch.dtype, t: float) -> float:
 
 
 def precise_operator(
-    make: Callable[[torch.dtype], HeatOperator], x: Tensor, t: Tensor, accuracy: Accuracy
+    make: Callable[[torch.dtype], HeatOperator], x: Tensor, longest: float, options: HeatOptions
 ) -> HeatOperator:
-    """Make an operator in the type that signals like x and the times t [S, 1 or D] need.
+    """Make an operator in the type that signals like x and times up to `longest` need.
 
     Args:
         make: makes it in a type.
         x: the signal.
-        t: the times, on the CPU.
-        accuracy: how precise the result has to be.
+        longest: the longest time.
+        options: how precise the result has to be.
     """
-    longest = longest_time(t)
-    dtype = _choose(x, longest, accuracy.tol)
+    dtype = _choose(x, longest, options.tol)
     operator = make(dtype)
     scaling = operator.scaling
     if dtype == torch.float64 or (scaling.rate is None and scaling.row_scale is None):
         return operator
-    slowest, fastest = scaling.rates()
-    needed = _choose(x, longest * fastest, accuracy.tol)
-    in_range = slowest > 1 / _RANGE and fastest < _RANGE and scaling.condition() < _STEEPEST
+    slowest, fastest = scaling.rates
+    needed = _choose(x, longest * fastest, options.tol)
+    in_range = slowest > 1 / _RANGE and fastest < _RANGE and scaling.condition < _STEEPEST
     if not in_range and x.device.type != "mps":
         needed = torch.float64
     return operator if needed == dtype else make(needed)
 
 
-def longest_time(t: Tensor) -> float:
-    """The largest of all times, zero if there are none."""
-    return float(numbers_of(t).max()) if t.numel() else 0.0
-
-
 def check_precision(
-    x: Tensor, scaling: Scaling, t: Tensor, dtype: torch.dtype, accuracy: Accuracy
+    x: Tensor, scaling: Scaling, longest: float, dtype: torch.dtype, options: HeatOptions
 ) -> None:
     """Refuse a time or a scale that no type can follow; warn where `dtype` is too narrow.
 
     Raises:
         ValueError: if a time is too long, or degrees are too far apart for the type.
     """
-    longest, fastest = longest_time(t), scaling.rates()[1]
+    fastest = scaling.rates[1]
     if longest * fastest > LONGEST:
         raise ValueError(
             f"Expected 't' to be at most {LONGEST / fastest:.3g}, 1e10 in units of the fastest "
@@ -94,21 +87,21 @@ def check_precision(
             "hides the result. To fix this, take a shorter time, or the limit, which is the "
             "(weighted) mean of 'x' over each connected component."
         )
-    if math.isinf(scaling.condition()):
+    if math.isinf(scaling.condition):
         raise ValueError(
             f"Expected the roots of the degrees to be within the range of {dtype} of each other, "
             "as a random walk needs them (got some that underflow beside the largest). To fix "
             "this, make the operator with dtype=torch.float64."
         )
     error = rounding_error(dtype, longest * fastest)
-    if error > _allowed(x, accuracy.tol):
+    if error > _allowed(x, options.tol):
         _log.warning(
             "rounding in %s can change the result by %.2g of its norm at t = %.3g, more than "
             "tol = %.2g allows.",
             dtype,
             error,
             longest,
-            accuracy.tol,
+            options.tol,
         )
 
 

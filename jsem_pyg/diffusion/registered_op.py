@@ -1,4 +1,4 @@
-"""Diffusion as an op that torch knows, so that `torch.compile` takes it whole: no graph breaks.
+"""Diffusion as a registered op of torch, so that `torch.compile` takes it whole: no graph breaks.
 
 The number of terms depends on the value of t, and preparing a graph on its entries: a compiler
 cannot look into either. So compiled code calls ``jsem_pyg::heat_diffusion``, in which the eager
@@ -12,43 +12,86 @@ derivative needs. Backends that leave the derivative to autograd do evaluate twi
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._precision import compute_dtype
 from ..graph.adjacency import Adjacency
-from ..graph.prepare import GraphReader, PreparedGraph
+from ..graph.prepare import GraphReader
 from ..kernels.chebyshev import Operator, SeriesOperator
 from ..kernels.chebyshev.series import resumed_series
 from ..kernels.table import CHEBYSHEV
-from ..operators import HeatOperator
-from .evolve import diffusion_times, evolve
-from .heat import UnmadeOperator, heat_operator
+from .evolve import evolve
+from .heat import heat_operator
 from .options import HeatOptions
+from .times import read_times, shape_times
 
-# Compiled code may hand over new entries in old memory without a trace of it, so graphs are known
+# Compiled code may pass new entries in old memory without a trace of it, so graphs are known
 # by their entries here. Of all compiled code in a process, the last four are remembered.
 _reader = GraphReader(size=4, by_entries=True)
 
-Leaves = Sequence[Any]  # x, t, edge_weight, conductance
 
+def compiled_heat(
+    x: Tensor,
+    t: float | Tensor,
+    adjacency: Adjacency,
+    edge_weight: Tensor | None,
+    edge_attr: Tensor | None,
+    conductance: Tensor | None,
+    options: HeatOptions,
+) -> Tensor:
+    """Diffuse [..., N, D] for times t -> [..., S, N, D], in compiled code.
 
-def registered_heat(x: Tensor, operator: UnmadeOperator, t: Tensor) -> Tensor:
-    """See :func:`~.heat.heat_flow`. The features of the edges are checked, and not used."""
-    graph, conductance, options = operator
-    inputs = (x, t, graph.weight, conductance)
+    Args:
+        x: the signal.
+        t: a number, [S] or [S, 1 or D].
+        adjacency: the graph, neither prepared nor checked.
+        edge_weight: [E] or None, for ones.
+        edge_attr: [E, F] or None, features of the edges, which are checked and not used.
+        conductance: [E] or None.
+        options: how it is computed.
+    """
+    inputs = (x, shape_times(t, x), edge_weight, conductance)
     is_learning = torch.is_grad_enabled() and any(
         each is not None and each.requires_grad for each in inputs
     )
-    row, col = graph.adjacency.row, graph.adjacency.col
     out, _ = heat_diffusion_op(
-        *inputs, graph.attr, row, col,
+        *inputs, edge_attr, adjacency.row, adjacency.col,
         options.degree, options.tol, options.normalization, options.backend, options.self_loop,
         is_learning and options.normalization != "rw",
     )  # fmt: skip
     return out
+
+
+class _Keeping(Operator):
+    """An operator whose series also keeps the terms that the derivative needs."""
+
+    def __init__(self, matrix: SeriesOperator) -> None:
+        self.num_nodes, self.matrix = matrix.num_nodes, matrix
+        self.kept: Tensor | None = None
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self.matrix.apply(x)
+
+    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
+        out, self.kept = self.matrix.evaluate(x, coefficients, group, True)
+        return out
+
+
+class _Resumed(Operator):
+    """An operator whose series was evaluated before: only its derivative is right."""
+
+    def __init__(self, matrix: SeriesOperator, kept: Tensor) -> None:
+        self.num_nodes, self.matrix, self.kept = matrix.num_nodes, matrix, kept
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self.matrix.apply(x)
+
+    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
+        return resumed_series(self.matrix, self.kept, x, coefficients, group)
 
 
 @torch.library.custom_op("jsem_pyg::heat_diffusion", mutates_args=())
@@ -68,26 +111,23 @@ def heat_diffusion_op(
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
     """The diffused signal, and what is kept for the derivative: no entries unless `keep`."""
-    graph = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
-    kept = x.new_empty(0, dtype=compute_dtype(x))
+    structure, weight = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
-    times = diffusion_times(t, x)
-    operator = cast(HeatOperator, heat_operator(graph, x, times, options, conductance))
-
-    def evaluate(matrix: Operator, columns: Tensor, c: Tensor, group: Tensor | None) -> Tensor:
-        nonlocal kept
-        if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
-            return matrix.series(columns, c, group)
-        if operator.dtype != kept.dtype:
-            # The compiler has been told this shape. Long times, in float64, are evaluated again.
-            kept = kept.new_empty(matrix.kept_shape(columns.size(0), columns.size(1), kept.dtype))
-            return matrix.series(columns, c, group)
-        out, kept = matrix.evaluate(columns, c, group, True)
-        return out
-
+    times = read_times(t, x)
+    operator = heat_operator(structure, weight, x, times.longest, options, conductance)
+    matrix, kept = operator.matrix, x.new_empty(0, dtype=compute_dtype(x))
     # Both ops need the same number of terms, so those of a derivative in t wherever there is one.
-    out = evolve(x, operator, times, options, evaluate, learns_t=keep)
-    return out.contiguous(), kept
+    if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
+        return evolve(x, operator, times, options, learns_t=keep).contiguous(), kept
+    if operator.dtype != kept.dtype:
+        # The compiler expects this shape. Long times, in float64, are evaluated again.
+        columns = x.numel() // x.size(-2)
+        kept = kept.new_empty(matrix.kept_shape(x.size(-2), columns, kept.dtype))
+        return evolve(x, operator, times, options, learns_t=keep).contiguous(), kept
+    keeping = _Keeping(matrix)
+    out = evolve(x, replace(operator, matrix=keeping), times, options, learns_t=keep)
+    assert keeping.kept is not None
+    return out.contiguous(), keeping.kept
 
 
 @heat_diffusion_op.register_fake
@@ -131,25 +171,21 @@ def _backward_op(
     self_loop: float,
 ) -> list[Tensor]:
     """The gradients of those of (x, t, edge_weight, conductance) that need one."""
-    structure = _reader.read(_adjacency(row, col), x).structure
+    structure, _ = _reader.read(_adjacency(row, col), x)
     leaves: list[Any] = [
         each if each is None else each.detach().requires_grad_(need)
         for each, need in zip((x, t, edge_weight, conductance), needs, strict=True)
     ]
-
-    def resume(matrix: Operator, *arguments: Any) -> Tensor:
-        is_kept = kept.numel() and kept.dtype == operator.dtype
-        if is_kept and isinstance(matrix, SeriesOperator):
-            return resumed_series(matrix, kept, *arguments)
-        return matrix.series(*arguments)
-
     signal, times, weight, conducted = leaves
-    graph = PreparedGraph(structure, weight, None)
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     with torch.enable_grad():
-        times = diffusion_times(times, signal)
-        operator = cast(HeatOperator, heat_operator(graph, signal, times, options, conducted))
-        out = evolve(signal, operator, times, options, resume, learns_t=True)
+        times = read_times(times, signal)
+        operator = heat_operator(structure, weight, signal, times.longest, options, conducted)
+        matrix = operator.matrix
+        is_kept = kept.numel() and kept.dtype == operator.dtype
+        if is_kept and isinstance(matrix, SeriesOperator):
+            operator = replace(operator, matrix=_Resumed(matrix, kept))
+        out = evolve(signal, operator, times, options, learns_t=True)
         wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
         if not out.requires_grad:  # a series of a single term does not look at the weights
             return [torch.zeros_like(each) for each in wanted]

@@ -1,35 +1,19 @@
 """Heat on the edges of a graph: flows that the Hodge Laplacian smooths out."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .._checks import check_choice
 from .._precision import compute_dtype, full_precision
 from ..graph.prepare_simplicial import PreparedComplex, SimplicialReader
 from ..operators import HeatOperator, hodge_operator
-from ..operators.factored import FACTORED_BACKENDS
-from ..operators.laplacian import NORMALIZATIONS
-from .evolve import check_signal, diffusion_times, evolve, squeeze_scales
-from .options import Accuracy
+from .evolve import evolve
+from .options import HeatOptions
 from .precision import precise_operator
+from .times import Times, check_signal, read_times, squeeze_scales
 
 _READER = SimplicialReader(size=0)  # it remembers nothing: who calls often prepares a structure
-
-
-@dataclass(frozen=True)
-class SimplicialOptions(Accuracy):
-    """Of a diffusion on edges."""
-
-    normalization: str | None = None
-    backend: str = "auto"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("normalization", self.normalization, NORMALIZATIONS)
-        check_choice("backend", self.backend, FACTORED_BACKENDS)
 
 
 def simplicial_diffusion(
@@ -104,30 +88,31 @@ def simplicial_diffusion(
                 [  2,   2,   6,   6,   6,   4]], dtype=torch.int32)
     """
     check_signal(x)
-    options = SimplicialOptions(degree, tol, normalization, backend)
-    times = diffusion_times(t, x), diffusion_times(t if t_up is None else t_up, x, "t_up")
-    if times[1].size(0) not in (1, times[0].size(0)):
+    options = HeatOptions(degree, tol, normalization, backend, domain="complex")
+    times = read_times(t, x), read_times(t if t_up is None else t_up, x, "t_up")
+    scales = [each.value.size(0) for each in times]
+    if scales[1] not in (1, scales[0]):
         raise ValueError(
-            f"Expected 't_up' to be a number, or to have as many scales as 't', {times[0].size(0)} "
-            f"(got {times[1].size(0)})."
+            f"Expected 't_up' to be a number, or to have as many scales as 't', {scales[0]} "
+            f"(got {scales[1]})."
         )
     prepared = _READER.read(edge_index, x, triangles, edge_weight, triangle_weight)
     return squeeze_scales(simplicial_heat(x, prepared, *times, options), t)
 
 
 def simplicial_heat(
-    x: Tensor, prepared: PreparedComplex, t_down: Tensor, t_up: Tensor, options: SimplicialOptions
+    x: Tensor, prepared: PreparedComplex, t_down: Times, t_up: Times, options: HeatOptions
 ) -> Tensor:
-    """Diffuse [..., E, D] on edges, for times [S, 1 or D] -> [..., S, E, D]."""
+    """Diffuse [..., E, D] on edges -> [..., S, E, D]."""
     structure = prepared.structure
 
-    def heat(part: str, t: Tensor) -> Tensor:
+    def heat(part: str, t: Times) -> Tensor:
         def make_in(dtype: torch.dtype) -> HeatOperator:
             weights = _weights(prepared, x, dtype)
             how = options.normalization, options.backend
             return hodge_operator(structure, part, *weights, *how, dtype=dtype)
 
-        return evolve(flow, precise_operator(make_in, x, t, options), t, options)
+        return evolve(flow, precise_operator(make_in, x, t.longest, options), t, options)
 
     with full_precision(x.device):
         flow = structure.to_edges(x.to(compute_dtype(x)))
@@ -136,7 +121,9 @@ def simplicial_heat(
             # The product of both parts of the Laplacian is zero: so is that of what they change.
             out = out + heat("up", t_up) - flow.unsqueeze(-3)
         else:
-            unused = t_up.sum() + sum(each.sum() for each in prepared if isinstance(each, Tensor))
+            unused = t_up.value.sum() + sum(
+                each.sum() for each in prepared if isinstance(each, Tensor)
+            )
             out = out + (0 * unused).to(out)  # a gradient, if only of zero
         return structure.to_columns(out).to(x.dtype)
 

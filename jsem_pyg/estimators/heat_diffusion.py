@@ -8,7 +8,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_choice
-from ..diffusion.arrivals import heat_field
+from ..diffusion.inductive import heat_field
 from ..training import select_time
 from .fitted_graph import FittedGraph
 from .neighbor_estimator import NeighborEstimator

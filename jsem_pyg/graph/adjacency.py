@@ -1,4 +1,4 @@
-"""Every form in which PyG users hand over a graph, read into one: rows, columns and weights.
+"""Every form of graph that PyG has, read into one: rows, columns and weights.
 
 The rows of an `edge_index` are the sources of messages. The sparse forms follow PyG's convention:
 they hold the *transposed* adjacency, so that their rows are the targets. Their entries are the
@@ -17,12 +17,12 @@ from .._checks import check_edge_index_shape
 
 
 class Adjacency(NamedTuple):
-    """A graph as handed over, not yet checked for symmetry."""
+    """The graph that a user passed, not yet checked for symmetry."""
 
     row: Tensor  # [E]
     col: Tensor  # [E]
     weight: Tensor | None  # [E], where the form carries values
-    identity: tuple[Tensor, ...]  # the index tensors that tell this graph from another
+    identity: tuple[Tensor, ...]  # the index tensors that identify this graph
     rows_are_targets: bool
 
     @property

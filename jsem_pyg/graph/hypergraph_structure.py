@@ -1,4 +1,4 @@
-"""What is prepared once for a hypergraph: sorting, counting, the checks.
+"""A hypergraph, prepared once: its memberships sorted, counted and checked.
 
 A training step changes values, never the structure: :class:`HypergraphStructure` is to hypergraphs
 what :class:`~jsem_pyg.graph.GraphStructure` is to graphs.
@@ -47,8 +47,8 @@ class HypergraphStructure(CheckLog):
         hyperedge_index: [2, M] memberships, as in PyG: node, hyperedge. A repeated column is a node
             that belongs twice, and counts twice.
         num_nodes: the number N of nodes; those without a hyperedge are isolated.
-        num_hyperedges: the number E of hyperedges, empty ones included. None: as many as the
-            largest number in `hyperedge_index` says, so that empty ones at the end are lost.
+        num_hyperedges: the number E of hyperedges, empty ones included. None: the largest
+            number in `hyperedge_index` plus one, so that empty ones at the end are lost.
 
     Attributes:
         node, hyperedge: [M'] the distinct memberships, sorted by node, then hyperedge.

@@ -1,7 +1,7 @@
-"""A graph as every function and layer takes it in: read, prepared or remembered, and checked."""
+"""The reader of graphs: a graph is read, prepared or remembered, and checked."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,14 +11,6 @@ from .adjacency import Adjacency, read_adjacency
 from .memory import CheckLog, Memory
 from .rows import GraphRows
 from .structure import GraphStructure
-
-
-class PreparedGraph(NamedTuple):
-    """A graph in one call, with what its edges carry."""
-
-    structure: GraphRows
-    weight: Tensor | None  # [E], None: ones
-    attr: Tensor | None  # [E, F]
 
 
 class Reader:
@@ -72,7 +64,7 @@ class Reader:
 
 
 class GraphReader(Reader):
-    """Reads graphs: the only way from what a user hands over to a structure."""
+    """Reads graphs: the only way from any form of graph to a structure."""
 
     def read(
         self,
@@ -80,8 +72,8 @@ class GraphReader(Reader):
         x: Tensor,
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
-    ) -> PreparedGraph:
-        """Prepare the graph of a signal x [..., N, D], unless it is, and check what comes with it.
+    ) -> tuple[GraphRows, Tensor | None]:
+        """Prepare the graph of a signal x [..., N, D], and check its weights and features.
 
         Args:
             edge_index: any form of graph, read already or not, or prepared :class:`GraphRows`, such
@@ -89,6 +81,9 @@ class GraphReader(Reader):
             x: the signal, which is checked as well.
             edge_weight: [E] or None.
             edge_attr: [E, F] or None.
+
+        Returns:
+            The structure, and the weights [E], which a sparse tensor may bring; None: ones.
 
         Raises:
             TypeError: if an argument is of the wrong type.
@@ -105,7 +100,7 @@ class GraphReader(Reader):
         if edge_attr is not None:
             check_edge_vector("edge_attr", edge_attr[:, 0], structure.num_edges)
             self._check(structure, "edge_attr", edge_attr, x, structure.check_attr, self._attrs)
-        return PreparedGraph(structure, weight, edge_attr)
+        return structure, weight
 
     def _structure(
         self, edge_index: Any, num_nodes: int, edge_weight: Tensor | None
@@ -113,6 +108,12 @@ class GraphReader(Reader):
         if isinstance(edge_index, GraphRows):
             check_num_nodes(edge_index, num_nodes)
             return edge_index, edge_weight
+        if type(edge_index) is Tensor and edge_index.layout == torch.strided:
+            # Known by itself, so that a graph which is remembered is not read again.
+            structure = self._structures.recall(
+                (edge_index,), lambda: GraphStructure(edge_index, num_nodes), num_nodes, False
+            )
+            return structure, edge_weight
         is_read = isinstance(edge_index, Adjacency)
         adjacency = edge_index if is_read else read_adjacency(edge_index, num_nodes)
         structure = self._structures.recall(

@@ -1,4 +1,4 @@
-"""Every form in which PyG users hand over a hypergraph, read into one, and remembered."""
+"""The reader of hypergraphs: every form that PyG has, prepared or remembered, and checked."""
 
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ class PreparedHypergraph(NamedTuple):
 
 
 class HypergraphReader(Reader):
-    """Reads hypergraphs: the only way from what a user hands over to a structure."""
+    """Reads hypergraphs: the only way from any form of hypergraph to a structure."""
 
     def read(
         self,
@@ -34,7 +34,7 @@ class HypergraphReader(Reader):
 
         Of a `HyperGraphData` are read: `edge_index` (the memberships), `edge_weight` and
         `edge_attr` (of hyperedges, where there are any and none are given), and `num_hyperedges`,
-        where somebody has set it.
+        if it is set.
 
         Args:
             hypergraph: memberships [2, M], a `HyperGraphData` or a batch of them, or a
@@ -42,7 +42,7 @@ class HypergraphReader(Reader):
             x: [..., N, D], the signal, which is checked as well.
             weight: [E] or None.
             attr: [E, F] or None.
-            num_hyperedges: the number E of hyperedges; None: as many as the rest says.
+            num_hyperedges: the number E of hyperedges; None: from the other arguments.
 
         Raises:
             TypeError: if an argument is of the wrong type.
@@ -89,7 +89,7 @@ class HypergraphReader(Reader):
             return structure
 
         if not isinstance(index, Tensor) or index.layout != torch.strided:
-            return make()  # which says what is wrong
+            return make()  # which raises the error
         return self._structures.recall((index,), make, num_nodes, count)
 
 
@@ -105,7 +105,7 @@ def _check_sizes(
 
 
 def _count_hyperedges(data: HyperGraphData, given: int | None) -> int | None:
-    """The number of hyperedges, from whatever says it: PyG itself forgets empty ones at the end."""
+    """The number of hyperedges, from any attribute: PyG itself forgets empty ones at the end."""
     if given is not None:
         return given
     stored = data.get("num_hyperedges")

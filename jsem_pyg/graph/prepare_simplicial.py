@@ -1,4 +1,4 @@
-"""Edges, triangles and what they carry, as every call takes them in: prepared and checked."""
+"""The reader of complexes: edges, triangles and weights, prepared or remembered, and checked."""
 
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ class PreparedComplex(NamedTuple):
 
 
 class SimplicialReader(Reader):
-    """Reads complexes: the only way from what a user hands over to a structure."""
+    """Reads complexes: the only way from edges and triangles to a structure."""
 
     def read(
         self,
@@ -76,7 +76,7 @@ class SimplicialReader(Reader):
             return edge_index
         given = tuple(each for each in (edge_index, triangles) if each is not None)
         if not all(isinstance(e, Tensor) and e.layout == torch.strided for e in given):
-            return SimplicialStructure(edge_index, triangles=triangles)  # which says what is wrong
+            return SimplicialStructure(edge_index, triangles=triangles)  # which raises
         return self._structures.recall(
             given, lambda: SimplicialStructure(edge_index, triangles=triangles)
         )

@@ -1,4 +1,4 @@
-"""What an operator is made of: rows of a graph's matrix, all of them or those of one process.
+"""Rows of a graph's matrix: all of them, or those of one process. Operators are made of them.
 
 A :class:`~jsem_pyg.graph.GraphStructure` holds all rows.
 `jsem_pyg.partition.DistributedGraph` holds a block of them, whose columns reach beyond it:

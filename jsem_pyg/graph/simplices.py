@@ -1,4 +1,4 @@
-"""Edges and triangles as they are handed over: read, and checked one by one."""
+"""Edges and triangles of a complex: read, and checked one by one."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-r"""What is prepared once for a complex of nodes, edges and triangles: sorting, boundaries, checks.
+r"""A complex of nodes, edges and triangles, prepared once: sorted, oriented and checked.
 
 .. math::
     \mathbf{B}_1 [(j), (i, j)] = 1, \quad \mathbf{B}_1 [(i), (i, j)] = -1, \qquad
@@ -35,7 +35,7 @@ class SimplicialStructure(CheckLog):
     """Edges and triangles of a graph, sorted, oriented and checked once, to be used many times.
 
     An edge signal is a *flow*: a number for each edge, positive along the edge and negative against
-    it. What is handed over follows the columns of `edge_index`, and a column points the way its
+    it. Signals and weights follow the columns of `edge_index`, and a column points the way its
     flow is counted. Inside, all edges point from the lower to the higher node.
 
     Args:

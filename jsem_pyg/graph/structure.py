@@ -1,4 +1,4 @@
-"""What is prepared once for a graph: sorting, the pairing of (i, j) with (j, i), the checks.
+"""A graph, prepared once: its edges sorted, paired ((i, j) with (j, i)) and checked.
 
 A training step changes values, never the structure. So the costly part and everything that would
 make a GPU wait happen here, when a graph is first seen, and whatever follows from the pattern alone
@@ -51,8 +51,9 @@ class GraphStructure(GraphRows):
     Attributes:
         num_nodes: N.
         num_edges: E, the number of columns handed in.
-        row, col, slot: see there. Like `reverse` they are int32 wherever that is wide enough: fit
-            to index with, but products of two of them may overflow.
+        row, col: [nnz] the row and the column of every slot.
+        slot: [E] the slot of every column of `edge_index`. Like `row`, `col` and `reverse` it is
+            int32 wherever that is wide enough: products of two of them may overflow.
         csr: the pattern: :class:`~jsem_pyg.kernels.csr.CSR`, a slot for every directed edge.
         reverse: [nnz] the slot of (j, i) for the slot of (i, j).
 
@@ -72,7 +73,7 @@ class GraphStructure(GraphRows):
 
     @classmethod
     def from_adjacency(cls, adjacency: Adjacency, num_nodes: int) -> "GraphStructure":
-        """Prepare a graph that `read_adjacency` has read already."""
+        """Prepare a graph from an `Adjacency`."""
         structure = cls.__new__(cls)
         structure._build(adjacency, num_nodes)
         return structure
@@ -86,7 +87,7 @@ class GraphStructure(GraphRows):
             _refuse(row, col, num_nodes)
         self.num_nodes, self.num_edges = num_nodes, row.numel()
         self.csr, self.reverse, self._order, self._slot = found
-        self._inverse: Tensor | None = None  # of the order, once somebody asks for it
+        self._inverse: Tensor | None = None  # of the order, made on first use
         self._rows_are_targets = adjacency.rows_are_targets
 
     @property

@@ -12,9 +12,8 @@ from jax import Array
 
 from .._checks import check_choice
 from ..diffusion.heat_coefficients import LONGEST, heat_degree, truncation_bound
-from ..diffusion.options import Accuracy
+from ..diffusion.options import HeatOptions
 from ..diffusion.precision import rounding_error
-from ..operators.laplacian import NORMALIZATIONS
 from .coefficients import heat_coefficients
 from .graph import Graph, prepare_graph
 from .inputs import is_known, known, read_signal, read_times, read_weight
@@ -95,8 +94,7 @@ def heat_diffusion(
         >>> round(float(y.sum()), 5)  # heat is conserved
         1.0
     """
-    accuracy = Accuracy(degree, tol)
-    check_choice("normalization", normalization, NORMALIZATIONS)
+    options = HeatOptions(degree, tol, normalization)
     backend = _choose(backend)
     x = read_signal(x)
     graph = edge_index if isinstance(edge_index, Graph) else prepare_graph(edge_index, x.shape[-2])
@@ -107,7 +105,7 @@ def heat_diffusion(
     dtype = jnp.promote_types(x.dtype, jnp.float32)
     times, is_single = read_times(t, x.shape[-1])
     operator = heat_operator(graph, read_weight(edge_weight, graph, dtype), normalization)
-    coefficients = _coefficients(times, operator, accuracy, dtype)
+    coefficients = _coefficients(times, operator, options, dtype)
     out = _evolve(x.astype(dtype), graph, operator, coefficients, backend).astype(x.dtype)
     return out.squeeze(-3) if is_single else out
 
@@ -148,17 +146,17 @@ def _evolve(x: Array, graph: Graph, operator: HeatOperator, c: Array, backend: s
     return out if scale is None else out / scale[:, None]
 
 
-def _coefficients(times: Any, operator: HeatOperator, accuracy: Accuracy, dtype: Any) -> Array:
+def _coefficients(times: Any, operator: HeatOperator, options: HeatOptions, dtype: Any) -> Array:
     """[K + 1, S, 1 or D]."""
     rate = operator.rate
     if rate is not None:
         times = times * (float(known(rate)) if is_known(rate) else rate)
-    num_terms = accuracy.degree
+    num_terms = options.degree
     if is_known(times):
         longest = float(known(times).max()) if times.size else 0.0
-        _check_precision(longest, accuracy.tol, dtype)
+        _check_precision(longest, options.tol, dtype)
         if num_terms is None:
-            num_terms = _degree(longest, times, operator, accuracy.tol, dtype)
+            num_terms = _degree(longest, times, operator, options.tol, dtype)
         elif (error := truncation_bound(longest, num_terms)) > 1e-2:
             _log.warning(
                 "degree=%d is too low for t = %.3g in units of the fastest rate: the result can be "

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from jax import Array
 
-from ..kernels.chebyshev import Needs
+from ..kernels.chebyshev import RequiredGradients
 from ..kernels.table import CHEBYSHEV
 from .graph import Pattern
 from .operator import Matrix
@@ -73,7 +73,9 @@ class NumbaKernel:
         def compute(out: Gradients, values: Any, diagonal: Any, *given: Any) -> None:
             kept, c, grad = map(_tensor, given)
             operator = self._operator(values, diagonal)
-            found = operator.differentiate(kept, c[:, :, None], None, grad, Needs(True, True))
+            found = operator.differentiate(
+                kept, c[:, :, None], None, grad, RequiredGradients(True, True)
+            )
             (of_entries,) = found.values
             self._write_entries(out, of_entries)
             _write(out.x, found.x)

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch._functorch.utils import unwrap_dead_wrappers
+from torch.autograd import forward_ad
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -31,9 +33,30 @@ def lasting(make: Callable[P, T]) -> Callable[P, T]:
     return outside
 
 
+class LightFunction(torch.autograd.Function):
+    """A Function with `setup_context` whose `apply` is cheap outside of `torch.func`.
+
+    torch binds the default arguments of `forward` by its signature at every call, which takes as
+    long as ten small operations. These Functions have no default arguments.
+    """
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Call `forward`, and record how it is differentiated."""
+        if is_transformed():
+            return super().apply(*args)
+        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))  # type: ignore[misc]
+
+
 def is_transformed() -> bool:
     """Whether this runs inside of a transform of `torch.func`."""
     return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def is_differentiated_again() -> bool:
+    """Whether a backward pass may be differentiated, or mapped over, itself."""
+    in_forward_mode = forward_ad._current_level >= 0
+    return torch.is_grad_enabled() or is_transformed() or in_forward_mode
 
 
 def check_forward_mode() -> None:

@@ -95,6 +95,6 @@ def _check_same(name_i: str, p_i: Tensor, name_j: str, p_j: Tensor) -> None:
 
 
 def normalize_rows(p: Tensor) -> Tensor:
-    """Rows >= 0 that sum to one; a row of zeros knows nothing: all classes are as likely."""
+    """Rows >= 0 that sum to one; in a row of zeros all classes are equally likely."""
     total = p.sum(-1, keepdim=True)
     return torch.where(total > 0, p / total.clamp(min=torch.finfo(p.dtype).tiny), 1 / p.size(-1))

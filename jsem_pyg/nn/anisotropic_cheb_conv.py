@@ -8,14 +8,14 @@ from torch import Tensor
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool
-from ..diffusion.evolve import check_signal
 from ..diffusion.options import HeatOptions
+from ..diffusion.times import check_signal
 from .channel_map import ChannelMap
-from .diffusion_layer import DiffusionLayer, Rates, single_node_set
+from .diffusion_layer import DiffusionLayer, LearningRateFactors, single_node_set
 
 # Chosen on validation nodes of graphs that are not reported, see examples/results/drop_in.md: free
-# times fall to where a few training nodes are told apart by their own features alone.
-_RATES = Rates(time=0.1, conductance=0.03)
+# times fall to where the features of a few training nodes alone separate them.
+_FACTORS = LearningRateFactors(time=0.1, conductance=0.03)
 
 
 class AnisotropicChebConv(ChannelMap, DiffusionLayer):
@@ -89,7 +89,7 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
     ) -> None:
         check_bool("add_self_loops", add_self_loops)
         options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
-        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, _RATES, **kwargs)
+        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, **kwargs)
         self._make_map(in_channels, out_channels, bias)
         self.reset_parameters()
 
@@ -111,11 +111,7 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
             check_signal(x)
         self._check_fit(x)
         times = self._times(edge_attr)
-        operator = self._operator(x, times, edge_index, edge_weight, edge_attr)
-
-        def diffuse(signal: Tensor, t: Tensor) -> Tensor:
-            return self._diffuse(signal, operator, t)
-
+        diffuse = self._read(x, times, edge_index, edge_weight, edge_attr)
         return self._map_and_diffuse(x, times, diffuse)
 
     def _takes_sparse(self, x: Tensor) -> bool:

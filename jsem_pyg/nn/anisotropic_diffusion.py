@@ -8,12 +8,14 @@ from torch import Tensor
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from ..diffusion.options import HeatOptions
-from .diffusion_layer import DiffusionLayer, Rates, single_node_set
+from ..kernels.table import CHEBYSHEV, lists_backends
+from .diffusion_layer import DiffusionLayer, LearningRateFactors, single_node_set
 
 # At t = 5 the time moves by the learning rate in every step of Adam, as the slope does.
-_RATES = Rates(time=0.2)
+_FACTORS = LearningRateFactors(time=0.2)
 
 
+@lists_backends(CHEBYSHEV)
 class AnisotropicDiffusion(DiffusionLayer):
     r"""Heat diffusion on a graph whose edges learn how well they conduct.
 
@@ -26,7 +28,7 @@ class AnisotropicDiffusion(DiffusionLayer):
     edge, first of all its curvature (:class:`~jsem_pyg.transforms.FormanCurvature`). A new layer is
     isotropic: its conductance is constant. The exponential is evaluated as in
     :func:`~jsem_pyg.diffusion.heat_diffusion`, by fused products of sparse and dense matrices, or
-    through `propagate` where somebody watches (explainers, hooks, ``fuse=False``).
+    through `propagate` where messages are observed (explainers, hooks, ``fuse=False``).
 
     The last graph is remembered, and prepared anew once it changes. A change of its tensors in
     place is seen, but not one through `.data` or an array of NumPy's that shares their memory. For
@@ -50,9 +52,7 @@ class AnisotropicDiffusion(DiffusionLayer):
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
             :obj:`tol` needs.
         tol (float): Relative error allowed.
-        backend (str): What evaluates the series on the fused path: :obj:`"auto"`,
-            :obj:`"numba"`, :obj:`"torch"`, :obj:`"torch_sparse"` or :obj:`"reference"`, see
-            :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        backend (str): What evaluates the series on the fused path: {backends}.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
         **kwargs (optional): Additional arguments of
             :class:`torch_geometric.nn.conv.MessagePassing`.
@@ -87,7 +87,7 @@ class AnisotropicDiffusion(DiffusionLayer):
         **kwargs: Any,
     ) -> None:
         options = HeatOptions(degree, tol, normalization, backend)
-        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, _RATES, **kwargs)
+        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, **kwargs)
 
     @property
     def sketchable(self) -> bool:
@@ -104,8 +104,8 @@ class AnisotropicDiffusion(DiffusionLayer):
         """Diffuse the node features; see the class for shapes."""
         x = single_node_set(x)
         t = self._times(edge_attr)
-        operator = self._operator(x, t, edge_index, edge_weight, edge_attr)
-        out = self._diffuse(x, operator, t)
+        diffuse = self._read(x, t, edge_index, edge_weight, edge_attr)
+        out = diffuse(x, t)
         return out.transpose(-3, -2).flatten(-2)
 
     def __repr__(self) -> str:

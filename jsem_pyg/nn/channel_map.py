@@ -1,4 +1,4 @@
-"""What the two convolutions share: a linear map of the channels beside a diffusion."""
+"""The linear map of the channels that both convolutions combine with a diffusion."""
 
 from collections.abc import Callable
 from typing import cast
@@ -61,10 +61,10 @@ class ChannelMap:
         """Whether mapping first leaves fewer columns to diffuse, and can be done."""
         if self.time.num_channels is not None:
             return False  # every input channel has a time of its own
-        # A map that somebody put something around can only be called on all scales at once.
+        # A map with hooks or another class can only be called on all scales at once.
         can_part = self.time.num_scales == 1 or _is_plain(self.lin)
         if getattr(self.lin, "bias", None) is not None:
-            return False  # one of somebody else's map, which must not diffuse
+            return False  # the bias of a replaced map must not diffuse
         return can_part and self.time.num_scales * self.out_channels < x.size(-1)
 
     def _map_and_diffuse(self, x: Tensor, t: Tensor, diffuse: Diffuse) -> Tensor:
@@ -96,7 +96,7 @@ class ChannelMap:
 def check_type_of_layer(name: str, x: Tensor, lin: torch.nn.Module) -> None:
     """Raise a TypeError unless x is of the type of a linear map's weight; autocast converts it.
 
-    Maps whose weight is made anew at each call, and those of somebody else's, are not asked.
+    Maps whose weight is made anew at each call, and replaced maps, are not checked.
     """
     weight = lin._parameters.get("weight")
     if weight is None or x.dtype == weight.dtype or not weight.is_floating_point():
@@ -129,5 +129,5 @@ def _is_plain(lin: torch.nn.Module) -> bool:
     """Whether calling the map does nothing but multiply by its weight."""
     hooks = [getattr(lin, f"_{each}_hooks") for each in _HOOKS]
     hooks += [getattr(torch_module, f"_global_{each}_hooks") for each in _HOOKS]
-    is_lazy = _width(lin) < 0  # whose own hook is no one else's doing
+    is_lazy = _width(lin) < 0  # whose own hook does no harm
     return type(lin) is Linear and (is_lazy or not any(hooks)) and "weight" in lin._parameters

@@ -1,4 +1,4 @@
-"""What a trained classifier says on its graph, and of points that arrive later."""
+"""Classes of a trained classifier on its graph, and their extension to new points."""
 
 import copy
 from functools import partial
@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from ..diffusion.arrivals import heat_field
+from ..diffusion.inductive import heat_field
 from ..graph import GraphStructure
 from .conductance import ModuleConductance
 from .diffusion_classifier import DiffusionClassifier, balance_classes
@@ -18,7 +18,7 @@ class ClassField:
 
     A point that arrives is classified by its own features, and hears the diffused probabilities of
     its neighbours in both diffusions, along edges that conduct as far as it agrees with them. They
-    do not hear from it: see :mod:`jsem_pyg.diffusion.arrivals`. What is said of it does not depend
+    do not hear from it: see :mod:`jsem_pyg.diffusion.inductive`. What is said of it does not depend
     on who else arrives.
 
     Args:
@@ -41,7 +41,7 @@ class ClassField:
         structure: GraphStructure,
         edge_weight: Tensor,
     ) -> None:
-        # Rounding depends on how many rows a product has; in float64 nobody sees that.
+        # Rounding depends on how many rows a product has; in float64 that is not visible.
         with torch.random.fork_rng(devices=[]):  # a copied Linear of PyG 2.6 draws weights first
             self._model = copy.deepcopy(model).double().eval()
         options = model.isotropic.options

@@ -132,12 +132,12 @@ class ModuleConductance(Module):
         self.floor = floor
         self.sees_nodes = _num_arguments(module) == 3
         steps = isinstance(module, NodeConductance)
-        # A class of the user's own may say anew what another method says.
-        self._has_steps = steps and _speaks_for(module, "between", "forward")
-        self._has_along = self._has_steps and _speaks_for(module, "along", "between")
+        # A class of the user's own may override a method that another one is made of.
+        self._has_steps = steps and _decides(module, "between", "forward")
+        self._has_along = self._has_steps and _decides(module, "along", "between")
 
     def reset_parameters(self) -> None:
-        """Reset every part of the module that knows how to."""
+        """Reset every part of the module that has `reset_parameters`."""
         for part in self.module.modules():
             reset = getattr(part, "reset_parameters", None)
             if callable(reset):
@@ -145,7 +145,7 @@ class ModuleConductance(Module):
 
     @property
     def signed(self) -> bool:
-        """Whether edges may conduct less than nothing."""
+        """Whether conductances may be negative."""
         return isinstance(self.module, NodeConductance) and self.module.signed
 
     @property
@@ -154,7 +154,7 @@ class ModuleConductance(Module):
         return self._has_steps
 
     def project(self, x: Tensor) -> Tensor:
-        """What edges look at of the nodes: [N, D] -> [N, K]."""
+        """The features of nodes that the conductance depends on: [N, D] -> [N, K]."""
         return cast(NodeConductance, self.module).project(x) if self._has_steps else x
 
     def forward(
@@ -233,7 +233,7 @@ def make_conductance(
 
 
 def initial_conductance(conductance: Conductance | None) -> float:
-    """What every edge of a new layer conducts; one for a module that cannot be asked."""
+    """The conductance of every edge of a new layer; one for modules without `initial`."""
     form = conductance.module if isinstance(conductance, ModuleConductance) else conductance
     return form.initial if isinstance(form, ConstantAtFirst) else 1.0
 
@@ -259,8 +259,8 @@ def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
     return columns
 
 
-def _speaks_for(module: Module, method: str, other: str) -> bool:
-    """Whether no class below the one that has the method says anew what the other does."""
+def _decides(module: Module, method: str, other: str) -> bool:
+    """True if `other` is not overridden below the class that defines `method`."""
     of_method, of_other = (
         next(kind for kind in type(module).__mro__ if name in vars(kind))
         for name in (method, other)

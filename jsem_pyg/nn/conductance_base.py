@@ -1,4 +1,4 @@
-"""What the forms of a conductance share: a constant start, a floor, and how they see nodes.
+"""Base classes of conductances: a constant start, a floor, and features of the nodes.
 
 Every conductance here starts constant, so that a new layer is exactly isotropic, and stays above a
 floor: a node whose edges all close keeps a positive degree, and gradients stay finite.
@@ -13,13 +13,13 @@ FLOOR = 1e-4
 
 
 class ConstantAtFirst(Module):
-    """Abstract: a conductance that all edges share until it learns."""
+    """Abstract: a conductance that is the same for all edges before training."""
 
     floor: float
 
     @property
     def initial(self) -> float:
-        """What every edge conducts at first."""
+        """The conductance of every edge before training."""
         return self.floor + (1 - self.floor) / 2
 
 
@@ -32,15 +32,15 @@ class NodeConductance(ConstantAtFirst):
     signed = False  # whether it lies in [-1, 1], not in [0, 1]
 
     def project(self, x: Tensor) -> Tensor:
-        """What edges look at of the nodes: [N, D] -> [N, K]."""
+        """The features of nodes that the conductance depends on: [N, D] -> [N, K]."""
         raise NotImplementedError
 
     def between(self, edge_attr: Tensor | None, z_i: Tensor, z_j: Tensor) -> Tensor:
-        """The conductance of edges, from what they look at of both ends [E, K] -> [E]."""
+        """The conductance of edges, from projected features of both ends: [E, K] -> [E]."""
         raise NotImplementedError
 
     def along(self, edge_attr: Tensor | None, z: Tensor, ends: Ends) -> Tensor:
-        """The conductance of edges, from what they look at of all nodes [N, K] -> [E]."""
+        """The conductance of edges, from projected features of all nodes: [N, K] -> [E]."""
         target, source = ends
         return self.between(edge_attr, z[target], z[source])
 

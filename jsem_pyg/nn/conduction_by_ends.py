@@ -1,17 +1,22 @@
-"""What edges conduct by the features of both their ends: what is gathered, and how often."""
+"""Conductances that depend on the features of both ends of an edge."""
 
 from torch import Tensor
 
-from ..diffusion.heat import EdgeList, graph_ends
 from ..graph import GraphStructure
-from ..graph.prepare import PreparedGraph
+from ..graph.adjacency import Adjacency
+from ..graph.rows import GraphRows
 from .conductance import ModuleConductance
 
 
 def conduct_by_ends(
-    conductance: ModuleConductance, graph: PreparedGraph | EdgeList, x: Tensor
+    conductance: ModuleConductance,
+    graph: GraphRows | Adjacency,
+    edge_attr: Tensor | None,
+    x: Tensor,
 ) -> Tensor:
     """The conductance [E] of the edges of a graph, by the features [N, D] of its nodes.
+
+    In compiled code the graph is not prepared.
 
     Raises:
         ValueError: if `x` has another shape.
@@ -22,13 +27,13 @@ def conduct_by_ends(
             f"would differ from batch to batch (got {list(x.shape)})."
         )
     z = conductance.project(x)  # once a node, and fewer channels to gather
-    structure = graph.structure if isinstance(graph, PreparedGraph) else None
     # Features of edges may differ where an edge is repeated.
-    if conductance.is_even and graph.attr is None and isinstance(structure, GraphStructure):
-        return _conduct_one_way(conductance, structure, z)
-    if structure is not None:
-        z = structure.spread(z)  # an edge may come from a node of another process
-    return conductance(graph.attr, z=z, ends=graph_ends(graph))
+    if conductance.is_even and edge_attr is None and isinstance(graph, GraphStructure):
+        return _conduct_one_way(conductance, graph, z)
+    if isinstance(graph, Adjacency):
+        return conductance(edge_attr, z=z, ends=graph.ends)
+    z = graph.spread(z)  # an edge may come from a node of another process
+    return conductance(edge_attr, z=z, ends=graph.edges)
 
 
 def _conduct_one_way(

@@ -220,8 +220,7 @@ class DiffusionClassifier(torch.nn.Module):
         """Read the graph once for both diffusions; compiled code takes it as it is."""
         if torch.compiler.is_compiling():
             return edge_index, edge_weight
-        graph = self._reader.read(edge_index, x, edge_weight)
-        return graph.structure, graph.weight
+        return self._reader.read(edge_index, x, edge_weight)
 
     def _known_num_classes(self) -> int:
         if self.num_classes is None:

@@ -1,7 +1,7 @@
-"""What the diffusion layers share: parameters, the memory of the graph, and the two paths."""
+"""The base of the diffusion layers on graphs: parameters, memory of the graph, and both paths."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -12,17 +12,15 @@ from torch_geometric.typing import Adj, OptTensor
 
 from .._checks import check_bool, check_float, check_nonnegative_int
 from .._precision import full_precision
-from ..diffusion.evolve import check_signal
-from ..diffusion.heat import (
-    EdgeList,
-    UnmadeOperator,
-    heat_flow,
-    heat_operator,
-    take_graph,
-)
+from ..diffusion.evolve import evolve
+from ..diffusion.heat import heat_operator
 from ..diffusion.options import HeatOptions
+from ..diffusion.registered_op import compiled_heat
+from ..diffusion.times import check_signal, read_times
 from ..graph import GraphStructure
-from ..graph.prepare import GraphReader, PreparedGraph
+from ..graph.adjacency import Adjacency
+from ..graph.memory import Memory
+from ..graph.prepare import GraphReader, read_edges
 from ..graph.rows import GraphRows
 from ..operators import HeatOperator, Operator
 from ..operators.laplacian import laplacian_entries
@@ -33,8 +31,8 @@ from .diffusion_time import DiffusionTime
 _log = logging.getLogger(__name__)
 
 
-class Rates(NamedTuple):
-    """How fast the times and the conductance of a layer learn, beside the weights around it."""
+class LearningRateFactors(NamedTuple):
+    """How fast the times and the conductance of a layer learn, relative to other parameters."""
 
     time: float
     conductance: float = 1.0
@@ -43,9 +41,9 @@ class Rates(NamedTuple):
 class DiffusionLayer(MessagePassing):
     """Abstract base of the layers: conductance, time, and exp(-tL) of the graph that they make.
 
-    Two paths lead to the same numbers. The *fused* path hands the operator to a kernel. The
-    *watched* path goes through `propagate`, one message passing for each term of the series; it is
-    taken wherever somebody watches: under `torch_geometric.explain`, with hooks on `propagate`,
+    Two paths give the same numbers. The *fused* path passes the operator to a kernel. The *watched*
+    path goes through `propagate`, one message passing for each term of the series; it is taken
+    wherever messages are observed: under `torch_geometric.explain`, with hooks on `propagate`,
     `message` or `aggregate`, and with ``fuse=False``.
 
     `torch.compile` and `torch.export` take the fused path whole, as one registered op; an exported
@@ -65,7 +63,7 @@ class DiffusionLayer(MessagePassing):
         conductance: str | torch.nn.Module,
         options: HeatOptions,
         fuse: bool,
-        rates: Rates,
+        factors: LearningRateFactors,
         **kwargs: Any,
     ) -> None:
         is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
@@ -80,14 +78,15 @@ class DiffusionLayer(MessagePassing):
         check_bool("fuse", fuse)
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
-        self.conductance = make_conductance(conductance, edge_dim, rates.conductance)
-        self.time = DiffusionTime(t, learn_t, rates.time)
+        self.conductance = make_conductance(conductance, edge_dim, factors.conductance)
+        self.time = DiffusionTime(t, learn_t, factors.time)
         self.options = options
         # A loop conducts as edges do at first: a new layer is the same with and without features.
         loop = options.self_loop * initial_conductance(self.conductance)
         self._conducted_options = replace(options, self_loop=loop)
         self.fuse = fuse
         self._reader = GraphReader()
+        self._operators = Memory(size=2)  # in float32, and in float64 where that is too narrow
         self._has_warned = False
 
     def reset_parameters(self) -> None:
@@ -117,45 +116,66 @@ class DiffusionLayer(MessagePassing):
         """An edge's share of S X, on the watched path."""
         return norm.view(-1, 1) * x_j
 
-    def propagate_once(self, edge_index: Tensor, num_nodes: int, x: Tensor, norm: Tensor) -> Tensor:
-        """S X but for its diagonal, on the watched path."""
-        # propagate_type: (x: Tensor, norm: Tensor)
-        out: Tensor = self.propagate(edge_index, size=(num_nodes, num_nodes), x=x, norm=norm)
-        return out
-
-    def _operator(
+    def _read(
         self, x: Tensor, t: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
-    ) -> HeatOperator | UnmadeOperator:
-        """The operator of the weights times the conductance, precise enough for the times t."""
+    ) -> Callable[[Tensor, Tensor], Tensor]:
+        """Read the graph, let its edges conduct, and make the operator, precise enough for t.
+
+        Returns:
+            A function of a signal [..., N, D] and times -> the diffused signal [..., S, N, D].
+        """
         edge_attr = None if edge_attr is None else self._columns(edge_attr)
         is_watched = self._is_watched()
-        graph = take_graph(self._reader, x, edge_index, edge_weight, edge_attr, prepare=is_watched)
-        conductance = self._conduct(graph, x)
+        if torch.compiler.is_compiling() and not is_watched:
+            return self._compiled(x, edge_index, edge_weight, edge_attr)
+        structure, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
+        conductance = self._conduct(structure, edge_attr, x)
         options = self.options if conductance is None else self._conducted_options
+        times = read_times(t, x)
         if is_watched:
-            return heat_operator(graph, x, t, options, conductance, self._watched_operator)
-        return heat_operator(graph, x, t, options.for_graph(edge_index), conductance)
+            make = self._watched_operator
+            operator = heat_operator(
+                structure, weight, x, times.longest, options, conductance, make
+            )
+        else:
+            options = options.for_graph(edge_index)
+            operator = heat_operator(
+                structure, weight, x, times.longest, options, conductance, memory=self._operators
+            )
 
-    def _diffuse(
-        self, signal: Tensor, operator: HeatOperator | UnmadeOperator, t: Tensor
-    ) -> Tensor:
-        """[..., N, D] -> [..., S, N, D]."""
-        return heat_flow(signal, operator, t, self.options)
+        def diffuse(signal: Tensor, at: Tensor) -> Tensor:
+            return evolve(signal, operator, times if at is t else read_times(at, signal), options)
+
+        return diffuse
+
+    def _compiled(
+        self, x: Tensor, edge_index: Adj, edge_weight: OptTensor, edge_attr: OptTensor
+    ) -> Callable[[Tensor, Tensor], Tensor]:
+        """As `_read`, in compiled code, which cannot prepare a graph: the registered op does."""
+        adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
+        conductance = self._conduct(adjacency, edge_attr, x)
+        options = self.options if conductance is None else self._conducted_options
+        options = options.for_graph(edge_index)
+
+        def diffuse(signal: Tensor, at: Tensor) -> Tensor:
+            return compiled_heat(signal, at, adjacency, weight, edge_attr, conductance, options)
+
+        return diffuse
 
     def _columns(self, edge_attr: Tensor) -> Tensor:
         """Edge features as [E, F], in the type of the parameters."""
         edge_dim = None if self.conductance_form == "module" else self.edge_dim
         return as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
 
-    def _conduct(self, graph: PreparedGraph | EdgeList, x: Tensor) -> OptTensor:
-        """The conductance [E] of the edges, or None where nothing tells it."""
-        if self.conductance is None or (graph.attr is None and not self.sees_nodes):
-            self._warn_of_missing_attr(graph.attr)
+    def _conduct(self, graph: GraphRows | Adjacency, edge_attr: OptTensor, x: Tensor) -> OptTensor:
+        """The conductance [E] of the edges, or None where it depends on features not given."""
+        if self.conductance is None or (edge_attr is None and not self.sees_nodes):
+            self._warn_of_missing_attr(edge_attr)
             return None
         with full_precision(x.device):
             if not self.sees_nodes:
-                return self.conductance(graph.attr)
-            return conduct_by_ends(cast(ModuleConductance, self.conductance), graph, x)
+                return self.conductance(edge_attr)
+            return conduct_by_ends(cast(ModuleConductance, self.conductance), graph, edge_attr, x)
 
     def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:
         if self._has_warned or self.edge_dim == 0 or edge_attr is not None:
@@ -170,7 +190,7 @@ class DiffusionLayer(MessagePassing):
         )
 
     def _times(self, edge_attr: OptTensor) -> Tensor:
-        """The times; a conductance that is not asked for gets gradients of zero through them.
+        """The times; through them, a conductance that is not used gets gradients of zero.
 
         `DistributedDataParallel` takes a parameter without a gradient for an error.
         """
@@ -251,7 +271,7 @@ class _Propagation(Operator):
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor], check: bool = True) -> Tensor:
-    """The signal itself, also where PyG hands over a pair, as `to_hetero` does.
+    """The signal itself, also where PyG passes a pair, as `to_hetero` does.
 
     Args:
         x: the signal, or the pair.

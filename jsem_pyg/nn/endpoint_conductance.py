@@ -24,7 +24,7 @@ _SIGNED_START = 0.5  # of a signed edge: it can go to either side
 
 
 class EndpointConductance(NodeConductance):
-    r"""An edge conducts as the features of both its ends say, the same from either side.
+    r"""A conductance of the features of both ends of an edge, the same from either side.
 
     .. math::
         h_{ij} = \epsilon + (1 - \epsilon) \, \sigma(r \, u_{ij}), \qquad
@@ -33,7 +33,7 @@ class EndpointConductance(NodeConductance):
         \mathbf{c}^{\top} (\mathbf{z}_i + \mathbf{z}_j) + d, \qquad
         \mathbf{z}_i = \mathbf{\Theta} \mathbf{x}_i
 
-    how far the ends are apart, how far they are alike, and what each end says alone. It is given to
+    how far the ends are apart, how far they are alike, and on each end alone. It is given to
     a layer as its `conductance`; the features are those that the layer diffuses.
 
     With `signed`, :math:`h_{ij} = \tanh(r \, u_{ij} + \tanh^{-1} \tfrac{1}{2})` in (-1, 1): an edge
@@ -136,7 +136,7 @@ class EndpointConductance(NodeConductance):
         return self.between(edge_attr, z_i, z_j)
 
     def _conduct(self, u: Tensor) -> Tensor:
-        """From what the ends say, but for the bias."""
+        """The part of the logit that depends on the ends, without the bias."""
         logit = self.rate * (u + self.bias)
         if self.signed:
             return torch.tanh(logit + math.atanh(_SIGNED_START))

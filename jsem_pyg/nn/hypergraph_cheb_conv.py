@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from ..diffusion.evolve import check_signal
-from ..diffusion.options import HypergraphOptions
+from ..diffusion.options import HeatOptions
+from ..diffusion.times import check_signal
 from .channel_map import ChannelMap
 from .hypergraph_layer import HypergraphLayer
 
@@ -75,7 +75,9 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         backend: str = "auto",
         bias: bool = True,
     ) -> None:
-        options = HypergraphOptions(degree, tol, normalization, method, backend)
+        options = HeatOptions(
+            degree, tol, normalization, backend, method=method, domain="hypergraph"
+        )
         super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options)
         self._make_map(in_channels, out_channels, bias)
         self.reset_parameters()

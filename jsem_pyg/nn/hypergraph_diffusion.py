@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from ..diffusion.evolve import check_signal
-from ..diffusion.options import HypergraphOptions
+from ..diffusion.options import HeatOptions
+from ..diffusion.times import check_signal
 from .hypergraph_layer import HypergraphLayer
 
 
@@ -79,7 +79,9 @@ class HypergraphDiffusion(HypergraphLayer):
         method: str = "auto",
         backend: str = "auto",
     ) -> None:
-        options = HypergraphOptions(degree, tol, normalization, method, backend)
+        options = HeatOptions(
+            degree, tol, normalization, backend, method=method, domain="hypergraph"
+        )
         super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options)
 
     def forward(
@@ -92,8 +94,7 @@ class HypergraphDiffusion(HypergraphLayer):
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes.
 
-        Where neither weights nor features say how many hyperedges there are, and the last ones may
-        be empty, `num_hyperedges` does.
+        Without weights or features, give `num_hyperedges` if the last hyperedges may be empty.
         """
         check_signal(x)
         hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)

@@ -1,4 +1,4 @@
-"""What the hypergraph layers share: weights of hyperedges, times, and the memory of the structure.
+"""The base of the hypergraph layers: hyperedge weights, times, and memory of the structure.
 
 Unlike the layers on graphs these are plain modules, since no message is ever made.
 """
@@ -12,9 +12,9 @@ from torch_geometric.typing import OptTensor
 
 from .._checks import check_bool, check_nonnegative_int
 from .._precision import full_precision
-from ..diffusion.evolve import diffusion_times
 from ..diffusion.hypergraph import hyperedge_weights, hypergraph_heat
-from ..diffusion.options import HypergraphOptions
+from ..diffusion.options import HeatOptions
+from ..diffusion.times import read_times
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
 from .conductance import as_real, make_conductance
@@ -40,7 +40,7 @@ class HypergraphLayer(torch.nn.Module):
         t: float | Sequence[float] | Tensor,
         learn_t: bool,
         conductance: str | torch.nn.Module,
-        options: HypergraphOptions,
+        options: HeatOptions,
     ) -> None:
         super().__init__()
         check_nonnegative_int("hyperedge_dim", hyperedge_dim)
@@ -97,10 +97,10 @@ class HypergraphLayer(torch.nn.Module):
         self, signal: Tensor, structure: HypergraphStructure, weight: Tensor, t: Tensor
     ) -> Tensor:
         """[..., N, D] -> [..., S, N, D]."""
-        return hypergraph_heat(signal, structure, weight, diffusion_times(t, signal), self.options)
+        return hypergraph_heat(signal, structure, weight, read_times(t, signal), self.options)
 
     def _count(self, index: Any, weight: OptTensor, attr: OptTensor) -> int | None:
-        """The number of hyperedges, where something else than the memberships says it."""
+        """The number of hyperedges, if it is known from anything beside the memberships."""
         if not isinstance(index, Tensor):
             return None
         if self.weight is not None:

@@ -8,8 +8,9 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from .._checks import check_bool
-from ..diffusion.evolve import check_signal, diffusion_times
-from ..diffusion.simplicial import SimplicialOptions, simplicial_heat
+from ..diffusion.options import HeatOptions
+from ..diffusion.simplicial import simplicial_heat
+from ..diffusion.times import check_signal, read_times
 from ..graph.prepare_simplicial import SimplicialReader
 from .diffusion_time import DiffusionTime, initial_times
 
@@ -87,7 +88,7 @@ class SimplicialDiffusion(torch.nn.Module):
                 f"Expected 't_up' to have the shape of 't', {list(self.time_down.raw.shape)} "
                 f"(got {list(self.time_up.raw.shape)})."
             )
-        self.options = SimplicialOptions(degree, tol, normalization, backend)
+        self.options = HeatOptions(degree, tol, normalization, backend, domain="complex")
         self._reader = SimplicialReader()
 
     def reset_parameters(self) -> None:
@@ -118,7 +119,7 @@ class SimplicialDiffusion(torch.nn.Module):
         """Diffuse the flows; see the class for shapes."""
         check_signal(x)
         prepared = self._reader.read(edge_index, x, triangles, edge_weight, triangle_weight)
-        times = diffusion_times(self.t_down, x), diffusion_times(self.t_up, x)
+        times = read_times(self.t_down, x), read_times(self.t_up, x)
         out = simplicial_heat(x, prepared, *times, self.options)
         return out.transpose(-3, -2).flatten(-2)
 

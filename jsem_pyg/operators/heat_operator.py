@@ -1,11 +1,13 @@
-r"""An operator S together with how the Laplacian is made of it: what diffusion takes in.
+r"""An operator S and the scaling between S and the Laplacian: the input of a diffusion.
 
 .. math::
     e^{-t \mathbf{L}} =
     \mathbf{P}^{-1} e^{-t \, \mathrm{diag}(r) (\mathbf{I} - \mathbf{S})} \mathbf{P}
 """
 
+import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -16,11 +18,11 @@ from .._precision import power_of_two
 from ..kernels.chebyshev import Operator
 
 
-class Limits(NamedTuple):
-    """How far rates and scales reach, where other processes hold other rows."""
+class NumericalRange(NamedTuple):
+    """The smallest and largest rates and scales; infinity and zero where there are none."""
 
-    slowest: float  # of the rates of components in which something flows; infinite: there are none
-    fastest: float  # likewise, zero if there are none
+    slowest: float  # of the positive rates, in components in which something flows
+    fastest: float
     lowest_scale: float  # of `row_scale`
     highest_scale: float
 
@@ -33,10 +35,11 @@ class Scaling:
     group: Tensor | None = None  #: [N] the group of each node; None: a single group
     row_scale: Tensor | None = None  #: [N] the diagonal of P; None: the identity
     isolated: Tensor | None = None  #: [N] bool, nodes that keep their features; None: no node does
-    limits: Limits | None = None  #: of all processes; None: this one has all rows
+    #: over the rows of all processes; None: this process has all rows
+    shared_range: NumericalRange | None = None
 
     def to(self, dtype: torch.dtype) -> "Scaling":
-        """The same in another type, but for the rates, which only coefficients are made of.
+        """The same in another type, except the rates, which only coefficients are made of.
 
         P is divided by a power of two, which changes nothing: its largest entry is of order one,
         so that no signal times P overflows.
@@ -44,45 +47,46 @@ class Scaling:
         if self.row_scale is None or self.row_scale.numel() == 0:
             return self
         highest = self.row_scale.max()
-        if self.limits is not None:
-            highest = torch.full_like(highest, self.limits.highest_scale)
+        if self.shared_range is not None:
+            highest = torch.full_like(highest, self.shared_range.highest_scale)
         relative = self.row_scale / power_of_two(highest)
         return replace(self, row_scale=relative.to(dtype))
 
+    @cached_property
+    def own_range(self) -> NumericalRange:
+        """The range of the rates and scales of these rows."""
+        slowest, fastest = lowest, highest = 1.0, 1.0
+        if self.rate is not None:
+            rate = numbers_of(self.rate)
+            slowest, fastest = _ends(rate[rate > 0])
+        if self.row_scale is not None:
+            lowest, highest = _ends(numbers_of(self.row_scale))
+        return NumericalRange(slowest, fastest, lowest, highest)
+
+    @cached_property
     def condition(self) -> float:
         """The condition number of P: how much it can magnify an error; infinite if P underflows."""
-        lowest, highest = self.scale_range()
-        if self.limits is not None and self.row_scale is not None:
-            lowest, highest = self.limits.lowest_scale, self.limits.highest_scale
-        if highest == 0 and lowest == float("inf"):
+        if self.row_scale is None:
+            return 1.0
+        *_, lowest, highest = self.shared_range or self.own_range
+        if highest == 0 and math.isinf(lowest):
             return 1.0  # there are no rows
-        return highest / lowest if lowest > 0 else float("inf")
+        return highest / lowest if lowest > 0 else math.inf
 
+    @cached_property
     def rates(self) -> tuple[float, float]:
         """The lowest and the highest rate at which anything flows; one where there is none."""
-        slowest, fastest = self.rate_range() if self.limits is None else self.limits[:2]
+        slowest, fastest, *_ = self.shared_range or self.own_range
         return (slowest, fastest) if fastest > 0 else (1.0, 1.0)
 
+    @cached_property
     def fastest(self) -> float:
         """The highest rate at which anything flows; zero where there is none."""
-        return self.rate_range()[1] if self.limits is None else self.limits.fastest
+        return (self.shared_range or self.own_range).fastest
 
-    def rate_range(self) -> tuple[float, float]:
-        """The lowest and the highest positive rate of these rows; none: infinity and zero."""
-        if self.rate is None:
-            return 1.0, 1.0
-        rate = numbers_of(self.rate)
-        rate = rate[rate > 0]
-        return (float(rate.min()), float(rate.max())) if rate.numel() else (float("inf"), 0.0)
 
-    def scale_range(self) -> tuple[float, float]:
-        """The lowest and the highest entry of P in these rows; none: infinity and zero."""
-        if self.row_scale is None:
-            return 1.0, 1.0
-        row_scale = numbers_of(self.row_scale)
-        if row_scale.numel() == 0:
-            return float("inf"), 0.0
-        return float(row_scale.min()), float(row_scale.max())
+def _ends(values: Tensor) -> tuple[float, float]:
+    return (float(values.min()), float(values.max())) if values.numel() else (math.inf, 0.0)
 
 
 @dataclass(frozen=True)

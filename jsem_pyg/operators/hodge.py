@@ -134,7 +134,7 @@ def _node_share(
 def _rates(structure: SimplicialStructure, b: Incidence, root: Tensor, share: Tensor) -> Tensor:
     r"""[G] half an upper bound of the spectrum of each component; exp(-tL) does not depend on it.
 
-    :math:`\mathbf{D B M B}^{\top} \mathbf{D}` shares its eigenvalues, but for zeros, with
+    :math:`\mathbf{D B M B}^{\top} \mathbf{D}` shares its eigenvalues, except zeros, with
     :math:`\mathbf{B M B}^{\top} \mathbf{D}^2` and
     :math:`\mathbf{B}^{\top} \mathbf{D}^2 \mathbf{B M}`, and none is above the largest absolute row
     sum of either. Without weights the former is the bound d_i + d_j of Anderson and Morley 1985 for

@@ -4,9 +4,10 @@ r"""The symmetric operator S of a weighted graph, with its spectrum in [-1, 1].
     \mathbf{L} = \mathrm{diag}(r) (\mathbf{I} - \mathbf{S})
 
 where the rate r is one for the normalised Laplacians, and half a bound of the spectrum of a node's
-connected component otherwise. This is the only file that takes the inverse root of a degree.
+connected component otherwise.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,10 +23,8 @@ from .._checks import (
 )
 from ..graph.rows import GraphRows
 from ..kernels.table import CHEBYSHEV
-from ..kernels.torch_func import check_forward_mode, is_transformed
-from .heat_operator import HeatOperator, Limits, Scaling
-
-NORMALIZATIONS = ("sym", "rw", None)
+from ..kernels.torch_func import LightFunction, check_forward_mode, is_transformed
+from .heat_operator import HeatOperator, NumericalRange, Scaling
 
 
 class Entries(NamedTuple):
@@ -60,8 +59,9 @@ def laplacian_operator(
         edge_weight: [E] non-negative weights, in the order of the structure's edges.
         normalization: "sym" for I - D^(-1/2) W D^(-1/2), "rw" for I - D^(-1) W (Chung 1997,
             sections 1.2 and 1.5), None for D - W.
-        conductance: [E] numbers in [-1, 1] that the weights are multiplied by; None: ones. Below
-            zero, an edge draws its ends to opposite values, and degrees count its size.
+        conductance: [E] numbers that the weights are multiplied by, in (0, 1] for most layers, and
+            in [-1, 1] for signed ones; None: ones. Below zero, an edge draws its ends to opposite
+            values, and degrees count its size.
         backend: what applies it, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
@@ -106,7 +106,7 @@ def laplacian_entries(
         signs = _signs(structure, edge_weight, conductance)
         entries = entries._replace(off_diagonal=entries.off_diagonal * signs)
     if not structure.is_whole:
-        entries = entries._replace(scaling=_with_limits(entries.scaling, structure))
+        entries = entries._replace(scaling=_with_shared_range(entries.scaling, structure))
     return entries if dtype is None else entries.to(dtype)
 
 
@@ -124,13 +124,7 @@ def _entries(
         conductance = None
     elif conductance is not None:
         conductance = _size(structure.symmetric(structure.to_slots(conductance)))
-    if normalization is None or self_loop > 0:
-        weight = weight if conductance is None else weight * conductance
-    if normalization is None:
-        return _combinatorial(structure, weight)
-    if self_loop > 0:
-        return _with_self_loops(structure, weight, self_loop, normalization == "rw")
-    return _normalized(structure, weight, conductance, normalization == "rw")
+    return NORMALIZATIONS[normalization](structure, weight, conductance, self_loop)
 
 
 def _signs(structure: GraphRows, edge_weight: Tensor, conductance: Tensor) -> Tensor:
@@ -155,13 +149,35 @@ def _size(conductance: Tensor) -> Tensor:
     return torch.where(conductance < 0, -conductance, conductance)
 
 
-def _with_limits(scaling: Scaling, rows: GraphRows) -> Scaling:
-    """Add how far rates and scales reach on all processes: all have to take as many terms."""
-    low_scale, high_scale = scaling.scale_range()
-    low_rate, high_rate = scaling.rate_range()
+def _with_shared_range(scaling: Scaling, rows: GraphRows) -> Scaling:
+    """Add the range of rates and scales on all processes, which take equally many terms."""
+    low_rate, high_rate, low_scale, high_scale = scaling.own_range
     ends = rows.largest(torch.tensor([-low_rate, high_rate, -low_scale, high_scale]).double())
     low_rate, high_rate, low_scale, high_scale = ends.tolist()
-    return replace(scaling, limits=Limits(-low_rate, high_rate, -low_scale, high_scale))
+    shared = NumericalRange(-low_rate, high_rate, -low_scale, high_scale)
+    return replace(scaling, shared_range=shared)
+
+
+def _symmetric(
+    structure: GraphRows, weight: Tensor, conductance: Tensor | None, self_loop: float
+) -> Entries:
+    """L = I - D^(-1/2) W D^(-1/2)."""
+    if self_loop > 0:
+        return _with_self_loops(structure, _product(weight, conductance), self_loop, False)
+    return _normalized(structure, weight, conductance, False)
+
+
+def _random_walk(
+    structure: GraphRows, weight: Tensor, conductance: Tensor | None, self_loop: float
+) -> Entries:
+    """L = I - D^(-1) W, which is similar to the symmetric one, by the roots of the degrees."""
+    if self_loop > 0:
+        return _with_self_loops(structure, _product(weight, conductance), self_loop, True)
+    return _normalized(structure, weight, conductance, True)
+
+
+def _product(weight: Tensor, conductance: Tensor | None) -> Tensor:
+    return weight if conductance is None else weight * conductance
 
 
 def _normalized(
@@ -219,7 +235,7 @@ def symmetric_normalize(
     return values, degree
 
 
-class _DivideByRoots(torch.autograd.Function):
+class _DivideByRoots(LightFunction):
     """a_ij / sqrt(d_i d_j); its derivative is written in terms of its result."""
 
     generate_vmap_rule = True
@@ -265,14 +281,18 @@ def _inverse_root(degree: Tensor) -> Tensor:
     return torch.where(positive, safe_degree.rsqrt(), torch.zeros_like(degree))
 
 
-def _combinatorial(structure: GraphRows, weight: Tensor) -> Entries:
+def _combinatorial(
+    structure: GraphRows, weight: Tensor, conductance: Tensor | None, self_loop: float
+) -> Entries:
     r"""S = I - (2 / bound) (D - W), with a bound of its own for every connected component.
 
     The largest eigenvalue of D - W is at most the maximum of d_i + d_j over the edges (Anderson and
     Morley 1985; with weights: D - W shares it with the edge matrix :math:`B^T B \, diag(w)`, whose
     rows have the absolute sums d_i + d_j). A component of its own means that a graph in a batch
     diffuses exactly as it does alone. exp(-tL) does not depend on the bound, nor does its gradient.
+    D - W does not depend on self-loops.
     """
+    weight = _product(weight, conductance)
     component = structure.component
     degree = structure.row_sums(weight)
     with torch.no_grad():
@@ -284,7 +304,7 @@ def _combinatorial(structure: GraphRows, weight: Tensor) -> Entries:
         rate = _round_up(_without_zeros(rate, structure))
         of_node = rate.index_select(0, component)
         rate, group = torch.where(has_edges, rate, 0), component
-        # A group costs coefficients; but for the number of them a GPU would have to wait.
+        # A group costs coefficients, but to count the groups a GPU would have to wait.
         if rate.device.type == "cpu" and not is_transformed():
             rate, same = rate.unique(return_inverse=True)
             group = same.index_select(0, component)
@@ -310,3 +330,11 @@ def _round_up(rate: Tensor) -> Tensor:
     """
     fraction, exponent = torch.frexp(rate)  # the fraction is in [1/2, 1)
     return torch.ldexp(torch.ceil(fraction * 16) / 16, exponent)
+
+
+# How a Laplacian is made of weights, for each word that stands for one.
+NORMALIZATIONS: dict[str | None, Callable[..., Entries]] = {
+    "sym": _symmetric,
+    "rw": _random_walk,
+    None: _combinatorial,
+}

@@ -35,7 +35,7 @@ def test_new_points_follow_the_formula(normalization):
     edges = graph.edge_index, graph.edge_weight
     y = heat_diffusion(torch.from_numpy(X), *edges, times, normalization=normalization, tol=1e-9)
     decay = torch.exp(times - t)[:, None, None]
-    inflow = simpson((decay * y).numpy(), x=times.numpy(), axis=0)
+    incoming = simpson((decay * y).numpy(), x=times.numpy(), axis=0)
     neighbor, weight = (each.numpy() for each in graph.links(torch.from_numpy(X_NEW)))
     total = weight.sum(1, keepdims=True)
     if normalization == "rw":
@@ -43,7 +43,7 @@ def test_new_points_follow_the_formula(normalization):
     else:
         degree = np.bincount(graph.edge_index[0], graph.edge_weight, minlength=len(X))
         share = weight / np.sqrt(total * degree[neighbor])
-    expected = np.exp(-t) * X_NEW + (share[:, :, None] * inflow[neighbor]).sum(1)
+    expected = np.exp(-t) * X_NEW + (share[:, :, None] * incoming[neighbor]).sum(1)
     heat = HeatDiffusion(8, t=t, normalization=normalization).fit(X)
     np.testing.assert_allclose(heat.transform(X_NEW), expected, atol=1e-6)
 

@@ -1,6 +1,6 @@
 r"""Polynomials of a symmetric operator, applied to columns: sum over k of c_k T_k(S) X.
 
-:mod:`.operator` says what an operator is; every backend's module has one named ``SparseOperator``,
+:mod:`.operator` defines operators; every backend's module has one named ``SparseOperator``,
 made of a pattern and its values [nnz], whose method ``series`` maps
 
 ``(x [N, M], coefficients [K + 1, S, groups, channels], group) -> [S, N, M]``
@@ -12,13 +12,14 @@ gradient in the values only the sum over (i, j) and (j, i) has a meaning.
 """
 
 from .adjoint import AdjointOperator
-from .operator import AutogradOperator, Gradients, Needs, Operator, SeriesOperator
+from .operator import AutogradOperator, Gradients, Operator, RequiredGradients
+from .series import SeriesOperator
 
 __all__ = [
     "AdjointOperator",
     "AutogradOperator",
     "Gradients",
-    "Needs",
     "Operator",
+    "RequiredGradients",
     "SeriesOperator",
 ]

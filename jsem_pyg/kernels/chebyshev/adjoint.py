@@ -1,4 +1,4 @@
-r"""The derivative of a series, for operators that know the gradient of their own values.
+r"""The derivative of a series, for operators that compute the gradient of their own values.
 
 The adjoint of Y = sum_k c_k T_k(S) X for the gradient G of Y is a recurrence of the same kind:
 
@@ -23,12 +23,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .operator import Gradients, Needs, SeriesOperator
+from .operator import Gradients, RequiredGradients
 from .recurrence import per_row, project
+from .series import SeriesOperator
 
 
 class AdjointOperator(SeriesOperator):
-    """An operator that knows the gradient of its values: the whole series follows from it.
+    """An operator that computes the gradient of its values: the whole series follows from it.
 
     What can be done faster than here, an operator may override: `step`, `step_back`.
     """
@@ -70,16 +71,16 @@ class AdjointOperator(SeriesOperator):
         totals: Sequence[Tensor] | None,
         alpha: float,
     ) -> None:
-        """One step of both recurrences, and its part of the gradient.
+        """One step of both recurrences, from k + 1 to k, and its part of the gradient.
 
         Args:
-            b: B_k.
-            b_after: B_(k+1), which becomes alpha S B_k - B_(k+1).
-            t: T_(k-1).
-            t_after: T_k.
-            t_out: what becomes 2 S T_(k-1) - T_k; None where nobody asks for it.
-            totals: where alpha times the gradient of <B_k, S T_(k-1)> is added; None likewise.
-            alpha: 2 - [k = 1].
+            b: B_(k+1).
+            b_after: B_(k+2), which becomes alpha S B_(k+1) - B_(k+2).
+            t: T_k.
+            t_after: T_(k+1).
+            t_out: T_(k-1) = 2 S T_k - T_(k+1) is written here; None if it is not required.
+            totals: alpha times the gradient of <B_(k+1), S T_k> is added here; None likewise.
+            alpha: 2 - [k = 0].
         """
         s_b, of_b = self.product(b)
         if totals is not None or t_out is not None:
@@ -108,27 +109,32 @@ class AdjointOperator(SeriesOperator):
         return out, terms if keep else terms.new_empty(0)
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        group: Tensor | None,
+        grad: Tensor,
+        required: RequiredGradients,
     ) -> Gradients:
         """See :class:`SeriesOperator`."""
         last = coefficients.size(0) - 1
-        needs_terms = needs.values or needs.coefficients
-        totals = tuple(torch.zeros_like(each) for each in self.values) if needs.values else None
-        grad_c = torch.zeros_like(coefficients) if needs.coefficients else None
+        needs_terms = required.values or required.coefficients
+        totals = tuple(torch.zeros_like(each) for each in self.values) if required.values else None
+        grad_c = torch.zeros_like(coefficients) if required.coefficients else None
         term, before = (kept[(last - 1) % 2], kept[last % 2]) if needs_terms else (grad, grad)
         b, b_after = grad.new_zeros(2, *grad.shape[1:])
         _add_scales(b, coefficients[last], group, grad)
-        for k in range(last, 0, -1):
-            # b = B_k, b_after = B_(k+1), term = T_k, before = T_(k-1)
+        for k in range(last - 1, -1, -1):
+            # b = B_(k+1), b_after = B_(k+2), term = T_(k+1), before = T_k
             if grad_c is not None:
-                grad_c[k] = project(grad, term, coefficients, group)
+                grad_c[k + 1] = project(grad, term, coefficients, group)
             t_out = None
-            if needs_terms and k > 1:
+            if needs_terms and k > 0:
                 # What is kept must survive for a second backward pass.
-                t_out = term if k < last - 1 else torch.empty_like(term)
-            self.step_back(b, b_after, before, term, t_out, totals, 1 if k == 1 else 2)
+                t_out = term if k < last - 2 else torch.empty_like(term)
+            self.step_back(b, b_after, before, term, t_out, totals, 1 if k == 0 else 2)
             b, b_after = b_after, b
-            _add_scales(b, coefficients[k - 1], group, grad)
+            _add_scales(b, coefficients[k], group, grad)
             if t_out is not None:
                 term, before = before, t_out
         if grad_c is not None:

@@ -65,7 +65,7 @@ def backward(
         b_k, b_next = b[k % 2], b[(k + 1) % 2]  # B_(k+2), which becomes B_k, and B_(k+1)
         term, t_next = terms[k % 2], terms[(k + 1) % 2]  # T_k, and T_(k+1), which becomes T_(k-1)
         kept_k, kept_before = kept[k % 2], kept[(k + 1) % 2]
-        twice = 1.0 if k == 0 else 2.0  # 2 - [k = 0], of S B_1 and of the edges' gradient
+        twice = 1.0 if k == 0 else 2.0  # alpha of `AdjointOperator.step_back`
         for block in range(share[0] * BLOCK, num_nodes, share[1] * BLOCK):
             for i in range(block, min(block + BLOCK, num_nodes)):
                 start, stop = rowptr[i], rowptr[i + 1]

@@ -29,8 +29,9 @@ from ..csr import CSR
 from ..ordering import choose_for_series
 from .backward import backward
 from .forward import forward
-from .operator import Gradients, Needs, SeriesOperator
+from .operator import Gradients, RequiredGradients
 from .pattern import ordered_pattern
+from .series import SeriesOperator
 from .simd import CACHE_LINE
 from .thread_pool import Stage, TilePool
 from .tiles import num_lanes, pack, scratch, unpack
@@ -47,7 +48,7 @@ _SMALL_TILE = 2 << 20  # bytes
 # Less is over before a second thread has begun: about a millisecond of multiplications.
 _MUCH_WORK = 1 << 22
 
-# Cache lines that have been asked for, and whose turn has not come: half of the L1 cache. With half
+# Cache lines that are prefetched and not yet used: half of the L1 cache. With half
 # as many, forward takes a fifth longer.
 _LINES_AHEAD = 384
 
@@ -84,11 +85,16 @@ class SparseOperator(SeriesOperator):
         return torch.from_numpy(out), torch.from_numpy(last)
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        group: Tensor | None,
+        grad: Tensor,
+        required: RequiredGradients,
     ) -> Gradients:
         """Backward; see :class:`.SeriesOperator`."""
         problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, group, True)
-        return problem.differentiate(kept.numpy(), grad.contiguous().numpy(), needs)
+        return problem.differentiate(kept.numpy(), grad.contiguous().numpy(), required)
 
     @staticmethod
     def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
@@ -159,15 +165,15 @@ class _Problem:
 
         self.pool.run(allocate, stages)
 
-    def differentiate(self, kept: Array, grad: Array, needs: Needs) -> Gradients:
+    def differentiate(self, kept: Array, grad: Array, required: RequiredGradients) -> Gradients:
         """Return the gradients of x and, where needed, of the values and of the coefficients."""
         grad_x = np.empty(grad.shape[1:], self.dtype)
         # A part for each thread, so that the sums do not depend on who comes first; but an edge
         # belongs to a row, and a row of a shared tile to a thread.
         parts = 1 if self.pool.together else self.pool.num_threads
         edges = np.zeros((parts, self.pattern.slot.size), self.dtype)
-        projection = self._coefficient_gradients(needs.coefficients)
-        needs_terms = needs.values or needs.coefficients
+        projection = self._coefficient_gradients(required.coefficients)
+        needs_terms = required.values or required.coefficients
 
         def allocate() -> tuple[Array, ...]:
             return self._tiles(grad.shape[0]), self._tiles(2 * needs_terms), self._tiles(2)
@@ -191,12 +197,12 @@ class _Problem:
         self.pool.run(allocate, stages)
         return Gradients(
             torch.from_numpy(grad_x),
-            (self._to_slots(edges),) if needs.values else None,
-            self._join(projection) if needs.coefficients else None,
+            (self._to_slots(edges),) if required.values else None,
+            self._join(projection) if required.coefficients else None,
         )
 
     def _steps(self) -> list[tuple[int, int]]:
-        """The stages of a recurrence: all at once, but for threads that wait for one another."""
+        """The stages of a recurrence: all at once, except for threads that wait for each other."""
         terms = self.coefficients.shape[0]
         return [(k, k + 1) for k in range(terms)] if self.pool.together else [(0, terms)]
 

@@ -1,35 +1,31 @@
-"""What a Chebyshev series knows of an operator S: how to apply it, and how to differentiate it.
+"""Operators S of a Chebyshev series: how S is applied, and how it is differentiated.
 
-Three kinds, of which the first is all that has to be written for an operator of one's own:
+There are three kinds. An operator of your own only has to be of the first kind:
 
-- :class:`Operator` applies S to columns by torch's operations. Autograd does the rest, as often as
-  it is asked to, and stores every term.
-- :class:`~.adjoint.AdjointOperator` also knows the gradient of <b, S t> in the values that S is
-  made of. Its series runs in bounded memory, whatever the number of terms.
-- :class:`SeriesOperator` evaluates and differentiates the whole series by itself: a fused kernel.
+- :class:`Operator` applies S to columns by torch's operations. Autograd differentiates it, to any
+  order, and stores every term.
+- :class:`~.adjoint.AdjointOperator` also computes the gradient of <b, S t> in the values of S. Its
+  series runs in bounded memory, whatever the number of terms.
+- :class:`~.series.SeriesOperator` evaluates and differentiates the whole series: a fused kernel.
 """
 
-import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from .recurrence import chebyshev_recurrence
-from .series import bounded_series
 
 
-class Needs(NamedTuple):
-    """Which gradients a backward pass is asked for, beside that of x."""
+class RequiredGradients(NamedTuple):
+    """The gradients that a backward pass has to compute, beside that of x."""
 
     values: bool
     coefficients: bool
 
 
 class Gradients(NamedTuple):
-    """What a backward pass returns; None where it was not needed."""
+    """The results of a backward pass; None where a gradient was not required."""
 
     x: Tensor  # [N, M]
     values: tuple[Tensor, ...] | None  # like the operator's values
@@ -67,7 +63,7 @@ class Operator(ABC):
 
 
 class AutogradOperator(Operator):
-    """Another operator whose derivatives are left to autograd, as often as one likes.
+    """Another operator, differentiated by autograd, to any order.
 
     Args:
         operator: what applies S, by torch's operations.
@@ -77,54 +73,5 @@ class AutogradOperator(Operator):
         self.num_nodes, self.operator = operator.num_nodes, operator
 
     def apply(self, x: Tensor) -> Tensor:
-        """Return S x, as the other operator has it."""
+        """Return S x by the given operator."""
         return self.operator.apply(x)
-
-
-class SeriesOperator(Operator):
-    """An operator that evaluates a whole series, and differentiates it once, in bounded memory.
-
-    Attributes:
-        values: the tensors that S is made of; gradients flow to these.
-    """
-
-    values: tuple[Tensor, ...]
-
-    @abstractmethod
-    def evaluate(
-        self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
-    ) -> tuple[Tensor, Tensor]:
-        """Return the series [S, N, M], and what the backward pass needs of the last two terms.
-
-        The latter has the shape `kept_shape`; no entries, or none of use, unless `keep`.
-        """
-
-    @abstractmethod
-    def differentiate(
-        self,
-        kept: Tensor,
-        coefficients: Tensor,
-        group: Tensor | None,
-        grad: Tensor,
-        needs: Needs,
-    ) -> Gradients:
-        """Return the gradients for `grad`, that of the series; leave `kept` as it is."""
-
-    @staticmethod
-    def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
-        """The shape of what is kept for the backward pass: by default, two terms."""
-        return 2, num_nodes, num_columns
-
-    def with_values(self, values: Sequence[Tensor]) -> Self:
-        """The same operator, made of other values of the same shapes."""
-        other = copy.copy(self)
-        other.values = tuple(values)
-        return other
-
-    def apply(self, x: Tensor) -> Tensor:
-        """Return S x, for x [N, M]: the series T_1(S) x."""
-        return self.series(x, x.new_tensor([0.0, 1.0]).reshape(2, 1, 1, 1)).squeeze(0)
-
-    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
-        """See :meth:`Operator.series`; differentiable once."""
-        return bounded_series(self, x, coefficients, group)

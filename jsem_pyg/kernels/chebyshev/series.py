@@ -1,37 +1,80 @@
-"""A series as one differentiable function, for autograd and for `torch.func`."""
+"""A whole Chebyshev series as one differentiable function, for autograd and for `torch.func`."""
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NoReturn, Self
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..._precision import full_precision
-from ..torch_func import check_forward_mode
+from ..torch_func import LightFunction, check_forward_mode, is_differentiated_again
+from .operator import Gradients, Operator, RequiredGradients
 from .recurrence import per_row
 
-if TYPE_CHECKING:
-    from .operator import SeriesOperator
 
+class SeriesOperator(Operator):
+    """An operator that evaluates a whole series, and differentiates it once, in bounded memory.
 
-def bounded_series(
-    operator: "SeriesOperator", x: Tensor, coefficients: Tensor, group: Tensor | None
-) -> Tensor:
-    """The series by the operator's own two passes: [N, M] -> [S, N, M].
-
-    Differentiable once, in x, the coefficients and the operator's values. Of `torch.func`, forward
-    mode and `vmap` work in x and the coefficients, and forward over reverse mode in x.
+    Attributes:
+        values: the tensors that S is made of; gradients flow to these.
     """
-    if x.numel() == 0:
-        unused = sum((value.sum() for value in operator.values), coefficients.sum())
-        return per_row(coefficients[0], group) * x + 0 * unused
-    return differentiable_series(operator, x, coefficients, group)
+
+    values: tuple[Tensor, ...]
+
+    @abstractmethod
+    def evaluate(
+        self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Return the series [S, N, M], and the last two terms for the backward pass.
+
+        The latter has the shape `kept_shape`. Unless `keep`, it has no entries, or unused ones.
+        """
+
+    @abstractmethod
+    def differentiate(
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        group: Tensor | None,
+        grad: Tensor,
+        required: RequiredGradients,
+    ) -> Gradients:
+        """Return the gradients for `grad`, that of the series; leave `kept` as it is."""
+
+    @staticmethod
+    def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
+        """The shape of what is kept for the backward pass: by default, two terms."""
+        return 2, num_nodes, num_columns
+
+    def with_values(self, values: Sequence[Tensor]) -> Self:
+        """The same operator, made of other values of the same shapes."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.values = tuple(values)
+        return other
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Return S x, for x [N, M]: the series T_1(S) x."""
+        return self.series(x, x.new_tensor([0.0, 1.0]).reshape(2, 1, 1, 1)).squeeze(0)
+
+    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
+        """Return sum c_k T_k(S) x [S, N, M] for x [N, M].
+
+        Differentiable once, in x, the coefficients and the values. Of `torch.func`, forward mode
+        and `vmap` work in x and the coefficients, and forward over reverse mode in x.
+        """
+        if x.numel() == 0:
+            unused = sum((value.sum() for value in self.values), coefficients.sum())
+            return per_row(coefficients[0], group) * x + 0 * unused
+        return differentiable_series(self, x, coefficients, group)
 
 
 def differentiable_series(
-    operator: "SeriesOperator", x: Tensor, coefficients: Tensor, group: Tensor | None
+    operator: SeriesOperator, x: Tensor, coefficients: Tensor, group: Tensor | None
 ) -> Tensor:
-    """The same, also where there is nothing to compute: other processes may wait for this one."""
+    """The series, also where x has no entries: other processes may wait for this one."""
     learned = (coefficients, *operator.values)
     keep = torch.is_grad_enabled() and any(map(_requires_grad, learned))
     out, _ = _Series.apply(operator, keep, None, x, coefficients, group, *operator.values)
@@ -39,7 +82,7 @@ def differentiable_series(
 
 
 def resumed_series(
-    operator: "SeriesOperator",
+    operator: SeriesOperator,
     kept: Tensor,
     x: Tensor,
     coefficients: Tensor,
@@ -58,7 +101,7 @@ def resumed_series(
     return out
 
 
-class _Series(torch.autograd.Function):
+class _Series(LightFunction):
     """(operator, keep, kept, x, coefficients, group, *values) -> the series, and what is kept.
 
     Its rules call it again, so that they hold under more transforms than one.
@@ -66,7 +109,7 @@ class _Series(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        operator: "SeriesOperator",
+        operator: SeriesOperator,
         keep: bool,
         kept: Tensor | None,
         x: Tensor,
@@ -93,9 +136,10 @@ class _Series(torch.autograd.Function):
         kept, coefficients, group, *values = ctx.saved_tensors
         if grad is None:
             return (None,) * (6 + len(values))
-        needs = any(ctx.needs_input_grad[6:]), ctx.needs_input_grad[4]
-        grad_x, grad_coefficients, *grad_values = _Adjoint.apply(
-            ctx.operator, *needs, kept, coefficients, group, grad, *values
+        required = any(ctx.needs_input_grad[6:]), ctx.needs_input_grad[4]
+        adjoint = _Adjoint.apply if is_differentiated_again() else _Adjoint.forward
+        grad_x, grad_coefficients, *grad_values = adjoint(
+            ctx.operator, *required, kept, coefficients, group, grad, *values
         )
         return None, None, None, grad_x, grad_coefficients, None, *grad_values
 
@@ -135,33 +179,32 @@ class _Series(torch.autograd.Function):
         return (out.unflatten(-1, (size, -1)), kept), (2, None)
 
 
-class _Adjoint(torch.autograd.Function):
-    """(operator, *needs, kept, coefficients, group, grad, *values) -> gradients."""
+class _Adjoint(LightFunction):
+    """(operator, *required, kept, coefficients, group, grad, *values) -> gradients."""
 
     @staticmethod
     def forward(
-        operator: "SeriesOperator",
-        needs_values: bool,
-        needs_coefficients: bool,
+        operator: SeriesOperator,
+        requires_values: bool,
+        requires_coefficients: bool,
         kept: Tensor,
         coefficients: Tensor,
         group: Tensor | None,
         grad: Tensor,
         *values: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        from .operator import Needs
-
+        required = RequiredGradients(requires_values, requires_coefficients)
         # A backward pass may be called under an autocast that the forward pass was not.
         with full_precision(grad.device):
             found = operator.with_values(values).differentiate(
-                kept, coefficients, group, grad, Needs(needs_values, needs_coefficients)
+                kept, coefficients, group, grad, required
             )
         return found.x, found.coefficients, *(found.values or (None,) * len(values))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         ctx.set_materialize_grads(False)
-        ctx.operator, ctx.needs = inputs[0].with_values(()), inputs[1:3]
+        ctx.operator, ctx.required = inputs[0].with_values(()), inputs[1:3]
         kept, coefficients, group, _, *values = inputs[3:]
         ctx.save_for_forward(kept, coefficients, group, *values)
 
@@ -175,7 +218,7 @@ class _Adjoint(torch.autograd.Function):
         check_forward_mode()
         kept, coefficients, group, *values = ctx.saved_tensors
         of_grad, others = tangents[6], (*tangents[:6], *tangents[7:])
-        if any(ctx.needs) or any(each is not None for each in others):
+        if any(ctx.required) or any(each is not None for each in others):
             refuse_transform("a second derivative")
         # The gradient of x is linear in the one that comes in.
         return tuple(
@@ -184,18 +227,18 @@ class _Adjoint(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> Any:
-        operator, *needs = inputs[:3]
+        operator, *required = inputs[:3]
         kept, coefficients, group, grad, *values = inputs[3:]
-        if any(dim is not None for at, dim in enumerate(in_dims) if at != 6) or any(needs):
+        if any(dim is not None for at, dim in enumerate(in_dims) if at != 6) or any(required):
             refuse_transform("derivatives in weights or times, signal by signal,")
         columns = grad.movedim(in_dims[6], 2).flatten(2)  # [S, N, B M]
         c = _repeated(coefficients, info.batch_size)
-        grad_x, *others = _Adjoint.apply(operator, *needs, kept, c, group, columns, *values)
+        grad_x, *others = _Adjoint.apply(operator, *required, kept, c, group, columns, *values)
         return (grad_x.unflatten(-1, (info.batch_size, -1)), *others), (1, *[None] * len(others))
 
 
 def _requires_grad(value: Tensor) -> bool:
-    """Whether a derivative may be asked for, by autograd or by any transform of `torch.func`."""
+    """Whether a derivative may be required, by autograd or by any transform of `torch.func`."""
     while torch._C._functorch.is_functorch_wrapped_tensor(value):
         if value.requires_grad:
             return True
@@ -209,8 +252,9 @@ def _repeated(coefficients: Tensor, count: int) -> Tensor:
 
 
 def refuse_transform(what: str) -> NoReturn:
-    """Name the backend for which autograd and `torch.func` know no bounds."""
+    """Raise an error that names the backend which autograd differentiates without limits."""
     raise NotImplementedError(
-        f"Expected backend='reference' for {what} (got another, which knows the first derivatives "
-        "of a whole series). To fix this, pass backend='reference', which leaves all to autograd."
+        f"Expected backend='reference' for {what} (got another, which computes only the first "
+        "derivatives of a whole series). To fix this, pass backend='reference', which leaves all "
+        "to autograd."
     )

@@ -22,8 +22,9 @@ from torch import Tensor
 
 from ..csr import CSR
 from ..ordering import Ordering, choose_for_series
-from .operator import Gradients, Needs, SeriesOperator
+from .operator import Gradients, RequiredGradients
 from .recurrence import project
+from .series import SeriesOperator
 
 _BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
 _EDGES = 8  # neighbours that are gathered at a time
@@ -69,7 +70,12 @@ class SparseOperator(SeriesOperator):
         return out.to(x.dtype), terms
 
     def differentiate(
-        self, kept: Tensor, coefficients: Tensor, group: Tensor | None, grad: Tensor, needs: Needs
+        self,
+        kept: Tensor,
+        coefficients: Tensor,
+        group: Tensor | None,
+        grad: Tensor,
+        required: RequiredGradients,
     ) -> Gradients:
         """Backward; see :class:`.SeriesOperator`. It always goes through the terms, too."""
         grad, call = grad.contiguous(), _Call(self, grad, coefficients, group, trains=True)
@@ -81,12 +87,12 @@ class SparseOperator(SeriesOperator):
         grad_coefficients = torch.empty_like(call.coefficients)
         b = call.weigh(last, grad).sum(0).to(kept.dtype)
         b_next = torch.zeros_like(b)
-        if needs.coefficients:
+        if required.coefficients:
             grad_coefficients[last] = project(grad, term, call.coefficients, group)
         for k in range(last - 1, -1, -1):
             # b holds B_(k+1), and b_next B_(k+2), which becomes B_k;
             # before holds T_k, and term T_(k+1), which becomes T_(k-1).
-            if needs.coefficients:
+            if required.coefficients:
                 grad_coefficients[k] = project(grad, before, call.coefficients, group)
             _step_back_kernel[call.grid](
                 *call.matrix, b, b_next, before, term, grad, grad_values, call.coefficients[k],
@@ -96,8 +102,8 @@ class SparseOperator(SeriesOperator):
             before, term = term, before
         return Gradients(
             b,
-            (grad_values,) if needs.values else None,
-            grad_coefficients if needs.coefficients else None,
+            (grad_values,) if required.values else None,
+            grad_coefficients if required.coefficients else None,
         )
 
 

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from ..._checks import as_argument, check_edge_vector, check_finite, check_instance
 from ..._fingerprint import digest
-from ...diffusion.evolve import HeatSeries, diffusion_times, evaluate, heat_series, is_single
+from ...diffusion.evolve import series_coefficients, sum_series
 from ...diffusion.heat import heat_operator
 from ...diffusion.options import HeatOptions
+from ...diffusion.times import is_single, read_times
 from ...graph import GraphStructure
-from ...graph.prepare import GraphReader, PreparedGraph
+from ...graph.prepare import GraphReader
+from ...graph.rows import GraphRows
 from ...operators import HeatOperator
 from .panel_width import Sizes
 from .source import ArraySource
@@ -30,7 +32,8 @@ class ColumnFlow(NamedTuple):
     """Diffuses columns."""
 
     operator: HeatOperator
-    series: HeatSeries
+    coefficients: Tensor  # [K + 1, S, G, 1 or D]
+    group: Tensor | None  # [N] of each node; None: a single one
     sizes: Sizes
     dtype: torch.dtype  # of the columns
     has_scales: bool  # whether the result has an axis for them
@@ -39,17 +42,20 @@ class ColumnFlow(NamedTuple):
         """Diffuse some columns [N, C] -> [S N, C]."""
         x = torch.from_numpy(values)
         with torch.no_grad():
-            out = evaluate(x, self.operator, self.series.columns(columns))
+            out = sum_series(x, self.operator, self._of(columns), self.group)
         return out.reshape(-1, values.shape[1]).numpy()
 
     def try_out(self, count: int) -> None:
         """Diffuse `count` columns by a few terms, so that their memory can be measured."""
         count = min(count, self.sizes.channels)
         x = torch.ones(self.sizes.num_nodes, count, dtype=self.dtype)
-        coefficients = self.series.coefficients[:_SHORT]
-        series = self.series._replace(coefficients=coefficients).columns(slice(0, count))
         with torch.no_grad():
-            evaluate(x, self.operator, series)
+            sum_series(x, self.operator, self._of(slice(0, count))[:_SHORT], self.group)
+
+    def _of(self, columns: slice) -> Tensor:
+        """The coefficients of some of the D channels."""
+        is_shared = self.coefficients.size(-1) == 1
+        return self.coefficients if is_shared else self.coefficients[..., columns]
 
 
 def column_flow(
@@ -70,32 +76,34 @@ def column_flow(
         # A column stands for all of them: only type and shape of the signal matter here.
         column = torch.zeros(num_nodes, 1, dtype=dtype)
         x = column.expand(num_nodes, channels)
-        times = diffusion_times(_detached(t), x)
-        graph = _READER.read(edge_index, column, _detached(edge_weight))
-        check_instance("edge_index", graph.structure, GraphStructure, "a whole graph")
+        times = read_times(_detached(t), x)
+        structure, weight = _READER.read(edge_index, column, _detached(edge_weight))
+        check_instance("edge_index", structure, GraphStructure, "a whole graph")
         if conductance is not None:
-            conductance = _checked_conductance(conductance, graph.structure.num_edges)
-        operator = heat_operator(graph, x, times, options, conductance)
-        assert isinstance(operator, HeatOperator)  # nothing is compiled here
-        series = heat_series(x, operator, times, options)
-    sizes = Sizes(num_nodes, channels, times.size(0), source.dtype.itemsize)
+            conductance = _checked_conductance(conductance, structure.num_edges)
+        operator = heat_operator(structure, weight, x, times.longest, options, conductance)
+        coefficients, group = series_coefficients(x, operator, times, options)
+    sizes = Sizes(num_nodes, channels, times.value.size(0), source.dtype.itemsize)
     has_scales = not is_single(t)
     settings = {
         "source": source.fingerprint(),
-        "t": f"{times.tolist()}{'' if has_scales else ' without an axis'}",
-        **_graph_settings(graph, conductance),
+        "t": f"{times.value.tolist()}{'' if has_scales else ' without an axis'}",
+        **_graph_settings(structure, weight, conductance),
         **{name: repr(getattr(options, name)) for name in _OPTIONS},
     }
-    return ColumnFlow(operator, series, sizes, dtype, has_scales), settings
+    flow = ColumnFlow(operator, coefficients, group, sizes, dtype, has_scales)
+    return flow, settings
 
 
 _OPTIONS = ("degree", "tol", "normalization", "backend")
 
 
-def _graph_settings(graph: PreparedGraph, conductance: Tensor | None) -> dict[str, str]:
-    assert isinstance(graph.structure, GraphStructure)
-    pattern = [digest(each) for each in (graph.structure.csr.rowptr, graph.structure.csr.col)]
-    weights = {"edge_weight": graph.weight, "conductance": conductance}
+def _graph_settings(
+    structure: GraphRows, weight: Tensor | None, conductance: Tensor | None
+) -> dict[str, str]:
+    assert isinstance(structure, GraphStructure)
+    pattern = [digest(each) for each in (structure.csr.rowptr, structure.csr.col)]
+    weights = {"edge_weight": weight, "conductance": conductance}
     return {
         "edge_index": hashlib.blake2b(repr(pattern).encode(), digest_size=8).hexdigest(),
         **{name: "None" if each is None else digest(each) for name, each in weights.items()},

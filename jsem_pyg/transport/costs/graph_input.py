@@ -168,8 +168,10 @@ def _given_graph(
     dtype = torch.float32 if like is None or not like.is_floating_point() else like.dtype
     # Nothing flows here: a column of zeros stands for the signal that a graph is read with.
     device = graph.device() if isinstance(graph, SparseTensor) else graph.device
-    found = _READER.read(graph, torch.zeros(size, 1, dtype=dtype, device=device), edge_weight)
-    return GraphInput(cast(GraphStructure, found.structure), found.weight, points)
+    structure, weight = _READER.read(
+        graph, torch.zeros(size, 1, dtype=dtype, device=device), edge_weight
+    )
+    return GraphInput(cast(GraphStructure, structure), weight, points)
 
 
 def check_connected(graph: GraphInput, why: str, by_weight: bool = True) -> None:

@@ -1,8 +1,8 @@
 """The heat kernel of a graph as a cost, factored from one Chebyshev series."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,13 +13,12 @@ from ..._checks import (
     check_positive,
     check_positive_int,
 )
-from ...diffusion.evolve import diffusion_times, evolve
+from ...diffusion.evolve import evolve
 from ...diffusion.heat import heat_operator
 from ...diffusion.options import HeatOptions
+from ...diffusion.times import read_times
 from ...graph.points import METRICS
-from ...graph.prepare import PreparedGraph
 from ...kernels.chebyshev import Operator
-from ...operators import HeatOperator
 from .factor import KINDS, Factor
 from .factor_error import check_loss, column_error, smallest_rank, warn_if_large
 from .graph_input import GraphInput, read_graph
@@ -139,10 +138,10 @@ class HeatCost:
         options = HeatOptions(
             tol=max(1e-13, 10 * torch.finfo(signal.dtype).eps), normalization=self.normalization
         )
-        times = diffusion_times(torch.tensor(self.t, dtype=torch.float64), signal)
-        prepared = PreparedGraph(graph.structure, graph.weight, None)
-        operator = cast(HeatOperator, heat_operator(prepared, signal, times, options))
-        return evolve(signal, operator, times, options, series=_mean_series)[0]
+        times = read_times(torch.tensor(self.t, dtype=torch.float64), signal)
+        operator = heat_operator(graph.structure, graph.weight, signal, times.longest, options)
+        mean = replace(operator, matrix=_MeanOfScales(operator.matrix))
+        return evolve(signal, mean, times, options)[0]
 
     def _exact(self, graph: GraphInput) -> tuple[Tensor, float]:
         size, device = graph.num_nodes, graph.structure.device
@@ -196,7 +195,15 @@ def _read_times(t: Any) -> tuple[float, ...]:
     return tuple(float(each) for each in times)
 
 
-def _mean_series(operator: Operator, x: Tensor, coefficients: Tensor, group: Any) -> Tensor:
-    """One series of the mean of the coefficients [K + 1, S, G, C], not one for each of S times."""
-    out = operator.series(x, coefficients.mean(1, keepdim=True), group)
-    return out.expand(coefficients.size(1), -1, -1)
+class _MeanOfScales(Operator):
+    """An operator with one series of the mean of the coefficients, not one for each of S times."""
+
+    def __init__(self, matrix: Operator) -> None:
+        self.num_nodes, self.matrix = matrix.num_nodes, matrix
+
+    def apply(self, x: Tensor) -> Tensor:
+        return self.matrix.apply(x)
+
+    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
+        out = self.matrix.series(x, coefficients.mean(1, keepdim=True), group)
+        return out.expand(coefficients.size(1), -1, -1)

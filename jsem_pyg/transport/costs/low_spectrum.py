@@ -37,7 +37,7 @@ class LowSpectrum:
         ones = torch.ones(size, dtype=torch.float64, device=device)
         self.weight = ones if graph.weight is None else graph.weight.detach().double()
         self.operator = laplacian_operator(self.structure, self.weight, normalization)
-        self.fastest = self.operator.scaling.rates()[1]
+        self.fastest = self.operator.scaling.rates[1]
         still = torch.ones(graph.num_nodes, 1, dtype=torch.float64, device=device)
         if normalization == "sym":
             still = weighted_degree(self.structure, self.weight)[:, None].sqrt()

@@ -6,7 +6,7 @@ from scipy.special import ive
 from torch.testing import assert_close
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.diffusion.arrivals import heat_field, inflow_coefficients
+from jsem_pyg.diffusion.inductive import heat_field, incoming_coefficients
 from jsem_pyg.graph import GraphStructure
 
 N, M, K, D = 12, 5, 3, 4
@@ -90,7 +90,7 @@ def test_who_is_joined_to_nobody_keeps_what_it_has():
 
 @pytest.mark.parametrize("t", [0.0, 1e-3, 1.0, 30.0, 1e3])
 def test_coefficients_are_integrals_of_bessel_functions(t):
-    coefficients = inflow_coefficients(t, 20)
+    coefficients = incoming_coefficients(t, 20)
     for k in (0, 1, 7, 20):
         # exp(-t) I_k(s) = exp(s - t) ive(k, s)
         integral = quad(lambda s, k=k: np.exp(s - t) * ive(k, s), max(0, t - 60), t)[0]

@@ -1,6 +1,6 @@
-r"""Heat at points that arrive later, each by itself, on a graph that does not notice them.
+r"""Out-of-sample (inductive) extension of a heat flow to new points; the graph stays as it is.
 
-A new point v hears from its neighbours and they do not hear from it. With the heat of the graph,
+Heat flows from its neighbours to a new point v, and not back. With the heat of the graph,
 :math:`\mathbf{Y}(s) = e^{-s \mathbf{L}} \mathbf{X}`, and a row S_v of weights to its neighbours,
 
 .. math::
@@ -14,9 +14,9 @@ which is the last row of exp(-tL) on the graph with v and its one-way edges. Hen
     \mathbf{Z} = \int_0^t e^{-(t - s)} e^{-s \mathbf{L}} \mathbf{X} \, ds
     = \sum_{k \ge 0} a_k(t) \, T_k(\mathbf{S}) \, \mathbf{X}
 
-The inflow Z belongs to the graph alone, and shares the products T_k(S) X with the heat itself. Its
-coefficients are those of the heat, integrated (Abramowitz and Stegun 1964, 11.1.2, of I in place of
-J):
+The incoming heat Z depends on the graph alone, and shares the products T_k(S) X with the heat
+itself. Its coefficients are those of the heat, integrated (Abramowitz and Stegun 1964, 11.1.2, of I
+in place of J):
 
 .. math::
     a_k(t) = (2 - [k = 0]) \, e^{-t} \int_0^t I_k(s) \, ds
@@ -25,7 +25,6 @@ J):
 
 import math
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -34,30 +33,26 @@ from torch import Tensor
 
 from .._checks import check_choice
 from ..graph import GraphStructure
-from ..graph.prepare import PreparedGraph
-from ..operators import HeatOperator
+from .evolve import MARGIN
 from .heat import heat_operator
 from .heat_coefficients import heat_coefficients, heat_degree, scaled_bessel
 from .options import HeatOptions
 
-# As in a diffusion, see `evolve`: the series is cut where it cannot matter any more.
-_MARGIN = 0.01
-
 
 @dataclass(frozen=True)
 class HeatField:
-    """The heat of a graph after a time, and what it tells points that arrive.
+    """The heat of a graph after a time, and the heat that new points receive.
 
     Attributes:
         heat: [N, D] of the nodes, exp(-tL) X.
-        inflow: [N, D] what a neighbour of weight one has told until then, Z above.
+        incoming: [N, D] heat received over an edge of weight one, Z above.
         degree: [N] of the nodes.
         t: the time.
         normalization: "sym", where S_vj = w_vj / sqrt(d_v d_j), or "rw", where S_vj = w_vj / d_v.
     """
 
     heat: Tensor
-    inflow: Tensor
+    incoming: Tensor
     degree: Tensor
     t: float
     normalization: str
@@ -73,15 +68,15 @@ class HeatField:
         Returns:
             [M, D], like `x_new`.
         """
-        weight = weight.to(self.inflow.dtype)
+        weight = weight.to(self.incoming.dtype)
         degree = weight.sum(1, keepdim=True)
         safe = torch.where(degree > 0, degree, 1)
         if self.normalization == "rw":
             share = weight / safe
         else:
             share = weight / safe.sqrt() / self.degree[neighbor].sqrt()
-        told = F.embedding_bag(neighbor, self.inflow, mode="sum", per_sample_weights=share)
-        return torch.where(degree > 0, math.exp(-self.t) * x_new + told.to(x_new.dtype), x_new)
+        received = F.embedding_bag(neighbor, self.incoming, mode="sum", per_sample_weights=share)
+        return torch.where(degree > 0, math.exp(-self.t) * x_new + received.to(x_new.dtype), x_new)
 
 
 @torch.no_grad()
@@ -95,7 +90,7 @@ def heat_field(
     normalization: str = "sym",
     tol: float = 1e-6,
 ) -> HeatField:
-    """Let a signal [N, D] diffuse, and keep what points need that arrive later.
+    """Diffuse a signal [N, D], and keep what the heat of new points is computed from.
 
     Args:
         x: [N, D] the signal.
@@ -111,31 +106,30 @@ def heat_field(
     """
     check_choice("normalization", normalization, ("sym", "rw"))
     options = HeatOptions(tol=tol, normalization=normalization)
-    graph = PreparedGraph(structure, edge_weight, None)
-    operator = cast(HeatOperator, heat_operator(graph, x, t, options, conductance))
+    operator = heat_operator(structure, edge_weight, x, t, options, conductance)
     scaling = operator.scaling
     signal = x.to(operator.dtype)
     if scaling.row_scale is not None:
         signal = scaling.row_scale[:, None] * signal
-    degree = heat_degree(t, _MARGIN * tol / scaling.condition())
+    degree = heat_degree(t, MARGIN * tol / scaling.condition)
     coefficients, group = _coefficients(t, degree), None
     if scaling.isolated is not None:
         coefficients, group = _with_isolated(coefficients, t), scaling.isolated.long()
     scales = operator.matrix.series(signal, coefficients.to(signal), group)
     if scaling.row_scale is not None:
         scales = scales / scaling.row_scale[:, None]
-    heat, inflow = scales.to(x.dtype)
+    heat, incoming = scales.to(x.dtype)
     weight = edge_weight if conductance is None else edge_weight * conductance
     total = weight.new_zeros(structure.num_nodes).index_add(0, structure.edges[0].long(), weight)
     total = torch.where(total > 0, total, 1)  # isolated nodes have a loop
-    return HeatField(heat, inflow, total.to(x.dtype), float(t), normalization)
+    return HeatField(heat, incoming, total.to(x.dtype), float(t), normalization)
 
 
-def inflow_coefficients(t: float, degree: int) -> Tensor:
-    """The coefficients a_0(t), ..., a_K(t) of the inflow, in float64.
+def incoming_coefficients(t: float, degree: int) -> Tensor:
+    """The coefficients a_0(t), ..., a_K(t) of the incoming heat, in float64.
 
     Example:
-        >>> a = inflow_coefficients(1.0, degree=30)
+        >>> a = incoming_coefficients(1.0, degree=30)
         >>> f"{a.sum():.6f}"  # at S = 1, where nothing decays, the integral is 1 - exp(-t)
         '0.632121'
     """
@@ -153,13 +147,13 @@ def inflow_coefficients(t: float, degree: int) -> Tensor:
 
 
 def _coefficients(t: float, degree: int) -> Tensor:
-    """[K + 1, 2, 1, 1]: of the heat, and of the inflow."""
+    """[K + 1, 2, 1, 1]: of the heat, and of the incoming heat."""
     heat = heat_coefficients(torch.tensor(t, dtype=torch.float64), degree)
-    return torch.stack([heat, inflow_coefficients(t, degree)], 1)[:, :, None, None]
+    return torch.stack([heat, incoming_coefficients(t, degree)], 1)[:, :, None, None]
 
 
 def _with_isolated(coefficients: Tensor, t: float) -> Tensor:
-    """[K + 1, 2, 2, 1]: nodes of the second group keep their heat, and tell it all the time."""
+    """[K + 1, 2, 2, 1]: nodes of the second group keep their heat, and pass it on all the time."""
     alone = torch.zeros_like(coefficients)
     alone[0, 0], alone[0, 1] = 1, -math.expm1(-t)
     return torch.cat([coefficients, alone], 2)

@@ -1,0 +1,81 @@
+"""Signals and diffusion times: checked, and brought into one shape."""
+
+import math
+from numbers import Real
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .._checks import check_float, numbers_of, real_numbers
+
+
+class Times(NamedTuple):
+    """Diffusion times that have passed their checks."""
+
+    value: Tensor  # [S, 1 or D], float64, on the CPU, where the Bessel functions are computed
+    longest: float  # zero if there are no times
+
+
+def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:
+    """Check diffusion times for signals x, and bring them to the shape [S, 1 or D].
+
+    Raises:
+        TypeError: if `t` holds no real numbers.
+        ValueError: if its shape does not fit, or a time is negative, NaN or infinite.
+    """
+    times = shape_times(t, x, name)
+    numbers = numbers_of(times).flatten().tolist()
+    if not all(0 <= each < math.inf for each in numbers):
+        given = numbers_of(times)
+        given = given.flatten() if times.size(1) == 1 else given
+        raise ValueError(f"Expected '{name}' to be finite and >= 0 (got {given.tolist()}).")
+    return Times(times, max(numbers, default=0.0))
+
+
+def shape_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
+    """Times of the shape [S, 1 or D]. Their values are not checked: compiled code cannot."""
+    if isinstance(t, float | int) and not isinstance(t, bool):
+        # Not `as_tensor`, for which torch.compile would make new code for every number.
+        return (torch.zeros((), dtype=torch.float64) + t).reshape(1, 1)
+    times = real_numbers(name, t)
+    is_empty = times.dim() > 0 and times.size(0) == 0
+    is_other_width = times.dim() == 2 and times.size(1) not in (1, x.size(-1))
+    if is_empty or is_other_width or times.dim() > 2:
+        raise ValueError(
+            f"Expected '{name}' to be a number, [S] scales or [S, D] scales and channels, with "
+            f"D = {x.size(-1)} (got shape {list(times.shape)})."
+        )
+    times = times.to("cpu", torch.float64)
+    return times if times.dim() == 2 else times.reshape(-1, 1)
+
+
+def check_single_time(t: float | Tensor) -> None:
+    """Raise a ValueError where `t` holds several times."""
+    shape = real_numbers("t", t).shape
+    if len(shape) > 0:
+        raise ValueError(
+            f"Expected 't' to be a number or a 0-d tensor, a single time (got {list(shape)})."
+        )
+
+
+def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
+    """[..., S, N, D] -> [..., N, D] where `t` is a single time without scales."""
+    return out.squeeze(-3) if is_single(t) else out
+
+
+def is_single(t: float | Tensor) -> bool:
+    """Whether `t` is one time, without scales."""
+    return t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)
+
+
+def check_signal(x: Tensor) -> None:
+    """Raise unless `x` is a dense floating-point tensor of shape [..., N, D]."""
+    check_float("x", x)
+    if x.layout != torch.strided:
+        raise ValueError(
+            f"Expected 'x' to be dense, since heat soon fills every row (got {x.layout}). To fix "
+            "this, pass x.to_dense(), or map the features to fewer channels first."
+        )
+    if x.dim() < 2:
+        raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")

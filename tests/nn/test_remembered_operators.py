@@ -1,0 +1,83 @@
+"""An operator that is remembered from call to call gives what one made anew gives."""
+
+import pytest
+import torch
+
+from jsem_pyg.diffusion import heat_coefficients, heat_diffusion
+from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.operators import laplacian
+from jsem_pyg.testing import random_graph
+
+EDGE_INDEX, WEIGHT = random_graph(9, 0.5, num_isolated=1, dtype=torch.float32)
+X = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
+
+
+def expected(layer, x, weight):
+    return heat_diffusion(x, EDGE_INDEX, weight, layer.t, normalization=layer.options.normalization)
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+def test_every_change_is_seen(normalization):
+    layer, weight = AnisotropicDiffusion(edge_dim=0, normalization=normalization), WEIGHT.clone()
+
+    def check(x):
+        with torch.no_grad():
+            torch.testing.assert_close(layer(x, EDGE_INDEX, weight), expected(layer, x, weight))
+
+    for _ in range(2):
+        check(X)
+    check(X.double())
+    check(X)
+    weight *= torch.where(EDGE_INDEX.sum(0) % 2 == 0, 0.5, 2.0)  # the same in both directions
+    check(X)
+    layer.time.set(200.0)  # computed in float64
+    check(X)
+    layer.time.set(0.3)
+    check(X)
+    torch.testing.assert_close(layer(X, EDGE_INDEX), expected(layer, X, None))
+
+
+def test_an_unchanged_weight_is_normalized_once(monkeypatch):
+    made, entries = [], laplacian.laplacian_entries
+    monkeypatch.setattr(
+        laplacian, "laplacian_entries", lambda *args: made.append(1) or entries(*args)
+    )
+    layer = AnisotropicDiffusion(edge_dim=0)
+    for _ in range(3):
+        layer(X, EDGE_INDEX, WEIGHT).sum().backward()
+    assert len(made) == 1
+
+
+def test_a_learned_weight_gets_its_gradient_also_after_a_constant_one():
+    layer, weight = AnisotropicDiffusion(edge_dim=0), WEIGHT.clone()
+    with torch.inference_mode():
+        layer(X, EDGE_INDEX, weight)
+    layer(X, EDGE_INDEX, weight)
+    weight.requires_grad_()
+    actual = torch.autograd.grad(layer(X, EDGE_INDEX, weight).sin().sum(), weight)
+    torch.testing.assert_close(
+        actual, torch.autograd.grad(expected(layer, X, weight).sin().sum(), weight)
+    )
+
+    def loss(w):
+        return layer(X, EDGE_INDEX, w).sin().sum()
+
+    torch.testing.assert_close(torch.func.grad(loss)(weight.detach()), actual[0])
+
+
+def test_what_was_made_in_inference_mode_serves_training():
+    layer = AnisotropicDiffusion(edge_dim=0)
+    with torch.inference_mode():
+        before = layer(X, EDGE_INDEX)
+    x = X.clone().requires_grad_()
+    out = layer(x, EDGE_INDEX)
+    out.sum().backward()
+    assert torch.equal(out, before)
+    assert x.grad is not None
+
+
+def test_coefficients_that_are_written_to_do_not_come_back():
+    t = torch.tensor([0.5, 3.0])
+    before = heat_coefficients(t, 6)
+    heat_coefficients(t, 6).zero_()
+    assert torch.equal(heat_coefficients(t, 6), before)
