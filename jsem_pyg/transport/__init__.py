@@ -5,7 +5,7 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 
 - :func:`match_graphs` compares graphs by their edges, :class:`AdjacencyCost`;
 - :func:`batch_gromov_wasserstein` aligns many small pairs at once;
-- :func:`sampled_gromov_wasserstein` knows costs by some of their columns, which need no factor.
+- :func:`sampled_gromov_wasserstein` computes single columns of costs, which need no factor.
 
 :func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
 :func:`comparable` puts the profiles of two graphs on one scale.

@@ -92,7 +92,8 @@ def gromov_wasserstein(
         q: [K] masses of the target.
         epsilon: the temperature at the end, as a share of the critical one, above which all goes
             everywhere. Small ones give sharp plans. Cooling ends before where rows are so sharp
-            that a colder plan would be the same; :attr:`Plan.epsilon` is what was reached.
+            that a colder plan would be the same, and goes on where both sides turn out to be
+            copies; :attr:`Plan.epsilon` is what was reached.
         absolute: whether `epsilon` is in the unit of squared costs instead, and is reached whatever
             happens; and `rho` likewise.
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
