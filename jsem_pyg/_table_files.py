@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 
 from ._array_file import open_arrays
+from ._extras import import_optional
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_READING = "Reading a table"
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
 _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
@@ -94,8 +96,7 @@ def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
 
 def _read_lines(file: TextIO) -> "pd.DataFrame":
     """One document a line; an empty line is an empty document."""
-    import pandas as pd
-
+    pd = import_optional("pandas", _READING)
     # Split at line ends only, where str.splitlines also splits at form feeds.
     text = file.read().replace("\r\n", "\n").replace("\r", "\n")
     lines = text.removesuffix("\n").split("\n") if text else []
@@ -103,8 +104,7 @@ def _read_lines(file: TextIO) -> "pd.DataFrame":
 
 
 def _read_json_lines(file: TextIO) -> "pd.DataFrame":
-    import pandas as pd
-
+    pd = import_optional("pandas", _READING)
     records = []
     for number, line in enumerate(file, 1):
         if not line.strip():
@@ -120,13 +120,14 @@ def _read_json_lines(file: TextIO) -> "pd.DataFrame":
 
 
 def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.DataFrame":
-    import pandas as pd
-
+    pd = import_optional("pandas", _READING)
     # Empty lines before the first other one: rows of a file without a header, else nothing.
     place, empty = 0, -1
     line = "\n"
     while line and not line.strip("\r\n"):
         place, empty, line = file.tell(), empty + 1, file.readline()
+    if not line:
+        raise ValueError("it has no line that is not empty.")
     file.seek(place)
     delimiter = reading.delimiter or delimiter or guess_delimiter(file.read(_HEAD))
     file.seek(place)
@@ -169,8 +170,7 @@ def guess_delimiter(head: str) -> str:
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-
+    pd = import_optional("pandas", _READING)
     try:
         table = pd.read_parquet(path)
     except ImportError as error:
@@ -186,8 +186,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
 
 def _read_arrays(path: Path) -> "pd.DataFrame":
     """The arrays of N rows, by name."""
-    import pandas as pd
-
+    pd = import_optional("pandas", _READING)
     with open_arrays(path, alone="x") as loaded:
         arrays = dict(loaded)
     tables = {name: array for name, array in arrays.items() if array.ndim == 2}

@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.colors import to_rgb
 from torch_geometric.data import Data
 
 import jsem_pyg
@@ -134,33 +133,6 @@ def test_the_map_of_the_main_job_names_its_classes(learn_diffusion):
         for dots in figure.axes[0].collections
     }
     assert len(styles) == 12  # of ten colours and two markers
-
-
-# Linear RGB as it is seen without one kind of cone (Machado et al. 2009), and with all three.
-VISION = {
-    "protan": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
-    "deutan": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
-    "tritan": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
-    "all": np.eye(3),
-}
-
-
-@pytest.mark.parametrize("vision", VISION)
-def test_the_colours_of_the_map_stay_apart(learn_diffusion, vision):
-    lab = np.array([as_lab(colour, VISION[vision]) for colour in learn_diffusion.COLOURS])
-    distance = np.linalg.norm(lab[:, None] - lab, axis=-1) + 100 * np.eye(len(lab))
-    assert distance.min() > 20  # of matplotlib's own ten, the nearest have 5 to 8 without a cone
-
-
-def as_lab(colour, seen_as):
-    """The CIELAB coordinates of a colour, under D65, seen through a matrix on linear RGB."""
-    rgb = np.array(to_rgb(colour))
-    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    linear = np.clip(np.array(seen_as) @ linear, 0, 1)
-    to_xyz = [[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]]
-    xyz = np.array(to_xyz) @ linear / [0.9505, 1.0, 1.0888]
-    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
-    return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
 
 
 def test_the_main_job_on_a_file_without_labels(learn_diffusion, tmp_path, monkeypatch, quick_map):

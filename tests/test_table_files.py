@@ -1,5 +1,6 @@
 import gzip
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,8 @@ def test_other_suffixes_are_named(name):
             bytes(range(256)),
             "'a.npy' as a file of arrays: it holds objects .* or it is damaged",
         ),
-        ("a.csv", "", "No columns"),
+        ("a.csv", "", "it has no line that is not empty"),
+        ("a.csv", "\r\n\n", "it has no line that is not empty"),
         ("a.csv", "a\n1,2\n", "longer than its header.*--delimiter"),
         ("a.csv", "a,b\n1,2\n1,2,3\n", "Expected 2 fields in line 3"),
         ("a.npy", b"", "Could not read 'a.npy' as a file of arrays"),
@@ -138,3 +140,9 @@ def test_a_cut_gzip_is_named():
     Path("a.csv.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(ValueError, match=r"Could not read 'a\.csv\.gz'"):
         read("a.csv.gz")
+
+
+def test_without_pandas_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"'pandas'.*jsem_pyg\[tables\]"):
+        read("a.csv", "a,b\n1,2\n")
