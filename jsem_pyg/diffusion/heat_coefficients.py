@@ -64,7 +64,7 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
     times = numbers_of(t)
     if not bool(((times >= 0) & times.isfinite()).all()):
         raise ValueError(f"Expected 't' to be finite and >= 0 (got {times.tolist()}).")
-    return _Coefficients.apply(t.double(), degree, torch.float64)
+    return _Coefficients.call(t.double(), degree, torch.float64)
 
 
 def remembered_coefficients(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
@@ -79,7 +79,7 @@ def remembered_coefficients(t: Tensor, degree: int, dtype: torch.dtype) -> Tenso
         [K + 1, S, G, C], not to be written to.
     """
     if t.requires_grad or is_transformed():
-        out: Tensor = _Coefficients.apply(t, degree, dtype)
+        out: Tensor = _Coefficients.call(t, degree, dtype)
         return out
     return _table_at(t, degree, dtype)
 
@@ -101,7 +101,7 @@ class _Coefficients(LightFunction):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (t,) = ctx.saved_tensors
         if is_differentiated_again():
-            slope = _derivative(_Coefficients.apply(t, ctx.degree + 1, torch.float64))
+            slope = _derivative(_Coefficients.call(t, ctx.degree + 1, torch.float64))
         else:
             slope = _table_at(t, ctx.degree, torch.float64, True)
         return (grad.double() * slope).sum(0), None, None
@@ -110,12 +110,12 @@ class _Coefficients(LightFunction):
     def jvp(ctx: Any, of_t: Tensor, *_: None) -> Tensor:
         check_forward_mode()
         (t,) = ctx.saved_tensors
-        slope = _derivative(_Coefficients.apply(t, ctx.degree + 1, torch.float64))
+        slope = _derivative(_Coefficients.call(t, ctx.degree + 1, torch.float64))
         return (of_t * slope).to(ctx.dtype)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], t: Tensor, *rest: Any) -> tuple[Tensor, int]:
-        return _Coefficients.apply(t.movedim(in_dims[0], 0), *rest), 1
+        return _Coefficients.call(t.movedim(in_dims[0], 0), *rest), 1
 
 
 def _derivative(c: Tensor) -> Tensor:

@@ -34,17 +34,17 @@ def lasting(make: Callable[P, T]) -> Callable[P, T]:
 
 
 class LightFunction(torch.autograd.Function):
-    """A Function with `setup_context` whose `apply` is cheap outside of `torch.func`.
+    """A Function with `setup_context` and a cheap way to call it outside of `torch.func`.
 
-    torch binds the default arguments of `forward` by its signature at every call, which takes as
-    long as ten small operations. These Functions have no default arguments.
+    In `apply`, torch binds the default arguments of `forward` by its signature at every call, which
+    takes as long as ten small operations. These Functions have no default arguments.
     """
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Call `forward`, and record how it is differentiated."""
-        if is_transformed():
-            return super().apply(*args)
+    def call(cls, *args: Any) -> Any:
+        """The result of `apply`."""
+        if torch.compiler.is_compiling() or is_transformed():
+            return cls.apply(*args)
         return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))  # type: ignore[misc]
 
 

@@ -231,7 +231,7 @@ def symmetric_normalize(
         [nnz] and [N]; differentiable, more than once.
     """
     degree = self_loop + structure.row_sums(b)
-    values = _DivideByRoots.apply(a, structure.spread(degree), structure.row, structure.col)
+    values = _DivideByRoots.call(a, structure.spread(degree), structure.row, structure.col)
     return values, degree
 
 

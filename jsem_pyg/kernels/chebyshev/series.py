@@ -77,7 +77,7 @@ def differentiable_series(
     """The series, also where x has no entries: other processes may wait for this one."""
     learned = (coefficients, *operator.values)
     keep = torch.is_grad_enabled() and any(map(_requires_grad, learned))
-    out, _ = _Series.apply(operator, keep, None, x, coefficients, group, *operator.values)
+    out, _ = _Series.call(operator, keep, None, x, coefficients, group, *operator.values)
     return out
 
 
@@ -97,7 +97,7 @@ def resumed_series(
         coefficients: [K + 1, S, G, C].
         group: [N] or None.
     """
-    out, _ = _Series.apply(operator, True, kept, x, coefficients, group, *operator.values)
+    out, _ = _Series.call(operator, True, kept, x, coefficients, group, *operator.values)
     return out
 
 
@@ -137,7 +137,7 @@ class _Series(LightFunction):
         if grad is None:
             return (None,) * (6 + len(values))
         required = any(ctx.needs_input_grad[6:]), ctx.needs_input_grad[4]
-        adjoint = _Adjoint.apply if is_differentiated_again() else _Adjoint.forward
+        adjoint = _Adjoint.call if is_differentiated_again() else _Adjoint.forward
         grad_x, grad_coefficients, *grad_values = adjoint(
             ctx.operator, *required, kept, coefficients, group, grad, *values
         )
@@ -153,7 +153,7 @@ class _Series(LightFunction):
         total: Tensor | None = None
         for signal, c in ((of_x, coefficients), (x, of_coefficients)):
             if signal is not None and c is not None:
-                part, _ = _Series.apply(ctx.operator, False, None, signal, c, group, *values)
+                part, _ = _Series.call(ctx.operator, False, None, signal, c, group, *values)
                 total = part if total is None else total + part
         return total, None
 
@@ -167,7 +167,7 @@ class _Series(LightFunction):
             refuse_transform("'vmap' over anything but signals and times")
         if of_x is None:  # other coefficients are other scales
             scales = coefficients.movedim(of_c, 1).flatten(1, 2)  # [K + 1, B S, G, C]
-            out, kept = _Series.apply(operator, keep, kept, x, scales, group, *values)
+            out, kept = _Series.call(operator, keep, kept, x, scales, group, *values)
             return (out.unflatten(0, (size, -1)), kept), (0, None)
         columns = x.movedim(of_x, 1).flatten(1)  # [N, B M]
         if of_c is None:
@@ -175,7 +175,7 @@ class _Series(LightFunction):
         else:
             c = coefficients.movedim(of_c, -2)  # [K + 1, S, G, B, C]
             c = c.expand(*c.shape[:-1], columns.size(1) // size).flatten(-2)
-        out, kept = _Series.apply(operator, keep, kept, columns, c, group, *values)
+        out, kept = _Series.call(operator, keep, kept, columns, c, group, *values)
         return (out.unflatten(-1, (size, -1)), kept), (2, None)
 
 
@@ -222,7 +222,7 @@ class _Adjoint(LightFunction):
             refuse_transform("a second derivative")
         # The gradient of x is linear in the one that comes in.
         return tuple(
-            _Adjoint.apply(ctx.operator, False, False, kept, coefficients, group, of_grad, *values)
+            _Adjoint.call(ctx.operator, False, False, kept, coefficients, group, of_grad, *values)
         )
 
     @staticmethod
@@ -233,7 +233,7 @@ class _Adjoint(LightFunction):
             refuse_transform("derivatives in weights or times, signal by signal,")
         columns = grad.movedim(in_dims[6], 2).flatten(2)  # [S, N, B M]
         c = _repeated(coefficients, info.batch_size)
-        grad_x, *others = _Adjoint.apply(operator, *required, kept, c, group, columns, *values)
+        grad_x, *others = _Adjoint.call(operator, *required, kept, c, group, columns, *values)
         return (grad_x.unflatten(-1, (info.batch_size, -1)), *others), (1, *[None] * len(others))
 
 
