@@ -1,4 +1,4 @@
-"""Class probabilities that diffuse over the graph, and stop where they disagree."""
+"""Class probabilities that diffuse over the graph, except across edges where they disagree."""
 
 from typing import Any, cast
 
@@ -42,8 +42,8 @@ class DiffusionClassifier(torch.nn.Module):
     classes do not swallow small ones, and brings the sum of each row back to one.
 
     The centre and the class means are those of the call in training mode, and those of training in
-    evaluation mode (:class:`~jsem_pyg.nn.running_mean.RunningMean`). What a trained model says of a
-    node then depends on the node's own component of the graph, not on what else is in the call.
+    evaluation mode (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
+    then depend on its own component of the graph, not on other nodes in the call.
 
     :func:`~jsem_pyg.training.fit` trains it without labels, by self-training; it is differentiable,
     so that it may as well be trained with labels like any other model.
@@ -51,15 +51,15 @@ class DiffusionClassifier(torch.nn.Module):
     Args:
         in_channels (int): Size of each input sample.
         num_classes (int, optional): Number :math:`C` of classes or clusters. If omitted, there are
-            none yet: :func:`~jsem_pyg.training.fit` chooses how many, :meth:`set_num_classes` says
-            so, and weights that are loaded bring theirs.
+            none yet: :func:`~jsem_pyg.training.fit`, :meth:`set_num_classes` or loaded weights
+            determine it.
         t (float): Diffusion time :math:`t > 0`; :func:`~jsem_pyg.training.fit` chooses another.
         learn_t (bool): Whether gradients reach :math:`t`.
         balance (float): The power of the class means: 0 for none, 1 to draw the classes towards
             equal size.
         conductance (torch.nn.Module, optional): Instead of :class:`AgreementConductance`: a
-            module as in :class:`AnisotropicDiffusion` that takes `(edge_attr, x_i, x_j)`; it sees
-            no edge features, but the probabilities of both ends.
+            module as in :class:`AnisotropicDiffusion` that takes `(edge_attr, x_i, x_j)`, with the
+            probabilities of both ends as `x_i` and `x_j`, and None as `edge_attr`.
         **kwargs (optional): Of both diffusions: `normalization`, `degree`, `tol` and `backend`, as
             in :class:`AnisotropicDiffusion`.
 
@@ -117,7 +117,7 @@ class DiffusionClassifier(torch.nn.Module):
         self._reader = GraphReader()
 
     def set_num_classes(self, num_classes: int) -> None:
-        """Say how many classes there are, once; the linear map is drawn for so many.
+        """Set the number of classes, once, and draw the linear map.
 
         Parameters stay the same objects, so that an optimiser that has them goes on.
 
@@ -140,14 +140,14 @@ class DiffusionClassifier(torch.nn.Module):
         self.lin.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the linear map anew, go back to the initial time, forget centre and class means."""
+        """Draw the linear map again, return to the initial time, clear centre and class means."""
         self.lin.reset_parameters()
         self.isotropic.reset_parameters()
         self.anisotropic.reset_parameters()
         self.reset_means()
 
     def reset_means(self) -> None:
-        """Forget centre and class means: evaluation takes those of the call until there are new."""
+        """Clear centre and class means; until the next training, those of the call are used."""
         for mean in (self.center, self.isotropic_mean, self.anisotropic_mean):
             mean.reset()
 
@@ -191,7 +191,7 @@ class DiffusionClassifier(torch.nn.Module):
         return self._balance(self.anisotropic(p, *graph), self.anisotropic_mean, graph[0])
 
     def conductances(self, x: Tensor, edge_index: Tensor, edge_weight: OptTensor = None) -> Tensor:
-        """How well each edge conducts in the second diffusion: [E], in (0, 1].
+        """The conductance of each edge in the second diffusion: [E], in (0, 1].
 
         Args:
             x: [N, D] node features.

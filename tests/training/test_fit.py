@@ -241,7 +241,6 @@ def test_fit_is_the_trainer_it_picks():
         ]
         assert numbers(results[0]) == numbers(results[1])
         assert_equal_weights(results[0].model, results[1].model)
-    assert len(fit_triplets(SmoothingStub(), two_clusters(), **QUICK).history) == 100
     assert len(fit(SmoothingStub(), two_clusters(), **QUICK).history) == 100
 
 
@@ -382,7 +381,7 @@ class Normed(SmoothingStub):
 
 
 @pytest.mark.parametrize("make_model", MODELS.values(), ids=MODELS.keys())
-@pytest.mark.parametrize("every", [1, 2, 100])
+@pytest.mark.parametrize("every", [2, 100])
 def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_model, every):
     data, path = two_clusters(), tmp_path / "run.pt"
     kwargs = {"epochs": 8, "patience": 6, **QUICK}
@@ -400,7 +399,7 @@ def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_mod
         **kept,
         **kwargs,
     )
-    assert epochs_run[0] == {1: 7, 2: 7, 100: 1}[every]
+    assert epochs_run[0] == {2: 7, 100: 1}[every]
     assert numbers(resumed) == numbers(whole)
     assert resumed.best_epoch == whole.best_epoch
     assert_equal_weights(resumed.model, whole.model)
