@@ -59,14 +59,33 @@ def test_descent_finds_the_shape():
     assert values[-1] < values[0]
 
 
+def test_another_pair_of_the_same_size_is_noticed():
+    """Not the optimum of the pair before is followed, and not its temperature."""
+    loss = GromovWassersteinLoss()
+    for seed in range(3):
+        x, y = points(15, 2, seed), points(15, 2, 100 + seed)
+        expected = gw_distance(x, y, progress=False)
+        torch.testing.assert_close(loss(x, y), expected)
+    other = x[torch.randperm(15, generator=torch.Generator().manual_seed(0))]
+    torch.testing.assert_close(loss(other, y), expected, rtol=1e-3, atol=0)
+    turned = other @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]).double()
+    before = loss.plan
+    loss(turned, y)  # the same costs
+    assert loss.plan.epsilon == pytest.approx(before.epsilon, rel=1e-9)
+    p = torch.ones(15).double()
+    p[:6] = 0
+    expected = gw_distance(turned, y, p=p, progress=False)
+    torch.testing.assert_close(loss(turned, y, p=p), expected)
+
+
 def test_other_sizes_and_forgetting_begin_anew():
     loss = GromovWassersteinLoss(epsilon=0.1)
     assert loss.plan is None
     loss(points(), points(9))
     first = loss.plan.epsilon
-    loss(points() / 2, points(9))
+    loss(points() * 0.9, points(9))
     assert loss.plan.epsilon == pytest.approx(first, rel=1e-9)
-    loss(points() / 2, points(10))
+    loss(points() * 0.9, points(10))
     assert loss.plan.shape == (12, 10)
     assert loss.plan.epsilon != pytest.approx(first, rel=1e-3)
     loss.forget()
@@ -74,7 +93,7 @@ def test_other_sizes_and_forgetting_begin_anew():
     without = GromovWassersteinLoss(epsilon=0.1, warm_start=False)
     without(points(), points(9))
     before = without.plan.epsilon
-    without(points() / 2, points(9))
+    without(points() * 0.9, points(9))
     assert without.plan.epsilon < before
 
 

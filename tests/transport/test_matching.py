@@ -57,6 +57,56 @@ def test_a_renamed_graph_is_found_exactly(make):
     assert (plan.argmax() == order).double().mean() > 0.97
 
 
+def grid(height, width):
+    node = torch.arange(height * width).view(height, width)
+    edges = torch.cat(
+        [torch.stack([node[:, :-1], node[:, 1:]]).flatten(1),
+         torch.stack([node[:-1], node[1:]]).flatten(1)], 1
+    )  # fmt: skip
+    return torch.cat([edges, edges.flip(0)], 1)
+
+
+def cycle(size):
+    node = torch.arange(size)
+    edges = torch.stack([node, node.roll(1)])
+    return torch.cat([edges, edges.flip(0)], 1)
+
+
+SYMMETRIC = {
+    "cycle of 20": cycle(20),
+    "cycle of 51": cycle(51),
+    "path of 20": grid(1, 20),
+    "path of 51": grid(1, 51),
+    "star": tiny_graphs.star(12)[0],
+    "grid": grid(5, 6),
+    "square grid": grid(8, 8),
+    "two cycles": torch.cat([cycle(12), cycle(15) + 12], 1),
+    "ladder": torch.cat([cycle(9), cycle(9) + 9, grid(2, 9)], 1).unique(dim=1),
+}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_renamed_symmetric_graph_is_found_exactly(name, weighted):
+    edge_index = SYMMETRIC[name]
+    size = int(edge_index.max()) + 1
+    weight = 1.0 + edge_index.sum(0) % 2 if weighted else None
+    for seed in range(3):
+        other, _ = renamed(edge_index, size, seed)
+        first, second = AdjacencyCost(edge_index, weight), AdjacencyCost(other, weight)
+        plan = match_graphs(first, second)
+        assert plan.cost == 0
+        partner = plan.argmax()
+        assert torch.equal(second.dense()[partner][:, partner], first.dense())
+
+
+def test_graphs_of_the_same_degrees_are_not_taken_for_copies():
+    """Colour refinement alone cannot tell one cycle of six nodes from two of three."""
+    plan = match_graphs(cycle(6), torch.cat([cycle(3), cycle(3) + 3], 1))
+    assert plan.cost > 0.05
+    assert plan.dense().isfinite().all()
+
+
 @pytest.mark.parametrize("make", [random_graph, neighbour_graph])
 def test_a_copy_with_a_tenth_of_its_edges_changed_is_found(make):
     edge_index = make(150)

@@ -1,28 +1,84 @@
 """The distance as a module, for descent on the coordinates or weights of either side."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..._checks import check_bool, check_choice
 from ...kernels.table import SINKHORN
+from ..costs.factor import Factor
 from ..factored.solver import gromov_wasserstein, read_task
 from ..factored.starts import STARTS
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor, check_cost
+from ..problem.masses import read_masses
 from ..problem.options import SolverOptions, read_starts
 from .distance import DIFFERENTIABLE, gw_distance
+
+
+_CHANGE = 0.5  # of costs, features or masses between two calls, relative to their norm
+
+
+class _Inputs(NamedTuple):
+    """What one call compares, detached and copied, to notice another pair in the next call."""
+
+    sides: list[Tensor]  # coordinates [N, r], centred, of both sides and of their features
+    masses: list[Tensor]  # [N] and [K], with sum one
+    known_pairs: Tensor | None
+
+    @classmethod
+    def of(
+        cls,
+        first: Factor,
+        second: Factor,
+        p: Tensor | None,
+        q: Tensor | None,
+        features: tuple[Tensor, Tensor] | None,
+        known_pairs: Tensor | None,
+    ) -> "_Inputs":
+        """Read the arguments of a call."""
+        sides = [each.detach().double() for each in (first.x, second.x, *(features or ()))]
+        masses = [
+            read_masses(name, mass, each.num_points).detach().cpu()
+            for name, mass, each in (("p", p, first), ("q", q, second))
+        ]
+        pairs = None if known_pairs is None else known_pairs.detach().clone()
+        return cls([each - each.mean(0) for each in sides], masses, pairs)
+
+    def is_near(self, other: "_Inputs") -> bool:
+        """Whether the optimum of one is a good start for the other."""
+        ours, theirs = ([each.size(0) for each in inputs.sides] for inputs in (self, other))
+        if ours != theirs or not _is_same(self.known_pairs, other.known_pairs):
+            return False
+        return all(map(_is_near, self.sides, other.sides)) and all(
+            float((new - old).abs().sum()) <= _CHANGE
+            for new, old in zip(self.masses, other.masses, strict=True)
+        )
+
+
+def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one, other)
+
+
+def _is_near(x: Tensor, y: Tensor) -> bool:
+    """Whether X X^T and Y Y^T differ by at most half of the larger; no rotation of X counts."""
+    xx, yy, xy = (float((a.T @ b).square().sum()) for a, b in ((x, x), (y, y), (x, y)))
+    return xx + yy - 2 * xy <= _CHANGE**2 * max(xx, yy)
 
 
 class GromovWassersteinLoss(torch.nn.Module):
     """How much two spaces differ, :func:`.gw_distance`, while one of them is learned.
 
-    The first call looks for the optimum. As long as the numbers of points stay, a further call
-    follows that optimum from the plan before, which takes few steps, at the same temperature (and
-    penalty) in the unit of squared costs: so the loss is one function, of which each step descends.
-    Where the sides have changed much since, or are others, call :meth:`forget` first.
+    The first call looks for the optimum. A further call follows it: it starts from the last plan,
+    which takes few steps, at the same temperature (and penalty) in the unit of squared costs, so
+    that the loss is one function, of which each step descends. A call on another pair looks for the
+    optimum anew: where the number of points differs, or known pairs do, or where the costs of a
+    side, its features or its masses have changed by more than half of their norm since the last
+    call. :meth:`forget` makes the next call look anew in any case.
 
     Args:
         cost: as in :func:`.gromov_wasserstein`, like all that follow.
@@ -92,6 +148,7 @@ class GromovWassersteinLoss(torch.nn.Module):
     def forget(self) -> None:
         """Look for the optimum anew in the next call."""
         self._plan: Plan | None = None
+        self._inputs: _Inputs | None = None
         self._rho = 0.0
 
     @property
@@ -120,8 +177,11 @@ class GromovWassersteinLoss(torch.nn.Module):
             "progress": options.progress, "backend": self.backend,
             "known_pairs": known_pairs, "p": p, "q": q, "features": features,
         }  # fmt: skip
-        plan = self._plan if self.warm_start else None
-        if plan is None or plan.shape != (first.num_points, second.num_points):
+        inputs = _Inputs.of(first, second, p, q, features, known_pairs)
+        follows = self.warm_start and self._inputs is not None and inputs.is_near(self._inputs)
+        self._inputs = inputs
+        plan = self._plan if follows else None
+        if plan is None:
             task = read_task(first, second, None, p, q, features, known_pairs, options)
             relaxation = task.relaxation()
             self._rho = relaxation.columns if relaxation.columns < float("inf") else 0.0

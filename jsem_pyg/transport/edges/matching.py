@@ -18,6 +18,7 @@ from ..factored.profiles import comparable, heat_profiles, overlap_weights
 from ..plan.plan import DENSE_LIMIT, Plan, Step
 from ..problem.masses import read_masses
 from ..sinkhorn.scores import DenseScores
+from .isomorphism import find_isomorphism
 from .proximal import Point, Problem, transport
 from .scores import AssignmentScores
 from .search import Found, padded, search_assignment
@@ -104,10 +105,14 @@ def match_graphs(
     problem = Problem(first, second, masses[0][kept[0]], masses[1][kept[1]])
     shape = costs[0].num_points, costs[1].num_points
     dtype = torch.promote_types(costs[0].weight.dtype, costs[1].weight.dtype)
+    like = torch.zeros((), dtype=dtype, device=costs[0].device)
+    is_uniform = _is_uniform(problem)
+    renamed = find_isomorphism(problem.source, problem.target) if is_uniform else None
+    if renamed is not None:
+        return _assigned(Found(renamed, [("isomorphism", 0.0)]), kept, shape, like)
     distance = _profile_distance(problem)
     found = search_assignment(*padded(problem.source, problem.target, distance), rounds)
-    like = torch.zeros((), dtype=dtype, device=costs[0].device)
-    if _is_uniform(problem):
+    if is_uniform:
         plan = _assigned(found, kept, shape, like)
     else:
         point = transport(problem, distance.numpy(), found.partner, max_iter)

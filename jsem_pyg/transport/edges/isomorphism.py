@@ -1,0 +1,92 @@
+"""Renamed copies: find the renaming where two weighted graphs are the same graph.
+
+Nodes get colours. A node's new colour depends on its own and on the weights and colours of its
+neighbours (colour refinement); two nodes of different colours cannot be partners. Where a colour
+has several nodes, as all of a cycle have, one node of the source is paired with each candidate of
+the target in turn, and the colours are refined again.
+
+Source: McKay and Piperno, "Practical graph isomorphism, II", Journal of Symbolic Computation 60,
+2014, section 2.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import block_diag, csr_array
+
+from .moves import pulled
+
+Array = NDArray[Any]
+
+_MOST_WORK = 1 << 26  # edges visited by all refinements, then the search gives up
+
+
+def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
+    """Partners of all nodes with which the graphs are equal, weights included.
+
+    Args:
+        source: [N, N] symmetric, without stored zeros.
+        target: [K, K] likewise.
+
+    Returns:
+        [N] the partner of each node; None where there is none, or where the search would take long,
+        as it does between some strongly regular graphs.
+    """
+    if source.shape != target.shape or source.nnz != target.nnz:
+        return None
+    size = source.shape[0]
+    both = block_diag([source, target], format="csr")
+    weight, code = np.unique(both.data, return_inverse=True)
+    generator = np.random.default_rng(0)
+    graph = csr_array((_random(generator, weight.size)[code], both.indices, both.indptr))
+    work = 0
+    pending: list[Iterator[Array]] = [iter([np.zeros(2 * size, np.int64)])]
+    while pending and work <= _MOST_WORK:
+        colour = next(pending[-1], None)
+        if colour is None:
+            pending.pop()
+            continue
+        colour, rounds = _refined(graph, colour, generator)
+        work += rounds * (graph.nnz + 2 * size)
+        count = np.bincount(colour[:size], minlength=2 * size)
+        if np.any(count != np.bincount(colour[size:], minlength=2 * size)):
+            continue
+        partner = np.empty(size, np.int64)
+        partner[colour[:size].argsort(kind="stable")] = colour[size:].argsort(kind="stable")
+        if (source != pulled(target, partner)).nnz == 0:
+            return partner
+        if count.max() > 1:
+            pending.append(_paired(colour, count))
+    return None
+
+
+def _random(generator: np.random.Generator, count: int) -> Array:
+    """Odd 64-bit numbers, whose sums differ where their terms do."""
+    return generator.integers(0, 1 << 63, count, np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+def _refined(graph: csr_array, colour: Array, generator: np.random.Generator) -> tuple[Array, int]:
+    """Colours [2 N] that neighbours no longer split, and how many rounds that took."""
+    found, rounds = 0, 0
+    while True:
+        values, colour = np.unique(colour, return_inverse=True)
+        rounds += 1
+        if values.size == found or values.size == colour.size:
+            return colour, rounds
+        found = values.size
+        own = _random(generator, found)[colour]
+        colour = own * np.uint64(3) + graph @ own  # modulo 2^64
+
+
+def _paired(colour: Array, count: Array) -> Iterator[Array]:
+    """The smallest colour of several nodes: its first source node with each node of the target."""
+    size = colour.size // 2
+    chosen = np.flatnonzero(count > 1)
+    chosen = chosen[count[chosen].argmin()]
+    node = np.flatnonzero(colour[:size] == chosen)[0]
+    for other in np.flatnonzero(colour[size:] == chosen):
+        child = colour.copy()
+        child[[node, size + other]] = colour.size
+        yield child
