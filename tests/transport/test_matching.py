@@ -53,8 +53,8 @@ def test_a_renamed_graph_is_found_exactly(make):
     data = Data(edge_index=other, num_nodes=120)
     plan = match_graphs(AdjacencyCost(edge_index, num_nodes=120), data)
     assert plan.cost == 0
-    # But for nodes whose neighbours are the same.
-    assert (plan.argmax() == order).double().mean() > 0.97
+    # Except nodes that have the same neighbours.
+    assert (plan.argmax() == order).double().mean() > 0.95
 
 
 def grid(height, width):

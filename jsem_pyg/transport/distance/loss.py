@@ -17,7 +17,6 @@ from ..problem.masses import read_masses
 from ..problem.options import SolverOptions, read_starts
 from .distance import DIFFERENTIABLE, gw_distance
 
-
 _CHANGE = 0.5  # of costs, features or masses between two calls, relative to their norm
 
 
