@@ -26,7 +26,7 @@ from reporting import machine, write_table
 from scipy.sparse.csgraph import connected_components, shortest_path
 from torch import Tensor
 
-from jsem_pyg.kernels.vertices.reference import round_to_marginals
+from jsem_pyg.kernels.frank_wolfe.reference import round_to_marginals
 from jsem_pyg.transport import batch_gromov_wasserstein
 
 Pairs = tuple[list[np.ndarray], list[np.ndarray], np.ndarray]
@@ -93,7 +93,9 @@ def ours(num_starts: int, steps: int) -> Callable[..., list[np.ndarray]]:
         sides: list[list[Tensor]] = [
             [torch.from_numpy(each).float() for each in side] for side in (first, second)
         ]
-        plans = batch_gromov_wasserstein(*sides, cost="matrix", num_starts=num_starts, steps=steps)
+        plans = batch_gromov_wasserstein(
+            *sides, cost="matrix", num_starts=num_starts, max_iter=steps
+        )
         table = plans.dense().double().numpy()
         return [
             table[pair, : len(c), : len(d)]

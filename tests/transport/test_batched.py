@@ -190,7 +190,7 @@ def test_gradients_of_features_matrices_and_masses():
     inputs = [torch.cat(each).requires_grad_() for each in (x, y, p, q)]
 
     def distance(x, y, p, q):
-        return batch_gw_distance(x.split([4, 5]), y.split([6, 3]), p=p, q=q, steps=60)
+        return batch_gw_distance(x.split([4, 5]), y.split([6, 3]), p=p, q=q, max_iter=60)
 
     assert torch.autograd.gradcheck(distance, inputs, eps=1e-5, atol=1e-5, rtol=1e-4)
 
@@ -254,8 +254,7 @@ def test_the_global_generator_is_left_alone():
         ({"p": -torch.ones(9)}, "non-negative"),
         ({"p": torch.tensor([0.0] * 4 + [1.0] * 5)}, "got none in graph 0"),
         ({"q": torch.full((9,), torch.nan)}, "'q' to be finite"),
-        ({"epsilon": 0}, "'epsilon' to be positive"),
-        ({"steps": 0}, "'steps' to be a positive"),
+        ({"max_iter": 0}, "'max_iter' to be a positive"),
         ({"num_starts": 0}, "'num_starts' to be a positive"),
         ({"backend": "fast"}, "'backend' to be one of"),
         ({"cost": "length"}, "'cost' to be one of"),

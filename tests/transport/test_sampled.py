@@ -81,7 +81,7 @@ def test_exact_steps_end_where_those_of_pot_do():
     p, q = p / p.sum(), torch.full((15,), 1 / 15, dtype=torch.float64)
     for epsilon in (0.3, 1.0):
         ours = sampled_gromov_wasserstein(
-            c, d, epsilon=epsilon, p=p, num_anchors=None, start="independent", tol=1e-8
+            c, d, epsilon=epsilon, p=p, num_anchors=None, starts="independent", tol=1e-8
         )
         theirs = ot.gromov.entropic_gromov_wasserstein(
             c.numpy(), d.numpy(), p.numpy(), q.numpy(), epsilon=epsilon, tol=1e-9, max_iter=500,
@@ -101,7 +101,7 @@ def test_exact_steps_never_raise_the_objective(start):
     energies = []
     for steps in range(1, 15):
         plan = sampled_gromov_wasserstein(
-            c, d, epsilon=0.3, num_anchors=None, start=given, max_steps=steps, tol=1e-12
+            c, d, epsilon=0.3, num_anchors=None, starts=given, max_iter=steps, tol=1e-12
         )
         energies.append(energy(c, d, plan.dense(), 0.3))
         assert len(plan.history) <= steps
@@ -114,10 +114,10 @@ def test_a_warm_start_is_kept():
     c = distances(30)
     d, where = shuffled(c)
     first = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=None)
-    again = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=None, start=first)
+    again = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=None, starts=first)
     assert len(again.history) <= 2
     assert torch.equal(again.argmax(), where)
-    sampled = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=20, start=first.dense())
+    sampled = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=20, starts=first.dense())
     assert torch.equal(sampled.argmax(), where)
 
 
@@ -158,7 +158,7 @@ def test_one_point_and_points_that_are_all_the_same(num_anchors):
 
 def test_not_converged_is_said(caplog):
     c, d = distances(20), distances(25, 1)
-    plan = sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=10, max_steps=2)
+    plan = sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=10, max_iter=2)
     assert not plan.converged
     assert "has not converged in 2 steps" in caplog.text
 
@@ -218,9 +218,9 @@ def test_a_plan_whose_scalings_leave_the_range():
         ({"p": torch.ones(4)}, "one entry for each point"),
         ({"p": torch.zeros(3)}, "mass somewhere"),
         ({"q": -torch.ones(3)}, "'q' to be non-negative"),
-        ({"start": torch.ones(2, 2)}, "'start' to have shape"),
-        ({"start": -torch.ones(3, 3)}, "'start' to be non-negative"),
-        ({"start": "best"}, "'start' to be one of"),
+        ({"starts": torch.ones(2, 2)}, "'starts' to have shape"),
+        ({"starts": -torch.ones(3, 3)}, "'starts' to be non-negative"),
+        ({"starts": "best"}, "'starts' to be one of"),
         ({"source": torch.ones(2, 3)}, r"a matrix \[N, N\]"),
         ({"source": torch.full((3, 3), torch.nan)}, "'source' to be finite"),
         ({"source": torch.arange(9.0).view(3, 3)}, "to be symmetric"),
@@ -239,5 +239,5 @@ def test_wrong_types():
         ColumnCost(torch.ones(3, 3), 3)
     with pytest.raises(TypeError, match="a matrix"):
         sampled_gromov_wasserstein([[0.0]], torch.ones(1, 1), epsilon=1)
-    with pytest.raises(TypeError, match="'start' to be a Plan"):
-        sampled_gromov_wasserstein(torch.ones(1, 1), torch.ones(1, 1), epsilon=1, start=3)
+    with pytest.raises(TypeError, match="'starts' to be a Plan"):
+        sampled_gromov_wasserstein(torch.ones(1, 1), torch.ones(1, 1), epsilon=1, starts=3)

@@ -496,7 +496,7 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "transport.sampled_gromov_wasserstein": lambda: (
         transport.sampled_gromov_wasserstein,
-        _matrices(epsilon=1.0, num_anchors=4, max_steps=3),
+        _matrices(epsilon=1.0, num_anchors=4, max_iter=3),
     ),
     # 7. layers
     "nn.AgreementConductance": lambda: (nn.AgreementConductance, {}),

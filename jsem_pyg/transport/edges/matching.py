@@ -42,10 +42,12 @@ def match_graphs(
     .. math::
         \min_{T \in \Pi(p, q)} \sum_{ijkl} |A_{ik} - B_{jl}|^2 \, T_{ij} T_{kl}
 
-    Nothing but edges is compared. Descents from the independent plan end in wrong optima on all but
-    random graphs, so this one starts from what heat tells about every node
-    (:func:`~jsem_pyg.transport.heat_profiles`), on edges weighted by the overlap of their ends'
-    neighbourhoods, which a random edge hardly has, and on the edges as they are.
+    Only edges are compared. A renamed copy of a graph is found exactly, at cost zero
+    (:mod:`jsem_pyg.transport.edges.isomorphism`). For other graphs the search starts from the heat
+    profile of every node (:func:`~jsem_pyg.transport.heat_profiles`), since descent from the
+    independent plan ends in wrong optima on all but random graphs. The profiles are computed on the
+    edges as they are, and on edges weighted by the overlap of their ends' neighbourhoods, which is
+    small for random edges.
 
     Where both sides have equally many nodes of equal masses, permutations are searched
     (:mod:`jsem_pyg.transport.edges.search`). Otherwise plans are dense, found by proximal

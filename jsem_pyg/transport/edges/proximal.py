@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ...kernels.frank_wolfe.reference import round_to_marginals
 from ..plan.plan import Step
 
 Array = NDArray[Any]
@@ -80,7 +81,7 @@ def transport(problem: Problem, distance: Array, partner: Array, max_iter: int) 
     trials.sort(key=lambda trial: trial.cost)
     finals = [_go_on(problem, trial, max_iter) for trial in trials[:2]]
     best = min(finals, key=lambda final: final.cost)
-    plan = _onto_marginals(problem, best.plan)
+    plan = round_to_marginals(best.plan.astype(np.float64), problem.p, problem.q)
     return best._replace(plan=plan, cost=discrepancy(problem, plan))
 
 
@@ -157,22 +158,6 @@ def _descend(
             converged = True
             break
     return Point(table, plan, max(0.0, cost), history, converged)
-
-
-def _onto_marginals(problem: Problem, plan: Array) -> Array:
-    """The nearest simple plan [N, K], float64, whose marginals are exact.
-
-    Source: Altschuler, Weed and Rigollet, "Near-linear time approximation algorithms for optimal
-    transport via Sinkhorn iteration", NeurIPS 2017, algorithm 2.
-    """
-    plan = plan.astype(np.float64)
-    plan *= np.minimum(problem.p / np.maximum(plan.sum(1), 1e-300), 1)[:, None]
-    plan *= np.minimum(problem.q / np.maximum(plan.sum(0), 1e-300), 1)
-    # Not below zero: a plan whose rows are full by rounding would have negative entries.
-    left = np.maximum(problem.p - plan.sum(1), 0)
-    right = np.maximum(problem.q - plan.sum(0), 0)
-    total = right.sum()
-    return plan + np.outer(left, right / total) if total > 1e-14 else plan
 
 
 def _inner(first: Array, second: Array) -> float:

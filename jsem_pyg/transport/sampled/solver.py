@@ -38,11 +38,11 @@ def sampled_gromov_wasserstein(
     mode: str = "precomputed",
     num_anchors: int | None = 100,
     num_landmarks: int = 100,
-    max_steps: int = 300,
+    max_iter: int = 300,
     averaging: float = 0.8,
     tol: float = 1e-4,
     patience: int = 30,
-    start: Plan | Tensor | str = "coarse",
+    starts: Plan | Tensor | str = "coarse",
     seed: int = 0,
 ) -> Plan:
     r"""Align two spaces by costs that are only known column by column.
@@ -63,7 +63,8 @@ def sampled_gromov_wasserstein(
         source: a symmetric matrix [N, N], or a cost with columns, such as :class:`ColumnCost`,
             :func:`geodesic_columns` or a :class:`Factor`.
         target: the same of the other side, [K, K]. N K is at most 2^26.
-        epsilon: the temperature > 0, in the unit of squared costs.
+        epsilon: the temperature > 0, in the unit of squared costs, as that of
+            :func:`.gromov_wasserstein` with `absolute=True`.
         p: [N] masses of the source points, divided by their sum; None: the same for all.
         q: [K] masses of the target points, likewise.
         mode: "precomputed", all columns are computed once and kept; "per_anchor", those that are
@@ -72,12 +73,12 @@ def sampled_gromov_wasserstein(
         num_anchors: pairs M that are drawn in a step; None: the exact gradient, of all pairs, for
             which all columns are needed.
         num_landmarks: how many landmarks, for that mode.
-        max_steps: at most how many steps.
+        max_iter: at most how many steps.
         averaging: the weight in [0, 1) of the past in the mean of the estimates.
         tol: relative improvement of the smoothed cost that counts, and, without sampling, the part
             of the mass that a step moves when it is the last.
         patience: steps without improvement after which to stop.
-        start: a plan to begin from, such as that of a similar problem, [N, K] non-negative; or
+        starts: a plan to begin from, such as that of a similar problem, [N, K] non-negative; or
             "coarse", the best plan between some points of either side, by
             :func:`.batch_gromov_wasserstein`; or "independent", p q^T.
         seed: of the draws.
@@ -108,7 +109,7 @@ def sampled_gromov_wasserstein(
     check_choice("mode", mode, MODES)
     for name, count in (
         ("num_landmarks", num_landmarks),
-        ("max_steps", max_steps),
+        ("max_iter", max_iter),
         ("patience", patience),
     ):
         check_positive_int(name, count)
@@ -140,16 +141,16 @@ def sampled_gromov_wasserstein(
             for side, where in zip(sides, points, strict=True)
         ]
         problem = _problem(columns, masses, points, epsilon)
-        first = _first_plan(start, sizes, points, problem, seed)
-        options = Options(num_anchors, max_steps, averaging, tol, patience, seed)
+        first = _first_plan(starts, sizes, points, problem, seed)
+        options = Options(num_anchors, max_iter, averaging, tol, patience, seed)
         with full_precision(problem.p.device):
             solve = exact_steps if num_anchors is None else sampled_steps
             log_plan, cost, converged, history = solve(problem, first, options)
     if not converged:
         _log.warning(
             "sampled_gromov_wasserstein has not converged in %d steps. To fix this, allow more "
-            "'max_steps', draw more 'num_anchors', or raise 'epsilon' or 'tol'.",
-            max_steps,
+            "'max_iter', draw more 'num_anchors', or raise 'epsilon' or 'tol'.",
+            max_iter,
         )
     table = log_plan.new_full(sizes, -torch.inf)
     table[points[0][:, None], points[1]] = log_plan / torch.log(log_plan.new_tensor(2.0))
@@ -157,7 +158,7 @@ def sampled_gromov_wasserstein(
 
 
 def _first_plan(
-    start: Plan | Tensor | str,
+    starts: Plan | Tensor | str,
     sizes: tuple[int, ...],
     points: tuple[Tensor, ...],
     problem: Problem,
@@ -165,19 +166,21 @@ def _first_plan(
 ) -> Tensor:
     """Log T [N, K] of the points that have mass, with the marginals asked for."""
     independent = problem.p.log()[:, None] + problem.q.log()
-    if isinstance(start, str):
-        check_choice("start", start, ("coarse", "independent"))
-        if start == "independent" or min(independent.shape) < 2:
+    if isinstance(starts, str):
+        check_choice("starts", starts, ("coarse", "independent"))
+        if starts == "independent" or min(independent.shape) < 2:
             return independent
         return problem.step(coarse_cost(problem, seed), torch.zeros_like(problem.q))[0]
-    check_instance("start", start, (Plan, Tensor), "a Plan, a tensor [N, K], or a name")
-    given = start.dense() if isinstance(start, Plan) else start
-    check_float("start", given)
+    check_instance("starts", starts, (Plan, Tensor), "a Plan, a tensor [N, K], or a name")
+    given = starts.dense() if isinstance(starts, Plan) else starts
+    check_float("starts", given)
     if given.shape != sizes:
-        raise ValueError(f"Expected 'start' to have shape {list(sizes)} (got {list(given.shape)}).")
-    check_finite("start", given)
+        raise ValueError(
+            f"Expected 'starts' to have shape {list(sizes)} (got {list(given.shape)})."
+        )
+    check_finite("starts", given)
     if bool((given < 0).any()):
-        raise ValueError(f"Expected 'start' to be non-negative (got {float(given.min())}).")
+        raise ValueError(f"Expected 'starts' to be non-negative (got {float(given.min())}).")
     plan = given.detach().to(independent)[points[0][:, None], points[1]]
     # A whisper of the independent plan, so that marginals can be met wherever zeros are.
     total = plan.sum(dtype=torch.float64).clamp(min=torch.finfo(plan.dtype).tiny).to(plan)

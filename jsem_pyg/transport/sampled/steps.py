@@ -24,7 +24,7 @@ class Options(NamedTuple):
     """What the steps go by."""
 
     num_anchors: int | None
-    max_steps: int
+    max_iter: int
     averaging: float
     tol: float
     patience: int
@@ -69,7 +69,7 @@ def sampled_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answe
     history: list[Step] = []
     smooth, norm, best, waited, converged = 0.0, 0.0, float("inf"), 0, False
     count = options.num_anchors or 1
-    for _ in range(options.max_steps):
+    for _ in range(options.max_iter):
         plan = log_plan.exp()
         estimate = _estimate(problem, plan, count, generator)
         cost = float((estimate * plan).sum(dtype=torch.float64))
@@ -113,7 +113,7 @@ def exact_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answer:
     plan = log_plan.exp()
     cost, gradient = _exact_cost(problem, plan)
     energy = cost - problem.epsilon * _entropy(plan)
-    for _ in range(options.max_steps):
+    for _ in range(options.max_iter):
         new_log, new_g = problem.step(gradient, g)
         slack = _ROUNDING * torch.finfo(plan.dtype).eps * abs(energy)
         target, share = new_log.exp(), 1.0

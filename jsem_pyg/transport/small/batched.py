@@ -10,18 +10,18 @@ from torch.nn.functional import pad
 
 from ..._checks import (
     check_nonnegative_int,
-    check_positive,
     check_positive_int,
     check_vector,
 )
 from ..._precision import compute_dtype, full_precision, power_of_two
-from ...kernels.vertices import VERTICES, Descent
+from ...kernels.frank_wolfe import FRANK_WOLFE, Descent
 from ..problem.masses import check_masses, normalized
 from .costs import BatchCosts, batch_costs
 from .plan import BatchPlan
 from .proximal import STEPS, Pairs, anneal
 from .starts import start
 
+_EPSILON = 0.2  # the last temperature, in units of the largest entry of the first gradient
 _TOL = 1e-9  # of a descent's gain, relative to the constant terms of the objective
 _DESCENT = 100  # vertices that a pair may go to
 _PERFECT = 1e-9  # a cost, relative to the same terms, that another start cannot better
@@ -36,8 +36,7 @@ def batch_gromov_wasserstein(
     cost: str = "features",
     p: Tensor | Sequence[Tensor] | None = None,
     q: Tensor | Sequence[Tensor] | None = None,
-    epsilon: float = 0.2,
-    steps: int = STEPS,
+    max_iter: int = STEPS,
     num_starts: int = 2,
     seed: int = 0,
     backend: str = "auto",
@@ -50,9 +49,10 @@ def batch_gromov_wasserstein(
         \sum_{ikjl} |C_{ik} - D_{jl}|^2 T_{ij} T_{kl}.
 
     From every start, proximal steps on all plans at once, at falling temperatures, lead to a good
-    region; from there the conditional gradient leads to a plan that satisfies its marginals exactly
-    and that no vertex of the polytope of plans improves. The best of the starts counts, and pairs
-    whose costs agree already take no other. Nothing of a pair's plan depends on its company.
+    region; from there the Frank-Wolfe algorithm leads to a plan with exact marginals that no vertex
+    of the polytope of plans improves. So the plan has no entropic bias, and there is no `epsilon`.
+    The best of the starts is kept; pairs whose costs agree already take no other. The plan of a
+    pair does not depend on the other pairs.
 
     Args:
         source: a `torch_geometric.data.Batch`, a list of tensors or of factors, or what
@@ -62,9 +62,7 @@ def batch_gromov_wasserstein(
         p: masses of the source points, non-negative: [sum of n_b], or a list of vectors. What
             counts is the share of a point in its graph. None: equal shares.
         q: masses of the target points, likewise.
-        epsilon: the temperature > 0 of the last proximal step, in units of the largest entry of the
-            first gradient; the first is ten times that. The result has no entropic bias.
-        steps: proximal steps from every start.
+        max_iter: the most proximal steps from every start.
         num_starts: how many starts: profiles of costs, the independent plan p q^T, random ones.
         seed: of the random starts.
         backend: of the descent, which runs on the CPU: "numba", or, much slower, "reference".
@@ -91,11 +89,10 @@ def batch_gromov_wasserstein(
     """
     first, second = _costs(source, target, cost)
     masses = _masses("p", p, first), _masses("q", q, second)
-    check_positive("epsilon", epsilon)
-    for name, value in (("steps", steps), ("num_starts", num_starts)):
+    for name, value in (("max_iter", max_iter), ("num_starts", num_starts)):
         check_positive_int(name, value)
     check_nonnegative_int("seed", seed)
-    options = _Options(epsilon, steps, num_starts, seed, VERTICES.find(backend, _CPU))
+    options = _Options(max_iter, num_starts, seed, FRANK_WOLFE.find(backend, _CPU))
     with torch.no_grad(), full_precision(first.matrix.device):
         return _solve(first, second, *masses, options)
 
@@ -160,11 +157,10 @@ _CPU = torch.device("cpu")
 
 
 class _Options(NamedTuple):
-    epsilon: float
-    steps: int
+    max_iter: int
     num_starts: int
     seed: int
-    kernel: Any  # a backend of VERTICES
+    kernel: Any  # a backend of FRANK_WOLFE
 
 
 def _at_fixed_plan(plan: BatchPlan, c: Tensor, d: Tensor, p: Tensor, q: Tensor) -> Tensor:
@@ -301,7 +297,7 @@ def _mean_square(cost: Tensor, mass: Tensor) -> Tensor:
 
 def _descend(pairs: Pairs, number: int, options: _Options) -> Descent:
     begin = start(pairs, number, options.seed)
-    plan = anneal(pairs, begin, options.steps, options.epsilon)
+    plan = anneal(pairs, begin, options.max_iter, _EPSILON)
     on_cpu = (each.cpu() for each in (*pairs, plan))
     descent: Descent = options.kernel.descend(*on_cpu, _DESCENT, _TOL)
     return descent

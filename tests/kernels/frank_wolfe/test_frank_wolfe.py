@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.kernels.vertices import VERTICES, numba_cpu, reference
-from jsem_pyg.kernels.vertices.reference import linear_transport
+from jsem_pyg.kernels.frank_wolfe import FRANK_WOLFE, numba_cpu, reference
+from jsem_pyg.kernels.frank_wolfe.reference import linear_transport
 
 BACKENDS = [reference, pytest.param(numba_cpu, marks=pytest.mark.timeout(120))]
 
@@ -99,4 +99,4 @@ def test_no_pairs(kernel):
 
 
 def test_auto_takes_the_compiled_one():
-    assert VERTICES.find("auto", torch.device("cpu")) is numba_cpu
+    assert FRANK_WOLFE.find("auto", torch.device("cpu")) is numba_cpu
