@@ -12,7 +12,7 @@ from ..costs.factor import Factor
 from ..factored.solver import gromov_wasserstein, read_task
 from ..factored.starts import STARTS
 from ..plan.plan import Plan
-from ..problem.inputs import as_factor, check_cost
+from ..problem.inputs import as_factor, check_cost, check_known_pairs, read_features
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions, read_starts
 from .distance import DIFFERENTIABLE, gw_distance
@@ -37,14 +37,17 @@ class _Inputs(NamedTuple):
         features: tuple[Tensor, Tensor] | None,
         known_pairs: Tensor | None,
     ) -> "_Inputs":
-        """Read the arguments of a call."""
-        sides = [each.detach().double() for each in (first.x, second.x, *(features or ()))]
+        """Read and check the arguments of a call."""
+        read = () if features is None else read_features(features, first, second)
+        sides = [each.detach().double() for each in (first.x, second.x, *read)]
         masses = [
             read_masses(name, mass, each.num_points).detach().cpu()
             for name, mass, each in (("p", p, first), ("q", q, second))
         ]
-        pairs = None if known_pairs is None else known_pairs.detach().clone()
-        return cls([each - each.mean(0) for each in sides], masses, pairs)
+        if known_pairs is not None:
+            check_known_pairs(known_pairs, first, second)
+            known_pairs = known_pairs.clone()
+        return cls([each - each.mean(0) for each in sides], masses, known_pairs)
 
     def is_near(self, other: "_Inputs") -> bool:
         """Whether the optimum of one is a good start for the other."""
@@ -178,7 +181,6 @@ class GromovWassersteinLoss(torch.nn.Module):
         }  # fmt: skip
         inputs = _Inputs.of(first, second, p, q, features, known_pairs)
         follows = self.warm_start and self._inputs is not None and inputs.is_near(self._inputs)
-        self._inputs = inputs
         plan = self._plan if follows else None
         if plan is None:
             task = read_task(first, second, None, p, q, features, known_pairs, options)
@@ -193,7 +195,7 @@ class GromovWassersteinLoss(torch.nn.Module):
                 first, second, epsilon=plan.epsilon, absolute=True, rho=self._rho, starts=plan,
                 **fixed,
             )  # fmt: skip
-        self._plan = found
+        self._plan, self._inputs = found, inputs
         return gw_distance(
             first, second, epsilon=found.epsilon, absolute=True, rho=self._rho, plan=found, **fixed
         )
