@@ -444,7 +444,7 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     "transport.batch_gromov_wasserstein": lambda: (
         transport.batch_gromov_wasserstein,
-        {**_pair(source=[_x()], target=[_x(5, 2)]), "steps": 3},
+        {**_pair(source=[_x()], target=[_x(5, 2)]), "max_iter": 3},
     ),
     "transport.batch_gw_distance": lambda: (
         transport.batch_gw_distance,

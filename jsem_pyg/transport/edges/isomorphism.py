@@ -40,7 +40,8 @@ def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
     both = block_diag([source, target], format="csr")
     weight, code = np.unique(both.data, return_inverse=True)
     generator = np.random.default_rng(0)
-    graph = csr_array((_random(generator, weight.size)[code], both.indices, both.indptr))
+    code = _random(generator, weight.size)[code]
+    graph = csr_array((code, both.indices, both.indptr), both.shape)
     work = 0
     pending: list[Iterator[Array]] = [iter([np.zeros(2 * size, np.int64)])]
     while pending and work <= _MOST_WORK:
