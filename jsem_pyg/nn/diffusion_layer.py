@@ -86,7 +86,9 @@ class DiffusionLayer(MessagePassing):
         self._conducted_options = replace(options, self_loop=loop)
         self.fuse = fuse
         self._reader = GraphReader()
-        self._operators = Memory(size=2)  # in float32, and in float64 where that is too narrow
+        # In float32, and in float64 where that is too narrow; weights are compared entry by entry,
+        # since a change through NumPy or `.data` leaves no other trace.
+        self._operators = Memory(size=2, by_entries=True)
         self._has_warned = False
 
     def reset_parameters(self) -> None:
