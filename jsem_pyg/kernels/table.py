@@ -160,7 +160,7 @@ def torch_csr_obstacle(device: torch.device) -> str | None:
 def torch_sparse_obstacle(device: torch.device) -> str | None:
     """For torch-sparse."""
     if not _is_installed("torch_sparse"):
-        return "torch-sparse is not installed; see the extra [sparse] in the README"
+        return "torch-sparse is not installed; it is the extra [sparse]"
     if device.type not in ("cpu", "cuda"):
         return f"torch-sparse has no kernels for {device.type!r}"
     return None

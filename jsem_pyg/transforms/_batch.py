@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 from torch_geometric.data import Data
+from torch_geometric.data.hypergraph_data import HyperGraphData
 from torch_geometric.typing import SparseTensor
 
 from .._checks import check_instance, check_labels
@@ -28,7 +29,19 @@ def count_nodes(data: Data) -> int:
             check_instance(name, value, (Tensor, SparseTensor), "a torch.Tensor")
             if value.dim() == 0:
                 raise ValueError(f"Expected '{name}' to have a row for each node (got shape []).")
+    if isinstance(data, HyperGraphData):
+        return _count_in_hypergraph(data)
     return data.num_nodes or 0  # None for data without anything
+
+
+def _count_in_hypergraph(data: HyperGraphData) -> int:
+    """N of a hypergraph, whose `num_nodes` is that of its members wherever N hyperedges are there.
+
+    PyG infers it from the members alone then, in a tensor, and misses nodes in no hyperedge.
+    """
+    if any(name in data for name in ("num_nodes", "x", "pos", "batch")):
+        return int(Data.num_nodes.fget(data))  # type: ignore[attr-defined]
+    return int(data.edge_index[0].max()) + 1 if data.edge_index.numel() else 0
 
 
 def edge_graph(data: Data) -> Tensor | None:

@@ -28,7 +28,7 @@ from .distance.loss import GromovWassersteinLoss
 from .edges.matching import match_graphs
 from .factored.profiles import comparable, heat_profiles
 from .factored.solver import gromov_wasserstein
-from .plan.plan import Plan, Step
+from .plan.plan import Plan
 from .plan.transfer import transfer_attributes
 from .sampled.solver import sampled_gromov_wasserstein
 from .small.batched import batch_gromov_wasserstein, batch_gw_distance
@@ -49,7 +49,6 @@ __all__ = [
     "HeatCost",
     "MatrixCost",
     "Plan",
-    "Step",
     "batch_costs",
     "batch_gromov_wasserstein",
     "batch_gw_distance",

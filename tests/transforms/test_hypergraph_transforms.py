@@ -138,3 +138,11 @@ def test_repr():
         "ClusterHyperedges(num_clusters=3, seed=0)",
         "DualHypergraph()",
     ]
+
+
+def test_the_dual_of_as_many_hyperedges_as_nodes():
+    # PyG counts the members alone there, so that a node in no hyperedge is lost.
+    data = HyperGraphData(x=torch.zeros(3, 2), edge_index=torch.tensor([[0, 1, 1], [0, 1, 2]]))
+    assert DualHypergraph()(data).edge_index.tolist() == [[0, 1, 2], [0, 1, 1]]
+    again = DualHypergraph()(KNNHyperedges(3)(Data(x=torch.rand(20, 3))))
+    assert again.edge_index[0].max() == 19
