@@ -1,10 +1,11 @@
 """The dense matrix exponential: the oracle for tests and for small graphs. O(N^3) time."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_edge_index, check_edge_weight, check_finite
-from ..operators.laplacian import NORMALIZATIONS
 from .times import check_signal, check_single_time, read_times
 
 
@@ -23,22 +24,39 @@ def dense_laplacian(
         normalization: "sym", "rw" or None, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
     """
     check_edge_index(edge_index, num_nodes)
-    check_choice("normalization", normalization, NORMALIZATIONS)
+    check_choice("normalization", normalization, _LAPLACIANS)
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
     check_edge_weight(edge_weight, edge_index.size(1))
     zeros = edge_weight.new_zeros(num_nodes, num_nodes)
     adjacency = zeros.index_put((edge_index[1], edge_index[0]), edge_weight, accumulate=True)
     adjacency = (adjacency + adjacency.t()) / 2
-    degree = adjacency.sum(1)
-    if normalization is None:
-        return degree.diag() - adjacency
-    connected = (degree > 0).to(degree.dtype)
-    safe_degree = degree + (1 - connected)
-    if normalization == "rw":
-        return connected.diag() - adjacency / safe_degree.unsqueeze(1)
-    inverse_root = safe_degree.rsqrt()
-    return connected.diag() - inverse_root.unsqueeze(1) * adjacency * inverse_root
+    return _LAPLACIANS[normalization](adjacency, adjacency.sum(1))
+
+
+def _combinatorial(adjacency: Tensor, degree: Tensor) -> Tensor:
+    return degree.diag() - adjacency
+
+
+def _symmetric(adjacency: Tensor, degree: Tensor) -> Tensor:
+    inverse_root = torch.where(degree > 0, degree, 1).rsqrt()
+    return _is_connected(degree).diag() - inverse_root.unsqueeze(1) * adjacency * inverse_root
+
+
+def _random_walk(adjacency: Tensor, degree: Tensor) -> Tensor:
+    safe_degree = torch.where(degree > 0, degree, 1)
+    return _is_connected(degree).diag() - adjacency / safe_degree.unsqueeze(1)
+
+
+def _is_connected(degree: Tensor) -> Tensor:
+    return (degree > 0).to(degree.dtype)
+
+
+_LAPLACIANS: dict[str | None, Callable[[Tensor, Tensor], Tensor]] = {
+    "sym": _symmetric,
+    "rw": _random_walk,
+    None: _combinatorial,
+}
 
 
 def exact_heat_diffusion(

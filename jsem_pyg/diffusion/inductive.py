@@ -24,6 +24,7 @@ in place of J):
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,12 +72,16 @@ class HeatField:
         weight = weight.to(self.incoming.dtype)
         degree = weight.sum(1, keepdim=True)
         safe = torch.where(degree > 0, degree, 1)
-        if self.normalization == "rw":
-            share = weight / safe
-        else:
-            share = weight / safe.sqrt() / self.degree[neighbor].sqrt()
+        share = _SHARES[self.normalization](weight, safe, self.degree[neighbor])
         received = F.embedding_bag(neighbor, self.incoming, mode="sum", per_sample_weights=share)
         return torch.where(degree > 0, math.exp(-self.t) * x_new + received.to(x_new.dtype), x_new)
+
+
+# The entries S_vj of a new point v: its weights, its degree, the degrees of its neighbours j.
+_SHARES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "sym": lambda weight, degree, others: weight / degree.sqrt() / others.sqrt(),
+    "rw": lambda weight, degree, others: weight / degree,
+}
 
 
 @torch.no_grad()
@@ -104,7 +109,7 @@ def heat_field(
     Raises:
         ValueError: if an argument is out of its range.
     """
-    check_choice("normalization", normalization, ("sym", "rw"))
+    check_choice("normalization", normalization, _SHARES)
     options = HeatOptions(tol=tol, normalization=normalization)
     operator = heat_operator(structure, edge_weight, x, t, options, conductance)
     scaling = operator.scaling

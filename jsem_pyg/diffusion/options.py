@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 from .._checks import check_choice, check_positive
 from ..kernels.table import CHEBYSHEV
 from ..operators.factored import FACTORED_BACKENDS
+from ..operators.hodge import HODGE_NORMALIZATIONS
 from ..operators.hypergraph import HYPERGRAPH_NORMALIZATIONS
 from ..operators.laplacian import NORMALIZATIONS
 
@@ -24,7 +25,7 @@ def _choices(domain: str) -> _Choices:
     return {
         "graph": _Choices(NORMALIZATIONS, backends),
         "hypergraph": _Choices(HYPERGRAPH_NORMALIZATIONS, backends),
-        "complex": _Choices(NORMALIZATIONS, FACTORED_BACKENDS),
+        "complex": _Choices(HODGE_NORMALIZATIONS, FACTORED_BACKENDS),
     }[domain]
 
 

@@ -19,6 +19,9 @@ Two times, one for each part: Barbarossa and Sardellitti 2020, "Topological sign
 simplicial complexes", IEEE Transactions on Signal Processing 68.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -28,7 +31,20 @@ from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
 from .factored import FACTORED_BACKENDS, factored_operator
 from .heat_operator import HeatOperator, Scaling
-from .laplacian import NORMALIZATIONS
+
+
+class _Normalization(NamedTuple):
+    """How a Hodge Laplacian is normalised."""
+
+    by_degree: bool  # W0 twice the degrees, W2 a third of the weights of the triangles
+    row_scale: Callable[[Tensor], Tensor | None]  # from the weights of the edges
+
+
+HODGE_NORMALIZATIONS: dict[str | None, _Normalization] = {
+    None: _Normalization(False, lambda edge_weight: None),
+    "sym": _Normalization(True, lambda edge_weight: None),
+    "rw": _Normalization(True, torch.rsqrt),
+}
 
 
 def hodge_operator(
@@ -71,15 +87,16 @@ def hodge_operator(
     if dtype is not None:
         check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     check_choice("part", part, ("down", "up"))
-    check_choice("normalization", normalization, NORMALIZATIONS)
+    check_choice("normalization", normalization, HODGE_NORMALIZATIONS)
     check_choice("backend", backend, FACTORED_BACKENDS)
-    edge_weight, triangle_weight = _weights(structure, edge_weight, triangle_weight, normalization)
+    by_degree, row_scale = HODGE_NORMALIZATIONS[normalization]
+    edge_weight, triangle_weight = _weights(structure, edge_weight, triangle_weight, by_degree)
     if part == "down":
         b, b_t = reversed(structure.edge_boundary)
-        root, share = edge_weight.sqrt(), _node_share(structure, edge_weight, normalization)
+        root, share = edge_weight.sqrt(), _node_share(structure, edge_weight, by_degree)
     else:
         b, b_t = structure.triangle_boundary
-        root, share = edge_weight.rsqrt(), triangle_weight / (1 if normalization is None else 3)
+        root, share = edge_weight.rsqrt(), triangle_weight / (3 if by_degree else 1)
     rate = _rates(structure, b, root, share)
     # Taken into D, which has a component for every row.
     root = root * rate.rsqrt().index_select(0, structure.component)
@@ -89,7 +106,7 @@ def hodge_operator(
     scaling = Scaling(
         rate=rate if structure.num_edges else None,
         group=structure.component if structure.num_components > 1 else None,
-        row_scale=edge_weight.rsqrt() if normalization == "rw" else None,
+        row_scale=row_scale(edge_weight),
     )
     return HeatOperator(matrix, scaling.to(dtype), dtype)
 
@@ -106,7 +123,7 @@ def _weights(
     structure: SimplicialStructure,
     edge_weight: Tensor | None,
     triangle_weight: Tensor | None,
-    normalization: str | None,
+    by_degree: bool,
 ) -> tuple[Tensor, Tensor]:
     """What edges [M] and triangles [F] weigh, where nothing is given as well."""
     given = edge_weight if triangle_weight is None else triangle_weight
@@ -115,15 +132,13 @@ def _weights(
         triangle_weight = structure.triangles.new_ones(structure.num_triangles, dtype=dtype)
     if edge_weight is None:
         counts = structure.triangle_counts.clamp(min=1)
-        edge_weight = (torch.ones_like(counts) if normalization is None else counts).to(dtype)
+        edge_weight = (counts if by_degree else torch.ones_like(counts)).to(dtype)
     return edge_weight, triangle_weight
 
 
-def _node_share(
-    structure: SimplicialStructure, weight: Tensor, normalization: str | None
-) -> Tensor:
+def _node_share(structure: SimplicialStructure, weight: Tensor, by_degree: bool) -> Tensor:
     """[N] the inverse of W0; of isolated nodes it does not matter."""
-    if normalization is None:
+    if not by_degree:
         return weight.new_ones(structure.num_nodes)
     ends = structure.edges.flatten()
     degree = weight.new_zeros(structure.num_nodes).index_add(0, ends, weight.repeat(2))

@@ -12,6 +12,7 @@ since it is A A^T: so the Chebyshev series works on :math:`\mathbf{S}^{\prime} =
 \mathbf{S}^{\prime}) / 2` needs only the terms of half the time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +25,11 @@ from ..kernels.table import CHEBYSHEV
 from .factored import factored_operator
 from .heat_operator import HeatOperator, Scaling
 
-HYPERGRAPH_NORMALIZATIONS = ("sym", "rw")
+# What rows are scaled by before the symmetric operator, and divided by after it, from the degrees.
+HYPERGRAPH_NORMALIZATIONS: dict[str, Callable[[Tensor], Tensor | None]] = {
+    "sym": lambda degree: None,
+    "rw": torch.sqrt,
+}
 _HALF = torch.tensor([0.5], device="cpu")  # on the CPU, where the coefficients are computed
 
 
@@ -137,7 +142,7 @@ def hypergraph_operator(
         share=hyperedge_weight / size,
         inverse_root=safe_degree.rsqrt(),
         isolated=isolated,
-        row_scale=safe_degree.sqrt() if normalization == "rw" else None,
+        row_scale=HYPERGRAPH_NORMALIZATIONS[normalization](safe_degree),
     )
 
 

@@ -40,7 +40,7 @@ def _count_in_hypergraph(data: HyperGraphData) -> int:
     PyG infers it from the members alone then, in a tensor, and misses nodes in no hyperedge.
     """
     if any(name in data for name in ("num_nodes", "x", "pos", "batch")):
-        return int(Data.num_nodes.fget(data))  # type: ignore[attr-defined]
+        return int(Data.num_nodes.fget(data))
     return int(data.edge_index[0].max()) + 1 if data.edge_index.numel() else 0
 
 
