@@ -41,6 +41,7 @@ class Operator(ABC):
     Example:
         The mean of both neighbours on a ring.
 
+        >>> import torch
         >>> class Ring(Operator):
         ...     def __init__(self, num_nodes):
         ...         self.num_nodes = num_nodes
