@@ -27,9 +27,9 @@ def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:
     times = shape_times(t, x, name)
     numbers = numbers_of(times).flatten().tolist()
     if not all(0 <= each < math.inf for each in numbers):
-        given = numbers_of(times)
-        given = given.flatten() if times.size(1) == 1 else given
-        raise ValueError(f"Expected '{name}' to be finite and >= 0 (got {given.tolist()}).")
+        several = numbers if times.size(1) == 1 else numbers_of(times).tolist()
+        given = numbers[0] if is_single(t) else several
+        raise ValueError(f"Expected '{name}' to be finite and >= 0 (got {given}).")
     return Times(times, max(numbers, default=0.0))
 
 

@@ -51,9 +51,9 @@ class GraphStructure(GraphRows):
     Attributes:
         num_nodes: N.
         num_edges: E, the number of columns handed in.
-        row, col: [nnz] the row and the column of every slot.
-        slot: [E] the slot of every column of `edge_index`. Like `row`, `col` and `reverse` it is
-            int32 wherever that is wide enough: products of two of them may overflow.
+        row, col, slot: [nnz] the row and the column of every slot; [E] the slot of every column
+            of `edge_index`. Like `reverse` they are int32 wherever that is wide enough: products of
+            two of them may overflow.
         csr: the pattern: :class:`~jsem_pyg.kernels.csr.CSR`, a slot for every directed edge.
         reverse: [nnz] the slot of (j, i) for the slot of (i, j).
 
