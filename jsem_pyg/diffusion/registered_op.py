@@ -182,7 +182,9 @@ def _backward_op(
         times = read_times(times, signal)
         operator = heat_operator(structure, weight, signal, times.longest, options, conducted)
         matrix = operator.matrix
-        is_kept = kept.numel() and kept.dtype == operator.dtype
+        # Rows that are scaled back need the result of the series for their own derivative.
+        is_scaled = operator.scaling.row_scale is not None
+        is_kept = kept.numel() and kept.dtype == operator.dtype and not is_scaled
         if is_kept and isinstance(matrix, SeriesOperator):
             operator = replace(operator, matrix=_Resumed(matrix, kept))
         out = evolve(signal, operator, times, options, learns_t=True)

@@ -4,6 +4,7 @@ The formulas are those of :mod:`jsem_pyg.operators.laplacian`, with whose result
 compared: :math:`\mathbf{L} = r (\mathbf{I} - \mathbf{S})`.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -37,14 +38,25 @@ def heat_operator(graph: Graph, edge_weight: Array, normalization: str | None) -
     """The operator of weights [E], of which both directions have their mean; differentiable."""
     sums = jnp.zeros(graph.row.size, edge_weight.dtype).at[graph.slot].add(edge_weight)
     weight = 0.5 * sums + 0.5 * sums[graph.reverse]
-    if normalization is None:
-        return _combinatorial(graph, weight)
+    return _OPERATORS[normalization](graph, weight)
+
+
+def _symmetric(graph: Graph, weight: Array) -> HeatOperator:
+    return _normalized(graph, weight)[0]
+
+
+def _random_walk(graph: Graph, weight: Array) -> HeatOperator:
+    operator, degree = _normalized(graph, weight)
+    return operator._replace(row_scale=jnp.sqrt(jnp.where(degree == 0, 1.0, degree)))
+
+
+def _normalized(graph: Graph, weight: Array) -> tuple[HeatOperator, Array]:
+    """The symmetric operator, and the degrees [N] of the scaled weights."""
     # A common factor of all weights cancels; without it no degree over- or underflows so easily.
     weight = weight / _power_of_two(jnp.max(weight, initial=0.0))
     values, degree = _normalize(graph.num_nodes, weight, graph.row, graph.col)
-    isolated = degree == 0
-    root = jnp.sqrt(jnp.where(isolated, 1.0, degree)) if normalization == "rw" else None
-    return HeatOperator(Matrix(values, None, graph.row, graph.col), None, root, isolated)
+    matrix = Matrix(values, None, graph.row, graph.col)
+    return HeatOperator(matrix, isolated=degree == 0), degree
 
 
 def _row_sums(num_nodes: int, values: Array, row: Array) -> Array:
@@ -101,3 +113,10 @@ def _combinatorial(graph: Graph, weight: Array) -> HeatOperator:
     rate = jnp.where(rate > 0, rate, 1.0)  # of a graph without weight, where nothing flows
     matrix = Matrix(weight / rate, 1 - degree / rate, graph.row, graph.col)
     return HeatOperator(matrix, rate)
+
+
+_OPERATORS: dict[str | None, Callable[[Graph, Array], HeatOperator]] = {
+    "sym": _symmetric,
+    "rw": _random_walk,
+    None: _combinatorial,
+}

@@ -81,7 +81,8 @@ class DiffusionLayer(MessagePassing):
         self.conductance = make_conductance(conductance, edge_dim, factors.conductance)
         self.time = DiffusionTime(t, learn_t, factors.time)
         self.options = options
-        # A loop conducts as edges do at first: a new layer is the same with and without features.
+        # Where edges conduct in part, so do loops, as edges do at first: a new layer is the same
+        # with and without features.
         loop = options.self_loop * initial_conductance(self.conductance)
         self._conducted_options = replace(options, self_loop=loop)
         self.fuse = fuse
@@ -108,11 +109,6 @@ class DiffusionLayer(MessagePassing):
     def sees_nodes(self) -> bool:
         """Whether the conductance looks at the features of the nodes."""
         return bool(getattr(self.conductance, "sees_nodes", False))
-
-    @property
-    def conducted_options(self) -> HeatOptions:
-        """How the operator is made where edges conduct in part: its loops conduct as edges do."""
-        return self._conducted_options
 
     def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
         """An edge's share of S X, on the watched path."""
