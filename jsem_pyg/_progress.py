@@ -1,4 +1,4 @@
-"""Progress bars for what takes long, drawn where somebody sees them."""
+"""Progress bars of long runs, drawn in a terminal or a notebook only."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

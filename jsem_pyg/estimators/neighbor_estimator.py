@@ -61,7 +61,7 @@ class NeighborEstimator(BaseEstimator):
         return self._to_tensor(validate_data(self, X, reset=False, **options)).to(self._dtype)
 
     def _to_tensor(self, X: Any) -> Tensor:
-        """A copy of X, so that whoever changes X does not change what was fitted."""
+        """A copy of X, so that a later change of X does not change the fitted estimator."""
         if self.reducer_ is not None:
             X = self.reducer_.transform(csr_matrix(X))  # row by row, unlike a product of dense X
         return torch.tensor(X.toarray() if issparse(X) else np.ascontiguousarray(X))

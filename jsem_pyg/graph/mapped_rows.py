@@ -1,4 +1,4 @@
-"""Coordinates that stay where they are, on the disk: rows are read when somebody asks for them."""
+"""Coordinates that stay on the disk: rows are read when they are needed."""
 
 from collections.abc import Iterator
 from typing import Any

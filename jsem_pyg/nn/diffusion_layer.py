@@ -212,7 +212,7 @@ class DiffusionLayer(MessagePassing):
         """The operator that `laplacian_operator` makes, applied by message passing."""
         if not isinstance(structure, GraphStructure):
             raise NotImplementedError(
-                "Expected a whole graph where somebody watches (got the rows of one process): "
+                "Expected a whole graph where messages are observed (got the rows of one process): "
                 "messages of other processes do not pass `propagate`. To fix this, remove hooks "
                 "and explainers, and leave out fuse=False."
             )
@@ -248,7 +248,7 @@ class DiffusionLayer(MessagePassing):
 
 
 class _Propagation(Operator):
-    """S by a layer's `propagate`, for whoever watches it."""
+    """S by a layer's `propagate`, whose messages can be observed."""
 
     def __init__(
         self,

@@ -74,7 +74,7 @@ def kept_weight(task: Task, partner: Array) -> float:
 
 
 def greedy(task: Task) -> Assignment:
-    """Pair the most alike first; who is left over gets whoever is left over."""
+    """Pair the most alike nodes first, then the nodes that are left, in order."""
     size = len(task.distance)
     partner, is_taken = np.full(size, -1), np.zeros(size, bool)
     by_distance = np.argsort(task.distance.numpy()[task.rows, task.columns], kind="stable")

@@ -119,7 +119,7 @@ def test_weights_are_checked():
 def test_what_needs_the_whole_graph_is_refused():
     part = distribute(whole())
     x = part.data.x
-    with pytest.raises(NotImplementedError, match="where somebody watches"):
+    with pytest.raises(NotImplementedError, match="where messages are observed"):
         AnisotropicDiffusion(0, fuse=False).double()(x, part)
     with pytest.raises(NotImplementedError, match="'sampler' to be 'graph'"):
         fit(AnisotropicDiffusion(0).double(), part.data, sampler="labels")
