@@ -11,10 +11,10 @@ from jsem_pyg.transport.edges.moves import (
     greedy,
     kept_weight,
     percolate,
-    pulled,
     soft_start,
     swap,
 )
+from jsem_pyg.transport.problem.swaps import pulled, sparse_gains, swap_gains
 
 
 def random_matrix(size, seed, density=0.2, weighted=True):
@@ -47,7 +47,7 @@ def test_weights_are_in_units_of_their_root_mean_square(task):
 
 def test_gains_of_swaps_are_exact(task):
     partner = np.random.default_rng(4).permutation(30)
-    first, second, gain = assignment_moves._gains(task.source, pulled(task.target, partner))
+    first, second, gain = sparse_gains(task.source, pulled(task.target, partner))
     assert len(gain) > 100
     before = kept_weight(task, partner)
     for i, k, expected in list(zip(first, second, gain, strict=True))[::29]:
@@ -55,6 +55,15 @@ def test_gains_of_swaps_are_exact(task):
         swapped[[i, k]] = partner[[k, i]]
         after = kept_weight(task, swapped)
         assert (after - before) / 2 == pytest.approx(0 if i == k else expected, abs=1e-4)
+
+
+def test_gains_of_swaps_are_those_of_the_dense_formula(task):
+    partner = np.random.default_rng(4).permutation(30)
+    source, target = (torch.from_numpy(each.toarray()).double() for each in task[:2])
+    order, nothing = torch.from_numpy(partner)[None], torch.zeros(30, 30, dtype=torch.float64)
+    dense = swap_gains(source, target, nothing, order)[0].numpy() / 2
+    first, second, gain = sparse_gains(task.source, pulled(task.target, partner))
+    np.testing.assert_allclose(gain, np.where(first == second, 0, dense[first, second]), atol=1e-4)
 
 
 def test_swaps_leave_nothing_that_a_swap_could_gain(task):

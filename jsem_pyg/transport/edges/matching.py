@@ -12,18 +12,23 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ..._checks import as_argument, check_positive_int
+from ..._checks import as_argument
 from ..costs.adjacency import AdjacencyCost
 from ..factored.profiles import comparable, heat_profiles, overlap_weights
 from ..plan.plan import DENSE_LIMIT, Plan, Step
 from ..problem.masses import read_masses
+from ..problem.options import SolverOptions, read_starts
 from ..sinkhorn.scores import DenseScores
 from .isomorphism import find_isomorphism
-from .proximal import Point, Problem, transport
+from .proximal import Point, Problem, assigned, likely, transport
 from .scores import AssignmentScores
 from .search import Found, padded, search_assignment
 
 Array = NDArray[Any]
+
+STARTS = ("heat", "random")
+
+_LEAST = 1e-6  # of an entry of a given plan, to its largest: descent could not leave a zero
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +39,9 @@ def match_graphs(
     *,
     p: Tensor | None = None,
     q: Tensor | None = None,
-    rounds: int = 10,
+    starts: Sequence[str] | Plan | None = None,
     max_iter: int = 200,
+    seed: int = 0,
 ) -> Plan:
     r"""Match the nodes of two graphs by Gromov-Wasserstein transport between their adjacencies.
 
@@ -51,9 +57,9 @@ def match_graphs(
 
     Where both sides have equally many nodes of equal masses, permutations are searched
     (:mod:`jsem_pyg.transport.edges.search`). Otherwise plans are dense, found by proximal
-    points (:mod:`jsem_pyg.transport.edges.proximal`), for ten to a hundred times the time.
-    Both look at all pairs of nodes, so memory grows with N K. Deterministic, and computed on the
-    CPU. No gradient flows through it.
+    steps (:mod:`jsem_pyg.transport.edges.proximal`), which take longer. Both look at all
+    pairs of nodes, so memory grows with N K. Deterministic, and computed on the CPU. No gradient
+    flows through it.
 
     Args:
         source: the graph of N nodes: an :class:`~jsem_pyg.transport.AdjacencyCost`, a PyG `Data`,
@@ -62,8 +68,11 @@ def match_graphs(
         p: [N] masses >= 0, divided by their sum; None: equal ones. A node without mass is matched
             with none, and its edges do not count.
         q: [K] masses of the target, likewise.
-        rounds: how often a permutation is annealed again, as long as that finds a better one.
-        max_iter: the most proximal point steps, where there are any.
+        starts: some of "heat" (nodes from which heat spreads alike) and "random" (a permutation, a
+            new one each time); or a plan to go on from. None: "heat".
+        max_iter: the most annealings of a permutation, as long as they find a better one; or the
+            most proximal steps from every start.
+        seed: of random starts.
 
     Returns:
         The plan, with exact marginals, and the objective above as its cost: a local optimum, which
@@ -87,8 +96,8 @@ def match_graphs(
         >>> plan.argmax()[2:], plan.cost
         (tensor([4, 2, 1]), 0.0)
     """
-    check_positive_int("rounds", rounds)
-    check_positive_int("max_iter", max_iter)
+    options = SolverOptions(starts=starts, max_iter=max_iter, seed=seed)
+    names = read_starts(starts, STARTS, default=("heat",))
     costs = _read_cost("source", source), _read_cost("target", target)
     masses = [
         read_masses(name, mass, cost.num_points, "node").detach().cpu().numpy()
@@ -106,6 +115,8 @@ def match_graphs(
     first, second = (each / unit for each in matrices)
     problem = Problem(first, second, masses[0][kept[0]], masses[1][kept[1]])
     shape = costs[0].num_points, costs[1].num_points
+    if isinstance(starts, Plan):
+        _check_start(starts, shape)
     dtype = torch.promote_types(costs[0].weight.dtype, costs[1].weight.dtype)
     like = torch.zeros((), dtype=dtype, device=costs[0].device)
     is_uniform = _is_uniform(problem)
@@ -113,12 +124,19 @@ def match_graphs(
     if renamed is not None:
         return _assigned(Found(renamed, [("isomorphism", 0.0)]), kept, shape, like)
     distance = _profile_distance(problem)
-    found = search_assignment(*padded(problem.source, problem.target, distance), rounds)
+    begun = (_partners(starts, kept),) if isinstance(starts, Plan) else names
+    found = search_assignment(
+        *padded(problem.source, problem.target, distance), begun, options.max_iter, options.seed
+    )
     if is_uniform:
         plan = _assigned(found, kept, shape, like)
     else:
-        point = transport(problem, distance.numpy(), found.partner, max_iter)
-        plan = _transported(point, kept, shape, like)
+        tables = {"assignment": assigned(problem, found.partner)} | likely(distance)
+        tables["independent"] = torch.zeros_like(distance)
+        if isinstance(starts, Plan):
+            tables["plan"] = _table(starts, kept)
+        point = transport(problem, tables, options.max_iter)
+        plan = _transported(point, kept, shape, like, options.max_iter)
     history = [step._replace(cost=step.cost * unit**2) for step in plan.history]
     return replace(plan, cost=plan.cost * unit**2, history=history)
 
@@ -149,6 +167,31 @@ def _features(matrix: csr_array) -> Tensor:
     return torch.cat([*profiles, torch.log1p(degree)[:, None]], 1)
 
 
+def _check_start(starts: Plan, shape: tuple[int, int]) -> None:
+    if starts.shape != shape:
+        raise ValueError(
+            f"Expected 'starts' to be a plan of {shape[0]} x {shape[1]} nodes (got "
+            f"{starts.shape[0]} x {starts.shape[1]})."
+        )
+
+
+def _table(plan: Plan, kept: Sequence[Array]) -> Tensor:
+    """log2 T [N, K] of the nodes with mass, finite."""
+    rows, columns = (torch.from_numpy(nodes) for nodes in kept)
+    table = plan.dense().detach().cpu().float()[rows[:, None], columns]
+    return table.clamp(min=_LEAST * float(table.max())).log2()
+
+
+def _partners(plan: Plan, kept: Sequence[Array]) -> Array:
+    """The best assignment [max(N, K)] of a plan, between graphs that are padded to one size."""
+    from scipy.optimize import linear_sum_assignment  # takes half a second to import
+
+    table = _table(plan, kept).numpy()
+    wide = np.full((max(table.shape),) * 2, table.min())
+    wide[: table.shape[0], : table.shape[1]] = table
+    return linear_sum_assignment(wide, maximize=True)[1]
+
+
 def _is_uniform(problem: Problem) -> bool:
     if len(problem.p) != len(problem.q):
         return False
@@ -168,13 +211,15 @@ def _assigned(found: Found, kept: Sequence[Array], shape: tuple[int, int], like:
     return Plan(AssignmentScores(partner, mass, shape[1]), cost, history=history)
 
 
-def _transported(point: Point, kept: Sequence[Array], shape: tuple[int, int], like: Tensor) -> Plan:
+def _transported(
+    point: Point, kept: Sequence[Array], shape: tuple[int, int], like: Tensor, max_iter: int
+) -> Plan:
     """The dense plan, with rows and columns for the nodes without mass."""
     if not point.converged:
         _log.warning(
-            "match_graphs stopped after max_iter = %d steps, before its objective had settled: "
-            "more steps may find a better plan.",
-            len(point.history),
+            "match_graphs stopped after max_iter = %d steps, before its plan had settled: more "
+            "steps may find a better one.",
+            max_iter,
         )
     table = like.new_full(shape, -torch.inf)
     rows, columns = (torch.from_numpy(nodes).to(like.device) for nodes in kept)

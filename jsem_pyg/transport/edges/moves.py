@@ -11,8 +11,8 @@ proportional to the edges, all on the CPU:
 - *percolation*: the score of a pair is how much of their neighbourhoods is matched, A P B; the best
   assignment of these scores comes next. It spreads from few right pairs to all, but goes by the
   neighbours of the step before.
-- *swaps* of two partners, each with its exact gain, which repair what percolation cannot: nodes
-  whose neighbours are nearly the same.
+- *swaps* of two partners (:mod:`jsem_pyg.transport.problem.swaps`), which repair what percolation
+  cannot: nodes whose neighbours are nearly the same.
 - *annealing*: the same scores with soft assignments, from warm to cold, which leaves dead ends.
 
 Source: percolation, Yartseva and Grossglauser, "On the performance of percolation graph matching",
@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from torch import Tensor
+
+from ..problem.swaps import pulled, swap_partners
 
 Array = NDArray[Any]
 
@@ -104,25 +106,9 @@ def percolate(task: Task, start: Assignment, max_steps: int = 40) -> Assignment:
     return best
 
 
-def swap(task: Task, start: Assignment, max_sweeps: int = 50) -> Assignment:
+def swap(task: Task, start: Assignment) -> Assignment:
     """Swap partners of two nodes wherever that keeps more, until no swap does."""
-    partner = start.partner.copy()
-    for _ in range(max_sweeps):
-        moved = pulled(task.target, partner)
-        first, second, gain = _gains(task.source, moved)
-        improves = (gain > 1e-6) & (first < second)
-        if not improves.any():
-            break
-        order = np.lexsort((second[improves], first[improves], -gain[improves]))
-        has_moved = np.zeros(len(partner), bool)
-        for i, k in np.stack([first, second], 1)[improves][order].tolist():
-            if has_moved[i] or has_moved[k]:
-                continue
-            # Gains add up as long as nobody around has moved in this sweep.
-            around = [_row(each, node) for each in (task.source, moved) for node in (i, k)]
-            if not has_moved[np.concatenate(around)].any():
-                partner[i], partner[k] = partner[k], partner[i]
-                has_moved[i] = has_moved[k] = True
+    partner = swap_partners(task.source, task.target, start.partner)
     return Assignment(partner, kept_weight(task, partner))
 
 
@@ -175,32 +161,6 @@ def _selection(partner: Array) -> csr_array:
     size = len(partner)
     ones = np.ones(size, np.float32)
     return csr_array((ones, partner, np.arange(size + 1)), (size, size))
-
-
-def pulled(matrix: csr_array, partner: Array) -> csr_array:
-    """The matrix P B P^T, with entries B[m_i, m_j]: the target's edges between the sources."""
-    place = np.empty_like(partner)
-    place[partner] = np.arange(len(partner))
-    entries = matrix.tocoo()
-    row, column = (place[each] for each in entries.coords)
-    return coo_array((entries.data, (row, column)), matrix.shape).tocsr()
-
-
-def _row(matrix: csr_array, node: int) -> Array:
-    return matrix.indices[matrix.indptr[node] : matrix.indptr[node + 1]]
-
-
-def _gains(source: csr_array, moved: csr_array) -> tuple[Array, Array, Array]:
-    """What f / 2 gains from each swap of two nodes that share a matched neighbour, exactly.
-
-    With M = A P B P^T it is M_ik + M_ki - M_ii - M_kk, and twice what the edge (i, k) itself keeps,
-    which a swap leaves where it is.
-    """
-    product = (source @ moved).tocsr()
-    both = (product + product.T + 2 * (source * moved)).tocoo()
-    own = product.diagonal()
-    first, second = both.coords
-    return first, second, both.data - own[first] - own[second]
 
 
 def _assign(task: Task, scores: coo_array, fallback: Array) -> Array:

@@ -159,8 +159,7 @@ def read_task(
     options: SolverOptions,
 ) -> "Task":
     """Read and check the arguments of :func:`gromov_wasserstein`."""
-    if not isinstance(options.starts, Plan):
-        options = replace(options, starts=read_starts(options.starts, STARTS))
+    options = replace(options, starts=read_starts(options.starts, STARTS))
     SINKHORN.check(options.backend)
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     check_kinds(first, second)

@@ -13,6 +13,7 @@ from ..._checks import (
     check_positive,
     check_positive_int,
 )
+from ..plan.plan import Plan
 from .relaxation import BALANCED, MARGINALS, Relaxation
 
 
@@ -80,10 +81,10 @@ class SolverOptions:
         return Relaxation(mass=self.mass) if self.marginals == "partial" else BALANCED
 
 
-def read_starts(starts: Any, known: Sequence[str]) -> tuple[str, ...] | None:
-    """The names of starts, checked; None for None."""
-    if starts is None:
-        return None
+def read_starts(starts: Any, known: Sequence[str], default: tuple[str, ...] | None = None) -> Any:
+    """Names of starts or a plan to go on from, checked; None is the default."""
+    if starts is None or isinstance(starts, Plan):
+        return default if starts is None else starts
     if isinstance(starts, str) or not isinstance(starts, Sequence) or not starts:
         raise TypeError(
             f"Expected 'starts' to be a Plan, or some of {', '.join(map(repr, known))} (got "

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from .proximal import LOG2_E, Pairs
+from ..sinkhorn.proximal import LOG2_E
+from .proximal import Pairs
 
 LEVELS = 16  # quantiles of a point's costs
 SOFTNESS = 0.3  # temperature, as a share of the mean squared distance of profiles
