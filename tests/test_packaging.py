@@ -1,11 +1,13 @@
 """What pip is told: pins and ranges that fit together on every Python that is promised."""
 
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -89,3 +91,42 @@ def test_a_plain_installation_computes_and_names_the_extras_that_it_lacks():
     assert 'pip install "jsem_pyg[tables]"' in run.stdout
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].endswith('pip install "jsem_pyg[command]"')
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("vendor.github-workflows", ".github/workflows/*.yml"),
+        ("vendor.readthedocs", ".readthedocs.yaml"),
+        ("vendor.github-issue-forms", ".github/ISSUE_TEMPLATE/[bi]*.yml"),
+    ],
+)
+def test_settings_of_hosting_services_follow_their_schema(schema, files):
+    paths = [str(path) for path in ROOT.glob(files)]
+    assert paths
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *paths]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_workflows_call_scripts_that_exist():
+    for path in ROOT.glob(".github/workflows/*.yml"):
+        jobs = yaml.safe_load(path.read_text())["jobs"]
+        for job in jobs.values():
+            for step in job["steps"]:
+                for script in re.findall(r"bash (\.ci/\w+)", step.get("run", "")):
+                    assert (ROOT / script).exists()
+            for script in job.get("strategy", {}).get("matrix", {}).get("script", []):
+                assert (ROOT / ".ci" / script).exists()
+
+
+def test_conda_recipe_requires_what_pip_requires():
+    recipe = yaml.safe_load((ROOT / ".ci/conda/recipe.yaml").read_text())
+    assert recipe["context"]["version"] == PROJECT["version"]
+    names = {"torch": "pytorch", "torch-geometric": "pytorch_geometric"}
+    required = [Requirement(line) for line in PROJECT["dependencies"]]
+    ours = {f"{names.get(each.name, each.name)} {each.specifier}" for each in required}
+    ours.add(f"python {PROJECT['requires-python']}")
+    assert set(recipe["requirements"]["run"]) == ours
+    scripts = {f"{name} = {target}" for name, target in PROJECT["scripts"].items()}
+    assert set(recipe["build"]["python"]["entry_points"]) == scripts

@@ -1,0 +1,1 @@
+"""What airspeed velocity (asv) measures, see central.py."""
