@@ -557,6 +557,57 @@ def test_the_benchmark_of_graph_matching(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 
 
+def test_the_benchmark_of_real_graphs(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/alignment_real.py", monkeypatch)
+    ends = np.random.default_rng(0).integers(60, size=(150, 2))
+    ends = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], 1), axis=0)
+    graph = np.searchsorted(np.unique(ends), ends)
+    size = int(graph.max()) + 1
+    np.savez(tmp_path / "mine.npz", num_nodes=size, edges=graph)
+    np.savez(tmp_path / "versions.npz", num_nodes=size, edges_100=graph, edges_90=graph[15:])
+    pair = tmp_path / "pair"
+    pair.mkdir()
+    for name in ("G1", "G2"):
+        np.savetxt(pair / f"{name}.edgelist", graph, fmt="%d")
+    names = {str(node): node for node in range(size)}
+    (pair / "Alignment.json").write_text(json.dumps(names))
+    out = tmp_path / "out"
+    options = ["--data", str(tmp_path), "--output", str(out), "--one-process", "--seeds", "1"]
+    options += ["--graphs", "mine", "versions", "pair", "--ways", "ours", "FAQ (SciPy)", "FUGAL"]
+    options += ["--kinds", "two-way", "real", "--noise", "10"]
+    rows = benchmark.main(options)
+    assert rows.groupby("way")["accuracy"].count().to_dict() == {
+        "FAQ (SciPy)": 3,
+        "FUGAL": 0,
+        "ours": 3,
+    }
+    ours = rows[rows["way"] == "ours"].set_index("graph")
+    assert (ours.loc["pair", ["twins", "overlap", "true overlap"]] == 1).all()
+    assert ours.loc["mine", "true overlap"] < 1 == ours.loc["versions", "true overlap"]
+    scores = rows[["accuracy", "twins", "overlap", "MRR", "Hits@5"]].dropna()
+    assert ((scores >= 0) & (scores <= 1)).all(axis=None)
+    assert (scores["accuracy"] <= scores[["twins", "MRR", "Hits@5"]].min(axis=1)).all()
+    page = (out / "alignment_real.md").read_text()
+    assert "- FUGAL: no --peers (" in page
+    assert (out / "alignment_real.png").stat().st_size > 10_000
+    monkeypatch.setattr(benchmark, "measure", None)  # nothing is left to run
+    pd.testing.assert_frame_equal(benchmark.main(options), rows)
+
+
+def test_scores_of_real_graphs_know_twins_and_nodes_without_a_partner(monkeypatch):
+    cases = load(ROOT / "examples/benchmarks/alignment_cases.py", monkeypatch)
+    star = cases._matrix(np.array([[0, 1], [0, 2], [0, 3], [3, 4]]), 5)
+    case = cases.Case(star, star, np.array([0, 1, 2, 3, -1]))
+    swapped, lost = np.array([0, 2, 1, 3, 4]), np.array([0, 1, 2, -1, 3])
+    fit = np.eye(5)[swapped] + 0.5 * np.eye(5)
+    found = cases.scores(case, swapped, fit)
+    assert (found["accuracy"], found["twins"], found["overlap"]) == (0.5, 1, 1)
+    assert (found["MRR"], found["Hits@5"], found["true overlap"]) == (0.75, 1, 0.75)
+    found = cases.scores(case, lost, None)
+    assert (found["accuracy"], found["twins"], found["overlap"]) == (0.75, 0.75, 0.5)
+    assert found["MRR"] == pytest.approx((3 + 1 / 3) / 4)
+
+
 @pytest.mark.slow
 def test_the_benchmark_of_many_pairs(tmp_path, monkeypatch):
     pytest.importorskip("ot")

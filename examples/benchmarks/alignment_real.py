@@ -1,0 +1,306 @@
+"""Which node is which, on the graphs that the field compares itself on?
+
+For each file of --data: a graph loses a share of its edges, in the target ("one-way") or in both
+copies ("two-way"); or has versions or a partner of its own ("real"). `alignment_cases.py` reads the
+files, also yours, and says what is scored; `alignment_ways.py` has the ways. Every run is a process
+of its own on one thread, and one line of `alignment_real_runs.csv`; runs that are there already are
+not repeated. CPU seconds are from adjacency matrices to partners, peak memory is beyond both.
+
+    export OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+    python examples/benchmarks/alignment_real.py --data DIR              # everything: a day
+    python examples/benchmarks/alignment_real.py --data DIR --peers DIR --graphs bio-celegans
+    python examples/benchmarks/alignment_real.py --data my_edges.txt     # an edge a line
+"""
+
+import argparse
+import contextlib
+import functools
+import math
+import time
+import traceback
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import alignment_cases
+import alignment_ways
+import matplotlib
+import pandas as pd
+import torch
+from reporting import PeakMemory, machine
+from scipy.sparse import csr_array, random_array
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+RUN = ["graph", "kind", "noise", "seed", "way"]
+SCORES = ["accuracy", "twins", "overlap", "true overlap", "MRR", "Hits@5", "CPU s", "MB"]
+CELLS = {"snare-seq", "scgem"}  # beside the graphs, without edges
+SUFFIXES = (".npz", ".txt", ".edgelist")
+
+
+class Run(NamedTuple):
+    """One line of the table of runs."""
+
+    path: Path
+    noise: alignment_cases.Noise
+    seed: int
+    way: str
+    peers: Path | None
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="a folder of graphs, or one graph")
+    add("--graphs", nargs="+", help="names of files, without their endings; all")
+    add("--kinds", nargs="+", default=["one-way", "two-way", "real"])
+    add("--noise", type=float, nargs="+", default=[0, 5, 10, 15, 20, 25], help="%% of the edges")
+    add("--seeds", type=int, default=5)
+    add("--ways", nargs="+", choices=list(alignment_ways.WAYS), default=list(alignment_ways.WAYS))
+    add("--peers", type=Path, help="folder with clones of the peers' code")
+    add("--peer-nodes", type=int, default=1 << 62, help="larger graphs are for ours alone")
+    add("--limit", type=float, default=3600, help="seconds for one run")
+    add("--one-process", action="store_true", help="for debugging")
+    add("--again", action="store_true", help="repeat what has been run")
+    add("--output", type=Path, default=Path("output/benchmarks"))
+    return parser.parse_args(argv)
+
+
+def runs(args: argparse.Namespace) -> Iterator[Run]:
+    """All that is to be measured, small files first, and the first seed of all before the next."""
+    is_pair = (args.data / "Alignment.json").is_file()
+    paths = [args.data] if args.data.is_file() or is_pair else list(args.data.iterdir())
+    readable = [path for path in paths if path.is_dir() or path.suffix in SUFFIXES]
+    named = [path for path in readable if path.stem in (args.graphs or {path.stem} - CELLS)]
+    for seed in range(args.seeds):
+        for path in sorted(named, key=lambda path: path.stat().st_size):
+            for noise in alignment_cases.noises(path, args.kinds, args.noise):
+                yield from (Run(path, noise, seed, way, args.peers) for way in args.ways)
+
+
+def measure(run: Run) -> dict[str, Any]:
+    case = alignment_cases.make_case(run.path, run.noise, run.seed)
+    pair = case.source, case.target
+    with contextlib.suppress(Exception):  # loads and compiles; a small graph may be too small
+        alignment_ways.match(run.way, *small_pair(), "", run.peers)
+    memory, started = PeakMemory(), time.process_time()
+    partner, fit = alignment_ways.match(run.way, *pair, run.path.stem, run.peers)
+    seconds = time.process_time() - started
+    found = {"CPU s": seconds, "MB": memory.stop() / 2**20, "nodes": case.source.shape[0]}
+    return alignment_cases.scores(case, partner, fit) | found
+
+
+def small_pair() -> tuple[csr_array, csr_array]:
+    """Two unlike graphs of 40 nodes."""
+    edges = (random_array((40, 40), density=0.1, random_state=seed) for seed in (0, 1))
+    first, second = (((each + each.T) != 0).astype(float).tocsr() for each in edges)
+    return first, second
+
+
+def isolated(run: Run, limit: float) -> dict[str, Any]:
+    """`measure` in a process of its own: its scores, or why there are none."""
+    context = get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_tell, args=(theirs, run))
+    process.start()
+    theirs.close()
+    try:
+        found = ours.recv() if ours.poll(limit) else {"note": f"no answer after {limit:g} s"}
+    except EOFError:
+        found = {"note": "the process ended"}  # for want of memory, for instance
+    process.kill()
+    process.join()
+    return found
+
+
+def _tell(pipe: Any, run: Run) -> None:
+    torch.set_num_threads(1)
+    torch.set_num_threads = lambda count: None  # some peers take as many as they like
+    try:
+        pipe.send(measure(run))
+    except Exception as error:
+        traceback.print_exc()
+        pipe.send({"note": f"{type(error).__name__}: {str(error)[:200]}"})
+
+
+def run_all(args: argparse.Namespace) -> pd.DataFrame:
+    """All runs, of which those in the file are not repeated."""
+    file = args.output / "alignment_real_runs.csv"
+    rows = {} if args.again or not file.exists() else read(file)
+    sizes: dict[Path, int] = {}
+    for run in runs(args):
+        key = (run.path.stem, *run.noise, str(run.seed), run.way)
+        if "accuracy" in rows.get(key, {}):
+            continue
+        note = alignment_ways.missing(run.way, run.peers)
+        if run.way != "ours" and not note:
+            if run.path not in sizes:
+                sizes[run.path] = alignment_cases.make_case(run.path, run.noise, 0).source.shape[0]
+            if sizes[run.path] > args.peer_nodes:
+                note = f"not run on more than {args.peer_nodes} nodes"
+        answer = measure if args.one_process else functools.partial(isolated, limit=args.limit)
+        found = {"note": note} if note else answer(run)
+        rows[key] = dict(zip(RUN, key, strict=True)) | found
+        if not note:
+            print(rows[key], flush=True)
+            write(file, pd.DataFrame(list(rows.values())).to_csv(index=False))
+    if not rows:
+        raise SystemExit(f"no graph in {args.data} for --graphs and --kinds")
+    write(file, pd.DataFrame(list(rows.values())).to_csv(index=False))
+    return pd.read_csv(file, dtype={"note": str, "noise": str})
+
+
+def read(file: Path) -> dict[tuple[str, ...], dict[str, Any]]:
+    """The runs of a file, each without what it has no number of."""
+    table = pd.read_csv(file, dtype=dict.fromkeys(RUN, str))
+    rows = [row.dropna().to_dict() for _, row in table.iterrows()]
+    return {tuple(row[name] for name in RUN): row for row in rows}
+
+
+def write(file: Path, text: str) -> None:
+    """Whole or not at all."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_suffix(".part")
+    draft.write_text(text)
+    draft.replace(file)
+
+
+def in_order(rows: pd.DataFrame) -> pd.DataFrame:
+    """By size of graph, kind and level of noise, and way."""
+    size = rows.groupby("graph")["nodes"].transform("max")
+    level = rows["noise"].str.extract(r"([0-9.]+)")[0].astype(float)
+    place = rows["way"].map(list(alignment_ways.WAYS).index)
+    order = rows.assign(_size=size, _level=level, _place=place)
+    order = order.sort_values(["_size", "graph", "kind", "_level", "_place", "seed"])
+    return order.drop(columns=["_size", "_level", "_place"])
+
+
+def accuracy_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row for each graph and noise, a column for each way."""
+    groups = rows.groupby(["graph", "kind", "noise", "way"], sort=False)["accuracy"]
+    mean, spread = groups.mean().unstack("way"), groups.std().unstack("way")
+    text = mean.map("{:.3f}".format)
+    best = mean.round(3).eq(mean.round(3).max(axis=1), axis=0)
+    text = text.where(~best, "**" + text + "**")
+    text = text.where(spread.isna(), text + " ± " + spread.map("{:.3f}".format))
+    text = text.where(mean.notna(), "")
+    return text[[way for way in alignment_ways.WAYS if way in text]].reset_index()
+
+
+def detail_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """A row for each graph, kind of noise and way: means over noise and seeds."""
+    keys = ["graph", "kind", "noise", "seed"]
+    ours = rows[rows["way"] == "ours"].set_index(keys)["CPU s"]
+    cases = pd.MultiIndex.from_frame(rows[keys])
+    rows = rows.assign(**{"CPU / ours": rows["CPU s"].to_numpy() / ours.reindex(cases).to_numpy()})
+    groups = rows.groupby(["graph", "kind", "way"], sort=False)
+    table = groups[[*SCORES, "CPU / ours"]].mean()
+    table.insert(0, "runs", groups.size())
+    return table.reset_index()
+
+
+def draw(rows: pd.DataFrame, file: Path) -> None:
+    """Accuracy over noise, a panel for each graph and kind of noise."""
+    panels = list(rows.groupby(["graph", "kind"], sort=False))
+    columns = min(4, len(panels))
+    lines = math.ceil(len(panels) / columns)
+    figure, axes = plt.subplots(lines, columns, squeeze=False, sharey=True, layout="constrained")
+    figure.set_size_inches(3.1 * columns, 2.3 * lines + 0.7)
+    colours = dict(zip(alignment_ways.WAYS, plt.get_cmap("tab10").colors, strict=False))
+    handles: dict[str, Any] = {}
+    for axis, ((graph, kind), part) in zip(axes.flat, panels, strict=False):
+        axis.set_title(f"{graph}, {kind}", fontsize=9)
+        for way, line in part.groupby("way", sort=False):
+            means = line.groupby("noise", sort=False)["accuracy"].agg(["mean", "min", "max"])
+            style = {"color": colours[way], "lw": 2.4 if way == "ours" else 1.2}
+            handles[way] = axis.plot(means.index, means["mean"], "o-", ms=3, **style)[0]
+            axis.fill_between(means.index, means["min"], means["max"], fc=colours[way], alpha=0.15)
+        axis.set_ylim(-0.02, 1.02)
+        axis.grid(alpha=0.3)
+    for axis in axes.flat[len(panels) :]:
+        axis.axis("off")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("accuracy")
+    figure.supxlabel("% of edges removed; for real noise, the other version", fontsize=9)
+    figure.legend(handles.values(), handles, loc="outside upper center", ncols=8, fontsize=8)
+    figure.savefig(file, dpi=80)
+    plt.close(figure)
+
+
+PAGE = """# Which node is which: real graphs
+
+Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your own as well.
+{machine}; every run on one thread, in a process of its own.
+Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
+FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
+
+![Accuracy over noise](alignment_real.png)
+
+## Accuracy
+
+Share of the nodes that get their true partner: mean ± standard deviation over seeds, the best in
+bold. One-way: so many percent of the edges are removed from the target. Two-way: from each graph.
+Real: two versions of a measured network, of which the number names the second.
+
+{accuracy}
+
+## All scores
+
+Means over noise and seeds. **twins**: accuracy if nodes with the very same neighbours, which nobody
+can tell apart, count as right. **overlap**: edges in common, as a share of those of the graph that
+has fewer; where it reaches the **true overlap**, edges cannot tell the answer from the truth.
+**MRR** and **Hits@5** rank all partners of a node: the one that the way gives comes first, then all
+by the scores of the way, or, where it has none, by how many of their neighbours are partners.
+**CPU / ours**: mean of the ratios in the same cases.
+
+{detail}
+
+## Not run, or without an answer
+
+{skipped}
+"""
+
+
+def page(rows: pd.DataFrame) -> str:
+    done = in_order(rows[rows["accuracy"].notna()])
+    failed = rows[rows["accuracy"].isna()] if "note" in rows else rows[:0]
+    reasons = failed.groupby(["way", "note"], sort=False)["graph"].unique() if len(failed) else {}
+    lines = [f"- {way}: {note} ({', '.join(names)})." for (way, note), names in reasons.items()]
+    seeds = done.groupby(["graph", "way"])["seed"].nunique()
+    return PAGE.format(
+        machine=machine(),
+        fewest=seeds.min(),
+        most=seeds.max(),
+        accuracy=markdown(accuracy_table(done)),
+        detail=markdown(detail_table(done)),
+        skipped="\n".join(lines) or "Nothing.",
+    )
+
+
+def markdown(table: pd.DataFrame) -> str:
+    digits = {"runs": 0, "CPU s": 2, "MB": 0, "CPU / ours": 1}
+    cells = {
+        name: column.map(f"{{:.{digits.get(name, 3)}f}}".format)
+        if pd.api.types.is_numeric_dtype(column)
+        else column
+        for name, column in table.items()
+    }
+    lines = [f"| {' | '.join(table.columns)} |", "| --- " * len(table.columns) + "|"]
+    lines += [f"| {' | '.join(row)} |" for row in pd.DataFrame(cells).itertuples(index=False)]
+    return "\n".join(lines)
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame:
+    args = parse_args(argv)
+    rows = run_all(args)
+    if "accuracy" not in rows:
+        raise SystemExit("no run has an answer: see the notes in alignment_real_runs.csv")
+    draw(in_order(rows[rows["accuracy"].notna()]), args.output / "alignment_real.png")
+    write(args.output / "alignment_real.md", page(rows))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,187 @@
+"""Ways to match two graphs: ours, those of installed packages, and peers from folders.
+
+A way takes two adjacency matrices (SciPy, symmetric, without weights) and the name of the case. It
+returns either a partner for every node of the source, or how well every pair fits [N, K], from
+which the best assignment is taken. Peers' code is run, never copied: `--peers DIR` names a folder
+with clones of github.com/constantinosskitsas/Framework_GraphAlignment and
+github.com/MaxQ545/IterAlign. Their parameters are those of their own code.
+"""
+
+import importlib
+import sys
+import types
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import linear_sum_assignment, quadratic_assignment
+from scipy.sparse import csr_array
+
+from jsem_pyg.transport import AdjacencyCost, match_graphs
+
+FRAMEWORK, ITERALIGN = "Framework_GraphAlignment", "IterAlign"
+
+# What Framework_GraphAlignment gives in experiment/__init__.py.
+FUGAL_MU = {"bio-celegans": 0.1, "inf-euroroad": 2}  # 1 otherwise
+CONE = {"dim": 512, "window": 10, "negative": 1.0, "niter_init": 10, "reg_init": 1.0, "nepoch": 5}
+CONE |= {"niter_align": 10, "reg_align": 0.05, "bsz": 10, "lr": 1.0, "embsim": "euclidean"}
+CONE |= {"alignmethod": "greedy", "numtop": 10}
+GRASP = {"laa": 3, "icp": True, "icp_its": 3, "q": 20, "k": 20, "n_eig": 100, "lower_t": 0.1}
+GRASP |= {"upper_t": 50.0, "linsteps": True, "base_align": True}
+# And IterAlign for Facebook-Twitter, the smallest of its pairs, in config.py.
+ITERATIVE = {"device": "cpu", "seed": 42, "dp_min_degree": 6, "num_dp_select": 10}
+ITERATIVE |= {"num_diffusion_select": 20, "diffusion_step": 5}
+
+Way = Callable[[csr_array, csr_array, str, Path | None], Any]
+
+
+def ours(source: csr_array, target: csr_array, *_: Any) -> np.ndarray:
+    costs = []
+    for each in (source, target):
+        edges = torch.from_numpy(np.stack(each.tocoo().coords).astype(np.int64))
+        costs.append(AdjacencyCost(edges, num_nodes=each.shape[0]))
+    return match_graphs(*costs).argmax().numpy()
+
+
+def faq(source: csr_array, target: csr_array, *_: Any) -> np.ndarray:
+    """SciPy's; the smaller graph is filled up with nodes that have no edge."""
+    first, second = (
+        padded(each, max(source.shape[0], target.shape[0])) for each in (source, target)
+    )
+    found = quadratic_assignment(first, second, method="faq", options={"maximize": True})
+    partner = found.col_ind[: source.shape[0]]
+    return np.where(partner < target.shape[0], partner, -1)
+
+
+def graspologic(source: csr_array, target: csr_array, *_: Any) -> np.ndarray:
+    from graspologic.match import graph_match
+
+    found = graph_match(source.toarray(), target.toarray(), n_init=1, rng=0)
+    partner = np.full(source.shape[0], -1)
+    partner[found.indices_A] = found.indices_B
+    return partner
+
+
+def fugal(source: csr_array, target: csr_array, case: str, peers: Path) -> np.ndarray:
+    main = framework(peers, "FUGAL.Fugal")
+    return main(dense(source, target), 15, True, FUGAL_MU.get(case, 1)).numpy()
+
+
+def grampa(source: csr_array, target: csr_array, case: str, peers: Path) -> np.ndarray:
+    return framework(peers, "Grampa.Grampa")(dense(source, target), eta=0.2)
+
+
+def cone(source: csr_array, target: csr_array, case: str, peers: Path) -> np.ndarray:
+    if "theano" not in sys.modules and find_spec("theano") is None:
+        # It no longer installs; CONE takes log(max(m, 1)) from it.
+        theano: Any = types.ModuleType("theano")
+        theano.tensor, theano.config = types.ModuleType("tensor"), types.ModuleType("config")
+        theano.tensor.matrix = theano.tensor.maximum = theano.tensor.log = lambda *_: None
+        theano.config.floatX = "float64"
+        theano.function = lambda *_: lambda m: np.log(np.maximum(np.asarray(m), 1))
+        sys.modules["theano"] = theano
+    return -framework(peers, "CONE.conealign")(dense(source, target), **CONE)[1]
+
+
+def grasp(source: csr_array, target: csr_array, case: str, peers: Path) -> np.ndarray:
+    return -framework(peers, "GrASp.grasp")(dense(source, target), **GRASP)[1]
+
+
+def iteralign(source: csr_array, target: csr_array, case: str, peers: Path) -> np.ndarray:
+    """Pairs in the order that it finds them; the ranks of the others follow its own."""
+    from torch_geometric.data import Data
+
+    sys.path.insert(0, str(peers / ITERALIGN / "models"))
+    model = importlib.import_module("oIterAlign").oIterAlign
+    sides, degrees = [], []
+    for each in (source, target):
+        looped = with_loops(each.toarray())  # it divides by degrees
+        edges = np.stack(np.nonzero(np.triu(looped)))
+        sides.append(Data(edge_index=torch.from_numpy(edges), num_nodes=len(looped)))
+        degrees.append(np.sort(looped.sum(1))[::-1])
+    config = dict(ITERATIVE)
+    enough = config["num_dp_select"] - 1  # nodes of that degree have to be there
+    config["dp_min_degree"] = min(6, *(int(degree[enough]) for degree in degrees))
+    least = min(source.shape[0], target.shape[0])
+    links, ranks, _ = model(config).run(*sides, dict.fromkeys(range(least)))
+    scores = np.full((source.shape[0], target.shape[0]), -np.inf)
+    for node, partner, order in zip(*links, ranks, strict=True):
+        scores[node, order] = -np.arange(len(order))
+        scores[node, partner] = 1  # it ranks candidates that are taken already, too
+    return scores
+
+
+WAYS: dict[str, tuple[Way, str | None]] = {  # and the module or folder that it needs
+    "ours": (ours, None),
+    "FAQ (SciPy)": (faq, None),
+    "graspologic": (graspologic, "graspologic"),
+    "FUGAL": (fugal, FRAMEWORK),
+    "GRAMPA": (grampa, FRAMEWORK),
+    "CONE": (cone, FRAMEWORK),
+    "GRASP": (grasp, FRAMEWORK),
+    "IterAlign": (iteralign, ITERALIGN),
+}
+
+
+def missing(way: str, peers: Path | None) -> str:
+    """Why a way cannot run here, or nothing."""
+    needs = WAYS[way][1]
+    if needs is None:
+        return ""
+    if needs not in (FRAMEWORK, ITERALIGN):
+        return "" if find_spec(needs) else f"{needs} is not installed"
+    if peers is None:
+        return "no --peers"
+    return "" if (peers / needs).is_dir() else f"no folder {needs} in --peers"
+
+
+def match(
+    way: str, source: csr_array, target: csr_array, case: str, peers: Path | None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Partners [N], -1 where there is none, and the scores of all pairs where the way has any."""
+    found = WAYS[way][0](source, target, case, peers)
+    if found.ndim == 1:
+        return found, None
+    scores = found[: source.shape[0], : target.shape[0]]
+    finite = np.isfinite(scores)
+    if not finite.any():
+        raise ValueError("all scores are infinite or NaN")
+    least = scores[finite].min()
+    scores = np.where(finite, scores, least - 1)
+    partner = np.full(len(scores), -1)
+    row, column = linear_sum_assignment(scores, maximize=True)
+    partner[row] = column
+    return partner, scores
+
+
+def framework(peers: Path, name: str) -> Callable[..., Any]:
+    """The main function of one algorithm, without importing all of them and what they need."""
+    root = peers / FRAMEWORK
+    sys.path.insert(0, str(root))
+    for package in ("algorithms", f"algorithms.{name.split('.')[0]}"):
+        module = types.ModuleType(package)
+        module.__path__ = [str(root.joinpath(*package.split(".")))]
+        sys.modules[package] = module
+    return importlib.import_module(f"algorithms.{name}").main
+
+
+def dense(source: csr_array, target: csr_array) -> dict[str, np.ndarray]:
+    """The peers' input: equally many nodes; one without an edge gets a loop."""
+    size = max(source.shape[0], target.shape[0])
+    first, second = (with_loops(padded(each, size)) for each in (source, target))
+    return {"Src": first, "Tar": second}
+
+
+def padded(matrix: csr_array, size: int) -> np.ndarray:
+    wide = np.zeros((size, size))
+    wide[: matrix.shape[0], : matrix.shape[0]] = matrix.toarray()
+    return wide
+
+
+def with_loops(matrix: np.ndarray) -> np.ndarray:
+    alone = np.flatnonzero(matrix.sum(1) == 0)
+    matrix[alone, alone] = 1
+    return matrix
