@@ -6,10 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._checks import has_tiny
+
 
 def compute_dtype(x: Tensor) -> torch.dtype:
     """The type to compute in: that of x, or float32 for half precision."""
     return x.dtype if x.dtype in (torch.float32, torch.float64) else torch.float32
+
+
+def widen(weight: Tensor) -> Tensor:
+    """Weights in float64, where float32 has too few digits for them (on a CPU)."""
+    return weight.double() if weight.device.type == "cpu" and has_tiny(weight) else weight
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[Any]:

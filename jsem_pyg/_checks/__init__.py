@@ -48,6 +48,7 @@ from .tensors import (
 )
 from .values import (
     check_finite,
+    check_nonnegative_entries,
     check_signal_range,
     check_unbatched,
     numbers_of,
@@ -78,6 +79,7 @@ __all__ = [
     "check_node_index",
     "check_nodes",
     "check_nonnegative",
+    "check_nonnegative_entries",
     "check_nonnegative_int",
     "check_number",
     "check_pairs",

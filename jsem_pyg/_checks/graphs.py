@@ -8,7 +8,7 @@ from torch import Tensor
 
 from .arguments import check_nonnegative_int
 from .tensors import INDICES, check_dense, check_integers, check_tensor, check_vector
-from .values import check_finite, numbers_of
+from .values import check_nonnegative_entries, numbers_of
 
 # How far values may differ between both directions of an edge: relative to the entry, and, of the
 # largest entry, by a few units of the last place of their type. Rounding and the small steps of
@@ -70,10 +70,7 @@ def check_edge_vector(name: str, value: Any, num_edges: int) -> None:
 def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight") -> None:
     """Raise unless `edge_weight` is a finite, non-negative float tensor of shape [num_edges]."""
     check_edge_vector(name, edge_weight, num_edges)
-    check_finite(name, edge_weight)
-    lowest = float(numbers_of(edge_weight).min()) if edge_weight.numel() > 0 else 0.0
-    if lowest < 0:
-        raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {lowest}).")
+    check_nonnegative_entries(name, edge_weight)
 
 
 def check_degree(

@@ -44,6 +44,14 @@ def check_finite(name: str, value: Tensor) -> None:
         )
 
 
+def check_nonnegative_entries(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless all entries of `value` are finite and non-negative."""
+    check_finite(name, value)
+    lowest = float(numbers_of(value).min()) if value.numel() > 0 else 0.0
+    if lowest < 0:
+        raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {lowest}).")
+
+
 def signal_limit(dtype: torch.dtype) -> float:
     """How far from zero the entries of a signal of this type may lie."""
     return _HEADROOM * torch.finfo(torch.promote_types(dtype, torch.float32)).max

@@ -13,7 +13,7 @@ from .evolve import evolve
 from .heat import default_dtype, heat_operator
 from .options import HeatOptions
 from .registered_op import compiled_heat
-from .times import check_signal, read_times, squeeze_scales
+from .times import Times, check_signal, read_times, shape_times, squeeze_scales
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
@@ -92,7 +92,9 @@ def heat_diffusion(
     options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
     if torch.compiler.is_compiling():
         adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
-        return squeeze_scales(compiled_heat(x, t, adjacency, weight, None, None, options), t)
+        times = Times(shape_times(t, x), 0.0)
+        graph = (adjacency, weight, None, None, options)
+        return squeeze_scales(compiled_heat(graph, x, times), t)
     structure, weight = _READER.read(edge_index, x, edge_weight)
     times = read_times(t, x)
     operator = heat_operator(structure, weight, x, times.longest, options)

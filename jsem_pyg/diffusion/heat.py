@@ -37,33 +37,29 @@ def heat_operator(
         memory: where an operator without learned values is remembered from call to call.
     """
 
-    def make_in(dtype: torch.dtype) -> HeatOperator:
-        if edge_weight is None:
-            weight = torch.ones(structure.num_edges, dtype=dtype, device=x.device)
-        else:
-            weight = edge_weight.to(torch.promote_types(edge_weight.dtype, dtype))
+    def make_in(
+        dtype: torch.dtype, weight: Tensor | None, conductance: Tensor | None
+    ) -> HeatOperator:
         return make(
             structure,
             weight,
             options.normalization,
-            None if conductance is None else conductance.to(weight.dtype),
+            conductance,
             options.backend,
             options.self_loop,
             dtype,
         )
 
+    def recall(dtype: torch.dtype, weight: Tensor | None, _: None) -> HeatOperator:
+        assert memory is not None
+        given, context = () if weight is None else (weight,), (structure, options, dtype, x.device)
+        return memory.recall(given, lambda: lasting(make_in)(dtype, weight, None), *context)
+
     is_constant = conductance is None and (edge_weight is None or not edge_weight.requires_grad)
     is_constant = is_constant and x.device.type == "cpu"  # where comparing weights does not wait
-    if memory is None or not (is_constant and structure.is_whole) or is_transformed():
-        return precise_operator(make_in, x, longest, options)
-    given = () if edge_weight is None else (edge_weight,)
-
-    def recall(dtype: torch.dtype) -> HeatOperator:
-        context = (structure, options, dtype, x.device)
-        made: HeatOperator = memory.recall(given, lambda: lasting(make_in)(dtype), *context)
-        return made
-
-    return precise_operator(recall, x, longest, options)
+    remembers = memory is not None and is_constant and structure.can_remember
+    how = recall if remembers and not is_transformed() else make_in
+    return precise_operator(how, x, longest, options, edge_weight, conductance)
 
 
 def default_dtype(edge_weight: Tensor | None) -> torch.dtype:

@@ -19,16 +19,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import numbers_of
-from .._precision import compute_dtype, full_precision
+from .._precision import full_precision
 from ..graph import HypergraphStructure
-from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
+from ..graph.prepare import GraphReader
+from ..graph.prepare_hypergraph import read_hypergraph
 from ..operators import HeatOperator, hypergraph_operator
 from .evolve import evolve
 from .options import HeatOptions
 from .precision import precise_operator
 from .times import Times, check_signal, read_times, squeeze_scales
 
-_READER = HypergraphReader(size=0)
+_READER = GraphReader(size=0)
 
 # A series has about so many terms: t = 3 and a relative error of 1e-6 need ten.
 _TERMS = 10
@@ -128,23 +129,14 @@ def hypergraph_diffusion(
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend, method=method, domain="hypergraph")
     times = read_times(t, x)
-    hypergraph = _READER.read(hyperedge_index, x, hyperedge_weight, None, num_hyperedges)
-    weight = hyperedge_weights(hypergraph, x)
-    return squeeze_scales(hypergraph_heat(x, hypergraph.structure, weight, times, options), t)
-
-
-def hyperedge_weights(hypergraph: PreparedHypergraph, x: Tensor) -> Tensor:
-    """The weights [E] in the type of x or their own, if that is wider; ones if there are none."""
-    dtype, count = compute_dtype(x), hypergraph.structure.num_hyperedges
-    if hypergraph.weight is None:
-        return torch.ones(count, dtype=dtype, device=x.device)
-    return hypergraph.weight.to(torch.promote_types(hypergraph.weight.dtype, dtype))
+    hypergraph = read_hypergraph(_READER, hyperedge_index, x, hyperedge_weight, num_hyperedges)
+    return squeeze_scales(hypergraph_heat(x, *hypergraph, times, options), t)
 
 
 def hypergraph_heat(
     x: Tensor,
     structure: HypergraphStructure,
-    hyperedge_weight: Tensor,
+    hyperedge_weight: Tensor | None,
     times: Times,
     options: HeatOptions,
 ) -> Tensor:
@@ -159,16 +151,15 @@ def hypergraph_heat(
     if method == "dense":
         method = min(sparse, key=method_costs(structure, x.size(-2)).__getitem__)
 
-    def make_in(dtype: torch.dtype) -> HeatOperator:
-        if _has_wide_range(hyperedge_weight):
-            dtype = torch.float64
-        wide = hyperedge_weight.to(torch.promote_types(hyperedge_weight.dtype, dtype))
-        operator = hypergraph_operator(structure, wide, str(options.normalization)).to(dtype)
+    def make(dtype: torch.dtype, weight: Tensor | None) -> HeatOperator:
+        if weight is not None and _has_wide_range(weight):
+            dtype, weight = torch.float64, weight.double()
+        operator = hypergraph_operator(structure, weight, str(options.normalization), dtype)
         if method == "incidence":
             return operator.factored(options.backend)
         return operator.sparse(options.backend)
 
-    heat = precise_operator(make_in, x, times.longest, options)
+    heat = precise_operator(make, x, times.longest, options, hyperedge_weight)
     if not is_dense:
         return evolve(x, heat, times, options)
     # Every time, of whatever scale and channel, is a scale of the identity.

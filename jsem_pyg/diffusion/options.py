@@ -14,24 +14,23 @@ from ..operators.laplacian import NORMALIZATIONS
 METHODS = ("auto", "dense", "csr", "incidence")
 
 
-class _Choices(NamedTuple):
+class Domain(NamedTuple):
+    """The words that a kind of operator takes."""
+
     normalizations: Collection[str | None]
-    backends: Collection[str]
+    backends: Collection[str] | None = None  # None: "auto" and those in the table of kernels
 
 
-def _choices(domain: str) -> _Choices:
-    """The words that a diffusion takes. Backends may be added to the table of kernels later."""
-    backends = ("auto", *CHEBYSHEV.backends)
-    return {
-        "graph": _Choices(NORMALIZATIONS, backends),
-        "hypergraph": _Choices(HYPERGRAPH_NORMALIZATIONS, backends),
-        "complex": _Choices(HODGE_NORMALIZATIONS, FACTORED_BACKENDS),
-    }[domain]
+DOMAINS = {
+    "graph": Domain(NORMALIZATIONS),
+    "hypergraph": Domain(HYPERGRAPH_NORMALIZATIONS),
+    "complex": Domain(HODGE_NORMALIZATIONS, FACTORED_BACKENDS),
+}
 
 
 @dataclass(frozen=True)
 class HeatOptions:
-    """The options of a diffusion on a graph, a hypergraph or a simplicial complex.
+    """The options of a diffusion on a graph, a hypergraph, a simplicial complex, or another domain.
 
     Raises:
         TypeError: if an option is of the wrong type.
@@ -44,7 +43,7 @@ class HeatOptions:
     backend: str = "auto"
     self_loop: float = 0.0  # the weight of a loop that is added to every node of a graph
     method: str = "auto"  # how the series of a hypergraph is evaluated
-    domain: str = "graph"  # or "hypergraph", "complex"
+    domain: str = "graph"  # a key of DOMAINS
 
     def __post_init__(self) -> None:
         check_positive("tol", self.tol)
@@ -52,10 +51,12 @@ class HeatOptions:
             raise ValueError(
                 f"Expected 'degree' to be an integer >= 0 or None (got {self.degree!r})."
             )
-        choices = _choices(self.domain)
-        check_choice("normalization", self.normalization, choices.normalizations)
+        normalizations, backends = DOMAINS[self.domain]
+        check_choice("normalization", self.normalization, normalizations)
         check_choice("method", self.method, METHODS)
-        check_choice("backend", self.backend, choices.backends)
+        # Backends may be added to the table of kernels later.
+        known = ("auto", *CHEBYSHEV.backends) if backends is None else backends
+        check_choice("backend", self.backend, known)
         if self.method == "incidence" and not self.can_factor:
             raise ValueError(
                 f"Expected 'backend' to be {', '.join(map(repr, FACTORED_BACKENDS))} with "

@@ -48,18 +48,30 @@ def rounding_error(dtype: torch.dtype, t: float) -> float:
 
 
 def precise_operator(
-    make: Callable[[torch.dtype], HeatOperator], x: Tensor, longest: float, options: HeatOptions
+    make: Callable[..., HeatOperator],
+    x: Tensor,
+    longest: float,
+    options: HeatOptions,
+    *weights: Tensor | None,
 ) -> HeatOperator:
     """Make an operator in the type that signals like x and times up to `longest` need.
 
     Args:
-        make: makes it in a type.
+        make: makes it, called with the type and the weights.
         x: the signal.
         longest: the longest time.
         options: how precise the result has to be.
+        weights: what it is made of; `make` gets all in one type, the widest of theirs and its own.
     """
+
+    def make_in(dtype: torch.dtype) -> HeatOperator:
+        wide = dtype
+        for each in weights:
+            wide = wide if each is None else torch.promote_types(wide, each.dtype)
+        return make(dtype, *(None if each is None else each.to(wide) for each in weights))
+
     dtype = _choose(x, longest, options.tol)
-    operator = make(dtype)
+    operator = make_in(dtype)
     scaling = operator.scaling
     if dtype == torch.float64 or (scaling.rate is None and scaling.row_scale is None):
         return operator
@@ -68,7 +80,7 @@ def precise_operator(
     in_range = slowest > 1 / _RANGE and fastest < _RANGE and scaling.condition < _STEEPEST
     if not in_range and x.device.type != "mps":
         needed = torch.float64
-    return operator if needed == dtype else make(needed)
+    return operator if needed == dtype else make_in(needed)
 
 
 def check_precision(

@@ -27,34 +27,28 @@ from ..kernels.table import CHEBYSHEV
 from .evolve import evolve
 from .heat import heat_operator
 from .options import HeatOptions
-from .times import read_times, shape_times
+from .times import Times, read_times
 
 # Compiled code may pass new entries in old memory without a trace of it, so graphs are known
 # by their entries here. Of all compiled code in a process, the last four are remembered.
 _reader = GraphReader(size=4, by_entries=True)
 
 
-def compiled_heat(
-    x: Tensor,
-    t: float | Tensor,
-    adjacency: Adjacency,
-    edge_weight: Tensor | None,
-    edge_attr: Tensor | None,
-    conductance: Tensor | None,
-    options: HeatOptions,
-) -> Tensor:
-    """Diffuse [..., N, D] for times t -> [..., S, N, D], in compiled code.
+CompiledGraph = tuple[Adjacency, Tensor | None, Tensor | None, Tensor | None, HeatOptions]
+
+
+def compiled_heat(graph: CompiledGraph, x: Tensor, times: Times) -> Tensor:
+    """Diffuse [..., N, D] -> [..., S, N, D], in compiled code.
 
     Args:
+        graph: edges, neither prepared nor checked; their weights [E], None for ones; their features
+            [E, F] or None, which are checked and not used; their conductance [E] or None; and how
+            the diffusion is computed.
         x: the signal.
-        t: a number, [S] or [S, 1 or D].
-        adjacency: the graph, neither prepared nor checked.
-        edge_weight: [E] or None, for ones.
-        edge_attr: [E, F] or None, features of the edges, which are checked and not used.
-        conductance: [E] or None.
-        options: how it is computed.
+        times: [S, 1 or D], whose values are not known.
     """
-    inputs = (x, shape_times(t, x), edge_weight, conductance)
+    adjacency, edge_weight, edge_attr, conductance, options = graph
+    inputs = (x, times.value, edge_weight, conductance)
     is_learning = torch.is_grad_enabled() and any(
         each is not None and each.requires_grad for each in inputs
     )

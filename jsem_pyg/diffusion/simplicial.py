@@ -5,15 +5,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._precision import compute_dtype, full_precision
-from ..graph.prepare_simplicial import PreparedComplex, SimplicialReader
+from .._checks import check_edge_vector
+from .._precision import compute_dtype, full_precision, widen
+from ..graph import SimplicialStructure
+from ..graph.prepare import GraphReader
 from ..operators import HeatOperator, hodge_operator
 from .evolve import evolve
 from .options import HeatOptions
 from .precision import precise_operator
 from .times import Times, check_signal, read_times, squeeze_scales
 
-_READER = SimplicialReader(size=0)  # it remembers nothing: who calls often prepares a structure
+_READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
 
 def simplicial_diffusion(
@@ -96,46 +98,69 @@ def simplicial_diffusion(
             f"Expected 't_up' to be a number, or to have as many scales as 't', {scales[0]} "
             f"(got {scales[1]})."
         )
-    prepared = _READER.read(edge_index, x, triangles, edge_weight, triangle_weight)
-    return squeeze_scales(simplicial_heat(x, prepared, *times, options), t)
+    weighted = read_complex(_READER, edge_index, x, triangles, edge_weight, triangle_weight)
+    return squeeze_scales(simplicial_heat(x, weighted, *times, options), t)
+
+
+# A structure, and the weights of its edges [M] and triangles [F]; None: not given.
+WeightedComplex = tuple[SimplicialStructure, Tensor | None, Tensor | None]
+
+
+def read_complex(
+    reader: GraphReader,
+    edge_index: Any,
+    x: Tensor,
+    triangles: Tensor | None,
+    edge_weight: Tensor | None,
+    triangle_weight: Tensor | None,
+) -> WeightedComplex:
+    """Prepare or recall the complex of flows x, and check what comes with it."""
+    if not isinstance(edge_index, SimplicialStructure):
+        given = (edge_index,) if triangles is None else (edge_index, triangles)
+        structure = reader.recall(
+            given, lambda: SimplicialStructure(edge_index, triangles=triangles)
+        )
+    elif triangles is None:
+        structure = edge_index
+    else:
+        raise ValueError(
+            "Expected 'triangles' to be None where 'edge_index' is a SimplicialStructure, which "
+            f"has its own (got {type(triangles).__name__})."
+        )
+    structure.check_flow_shape(x)
+    reader.check_signal(structure, x, structure.check_flow)
+    if edge_weight is not None:
+        check_edge_vector("edge_weight", edge_weight, structure.num_columns)
+        reader.check(structure, x, "edge_weight", edge_weight, structure.check_edge_weight)
+        edge_weight = structure.mean_of_columns(widen(edge_weight))
+    if triangle_weight is not None:
+        structure.check_triangle_shape(triangle_weight)
+        check = structure.check_triangle_weight
+        reader.check(structure, x, "triangle_weight", triangle_weight, check)
+    return structure, edge_weight, triangle_weight
 
 
 def simplicial_heat(
-    x: Tensor, prepared: PreparedComplex, t_down: Times, t_up: Times, options: HeatOptions
+    x: Tensor, weighted: WeightedComplex, times: Times, t_up: Times, options: HeatOptions
 ) -> Tensor:
     """Diffuse [..., E, D] on edges -> [..., S, E, D]."""
-    structure = prepared.structure
+    structure, *weights = weighted
 
     def heat(part: str, t: Times) -> Tensor:
-        def make_in(dtype: torch.dtype) -> HeatOperator:
-            weights = _weights(prepared, x, dtype)
-            how = options.normalization, options.backend
-            return hodge_operator(structure, part, *weights, *how, dtype=dtype)
+        def make(dtype: torch.dtype, *given: Tensor | None) -> HeatOperator:
+            how = options.normalization, options.backend, dtype
+            return hodge_operator(structure, part, given[0], given[1], *how)
 
-        return evolve(flow, precise_operator(make_in, x, t.longest, options), t, options)
+        operator = precise_operator(make, x, t.longest, options, *weights)
+        return evolve(flow, operator, t, options)
 
     with full_precision(x.device):
         flow = structure.to_edges(x.to(compute_dtype(x)))
-        out = heat("down", t_down)
+        out = heat("down", times)
         if structure.num_triangles:
             # The product of both parts of the Laplacian is zero: so is that of what they change.
             out = out + heat("up", t_up) - flow.unsqueeze(-3)
         else:
-            unused = t_up.value.sum() + sum(
-                each.sum() for each in prepared if isinstance(each, Tensor)
-            )
-            out = out + (0 * unused).to(out)  # a gradient, if only of zero
+            for unused in (t_up.value, *weights):  # they get a gradient, if only of zero
+                out = out if unused is None else out + (0 * unused.sum()).to(out)
         return structure.to_columns(out).to(x.dtype)
-
-
-def _weights(
-    prepared: PreparedComplex, x: Tensor, dtype: torch.dtype
-) -> tuple[Tensor | None, Tensor]:
-    """What edges and triangles weigh, in `dtype` or their own type, if one of them is wider."""
-    edge_weight, triangle_weight = prepared.edge_weight, prepared.triangle_weight
-    for given in (edge_weight, triangle_weight):
-        dtype = dtype if given is None else torch.promote_types(given.dtype, dtype)
-    if triangle_weight is None:
-        count = prepared.structure.num_triangles
-        triangle_weight = torch.ones(count, dtype=dtype, device=x.device)
-    return None if edge_weight is None else edge_weight.to(dtype), triangle_weight.to(dtype)

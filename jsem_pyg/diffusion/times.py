@@ -14,7 +14,14 @@ class Times(NamedTuple):
     """Diffusion times that have passed their checks."""
 
     value: Tensor  # [S, 1 or D], float64, on the CPU, where the Bessel functions are computed
-    longest: float  # zero if there are no times
+    longest: float  # zero if there are no times, or in compiled code, which has no values
+
+    def scales(self) -> "list[Times]":
+        """Each of the S scales by itself."""
+        parts = self.value.split(1)
+        if torch.compiler.is_compiling():
+            return [Times(each, self.longest) for each in parts]
+        return [Times(each, max(numbers_of(each).flatten().tolist())) for each in parts]
 
 
 def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:

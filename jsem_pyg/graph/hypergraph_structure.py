@@ -13,8 +13,8 @@ from torch import Tensor
 from .._checks import (
     check_degree,
     check_dense,
-    check_finite,
     check_float,
+    check_nonnegative_entries,
     check_nonnegative_int,
     check_pairs,
     check_unbatched,
@@ -23,7 +23,7 @@ from .._checks import (
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence, index_dtype
 from ..kernels.torch_func import lasting
-from .memory import CheckLog
+from .memory import Prepared
 
 
 class MemberPairs(NamedTuple):
@@ -36,7 +36,7 @@ class MemberPairs(NamedTuple):
     diagonal: Tensor  # [N] the entries (i, i) of `csr`
 
 
-class HypergraphStructure(CheckLog):
+class HypergraphStructure(Prepared):
     """A hypergraph without weights, sorted and checked once, to be used many times.
 
     :func:`jsem_pyg.diffusion.hypergraph_diffusion` and the hypergraph layers accept a structure in
@@ -65,6 +65,8 @@ class HypergraphStructure(CheckLog):
         >>> HypergraphStructure(hyperedge_index, num_nodes=5)
         HypergraphStructure(num_nodes=5, num_hyperedges=2, num_memberships=5)
     """
+
+    argument = "hyperedge_index"
 
     @lasting
     def __init__(
@@ -148,12 +150,7 @@ class HypergraphStructure(CheckLog):
     def check_weight(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is finite and non-negative, and so are the degrees."""
         self.check_weight_shape(hyperedge_weight)
-        check_finite("hyperedge_weight", hyperedge_weight)
-        lowest = float(numbers_of(hyperedge_weight).min()) if hyperedge_weight.numel() else 0.0
-        if lowest < 0:
-            raise ValueError(
-                f"Expected 'hyperedge_weight' to be non-negative (got a minimum of {lowest})."
-            )
+        check_nonnegative_entries("hyperedge_weight", hyperedge_weight)
         num_terms = int(self.multiplicity.sum())
         check_degree("hyperedge_weight", hyperedge_weight, num_terms, self._degree)
 

@@ -4,8 +4,9 @@ A memory is a tuple of immutable entries that is swapped in one step: threads th
 prepare a graph twice, but never see half of an entry.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -15,20 +16,22 @@ from .._checks import numbers_of
 T = TypeVar("T")
 
 
-class CheckLog:
-    """The names of the values that have passed a check on a structure.
+class Prepared(ABC):
+    """Abstract: a graph, hypergraph or complex, sorted and checked once, as the reader sees it."""
 
-    On a GPU, where a look at values has to wait for the device, the first look is enough.
-    """
+    argument: ClassVar[str] = "edge_index"  # the name by which users hand it over
+    _passed: frozenset[str] = frozenset()  # names of values that have passed a check
 
-    _passed: frozenset[str] = frozenset()
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the index tensors live."""
 
-    def has_passed(self, name: str) -> bool:
-        """True if values of this name have passed before."""
-        return name in self._passed
-
-    def note_passed(self, name: str) -> None:
-        """Note that values of this name have passed."""
+    def check_once(self, name: str, values: Tensor, check: Callable[[Tensor], None]) -> None:
+        """Call `check(values)`; on a GPU, where it has to wait, only until one has passed."""
+        if values.device.type != "cpu" and name in self._passed:
+            return
+        check(values)
         self._passed = self._passed | {name}
 
 

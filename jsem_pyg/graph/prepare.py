@@ -1,19 +1,21 @@
-"""The reader of graphs: a graph is read, prepared or remembered, and checked."""
+"""The reader of graphs, hypergraphs and complexes: prepared or remembered, and checked."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from .._checks import check_device, check_edge_vector, check_signal_range, has_tiny
+from .._checks import check_device, check_edge_index, check_edge_vector, check_signal_range
 from .adjacency import Adjacency, read_adjacency
-from .memory import CheckLog, Memory
+from .memory import Memory, Prepared
 from .rows import GraphRows
 from .structure import GraphStructure
 
+T = TypeVar("T")
 
-class Reader:
+
+class GraphReader:
     """Remembers the last structures, and which values have passed their checks on them.
 
     On a CPU all values are looked at, weights and features once as long as they stay the same. On
@@ -27,44 +29,45 @@ class Reader:
 
     def __init__(self, size: int = 1, by_entries: bool = False) -> None:
         self._structures = Memory(size, by_entries)
-        self._weights = Memory(min(size, 1), by_entries)
-        self._attrs = Memory(min(size, 1), by_entries)
+        self._checked = Memory(2 * min(size, 1), by_entries)  # weights and features
 
-    @staticmethod
-    def _check(
-        structure: CheckLog,
+    def recall(self, given: tuple[Any, ...], make: Callable[[], T], *context: Any) -> T:
+        """The structure that `make()` prepares of what was given, or the one remembered for it.
+
+        Args:
+            given: dense tensors; with anything else `make` is called, which refuses it.
+            make: called without arguments.
+            context: what else the structure depends on.
+        """
+        if all(isinstance(each, Tensor) and each.layout == torch.strided for each in given):
+            return self._structures.recall(given, make, *context)
+        return make()
+
+    def check_signal(
+        self,
+        structure: Prepared,
+        x: Tensor,
+        check: Callable[[Tensor], None] = lambda x: check_signal_range("x", x),
+    ) -> None:
+        """Raise unless a signal is on the device of the structure, and passes a check."""
+        check_device(structure.argument, structure.device, x)
+        structure.check_once("x", x, check)
+
+    def check(
+        self,
+        structure: Prepared,
+        x: Tensor,
         name: str,
         values: Tensor,
-        x: Tensor,
         check: Callable[[Tensor], None],
-        memory: Memory | None = None,
     ) -> None:
-        """Call `check(values)` unless these have passed, or must not be looked at any more."""
+        """Raise unless values that belong to the signal x pass a check, now or before."""
+
+        def recall(values: Tensor) -> None:
+            self._checked.recall((values,), lambda: check(values), structure, name)
+
         check_device(name, values.device, x)
-        if values.device.type != "cpu" and structure.has_passed(name):
-            return
-        if memory is None:
-            check(values)
-        else:
-            memory.recall((values,), lambda: check(values), structure)
-        structure.note_passed(name)
-
-    @staticmethod
-    def _widen(weight: Tensor, is_whole: bool = True) -> Tensor:
-        """Weights in float64, where float32 has too few digits for them (on a CPU).
-
-        A process that has a part of the rows does not know what the others have, so all widen.
-        """
-        if weight.device.type != "cpu" or weight.dtype == torch.float64:
-            return weight
-        return weight.double() if not is_whole or has_tiny(weight) else weight
-
-    def _check_signal(self, structure: CheckLog, x: Tensor) -> None:
-        self._check(structure, "x", x, x, lambda x: check_signal_range("x", x))
-
-
-class GraphReader(Reader):
-    """Reads graphs: the only way from any form of graph to a structure."""
+        structure.check_once(name, values, recall)
 
     def read(
         self,
@@ -90,16 +93,14 @@ class GraphReader(Reader):
             ValueError: if the graph is malformed, or sizes, devices or values do not fit.
         """
         structure, weight = self._structure(edge_index, x.size(-2), edge_weight)
-        check_device("edge_index", structure.device, x)
-        self._check_signal(structure, x)
+        self.check_signal(structure, x)
         if weight is not None:
             check_edge_vector("edge_weight", weight, structure.num_edges)
-            check = structure.check_weight
-            self._check(structure, "edge_weight", weight, x, check, self._weights)
-            weight = self._widen(weight, structure.is_whole)
+            self.check(structure, x, "edge_weight", weight, structure.check_weight)
+            weight = structure.widen(weight)
         if edge_attr is not None:
             check_edge_vector("edge_attr", edge_attr[:, 0], structure.num_edges)
-            self._check(structure, "edge_attr", edge_attr, x, structure.check_attr, self._attrs)
+            self.check(structure, x, "edge_attr", edge_attr, structure.check_attr)
         return structure, weight
 
     def _structure(
@@ -110,13 +111,13 @@ class GraphReader(Reader):
             return edge_index, edge_weight
         if type(edge_index) is Tensor and edge_index.layout == torch.strided:
             # Known by itself, so that a graph which is remembered is not read again.
-            structure = self._structures.recall(
+            structure = self.recall(
                 (edge_index,), lambda: GraphStructure(edge_index, num_nodes), num_nodes, False
             )
             return structure, edge_weight
         is_read = isinstance(edge_index, Adjacency)
         adjacency = edge_index if is_read else read_adjacency(edge_index, num_nodes)
-        structure = self._structures.recall(
+        structure = self.recall(
             adjacency.identity,
             lambda: GraphStructure.from_adjacency(adjacency, num_nodes),
             num_nodes,
@@ -133,17 +134,24 @@ def read_edges(
     Raises:
         NotImplementedError: if these are rows of one process among others.
     """
-    if isinstance(edge_index, GraphRows) and not edge_index.is_whole:
-        raise NotImplementedError(
-            "Expected a whole graph in compiled code (got the rows of one process). To fix this, "
-            "call the layer or function without torch.compile or torch.export."
+    if isinstance(edge_index, GraphRows):
+        structure = edge_index.whole(
+            "in compiled code", "call the layer or function without torch.compile or torch.export"
         )
-    if isinstance(edge_index, GraphStructure):
-        check_num_nodes(edge_index, num_nodes)
-        target, source = edge_index.edges
+        check_num_nodes(structure, num_nodes)
+        target, source = structure.edges
         return Adjacency(target, source, None, (), True), edge_weight
     adjacency = read_adjacency(edge_index, num_nodes)
     return adjacency, choose_weight(adjacency.weight, edge_weight)
+
+
+def count_edges(edge_index: Any, num_nodes: int) -> int:
+    """The number E of edges of a [2, E] tensor or prepared rows, which fit so many nodes."""
+    if isinstance(edge_index, GraphRows):
+        check_num_nodes(edge_index, num_nodes)
+        return edge_index.num_edges
+    check_edge_index(edge_index, num_nodes)
+    return int(edge_index.size(1))
 
 
 def check_num_nodes(structure: GraphRows, num_nodes: int) -> None:

@@ -1,96 +1,74 @@
-"""The reader of hypergraphs: every form that PyG has, prepared or remembered, and checked."""
+"""Hypergraphs in every form that PyG has: memberships, a `HyperGraphData` or a batch of them."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
-from .._checks import check_device, check_finite, check_nonnegative_int
+from .._checks import check_nonnegative_int
 from .hypergraph_structure import HypergraphStructure
-from .prepare import Reader
+from .prepare import GraphReader
 
 
-class PreparedHypergraph(NamedTuple):
-    """A hypergraph in one call, with what its hyperedges carry."""
+def read_hypergraph(
+    reader: GraphReader,
+    hypergraph: Any,
+    x: Tensor,
+    weight: Tensor | None = None,
+    num_hyperedges: int | None = None,
+) -> tuple[HypergraphStructure, Tensor | None]:
+    """Prepare the hypergraph of a signal, unless it is, and check the signal and the weights.
 
-    structure: HypergraphStructure
-    weight: Tensor | None  # [E], None: ones
-    attr: Tensor | None  # [E, F]
+    Of a `HyperGraphData` are read: `edge_index` (the memberships), `edge_weight` (of hyperedges, if
+    there are any and none are given), and `num_hyperedges`, if it is set.
+
+    Args:
+        reader: what remembers structures.
+        hypergraph: memberships [2, M], a `HyperGraphData` or a batch of them, or a
+            :class:`HypergraphStructure`.
+        x: [..., N, D], the signal.
+        weight: [E] or None.
+        num_hyperedges: the number E of hyperedges; None: from the other arguments.
+
+    Returns:
+        The structure, and the weights [E]; None: ones.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if sizes, devices or values do not fit, or PyG numbered the hypergraphs of a
+            batch wrongly.
+    """
+    if isinstance(hypergraph, HyperGraphData) and weight is None:
+        weight = hypergraph.get("edge_weight")
+    structure = prepare_hypergraph(reader, hypergraph, x.size(-2), num_hyperedges)
+    reader.check_signal(structure, x)
+    if weight is not None:
+        structure.check_weight_shape(weight)
+        reader.check(structure, x, "hyperedge_weight", weight, structure.check_weight)
+    return structure, weight
 
 
-class HypergraphReader(Reader):
-    """Reads hypergraphs: the only way from any form of hypergraph to a structure."""
+def prepare_hypergraph(
+    reader: GraphReader, hypergraph: Any, num_nodes: int, num_hyperedges: int | None = None
+) -> HypergraphStructure:
+    """Prepare or remember the structure alone; see :func:`read_hypergraph`."""
+    if num_hyperedges is not None:
+        check_nonnegative_int("num_hyperedges", num_hyperedges)
+    if isinstance(hypergraph, HypergraphStructure):
+        _check_sizes(hypergraph, num_nodes, num_hyperedges)
+        return hypergraph
+    data = hypergraph if isinstance(hypergraph, HyperGraphData) else None
+    index = hypergraph if data is None else data.get("edge_index")
+    count = num_hyperedges if data is None else _count_hyperedges(data, num_hyperedges)
 
-    def read(
-        self,
-        hypergraph: Any,
-        x: Tensor,
-        weight: Tensor | None = None,
-        attr: Tensor | None = None,
-        num_hyperedges: int | None = None,
-    ) -> PreparedHypergraph:
-        """Prepare the hypergraph of a signal, unless it is, and check what comes with it.
+    def make() -> HypergraphStructure:
+        structure = HypergraphStructure(index, num_nodes, count)
+        if data is not None:
+            _check_batch(data)
+        return structure
 
-        Of a `HyperGraphData` are read: `edge_index` (the memberships), `edge_weight` and
-        `edge_attr` (of hyperedges, where there are any and none are given), and `num_hyperedges`,
-        if it is set.
-
-        Args:
-            hypergraph: memberships [2, M], a `HyperGraphData` or a batch of them, or a
-                :class:`HypergraphStructure`.
-            x: [..., N, D], the signal, which is checked as well.
-            weight: [E] or None.
-            attr: [E, F] or None.
-            num_hyperedges: the number E of hyperedges; None: from the other arguments.
-
-        Raises:
-            TypeError: if an argument is of the wrong type.
-            ValueError: if sizes, devices or values do not fit, or PyG numbered the hypergraphs of a
-                batch wrongly.
-        """
-        if isinstance(hypergraph, HyperGraphData):
-            weight = hypergraph.get("edge_weight") if weight is None else weight
-            attr = hypergraph.get("edge_attr") if attr is None else attr
-        if num_hyperedges is not None:
-            check_nonnegative_int("num_hyperedges", num_hyperedges)
-        structure = self.structure(hypergraph, x.size(-2), num_hyperedges)
-        check_device("hyperedge_index", structure.device, x)
-        self._check_signal(structure, x)
-        if weight is not None:
-            structure.check_weight_shape(weight)
-            check = structure.check_weight
-            self._check(structure, "hyperedge_weight", weight, x, check, self._weights)
-        return PreparedHypergraph(structure, weight, attr)
-
-    def check_attr(self, structure: HypergraphStructure, attr: Tensor, x: Tensor) -> None:
-        """Raise unless features [E, F] of the hyperedges are finite."""
-
-        def check(attr: Tensor) -> None:
-            check_finite("hyperedge_attr", attr)
-
-        self._check(structure, "hyperedge_attr", attr, x, check, self._attrs)
-
-    def structure(
-        self, hypergraph: Any, num_nodes: int, num_hyperedges: int | None = None
-    ) -> HypergraphStructure:
-        """Prepare or remember the structure alone; see :meth:`read`."""
-        if isinstance(hypergraph, HypergraphStructure):
-            _check_sizes(hypergraph, num_nodes, num_hyperedges)
-            return hypergraph
-        data = hypergraph if isinstance(hypergraph, HyperGraphData) else None
-        index = hypergraph if data is None else data.get("edge_index")
-        count = num_hyperedges if data is None else _count_hyperedges(data, num_hyperedges)
-
-        def make() -> HypergraphStructure:
-            structure = HypergraphStructure(index, num_nodes, count)
-            if data is not None:
-                _check_batch(data)
-            return structure
-
-        if not isinstance(index, Tensor) or index.layout != torch.strided:
-            return make()  # which raises the error
-        return self._structures.recall((index,), make, num_nodes, count)
+    return reader.recall((index,), make, num_nodes, count)
 
 
 def _check_sizes(

@@ -3,19 +3,19 @@
 A :class:`~jsem_pyg.graph.GraphStructure` holds all rows.
 `jsem_pyg.partition.DistributedGraph` holds a block of them, whose columns reach beyond it:
 what belongs to nodes elsewhere is fetched, and its gradient sent back. The Laplacian is written for
-both at once, and so is everything that leads there.
+both at once, and so is everything that leads there: whatever differs is a method here.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from .memory import CheckLog
+from .._precision import widen
+from .memory import Prepared
 
 
-class GraphRows(CheckLog, ABC):
+class GraphRows(Prepared):
     """Abstract: rows of an undirected graph's matrix, prepared and checked once.
 
     Entries of the matrix lie in *slots*. Numbers of nodes are those of the rows; `spread` brings
@@ -24,12 +24,13 @@ class GraphRows(CheckLog, ABC):
     Attributes:
         num_nodes: the number n of rows, and so of the nodes of a signal.
         num_edges: E, the number of edges handed in whose rows these are.
-        is_whole: whether these are all rows of the graph.
+        can_remember: whether an operator of unchanged weights may be taken from a memory; not where
+            processes make it together, since each knows only its own weights.
     """
 
     num_nodes: int
     num_edges: int
-    is_whole: bool = True
+    can_remember: bool = True
 
     @property
     @abstractmethod
@@ -45,11 +46,6 @@ class GraphRows(CheckLog, ABC):
     @abstractmethod
     def col(self) -> Tensor:
         """[nnz] the place of every slot's column in what `spread` returns."""
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """Where the index tensors live."""
 
     @property
     @abstractmethod
@@ -92,6 +88,33 @@ class GraphRows(CheckLog, ABC):
         Raises:
             ValueError: if the backend cannot apply it.
         """
+
+    def whole(self, purpose: str, remedy: str) -> Any:
+        """Return this graph where all its rows are here, as a `GraphStructure`.
+
+        Raises:
+            NotImplementedError: if these are the rows of one process; see `purpose` and `remedy`.
+        """
+        raise NotImplementedError(
+            f"Expected a whole graph {purpose} (got the rows of one process). To fix this, "
+            f"{remedy}."
+        )
+
+    @property
+    def one_way(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """As `edges`, one direction of each where that is cheaper; and [E] where each edge is.
+
+        The last is None where all edges are there, in their order.
+        """
+        return *self.edges, None
+
+    def widen(self, edge_weight: Tensor) -> Tensor:
+        """Checked weights in the type that their range needs."""
+        return widen(edge_weight)
+
+    def share_range(self, scaling: Any) -> Any:
+        """The scaling of an operator, with what rates and scales all processes have."""
+        return scaling
 
     def row_sums(self, values: Tensor) -> Tensor:
         """[nnz] values in the slots -> their sums [n] over each row."""

@@ -19,6 +19,8 @@ from .._checks import (
     check_edge_vector,
     check_finite,
     check_float,
+    check_nonnegative_entries,
+    check_signal_range,
     check_symmetric,
     numbers_of,
     uneven,
@@ -26,12 +28,12 @@ from .._checks import (
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
 from ..kernels.triangles.torch_wedges import list_triangles
-from .memory import CheckLog
+from .memory import Prepared
 from .simplices import check_repeats, find_edges, read_edges, read_triangles
 from .structure import GraphStructure
 
 
-class SimplicialStructure(CheckLog):
+class SimplicialStructure(Prepared):
     """Edges and triangles of a graph, sorted, oriented and checked once, to be used many times.
 
     An edge signal is a *flow*: a number for each edge, positive along the edge and negative against
@@ -181,8 +183,9 @@ class SimplicialStructure(CheckLog):
             )
 
     def check_flow(self, x: Tensor) -> None:
-        """Raise unless flows x [..., E, D] are opposite where both directions are columns."""
+        """Raise unless x [..., E, D] is finite, and opposite where both directions are columns."""
         self.check_flow_shape(x)
+        check_signal_range("x", x)
         if not self.has_both_directions:
             return
         x = numbers_of(x)
@@ -208,6 +211,22 @@ class SimplicialStructure(CheckLog):
                 "To fix this, leave out the edges of no weight."
             )
         check_symmetric("edge_weight", weight, self.mean_of_columns(weight)[self._edge])
+
+    def check_triangle_shape(self, triangle_weight: Tensor) -> None:
+        """Raise unless `triangle_weight` is a floating-point tensor [F]."""
+        check_float("triangle_weight", triangle_weight)
+        check_dense("triangle_weight", triangle_weight)
+        if list(triangle_weight.shape) != [self.num_triangles]:
+            raise ValueError(
+                f"Expected 'triangle_weight' to have shape [{self.num_triangles}], one entry for "
+                f"each triangle (got {list(triangle_weight.shape)}). Without 'triangles', these "
+                "are all of the graph, in the order of SimplicialStructure(edge_index).triangles."
+            )
+
+    def check_triangle_weight(self, triangle_weight: Tensor) -> None:
+        """Raise unless `triangle_weight` [F] is finite and non-negative."""
+        self.check_triangle_shape(triangle_weight)
+        check_nonnegative_entries("triangle_weight", triangle_weight)
 
     def __repr__(self) -> str:
         return (

@@ -146,14 +146,18 @@ class GraphStructure(GraphRows):
 
     @cached_property
     @lasting
-    def one_way(self) -> tuple[Tensor, Tensor]:
-        """A slot [M] of every undirected edge, and which of the M each column of the input is."""
+    def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Both ends [M] of every undirected edge, and which of these each column is."""
         slot = (self.row < self.col).nonzero()[:, 0]
         number = torch.arange(slot.numel(), dtype=self.col.dtype, device=self.device)
         of_slot = torch.empty_like(self.col)
         of_slot[slot] = number
         of_slot[self.reverse[slot].long()] = number
-        return slot, self.to_edges(of_slot)
+        return self.row[slot].long(), self.col[slot].long(), self.to_edges(of_slot)
+
+    def whole(self, purpose: str, remedy: str) -> "GraphStructure":
+        """Return this graph, which has all its rows."""
+        return self
 
     @cached_property
     @lasting

@@ -9,7 +9,6 @@ from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import check_signal
 from .channel_map import ChannelMap
 from .diffusion_layer import DiffusionLayer, LearningRateFactors, single_node_set
 
@@ -91,12 +90,6 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
         super().__init__(edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, **kwargs)
         self._make_map(in_channels, out_channels, bias)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw the linear map anew, and go back to the isotropic operator and initial times."""
-        super().reset_parameters()
-        self._reset_map()
 
     def forward(
         self,
@@ -106,21 +99,4 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         edge_attr: OptTensor = None,
     ) -> Tensor:
         """Diffuse and map the node features; see the class for shapes."""
-        x = single_node_set(x, check=False)
-        if not self._takes_sparse(x):
-            check_signal(x)
-        self._check_fit(x)
-        times = self._times(edge_attr)
-        diffuse = self._read(x, times, edge_index, edge_weight, edge_attr)
-        return self._map_and_diffuse(x, times, diffuse)
-
-    def _takes_sparse(self, x: Tensor) -> bool:
-        """Whether the features are sparse, and nothing but the linear map looks at them."""
-        is_sparse = x.layout in (torch.sparse_coo, torch.sparse_csr)
-        return is_sparse and x.dim() == 2 and not self.sees_nodes and self._maps_first(x)
-
-    def __repr__(self) -> str:
-        return (
-            f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
-            f"{self._describe()})"
-        )
+        return self._run(single_node_set(x), edge_index, edge_weight, edge_attr)

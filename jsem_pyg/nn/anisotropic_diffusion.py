@@ -102,11 +102,4 @@ class AnisotropicDiffusion(DiffusionLayer):
         edge_attr: OptTensor = None,
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
-        x = single_node_set(x)
-        t = self._times(edge_attr)
-        diffuse = self._read(x, t, edge_index, edge_weight, edge_attr)
-        out = diffuse(x, t)
-        return out.transpose(-3, -2).flatten(-2)
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self._describe()})"
+        return self._run(single_node_set(x), edge_index, edge_weight, edge_attr)

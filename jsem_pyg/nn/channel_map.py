@@ -1,7 +1,6 @@
-"""The linear map of the channels that both convolutions combine with a diffusion."""
+"""The linear map of the channels that convolutions combine with a diffusion."""
 
-from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -11,27 +10,19 @@ from torch.nn.modules import module as torch_module
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import zeros
 
-from .._checks import check_bool, check_positive_int
-from .diffusion_time import DiffusionTime
-
-# (signal [..., N, D], times 0-d, [S] or [S, D]) -> [..., S, N, D]
-Diffuse = Callable[[Tensor, Tensor], Tensor]
+from .._checks import check_bool, check_float, check_positive_int
+from ..diffusion.times import check_signal
+from .heat_layer import HeatLayer, join_scales
 
 _HOOKS = ("forward", "forward_pre", "backward", "backward_pre")  # that a module may carry
 
 
-class ChannelMap:
-    """Mixin: `lin` and `bias`, applied after the diffusion, or before it where that is narrower.
+class ChannelMap(HeatLayer):
+    """A layer with `lin` and `bias`, applied after the diffusion, or before it if that is narrower.
 
     The map is linear and the same for all nodes, so the order does not matter to the result. `lin`
     is called as a module, so that hooks, adapters and parametrisations of it take effect.
     """
-
-    lin: torch.nn.Module
-    bias: Parameter | None
-    time: DiffusionTime
-    in_channels: int
-    out_channels: int
 
     def _make_map(self, in_channels: int, out_channels: int, bias: bool) -> None:
         _check_channels(in_channels, out_channels)
@@ -40,12 +31,35 @@ class ChannelMap:
         width = in_channels * self.time.num_scales if in_channels > 0 else -1
         self.lin = Linear(width, out_channels, bias=False, weight_initializer="glorot")
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
+        self.reset_parameters()
 
-    def _reset_map(self) -> None:
-        reset = getattr(self.lin, "reset_parameters", None)
-        if callable(reset):
-            reset()
+    def reset_parameters(self) -> None:
+        """Draw the linear map anew, and go back to equal edges and the initial times."""
+        super().reset_parameters()
         zeros(self.bias)
+
+    def _run(self, x: Tensor, *given: Any) -> Tensor:
+        """[..., N, C_in] -> [..., N, C_out]."""
+        if not self._takes_sparse(x):
+            check_signal(x)
+        self._check_fit(x)
+        times, diffuse = self._prepare(x, *given)
+        if not self._maps_first(x):
+            return self._map(join_scales(diffuse(x, times=times)))
+        if self.time.num_scales == 1:
+            out = diffuse(self.lin(x), times=times).squeeze(-3)
+        else:
+            scales = zip(self._part_map(x), times.scales(), strict=True)
+            parts = [diffuse(F.linear(x, weight), times=time) for weight, time in scales]
+            out = torch.cat(parts, -3).sum(-3)
+        return out if self.bias is None else out + self.bias
+
+    def _takes_sparse(self, x: Tensor) -> bool:
+        """Whether the features are sparse, and nothing but the linear map looks at them."""
+        check_float("x", x)
+        is_sparse = x.layout in (torch.sparse_coo, torch.sparse_csr)
+        sees_nodes = getattr(self, "sees_nodes", True)
+        return is_sparse and x.dim() == 2 and not sees_nodes and self._maps_first(x)
 
     def _check_fit(self, x: Tensor) -> None:
         """Raise unless the map takes features of this width and type."""
@@ -67,18 +81,6 @@ class ChannelMap:
             return False  # the bias of a replaced map must not diffuse
         return can_part and self.time.num_scales * self.out_channels < x.size(-1)
 
-    def _map_and_diffuse(self, x: Tensor, t: Tensor, diffuse: Diffuse) -> Tensor:
-        """[..., N, C_in] -> [..., N, C_out]; `diffuse` takes (signal, times)."""
-        if not self._maps_first(x):
-            return self._map(diffuse(x, t).transpose(-3, -2).flatten(-2))
-        if self.time.num_scales == 1:
-            out = diffuse(self.lin(x), t).squeeze(-3)
-        else:
-            scales = zip(self._part_map(x), t.reshape(-1), strict=True)
-            parts = [diffuse(F.linear(x, weight), time).squeeze(-3) for weight, time in scales]
-            out = torch.stack(parts).sum(0)
-        return out if self.bias is None else out + self.bias
-
     def _map(self, x: Tensor) -> Tensor:
         if isinstance(self.lin, Linear) and _is_plain(self.lin) and _width(self.lin) > 0:
             return F.linear(x, self.lin.weight, self.bias)  # the bias in the same pass
@@ -91,6 +93,9 @@ class ChannelMap:
             self.lin(torch.zeros(0, x.size(-1) * self.time.num_scales).to(x))
         weight = cast(Linear, self.lin).weight
         return weight.chunk(self.time.num_scales, dim=1)
+
+    def _describe(self) -> str:
+        return f"{self.in_channels}, {self.out_channels}, {super()._describe()}"
 
 
 def check_type_of_layer(name: str, x: Tensor, lin: torch.nn.Module) -> None:

@@ -2,21 +2,17 @@
 
 from torch import Tensor
 
-from ..graph import GraphStructure
 from ..graph.adjacency import Adjacency
 from ..graph.rows import GraphRows
 from .conductance import ModuleConductance
 
+Graph = GraphRows | Adjacency  # compiled code does not prepare it
+
 
 def conduct_by_ends(
-    conductance: ModuleConductance,
-    graph: GraphRows | Adjacency,
-    edge_attr: Tensor | None,
-    x: Tensor,
+    conductance: ModuleConductance, graph: Graph, edge_attr: Tensor | None, x: Tensor
 ) -> Tensor:
     """The conductance [E] of the edges of a graph, by the features [N, D] of its nodes.
-
-    In compiled code the graph is not prepared.
 
     Raises:
         ValueError: if `x` has another shape.
@@ -27,19 +23,12 @@ def conduct_by_ends(
             f"would differ from batch to batch (got {list(x.shape)})."
         )
     z = conductance.project(x)  # once a node, and fewer channels to gather
-    # Features of edges may differ where an edge is repeated.
-    if conductance.is_even and edge_attr is None and isinstance(graph, GraphStructure):
-        return _conduct_one_way(conductance, graph, z)
     if isinstance(graph, Adjacency):
         return conductance(edge_attr, z=z, ends=graph.ends)
-    z = graph.spread(z)  # an edge may come from a node of another process
-    return conductance(edge_attr, z=z, ends=graph.edges)
-
-
-def _conduct_one_way(
-    conductance: ModuleConductance, structure: GraphStructure, z: Tensor
-) -> Tensor:
-    """The conductance [E] from one direction of every edge: half of the work and of the memory."""
-    slot, of_edge = structure.one_way
-    ends = structure.row[slot].long(), structure.col[slot].long()
-    return conductance(None, z=z, ends=ends).index_select(0, of_edge)
+    z = graph.spread(z)
+    # Features of edges may differ where an edge is repeated.
+    if not conductance.is_even or edge_attr is not None:
+        return conductance(edge_attr, z=z, ends=graph.edges)
+    target, source, of_edge = graph.one_way  # half of the work and of the memory
+    out: Tensor = conductance(None, z=z, ends=(target, source))
+    return out if of_edge is None else out.index_select(0, of_edge)

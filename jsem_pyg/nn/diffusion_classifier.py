@@ -17,6 +17,7 @@ from .._checks import (
     check_positive_int,
 )
 from ..graph.prepare import GraphReader
+from ..graph.rows import GraphRows
 from .agreement_conductance import AgreementConductance, normalize_rows
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .channel_map import check_type_of_layer
@@ -176,7 +177,7 @@ class DiffusionClassifier(torch.nn.Module):
         check_type_of_layer("x", x, self.lin)
 
     def _classify(self, x: Tensor, graph: Any = None) -> Tensor:
-        return self.lin(center_and_normalize(x, self.center(x, graph))).softmax(-1)
+        return self.lin(center_and_normalize(x, self.center(x, mean_over(graph, x)))).softmax(-1)
 
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
         """Diffuse non-negative scores [N, C] everywhere, and then where they agree: [N, C]."""
@@ -214,7 +215,7 @@ class DiffusionClassifier(torch.nn.Module):
 
     def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below
-        return balance_classes(p, class_mean(p, graph), self.balance)
+        return balance_classes(p, class_mean(p, mean_over(graph, p)), self.balance)
 
     def _prepare(self, x: Tensor, edge_index: Adj, edge_weight: OptTensor) -> tuple[Any, OptTensor]:
         """Read the graph once for both diffusions; compiled code takes it as it is."""
@@ -242,6 +243,11 @@ class DiffusionClassifier(torch.nn.Module):
             f"{self.__class__.__name__}({self.in_channels}, {self.num_classes}, "
             f"t={self.isotropic.time}, balance={self.balance})"
         )
+
+
+def mean_over(graph: Any, rows: Tensor) -> OptTensor:
+    """The mean of rows over all nodes of a prepared graph; None where it is not prepared."""
+    return graph.mean(rows) if isinstance(graph, GraphRows) else None
 
 
 def balance_classes(p: Tensor, class_mean: Tensor, power: float) -> Tensor:

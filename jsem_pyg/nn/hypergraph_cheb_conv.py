@@ -8,7 +8,6 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import check_signal
 from .channel_map import ChannelMap
 from .hypergraph_layer import HypergraphLayer
 
@@ -80,12 +79,6 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         )
         super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options)
         self._make_map(in_channels, out_channels, bias)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw the linear map anew, and go back to equal weights and the initial times."""
-        super().reset_parameters()
-        self._reset_map()
 
     def forward(
         self,
@@ -96,18 +89,5 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         num_hyperedges: int | None = None,
     ) -> Tensor:
         """Diffuse and map the node features; see the class for shapes."""
-        check_signal(x)
-        self._check_fit(x)
         hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
-        structure, weight = self._weigh(x, *hypergraph)
-
-        def diffuse(signal: Tensor, t: Tensor) -> Tensor:
-            return self._diffuse(signal, structure, weight, t)
-
-        return self._map_and_diffuse(x, self.t, diffuse)
-
-    def __repr__(self) -> str:
-        return (
-            f"{self.__class__.__name__}({self.in_channels}, {self.out_channels}, "
-            f"{self._describe()})"
-        )
+        return self._run(x, *hypergraph)

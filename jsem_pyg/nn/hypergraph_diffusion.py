@@ -8,7 +8,6 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import check_signal
 from .hypergraph_layer import HypergraphLayer
 
 
@@ -96,11 +95,5 @@ class HypergraphDiffusion(HypergraphLayer):
 
         Without weights or features, give `num_hyperedges` if the last hyperedges may be empty.
         """
-        check_signal(x)
         hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
-        structure, weight = self._weigh(x, *hypergraph)
-        out = self._diffuse(x, structure, weight, self.t)
-        return out.transpose(-3, -2).flatten(-2)
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self._describe()})"
+        return self._run(x, *hypergraph)

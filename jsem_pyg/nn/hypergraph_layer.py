@@ -1,28 +1,30 @@
-"""The base of the hypergraph layers: hyperedge weights, times, and memory of the structure.
+"""The base of the hypergraph layers: what hyperedges weigh.
 
 Unlike the layers on graphs these are plain modules, since no message is ever made.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.data.hypergraph_data import HyperGraphData
 from torch_geometric.typing import OptTensor
 
-from .._checks import check_bool, check_nonnegative_int
-from .._precision import full_precision
-from ..diffusion.hypergraph import hyperedge_weights, hypergraph_heat
+from .._checks import check_finite, check_nonnegative_int
+from .._precision import compute_dtype, full_precision
+from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import read_times
+from ..diffusion.times import Times, read_times
 from ..graph import HypergraphStructure
-from ..graph.prepare_hypergraph import HypergraphReader, PreparedHypergraph
+from ..graph.prepare_hypergraph import read_hypergraph
 from .conductance import as_real, make_conductance
-from .diffusion_time import DiffusionTime
+from .heat_layer import Diffuse, HeatLayer
 from .hyperedge_weight import HyperedgeWeight
 
 
-class HypergraphLayer(torch.nn.Module):
+class HypergraphLayer(HeatLayer):
     """Abstract base of the layers: what hyperedges weigh, and exp(-tL) of the hypergraph.
 
     A hyperedge weighs the product of what is given in the call (`hyperedge_weight`), what is
@@ -44,7 +46,6 @@ class HypergraphLayer(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_nonnegative_int("hyperedge_dim", hyperedge_dim)
-        check_bool("learn_t", learn_t)
         self.hyperedge_dim = hyperedge_dim
         self.conductance = make_conductance(conductance, hyperedge_dim)
         if getattr(self.conductance, "sees_nodes", False):
@@ -53,51 +54,36 @@ class HypergraphLayer(torch.nn.Module):
                 "hyperedge has no single pair of nodes (got one of three arguments)."
             )
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
-        self.time = DiffusionTime(t, learn_t)
-        self.options = options
-        self._reader = HypergraphReader()
+        self._make_heat(t, learn_t, options)
 
-    def reset_parameters(self) -> None:
-        """Go back to equal weights and the initial times."""
-        self.time.reset_parameters()
-        if self.conductance is not None:
-            self.conductance.reset_parameters()
-        if self.weight is not None:
-            self.weight.reset_parameters()
-
-    @property
-    def t(self) -> Tensor:
-        """The diffusion times, > 0: 0-d, [S] scales or [S, D] scales and channels."""
-        times: Tensor = self.time()
-        return times
-
-    def _weigh(
+    def _prepare(
         self,
         x: Tensor,
         hyperedge_index: Any,
-        hyperedge_weight: OptTensor,
-        hyperedge_attr: OptTensor,
-        num_hyperedges: int | None,
-    ) -> tuple[HypergraphStructure, Tensor]:
-        """The structure, and what its hyperedges weigh [E]."""
+        hyperedge_weight: OptTensor = None,
+        hyperedge_attr: OptTensor = None,
+        num_hyperedges: int | None = None,
+    ) -> tuple[Times, Diffuse]:
+        """Read the hypergraph, and weigh its hyperedges by all that is given or learned."""
         if num_hyperedges is None:
             num_hyperedges = self._count(hyperedge_index, hyperedge_weight, hyperedge_attr)
-        hypergraph = self._reader.read(
-            hyperedge_index, x, hyperedge_weight, hyperedge_attr, num_hyperedges
+        structure, weight = read_hypergraph(
+            self._reader, hyperedge_index, x, hyperedge_weight, num_hyperedges
         )
-        structure = hypergraph.structure
+        if isinstance(hyperedge_index, HyperGraphData) and hyperedge_attr is None:
+            hyperedge_attr = hyperedge_index.get("edge_attr") if self.hyperedge_dim else None
         with full_precision(x.device):
-            weight = hyperedge_weights(hypergraph, x)
-            factors = self._learned(structure), self._conduct(hypergraph, hyperedge_attr, x)
-            for factor in factors:
-                weight = weight if factor is None else weight * factor.to(weight.dtype)
-        return structure, weight
-
-    def _diffuse(
-        self, signal: Tensor, structure: HypergraphStructure, weight: Tensor, t: Tensor
-    ) -> Tensor:
-        """[..., N, D] -> [..., S, N, D]."""
-        return hypergraph_heat(signal, structure, weight, read_times(t, signal), self.options)
+            for factor in (self._learned(structure), self._conduct(structure, hyperedge_attr, x)):
+                if factor is not None:
+                    factor = factor.to(torch.promote_types(factor.dtype, compute_dtype(x)))
+                    weight = factor if weight is None else weight * factor
+        heat = partial(
+            hypergraph_heat,
+            structure=structure,
+            hyperedge_weight=weight,
+            options=self.options,
+        )
+        return read_times(self.t, x), heat
 
     def _count(self, index: Any, weight: OptTensor, attr: OptTensor) -> int | None:
         """The number of hyperedges, if it is known from anything beside the memberships."""
@@ -120,17 +106,18 @@ class HypergraphLayer(torch.nn.Module):
         learned: Tensor = self.weight()
         return learned
 
-    def _conduct(self, hypergraph: PreparedHypergraph, given: OptTensor, x: Tensor) -> OptTensor:
+    def _conduct(self, structure: HypergraphStructure, attr: OptTensor, x: Tensor) -> OptTensor:
         if self.conductance is None or self.hyperedge_dim == 0:
-            if given is None:
-                return None  # what a HyperGraphData happens to carry is not looked at
+            if attr is None:
+                return None
             raise ValueError(
                 "Expected 'hyperedge_attr' to be None where 'hyperedge_dim' is 0 (got shape "
-                f"{list(given.shape)}). To fix this, make the layer with "
+                f"{list(attr.shape)}). To fix this, make the layer with "
                 "hyperedge_dim=hyperedge_attr.size(1)."
             )
-        attr = self._check_attr(hypergraph.structure, hypergraph.attr)
-        self._reader.check_attr(hypergraph.structure, attr, x)
+        attr = self._check_attr(structure, attr)
+        check = partial(check_finite, "hyperedge_attr")
+        self._reader.check(structure, x, "hyperedge_attr", attr, check)
         conductance: Tensor = self.conductance(attr.to(self.time.raw.dtype))
         return conductance
 
@@ -151,7 +138,7 @@ class HypergraphLayer(torch.nn.Module):
         return attr
 
     def _describe(self) -> str:
-        parts = [f"t={self.time}", f"normalization={self.options.normalization}"]
+        parts = [super()._describe()]
         if self.weight is not None:
             parts.insert(0, f"num_hyperedges={self.weight.raw.numel()}")
         if self.hyperedge_dim:

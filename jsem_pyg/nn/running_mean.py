@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from ..graph.rows import GraphRows
-
 # How much a call counts at least: the mean follows the last ten calls or so, and weights that
 # change.
 _LEAST_SHARE = 0.1
@@ -47,26 +45,26 @@ class RunningMean(torch.nn.Module):
         self.mean.zero_()
         self.num_calls.zero_()
 
-    def forward(self, rows: Tensor, graph: object = None) -> Tensor:
+    def forward(self, rows: Tensor, mean: Tensor | None = None) -> Tensor:
         """Return the mean to take off, or to divide by.
 
         Args:
             rows: numbers of nodes.
-            graph: the graph of these nodes, where other processes may hold other rows of it.
+            mean: their mean, where it is not that of these rows alone.
         """
-        is_shared = isinstance(graph, GraphRows) and not graph.is_whole
-        mean = graph.mean(rows) if isinstance(graph, GraphRows) else rows.mean(0)
+        mean = rows.mean(0) if mean is None else mean
         if self.training:
-            if rows.size(0) or is_shared:
-                self._take_in(mean.detach())
+            self._take_in(mean.detach())
             return mean
         # Not by an `if`, for which a GPU would have to wait.
         return torch.where(self.num_calls > 0, self.mean.to(mean.dtype), mean)
 
     def _take_in(self, mean: Tensor) -> None:
-        self.num_calls.add_(1)
+        has_rows = mean.isfinite().all()  # there is no mean of none
+        self.num_calls.add_(has_rows)
         share = self.num_calls.to(self.mean.dtype).reciprocal().clamp(min=_LEAST_SHARE)
-        self.mean.lerp_(mean.to(self.mean.dtype), share)
+        mean = torch.where(has_rows, mean.to(self.mean.dtype), self.mean)
+        self.mean.lerp_(mean, share.clamp(max=1))
 
     def extra_repr(self) -> str:
         """Return what `repr` shows between the brackets."""

@@ -1,21 +1,20 @@
 """The layer that diffuses on edges and does not mix channels."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from .._checks import check_bool
 from ..diffusion.options import HeatOptions
-from ..diffusion.simplicial import simplicial_heat
-from ..diffusion.times import check_signal, read_times
-from ..graph.prepare_simplicial import SimplicialReader
+from ..diffusion.simplicial import read_complex, simplicial_heat
+from ..diffusion.times import Times, read_times
 from .diffusion_time import DiffusionTime, initial_times
+from .heat_layer import Diffuse, HeatLayer
 
 
-class SimplicialDiffusion(torch.nn.Module):
+class SimplicialDiffusion(HeatLayer):
     r"""Heat diffusion of edge signals by the Hodge Laplacian, with times for gradients and curls.
 
     .. math::
@@ -80,27 +79,19 @@ class SimplicialDiffusion(torch.nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_bool("learn_t", learn_t)
-        self.time_down = DiffusionTime(t, learn_t)
+        options = HeatOptions(degree, tol, normalization, backend, domain="complex")
+        self._make_heat(t, learn_t, options)
         self.time_up = DiffusionTime(t if t_up is None else initial_times("t_up", t_up), learn_t)
-        if self.time_up.raw.shape != self.time_down.raw.shape:
+        if self.time_up.raw.shape != self.time.raw.shape:
             raise ValueError(
-                f"Expected 't_up' to have the shape of 't', {list(self.time_down.raw.shape)} "
+                f"Expected 't_up' to have the shape of 't', {list(self.time.raw.shape)} "
                 f"(got {list(self.time_up.raw.shape)})."
             )
-        self.options = HeatOptions(degree, tol, normalization, backend, domain="complex")
-        self._reader = SimplicialReader()
-
-    def reset_parameters(self) -> None:
-        """Go back to the initial times."""
-        self.time_down.reset_parameters()
-        self.time_up.reset_parameters()
 
     @property
     def t_down(self) -> Tensor:
         """The times of gradients, > 0: 0-d, [S] scales or [S, D] scales and channels."""
-        times: Tensor = self.time_down()
-        return times
+        return self.t
 
     @property
     def t_up(self) -> Tensor:
@@ -117,14 +108,20 @@ class SimplicialDiffusion(torch.nn.Module):
         triangle_weight: OptTensor = None,
     ) -> Tensor:
         """Diffuse the flows; see the class for shapes."""
-        check_signal(x)
-        prepared = self._reader.read(edge_index, x, triangles, edge_weight, triangle_weight)
-        times = read_times(self.t_down, x), read_times(self.t_up, x)
-        out = simplicial_heat(x, prepared, *times, self.options)
-        return out.transpose(-3, -2).flatten(-2)
+        return self._run(x, edge_index, triangles, edge_weight, triangle_weight)
 
-    def __repr__(self) -> str:
-        return (
-            f"{self.__class__.__name__}(t={self.time_down}, t_up={self.time_up}, "
-            f"normalization={self.options.normalization})"
-        )
+    def _prepare(self, x: Tensor, edge_index: Any, *given: OptTensor) -> tuple[Times, Diffuse]:
+        weighted = read_complex(self._reader, edge_index, x, *given)
+        up = read_times(self.t_up, x)
+        heat = partial(simplicial_heat, weighted=weighted, t_up=up, options=self.options)
+        return read_times(self.t, x), heat
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Read weights also as they were saved under an older name."""
+        for key in ("raw", "start"):
+            if (old := f"{prefix}time_down.{key}") in state_dict:
+                state_dict[f"{prefix}time.{key}"] = state_dict.pop(old)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _describe(self) -> str:
+        return f"t={self.time}, t_up={self.time_up}, normalization={self.options.normalization}"

@@ -90,7 +90,8 @@ def hodge_operator(
     check_choice("normalization", normalization, HODGE_NORMALIZATIONS)
     check_choice("backend", backend, FACTORED_BACKENDS)
     by_degree, row_scale = HODGE_NORMALIZATIONS[normalization]
-    edge_weight, triangle_weight = _weights(structure, edge_weight, triangle_weight, by_degree)
+    weights = _weights(structure, edge_weight, triangle_weight, by_degree, dtype)
+    edge_weight, triangle_weight = weights
     if part == "down":
         b, b_t = reversed(structure.edge_boundary)
         root, share = edge_weight.sqrt(), _node_share(structure, edge_weight, by_degree)
@@ -124,10 +125,11 @@ def _weights(
     edge_weight: Tensor | None,
     triangle_weight: Tensor | None,
     by_degree: bool,
+    dtype: torch.dtype | None,
 ) -> tuple[Tensor, Tensor]:
     """What edges [M] and triangles [F] weigh, where nothing is given as well."""
     given = edge_weight if triangle_weight is None else triangle_weight
-    dtype = torch.get_default_dtype() if given is None else given.dtype
+    dtype = (dtype or torch.get_default_dtype()) if given is None else given.dtype
     if triangle_weight is None:
         triangle_weight = structure.triangles.new_ones(structure.num_triangles, dtype=dtype)
     if edge_weight is None:

@@ -13,7 +13,7 @@ since it is A A^T: so the Chebyshev series works on :math:`\mathbf{S}^{\prime} =
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -79,13 +79,9 @@ class HypergraphOperator:
 
     def to(self, dtype: torch.dtype) -> "HypergraphOperator":
         """The same in another type."""
-        return HypergraphOperator(
-            structure=self.structure,
-            share=self.share.to(dtype),
-            inverse_root=self.inverse_root.to(dtype),
-            isolated=self.isolated,
-            row_scale=None if self.row_scale is None else self.row_scale.to(dtype),
-        )
+        row_scale = None if self.row_scale is None else self.row_scale.to(dtype)
+        share, inverse_root = self.share.to(dtype), self.inverse_root.to(dtype)
+        return replace(self, share=share, inverse_root=inverse_root, row_scale=row_scale)
 
     def sparse(self, backend: str = "auto") -> HeatOperator:
         """S' = 2 S - I as a sparse matrix: an entry for every two nodes that share a hyperedge."""
@@ -107,7 +103,10 @@ class HypergraphOperator:
 
 
 def hypergraph_operator(
-    structure: HypergraphStructure, hyperedge_weight: Tensor, normalization: str = "sym"
+    structure: HypergraphStructure,
+    hyperedge_weight: Tensor | None = None,
+    normalization: str = "sym",
+    dtype: torch.dtype | None = None,
 ) -> HypergraphOperator:
     """Compute the operator of a weighted hypergraph; differentiable in the weights.
 
@@ -116,9 +115,10 @@ def hypergraph_operator(
 
     Args:
         structure: the prepared hypergraph.
-        hyperedge_weight: [E] non-negative.
+        hyperedge_weight: [E] non-negative; None: ones.
         normalization: "sym" for the symmetric operator of Zhou et al. 2006, "rw" for the random
             walk D_v^(-1) H W D_e^(-1) H^T, which is similar to it.
+        dtype: what signals are computed in; None: the type of the weights.
 
     Raises:
         TypeError: if an argument is of the wrong type.
@@ -126,6 +126,9 @@ def hypergraph_operator(
             hyperedge. Values are not looked at.
     """
     check_instance("structure", structure, HypergraphStructure, "a HypergraphStructure")
+    if hyperedge_weight is None:
+        ones = (structure.num_hyperedges,)
+        hyperedge_weight = torch.ones(ones, dtype=dtype, device=structure.device)
     structure.check_weight_shape(hyperedge_weight)
     check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
     hyperedge_weight = _by_largest(hyperedge_weight)
@@ -137,13 +140,14 @@ def hypergraph_operator(
     isolated = degree < torch.finfo(degree.dtype).tiny ** (2 / 3)
     safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
     size = structure.size.clamp(min=1).to(hyperedge_weight.dtype)
-    return HypergraphOperator(
+    operator = HypergraphOperator(
         structure=structure,
         share=hyperedge_weight / size,
         inverse_root=safe_degree.rsqrt(),
         isolated=isolated,
         row_scale=HYPERGRAPH_NORMALIZATIONS[normalization](safe_degree),
     )
+    return operator if dtype is None else operator.to(dtype)
 
 
 def _by_largest(weight: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ connected component otherwise.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +23,7 @@ from .._checks import (
 from ..graph.rows import GraphRows
 from ..kernels.table import CHEBYSHEV
 from ..kernels.torch_func import LightFunction, check_forward_mode, is_transformed
-from .heat_operator import HeatOperator, NumericalRange, Scaling
+from .heat_operator import HeatOperator, Scaling
 
 
 class Entries(NamedTuple):
@@ -42,7 +41,7 @@ class Entries(NamedTuple):
 
 def laplacian_operator(
     structure: GraphRows,
-    edge_weight: Tensor,
+    edge_weight: Tensor | None = None,
     normalization: str | None = "sym",
     conductance: Tensor | None = None,
     backend: str = "auto",
@@ -56,7 +55,7 @@ def laplacian_operator(
 
     Args:
         structure: the prepared graph, or the rows of it that this process holds.
-        edge_weight: [E] non-negative weights, in the order of the structure's edges.
+        edge_weight: [E] non-negative weights, in the order of the structure's edges; None: ones.
         normalization: "sym" for I - D^(-1/2) W D^(-1/2), "rw" for I - D^(-1) W (Chung 1997,
             sections 1.2 and 1.5), None for D - W.
         conductance: [E] numbers that the weights are multiplied by, in (0, 1] for most layers, and
@@ -75,24 +74,24 @@ def laplacian_operator(
             weights or conductance do not fit the edges. Their values are not looked at.
     """
     check_instance("structure", structure, GraphRows, "a GraphStructure, or rows of one")
-    check_edge_vector("edge_weight", edge_weight, structure.num_edges)
+    if edge_weight is not None:
+        check_edge_vector("edge_weight", edge_weight, structure.num_edges)
     if conductance is not None:
         check_edge_vector("conductance", conductance, structure.num_edges)
     check_nonnegative("self_loop", self_loop)
     if dtype is not None:
         check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
-    CHEBYSHEV.choose(backend, edge_weight.device)  # refused before anything is computed
-    dtype = edge_weight.dtype if dtype is None else dtype
+    CHEBYSHEV.choose(backend, structure.device)  # refused before anything is computed
     entries = laplacian_entries(
         structure, edge_weight, normalization, conductance, self_loop, dtype
     )
     matrix = structure.make_matrix(entries.off_diagonal, entries.diagonal, backend)
-    return HeatOperator(matrix, entries.scaling, dtype)
+    return HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
 
 
 def laplacian_entries(
     structure: GraphRows,
-    edge_weight: Tensor,
+    edge_weight: Tensor | None,
     normalization: str | None,
     conductance: Tensor | None = None,
     self_loop: float = 0.0,
@@ -100,13 +99,15 @@ def laplacian_entries(
 ) -> Entries:
     """Compute the entries of S; see :func:`laplacian_operator`."""
     check_choice("normalization", normalization, NORMALIZATIONS)
+    if edge_weight is None:
+        wide = dtype if conductance is None else conductance.dtype
+        edge_weight = torch.ones(structure.num_edges, dtype=wide, device=structure.device)
     # Narrowed only once they are of order one: weights of float64 may be out of float32's range.
     entries = _entries(structure, edge_weight, normalization, conductance, self_loop)
     if conductance is not None:
         signs = _signs(structure, edge_weight, conductance)
         entries = entries._replace(off_diagonal=entries.off_diagonal * signs)
-    if not structure.is_whole:
-        entries = entries._replace(scaling=_with_shared_range(entries.scaling, structure))
+    entries = entries._replace(scaling=structure.share_range(entries.scaling))
     return entries if dtype is None else entries.to(dtype)
 
 
@@ -147,15 +148,6 @@ def _signs(structure: GraphRows, edge_weight: Tensor, conductance: Tensor) -> Te
 def _size(conductance: Tensor) -> Tensor:
     """|h|, with the gradient one at zero: an edge that closed altogether can open again."""
     return torch.where(conductance < 0, -conductance, conductance)
-
-
-def _with_shared_range(scaling: Scaling, rows: GraphRows) -> Scaling:
-    """Add the range of rates and scales on all processes, which take equally many terms."""
-    low_rate, high_rate, low_scale, high_scale = scaling.own_range
-    ends = rows.largest(torch.tensor([-low_rate, high_rate, -low_scale, high_scale]).double())
-    low_rate, high_rate, low_scale, high_scale = ends.tolist()
-    shared = NumericalRange(-low_rate, high_rate, -low_scale, high_scale)
-    return replace(scaling, shared_range=shared)
 
 
 def _symmetric(

@@ -13,7 +13,6 @@ from torch_geometric.data import Data
 from .._checks import (
     check_choice,
     check_dense,
-    check_edge_index,
     check_edge_weight,
     check_finite,
     check_float,
@@ -22,8 +21,7 @@ from .._checks import (
     check_tensor,
 )
 from ..graph import GraphStructure
-from ..graph.prepare import check_num_nodes
-from ..graph.rows import GraphRows
+from ..graph.prepare import count_edges
 
 EDGE_INPUTS = ("edge_weight", "edge_attr")  # passed to a model by name, if the data has them
 _REMEDY = {
@@ -57,14 +55,16 @@ class TrainingGraph:
             ValueError: If edges or weights are not the same in both directions.
             NotImplementedError: If these are the rows of one process among others.
         """
-        if isinstance(self.edge_index, GraphRows):
-            raise NotImplementedError(
-                "Expected a whole graph for self-training and for the choice of a time, which need "
-                "all nodes at once (got the rows of one process). To fix this, train by triplets, "
-                "fit(..., loss='triplet'), or train on a graph that fits one machine, such as a "
-                "part."
+        graph = self.edge_index
+        structure: GraphStructure = (
+            GraphStructure(graph, self.x.size(0))
+            if isinstance(graph, Tensor)
+            else graph.whole(
+                "for self-training and for the choice of a time, which need all nodes at once",
+                "train by triplets, fit(..., loss='triplet'), or train on a graph that fits one "
+                "machine, such as a part",
             )
-        structure = GraphStructure(self.edge_index, self.x.size(0))
+        )
         if self.edge_weight is not None:
             structure.check_weight(self.edge_weight)
         return structure
@@ -113,15 +113,14 @@ class TrainingGraph:
 
     def check_is_whole(self) -> Tensor:
         """Return `edge_index` [2, E], or raise a TypeError if several processes share the graph."""
-        if isinstance(self.edge_index, GraphRows):
+        if not isinstance(self.edge_index, Tensor):
             raise TypeError(
                 "Expected the graph to be that of a single process, whose edges can be dropped in "
                 f"training (got a {type(self.edge_index).__name__}). To fix this error, train on "
                 "the whole graph, or drop edges by jsem_pyg.partition.prune_edges and distribute "
                 "what is left."
             )
-        edge_index: Tensor = self.edge_index
-        return edge_index
+        return self.edge_index
 
     def check_labels(self) -> None:
         """Raise unless there are labels `y`, and a `train_mask` if any, for each node."""
@@ -185,13 +184,7 @@ def prepare_graph(
         raise ValueError(f"Expected 'data.x' to have shape [N, D] (got {list(data.x.shape)}).")
     check_finite("data.x", data.x)
     graph = data.edge_index
-    if isinstance(graph, GraphRows):
-        check_num_nodes(graph, data.x.size(0))
-        num_edges = graph.num_edges
-    else:
-        check_edge_index(graph, data.x.size(0))
-        num_edges = graph.size(1)
-    _check_edge_inputs(data, num_edges)
+    _check_edge_inputs(data, count_edges(graph, data.x.size(0)))
     place = _read_device(device, data.x)
     found = {name: data.get(name) for name in EDGE_INPUTS}
     return TrainingGraph(

@@ -8,7 +8,8 @@ from torch_geometric.transforms import BaseTransform
 
 from .._checks import check_edge_index, check_edge_index_shape, check_tensor
 from ..graph.hyperedges import dual_hypergraph, edge_hyperedges
-from ..graph.prepare_hypergraph import HypergraphReader
+from ..graph.prepare import GraphReader
+from ..graph.prepare_hypergraph import prepare_hypergraph
 from ._batch import count_nodes
 from ._hypergraph import check_single
 
@@ -48,7 +49,7 @@ class DualHypergraph(BaseTransform):
         index, x, edge_attr = data.edge_index, data.get("x"), data.get("edge_attr")
         num_nodes = count_nodes(data)
         if isinstance(data, HyperGraphData):
-            num_edges = HypergraphReader(size=0).structure(data, num_nodes).num_hyperedges
+            num_edges = prepare_hypergraph(GraphReader(0), data, num_nodes).num_hyperedges
         else:
             check_edge_index(index, num_nodes)
             index, num_edges = edge_hyperedges(index), index.size(1)

@@ -5,33 +5,28 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from jsem_pyg.graph.memory import CheckLog
-from jsem_pyg.graph.prepare import Reader
+from jsem_pyg.graph import GraphStructure
+
+
+def make():
+    return GraphStructure(torch.tensor([[0, 1], [1, 0]]), 2)
 
 
 @pytest.mark.parametrize(("device", "looks"), [("cpu", 3), ("cuda", 1)])
 def test_how_often_values_are_looked_at(device, looks):
-    values, seen, log = SimpleNamespace(device=torch.device(device)), [], CheckLog()
+    values, seen, structure = SimpleNamespace(device=torch.device(device)), [], make()
     for _ in range(3):
-        Reader._check(log, "x", values, values, seen.append)
-    assert seen == [values] * looks
+        structure.check_once("x", values, seen.append)
+    structure.check_once("edge_weight", values, seen.append)
+    assert seen == [values] * (looks + 1)  # each name by itself
 
 
 def test_what_fails_is_looked_at_again():
-    values, log = SimpleNamespace(device=torch.device("cuda")), CheckLog()
+    values, structure = SimpleNamespace(device=torch.device("cuda")), make()
 
     def fail(_):
         raise ValueError("bad")
 
     for _ in range(2):
         with pytest.raises(ValueError, match="bad"):
-            Reader._check(log, "x", values, values, fail)
-
-
-def test_a_log_keeps_every_name():
-    log = CheckLog()
-    log.note_passed("x")
-    log.note_passed("edge_weight")
-    assert log.has_passed("x")
-    assert log.has_passed("edge_weight")
-    assert not log.has_passed("edge_attr")
+            structure.check_once("x", values, fail)

@@ -6,7 +6,8 @@ from torch_geometric.data.hypergraph_data import HyperGraphData
 from torch_geometric.nn import HypergraphConv
 
 from jsem_pyg.graph import HypergraphStructure
-from jsem_pyg.graph.prepare_hypergraph import HypergraphReader
+from jsem_pyg.graph.prepare import GraphReader
+from jsem_pyg.graph.prepare_hypergraph import prepare_hypergraph, read_hypergraph
 from jsem_pyg.operators import hypergraph_operator
 
 INDEX = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
@@ -21,7 +22,7 @@ def as_matrix(heat_operator):
 
 def read(hypergraph, num_nodes, num_hyperedges=None):
     x = torch.zeros(num_nodes, 1)
-    return HypergraphReader(size=0).read(hypergraph, x, num_hyperedges=num_hyperedges)
+    return read_hypergraph(GraphReader(size=0), hypergraph, x, None, num_hyperedges)[0]
 
 
 def test_by_hand():
@@ -155,17 +156,17 @@ def test_bad_weights_are_refused():
 
 
 def test_the_reader_prepares_once_and_sees_a_change():
-    reader, index = HypergraphReader(), INDEX.clone()
-    first = reader.structure(index, 4)
-    assert reader.structure(index, 4) is first
-    assert reader.structure(index, 5) is not first
-    second = reader.structure(index, 5, 3)
+    reader, index = GraphReader(), INDEX.clone()
+    first = prepare_hypergraph(reader, index, 4)
+    assert prepare_hypergraph(reader, index, 4) is first
+    assert prepare_hypergraph(reader, index, 5) is not first
+    second = prepare_hypergraph(reader, index, 5, 3)
     assert second.num_hyperedges == 3
     index[0, 0] = 3
-    assert reader.structure(index, 5, 3) is not second
+    assert prepare_hypergraph(reader, index, 5, 3) is not second
     for _ in range(2):  # what was refused is not remembered
         with pytest.raises(ValueError, match="node numbers"):
-            reader.structure(index, 2)
+            prepare_hypergraph(reader, index, 2)
 
 
 def make_data(index, num_nodes, num_hyperedges, **kwargs):
@@ -175,23 +176,22 @@ def make_data(index, num_nodes, num_hyperedges, **kwargs):
 
 def test_reads_a_hypergraph_data():
     data = make_data(INDEX, 4, 3, edge_weight=torch.rand(3))
-    hypergraph = read(data, 4)
-    assert hypergraph.structure.num_hyperedges == 3  # the last one is empty
-    assert hypergraph.weight is data.edge_weight
-    assert hypergraph.attr is data.edge_attr
+    structure, weight = read_hypergraph(GraphReader(size=0), data, data.x)
+    assert structure.num_hyperedges == 3  # the last one is empty
+    assert weight is data.edge_weight
     data = HyperGraphData(x=torch.randn(4, 1), edge_index=INDEX, num_hyperedges=7)
-    assert read(data, 4).structure.num_hyperedges == 7
+    assert read(data, 4).num_hyperedges == 7
 
 
 def test_reads_a_batch():
     batch = Batch.from_data_list([make_data(INDEX, 4, 2), make_data(INDEX, 5, 2)])
-    structure = read(batch, 9).structure
+    structure = read(batch, 9)
     assert structure.num_hyperedges == 4
     assert structure.node.tolist() == [0, 1, 2, 2, 3, 4, 5, 6, 6, 7]
     batch = Batch.from_data_list(
         [HyperGraphData(x=torch.ones(4, 1), edge_index=INDEX, num_hyperedges=2)] * 2
     )
-    assert read(batch, 8).structure.num_hyperedges == 4
+    assert read(batch, 8).num_hyperedges == 4
 
 
 def test_a_batch_that_pyg_numbers_wrongly_is_refused():
@@ -211,7 +211,7 @@ def test_a_batch_that_pyg_numbers_wrongly_is_refused():
 
 def test_a_prepared_structure_has_to_fit():
     structure = HypergraphStructure(INDEX, 4)
-    assert read(structure, 4).structure is structure
+    assert read(structure, 4) is structure
     with pytest.raises(ValueError, match="'x' to have 4 nodes"):
         read(structure, 5)
     with pytest.raises(ValueError, match="'num_hyperedges' = 3"):

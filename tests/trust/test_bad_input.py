@@ -28,16 +28,16 @@ NOT_DOORS = {
     r"\S+\.(message|propagate|propagate_once|collect)": "PyG's own hooks of a layer",
     r"nn\.\w+Conductance\.along": "what layers call, with the edges of a graph that is checked",
     r"transforms\.\w+\.columns": "what a subclass fills in, called on data that have been checked",
-    r"\S+\.(has_passed|note_passed)": "the log of checks that have been made",
+    r"\S+\.(check_once|whole)": "what the package calls, with what users handed over",
     r"graph\.\w+Structure\.(to_\w+|mean_of_columns|share_among_edges|symmetric)": (
         "what every step does with values that fit"
     ),
-    r"graph\.GraphStructure\.(row_sums|spread|mean|largest\w*|make_matrix)": (
+    r"graph\.GraphStructure\.(row_sums|spread|mean|largest\w*|make_matrix|widen|share_range)": (
         "what every step does with values that fit"
     ),
     r"partition\.DistributedGraph(\.\w+)?": "made by distribute and load_part",
     r"partition\.(load_part|save_parts)": "they read and write files, see tests/partition",
-    r"graph\.SimplicialStructure\.check_flow_shape": "a part of check_flow",
+    r"graph\.SimplicialStructure\.check_\w+_shape": "parts of other checks",
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
     r"report\.Findings": "a record, looked at by report",

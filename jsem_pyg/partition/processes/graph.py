@@ -1,6 +1,7 @@
 """The rows of a graph that one process holds. Layers take it in place of `edge_index`."""
 
 import copy
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -18,7 +19,8 @@ from ...graph import GraphStructure
 from ...graph.rows import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
-from ...operators import Operator
+from ...operators import Operator, Scaling
+from ...operators.heat_operator import NumericalRange
 from .halo import Halo
 from .matrix import HaloOperator, HaloPattern, PlainHaloOperator
 from .ranks import Ranks
@@ -65,7 +67,7 @@ class DistributedGraph(GraphRows):
         ValueError: if there are not as many processes as parts.
     """
 
-    is_whole = False
+    can_remember = False
 
     def __init__(self, record: RowRecord, ranks: Ranks, data: Data) -> None:
         _check_ranks(record, ranks)
@@ -186,6 +188,18 @@ class DistributedGraph(GraphRows):
         rows = places - low
         rows[~is_own] = self.num_nodes + at
         return Routes.to_places(self.ranks, self.record.begin, wanted), rows
+
+    def widen(self, edge_weight: Tensor) -> Tensor:
+        """Weights in float64: no process knows whether those of another need it."""
+        return edge_weight.double() if edge_weight.device.type == "cpu" else edge_weight
+
+    def share_range(self, scaling: Scaling) -> Scaling:
+        """The range of rates and scales on all processes, which take equally many terms."""
+        low_rate, high_rate, low_scale, high_scale = scaling.own_range
+        ends = torch.tensor([-low_rate, high_rate, -low_scale, high_scale]).double()
+        low_rate, high_rate, low_scale, high_scale = self.largest(ends).tolist()
+        shared = NumericalRange(-low_rate, high_rate, -low_scale, high_scale)
+        return replace(scaling, shared_range=shared)
 
     def largest(self, values: Tensor) -> Tensor:
         """The largest of each entry over all processes; not differentiable."""

@@ -1,0 +1,67 @@
+"""The watched path: S by a layer's `propagate`, so that hooks and explainers see messages."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn.conv import MessagePassing
+
+from ..graph.rows import GraphRows
+from ..operators import HeatOperator, Operator
+from ..operators.laplacian import laplacian_entries
+
+_HOOKS = ("propagate_forward", "message_forward", "aggregate_forward")
+
+
+def is_watched(layer: MessagePassing) -> bool:
+    """Whether somebody observes the messages of a layer."""
+    kinds = [f"_{hook}{when}_hooks" for hook in _HOOKS for when in ("", "_pre")]
+    return bool(layer.explain) or any(len(getattr(layer, kind)) > 0 for kind in kinds)
+
+
+class PropagatedOperator(Operator):
+    """S by one message passing."""
+
+    def __init__(
+        self,
+        layer: MessagePassing,
+        edge_index: Tensor,
+        norm: Tensor,
+        diagonal: Tensor | None,
+        num_nodes: int,
+    ) -> None:
+        self.layer, self.edge_index, self.norm = layer, edge_index, norm
+        self.diagonal, self.num_nodes = diagonal, num_nodes
+
+    def apply(self, x: Tensor) -> Tensor:
+        """One message passing."""
+        size = (self.num_nodes, self.num_nodes)
+        out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
+        return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
+
+
+def propagated_operator(
+    layer: MessagePassing,
+    rows: GraphRows,
+    edge_weight: Tensor | None,
+    normalization: str | None,
+    conductance: Tensor | None,
+    backend: Any,
+    self_loop: float,
+    dtype: torch.dtype,
+) -> HeatOperator:
+    """The operator that :func:`~jsem_pyg.operators.laplacian_operator` makes, by `propagate`."""
+    structure = rows.whole(
+        "where messages are observed, since those of other processes do not pass `propagate`",
+        "remove hooks and explainers, and leave out fuse=False",
+    )
+    entries = laplacian_entries(
+        structure, edge_weight, normalization, conductance, self_loop, dtype
+    )
+    target, source = structure.edges
+    pair = (source, target) if layer.flow == "source_to_target" else (target, source)
+    norm = structure.share_among_edges(entries.off_diagonal)
+    matrix = PropagatedOperator(
+        layer, torch.stack(pair).long(), norm, entries.diagonal, structure.num_nodes
+    )
+    return HeatOperator(matrix, entries.scaling, dtype)
