@@ -245,6 +245,10 @@ GOOD: dict[str, Callable[[], Call]] = {
         _complex().check_edge_weight,
         {"edge_weight": _per_edge()[:6]},
     ),
+    "graph.SimplicialStructure.check_triangle_weight": lambda: (
+        _complex().check_triangle_weight,
+        {"triangle_weight": torch.ones(2)},
+    ),
     "graph.SimplicialStructure.check_flow": lambda: (_complex().check_flow, {"x": _x()}),
     "graph.NeighborIndex": lambda: (graph.NeighborIndex, {"x": _x(), "k": 2}),
     "graph.NeighborIndex.query": lambda: (_neighbours().query, {"x_new": _x(2), "k": 2}),

@@ -26,7 +26,6 @@ LEGAL: dict[str, str] = {
     r"\S+knn_graph batch: with a (large|negative) entry": "graphs are told apart by any number",
     r"\S+(dual|edge)_hyper\S+ \w+: with a (large|negative) entry": "nobody has said what N is",
     r"\S+check_weight_shape \w+: with (NaN|infinity)": "it looks at the shape alone",
-    r"\S+check_flow x: with (NaN|infinity)": "callers have looked at that before",
     r"nn\.\S+Conductance\.(forward|project|between) \w+: with (NaN|infinity)": "a graph is checked",
     r"\S+TripletLoss\.forward z: with (NaN|infinity)": "`fit` says it, where a GPU waits anyway",
     r"transport\.heat_profiles (times|averaging): an array": "times are numbers in any form",
