@@ -126,6 +126,8 @@ def hypergraph_operator(
             hyperedge. Values are not looked at.
     """
     check_instance("structure", structure, HypergraphStructure, "a HypergraphStructure")
+    if dtype is not None:
+        check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     if hyperedge_weight is None:
         ones = (structure.num_hyperedges,)
         hyperedge_weight = torch.ones(ones, dtype=dtype, device=structure.device)
