@@ -1,12 +1,14 @@
 """Stage 0: real things -> embeddings with labels, one ``Data`` with x [N, D] and y [N] each.
 
 ``DigitsDataset`` needs no file, ``TwentyNewsgroups`` text or ready embeddings, and
-``EmbeddingDataset`` takes embeddings or documents of your own, which ``embed_texts`` embeds.
+``EmbeddingDataset`` takes embeddings or documents of your own, which ``embed_texts`` embeds, with
+``WordFeatures`` beside.
 """
 
 from .digits import DigitsDataset
 from .embedding_dataset import EmbeddingDataset
 from .text import embed_texts
 from .twenty_newsgroups import TwentyNewsgroups
+from .word_features import WordFeatures
 
-__all__ = ["DigitsDataset", "EmbeddingDataset", "TwentyNewsgroups", "embed_texts"]
+__all__ = ["DigitsDataset", "EmbeddingDataset", "TwentyNewsgroups", "WordFeatures", "embed_texts"]

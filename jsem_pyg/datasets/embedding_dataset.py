@@ -5,11 +5,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._checks import check_positive_int
+from .._checks import check_nonnegative, check_positive_int
 from .base import PointsDataset, content_hash, existing_file
 from .documents import check_columns, read_documents
 from .points import LabelledPoints, labelled_points, read_embeddings
 from .text import check_model, embed_texts, model_fingerprint
+from .word_features import WordFeatures
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ class EmbeddingDataset(PointsDataset):
             default ``text`` where there is such a column, else all that hold more than numbers.
         label_column: column of labels, class indices or class names. By default ``label``
             where there is such a column, else there are no labels.
+        words: weight of the words of documents beside their embeddings, see `WordFeatures`; 0, the
+            default, leaves them out.
         batch_size: documents embedded at once.
         transform: applied to the data at every access.
         pre_transform: applied once, before the data are saved.
@@ -66,6 +69,7 @@ class EmbeddingDataset(PointsDataset):
         *,
         text_columns: str | Sequence[str] | None = None,
         label_column: str | None = None,
+        words: float = 0.0,
         batch_size: int = 64,
         transform: Callable | None = None,
         pre_transform: Callable | None = None,
@@ -75,7 +79,9 @@ class EmbeddingDataset(PointsDataset):
         self.model = model
         self.text_columns = text_columns
         self.label_column = label_column
+        self.words = words
         self.batch_size = batch_size
+        check_nonnegative("words", words)
         self._check_kind()
         check_columns(text_columns, label_column)
         check_model(model)
@@ -93,10 +99,11 @@ class EmbeddingDataset(PointsDataset):
             "model": not self._is(_ARRAYS),
             "text_columns": self._is(_TABLES),
             "label_column": self._is(_TABLES),
+            "words": not self._is(_ARRAYS),
         }
         for name, useful in has_use.items():
             value = getattr(self, name)
-            if value is not None and not useful:
+            if value not in (None, 0) and not useful:
                 raise ValueError(
                     f"Expected no '{name}' with the file '{self.path.name}', which has no use for "
                     f"it (got {value!r})."
@@ -112,6 +119,7 @@ class EmbeddingDataset(PointsDataset):
             "model": model_fingerprint(self.model),
             "text_columns": self.text_columns,
             "label_column": self.label_column,
+            **({"words": self.words} if self.words else {}),
         }
 
     def read(self) -> LabelledPoints:
@@ -121,4 +129,6 @@ class EmbeddingDataset(PointsDataset):
         documents = read_documents(self.path, self.text_columns, self.label_column)
         logger.info("Embedding the %d documents of %s.", len(documents.texts), self.path)
         x = embed_texts(documents.texts, self.model, self.batch_size)
+        if self.words:
+            x = WordFeatures(self.words).fit(documents.texts).beside(x, documents.texts)
         return labelled_points(x, documents.labels)

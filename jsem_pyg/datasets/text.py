@@ -51,6 +51,14 @@ def embed_texts(
         >>> embed_texts(["a cat", "a kitten", "a tax form"]).shape  # doctest: +SKIP
         torch.Size([3, 384])
     """
+    texts = check_texts(texts)
+    check_model(model)
+    check_positive_int("batch_size", batch_size)
+    return encode(load_encoder(model, device), texts, batch_size, progress)
+
+
+def check_texts(texts: Any) -> list[str]:
+    """Return a list of the documents, or raise an error unless these are strings, at least one."""
     if isinstance(texts, str):
         raise TypeError("Expected 'texts' to be a sequence of strings (got a single string).")
     texts = list(texts)
@@ -61,9 +69,7 @@ def embed_texts(
             raise TypeError(
                 f"Expected 'texts' to hold strings only (got {type(text).__name__} at index {i})."
             )
-    check_model(model)
-    check_positive_int("batch_size", batch_size)
-    return encode(load_encoder(model, device), texts, batch_size, progress)
+    return texts
 
 
 def check_installed(model: str | os.PathLike[str] | None) -> None:
