@@ -26,8 +26,8 @@ from reporting import machine, write_table
 from scipy.sparse.csgraph import connected_components, shortest_path
 from torch import Tensor
 
-from jsem_pyg.kernels.frank_wolfe.reference import round_to_marginals
 from jsem_pyg.transport import batch_gromov_wasserstein
+from jsem_pyg.transport.sinkhorn.dense import round_to_marginals
 
 Pairs = tuple[list[np.ndarray], list[np.ndarray], np.ndarray]
 
@@ -93,9 +93,8 @@ def ours(num_starts: int, steps: int) -> Callable[..., list[np.ndarray]]:
         sides: list[list[Tensor]] = [
             [torch.from_numpy(each).float() for each in side] for side in (first, second)
         ]
-        plans = batch_gromov_wasserstein(
-            *sides, cost="matrix", num_starts=num_starts, max_iter=steps
-        )
+        starts = ["costs", "zero", *["random"] * num_starts][:num_starts]
+        plans = batch_gromov_wasserstein(*sides, cost="matrix", starts=starts, max_iter=steps)
         table = plans.dense().double().numpy()
         return [
             table[pair, : len(c), : len(d)]
@@ -118,7 +117,7 @@ def measure(c: np.ndarray, d: np.ndarray, plan: np.ndarray) -> tuple[float, floa
     """The squared discrepancy of a plan with its marginals put right, and how wrong they were."""
     p, q = np.full(len(c), 1 / len(c)), np.full(len(d), 1 / len(d))
     error = np.abs(plan.sum(1) - p).sum() + np.abs(plan.sum(0) - q).sum()
-    plan = round_to_marginals(plan, p, q)
+    plan = round_to_marginals(*map(torch.from_numpy, (plan, p, q))).numpy()
     cost = p @ c**2 @ p + q @ d**2 @ q - 2 * ((c @ plan @ d) * plan).sum()
     return float(cost), float(error)
 

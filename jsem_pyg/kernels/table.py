@@ -258,8 +258,8 @@ SINKHORN = _family(
         "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
     },
 )
-FRANK_WOLFE = _family(
-    "frank_wolfe",
+LINEAR_TRANSPORT = _family(
+    "linear_transport",
     {
         "reference": ("reference", no_obstacle, "SciPy's linear programs"),
         "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
@@ -282,6 +282,6 @@ FAMILIES = {
     "products over edges": EDGE_DOT,
     "triangles and curvature": TRIANGLES,
     "transport (Sinkhorn)": SINKHORN,
-    "transport of small graphs (conditional gradient)": FRANK_WOLFE,
+    "transport of small graphs (linear programs)": LINEAR_TRANSPORT,
     "shortest paths": PATHS,
 }

@@ -61,12 +61,15 @@ def test_the_cost_is_that_of_the_plan_whose_marginals_are_exact():
     torch.testing.assert_close(padded.sum(), padded.new_tensor(3.0))
 
 
-@pytest.mark.parametrize("num_starts", [1, 4])
-def test_company_changes_nothing(num_starts):
+STARTS = ["costs", "zero", "random", "random", "random"]
+
+
+@pytest.mark.parametrize("starts", [STARTS[:1], STARTS[:4]])
+def test_company_changes_nothing(starts):
     x, y = clouds([4, 11, 7, 25]), clouds([9, 8, 3, 12], 1)
-    together = batch_gromov_wasserstein(x, y, num_starts=num_starts)
+    together = batch_gromov_wasserstein(x, y, starts=starts)
     for pair in range(4):
-        alone = batch_gromov_wasserstein([x[pair]], [y[pair]], num_starts=num_starts)
+        alone = batch_gromov_wasserstein([x[pair]], [y[pair]], starts=starts)
         torch.testing.assert_close(alone.cost[0], together.cost[pair])
         torch.testing.assert_close(alone.plan(0).dense(), together.plan(pair).dense())
 
@@ -83,7 +86,7 @@ def test_renumbering_renumbers_the_plan():
 
 def test_more_starts_are_never_worse():
     x, y = clouds([9] * 10), clouds([13] * 10, 1)
-    costs = [batch_gromov_wasserstein(x, y, num_starts=k).cost for k in (1, 2, 4)]
+    costs = [batch_gromov_wasserstein(x, y, starts=STARTS[:k]).cost for k in (1, 2, 4)]
     assert bool((costs[1] <= costs[0] + 1e-12).all())
     assert bool((costs[2] <= costs[1] + 1e-12).all())
     assert float(costs[2].mean()) < float(costs[0].mean())
@@ -125,7 +128,7 @@ def test_points_without_mass_get_nothing():
 
 def test_what_is_the_same_everywhere_is_no_trouble():
     same = torch.ones(6, 2)
-    plan = batch_gromov_wasserstein([same, same[:1]], [same[:4], same[:1]], num_starts=3)
+    plan = batch_gromov_wasserstein([same, same[:1]], [same[:4], same[:1]], starts=STARTS[:3])
     assert plan.cost.tolist() == [0, 0]
     assert bool(torch.isfinite(plan.dense()).all())
     assert float(plan.marginal_error.max()) < 1e-6
@@ -240,9 +243,9 @@ def test_without_gradients_it_is_the_cost():
 def test_the_global_generator_is_left_alone():
     before = torch.get_rng_state()
     x, y = clouds([4]), clouds([6], 1)
-    first = batch_gromov_wasserstein(x, y, num_starts=5, seed=3)
+    first = batch_gromov_wasserstein(x, y, starts=STARTS, seed=3)
     assert torch.equal(before, torch.get_rng_state())
-    again = batch_gromov_wasserstein(x, y, num_starts=5, seed=3)
+    again = batch_gromov_wasserstein(x, y, starts=STARTS, seed=3)
     assert torch.equal(first.dense(), again.dense())
 
 
@@ -255,7 +258,7 @@ def test_the_global_generator_is_left_alone():
         ({"p": torch.tensor([0.0] * 4 + [1.0] * 5)}, "got none in graph 0"),
         ({"q": torch.full((9,), torch.nan)}, "'q' to be finite"),
         ({"max_iter": 0}, "'max_iter' to be a positive"),
-        ({"num_starts": 0}, "'num_starts' to be a positive"),
+        ({"starts": ["heat"]}, "'starts' to be some of 'costs'"),
         ({"backend": "fast"}, "'backend' to be one of"),
         ({"cost": "length"}, "'cost' to be one of"),
         ({"source": []}, "at least one graph"),

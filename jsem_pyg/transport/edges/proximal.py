@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from ...kernels.frank_wolfe.reference import round_to_marginals
 from ..plan.plan import Step
-from ..sinkhorn.dense import entropic_plan
+from ..sinkhorn.dense import entropic_plan, round_to_marginals
 from ..sinkhorn.proximal import LOG2_E, ProximalState, proximal_steps
 
 Array = NDArray[Any]
@@ -134,10 +133,9 @@ def _descend(
     plan, settled = proximal_steps(state, plan, gradient, [1.0] * max_iter, _SETTLED)
     # Steps miss the marginals a little, and must not gain by that.
     table, _ = entropic_plan(plan[0].clamp(min=1e-30).log(), p, q, 0 * q, _TOL, _MOST)
-    scaled = table.exp().double().numpy()
-    error = float(np.abs(scaled.sum(0) - problem.q).sum() + np.abs(scaled.sum(1) - problem.p).sum())
-    exact = round_to_marginals(scaled, problem.p, problem.q)
-    cost = discrepancy(problem, exact)
-    sharpness = float(exact.max(1).sum())
+    scaled, masses = table.exp().double(), [torch.from_numpy(each) for each in problem[2:]]
+    error = sum(float((scaled.sum(1 - k) - mass).abs().sum()) for k, mass in enumerate(masses))
+    exact = round_to_marginals(scaled, *masses).numpy()
+    cost, sharpness = discrepancy(problem, exact), float(exact.max(1).sum())
     step = Step(name, gradient.unit, cost, error, sharpness)
     return Point(exact, cost, [step], bool(settled[0]))

@@ -15,7 +15,8 @@ _LOOSE, _LOOSE_TOL = 50, 1e-3  # the same of a step at an estimated cost
 _INNER_TOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # the marginal error that ends them
 _HALVINGS = 20  # of a step that does not lower the objective
 _SMOOTH = 0.9  # of the costs that the plateau is looked for in
-_COARSE, _STARTS = 128, 8  # points and starts of a coarse problem
+_COARSE = 128  # points of a coarse problem
+_STARTS = ("costs", "zero", *["random"] * 6)
 _DRAWS = 20  # times as many pairs as in a step tell the cost in the end
 _ROUNDING = 10  # units in the last place of an objective that has not risen
 
@@ -162,7 +163,7 @@ def coarse_cost(problem: Problem, seed: int) -> Tensor:
         columns.append(side.of(anchors[-1]))
         block = columns[-1][anchors[-1]]
         blocks.append([(block + block.mT) / 2])
-    coarse = batch_gromov_wasserstein(*blocks, cost="matrix", num_starts=_STARTS, seed=seed)
+    coarse = batch_gromov_wasserstein(*blocks, cost="matrix", starts=_STARTS, seed=seed)
     table = coarse.plan(0).dense()
     c, d = columns
     linear = (c.square() @ table.sum(1))[:, None] + d.square() @ table.sum(0)

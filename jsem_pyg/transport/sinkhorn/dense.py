@@ -1,4 +1,4 @@
-"""Entropic transport with a dense table of scores: exact in the log domain, quick in between."""
+"""Dense plans with given marginals: entropic ones of a table of scores, and ones put right."""
 
 import torch
 from torch import Tensor
@@ -50,6 +50,20 @@ def entropic_plan(
                 g = g + v.log()
                 break
             u, v = next_u, next_v
+
+
+def round_to_marginals(plan: Tensor, p: Tensor, q: Tensor) -> Tensor:
+    """The plans [..., n, m] of exact marginals that are near to ones of nearly the right ones.
+
+    Source: J. Altschuler, J. Weed, P. Rigollet, "Near-linear time approximation algorithms for
+    optimal transport via Sinkhorn iteration", 2017, algorithm 2.
+    """
+    tiny = torch.finfo(plan.dtype).tiny
+    plan = plan * (p / plan.sum(-1).clamp(min=tiny)).clamp(max=1)[..., None]
+    plan = plan * (q / plan.sum(-2).clamp(min=tiny)).clamp(max=1)[..., None, :]
+    rows, columns = (p - plan.sum(-1)).clamp(min=0), (q - plan.sum(-2)).clamp(min=0)
+    share = rows / columns.sum(-1, keepdim=True).clamp(min=tiny)
+    return plan + share[..., None] * columns[..., None, :]
 
 
 def _in_range(u: Tensor, v: Tensor) -> bool:

@@ -2,24 +2,22 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..._checks import (
-    check_nonnegative_int,
-    check_positive_int,
-    check_vector,
-)
+from ..._checks import check_vector
 from ..._precision import compute_dtype, full_precision, power_of_two
-from ...kernels.frank_wolfe import FRANK_WOLFE, Descent
+from ...kernels.table import LINEAR_TRANSPORT, lists_backends
 from ..problem.masses import check_masses, normalized
+from ..problem.options import SolverOptions, read_starts
 from .costs import BatchCosts, batch_costs
+from .frank_wolfe import Descent, descend
 from .plan import BatchPlan
 from .proximal import STEPS, Pairs, anneal
-from .starts import start
+from .starts import STARTS, start
 
 _EPSILON = 0.2  # the last temperature, in units of the largest entry of the first gradient
 _TOL = 1e-9  # of a descent's gain, relative to the constant terms of the objective
@@ -29,6 +27,7 @@ _MULTIPLE = 8  # sizes of pairs are rounded up to it, and pairs of one size go t
 _BLOCK = 1 << 22  # numbers of plans that are moved at a time
 
 
+@lists_backends(LINEAR_TRANSPORT)
 def batch_gromov_wasserstein(
     source: Any,
     target: Any,
@@ -36,8 +35,8 @@ def batch_gromov_wasserstein(
     cost: str = "features",
     p: Tensor | Sequence[Tensor] | None = None,
     q: Tensor | Sequence[Tensor] | None = None,
+    starts: Sequence[str] | None = None,
     max_iter: int = STEPS,
-    num_starts: int = 2,
     seed: int = 0,
     backend: str = "auto",
 ) -> BatchPlan:
@@ -62,10 +61,11 @@ def batch_gromov_wasserstein(
         p: masses of the source points, non-negative: [sum of n_b], or a list of vectors. What
             counts is the share of a point in its graph. None: equal shares.
         q: masses of the target points, likewise.
+        starts: some of "costs" (points whose costs are distributed alike), "zero" (the independent
+            plan), and "random", a new one each time. None: "costs" and "zero".
         max_iter: the most proximal steps from every start.
-        num_starts: how many starts: profiles of costs, the independent plan p q^T, random ones.
-        seed: of the random starts.
-        backend: of the descent, which runs on the CPU: "numba", or, much slower, "reference".
+        seed: of random starts.
+        backend: of the linear transport problems, on the CPU: {backends}.
 
     Returns:
         The plans, on the device of the costs.
@@ -89,10 +89,9 @@ def batch_gromov_wasserstein(
     """
     first, second = _costs(source, target, cost)
     masses = _masses("p", p, first), _masses("q", q, second)
-    for name, value in (("max_iter", max_iter), ("num_starts", num_starts)):
-        check_positive_int(name, value)
-    check_nonnegative_int("seed", seed)
-    options = _Options(max_iter, num_starts, seed, FRANK_WOLFE.find(backend, _CPU))
+    starts = read_starts(starts, STARTS, default=STARTS[:2], takes_plans=False)
+    options = SolverOptions(starts=starts, max_iter=max_iter, seed=seed, backend=backend)
+    LINEAR_TRANSPORT.find(backend, _CPU)
     with torch.no_grad(), full_precision(first.matrix.device):
         return _solve(first, second, *masses, options)
 
@@ -154,13 +153,6 @@ def batch_gw_distance(
 
 
 _CPU = torch.device("cpu")
-
-
-class _Options(NamedTuple):
-    max_iter: int
-    num_starts: int
-    seed: int
-    kernel: Any  # a backend of FRANK_WOLFE
 
 
 def _at_fixed_plan(plan: BatchPlan, c: Tensor, d: Tensor, p: Tensor, q: Tensor) -> Tensor:
@@ -232,7 +224,7 @@ def _ragged(mass: Tensor, costs: BatchCosts) -> Tensor:
 
 
 def _solve(
-    first: BatchCosts, second: BatchCosts, p: Tensor, q: Tensor, options: _Options
+    first: BatchCosts, second: BatchCosts, p: Tensor, q: Tensor, options: SolverOptions
 ) -> BatchPlan:
     c, d = first.matrix, second.matrix
     num_pairs, n, m = c.size(0), c.size(1), d.size(1)
@@ -269,14 +261,14 @@ def _groups(first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, int]]:
             yield part, each
 
 
-def _best_of_starts(pairs: Pairs, options: _Options) -> Descent:
+def _best_of_starts(pairs: Pairs, options: SolverOptions) -> Descent:
     # Costs of order one, for squares that stay in range; a power of two leaves no rounding.
     largest = torch.maximum(*(each.abs().flatten(1).amax(1) for each in pairs[:2]))
     unit = power_of_two(largest.clamp(min=torch.finfo(largest.dtype).tiny))
     pairs = pairs._replace(c=pairs.c / unit[:, None, None], d=pairs.d / unit[:, None, None])
     perfect = _PERFECT * sum(_mean_square(*side) for side in (pairs[0::2], pairs[1::2]))
     best = _descend(pairs, 0, options)
-    for number in range(1, options.num_starts):
+    for number in range(1, len(options.starts)):
         index = (best.cost > perfect).nonzero()[:, 0]
         if index.numel() == 0:
             break
@@ -295,9 +287,9 @@ def _mean_square(cost: Tensor, mass: Tensor) -> Tensor:
     return total[:, 0, 0].cpu().double()
 
 
-def _descend(pairs: Pairs, number: int, options: _Options) -> Descent:
-    begin = start(pairs, number, options.seed)
+def _descend(pairs: Pairs, number: int, options: SolverOptions) -> Descent:
+    begin = start(pairs, options.starts[number], options.seed + number)
     plan = anneal(pairs, begin, options.max_iter, _EPSILON)
-    on_cpu = (each.cpu() for each in (*pairs, plan))
-    descent: Descent = options.kernel.descend(*on_cpu, _DESCENT, _TOL)
-    return descent
+    kernel = LINEAR_TRANSPORT.find(options.backend, _CPU)
+    on_cpu = Pairs(*(each.cpu().double() for each in pairs))
+    return descend(on_cpu, plan.cpu(), _DESCENT, _TOL, kernel.linear_transport)

@@ -6,24 +6,26 @@ from torch import Tensor
 from ..sinkhorn.proximal import LOG2_E
 from .proximal import Pairs
 
+STARTS = ("costs", "zero", "random")
+
 LEVELS = 16  # quantiles of a point's costs
 SOFTNESS = 0.3  # temperature, as a share of the mean squared distance of profiles
 
 _ALIKE = 1e-30  # mean squared distance of profiles, where the largest cost is about one
 _RANK = 8  # of a random start
 _SPREAD = 1.0  # its standard deviation, in bits
-_WHISPER = 0.03
+_LITTLE = 0.03  # of a random start, beside the independent plan
 
 
-def start(pairs: Pairs, number: int, seed: int) -> Tensor:
-    """The start of a number: profiles of costs, the independent plan, and then random ones.
+def start(pairs: Pairs, name: str, seed: int) -> Tensor:
+    """The start of a name of :data:`STARTS`.
 
     The independent plan is a saddle where points are alike, such as those of a ring, and proximal
-    steps do not leave it: a whisper of noise does, and the steps make a whole rotation of it.
+    steps do not leave it: a little noise does, and the steps make a whole rotation of it.
     """
-    if number == 0:
+    if name == "costs":
         return profile_start(pairs)
-    return random_start(pairs, seed + number) * (_WHISPER if number == 1 else 1.0)
+    return random_start(pairs, seed) * (_LITTLE if name == "zero" else 1.0)
 
 
 def profile_start(pairs: Pairs) -> Tensor:

@@ -1,9 +1,9 @@
-import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.kernels.frank_wolfe import FRANK_WOLFE, numba_cpu, reference
-from jsem_pyg.kernels.frank_wolfe.reference import linear_transport
+from jsem_pyg.kernels.linear_transport import numba_cpu, reference
+from jsem_pyg.transport.small import frank_wolfe
+from jsem_pyg.transport.small.proximal import Pairs
 
 BACKENDS = [reference, pytest.param(numba_cpu, marks=pytest.mark.timeout(120))]
 
@@ -19,6 +19,10 @@ def problem(n, m, seed=0, pairs=4, zeros=0):
     return torch.cdist(x, x), torch.cdist(y, y), p, q, p[:, :, None] * q[:, None]
 
 
+def descend(kernel, c, d, p, q, start, tol=1e-10):
+    return frank_wolfe.descend(Pairs(c, d, p, q), start, 100, tol, kernel.linear_transport)
+
+
 def quadruple_sum(c, d, plan):
     return torch.stack(
         [
@@ -32,7 +36,7 @@ def quadruple_sum(c, d, plan):
 @pytest.mark.parametrize(("n", "m", "zeros"), [(1, 1, 0), (1, 4, 0), (6, 3, 0), (7, 9, 2)])
 def test_marginals_cost_and_optimality(kernel, n, m, zeros):
     c, d, p, q, start = problem(n, m, zeros=zeros)
-    result = kernel.descend(c, d, p, q, start, 100, 1e-10)
+    result = descend(kernel, c, d, p, q, start)
     assert bool(result.converged.all())
     assert bool((result.plan >= 0).all())
     torch.testing.assert_close(result.plan.sum(2), p, rtol=0, atol=1e-12)
@@ -49,29 +53,11 @@ def test_marginals_cost_and_optimality(kernel, n, m, zeros):
 
 @pytest.mark.parametrize(("n", "m"), [(5, 5), (4, 7), (9, 2)])
 def test_backends_agree_where_the_linear_problems_have_one_solution(n, m):
-    numbers = problem(n, m, seed=3)
-    expected = reference.descend(*numbers, 100, 1e-10)
-    got = numba_cpu.descend(*numbers, 100, 1e-10)
+    expected, got = (descend(each, *problem(n, m, seed=3)) for each in (reference, numba_cpu))
     torch.testing.assert_close(got.plan, expected.plan, rtol=0, atol=1e-9)
     torch.testing.assert_close(got.cost, expected.cost)
     for one, other in ((got.f, expected.f), (got.g, expected.g)):
         torch.testing.assert_close(one - one[:, :1], other - other[:, :1], rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_linear_problem_has_the_value_of_highs(seed):
-    draw = np.random.default_rng(seed)
-    n, m = draw.integers(1, 12, 2)
-    p, q = (draw.integers(1, 4, size).astype(float) for size in (n, m))  # with many ties
-    p, q, cost = p / p.sum(), q / q.sum(), draw.integers(0, 5, (n, m)).astype(float)
-    expected, _, _ = linear_transport(cost, p, q)
-    flow, u, v = np.zeros((m, n)), np.zeros(n), draw.normal(size=m)
-    numba_cpu._linear_transport(-cost, p, q, flow, u, v)
-    np.testing.assert_allclose((cost * flow.T).sum(), (cost * expected).sum(), atol=1e-12)
-    np.testing.assert_allclose(flow.sum(0), p, atol=1e-12)
-    np.testing.assert_allclose(flow.sum(1), q, atol=1e-12)
-    np.testing.assert_allclose(u @ p + v @ q, (cost * expected).sum(), atol=1e-12)
-    assert (cost - u[:, None] - v > -1e-12).all()
 
 
 @pytest.mark.parametrize("kernel", BACKENDS)
@@ -79,24 +65,9 @@ def test_the_independent_plan_of_alike_points_is_left(kernel):
     """All points of a simplex are alike: the gradient is constant, but a permutation is best."""
     c = 1 - torch.eye(5, dtype=torch.float64)[None]
     p = torch.full((1, 5), 0.2, dtype=torch.float64)
-    result = kernel.descend(c, c, p, p, p[:, :, None] * p[:, None], 100, 1e-9)
-    assert float(result.cost) == 0
-
-
-def test_threads_change_nothing(monkeypatch):
-    numbers = problem(12, 9, pairs=7)
-    alone = numba_cpu.descend(*numbers, 100, 1e-10)
-    monkeypatch.setattr(numba_cpu, "_MUCH_WORK", 0)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    shared = numba_cpu.descend(*numbers, 100, 1e-10)
-    assert all(torch.equal(one, other) for one, other in zip(alone, shared, strict=True))
+    assert float(descend(kernel, c, c, p, p, p[:, :, None] * p[:, None], 1e-9).cost) == 0
 
 
 @pytest.mark.parametrize("kernel", BACKENDS)
 def test_no_pairs(kernel):
-    c, d, p, q, start = (each[:0] for each in problem(3, 4))
-    assert kernel.descend(c, d, p, q, start, 100, 1e-10).plan.shape == (0, 3, 4)
-
-
-def test_auto_takes_the_compiled_one():
-    assert FRANK_WOLFE.find("auto", torch.device("cpu")) is numba_cpu
+    assert descend(kernel, *(each[:0] for each in problem(3, 4))).plan.shape == (0, 3, 4)
