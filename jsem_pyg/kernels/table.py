@@ -266,6 +266,14 @@ LINEAR_TRANSPORT = _family(
     },
     fallback="reference",
 )
+CANDIDATES = _family(
+    "candidates",
+    {
+        "reference": ("reference", no_obstacle, "SciPy's sparse products"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+    fallback="reference",
+)
 PATHS = _family(
     "paths",
     {
@@ -283,5 +291,6 @@ FAMILIES = {
     "triangles and curvature": TRIANGLES,
     "transport (Sinkhorn)": SINKHORN,
     "transport of small graphs (linear programs)": LINEAR_TRANSPORT,
+    "matching of large graphs (scores of pairs)": CANDIDATES,
     "shortest paths": PATHS,
 }

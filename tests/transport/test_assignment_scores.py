@@ -1,7 +1,7 @@
 import torch
 
 from jsem_pyg.transport import Plan
-from jsem_pyg.transport.edges.scores import AssignmentScores
+from jsem_pyg.transport.sinkhorn.assignment import AssignmentScores
 from jsem_pyg.transport.sinkhorn.scores import DenseScores
 
 SCORES = AssignmentScores(

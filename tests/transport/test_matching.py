@@ -267,5 +267,8 @@ def test_what_is_refused(monkeypatch):
     with pytest.raises(ValueError, match="'starts' to be a plan of 3 x 4 nodes"):
         match_graphs(cycle(3), edge_index, starts=plan)
     monkeypatch.setattr(matching_module, "DENSE_LIMIT", 15)
-    with pytest.raises(ValueError, match="at most 15 pairs of nodes with mass"):
-        match_graphs(edge_index, edge_index)
+    other = cycle(5)
+    with pytest.raises(ValueError, match="equal masses and the default 'starts' between 5 x 4"):
+        match_graphs(other, edge_index, p=torch.tensor([1.0, 2, 1, 1, 1]))
+    with pytest.raises(ValueError, match=r"more than 15 pairs \(got starts=\['random'\]"):
+        match_graphs(other, edge_index, starts=["random"])

@@ -18,10 +18,11 @@ from ..factored.profiles import comparable, heat_profiles, overlap_weights
 from ..plan.plan import DENSE_LIMIT, Plan, Step
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions, read_starts
+from ..sinkhorn.assignment import AssignmentScores
 from ..sinkhorn.scores import DenseScores
+from ..sparse.search import matched_difference, search_candidates
 from .isomorphism import find_isomorphism
 from .proximal import Point, Problem, assigned, likely, transport
-from .scores import AssignmentScores
 from .search import Found, padded, search_assignment
 
 Array = NDArray[Any]
@@ -58,8 +59,15 @@ def match_graphs(
     Where both sides have equally many nodes of equal masses, permutations are searched
     (:mod:`jsem_pyg.transport.edges.search`). Otherwise plans are dense, found by proximal
     steps (:mod:`jsem_pyg.transport.edges.proximal`), which take longer. Both look at all
-    pairs of nodes, so memory grows with N K. Deterministic, and computed on the CPU. No gradient
-    flows through it.
+    pairs of nodes, so memory grows with N K.
+
+    Of more than 2^28 pairs a few candidates for each node are compared instead, nodes whose
+    surroundings look alike (:mod:`jsem_pyg.transport.sparse.search`), in memory that grows with
+    nodes and edges. `plan.history` names the stages, and a message at level INFO tells. There
+    masses have to be equal; of two sides that differ in size, each node of the smaller one gets a
+    partner, and others stay alone.
+
+    Deterministic, and computed on the CPU. No gradient flows through it.
 
     Args:
         source: the graph of N nodes: an :class:`~jsem_pyg.transport.AdjacencyCost`, a PyG `Data`,
@@ -71,17 +79,18 @@ def match_graphs(
         starts: some of "heat" (nodes from which heat spreads alike) and "random" (a permutation, a
             new one each time); or a plan to go on from. None: "heat".
         max_iter: the most annealings of a permutation, as long as they find a better one; or the
-            most proximal steps from every start.
-        seed: of random starts.
+            most proximal steps from every start; or steps between candidates.
+        seed: of random starts, and of the search for candidates.
 
     Returns:
-        The plan, with exact marginals, and the objective above as its cost: a local optimum, which
-        is not always the best. `plan.argmax()` has the partner of each node of the source.
+        The plan, with exact marginals (except between candidates of sides that differ in size), and
+        the objective above as its cost: a local optimum, which is not always the best.
+        `plan.argmax()` has the partner of each node of the source.
 
     Raises:
         TypeError: if an argument is of the wrong type.
-        ValueError: if a graph has no node or is refused, masses are negative or all zero, or there
-            are more than 2^28 pairs of nodes.
+        ValueError: if a graph has no node or is refused, masses are negative or all zero, or masses
+            differ or starts are chosen between more than 2^28 pairs of nodes.
 
     Source: Mémoli, "Gromov-Wasserstein distances and the metric approach to object matching",
     Foundations of Computational Mathematics 11, 2011.
@@ -105,11 +114,6 @@ def match_graphs(
     ]
     kept = np.flatnonzero(masses[0]), np.flatnonzero(masses[1])
     pairs = kept[0].size * kept[1].size
-    if pairs > DENSE_LIMIT:
-        raise ValueError(
-            f"Expected at most {DENSE_LIMIT} pairs of nodes with mass (got {pairs}). To fix this, "
-            "align features of the nodes, such as their 'heat_profiles'."
-        )
     matrices = [cost.scipy()[nodes][:, nodes] for cost, nodes in zip(costs, kept, strict=True)]
     unit = max((float(each.data.max()) for each in matrices if each.nnz), default=1.0)
     first, second = (each / unit for each in matrices)
@@ -123,6 +127,9 @@ def match_graphs(
     renamed = find_isomorphism(problem.source, problem.target) if is_uniform else None
     if renamed is not None:
         return _assigned(Found(renamed, [("isomorphism", 0.0)]), kept, shape, like)
+    if pairs > DENSE_LIMIT:
+        plan = _assigned(_matched_candidates(problem, names, options), kept, shape, like)
+        return _in_unit(plan, unit)
     distance = _profile_distance(problem)
     begun = (_partners(starts, kept),) if isinstance(starts, Plan) else names
     found = search_assignment(
@@ -137,8 +144,37 @@ def match_graphs(
             tables["plan"] = _table(starts, kept)
         point = transport(problem, tables, options.max_iter)
         plan = _transported(point, kept, shape, like, options.max_iter)
+    return _in_unit(plan, unit)
+
+
+def _in_unit(plan: Plan, unit: float) -> Plan:
+    """The plan between weights of the user's unit."""
     history = [step._replace(cost=step.cost * unit**2) for step in plan.history]
     return replace(plan, cost=plan.cost * unit**2, history=history)
+
+
+def _matched_candidates(problem: Problem, starts: Any, options: SolverOptions) -> Found:
+    """Partners of a few candidates each, where a table of all pairs would be too large."""
+    sizes = len(problem.p), len(problem.q)
+    trouble = None if all(map(_is_equal, (problem.p, problem.q))) else "masses that differ"
+    if starts != ("heat",):
+        trouble = f"starts={options.starts!r}"
+    if trouble is not None:
+        raise ValueError(
+            f"Expected equal masses and the default 'starts' between {sizes[0]} x {sizes[1]} "
+            f"nodes, more than {DENSE_LIMIT} pairs (got {trouble})."
+        )
+    _log.info(
+        "match_graphs compares a few candidate partners of each node, since %d x %d pairs of nodes "
+        "are too many for a table.",
+        *sizes,
+    )
+    stages = search_candidates(problem.source, problem.target, options.max_iter, options.seed)
+    differences = [
+        (name, matched_difference(problem.source, problem.target, partner))
+        for name, partner in stages
+    ]
+    return Found(stages[-1][1], differences)
 
 
 def _read_cost(name: str, value: Any) -> AdjacencyCost:
@@ -195,16 +231,21 @@ def _partners(plan: Plan, kept: Sequence[Array]) -> Array:
 def _is_uniform(problem: Problem) -> bool:
     if len(problem.p) != len(problem.q):
         return False
-    return all(np.ptp(mass) <= 1e-6 * mass.max() for mass in (problem.p, problem.q))
+    return all(_is_equal(mass) for mass in (problem.p, problem.q))
+
+
+def _is_equal(mass: Array) -> bool:
+    return bool(np.ptp(mass) <= 1e-6 * mass.max())
 
 
 def _assigned(found: Found, kept: Sequence[Array], shape: tuple[int, int], like: Tensor) -> Plan:
     """The plan that sends every node with mass to its partner."""
-    size = len(found.partner)
+    has_partner = np.flatnonzero(found.partner >= 0)
+    size = has_partner.size
     partner = torch.full((shape[0],), -1, device=like.device)
     mass = like.new_full((shape[0],), -torch.inf)
-    nodes = torch.from_numpy(kept[0]).to(like.device)
-    partner[nodes] = torch.from_numpy(kept[1][found.partner]).to(like.device)
+    nodes = torch.from_numpy(kept[0][has_partner]).to(like.device)
+    partner[nodes] = torch.from_numpy(kept[1][found.partner[has_partner]]).to(like.device)
     mass[nodes] = -math.log2(size)
     history = [Step(name, 0.0, each / size**2, 0.0, 1.0) for name, each in found.stages]
     cost = min(step.cost for step in history)

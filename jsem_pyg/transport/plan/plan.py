@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_finite, check_float, check_positive_int, check_rows
+from ..sinkhorn.assignment import AssignmentScores
 from ..sinkhorn.scores import Scores, average, column_sums, row_blocks, row_sums, shares
 
 DENSE_LIMIT = 1 << 28  # numbers that `Plan.dense` is willing to make: a gigabyte of float32
@@ -53,6 +54,8 @@ class Plan:
 
     def argmax(self) -> Tensor:
         """The target point that gets most of each source point: [N] int64, -1 without mass."""
+        if isinstance(self.scores, AssignmentScores):
+            return self.scores.partner
         best = [_best(block) for _, block in row_blocks(self.scores)]
         return torch.cat(best) if best else self.scores.like.new_zeros(0, dtype=torch.int64)
 
@@ -71,6 +74,12 @@ class Plan:
         """
         check_positive_int("k", k)
         kept = min(k, self.shape[1])
+        if isinstance(self.scores, AssignmentScores):
+            index = torch.stack(self.scores.pairs())
+            value = self.scores.mass[index[0]].exp2()
+            return torch.sparse_coo_tensor(
+                index, value, self.shape, check_invariants=False
+            ).coalesce()
         parts = []
         for rows, block in row_blocks(self.scores):
             value, column = block.topk(kept, dim=1)
@@ -128,6 +137,8 @@ class Plan:
         One for a point that goes to a single other, K for one that goes everywhere, and zero for
         one without mass.
         """
+        if isinstance(self.scores, AssignmentScores):
+            return (self.scores.partner >= 0).to(self.scores.like)
         parts = [_perplexity(block) for _, block in row_blocks(self.scores)]
         return torch.cat(parts) if parts else self.scores.like.new_zeros(0)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from ...kernels.sinkhorn import SinkhornPass
 from ...kernels.table import SINKHORN
+from .assignment import AssignmentScores
 
 BLOCK = 1 << 20  # numbers: what a core's caches hold
 
@@ -101,6 +102,8 @@ def column_sums(scores: Scores) -> Tensor:
     """T^T 1 [K], in float64."""
     if isinstance(scores, FactoredScores):
         return _pass(scores, scores.f, scores.v[:, :0], 0.0).column_mass
+    if isinstance(scores, AssignmentScores):
+        return row_sums(scores.transposed())
     total = scores.like.new_zeros(scores.shape[1], dtype=torch.float64)
     for _, block in row_blocks(scores):
         total += block.exp2().sum(0, dtype=torch.float64)
@@ -111,6 +114,8 @@ def row_sums(scores: Scores) -> Tensor:
     """T 1 [N], in float64."""
     if isinstance(scores, FactoredScores):
         return column_sums(scores.transposed())
+    if isinstance(scores, AssignmentScores):
+        return scores.mass.double().exp2()
     sums = [block.exp2().sum(1, dtype=torch.float64) for _, block in row_blocks(scores)]
     return torch.cat(sums) if sums else scores.like.new_zeros(0, dtype=torch.float64)
 
@@ -158,6 +163,8 @@ def shares(scores: Any, dtype: torch.dtype) -> Any:
         scores = FactoredScores(*(each.to(dtype) for each in scores))
         log2_one = torch.where(scores.f > -torch.inf, 0, scores.f)
         return scores._replace(f=_pass(scores, log2_one, scores.v[:, :0], 1.0).f)
+    if isinstance(scores, AssignmentScores):
+        return scores._replace(mass=torch.where(scores.partner >= 0, 0, scores.mass).to(dtype))
     table = torch.empty(scores.shape, dtype=dtype, device=scores.like.device)
     for rows, block in row_blocks(scores):
         table[rows] = _with_sum_one(block.to(dtype))
@@ -182,6 +189,10 @@ class _Average(torch.autograd.Function):
         ctx.scores = scores
         if isinstance(scores, FactoredScores):
             return _factored_average(scores, y)
+        if isinstance(scores, AssignmentScores):
+            source, target = scores.pairs()
+            sent = scores.mass[source].exp2().to(y)[:, None] * y[target]
+            return y.new_zeros(scores.shape[0], y.size(1)).index_copy_(0, source, sent)
         blocks = [(block.exp2().to(y) @ y) for _, block in row_blocks(scores)]
         return torch.cat(blocks) if blocks else y.new_zeros(0, y.size(1))
 

@@ -34,11 +34,16 @@ class AssignmentScores(NamedTuple):
         block[row, partner[row]] = self.mass[start:stop][row]
         return block
 
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """The nodes with mass and their partners: [M] each."""
+        row = torch.nonzero(self.partner >= 0)[:, 0]
+        return row, self.partner[row]
+
     def transposed(self) -> "AssignmentScores":
         """Those of the plan from the target to the source."""
-        source = torch.nonzero(self.partner >= 0)[:, 0]
+        source, target = self.pairs()
         partner = self.partner.new_full((self.num_targets,), -1)
-        partner[self.partner[source]] = source
+        partner[target] = source
         mass = self.mass.new_full((self.num_targets,), -torch.inf)
-        mass[self.partner[source]] = self.mass[source]
+        mass[target] = self.mass[source]
         return AssignmentScores(partner, mass, self.partner.numel())

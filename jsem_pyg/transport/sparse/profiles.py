@@ -1,0 +1,86 @@
+"""Profiles of the nodes of a large graph, in time proportional to its edges.
+
+Heat profiles look at a column of N numbers for each node. Here a node has what is counted at its
+edges (degree, triangles, overlap of neighbourhoods), and means of these over neighbours, neighbours
+of neighbours, and so on: along all edges, and along edges weighted by overlap, which is small for
+wrong ones.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from ..factored.profiles import overlap_weights
+
+Array = NDArray[Any]
+
+_HOPS = (2, 6)  # of means along all edges, and along overlaps
+_DEVIATIONS = 2  # hops of which standard deviations count, too
+_LEAST = 1e-3  # added before logarithms
+
+
+def local_profiles(matrix: csr_array) -> Array:
+    """Features [N, 99] of the nodes of a graph, float32; see :func:`.comparable`.
+
+    Args:
+        matrix: [N, N] weights > 0, symmetric, without diagonal.
+    """
+    size, entries = matrix.shape[0], matrix.tocoo()
+    edge_index = torch.from_numpy(np.stack(entries.coords).astype(np.int64))
+    overlap = overlap_weights(edge_index, size).double().numpy()
+    weight = entries.data / max(float(np.max(entries.data, initial=0.0)), 1e-300)
+    whole = csr_array((weight, matrix.indices, matrix.indptr), matrix.shape)
+    alike = csr_array((weight * overlap, matrix.indices, matrix.indptr), matrix.shape)
+    own = _counts(whole, overlap)
+    features = [own]
+    for each, hops in zip((whole, alike), _HOPS, strict=True):
+        features += _means(each, own, hops)
+    return np.concatenate(features, 1)
+
+
+def _counts(whole: csr_array, overlap: Array) -> Array:
+    """What is counted at the edges of each node: [N, 9]."""
+    row = np.repeat(np.arange(whole.shape[0]), np.diff(whole.indptr))
+    links = np.bincount(row, minlength=whole.shape[0])
+    # A J of c / (d_i + d_j - c) is that of c common neighbours.
+    common = overlap * (links[row] + links[whole.indices]) / (1 + overlap)
+    degree = whole.sum(1)
+    inverse = 1 / np.maximum(degree, _LEAST)
+    triangles = np.bincount(row, common, len(links))
+    returning = inverse * (whole.power(2) @ inverse)  # of a walk of two steps
+    columns = [
+        np.log1p(links),
+        np.log1p(degree),
+        np.log1p(triangles),
+        triangles / np.maximum(links * (links - 1), 1),
+        np.log(_LEAST + returning),
+        *_spread(row, overlap, links),
+        *_spread(row, np.log1p(common), links),
+    ]
+    return np.stack(columns, 1).astype(np.float32)
+
+
+def _spread(row: Array, value: Array, links: Array) -> list[Array]:
+    """Mean and standard deviation of values at the edges of each node."""
+    share = 1 / np.maximum(links, 1)
+    mean = np.bincount(row, value, len(links)) * share
+    square = np.bincount(row, value**2, len(links)) * share
+    return [mean, np.sqrt(np.maximum(square - mean**2, 0))]
+
+
+def _means(weights: csr_array, own: Array, hops: int) -> list[Array]:
+    """Means over neighbours, and deviations from these, hop after hop; zero without neighbours."""
+    total = np.maximum(weights.sum(1), 1e-300)
+    shares = weights.data / np.repeat(total, np.diff(weights.indptr))
+    walk = csr_array((shares.astype(np.float32), weights.indices, weights.indptr), weights.shape)
+    features, last = [], own
+    for hop in range(hops):
+        mean = walk @ last
+        features.append(mean)
+        if hop < _DEVIATIONS:
+            features.append(np.sqrt(np.maximum(walk @ last**2 - mean**2, 0)))
+        last = mean
+    return features

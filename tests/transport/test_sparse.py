@@ -1,0 +1,143 @@
+import logging
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import coo_array, csr_array
+from scipy.spatial import cKDTree
+from torch_geometric.data import Data
+
+from jsem_pyg.transport import Plan, match_graphs
+from jsem_pyg.transport.edges import matching as matching_module
+from jsem_pyg.transport.sparse.profiles import local_profiles
+from jsem_pyg.transport.sparse.search import (
+    greedy_assignment,
+    matched_difference,
+    search_candidates,
+)
+
+
+def both_ways(edges, size):
+    entries = coo_array((np.ones(len(edges)), edges.T), (size, size))
+    matrix = (entries + entries.T).tocsr()
+    matrix.data[:] = 1
+    return matrix
+
+
+def neighbors(size, seed=0, k=8):
+    """Edges [E, 2] of a neighbour graph of points in a cube."""
+    points = np.random.default_rng(seed).random((size, 3))
+    near = cKDTree(points).query(points, k + 1)[1][:, 1:]
+    matrix = both_ways(np.stack([np.repeat(np.arange(size), k), near.reshape(-1)], 1), size)
+    row, column = matrix.tocoo().coords
+    return np.stack([row, column], 1)[row < column]
+
+
+def noisy_pair(size, seed=0, part=0.05):
+    """A graph, a renamed copy with some edges changed, and the new names."""
+    edges, rng = neighbors(size, seed), np.random.default_rng(seed + 1)
+    count = int(part * len(edges))
+    kept = edges[rng.permutation(len(edges))[count:]]
+    added = rng.integers(0, size, (count, 2))
+    added = added[added[:, 0] != added[:, 1]]
+    name = rng.permutation(size)
+    target = both_ways(name[np.concatenate([kept, added])], size)
+    return both_ways(edges, size), target, name
+
+
+def as_data(matrix):
+    row, column = matrix.tocoo().coords
+    index = torch.from_numpy(np.stack([row, column]).astype(np.int64))
+    return Data(edge_index=index, num_nodes=matrix.shape[0])
+
+
+def test_a_changed_copy_is_found():
+    source, target, name = noisy_pair(600)
+    stages = search_candidates(source, target, 100, 0)
+    assert (stages[-1][1] == name).mean() > 0.95
+    again = search_candidates(source, target, 100, 0)
+    assert np.array_equal(stages[-1][1], again[-1][1])
+
+
+def test_backends_agree():
+    source, target, name = noisy_pair(150)
+    right = [
+        (search_candidates(source, target, 5, 0, backend)[-1][1] == name).mean()
+        for backend in ("reference", "auto")
+    ]
+    assert right[0] == pytest.approx(right[1], abs=0.05)
+
+
+def test_large_graphs_go_this_way_and_it_is_told(monkeypatch, caplog):
+    source, target, name = noisy_pair(300)
+    monkeypatch.setattr(matching_module, "DENSE_LIMIT", 1000)
+    with caplog.at_level(logging.INFO, "jsem_pyg"):
+        plan = match_graphs(as_data(source), as_data(target))
+    assert "300 x 300 pairs of nodes are too many" in caplog.text
+    assert plan.history[0].stage.startswith("30 candidates, ")
+    partner = plan.argmax().numpy()
+    assert np.array_equal(np.sort(partner), np.arange(300))
+    assert (partner == name).mean() > 0.9
+    moved = target[partner][:, partner]
+    assert plan.cost == pytest.approx(float(((source - moved).power(2)).sum()) / 300**2)
+
+
+def test_sides_of_different_sizes_leave_nodes_alone(monkeypatch):
+    source, target, name = noisy_pair(300)
+    monkeypatch.setattr(matching_module, "DENSE_LIMIT", 1000)
+    gone = np.argsort(name)[280:]  # which the target lacks
+    smaller = target[:280][:, :280]
+    for plan in (
+        match_graphs(as_data(source), as_data(smaller)),
+        match_graphs(as_data(smaller), as_data(source)).transposed(),
+    ):
+        partner = plan.argmax().numpy()
+        assert (partner < 0).sum() == 20
+        matched = partner[partner >= 0]
+        assert np.array_equal(np.sort(matched), np.arange(280))
+        there = np.setdiff1d(np.arange(300), gone)
+        assert (partner[there] == name[there]).mean() > 0.8
+        assert float(plan.marginals()[0].sum()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_graphs_without_edges_get_some_assignment(size):
+    nothing = csr_array((size, size))
+    partner = search_candidates(nothing, nothing, 3, 0)[-1][1]
+    assert np.array_equal(np.sort(partner), np.arange(size))
+    assert np.isfinite(local_profiles(nothing)).all()
+
+
+def test_profiles_do_not_depend_on_names():
+    source = neighbors(80)
+    name = np.random.default_rng(3).permutation(80)
+    first = local_profiles(both_ways(source, 80))
+    second = local_profiles(both_ways(name[source], 80))
+    np.testing.assert_allclose(second[name], first, atol=2e-4)
+
+
+def test_greedy_takes_the_largest_first():
+    column = np.array([[0, 1], [0, 2], [1, 2]])
+    value = np.array([[0.9, 0.8], [1.0, 0.1], [0.7, 0.0]])
+    assert greedy_assignment(column, value, 3).tolist() == [1, 0, -1]
+    assert greedy_assignment(column, -value, 3).tolist() == [-1, -1, -1]
+
+
+def test_differences_count_matched_nodes_only():
+    path = both_ways(np.array([[0, 1], [1, 2]]), 3)
+    assert matched_difference(path, path, np.array([2, 1, 0])) == 0
+    assert matched_difference(path, path, np.array([0, 2, -1])) == 2
+
+
+def test_a_plan_of_many_nodes_needs_no_table():
+    size = 200_000  # of which a table would have 4e10 entries
+    scores = matching_module.AssignmentScores(
+        torch.arange(size).roll(1), torch.full((size,), -17.6), size
+    )
+    plan = Plan(scores, 0.0)
+    y = torch.arange(float(size))[:, None]
+    assert plan.argmax()[0] == size - 1
+    assert plan.topk(2)._nnz() == size
+    torch.testing.assert_close(plan.apply(y)[1:], y[:-1])
+    assert float(plan.perplexity().sum()) == size
+    torch.testing.assert_close(plan.marginals()[1], plan.marginals()[0])
