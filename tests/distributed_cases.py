@@ -347,13 +347,13 @@ def fit_with_a_break(checkpoint):
 def lose(lost, rank):
     """The error of the others, and its time, where a process does not come."""
     ranks._ROLL_CALL = timedelta(seconds=1)
-    group = torch.distributed.new_group(timeout=timedelta(seconds=2))
+    group = torch.distributed.new_group(timeout=timedelta(seconds=1))
     data, partition = random(torch.float64, 4)
     part = distribute(data, partition, group=group)
-    part.ranks.wait_for_all()
+    part.ranks.total(torch.zeros(1))  # begin together
     started = time.monotonic()
     if rank == lost:
-        time.sleep(6)
+        time.sleep(4)
         return None
     with pytest.raises(RuntimeError) as error:
         heat_diffusion(part.data.x, part, part.data.edge_weight)

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
@@ -28,11 +32,47 @@ def test_there_are_notebooks():
     assert NOTEBOOKS
 
 
-def test_runs_on_data_that_need_no_file(path, tmp_path, monkeypatch):
+@pytest.fixture
+def no_files(monkeypatch, tmp_path):
+    """Small settings, and data that are drawn."""
     monkeypatch.delenv("JSEM_DATA", raising=False)
     monkeypatch.setenv("JSEM_QUICK", "1")
+    for name in ("TMPDIR", "IPYTHONDIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_runs_on_data_that_need_no_file(path, no_files, monkeypatch):
+    """In this process, which has imported everything; figures are drawn, but not painted."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    drawn = []
+
+    def show():
+        for figure in map(plt.figure, plt.get_fignums()):
+            figure.set_layout_engine("none")  # which draws everything twice
+            figure.draw_without_rendering()
+            drawn.append(figure)
+        plt.close("all")
+
+    monkeypatch.setattr(plt, "show", show)
+    threads = torch.get_num_threads()
+    history = Config(HistoryManager={"enabled": False})
+    shell = InteractiveShell.instance(config=history)
+    try:
+        with capture_output(), plt.rc_context():
+            for cell in code_cells(read(path)):
+                shell.run_cell(cell.source).raise_error()
+            show()
+    finally:
+        InteractiveShell.clear_instance()
+        torch.set_num_threads(threads)
+    assert drawn
+
+
+@pytest.mark.slow  # each in a kernel of its own
+def test_runs_in_a_kernel(path, no_files, monkeypatch, tmp_path):
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     committed = path.read_bytes()
     notebook = read(path)
     resources = {"metadata": {"path": str(tmp_path)}}

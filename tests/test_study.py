@@ -47,8 +47,11 @@ def citation_like(num_nodes=60):
     return Data(x=x, edge_index=edges, y=y, train_mask=mask, num_nodes=num_nodes)
 
 
-def test_one_command_runs_everything_and_resumes(study, tmp_path, capsys):
+@pytest.mark.parametrize("with_umap", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_one_command_runs_everything_and_resumes(study, tmp_path, monkeypatch, with_umap):
     run = study("run")
+    if not with_umap:  # which compiles for a while
+        monkeypatch.setattr(study("clusterers"), "umap", lambda data, *rest, **options: data.x)
     runs = run.main(["--quick", "--output", str(tmp_path)])
     methods = list(study("methods").make_methods())
     assert runs["method"].unique().tolist() == methods

@@ -54,12 +54,12 @@ class ClassField:
             tol=options.tol,
         )
         self._first = field_of(q.double())
-        self._means = [model.isotropic_mean(self._first.heat)]
+        self._means = [self._model.isotropic_mean(self._first.heat)]
         self._middle = self._balance(self._first.heat, 0)
         conduct = cast(ModuleConductance, self._model.anisotropic.conductance)
         agreement = conduct(None, z=conduct.project(self._middle), ends=structure.edges)
         self._second = field_of(self._middle, conductance=agreement)
-        self._means.append(model.anisotropic_mean(self._second.heat))
+        self._means.append(self._model.anisotropic_mean(self._second.heat))
         self.conductance = agreement.to(q.dtype)
         self.p = self._balance(self._second.heat, 1).to(q.dtype)
 

@@ -255,9 +255,12 @@ def balance_classes(p: Tensor, class_mean: Tensor, power: float) -> Tensor:
     return normalize_rows(p / class_mean.clamp(min=1e-6) ** power)
 
 
-def center_and_normalize(x: Tensor, center: Tensor) -> Tensor:
-    """Features [N, D] less their centre [D], with rows of length one; a row there stays zero."""
-    x = x - center
+def center_and_normalize(x: Tensor, center: Tensor | None = None) -> Tensor:
+    """Features [N, D] less their centre [D], with rows of length one; a row there stays zero.
+
+    The centre is their mean if omitted.
+    """
+    x = x - (x.mean(0) if center is None else center)
     if x.size(-1) == 0:
         return x
     # The squares of what is far from one under- or overflow; all else keeps its bits.

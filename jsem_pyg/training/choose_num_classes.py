@@ -89,13 +89,23 @@ def choose_num_classes(
         >>> choose_num_classes(graph).num_classes
         2
     """
-    from sklearn.metrics import adjusted_rand_score
-
     check_positive_int("largest", largest)
     check_positive("t", t)
     check_times(times, check_positive)
     check_nonnegative_int("seed", seed)
-    graph = prepare_graph(data)
+    return count_clusters(prepare_graph(data), largest, t, times, seed)
+
+
+def count_clusters(
+    graph: TrainingGraph,
+    largest: int = LARGEST,
+    t: float = STABILITY_TIME,
+    times: Sequence[float] = TIMES,
+    seed: int = 0,
+) -> ChosenClasses:
+    """`choose_num_classes` for a graph and arguments that have been checked."""
+    from sklearn.metrics import adjusted_rand_score
+
     x = _fewer_channels(graph.x, seed)
     classifier = HalvesClassifier(x, seed)
     curve = {1: 0.0}
@@ -155,7 +165,7 @@ def _root_of_gram(x: Tensor) -> Tensor:
 
 def _fewer_channels(x: Tensor, seed: int) -> Tensor:
     """Centred rows of length one [N, D], in their leading components where there are many."""
-    x = center_and_normalize(x, x.mean(0))
+    x = center_and_normalize(x)
     if min(x.shape) <= NUM_CHANNELS:
         return x
     with seeded_rng(x.device, seed, Purpose.SKETCH):

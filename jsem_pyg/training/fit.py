@@ -1,8 +1,8 @@
 """The entry to training: `fit` picks one of two trainers by the model, or by name."""
 
-import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack, cast
+import inspect
+from collections.abc import Mapping
+from typing import Any, Literal, cast
 
 import torch
 from torch import nn
@@ -10,43 +10,18 @@ from torch_geometric.data import Data
 
 from .._checks import check_bool, check_choice, check_instance, check_positive_int
 from ..nn import DiffusionClassifier
-from .history import Callback, FitResult
+from .history import FitResult
 from .self_training import ROUNDS, self_train
 from .training_graph import prepare_graph
 from .triplet_training import EPOCHS, fit_triplets
 from .triplets import Loss, TripletSampler
 
-
-class TripletOptions(TypedDict, total=False):
-    """Arguments of `fit_triplets` alone, which documents them."""
-
-    lr: float
-    batch_size: int
-    margin: float
-    sketch_dim: int | None
-    patience: int | None
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_every: int
-    resume: bool
-    callbacks: Sequence[Callback]
-    tensorboard: str | os.PathLike[str] | None
-
-
-class SelfTrainingOptions(TypedDict, total=False):
-    """Arguments of `self_train` alone, which documents them."""
-
-    times: Sequence[float] | None
-
-
-class FitOptions(TripletOptions, SelfTrainingOptions, total=False):
-    """Arguments of one of the trainers."""
-
-
-OPTIONS = {
-    "fit_triplets": tuple(TripletOptions.__annotations__),
-    "self_train": tuple(SelfTrainingOptions.__annotations__),
-}
 _LOSSES = ("auto", "self_training", "triplet")
+_TRAINERS = {each.__name__: each for each in (fit_triplets, self_train)}
+_OTHERWISE = {
+    "fit_triplets": "pass loss='triplet'",
+    "self_train": "train a DiffusionClassifier",
+}
 
 
 def fit(
@@ -59,7 +34,7 @@ def fit(
     device: torch.device | str | None = None,
     seed: int = 0,
     progress: bool = True,
-    **options: Unpack[FitOptions],
+    **options: Any,
 ) -> FitResult:
     """Train a graph model, without labels or with few, by the trainer that suits it.
 
@@ -116,47 +91,45 @@ def fit(
         check_choice("loss", loss, _LOSSES)
         if loss == "auto":
             loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
-    trains_itself = isinstance(loss, str) and loss == "self_training"
-    _check_options(options, "self_train" if trains_itself else "fit_triplets")
-    graph = prepare_graph(data, device)
-    if trains_itself:
-        return self_train(
-            cast(DiffusionClassifier, model),
-            graph,
-            rounds=ROUNDS if epochs is None else epochs,
-            labels=graph.known_labels(sampler),
-            seed=seed,
-            **cast(SelfTrainingOptions, options),
-        )
+    if loss == "self_training":
+        _check_options(options, "self_train")
+        graph = prepare_graph(data, device)
+        options |= {"rounds": epochs or ROUNDS, "labels": graph.known_labels(sampler)}
+        return self_train(cast(DiffusionClassifier, model), graph, seed=seed, **options)
+    _check_options(options, "fit_triplets")
     return fit_triplets(
         model,
-        graph,
-        loss=cast(Loss, loss),
+        data,
+        loss=loss,
         sampler=sampler,
-        epochs=EPOCHS if epochs is None else epochs,
+        epochs=epochs or EPOCHS,
+        device=device,
         seed=seed,
         progress=progress,
-        **cast(TripletOptions, options),
+        **options,
     )
+
+
+def _options_of(trainer: str) -> set[str]:
+    """Arguments of a trainer that `fit` has under no name of its own."""
+    own = {*inspect.signature(fit).parameters, "rounds", "labels"}
+    return set(inspect.signature(_TRAINERS[trainer]).parameters) - own
 
 
 def _check_options(options: Mapping[str, Any], trainer: str) -> None:
     """Raise unless the trainer takes all options."""
+    taken = {each: _options_of(each) for each in _TRAINERS}
     for name, value in options.items():
-        owners = [each for each, names in OPTIONS.items() if name in names]
+        owners = [each for each, names in taken.items() if name in names]
         if not owners:
-            takes = [f"{each} takes {', '.join(names)}" for each, names in OPTIONS.items()]
+            takes = [f"{each} takes {', '.join(sorted(names))}" for each, names in taken.items()]
             raise TypeError(
                 f"Expected '{name}' to be left out, since no trainer takes it (got {value!r}). "
                 f"To fix this error, correct the name: fit takes loss, sampler, epochs, device, "
                 f"seed and progress, {'; '.join(takes)}."
             )
         if trainer not in owners:
-            changes = {
-                "fit_triplets": "pass loss='triplet'",
-                "self_train": "train a DiffusionClassifier",
-            }
             raise ValueError(
                 f"Expected '{name}' to be left out for {trainer}, since only {owners[0]} takes it "
-                f"(got {value!r}). To fix this error, leave it out, or {changes[owners[0]]}."
+                f"(got {value!r}). To fix this error, leave it out, or {_OTHERWISE[owners[0]]}."
             )

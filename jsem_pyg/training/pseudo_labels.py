@@ -17,7 +17,7 @@ from ..evaluation import modularity
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import center_and_normalize
 from .clusters import k_means
-from .time_selection import select_time
+from .time_selection import time_of_lowest_loss
 from .training_graph import TrainingGraph
 
 CONFIDENT_SHARE = 0.5  # of the nodes of every class
@@ -34,29 +34,28 @@ class PseudoLabels(NamedTuple):
 
 
 def cluster_features(
-    num_classes: int, graph: TrainingGraph, times: Sequence[float], seed: int
+    features: Tensor, num_classes: int, graph: TrainingGraph, times: Sequence[float], seed: int
 ) -> PseudoLabels:
     """Clusters of the diffused features, for the time of the highest modularity."""
-    x = center_and_normalize(graph.x, graph.x.mean(0))
     found = (
         PseudoLabels(t, _soft_clusters(z, num_classes, seed))
-        for t, z in diffused_rows(x, graph, times)
+        for t, z in diffused_rows(features, graph, times)
     )
     return _of_highest_modularity(graph, found)
 
 
 def learn_labels(
     model: DiffusionClassifier,
+    features: Tensor,
     graph: TrainingGraph,
     times: Sequence[float],
     labels: Tensor,
     seed: int,
 ) -> PseudoLabels:
     """Train the classifier on labels [N] (-1: unknown) and diffused features, and diffuse it."""
-    t = select_time(graph, times, seed=seed).t
-    x = center_and_normalize(graph.x, graph.x.mean(0))
-    [(_, z)] = diffused_rows(x, graph, [t])
-    fit_classifier(model, z, labels >= 0, labels)
+    t = time_of_lowest_loss(graph, times, seed=seed).t
+    [(_, z)] = diffused_rows(features, graph, [t])
+    fit_classifier(model, center_and_normalize(z), labels >= 0, labels)
     with torch.no_grad():
         return diffuse_probabilities(model, graph, keep_known(model.classify(z), labels), t)
 
@@ -114,20 +113,20 @@ def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def fit_classifier(
-    model: DiffusionClassifier, x: Tensor, confident: Tensor, target: Tensor
+    model: DiffusionClassifier, features: Tensor, confident: Tensor, target: Tensor
 ) -> None:
     """Solve for `model.lin` by multinomial logistic regression on some nodes.
 
     Args:
         model: The classifier.
-        x: [N, D] features of the nodes.
+        features: [N, D] of the nodes, centred, with rows of length one.
         confident: [N] bool, the nodes to learn from.
         target: [N] their classes.
     """
-    features = center_and_normalize(x[confident], x.mean(0)) * LOGIT_SCALE
+    features = features[confident] * LOGIT_SCALE
     target = target[confident]
     num_classes = model.lin.out_channels
-    weight = features.new_zeros(num_classes, x.size(-1), requires_grad=True)
+    weight = features.new_zeros(num_classes, features.size(-1), requires_grad=True)
     bias = features.new_zeros(num_classes, requires_grad=True)
     solver = torch.optim.LBFGS([weight, bias], max_iter=MOST_STEPS, line_search_fn="strong_wolfe")
 

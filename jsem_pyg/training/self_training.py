@@ -25,7 +25,8 @@ from torch_geometric.data import Data
 
 from .._checks import check_labels, check_nonnegative_int, check_positive, check_positive_int
 from ..nn import DiffusionClassifier
-from .choose_num_classes import choose_num_classes
+from ..nn.diffusion_classifier import center_and_normalize
+from .choose_num_classes import count_clusters
 from .history import BestEpoch, EpochRow, FitResult
 from .pseudo_labels import (
     PseudoLabels,
@@ -111,19 +112,21 @@ def self_train(
         model.set_num_classes(num_classes)
     model.to(graph.x.device).eval()
     model.reset_means()
+    features = center_and_normalize(graph.x)
     if labels is None:
-        start = cluster_features(num_classes, graph, times, seed)
+        start = cluster_features(features, num_classes, graph, times, seed)
     else:
         labels = labels.to(graph.x.device, torch.int64)
-        start = learn_labels(model, graph, times, labels, seed)
+        start = learn_labels(model, features, graph, times, labels, seed)
     _log.info("self-training from t = %g", start.t)
-    history, best = _run_rounds(model, graph, start, rounds, labels)
+    history, best = _run_rounds(model, features, graph, start, rounds, labels)
     _keep_means(model, graph)
     return FitResult(model, history, best.epoch, stopped_early=False)
 
 
 def _run_rounds(
     model: DiffusionClassifier,
+    features: Tensor,
     graph: TrainingGraph,
     start: PseudoLabels,
     rounds: int,
@@ -134,7 +137,7 @@ def _run_rounds(
     for epoch in range(1, rounds + 1):
         began = time.perf_counter()
         confident, target = confident_nodes(p, labels)
-        fit_classifier(model, graph.x, confident, target)
+        fit_classifier(model, features, confident, target)
         with torch.no_grad():
             q = model.classify(graph.x)
             loss, val_loss = cross_entropies(q, confident, target)
@@ -172,4 +175,4 @@ def _read_num_classes(
         )
     if labels is not None:
         return check_known_classes(labels, num_nodes, num_classes)
-    return num_classes or choose_num_classes(graph, seed=seed).num_classes
+    return num_classes or count_clusters(graph, seed=seed).num_classes

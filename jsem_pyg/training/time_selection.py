@@ -13,6 +13,8 @@ from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph, check_times, prepare_graph
 from .triplets import TripletLoss
 
+NUM_TRIPLETS = 20_000
+
 
 class SelectedTime(NamedTuple):
     """The best of several diffusion times."""
@@ -26,7 +28,7 @@ def select_time(
     times: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0),
     *,
     margin: float = 0.5,
-    num_triplets: int = 20_000,
+    num_triplets: int = NUM_TRIPLETS,
     normalization: str | None = "sym",
     seed: int = 0,
 ) -> SelectedTime:
@@ -61,11 +63,24 @@ def select_time(
     check_times(times, check_nonnegative)
     check_positive_int("num_triplets", num_triplets)
     check_nonnegative_int("seed", seed)
-    graph = prepare_graph(data)
+    return time_of_lowest_loss(
+        prepare_graph(data), times, margin, num_triplets, normalization, seed
+    )
+
+
+def time_of_lowest_loss(
+    graph: TrainingGraph,
+    times: Sequence[float],
+    margin: float = 0.5,
+    num_triplets: int = NUM_TRIPLETS,
+    normalization: str | None = "sym",
+    seed: int = 0,
+) -> SelectedTime:
+    """`select_time` for a graph and arguments that have been checked."""
+    loss = TripletLoss(margin)
     sampler = GraphTriplets(graph.structure, graph.edge_weight, graph.structure.num_nodes)
     triplets = sampler.sample(num_triplets, derive_generator(seed, Purpose.VALIDATION))
     triplets = triplets.to(graph.x.device)
-    loss = TripletLoss(margin)
     with torch.no_grad():
         scales = heat_diffusion(
             graph.x,

@@ -83,7 +83,9 @@ class TrainingGraph:
         except (TypeError, ValueError):  # of a compiled or scripted module
             return
         try:
-            signature.bind(self.x, self.edge_index, **self.edge_inputs)
+            bound = signature.bind(self.x, self.edge_index, **self.edge_inputs)
+            if bound.arguments.get("batch") is self.edge_index:  # torch_geometric.nn.MLP, norms
+                raise TypeError("its second argument is 'batch', not edges")
         except TypeError as error:
             names = ", ".join(f"{name}=data.{name}" for name in self.edge_inputs)
             call = f"model(data.x, data.edge_index{', ' if names else ''}{names})"

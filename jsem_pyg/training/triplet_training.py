@@ -137,8 +137,17 @@ def fit_triplets(
     """
     check_instance("model", model, nn.Module, "a torch.nn.Module")
     graph = prepare_graph(data, device)
-    _check_numbers(epochs, lr, batch_size, margin, patience, seed, checkpoint_every)
-    _check_watching(resume, callbacks, progress, tensorboard)
+    counts = {"epochs": epochs, "batch_size": batch_size, "checkpoint_every": checkpoint_every}
+    for name, count in (counts if patience is None else counts | {"patience": patience}).items():
+        check_positive_int(name, count)
+    check_positive("lr", lr)
+    check_positive("margin", margin)
+    check_nonnegative_int("seed", seed)
+    check_bool("resume", resume)
+    check_bool("progress", progress)
+    if tensorboard is not None:
+        check_instance("tensorboard", tensorboard, (str, os.PathLike), "a path or None")
+    _check_callbacks(callbacks)
     criterion = _make_loss(loss, margin)
     if isinstance(criterion, nn.Module):
         criterion.to(graph.x.device)
@@ -270,35 +279,7 @@ def _data_settings(graph: TrainingGraph, sampler: object, loss: Loss) -> dict[st
     return settings | {f"data.{name}": value for name, value in used.items()}
 
 
-def _check_numbers(
-    epochs: int,
-    lr: float,
-    batch_size: int,
-    margin: float,
-    patience: int | None,
-    seed: int,
-    checkpoint_every: int,
-) -> None:
-    check_positive_int("epochs", epochs)
-    check_positive("lr", lr)
-    check_positive_int("batch_size", batch_size)
-    check_positive("margin", margin)
-    if patience is not None:
-        check_positive_int("patience", patience)
-    check_nonnegative_int("seed", seed)
-    check_positive_int("checkpoint_every", checkpoint_every)
-
-
-def _check_watching(
-    resume: bool,
-    callbacks: Sequence[Callback],
-    progress: bool,
-    tensorboard: str | os.PathLike[str] | None,
-) -> None:
-    if tensorboard is not None:
-        check_instance("tensorboard", tensorboard, (str, os.PathLike), "a path or None")
-    check_bool("resume", resume)
-    check_bool("progress", progress)
+def _check_callbacks(callbacks: Sequence[Callback]) -> None:
     if isinstance(callbacks, str) or not isinstance(callbacks, Sequence):
         raise TypeError(
             "Expected 'callbacks' to be a list of functions (got "

@@ -79,25 +79,18 @@ def test_dtypes_arrays_and_tensors_that_require_gradients(dtype):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        ({"x": torch.full((4, 2), float("nan"))}, ValueError, "'x' to be finite"),
-        ({"x": torch.ones(2, 4, 2)}, ValueError, "'x' to have shape"),
-        ({"x": torch.ones(4, 0)}, ValueError, "'x' to have shape"),
-        ({"x": torch.ones(4, 2, dtype=torch.long)}, TypeError, "'x' to be a floating-point"),
-        ({"y": torch.arange(3)}, ValueError, r"'y' to have shape \[4\]"),
-        ({"y": torch.arange(4).view(4, 1)}, ValueError, r"'y' to have shape \[4\]"),
-        ({"y": torch.ones(4)}, TypeError, "'y' to be of integer type"),
-        ({"num_clusters": 5}, ValueError, "4 points and 5 clusters"),
-        ({"num_clusters": 0}, ValueError, "'num_clusters' to be a positive integer"),
-        ({"n_init": 0}, ValueError, "'n_init' to be a positive integer"),
-        ({"seeds": ()}, ValueError, "'seeds' to hold at least one"),
-        ({"seeds": 0}, ValueError, "'seeds' to be a positive integer"),
+        ({"x": torch.ones(4, 0)}, "'x' to have shape"),
+        ({"num_clusters": 5}, "4 points and 5 clusters"),
+        ({"n_init": 0}, "'n_init' to be a positive integer"),
+        ({"seeds": ()}, "'seeds' to hold at least one"),
+        ({"seeds": 0}, "'seeds' to be a positive integer"),
     ],
 )
-def test_bad_input_is_refused(change, error, message):
+def test_bad_input_is_refused(change, message):
     arguments = {"x": torch.rand(4, 2), "y": torch.tensor([0, 0, 1, 1]), **change}
-    with pytest.raises(error, match=message):
+    with pytest.raises(ValueError, match=message):
         clustering_scores(**arguments)
 
 

@@ -88,3 +88,15 @@ def test_certain_classes_of_nodes_reach_new_points(trained):
     certain = torch.eye(NUM_CLASSES)[torch.full((data.num_nodes,), 1)]
     told = ClassField(model, certain, graph.structure, graph.edge_weight)
     assert (told.at(x_new, neighbor, weight)[:, 1] > field.at(x_new, neighbor, weight)[:, 1]).all()
+
+
+def test_a_model_in_training_mode_keeps_its_means(trained):
+    model, data, field, *_ = trained
+    graph, q = prepare_graph(data), model.classify(data.x)
+    means = [model.isotropic_mean.mean.clone(), model.anisotropic_mean.mean.clone()]
+    model.train()
+    again = ClassField(model, q, graph.structure, graph.edge_weight)
+    model.eval()
+    assert torch.equal(again.p, field.p)
+    assert torch.equal(model.isotropic_mean.mean, means[0])
+    assert torch.equal(model.anisotropic_mean.mean, means[1])

@@ -1,12 +1,7 @@
-import inspect
 import io
 import math
-import os
-import signal
-import subprocess
 import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +9,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import MLP, GCNConv
 from training.training_cases import PlainStub, SmoothingStub, two_clusters
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
@@ -25,10 +20,8 @@ from jsem_pyg.training import (
     Triplets,
     fit,
     fit_triplets,
-    self_train,
 )
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
-from jsem_pyg.training.fit import OPTIONS
 from jsem_pyg.training.history import EpochRow
 from jsem_pyg.training.watchers import epoch_bar
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
@@ -125,6 +118,8 @@ def test_only_edge_inputs_that_the_data_has_are_passed():
         fit(PlainStub(), data, epochs=1, **QUICK)
     with pytest.raises(TypeError, match=r"'model' to take the call .*got Linear, whose forward"):
         fit(nn.Linear(6, 6), bare, epochs=1, **QUICK)
+    with pytest.raises(TypeError, match=r"'model' to take the .*got MLP.*is 'batch', not edge"):
+        fit(MLP([6, 3]), bare, epochs=1, **QUICK)
 
 
 def test_the_layer_sees_the_same_edge_index_each_epoch():
@@ -244,20 +239,14 @@ def test_fit_is_the_trainer_it_picks():
     assert len(fit(SmoothingStub(), two_clusters(), **QUICK).history) == 100
 
 
-def test_fit_knows_what_each_trainer_takes():
-    both = {"model", "data", "loss", "sampler", "epochs", "device", "seed", "progress"}
-    taken = set(inspect.signature(fit_triplets).parameters)
-    assert set(OPTIONS["fit_triplets"]) == taken - both
-    taken = set(inspect.signature(self_train).parameters)
-    assert set(OPTIONS["self_train"]) == taken - both - {"rounds", "labels"}
-
-
 def test_wrong_keywords_are_named_with_who_takes_them():
     model, data = SmoothingStub(), two_clusters()
     with pytest.raises(ValueError, match="'times' .* only self_train takes it .got .1.0..*Diffusi"):
         fit(model, data, times=[1.0])
     with pytest.raises(TypeError, match="'lrr' to be left out, since no trainer .*got 0.1.* lr, "):
         fit(model, data, lrr=0.1)
+    with pytest.raises(ValueError, match="'lr' .* only fit_triplets takes it .* loss='triplet'"):
+        fit(DiffusionClassifier(6, 2), data, lr=0.1)
     with pytest.raises(TypeError, match="'rounds' to be left out, since no .*fit takes .*epochs"):
         fit(DiffusionClassifier(6, 2), data, rounds=2)
 
@@ -428,42 +417,6 @@ def test_early_stopping_is_resumed_too(tmp_path):
     assert len(again.history) == 6
     assert again.stopped_early
     assert torch.equal(again.model.weight, start["weight"])
-
-
-SCRIPT = """
-import os, signal, sys
-from training.training_cases import SmoothingStub, two_clusters
-from jsem_pyg.training import fit
-
-def kill(end):
-    if end.row.epoch == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-fit(SmoothingStub(dropout=0.3), two_clusters(), epochs=9, batch_size=64, lr=0.01,
-    checkpoint=sys.argv[1], checkpoint_every=2, callbacks=[kill])
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL here")
-def test_a_process_that_was_killed_is_resumed(tmp_path):
-    path = tmp_path / "run.pt"
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
-    process = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr
-    assert process.stdout == ""
-    assert process.stderr == ""  # the bar is silent in a pipe
-    assert load_checkpoint(path)["epoch"] == 4
-    data, model = two_clusters(), SmoothingStub(dropout=0.3)
-    resumed = fit(model, data, epochs=9, checkpoint=path, resume=True, **QUICK)
-    whole = fit(SmoothingStub(dropout=0.3), data, epochs=9, **QUICK)
-    assert numbers(resumed) == numbers(whole)
-    assert_equal_weights(resumed.model, whole.model)
 
 
 def test_more_epochs_may_be_asked_for_but_not_fewer(tmp_path):
@@ -786,51 +739,25 @@ def test_sketches_that_cannot_work_are_refused(make_model, sketch_dim, message):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        ({"epochs": 0}, ValueError, "epochs"),
-        ({"epochs": 2.5}, TypeError, "epochs"),
-        ({"lr": 0.0}, ValueError, "lr"),
-        ({"lr": -1.0}, ValueError, "lr"),
-        ({"lr": math.nan}, ValueError, "lr"),
-        ({"batch_size": 0}, ValueError, "batch_size"),
-        ({"margin": 0.0}, ValueError, "margin"),
-        ({"patience": 0}, ValueError, "patience"),
-        ({"seed": -1}, ValueError, "seed"),
-        ({"checkpoint_every": 0}, ValueError, "checkpoint_every"),
-        (
-            {"loss": "contrastive"},
-            ValueError,
-            "'loss' to be one of 'auto', 'self_training', 'triplet'",
-        ),
-        ({"sampler": "random"}, ValueError, "'sampler' to be one of 'graph', 'labels'"),
-        ({"resume": True}, ValueError, "'checkpoint' to be given with resume=True"),
-        ({"loss": nn.Linear(2, 2)}, ValueError, "no trainable parameters"),
+        ({"epochs": 0}, "'epochs' to be a positive"),
+        ({"loss": "contrastive"}, "'loss' to be one of 'auto', 'self_training', 'triplet'"),
+        ({"sampler": "random"}, "'sampler' to be one of 'graph', 'labels'"),
+        ({"resume": True}, "'checkpoint' to be given with resume=True"),
+        ({"loss": nn.Linear(2, 2)}, "no trainable parameters"),
     ],
 )
-def test_bad_arguments_are_refused(change, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_arguments_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
         fit(SmoothingStub(), two_clusters(), **({"epochs": 1} | QUICK | change))
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "error", "message"),
-    [
-        ("x", None, ValueError, "to have 'x'"),
-        ("edge_index", None, ValueError, "to have 'edge_index'"),
-        ("y", None, ValueError, "to have labels 'y'"),
-        ("x", torch.full((24, 6), math.nan), ValueError, "144 NaN or infinite"),
-        ("x", torch.ones(24, 6, dtype=torch.long), TypeError, "floating-point"),
-        ("x", torch.ones(24), ValueError, r"shape \[N, D\]"),
-        ("edge_index", torch.tensor([[0], [24]]), ValueError, r"node indices in \[0, 24\)"),
-    ],
-)
-def test_bad_data_is_refused(key, value, error, message):
+@pytest.mark.parametrize("key", ["x", "edge_index", "y"])
+def test_data_that_lack_something_are_refused(key):
     data = two_clusters()
-    data[key] = value
-    if value is None:
-        del data[key]
-    with pytest.raises(error, match=message):
+    del data[key]
+    with pytest.raises(ValueError, match=f"to have (labels )?'{key}'"):
         fit(SmoothingStub(), data, sampler="labels", epochs=1, **QUICK)
 
 

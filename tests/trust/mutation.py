@@ -38,14 +38,16 @@ _log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
-TARGETS = [
-    *(f"jsem_pyg/{part}" for part in ("kernels", "graph", "curvature", "operators", "diffusion")),
-    "jsem_pyg/_checks.py",
+PARTS = [
+    *("kernels", "datasets", "graph", "curvature", "operators", "diffusion", "partition"),
+    *("transport", "nn", "evaluation", "training", "transforms", "estimators", "jax", "report"),
+    "command",
 ]
-# Where tests of these stand; those of training, examples and notebooks take too long.
+TARGETS = [f"jsem_pyg/{part}" for part in (*PARTS, "_checks")]
+# Where tests of these stand; examples and notebooks take too long.
 TESTS = [
-    *(f"tests/{part}" for part in ("kernels", "graph", "curvature", "operators", "diffusion")),
-    *("tests/nn", "tests/transforms", "tests/evaluation", "tests/test_architecture.py"),
+    *(f"tests/{part}" for part in PARTS),
+    "tests/test_architecture.py",
     "tests/trust/test_bad_input.py",
     "tests/trust/test_differential.py",
     "tests/trust/test_differential_geometry.py",
@@ -68,6 +70,7 @@ ALWAYS = {
 NEEDED = ["hypothesis", "numba", "pytest", "torch_geometric.nn", "torch_geometric.loader"]
 USEFUL = [
     "scipy.sparse.csgraph", "scipy.optimize", "scipy.stats", "sklearn.cluster", "pandas", "faiss",
+    "sklearn.linear_model", "sklearn.metrics", "safetensors.torch",
     "torch._dynamo", "torch._inductor", "torch.testing",
 ]  # fmt: skip
 PYTEST = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]

@@ -1,6 +1,6 @@
 """No public call cares how its tensors lie in memory, nor whether indices have 32 bits or 64.
 
-Every tensor of every good call is laid out anew, alone and all together. What comes out is the
+The tensors of every good call are laid out anew, alone and all together. What comes out is the
 same, or the call is refused in the same words.
 """
 
@@ -27,15 +27,29 @@ def anew(value, layout):
     return laid_out, laid_out.contiguous().clone()
 
 
-def variants(given, layout):
-    """Pairs of arguments that should make no difference: each tensor alone, then all at once."""
-    changed, usual = {}, {}
-    for name, value in given.items():
-        pair = (of_data if isinstance(value, Data) else anew)(value, layout)
-        if pair is not None:
-            changed[name], usual[name] = pair
-            yield name, {name: pair[0]}, {name: pair[1]}
-    yield "all", changed, usual
+def variants(given):
+    """Pairs of arguments that should make no difference, with their names and layouts.
+
+    All tensors at once in each layout, and each tensor alone in one of them.
+    """
+    for layout in LAYOUTS:
+        pairs = laid_out(given, layout)
+        if pairs:
+            changed, usual = ({name: pair[i] for name, pair in pairs.items()} for i in (0, 1))
+            yield f"all {layout}", changed, usual
+    for place, name in enumerate(given):
+        layout = LAYOUTS[place % len(LAYOUTS)]
+        for pair in laid_out({name: given[name]}, layout).values():
+            yield f"{name} {layout}", {name: pair[0]}, {name: pair[1]}
+
+
+def laid_out(given, layout):
+    """The tensors among some arguments, as pairs of `anew`."""
+    pairs = {
+        name: (of_data if isinstance(value, Data) else anew)(value, layout)
+        for name, value in given.items()
+    }
+    return {name: pair for name, pair in pairs.items() if pair is not None}
 
 
 def of_data(data, layout):
@@ -79,13 +93,12 @@ def outcome(key, chosen):
         return [], str(error)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("key", GOOD)
-def test_the_layout_makes_no_difference(key, layout):
+def test_the_layout_makes_no_difference(key):
     _, given = GOOD[key]()
-    for name, changed, usual in variants(given, layout):
+    for name, changed, usual in variants(given):
         (actual, said), (expected, meant) = outcome(key, changed), outcome(key, usual)
-        if layout == "int32" and said is not None and meant is None:
+        if "int32" in name and said is not None and meant is None:
             assert "integer" in said or "int64" in said, f"{key} {name}: {said}"
             continue
         assert (said is None) == (meant is None), f"{key} {name}: {said} {meant}"

@@ -63,8 +63,8 @@ def test_who_reaches_a_function():
 
 def test_a_few_mutants(tmp_path):
     script, report = Path(__file__).with_name("mutation.py"), tmp_path / "report.json"
-    arguments = ["--per-file", "3", "--tests", "tests/test_groups.py", "--report", str(report)]
+    arguments = ["--per-file", "1", "--tests", "tests/test_groups.py", "--report", str(report)]
     command = [sys.executable, str(script), "jsem_pyg/_groups.py", *arguments]
     subprocess.run(command, check=True)
     outcomes = [row["outcome"] for row in json.loads(report.read_text())]
-    assert outcomes == ["killed"] * 3
+    assert outcomes == ["killed"]

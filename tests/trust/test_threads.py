@@ -1,6 +1,6 @@
 """Threads share what is public, as in a server: each gets what it would have got alone.
 
-Every good call (`good_calls.py`) is made by eight threads at once, each with data of its own. Of a
+Every good call (`good_calls.py`) is made by four threads at once, each with data of its own. Of a
 method they share the object. `SHARED` adds objects that are used in more ways than one.
 """
 
@@ -35,7 +35,7 @@ from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 from jsem_pyg.training import fit_triplets
 from jsem_pyg.transforms import FormanCurvature
 
-NUM_THREADS = 8
+NUM_THREADS = 4
 
 # Calls that change the object, so that threads cannot share it.
 NOT_SHARED = r"\S+\.(fit|set\w*)|transport\.GromovWassersteinLoss\.forward"
@@ -115,7 +115,11 @@ def test_a_race_is_seen(monkeypatch):
         assert_as_alone("fake", rounds=2, calls=1)
 
 
-@pytest.mark.parametrize("key", CALLS)
+# Seconds a call, all of them in a solver whose other calls are quick.
+QUICK_CALLS = [key for key in CALLS if key != "transport.gw_barycenter"]
+
+
+@pytest.mark.parametrize("key", QUICK_CALLS)
 def test_every_call_gives_what_it_gives_alone(key):
     assert_as_alone(key, rounds=2, calls=1)
 

@@ -82,10 +82,6 @@ class Ranks:
             )
         return Pending(self, rows, out, work)
 
-    def wait_for_all(self) -> None:
-        """Return once every process came here."""
-        self.total(torch.zeros(1))
-
     def _reduce(self, values: Tensor, operation: str) -> Tensor:
         def reduce(out: Tensor) -> None:
             dist.all_reduce(out, getattr(dist.ReduceOp, operation), group=self.group)
