@@ -1,6 +1,8 @@
 """A graph, its weights and conductances -> its operator, in the type that it needs."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,30 +38,32 @@ def heat_operator(
         make: what makes it.
         memory: where an operator without learned values is remembered from call to call.
     """
-
-    def make_in(
-        dtype: torch.dtype, weight: Tensor | None, conductance: Tensor | None
-    ) -> HeatOperator:
-        return make(
-            structure,
-            weight,
-            options.normalization,
-            conductance,
-            options.backend,
-            options.self_loop,
-            dtype,
-        )
-
-    def recall(dtype: torch.dtype, weight: Tensor | None, _: None) -> HeatOperator:
-        assert memory is not None
-        given, context = () if weight is None else (weight,), (structure, options, dtype, x.device)
-        return memory.recall(given, lambda: lasting(make_in)(dtype, weight, None), *context)
-
+    make = partial(
+        make,
+        structure,
+        normalization=options.normalization,
+        backend=options.backend,
+        self_loop=options.self_loop,
+    )
     is_constant = conductance is None and (edge_weight is None or not edge_weight.requires_grad)
     is_constant = is_constant and x.device.type == "cpu"  # where comparing weights does not wait
-    remembers = memory is not None and is_constant and structure.can_remember
-    how = recall if remembers and not is_transformed() else make_in
-    return precise_operator(how, x, longest, options, edge_weight, conductance)
+    if memory is not None and is_constant and structure.can_remember and not is_transformed():
+        make = partial(_recall, memory, make, (structure, options, x.device))
+    weights = {"edge_weight": edge_weight, "conductance": conductance}
+    return precise_operator(make, x, longest, options, **weights)
+
+
+def _recall(
+    memory: Memory,
+    make: Callable[..., HeatOperator],
+    context: tuple[Any, ...],
+    edge_weight: Tensor | None,
+    conductance: None,
+    dtype: torch.dtype,
+) -> HeatOperator:
+    given = () if edge_weight is None else (edge_weight,)
+    again = partial(lasting(make), edge_weight=edge_weight, dtype=dtype)
+    return memory.recall(given, again, dtype, *context)
 
 
 def default_dtype(edge_weight: Tensor | None) -> torch.dtype:

@@ -23,6 +23,7 @@ from .._precision import full_precision
 from ..graph import HypergraphStructure
 from ..graph.prepare import GraphReader
 from ..graph.prepare_hypergraph import read_hypergraph
+from ..kernels.table import CHEBYSHEV, lists_backends
 from ..operators import HeatOperator, hypergraph_operator
 from .evolve import evolve
 from .options import HeatOptions
@@ -73,6 +74,7 @@ def method_costs(
     }
 
 
+@lists_backends(CHEBYSHEV)
 def hypergraph_diffusion(
     x: Tensor,
     hyperedge_index: Any,
@@ -110,8 +112,7 @@ def hypergraph_diffusion(
         normalization: "sym" as above, or "rw" for
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
         method: "dense", "csr", "incidence", or "auto", the cheapest of those that `backend` has.
-        backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`; only
-            "auto", "torch" and "reference" have the method "incidence".
+        backend: {backends}. Only "reference", "torch" and "auto" have the method "incidence".
 
     Returns:
         A tensor like `x`; [..., S, N, D] if `t` has scales.
@@ -151,7 +152,7 @@ def hypergraph_heat(
     if method == "dense":
         method = min(sparse, key=method_costs(structure, x.size(-2)).__getitem__)
 
-    def make(dtype: torch.dtype, weight: Tensor | None) -> HeatOperator:
+    def make(weight: Tensor | None, dtype: torch.dtype) -> HeatOperator:
         if weight is not None and _has_wide_range(weight):
             dtype, weight = torch.float64, weight.double()
         operator = hypergraph_operator(structure, weight, str(options.normalization), dtype)
@@ -159,7 +160,7 @@ def hypergraph_heat(
             return operator.factored(options.backend)
         return operator.sparse(options.backend)
 
-    heat = precise_operator(make, x, times.longest, options, hyperedge_weight)
+    heat = precise_operator(make, x, times.longest, options, weight=hyperedge_weight)
     if not is_dense:
         return evolve(x, heat, times, options)
     # Every time, of whatever scale and channel, is a scale of the identity.

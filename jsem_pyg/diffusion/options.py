@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 from .._checks import check_choice, check_positive
-from ..kernels.table import CHEBYSHEV
-from ..operators.factored import FACTORED_BACKENDS
+from ..kernels.table import CHEBYSHEV, KernelFamily
+from ..operators.factored import FACTORED
 from ..operators.hodge import HODGE_NORMALIZATIONS
 from ..operators.hypergraph import HYPERGRAPH_NORMALIZATIONS
 from ..operators.laplacian import NORMALIZATIONS
@@ -18,13 +18,13 @@ class Domain(NamedTuple):
     """The words that a kind of operator takes."""
 
     normalizations: Collection[str | None]
-    backends: Collection[str] | None = None  # None: "auto" and those in the table of kernels
+    backends: KernelFamily
 
 
 DOMAINS = {
-    "graph": Domain(NORMALIZATIONS),
-    "hypergraph": Domain(HYPERGRAPH_NORMALIZATIONS),
-    "complex": Domain(HODGE_NORMALIZATIONS, FACTORED_BACKENDS),
+    "graph": Domain(NORMALIZATIONS, CHEBYSHEV),
+    "hypergraph": Domain(HYPERGRAPH_NORMALIZATIONS, CHEBYSHEV),
+    "complex": Domain(HODGE_NORMALIZATIONS, FACTORED),
 }
 
 
@@ -54,12 +54,10 @@ class HeatOptions:
         normalizations, backends = DOMAINS[self.domain]
         check_choice("normalization", self.normalization, normalizations)
         check_choice("method", self.method, METHODS)
-        # Backends may be added to the table of kernels later.
-        known = ("auto", *CHEBYSHEV.backends) if backends is None else backends
-        check_choice("backend", self.backend, known)
+        backends.check(self.backend)
         if self.method == "incidence" and not self.can_factor:
             raise ValueError(
-                f"Expected 'backend' to be {', '.join(map(repr, FACTORED_BACKENDS))} with "
+                f"Expected 'backend' to be 'auto', {', '.join(map(repr, FACTORED.backends))} with "
                 f"method='incidence', which multiplies by factors (got {self.backend!r}). To fix "
                 "this, take backend='auto', or method='csr'."
             )
@@ -67,7 +65,7 @@ class HeatOptions:
     @property
     def can_factor(self) -> bool:
         """Whether the backend can apply an operator by its factors."""
-        return self.backend in FACTORED_BACKENDS
+        return self.backend in ("auto", *FACTORED.backends)
 
     def for_graph(self, edge_index: Any) -> Self:
         """These options, with the backend "torch_sparse" where "auto" meets a SparseTensor."""

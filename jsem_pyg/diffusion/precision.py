@@ -52,12 +52,12 @@ def precise_operator(
     x: Tensor,
     longest: float,
     options: HeatOptions,
-    *weights: Tensor | None,
+    **weights: Tensor | None,
 ) -> HeatOperator:
     """Make an operator in the type that signals like x and times up to `longest` need.
 
     Args:
-        make: makes it, called with the type and the weights.
+        make: makes it, called with `dtype` and the weights by name.
         x: the signal.
         longest: the longest time.
         options: how precise the result has to be.
@@ -66,9 +66,10 @@ def precise_operator(
 
     def make_in(dtype: torch.dtype) -> HeatOperator:
         wide = dtype
-        for each in weights:
+        for each in weights.values():
             wide = wide if each is None else torch.promote_types(wide, each.dtype)
-        return make(dtype, *(None if each is None else each.to(wide) for each in weights))
+        given = {name: w if w is None else w.to(wide) for name, w in weights.items()}
+        return make(dtype=dtype, **given)
 
     dtype = _choose(x, longest, options.tol)
     operator = make_in(dtype)

@@ -1,15 +1,17 @@
 """Heat on the edges of a graph: flows that the Hodge Laplacian smooths out."""
 
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .._checks import check_edge_vector
 from .._precision import compute_dtype, full_precision, widen
 from ..graph import SimplicialStructure
 from ..graph.prepare import GraphReader
-from ..operators import HeatOperator, hodge_operator
+from ..kernels.table import lists_backends
+from ..operators import hodge_operator
+from ..operators.factored import FACTORED
 from .evolve import evolve
 from .options import HeatOptions
 from .precision import precise_operator
@@ -18,6 +20,7 @@ from .times import Times, check_signal, read_times, squeeze_scales
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
 
+@lists_backends(FACTORED)
 def simplicial_diffusion(
     x: Tensor,
     edge_index: Any,
@@ -64,7 +67,7 @@ def simplicial_diffusion(
         degree: the number of products with S. None: the smallest that `tol` allows.
         tol: the relative error allowed, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
         normalization: None, "sym" or "rw", see :func:`~jsem_pyg.operators.hodge_operator`.
-        backend: "torch", "reference" or "auto", see there.
+        backend: {backends}.
 
     Returns:
         A tensor like `x`; [..., S, E, D] if `t` has scales.
@@ -144,14 +147,18 @@ def simplicial_heat(
     x: Tensor, weighted: WeightedComplex, times: Times, t_up: Times, options: HeatOptions
 ) -> Tensor:
     """Diffuse [..., E, D] on edges -> [..., S, E, D]."""
-    structure, *weights = weighted
+    structure, edge_weight, triangle_weight = weighted
+    weights = {"edge_weight": edge_weight, "triangle_weight": triangle_weight}
 
     def heat(part: str, t: Times) -> Tensor:
-        def make(dtype: torch.dtype, *given: Tensor | None) -> HeatOperator:
-            how = options.normalization, options.backend, dtype
-            return hodge_operator(structure, part, given[0], given[1], *how)
-
-        operator = precise_operator(make, x, t.longest, options, *weights)
+        make = partial(
+            hodge_operator,
+            structure,
+            part,
+            normalization=options.normalization,
+            backend=options.backend,
+        )
+        operator = precise_operator(make, x, t.longest, options, **weights)
         return evolve(flow, operator, t, options)
 
     with full_precision(x.device):
@@ -161,6 +168,6 @@ def simplicial_heat(
             # The product of both parts of the Laplacian is zero: so is that of what they change.
             out = out + heat("up", t_up) - flow.unsqueeze(-3)
         else:
-            for unused in (t_up.value, *weights):  # they get a gradient, if only of zero
+            for unused in (t_up.value, *weights.values()):  # a gradient, if only of zero
                 out = out if unused is None else out + (0 * unused.sum()).to(out)
         return structure.to_columns(out).to(x.dtype)

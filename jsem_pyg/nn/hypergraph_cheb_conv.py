@@ -8,10 +8,12 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from ..diffusion.options import HeatOptions
+from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
 from .hypergraph_layer import HypergraphLayer
 
 
+@lists_backends(CHEBYSHEV)
 class HypergraphChebConv(ChannelMap, HypergraphLayer):
     r"""A hypergraph convolution whose filters are heat kernels with learned times.
 
@@ -40,7 +42,7 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
             :obj:`tol` needs.
         tol (float): Relative error allowed.
         method (str): :obj:`"auto"`, :obj:`"dense"`, :obj:`"csr"` or :obj:`"incidence"`.
-        backend (str): What evaluates the series.
+        backend (str): What evaluates the series: {backends}.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
 
     Shapes:

@@ -8,9 +8,11 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from ..diffusion.options import HeatOptions
+from ..kernels.table import CHEBYSHEV, lists_backends
 from .hypergraph_layer import HypergraphLayer
 
 
+@lists_backends(CHEBYSHEV)
 class HypergraphDiffusion(HypergraphLayer):
     r"""Heat diffusion on a hypergraph whose hyperedges learn how much they weigh.
 
@@ -45,8 +47,7 @@ class HypergraphDiffusion(HypergraphLayer):
         tol (float): Relative error allowed.
         method (str): :obj:`"dense"`, :obj:`"csr"`, :obj:`"incidence"`, or :obj:`"auto"`, the
             cheapest of them; see :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
-        backend (str): What evaluates the series, see
-            :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
+        backend (str): What evaluates the series: {backends}.
 
     Shapes:
         - **input:**

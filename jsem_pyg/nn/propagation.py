@@ -1,7 +1,5 @@
 """The watched path: S by a layer's `propagate`, so that hooks and explainers see messages."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
@@ -10,13 +8,16 @@ from ..graph.rows import GraphRows
 from ..operators import HeatOperator, Operator
 from ..operators.laplacian import laplacian_entries
 
-_HOOKS = ("propagate_forward", "message_forward", "aggregate_forward")
+_HOOKS = [
+    f"_{step}_forward{when}_hooks"
+    for step in ("propagate", "message", "aggregate")
+    for when in ("", "_pre")
+]
 
 
 def is_watched(layer: MessagePassing) -> bool:
     """Whether somebody observes the messages of a layer."""
-    kinds = [f"_{hook}{when}_hooks" for hook in _HOOKS for when in ("", "_pre")]
-    return bool(layer.explain) or any(len(getattr(layer, kind)) > 0 for kind in kinds)
+    return bool(layer.explain) or any(getattr(layer, hooks) for hooks in _HOOKS)
 
 
 class PropagatedOperator(Operator):
@@ -46,9 +47,9 @@ def propagated_operator(
     edge_weight: Tensor | None,
     normalization: str | None,
     conductance: Tensor | None,
-    backend: Any,
     self_loop: float,
     dtype: torch.dtype,
+    backend: str,
 ) -> HeatOperator:
     """The operator that :func:`~jsem_pyg.operators.laplacian_operator` makes, by `propagate`."""
     structure = rows.whole(

@@ -10,10 +10,13 @@ from torch_geometric.typing import OptTensor
 from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
 from ..diffusion.times import Times, read_times
+from ..kernels.table import lists_backends
+from ..operators.factored import FACTORED
 from .diffusion_time import DiffusionTime, initial_times
 from .heat_layer import Diffuse, HeatLayer
 
 
+@lists_backends(FACTORED)
 class SimplicialDiffusion(HeatLayer):
     r"""Heat diffusion of edge signals by the Hodge Laplacian, with times for gradients and curls.
 
@@ -46,8 +49,7 @@ class SimplicialDiffusion(HeatLayer):
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
             :obj:`tol` needs.
         tol (float): Relative error allowed.
-        backend (str): :obj:`"torch"`, :obj:`"reference"` or :obj:`"auto"`, see
-            :func:`~jsem_pyg.diffusion.simplicial_diffusion`.
+        backend (str): What evaluates the series: {backends}.
 
     Shapes:
         - **input:**

@@ -28,10 +28,15 @@ from torch import Tensor
 from ..kernels.chebyshev import AdjointOperator, AutogradOperator, Operator
 from ..kernels.chebyshev.torch_csr import csr_matrix
 from ..kernels.csr import Incidence
-from ..kernels.table import CHEBYSHEV
+from ..kernels.table import CHEBYSHEV, KernelFamily
 from ..kernels.torch_func import lasting
 
-FACTORED_BACKENDS = ("auto", "torch", "reference")
+# The kernels that can multiply by factors.
+FACTORED = KernelFamily(
+    {name: CHEBYSHEV.backends[name] for name in ("reference", "torch")},
+    {"cuda": ("torch",), "cpu": ("torch",)},
+    "reference",
+)
 
 
 class Halfway(NamedTuple):
@@ -103,14 +108,7 @@ def factored_operator(
     Raises:
         ValueError: if `backend` is another than "auto", "torch" or "reference", or cannot run.
     """
-    if backend not in FACTORED_BACKENDS:
-        raise ValueError(
-            "Expected 'backend' to be 'auto', 'torch' or 'reference' where an operator is applied "
-            f"by its factors (got {backend!r}). To fix this, take backend='auto'."
-        )
-    if backend == "torch":
-        CHEBYSHEV.choose(backend, root.device)  # which says why, if it cannot run
-    by_messages = backend == "reference" or not CHEBYSHEV.can_run("torch", root.device)
+    by_messages = FACTORED.choose(backend, root.device) == "reference"
     operator = FactoredOperator(b, root, share, alpha, beta, by_messages)
     return AutogradOperator(operator) if backend == "reference" else operator
 

@@ -29,7 +29,8 @@ from .._checks import check_choice, check_instance, check_vector
 from .._precision import power_of_two
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
-from .factored import FACTORED_BACKENDS, factored_operator
+from ..kernels.table import lists_backends
+from .factored import FACTORED, factored_operator
 from .heat_operator import HeatOperator, Scaling
 
 
@@ -47,6 +48,7 @@ HODGE_NORMALIZATIONS: dict[str | None, _Normalization] = {
 }
 
 
+@lists_backends(FACTORED)
 def hodge_operator(
     structure: SimplicialStructure,
     part: str,
@@ -70,8 +72,7 @@ def hodge_operator(
             weighted degrees, and W2 a third of the weights of the triangles, which with the edge
             weights above has its spectrum in [0, 1]; "rw" for the random walk that is similar to
             it, :math:`\mathbf{W}_1^{1/2} \mathbf{L} \mathbf{W}_1^{-1/2}`.
-        backend: "torch" for CSR products in bounded memory, "reference" for plain torch on any
-            device, twice differentiable, or "auto", the first that can run.
+        backend: {backends}. The first is twice differentiable, the second needs bounded memory.
         dtype: what signals are computed in; None: the type of the weights.
 
     Raises:
@@ -88,7 +89,7 @@ def hodge_operator(
         check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     check_choice("part", part, ("down", "up"))
     check_choice("normalization", normalization, HODGE_NORMALIZATIONS)
-    check_choice("backend", backend, FACTORED_BACKENDS)
+    FACTORED.check(backend)
     by_degree, row_scale = HODGE_NORMALIZATIONS[normalization]
     weights = _weights(structure, edge_weight, triangle_weight, by_degree, dtype)
     edge_weight, triangle_weight = weights

@@ -304,7 +304,7 @@ X, EDGES = torch.zeros(3, 2), once([(0, 1), (1, 2), (2, 0)])
         ({"tol": 0.0}, ValueError, "'tol' to be positive"),
         ({"degree": -1}, ValueError, "'degree'"),
         ({"normalization": "max"}, ValueError, "'normalization' to be one of"),
-        ({"backend": "numba"}, ValueError, "'backend' to be one of 'auto', 'torch', 'reference'"),
+        ({"backend": "numba"}, ValueError, "'backend' to be one of 'auto', 'reference', 'torch'"),
     ],
 )
 def test_refuses(arguments, error, match):

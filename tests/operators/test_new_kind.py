@@ -20,10 +20,10 @@ from jsem_pyg.graph.prepare import GraphReader
 from jsem_pyg.kernels.csr import CSR, Incidence
 from jsem_pyg.nn.heat_layer import HeatLayer
 from jsem_pyg.operators import HeatOperator, Scaling
-from jsem_pyg.operators.factored import FACTORED_BACKENDS, factored_operator
+from jsem_pyg.operators.factored import FACTORED, factored_operator
 from jsem_pyg.testing import assert_heat_laws
 
-DOMAINS["citations"] = Domain((None,), FACTORED_BACKENDS)
+DOMAINS["citations"] = Domain((None,), FACTORED)
 
 
 class Citations(Prepared):
@@ -49,7 +49,7 @@ class Citations(Prepared):
         check_nonnegative_entries("weight", weight)
 
 
-def citation_operator(structure, backend, dtype, weight):
+def citation_operator(structure, backend, weight, dtype):
     """As the hypergraph's, S' = 2 S - I, of half the rate: S is positive semi-definite."""
     weight = torch.ones(structure.num_nodes, dtype=dtype) if weight is None else weight
     given = weight[structure.source]
@@ -68,7 +68,7 @@ def prepare(reader, options, t, x, edge_index, weight=None):
     if weight is not None:
         reader.check(structure, x, "weight", weight, structure.check_weight)
     times, make = read_times(t, x), partial(citation_operator, structure, options.backend)
-    operator = precise_operator(make, x, times.longest, options, weight)
+    operator = precise_operator(make, x, times.longest, options, weight=weight)
     return times, partial(evolve, operator=operator, options=options)
 
 
