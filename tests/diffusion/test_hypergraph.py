@@ -229,7 +229,7 @@ def test_autocast_changes_nothing(method):
         ({"t": torch.ones(2, 3)}, ValueError, "D = 2"),
         ({"method": "fast"}, ValueError, "'method' to be one of 'auto', 'dense'"),
         ({"backend": "fast"}, ValueError, "'backend' to be one of"),
-        ({"method": "incidence", "backend": "numba"}, ValueError, "'backend' to be 'auto', 'tor"),
+        ({"method": "incidence", "backend": "numba"}, ValueError, "'backend' to be 'auto', 'ref"),
         ({"normalization": None}, ValueError, "'normalization' to be one of"),
         ({"degree": -1}, ValueError, "'degree' to be an integer"),
         ({"tol": 0.0}, ValueError, "'tol' to be positive"),
