@@ -24,10 +24,10 @@ def members(*sizes, seed=0):
 
 
 def test_the_mean_of_copies_is_that_space():
-    x = points(12)
+    x = points(8)
     turn = torch.tensor([[0.6, 0.8], [-0.8, 0.6]], dtype=torch.float64)
-    copies = [Factor(each, "kernel") for each in (x, x[torch.arange(11, -1, -1)], x @ turn)]
-    found = gw_barycenter(copies, 12, **QUIET)
+    copies = [Factor(each, "kernel") for each in (x, x.flip(0), x @ turn)]
+    found = gw_barycenter(copies, 8, **QUIET)
     assert found.converged
     size = float(Factor(x, "kernel").dense().square().mean())
     for plan, copy in zip(found.plans, copies, strict=True):
@@ -37,21 +37,21 @@ def test_the_mean_of_copies_is_that_space():
 
 
 def test_order_of_points_and_of_members_does_not_matter():
-    spaces = members(9, 8, 10)
+    spaces = members(6, 5, 7)
     weights = torch.tensor([0.5, 0.2, 0.3])
-    first = gw_barycenter(spaces, 8, weights=weights, **QUIET)
-    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    first = gw_barycenter(spaces, 5, weights=weights, **QUIET)
+    order = torch.randperm(6, generator=torch.Generator().manual_seed(1))
     mixed = [spaces[2], Factor(spaces[0].x[order], "kernel"), spaces[1]]
-    second = gw_barycenter(mixed, 8, weights=weights[[2, 0, 1]], **QUIET)
+    second = gw_barycenter(mixed, 5, weights=weights[[2, 0, 1]], **QUIET)
     assert first.history[-1] == pytest.approx(second.history[-1], rel=1e-4)
     spectra = [torch.linalg.eigvalsh(each.factor.dense()) for each in (first, second)]
     torch.testing.assert_close(*spectra, rtol=0, atol=1e-3)
 
 
 def test_the_unit_of_length_does_not_matter():
-    spaces = members(7, 9)
+    spaces = members(5, 6)
     far = [Factor(3 * each.x, "kernel") for each in spaces]
-    near, wide = (gw_barycenter(each, 7, **QUIET) for each in (spaces, far))
+    near, wide = (gw_barycenter(each, 5, **QUIET) for each in (spaces, far))
     assert wide.history[-1] == pytest.approx(81 * near.history[-1], rel=1e-4)
     torch.testing.assert_close(wide.factor.dense(), 9 * near.factor.dense(), rtol=0, atol=0.05)
 
@@ -64,35 +64,28 @@ def test_a_weight_of_one_is_that_member():
     torch.testing.assert_close(found.factor.dense(), expected, rtol=0, atol=0.02)
 
 
-@pytest.mark.parametrize("seed", [0, 2])
-def test_rounds_lower_the_objective(seed):
-    spaces = members(10, 12, 9, seed=seed)
+def test_rounds_lower_the_objective():
+    init = Factor(points(7, seed=99), "kernel")
     found = gw_barycenter(
-        spaces,
-        10,
-        init=Factor(points(10, seed=99), "kernel"),
-        epsilon=0.03,
-        tol=1e-9,
-        progress=False,
+        members(7, 8, 6), 7, init=init, epsilon=0.03, tol=1e-9, max_iter=8, progress=False
     )
     assert len(found.history) > 2
     for before, after in itertools.pairwise(found.history):
         assert after <= before + 1e-4 * abs(before)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_pot_finds_nothing_lower(seed):
+def test_pot_finds_nothing_lower():
     """The weighted sum of squared costs of POT's barycentre, with the plans that it ends with."""
-    spaces = members(9, 11, 8, seed=seed)
+    spaces = members(6, 7, 5)
     costs = [each.dense().numpy() for each in spaces]
     masses = [np.full(len(each), 1 / len(each)) for each in costs]
-    p, weights = np.full(8, 1 / 8), [0.5, 0.3, 0.2]
-    found = gw_barycenter(spaces, 8, weights=torch.tensor(weights), **QUIET)
+    p, weights = np.full(5, 1 / 5), [0.5, 0.3, 0.2]
+    found = gw_barycenter(spaces, 5, weights=torch.tensor(weights), **QUIET)
     own = sum(w * plan.cost for w, plan in zip(weights, found.plans, strict=True))
     best = np.inf
     for start in range(3):
         matrix = ot.gromov.gromov_barycenters(
-            8, costs, masses, p, weights, "square_loss", max_iter=100, tol=1e-9, random_state=start
+            5, costs, masses, p, weights, "square_loss", max_iter=100, tol=1e-9, random_state=start
         )
         value = sum(
             w * ot.gromov.gromov_wasserstein2(matrix, c, p, q)

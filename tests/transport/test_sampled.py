@@ -1,12 +1,16 @@
 import math
+from functools import partial
 
 import pytest
 import torch
 
 from jsem_pyg.graph import knn_graph
-from jsem_pyg.transport import ColumnCost, geodesic_columns, sampled_gromov_wasserstein
-from jsem_pyg.transport.sampled.columns import Landmarks, PerAnchor
+from jsem_pyg.transport import ColumnCost, Plan, geodesic_columns, sampled_gromov_wasserstein
+from jsem_pyg.transport.sampled.columns import Columns
 from jsem_pyg.transport.sinkhorn.dense import entropic_plan
+from jsem_pyg.transport.sinkhorn.scores import DenseScores
+
+align = partial(sampled_gromov_wasserstein, absolute=True)
 
 
 def distances(n, seed=0, dtype=torch.float64):
@@ -34,25 +38,22 @@ def test_an_isometric_copy_is_found(dtype, num_anchors):
     for seed in range(3):
         c = distances(40, seed, dtype)
         d, where = shuffled(c, seed)
-        plan = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=num_anchors, seed=seed)
+        plan = align(c, d, epsilon=0.02, num_anchors=num_anchors, seed=seed)
         assert torch.equal(plan.argmax(), where)
         assert plan.scores.like.dtype == dtype
         assert plan.converged
         assert plan.cost < 0.01
 
 
-@pytest.mark.parametrize("mode", ["per_anchor", "landmark"])
-def test_columns_on_demand_find_it_as_well(mode):
+def test_columns_on_demand_find_it_as_well():
     c = distances(40)
     d, where = shuffled(c)
-    plan = sampled_gromov_wasserstein(
-        oracle(c), oracle(d), epsilon=0.02, mode=mode, num_anchors=30, num_landmarks=40
-    )
+    plan = align(oracle(c), oracle(d), epsilon=0.02, mode="per_anchor", num_anchors=30)
     assert torch.equal(plan.argmax(), where)
     assert plan.cost < 0.01
 
 
-@pytest.mark.parametrize("mode", ["precomputed", "per_anchor", "landmark"])
+@pytest.mark.parametrize("mode", ["precomputed", "per_anchor", "factor"])
 def test_a_spiral_is_unrolled_onto_a_swiss_roll(mode):
     generator = torch.Generator().manual_seed(0)
 
@@ -68,7 +69,9 @@ def test_a_spiral_is_unrolled_onto_a_swiss_roll(mode):
         edge_index, _ = knn_graph(x, 8, metric="l2")
         length = (x[edge_index[0]] - x[edge_index[1]]).norm(dim=1) / 90
         columns.append(geodesic_columns(edge_index, x.size(0), length))
-    plan = sampled_gromov_wasserstein(*columns, epsilon=0.002, mode=mode, num_anchors=50)
+    if mode == "factor":
+        columns, mode = [each.factor(num_columns=64, rank=32) for each in columns], "precomputed"
+    plan = align(*columns, epsilon=0.002, mode=mode, num_anchors=50)
     ranks = positions[1][plan.argmax()].argsort().argsort().double()
     expected = positions[0].argsort().argsort().double()
     assert abs(float(torch.corrcoef(torch.stack([ranks, expected]))[0, 1])) > 0.99
@@ -80,9 +83,7 @@ def test_exact_steps_end_where_those_of_pot_do():
     p = torch.rand(20, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.5
     p, q = p / p.sum(), torch.full((15,), 1 / 15, dtype=torch.float64)
     for epsilon in (0.3, 1.0):
-        ours = sampled_gromov_wasserstein(
-            c, d, epsilon=epsilon, p=p, num_anchors=None, starts="independent", tol=1e-8
-        )
+        ours = align(c, d, epsilon=epsilon, p=p, num_anchors=None, starts=["zero"], tol=1e-8)
         theirs = ot.gromov.entropic_gromov_wasserstein(
             c.numpy(), d.numpy(), p.numpy(), q.numpy(), epsilon=epsilon, tol=1e-9, max_iter=500,
             numItermax=20000, stopThr=1e-10,
@@ -92,16 +93,24 @@ def test_exact_steps_end_where_those_of_pot_do():
         assert abs(ours.cost - energy(c, d, theirs, 0)) < 1e-4 * ours.cost
 
 
-@pytest.mark.parametrize("start", ["independent", "coarse", "tensor"])
+@pytest.mark.parametrize("start", ["zero", "coarse", "plan"])
 def test_exact_steps_never_raise_the_objective(start):
     c, d = distances(12), -distances(9, 1).square()  # of opposite curvature: full steps overshoot
-    given = start
-    if start == "tensor":
-        given = torch.rand(12, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    given = [start]
+    if start == "plan":
+        rough = torch.rand(12, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        given = Plan(DenseScores(rough.log2()), 0.0)
     energies = []
     for steps in range(1, 15):
         plan = sampled_gromov_wasserstein(
-            c, d, epsilon=0.3, num_anchors=None, starts=given, max_iter=steps, tol=1e-12
+            c,
+            d,
+            absolute=True,
+            epsilon=0.3,
+            num_anchors=None,
+            starts=given,
+            max_iter=steps,
+            tol=1e-12,
         )
         energies.append(energy(c, d, plan.dense(), 0.3))
         assert len(plan.history) <= steps
@@ -113,11 +122,11 @@ def test_exact_steps_never_raise_the_objective(start):
 def test_a_warm_start_is_kept():
     c = distances(30)
     d, where = shuffled(c)
-    first = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=None)
-    again = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=None, starts=first)
+    first = align(c, d, epsilon=0.02, num_anchors=None)
+    again = align(c, d, epsilon=0.02, num_anchors=None, starts=first)
     assert len(again.history) <= 2
     assert torch.equal(again.argmax(), where)
-    sampled = sampled_gromov_wasserstein(c, d, epsilon=0.02, num_anchors=20, starts=first.dense())
+    sampled = align(c, d, epsilon=0.02, num_anchors=20, starts=first)
     assert torch.equal(sampled.argmax(), where)
 
 
@@ -125,8 +134,7 @@ def test_draws_are_repeated_by_seed_and_leave_the_global_generator_alone():
     c, d = distances(20), distances(25, 1)
     before = torch.get_rng_state()
     first, again, other = (
-        sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=10, seed=seed).dense()
-        for seed in (3, 3, 4)
+        align(c, d, epsilon=0.1, num_anchors=10, seed=seed).dense() for seed in (3, 3, 4)
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -138,8 +146,8 @@ def test_points_without_mass_get_none():
     p = torch.ones(10, dtype=torch.float64)
     p[3] = 0
     keep = torch.arange(10) != 3
-    plan = sampled_gromov_wasserstein(c, d, epsilon=0.5, p=p, num_anchors=None)
-    without = sampled_gromov_wasserstein(c[keep][:, keep], d, epsilon=0.5, num_anchors=None)
+    plan = align(c, d, epsilon=0.5, p=p, num_anchors=None)
+    without = align(c[keep][:, keep], d, epsilon=0.5, num_anchors=None)
     assert int(plan.argmax()[3]) == -1
     torch.testing.assert_close(plan.dense()[keep], without.dense())
     rows, columns = plan.marginals()
@@ -151,14 +159,14 @@ def test_points_without_mass_get_none():
 def test_one_point_and_points_that_are_all_the_same(num_anchors):
     for n, m in ((1, 1), (1, 5), (4, 6)):
         c, d = torch.zeros(n, n), torch.zeros(m, m)
-        plan = sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=num_anchors)
+        plan = align(c, d, epsilon=0.1, num_anchors=num_anchors)
         torch.testing.assert_close(plan.dense(), torch.full((n, m), 1 / (n * m)))
         assert plan.cost == 0
 
 
 def test_not_converged_is_said(caplog):
     c, d = distances(20), distances(25, 1)
-    plan = sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=10, max_iter=2)
+    plan = align(c, d, epsilon=0.1, num_anchors=10, max_iter=2)
     assert not plan.converged
     assert "has not converged in 2 steps" in caplog.text
 
@@ -171,7 +179,7 @@ def test_columns_that_are_kept_and_that_are_not(monkeypatch):
         asked.extend(nodes.tolist())
         return c[:, nodes]
 
-    source = PerAnchor(ColumnCost(columns, 9), torch.arange(9))
+    source = Columns(ColumnCost(columns, 9), torch.arange(9), "per_anchor", c.dtype)
     anchors = torch.tensor([2, 5, 2])
     torch.testing.assert_close(source.of(anchors), c[:, anchors])
     torch.testing.assert_close(source.of(anchors), c[:, anchors])
@@ -181,13 +189,18 @@ def test_columns_that_are_kept_and_that_are_not(monkeypatch):
     assert list(source.kept) == [7]
 
 
-def test_landmarks_are_exact_at_full_rank_and_of_copies():
-    x = torch.randn(30, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    c = torch.cdist(x, x).square()  # of rank four
-    few = Landmarks(oracle(c), torch.arange(30), 8)
-    torch.testing.assert_close(few.of(torch.arange(30)), c)
-    same = Landmarks(oracle(torch.zeros(6, 6)), torch.arange(6), 4)
-    assert float(same.of(torch.arange(6)).abs().max()) == 0
+def test_epsilon_is_a_share_of_the_critical_temperature():
+    """Above it plans are blurred, far below it sharp, whatever the unit of the costs."""
+    c = distances(25)
+    d, where = shuffled(c)
+    hot = sampled_gromov_wasserstein(c, d, epsilon=4.0, num_anchors=None)
+    assert float(hot.perplexity().min()) > 20
+    scaled = sampled_gromov_wasserstein(10 * c, 10 * d, epsilon=0.1, num_anchors=None)
+    plan = sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=None)
+    assert torch.equal(plan.argmax(), where)
+    assert float(plan.perplexity().max()) < 4
+    assert scaled.epsilon == pytest.approx(100 * plan.epsilon)
+    torch.testing.assert_close(scaled.dense(), plan.dense())
 
 
 def test_geodesics_of_parallel_and_zero_edges():
@@ -218,26 +231,25 @@ def test_a_plan_whose_scalings_leave_the_range():
         ({"p": torch.ones(4)}, "one entry for each point"),
         ({"p": torch.zeros(3)}, "mass somewhere"),
         ({"q": -torch.ones(3)}, "'q' to be non-negative"),
-        ({"starts": torch.ones(2, 2)}, "'starts' to have shape"),
-        ({"starts": -torch.ones(3, 3)}, "'starts' to be non-negative"),
-        ({"starts": "best"}, "'starts' to be one of"),
+        ({"starts": Plan(DenseScores(torch.ones(2, 2)), 0.0)}, "'starts' to be a plan of 3 x 3"),
+        ({"starts": ["best"]}, "'starts' to be some of"),
         ({"source": torch.ones(2, 3)}, r"a matrix \[N, N\]"),
         ({"source": torch.full((3, 3), torch.nan)}, "'source' to be finite"),
         ({"source": torch.arange(9.0).view(3, 3)}, "to be symmetric"),
-        ({"source": ColumnCost(lambda n: torch.ones(2, n.numel()), 3)}, r"to have shape \[3, 3\]"),
+        ({"source": ColumnCost(lambda n: torch.ones(2, n.numel()), 3)}, r"to have shape \[3, 1\]"),
         ({"source": ColumnCost(lambda n: torch.ones(1), 1 << 26)}, "a plan of at most"),
     ],
 )
 def test_what_is_refused(change, message):
     options = {"source": torch.ones(3, 3), "target": torch.ones(3, 3), "epsilon": 0.1} | change
     with pytest.raises(ValueError, match=message):
-        sampled_gromov_wasserstein(options.pop("source"), options.pop("target"), **options)
+        align(options.pop("source"), options.pop("target"), **options)
 
 
 def test_wrong_types():
     with pytest.raises(TypeError, match="'function' to be a function"):
         ColumnCost(torch.ones(3, 3), 3)
     with pytest.raises(TypeError, match="a matrix"):
-        sampled_gromov_wasserstein([[0.0]], torch.ones(1, 1), epsilon=1)
+        align([[0.0]], torch.ones(1, 1), epsilon=1)
     with pytest.raises(TypeError, match="'starts' to be a Plan"):
-        sampled_gromov_wasserstein(torch.ones(1, 1), torch.ones(1, 1), epsilon=1, starts=3)
+        align(torch.ones(1, 1), torch.ones(1, 1), epsilon=1, starts=3)

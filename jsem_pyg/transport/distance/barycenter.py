@@ -18,19 +18,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..._checks import (
-    check_bool,
-    check_nonnegative_int,
-    check_positive,
-    check_positive_int,
-)
+from ..._checks import check_positive_int
 from ..costs.factor import Factor
-from ..factored.solver import gromov_wasserstein
+from ..factored.solver import read_task
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor
 from ..problem.masses import read_masses
+from ..problem.options import SolverOptions
 from ..problem.problem import second_moments
-from .distance import gw_distance
+from .distance import value_at
 
 _WARM = 0.05  # of the critical temperature, where the first plans are looked for
 _COOLING = 2.0  # a round
@@ -132,17 +128,17 @@ def gw_barycenter(
         2.24
     """
     check_positive_int("size", size)
-    check_bool("absolute", absolute)
-    check_positive("epsilon", epsilon)
-    check_positive("tol", tol)
-    check_positive_int("max_iter", max_iter)
-    check_nonnegative_int("seed", seed)
+    options = SolverOptions(
+        epsilon=epsilon, absolute=absolute, tol=tol, max_iter=max_iter, seed=seed,
+        backend=backend, progress=progress,
+    )  # fmt: skip
     if rank is not None:
         check_positive_int("rank", rank)
     members, kind = _read_members(sources, cost, masses, weights)
     like = members[0].factor.x
     mass = read_masses("p", p, size).detach().to(like)
-    task = _Rounds(members, mass, _critical(members), rank, tol, seed, backend, progress)
+    options = replace(options, absolute=True, max_iter=_ALIGNMENT_STEPS)
+    task = _Rounds(members, mass, _critical(members), rank, options)
     wanted = [epsilon if absolute else epsilon * each for each in task.critical]
     share = _WARM
     state = task.begin(init, size, task.temperatures(share, wanted))
@@ -179,10 +175,7 @@ class _Rounds(NamedTuple):
     p: Tensor
     critical: list[float]  # temperatures
     rank: int | None
-    tol: float
-    seed: int
-    backend: str
-    progress: bool
+    options: SolverOptions  # of the alignments
 
     def temperatures(self, share: float, lowest: list[float]) -> list[float]:
         """A share of the critical temperature for each member, or what is asked for."""
@@ -193,7 +186,7 @@ class _Rounds(NamedTuple):
         if init is not None:
             factors = [_read_init(init, size, self.members[0].factor)]
         else:
-            generator = torch.Generator().manual_seed(self.seed)
+            generator = torch.Generator().manual_seed(self.options.seed)
             factors = [_sampled(each.factor, size, generator) for each in self.members]
         states = [self._matched(each, [None] * len(self.members), epsilon) for each in factors]
         return min(states, key=lambda each: each.objective)
@@ -210,18 +203,13 @@ class _Rounds(NamedTuple):
         self, factor: Factor, starts: Sequence[Plan | None], epsilon: list[float]
     ) -> _State:
         """Plans between a kernel and all members, from those before on."""
-        options: dict[str, Any] = {
-            "absolute": True, "backend": self.backend,
-            "seed": self.seed, "progress": self.progress, "p": self.p, "tol": self.tol,
-            "max_iter": _ALIGNMENT_STEPS,
-        }  # fmt: skip
         plans, objective = [], 0.0
-        for member, start, options["epsilon"] in zip(self.members, starts, epsilon, strict=True):
-            given = (factor, member.factor)
-            plan = gromov_wasserstein(*given, q=member.mass, starts=start, **options)
-            value = gw_distance(*given, q=member.mass, plan=plan, **options)
-            plans.append(plan)
-            objective += member.weight * float(value)
+        for member, start, low in zip(self.members, starts, epsilon, strict=True):
+            options = replace(self.options, epsilon=low, starts=start)
+            sides, masses = (factor, member.factor), (self.p, member.mass)
+            task = read_task(*sides, None, *masses, None, None, options)
+            plans.append(task.solve())
+            objective += member.weight * float(value_at(task, plans[-1], *sides, *masses))
         return _State(factor, plans, objective)
 
 

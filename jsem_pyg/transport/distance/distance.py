@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from ..._checks import check_choice, check_instance
+from ..costs.factor import Factor
 from ..factored.solver import Task, read_task
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor
@@ -110,15 +111,31 @@ def gw_distance(
     task = read_task(first, second, None, p, q, features, known_pairs, options)
     if plan is None:
         plan = task.solve()
+    return value_at(task, plan, first, second, p, q)
+
+
+def value_at(
+    task: Task, plan: Any, first: Factor, second: Factor, p: Tensor | None, q: Tensor | None
+) -> Tensor:
+    """The objective of a task at its optimum, with gradients in what was given.
+
+    Args:
+        task: the problem, without gradients except those of its features.
+        plan: its optimum.
+        first: the source, with its history.
+        second: the target.
+        p: masses as they were given.
+        q: those of the target.
+    """
     scores = _check_plan(plan, task)
     objective = Objective(
         first,
         second,
         read_masses("p", p, first.num_points).to(first.x.device),
         read_masses("q", q, second.num_points).to(second.x.device),
-        features,
+        task.given_features,
         task.alpha,
-        known_pairs,
+        task.known_pairs,
         task.relaxation(),
         plan.epsilon,
     )

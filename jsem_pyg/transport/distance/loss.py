@@ -1,6 +1,7 @@
 """The distance as a module, for descent on the coordinates or weights of either side."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
@@ -9,13 +10,13 @@ from torch import Tensor
 from ..._checks import check_bool, check_choice
 from ...kernels.table import SINKHORN
 from ..costs.factor import Factor
-from ..factored.solver import gromov_wasserstein, read_task
+from ..factored.solver import read_task
 from ..factored.starts import STARTS
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor, check_cost, check_known_pairs, read_features
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions, read_starts
-from .distance import DIFFERENTIABLE, gw_distance
+from .distance import DIFFERENTIABLE, value_at
 
 _CHANGE = 0.5  # of costs, features or masses between two calls, relative to their norm
 
@@ -136,15 +137,14 @@ class GromovWassersteinLoss(torch.nn.Module):
         super().__init__()
         self._options = SolverOptions(
             epsilon=epsilon, absolute=absolute, alpha=alpha, marginals=marginals, rho=rho,
-            coarse=coarse, tol=tol, max_iter=max_iter, seed=seed, backend=backend,
-            progress=progress,
+            coarse=coarse, starts=read_starts(starts, STARTS, takes_plans=False), tol=tol,
+            max_iter=max_iter, seed=seed, backend=backend, progress=progress,
         )  # fmt: skip
         check_choice("marginals", marginals, DIFFERENTIABLE)
         check_bool("warm_start", warm_start)
         check_cost(cost)
-        check_choice("backend", backend, ("auto", *SINKHORN.backends))
-        self.cost, self.starts = cost, read_starts(starts, STARTS)
-        self.backend, self.warm_start = backend, warm_start
+        SINKHORN.check(backend)
+        self.cost, self.warm_start = cost, warm_start
         self.forget()
 
     def forget(self) -> None:
@@ -172,33 +172,19 @@ class GromovWassersteinLoss(torch.nn.Module):
             as_factor(name, side, self.cost)
             for name, side in (("source", source), ("target", target))
         )
-        options = self._options
-        fixed: dict[str, Any] = {
-            "alpha": options.alpha, "marginals": options.marginals, "coarse": options.coarse,
-            "tol": options.tol, "max_iter": options.max_iter, "seed": options.seed,
-            "progress": options.progress, "backend": self.backend,
-            "known_pairs": known_pairs, "p": p, "q": q, "features": features,
-        }  # fmt: skip
         inputs = _Inputs.of(first, second, p, q, features, known_pairs)
         follows = self.warm_start and self._inputs is not None and inputs.is_near(self._inputs)
-        plan = self._plan if follows else None
-        if plan is None:
-            task = read_task(first, second, None, p, q, features, known_pairs, options)
-            relaxation = task.relaxation()
-            self._rho = relaxation.columns if relaxation.columns < float("inf") else 0.0
-            found = gromov_wasserstein(
-                first, second, epsilon=options.epsilon, absolute=options.absolute,
-                rho=options.rho, starts=self.starts, **fixed,
-            )  # fmt: skip
-        else:
-            found = gromov_wasserstein(
-                first, second, epsilon=plan.epsilon, absolute=True, rho=self._rho, starts=plan,
-                **fixed,
-            )  # fmt: skip
-        self._plan, self._inputs = found, inputs
-        return gw_distance(
-            first, second, epsilon=found.epsilon, absolute=True, rho=self._rho, plan=found, **fixed
-        )
+        options = self._options
+        if follows and self._plan is not None:
+            options = replace(
+                options, epsilon=self._plan.epsilon, absolute=True, rho=self._rho, starts=self._plan
+            )
+        task = read_task(first, second, None, p, q, features, known_pairs, options)
+        if options is self._options:
+            columns = task.relaxation().columns
+            self._rho = columns if columns < float("inf") else 0.0
+        self._plan, self._inputs = task.solve(is_sharpened=True), inputs
+        return value_at(task, self._plan, first, second, p, q)
 
     def __repr__(self) -> str:
         options = self._options

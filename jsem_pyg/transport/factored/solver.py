@@ -171,17 +171,19 @@ def read_task(
     else:
         masses = [read_masses(*each).detach() for each in given]
     left, right = (mass.to(first.x.detach()) for mass in masses)
+    own = None
     if features is not None:
-        own, other = read_features(features, first, second)
-        features = own.detach(), other.detach()
+        read = read_features(features, first, second)
+        own = read[0].detach(), read[1].detach()
     if known_pairs is not None:
         check_known_pairs(known_pairs, first, second)
-    return Task(first.detach(), second.detach(), left, right, features, known_pairs, options)
+    sides = first.detach(), second.detach()
+    return Task(*sides, left, right, own, known_pairs, options, features)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem in the user's units, without gradients."""
+    """One problem in the user's units, without gradients except in `given_features`."""
 
     first: Factor
     second: Factor
@@ -190,6 +192,7 @@ class Task:
     features: tuple[Tensor, Tensor] | None
     known_pairs: Tensor | None
     options: SolverOptions
+    given_features: tuple[Tensor, Tensor] | None = None
 
     @property
     def alpha(self) -> float:

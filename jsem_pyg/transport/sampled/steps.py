@@ -8,7 +8,7 @@ from torch import Tensor
 from ..plan.plan import Step
 from ..sinkhorn.dense import entropic_plan
 from ..small.batched import batch_gromov_wasserstein
-from .columns import Columns, Matrix
+from .columns import Columns
 
 _INNER = 2000  # Sinkhorn iterations of a step, at most
 _LOOSE, _LOOSE_TOL = 50, 1e-3  # the same of a step at an estimated cost
@@ -16,6 +16,7 @@ _INNER_TOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # the marginal error t
 _HALVINGS = 20  # of a step that does not lower the objective
 _SMOOTH = 0.9  # of the costs that the plateau is looked for in
 _COARSE = 128  # points of a coarse problem
+_SAMPLED = 256  # points that the critical temperature is estimated from
 _STARTS = ("costs", "zero", *["random"] * 6)
 _DRAWS = 20  # times as many pairs as in a step tell the cost in the end
 _ROUNDING = 10  # units in the last place of an objective that has not risen
@@ -89,7 +90,7 @@ def sampled_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answe
     if weight > 0:
         log_plan, g = problem.step(mean / weight, g)
     plan = log_plan.exp()
-    if isinstance(problem.source, Matrix) and isinstance(problem.target, Matrix):
+    if problem.source.matrix is not None and problem.target.matrix is not None:
         return log_plan, _exact_cost(problem, plan)[0], converged, history
     costs = []
     for _ in range(_DRAWS):
@@ -140,17 +141,36 @@ def exact_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answer:
 
 def _exact_cost(problem: Problem, plan: Tensor) -> tuple[float, Tensor]:
     """The objective of a plan, and the linear cost sum_kl |C_ik - D_jl|^2 T_kl [N, K]."""
-    c, d = problem.source, problem.target
-    assert isinstance(c, Matrix)
-    assert isinstance(d, Matrix)
-    rows, columns = plan.sum(1), plan.sum(0)
-    linear = (c.matrix.square() @ rows)[:, None] + d.matrix.square() @ columns
-    linear = linear - 2 * (c.matrix @ plan @ d.matrix)
+    c, d = problem.source.matrix, problem.target.matrix
+    assert c is not None
+    assert d is not None
+    linear = (c.square() @ plan.sum(1))[:, None] + d.square() @ plan.sum(0) - 2 * (c @ plan @ d)
     return float((linear * plan).sum(dtype=torch.float64)), linear
 
 
 def _entropy(plan: Tensor) -> float:
     return float(torch.special.entr(plan).sum(dtype=torch.float64))
+
+
+def critical_epsilon(problem: Problem, seed: int) -> float:
+    """The temperature above which the independent plan is the stable solution; one, if none is.
+
+    Near it, T = p q (1 + z), so that z -> 4 C z D / epsilon, with C and D centred by their masses.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    top = []
+    for side, mass in ((problem.source, problem.p), (problem.target, problem.q)):
+        count = min(_SAMPLED, mass.numel())
+        chosen = torch.multinomial(mass.cpu(), count, generator=generator)
+        block = side.of(chosen)[chosen].double()
+        weight = mass[chosen].double() if count == mass.numel() else torch.ones_like(block[0])
+        weight = weight / weight.sum()
+        mean = block @ weight
+        block = block - mean[:, None] - mean + weight @ mean
+        root = weight.sqrt()
+        value = torch.linalg.eigvalsh(root[:, None] * (block + block.mT) / 2 * root)
+        top.append(float(value.abs().max()))
+    return 4 * top[0] * top[1] or 1.0
 
 
 def coarse_cost(problem: Problem, seed: int) -> Tensor:
