@@ -550,6 +550,39 @@ def test_the_relative_cost_of_the_independent_plan_is_one(monkeypatch):
     assert plan.cost == pytest.approx(example.independent_cost(pair), rel=1e-4)
 
 
+def test_aligning_cells(tmp_path, monkeypatch, capsys):
+    example = load(ROOT / "examples/align_cells.py", monkeypatch)
+    rows = example.main(["--cells", "150", "--seeds", "2", "--output", str(tmp_path)])
+    assert rows["cells"].tolist() == ["simulated 0", "simulated 1"]
+    assert rows["FOSCTTM"].between(0, 1).all()
+    assert rows["label transfer"].between(0, 1).all()
+    page = (tmp_path / "align_cells.md").read_text()
+    assert f"{rows['FOSCTTM'][0]:.4f}" in page
+    assert (tmp_path / "align_cells_simulated_1.png").stat().st_size > 10_000
+
+
+def test_foscttm_counts_the_cells_that_are_closer(monkeypatch):
+    example = load(ROOT / "examples/align_cells.py", monkeypatch)
+    x = torch.tensor([[0.0], [1.0], [3.0]])
+    assert example.foscttm(x, x, torch.arange(3)) == 0
+    # From 0.4 its own row, 3, is the farthest; the others sit on their own rows.
+    projected = torch.tensor([[0.0], [1.0], [0.4]])
+    assert example.foscttm(projected, x, torch.arange(3)) == pytest.approx(2 / 6)
+
+
+def test_cells_of_a_file_in_another_order(tmp_path, monkeypatch):
+    example = load(ROOT / "examples/align_cells.py", monkeypatch)
+    pair = example.simulate(60, seed=0)
+    kinds = np.array(["b", "a"])[pair.cell_type.numpy() % 2]
+    np.savez(
+        tmp_path / "scgem.npz", expression=pair.source, methylation=pair.source, cell_type=kinds
+    )
+    scores, _, order = example.align(example.read(tmp_path / "scgem.npz"), seed=3)
+    assert not torch.equal(order, torch.arange(60))
+    assert scores["FOSCTTM"] < 0.01  # both sides are the same
+    assert scores["label transfer"] > 0.95
+
+
 def test_the_benchmark_of_graph_matching(tmp_path, monkeypatch):
     benchmark = load(ROOT / "examples/benchmarks/graph_matching.py", monkeypatch)
     options = ["--sizes", "60", "--seeds", "1", "--graphs", "preferential", "blocks"]
