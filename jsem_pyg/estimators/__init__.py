@@ -7,8 +7,15 @@ estimators do (pipelines, searches, `set_output`, joblib), in float32 and float6
 reduced first. `tests/estimators/test_checks.py` lists the checks of scikit-learn that cannot pass.
 """
 
+from .cluster_tree import ClusterLevel, ClusterTree
 from .diffusion_clusterer import DiffusionClusterer
 from .diffusion_label_spreading import DiffusionLabelSpreading
 from .heat_diffusion import HeatDiffusion
 
-__all__ = ["DiffusionClusterer", "DiffusionLabelSpreading", "HeatDiffusion"]
+__all__ = [
+    "ClusterLevel",
+    "ClusterTree",
+    "DiffusionClusterer",
+    "DiffusionLabelSpreading",
+    "HeatDiffusion",
+]

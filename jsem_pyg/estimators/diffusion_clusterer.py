@@ -16,8 +16,9 @@ from .._tensor_file import load_tree, save_tree
 from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..nn.agreement_conductance import normalize_rows
-from ..training import choose_num_classes
+from ..training.choose_num_classes import Level, choose_levels
 from .class_estimator import ClassEstimator
+from .cluster_tree import ClusterLevel, ClusterTree
 from .fitted_graph import FittedGraph
 
 logger = logging.getLogger(__name__)
@@ -38,9 +39,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     neighbours (:mod:`jsem_pyg.nn.class_field`).
 
     Args:
-        n_clusters: how many, or "auto": as many as keep heat to themselves and a classifier can
-            separate without the graph (:func:`~jsem_pyg.training.choose_num_classes`). Where you
-            know the number, pass it.
+        n_clusters: how many, or "auto": the most persistent of the numbers that keep heat inside
+            and that a classifier can separate without the graph
+            (:func:`~jsem_pyg.training.choose_num_classes`); up to two other levels are fitted as
+            well, see `tree_`. Where you know the number, pass it.
         n_neighbors: neighbours of each point, at most half of the others.
         metric: "cosine" (1 - cos; a row of zeros has no neighbour) or "l2".
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
@@ -62,6 +64,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
+        tree_: a :class:`ClusterTree`: the levels that "auto" found, the most persistent first, and
+            clusterings into every other number; of a given number, that and those it merges into.
         curve_: the score of every number that "auto" tried, or None.
         n_neighbors_: the number of neighbours.
         reducer_: the `TruncatedSVD` of sparse X, or None.
@@ -116,8 +120,21 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             check_positive_int("n_clusters", self.n_clusters)
         with self._threads():
             graph, seed, _ = self._fit_graph(X)
-            count = self._count_clusters(graph, seed)
-            p = self._train(graph, seed, count)
+            chosen, finest = self._choose_levels(graph, seed)
+            fitted = [self._fit_level(graph, seed, level) for level in reversed(chosen)]
+            edges = graph.graph.structure, graph.data.edge_weight
+            self.tree_ = ClusterTree(_differ(fitted[::-1]), *edges, finest)
+        return self
+
+    def cut(self, n_clusters: int | None = None, *, min_size: int | None = None) -> np.ndarray:
+        """The clusters [N] of another number or size, without fitting: :meth:`ClusterTree.cut`."""
+        check_is_fitted(self)
+        return self.tree_.cut(n_clusters, min_size=min_size)
+
+    def _fit_level(self, graph: FittedGraph, seed: int, level: Level) -> ClusterLevel:
+        """Find the clusters of one level; what is fitted last is what the estimator predicts."""
+        count = level.num_classes
+        p = self._train(graph, seed, count)
         kept, labels = p.argmax(-1).unique(return_inverse=True)
         if len(kept) < count:
             logger.warning("%d of %d clusters have no point left.", count - len(kept), count)
@@ -125,7 +142,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.n_clusters_ = len(kept)
         self.labels_ = labels.numpy()
         self.probabilities_ = self._of_classes(p).numpy()
-        return self
+        return ClusterLevel(len(kept), level.persistence, self.labels_)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable cluster [M] of each point [M, D], by itself."""
@@ -173,6 +190,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             "q": self._q,
             "p": self._of_nodes,
             "classes": self._classes,
+            "levels": [(*level[:2], torch.from_numpy(level.labels)) for level in self.tree_.levels],
+            "finest": torch.from_numpy(self.tree_.finest),
             "reducer": reducer,
             "feature_names_in_": None if names is None else [str(name) for name in names],
             "arrays": {name: torch.from_numpy(getattr(self, name)) for name in _ARRAYS},
@@ -208,28 +227,46 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         model.load_state_dict(tree["model"])
         edges = torch.from_numpy(self.edge_index_), torch.from_numpy(self.edge_weight_)
         graph = FittedGraph(x, self.n_neighbors, self.metric, self.kernel, self._seed)
-        self._place_classes(graph, model, q, GraphStructure(edges[0], len(x)), edges[1])
+        structure = GraphStructure(edges[0], len(x))
+        self._place_classes(graph, model, q, structure, edges[1])
+        levels = [ClusterLevel(*level[:2], level[2].numpy()) for level in tree["levels"]]
+        self.tree_ = ClusterTree(levels, structure, edges[1], tree["finest"].numpy())
         return self
 
     @property
     def _is_auto(self) -> bool:
         return isinstance(self.n_clusters, str) and self.n_clusters == "auto"
 
-    def _count_clusters(self, graph: FittedGraph, seed: int) -> int:
-        """`n_clusters`, or the number that fits the graph best."""
+    def _choose_levels(
+        self, graph: FittedGraph, seed: int
+    ) -> tuple[list[Level], np.ndarray | None]:
+        """The numbers to fit, the first for good, and a finer clustering [N] than all of them."""
         self.curve_ = None
         if self._is_auto:
-            chosen = choose_num_classes(graph.data, largest=self.max_clusters, seed=seed)
+            chosen, finest = choose_levels(graph.graph, self.max_clusters, seed=seed)
             self.curve_ = chosen.curve
-            return chosen.num_classes
+            return chosen.levels, _numbered(finest)
         count = int(self.n_clusters)
         if count > len(graph.graph.x):
             raise ValueError(
                 f"Expected 'n_clusters' to be at most the number of points (got {count} for "
                 f"{len(graph.graph.x)} points)."
             )
-        return count
+        return [Level(count, 1.0)], None
 
     def _of_classes(self, p: torch.Tensor) -> torch.Tensor:
         """The probabilities of clusters that have points."""
         return p if len(self._classes) == p.size(1) else normalize_rows(p[:, self._classes])
+
+
+def _differ(levels: list[ClusterLevel]) -> list[ClusterLevel]:
+    """Levels without those that have as many clusters as one before: some lose theirs."""
+    first: dict[int, ClusterLevel] = {}
+    for level in levels:
+        first.setdefault(level.n_clusters, level)
+    return list(first.values())
+
+
+def _numbered(labels: torch.Tensor) -> np.ndarray:
+    """The same clusters, without numbers that no point has."""
+    return labels.unique(return_inverse=True)[1].numpy()

@@ -1,9 +1,10 @@
-"""The number of clusters that keep heat inside and that a classifier can tell apart."""
+"""Numbers of clusters that keep heat inside and that a classifier can tell apart."""
 
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -21,42 +22,60 @@ _log = logging.getLogger(__name__)
 
 LARGEST = 30
 TIMES = (5.0, 20.0)  # diffusion times of the features
-STABILITY_TIME = 5.0  # of the heat that may leave a cluster, chosen on development sets
+# Of the heat that may leave a cluster, from neighbourhoods on; chosen on development sets.
+STABILITY_TIMES = tuple(float(t) for t in np.geomspace(0.1, 20, 15))
+AGREEMENT = 0.25  # the power of the classifier's agreement in the score, chosen likewise
+MOST_LEVELS = 3
+ALIKE = 1.25  # numbers that differ by less than this factor are one level
 NUM_CHANNELS = 64  # more of them cost time and add little about clusters
 SHRINKAGE = 0.01  # of the classifier, as a share of the mean variance
 TOLERANCE = 1e-3  # of the heat
 
 
-class ChosenClasses(NamedTuple):
-    """A number of clusters, and the curve that it was read from."""
+class Level(NamedTuple):
+    """A number of clusters, and at how many scales it is the best one."""
 
-    num_classes: int  #: where the curve is highest
-    curve: dict[int, float]  #: the score of every number that was tried
+    num_classes: int
+    persistence: float  #: in [0, 1], the share of the times, on a logarithmic scale
+
+
+class ChosenClasses(NamedTuple):
+    """A number of clusters, the curve that it was read from, and other numbers worth a look."""
+
+    num_classes: int  #: that of the first level
+    curve: dict[int, float]  #: the score of every number that was tried, the mean over the times
+    levels: list[Level]  #: at most three, the most persistent first
 
 
 def choose_num_classes(
     data: Data | TrainingGraph,
     *,
     largest: int = LARGEST,
-    t: float = STABILITY_TIME,
+    t: float | Sequence[float] = STABILITY_TIMES,
     times: Sequence[float] = TIMES,
     seed: int = 0,
 ) -> ChosenClasses:
-    r"""Choose how many clusters a graph has, without labels.
+    r"""Choose how many clusters a graph has, without labels, and offer numbers at other scales.
 
     For every number of clusters, the diffused features are clustered, and the score is the product
     of two measures, each less what chance would give:
 
     - the stability of the clusters: their modularity after heat has flowed for a time `t`;
-    - the adjusted Rand index between the clusters and a linear classifier of the features *before*
-      diffusion, which learns the clusters of one half of the nodes and predicts the other half.
+    - the fourth root of the adjusted Rand index between the clusters and a linear classifier of the
+      features *before* diffusion, which learns the clusters of one half of the nodes and predicts
+      the other half.
 
     Too few clusters join what does not belong together; too many cut through a dense region, where
     heat crosses the cut and a node's own features do not determine its side.
 
+    How many there are depends on the scale: heat leaves small clusters first. Each time of `t` has
+    a number of the highest score, and a number that is the best for a longer range of times is more
+    *persistent*. The most persistent one is taken. Of numbers that differ by less than a quarter,
+    the most persistent counts for all, so that the levels are clusterings that differ.
+
     Classes have names that somebody gave, clusters follow from the graph; where classes have parts
     that are as far apart as the classes themselves, or lie within each other, their numbers differ.
-    Look at the curve: what is nearly as high is nearly as good.
+    Look at the levels and at the curve: what is nearly as high is nearly as good.
 
     A graph of 10,000 nodes takes 4 seconds of one core, one of 100,000 nodes 15.
 
@@ -64,23 +83,24 @@ def choose_num_classes(
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
             `edge_weight` [E]. It is not changed, and labels in it are not used.
         largest: The largest number to try.
-        t: How long heat may leave its cluster, > 0: the scale of the clusters. There are clusters
-            within clusters, and a shorter time finds more of them.
+        t: How long heat may leave its cluster, > 0: the scale of the clusters, one time or several.
+            There are clusters within clusters, and a shorter time finds more of them.
         times: Diffusion times of the features to choose from, anew for every number.
         seed: Of what is random: channels, clusters, halves.
 
     Returns:
-        A record with `num_classes`, the number of the highest score, and `curve`, a dict with the
-        score of each number from 1, which has 0, to `largest` or to the number of different points.
+        A record with `num_classes`; `curve`, a dict with the score of each number from 1, which has
+        0, to `largest` or to the number of different points; and `levels`, the most persistent
+        numbers.
 
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If a number is out of range, or `data` cannot be trained with.
 
     Sources: Delvenne, Yaliraki and Barahona, "Stability of graph communities across time scales",
-    2010, for the stability; Tibshirani and Walther, "Cluster validation by prediction strength",
-    2005, and Lange et al., "Stability-based validation of clustering solutions", 2004, for clusters
-    that a classifier has to find again.
+    2010, for the stability and its persistence over times; Tibshirani and Walther, "Cluster
+    validation by prediction strength", 2005, and Lange et al., "Stability-based validation of
+    clustering solutions", 2004, for clusters that a classifier has to find again.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0], [0, 0.9]])
@@ -90,7 +110,8 @@ def choose_num_classes(
         2
     """
     check_positive_int("largest", largest)
-    check_positive("t", t)
+    scales = [t] if isinstance(t, int | float) else t
+    check_times(scales, check_positive, "t")
     check_times(times, check_positive)
     check_nonnegative_int("seed", seed)
     return count_clusters(prepare_graph(data), largest, t, times, seed)
@@ -106,31 +127,77 @@ def count_clusters(
     """`choose_num_classes` for a graph and arguments that have been checked."""
     from sklearn.metrics import adjusted_rand_score
 
+    return choose_levels(prepare_graph(data), largest, scales, times, seed)[0]
+
+
+def choose_levels(
+    graph: TrainingGraph,
+    largest: int = LARGEST,
+    scales: Sequence[float] = STABILITY_TIMES,
+    times: Sequence[float] = TIMES,
+    seed: int = 0,
+) -> tuple[ChosenClasses, Tensor]:
+    """What `choose_num_classes` returns, and the clustering [N] into the largest number."""
+    from sklearn.metrics import adjusted_rand_score
+
+    scales = sorted(map(float, scales))
     x = _fewer_channels(graph.x, seed)
     classifier = HalvesClassifier(x, seed)
-    curve = {1: 0.0}
+    scores = {1: np.zeros(len(scales))}
+    finest = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     for _, z in diffused_rows(x, graph, times):
         for count, labels in merged_clusters(z, largest, seed):
             predicted = classifier.predict(labels, count)
             found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())
-            score = found_again * _stability(graph, labels, count, t)
-            curve[count] = max(score, curve.get(count, score))
-    curve = dict(sorted(curve.items()))
-    best = max(curve, key=curve.__getitem__)
-    _log.info("%d clusters, of 1 to %d", best, max(curve))
-    return ChosenClasses(best, curve)
+            score = max(found_again, 0.0) ** AGREEMENT * _stability(graph, labels, count, scales)
+            if count > max(scores):  # paths go from the largest number down
+                finest = labels
+            scores[count] = np.maximum(score, scores.get(count, score))
+    scores = dict(sorted(scores.items()))
+    levels = rank_levels(scores)
+    _log.info("levels of %s clusters, of 1 to %d", [each[0] for each in levels], max(scores))
+    curve = {count: float(score.mean()) for count, score in scores.items()}
+    return ChosenClasses(levels[0].num_classes, curve, levels), finest
+
+
+def rank_levels(scores: dict[int, np.ndarray]) -> list[Level]:
+    """Rank numbers of clusters by the share of the times at which their score is the highest.
+
+    Args:
+        scores: Of each number, its score at each time, [S].
+
+    Returns:
+        At most three levels, the most persistent first; of equals, that of the higher score.
+    """
+    numbers, table = list(scores), np.stack(list(scores.values()))
+    wins = np.bincount(table.argmax(0), minlength=len(numbers))
+    order = sorted(range(len(numbers)), key=lambda i: (-wins[i], -table[i].mean()))
+    shares: dict[int, int] = {}
+    for i in order:
+        alike = [n for n in shares if max(n, numbers[i]) < ALIKE * min(n, numbers[i])]
+        count = alike[0] if alike else numbers[i]
+        shares[count] = shares.get(count, 0) + int(wins[i])
+    ranked = sorted(shares, key=lambda count: -shares[count])  # stable
+    won = [Level(count, shares[count] / table.shape[1]) for count in ranked if shares[count]]
+    return won[:MOST_LEVELS]
 
 
 @torch.no_grad()
-def _stability(graph: TrainingGraph, labels: Tensor, count: int, t: float) -> float:
-    """The probability that heat is in its cluster at time t, less that of chance."""
+def _stability(
+    graph: TrainingGraph, labels: Tensor, count: int, times: Sequence[float]
+) -> np.ndarray:
+    """The probability [S] that heat is in its cluster at each time, less that of chance."""
     source, weight = graph.edge_index[0], graph.edge_weight
     weight = graph.x.new_ones(len(source)) if weight is None else weight.to(graph.x.dtype)
     share = graph.x.new_zeros(len(labels)).index_add_(0, source, weight)
     share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)
     at_first = F.one_hot(labels, count) * share.sqrt()[:, None]
-    later = heat_diffusion(at_first, graph.structure, weight, t, tol=TOLERANCE)
-    return float((at_first * later).sum() - at_first.square().sum(0).square().sum())
+    # The heat that two clusters share at time t is the product of what each has at half of it.
+    half = torch.tensor(times, dtype=torch.float64) / 2
+    later = heat_diffusion(at_first, graph.structure, weight, half, tol=TOLERANCE)
+    chance = at_first.square().sum(0).square().sum()
+    stayed: np.ndarray = (later.square().sum((1, 2)) - chance).double().cpu().numpy()
+    return stayed
 
 
 class HalvesClassifier:

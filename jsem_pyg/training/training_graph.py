@@ -198,16 +198,16 @@ def prepare_graph(
     )
 
 
-def check_times(times: Any, check: Callable[[str, Any], None]) -> None:
+def check_times(times: Any, check: Callable[[str, Any], None], name: str = "times") -> None:
     """Raise unless `times` is a list of diffusion times that each pass a check."""
     if isinstance(times, str) or not isinstance(times, Sequence):
         raise TypeError(
-            f"Expected 'times' to be a list of diffusion times (got {type(times).__name__})."
+            f"Expected '{name}' to be a list of diffusion times (got {type(times).__name__})."
         )
     if len(times) == 0:
-        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
+        raise ValueError(f"Expected '{name}' to hold at least one diffusion time (got none).")
     for t in times:
-        check("times", t)
+        check(name, t)
 
 
 def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:

@@ -115,7 +115,11 @@ def test_it_is_saved_without_a_pickle_and_loaded_to_the_last_bit(dtype, tmp_path
     monkeypatch.setattr(pickle, "loads", None)
     again = DiffusionClusterer.load(path)
     assert again.get_params() == clusterer.get_params()
-    fitted = [name for name in vars(clusterer) if name[-1] == "_" and name != "reducer_"]
+    objects = ("reducer_", "tree_")
+    fitted = [name for name in vars(clusterer) if name[-1] == "_" and name not in objects]
+    np.testing.assert_equal(again.tree_.levels, clusterer.tree_.levels)
+    np.testing.assert_equal(again.tree_.linkage, clusterer.tree_.linkage)
+    np.testing.assert_equal(again.cut(min_size=20), clusterer.cut(min_size=20))
     for name in fitted:
         np.testing.assert_equal(getattr(again, name), getattr(clusterer, name))
     for new in (points, X_NEW):

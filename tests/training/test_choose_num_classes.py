@@ -10,8 +10,10 @@ from jsem_pyg.training import clusters as clusters_module
 from jsem_pyg.training.choose_num_classes import (
     SHRINKAGE,
     HalvesClassifier,
+    Level,
     _fewer_channels,
     _stability,
+    rank_levels,
 )
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
@@ -56,9 +58,25 @@ def test_follows_from_the_seed_and_leaves_the_callers_generator_alone():
 
 
 def test_a_crowd_that_is_cut_scores_less_than_one_that_is_not():
-    curve = choose_num_classes(blobs(2, 60, spread=0.25), largest=12).curve
+    chosen = choose_num_classes(blobs(2, 60, spread=0.25), largest=12)
+    assert chosen.num_classes == 2
+    curve = choose_num_classes(blobs(2, 60, spread=0.25), largest=12, t=5.0).curve
     assert max(curve, key=curve.get) == 2
     assert curve[12] < 0.7 * curve[2]
+
+
+def test_levels_are_the_numbers_that_win_at_most_times():
+    scores = {
+        2: np.array([0.0, 0.0, 0.0, 0.3]),
+        7: np.array([0.0, 0.5, 0.5, 0.2]),
+        8: np.array([0.6, 0.4, 0.4, 0.2]),
+        20: np.array([0.5, 0.1, 0.1, 0.1]),
+    }
+    # 8 is but another count of the clusters that 7 is the better number of.
+    assert rank_levels(scores) == [Level(7, 0.75), Level(2, 0.25)]
+    assert rank_levels({1: np.zeros(4)}) == [Level(1, 1.0)]
+    ties = {2: np.array([0.3, 0.1]), 5: np.array([0.1, 0.4])}
+    assert rank_levels(ties) == [Level(5, 0.5), Level(2, 0.5)]
 
 
 def test_clusters_that_features_do_not_tell_score_nothing():
@@ -98,7 +116,7 @@ def test_stability_is_that_of_the_formula():
     walk = torch.matrix_exp(-5 * (torch.eye(30) - weight / degree[:, None]))  # of the walk
     p, one = degree / degree.sum(), torch.nn.functional.one_hot(labels).double()
     expected = torch.trace(one.T @ (p[:, None] * walk - p[:, None] * p) @ one)
-    assert _stability(prepare_graph(data), labels, 4, 5.0) == pytest.approx(
+    assert _stability(prepare_graph(data), labels, 4, [1.0, 5.0])[1] == pytest.approx(
         float(expected), abs=1e-3
     )
 
