@@ -108,12 +108,14 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
             row = {"dataset": name, "classes": study_set.num_classes, "seed": seed}
             rows.append(row | measure(study_set, seed) | rule_before(name, seed))
             print(rows[-1], flush=True)
-    runs = pd.DataFrame(rows)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
+            write(args.output, pd.DataFrame(rows))
+    return pd.DataFrame(rows)
+
+
+def write(path: Path, runs: pd.DataFrame) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     said = "# Levels of clusters\n\nBy `examples/benchmarks/levels.py`, means over the seeds.\n\n"
-    args.output.write_text(said + summarise(runs))
-    print(summarise(runs))
-    return runs
+    path.write_text(said + summarise(runs))
 
 
 if __name__ == "__main__":

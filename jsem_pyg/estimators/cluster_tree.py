@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -39,13 +39,13 @@ class ClusterTree:
     affinity of a union is the mean of its parts, as in average linkage: what is merged is nested.
 
     Args:
-        levels: the most persistent first; at least one.
+        levels: at least one, the one that is taken first.
         structure: the graph.
         edge_weight: [E] its weights.
         finest: [N] a clustering into more clusters than any level has, or None.
 
     Attributes:
-        levels: the most persistent first, which is what the clusterer has fitted.
+        levels: the one that the clusterer has taken, then the others by persistence.
         linkage: [K - 1, 4] the merges of the finest clusters, as SciPy has them: two clusters, a
             height in (0, 1] (1 / (1 + a): 1/2 where heat passes as by chance, 1 where none does),
             and the number of leaves. `scipy.cluster.hierarchy.dendrogram` draws it.
@@ -63,6 +63,7 @@ class ClusterTree:
         finest: np.ndarray | None = None,
     ) -> None:
         self.levels = levels
+        self._graph = structure, edge_weight
         by_number = {level.n_clusters: level.labels for level in levels}
         if finest is not None:
             by_number.setdefault(int(finest.max()) + 1, finest)
@@ -114,6 +115,27 @@ class ClusterTree:
                 "max_clusters, or with the number itself."
             )
         return self._merges[finer[0]].until(n_clusters=n_clusters)[self._of[finer[0]]]
+
+    def linkage_of(self, labels: Any) -> np.ndarray:
+        """The merges of any clustering of these points, such as the topics of BERTopic.
+
+        Args:
+            labels: [N] integers, each of 0, 1, ..., K - 1 at some point.
+
+        Returns:
+            [K - 1, 4] in SciPy's form, see `linkage`.
+
+        Raises:
+            ValueError: if the labels are not as many as the points, or some number is missing.
+        """
+        labels = np.asarray(labels)
+        found = np.unique(labels)
+        if labels.shape != self.finest.shape or not np.array_equal(found, np.arange(len(found))):
+            raise ValueError(
+                f"Expected 'labels' to have the numbers 0, 1, ... for {len(self.finest)} points "
+                f"(got {list(labels.shape)} labels, {found[:10].tolist()} among them)."
+            )
+        return _Merges(labels.astype(np.int64), *self._graph).linkage()
 
     def links(self) -> list[tuple[int, np.ndarray]]:
         """Where the clusters of each level lie in the next coarser one.

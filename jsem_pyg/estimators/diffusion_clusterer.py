@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _KIND = "fitted clusterer"
 # What a file keeps of the fitted attributes.
 _ARRAYS = ("labels_", "probabilities_", "edge_index_", "edge_weight_", "conductances_")
-_VALUES = ("t_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_")
+_VALUES = ("t_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_", "metric_")
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
@@ -44,7 +44,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             (:func:`~jsem_pyg.training.choose_num_classes`); up to two other levels are fitted as
             well, see `tree_`. Where you know the number, pass it.
         n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine" (1 - cos; a row of zeros has no neighbour) or "l2".
+        metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
+            50 columns unless rows have length one, "cosine" for embeddings.
+        scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
+            standard deviation), None, or "auto": "robust" for "l2" where most columns lie off zero.
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
@@ -64,10 +67,12 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
-        tree_: a :class:`ClusterTree`: the levels that "auto" found, the most persistent first, and
-            clusterings into every other number; of a given number, that and those it merges into.
+        tree_: a :class:`ClusterTree`: the levels that "auto" found, that which is taken first, and
+            clusterings into every other number; of a given number, it and what it merges into.
         curve_: the score of every number that "auto" tried, or None.
         n_neighbors_: the number of neighbours.
+        metric_: "cosine" or "l2".
+        scale_: what the columns are divided by, [D], or None.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: the number of columns of X.
         feature_names_in_: their names, if all are strings.
@@ -86,7 +91,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         n_clusters: int | Literal["auto"] = "auto",
         *,
         n_neighbors: int = 15,
-        metric: str = "cosine",
+        metric: str = "auto",
+        scale: str | None = "auto",
         t: float | Literal["auto"] = "auto",
         kernel: str | None = "gaussian",
         max_clusters: int = 30,
@@ -97,6 +103,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.n_clusters = n_clusters
         self.n_neighbors = n_neighbors
         self.metric = metric
+        self.scale = scale
         self.t = t
         self.kernel = kernel
         self.max_clusters = max_clusters
@@ -193,6 +200,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             "levels": [(*level[:2], torch.from_numpy(level.labels)) for level in self.tree_.levels],
             "finest": torch.from_numpy(self.tree_.finest),
             "reducer": reducer,
+            "scale": None if self.scale_ is None else torch.from_numpy(self.scale_),
             "feature_names_in_": None if names is None else [str(name) for name in names],
             "arrays": {name: torch.from_numpy(getattr(self, name)) for name in _ARRAYS},
             "values": {name: getattr(self, name) for name in _VALUES},
@@ -218,6 +226,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         x, q = tree["x"], tree["q"]
         self._dtype, self._seed = x.dtype, tree["seed"]
         self._classes, self._of_nodes = tree["classes"], tree["p"]
+        self.scale_ = None if tree["scale"] is None else tree["scale"].numpy()
         self.reducer_ = None
         if tree["reducer"] is not None:
             self.reducer_ = TruncatedSVD(self.n_components)
@@ -226,7 +235,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         model = DiffusionClassifier(x.size(1), q.size(1)).to(x.dtype).eval()
         model.load_state_dict(tree["model"])
         edges = torch.from_numpy(self.edge_index_), torch.from_numpy(self.edge_weight_)
-        graph = FittedGraph(x, self.n_neighbors, self.metric, self.kernel, self._seed)
+        graph = FittedGraph(x, self.n_neighbors, self.metric_, self.kernel, self._seed)
         structure = GraphStructure(edges[0], len(x))
         self._place_classes(graph, model, q, structure, edges[1])
         levels = [ClusterLevel(*level[:2], level[2].numpy()) for level in tree["levels"]]

@@ -22,7 +22,10 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine" (1 - cos; a row of zeros has no neighbour) or "l2".
+        metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
+            50 columns unless rows have length one, "cosine" for embeddings.
+        scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
+            standard deviation), None, or "auto": "robust" for "l2" where most columns lie off zero.
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
             from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.
@@ -42,6 +45,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
         n_neighbors_: the number of neighbours.
+        metric_: "cosine" or "l2".
+        scale_: what the columns are divided by, [D], or None.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: the number of columns of X.
         feature_names_in_: their names, if all are strings.
@@ -61,7 +66,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         self,
         n_neighbors: int = 15,
         *,
-        metric: str = "cosine",
+        metric: str = "auto",
+        scale: str | None = "auto",
         t: float | Literal["auto"] = "auto",
         kernel: str | None = "gaussian",
         n_components: int = 100,
@@ -70,6 +76,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     ) -> None:
         self.n_neighbors = n_neighbors
         self.metric = metric
+        self.scale = scale
         self.t = t
         self.kernel = kernel
         self.n_components = n_components

@@ -3,9 +3,11 @@
 from typing import Any, Literal, Self
 
 import numpy as np
+import torch
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from .._checks import check_choice
 from ..diffusion.inductive import heat_field
@@ -35,7 +37,10 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.
-        metric: "cosine" (1 - cos; a row of zeros has no neighbour and stays as it is) or "l2".
+        metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
+            50 columns unless rows have length one, "cosine" for embeddings.
+        scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
+            standard deviation), None, or "auto": "robust" for "l2" where most columns lie off zero.
         t: how long heat flows, >= 0, or "auto": of eight times from 0.5 to 20 the one that the
             unsupervised triplet loss prefers (:func:`jsem_pyg.training.select_time`).
         normalization: "rw", which takes means, or "sym", which also weighs every point by the root
@@ -50,6 +55,8 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         embedding_: [N, D] what the fitted points became.
         t_: the time.
         n_neighbors_: the number of neighbours.
+        metric_: "cosine" or "l2".
+        scale_: what the columns are divided by, [D], or None.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: D, the number of columns of X.
         feature_names_in_: their names, if all are strings.
@@ -67,7 +74,8 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         self,
         n_neighbors: int = 15,
         *,
-        metric: str = "cosine",
+        metric: str = "auto",
+        scale: str | None = "auto",
         t: float | Literal["auto"] = "auto",
         normalization: str = "rw",
         kernel: str | None = "gaussian",
@@ -77,6 +85,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
     ) -> None:
         self.n_neighbors = n_neighbors
         self.metric = metric
+        self.scale = scale
         self.t = t
         self.normalization = normalization
         self.kernel = kernel
@@ -107,7 +116,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
                 normalization=self.normalization,
             )
         self._graph = graph
-        self.embedding_ = self._field.heat.numpy()
+        self.embedding_ = self._unscaled(self._field.heat)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
@@ -122,7 +131,13 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         """
         x = self._read_new(X)
         with self._threads():
-            return self._graph.evaluate(x, self._field.heat, self._field.at).numpy()
+            return self._unscaled(self._graph.evaluate(x, self._field.heat, self._field.at))
+
+    def _unscaled(self, heat: Tensor) -> np.ndarray:
+        """In the units of X: heat flows in each column by itself, whatever its unit."""
+        if self.scale_ is not None:
+            heat = heat * torch.from_numpy(self.scale_).to(heat.dtype)
+        return heat.numpy()
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns: those of X, or of the components that it was reduced to."""

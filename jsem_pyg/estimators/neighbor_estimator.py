@@ -18,7 +18,7 @@ from torch import Tensor
 
 from .._checks import check_choice, check_nonnegative, check_positive_int
 from ..graph.affinity import KERNELS
-from ..graph.points import METRICS
+from .columns import check_columns, choose_metric, choose_scale
 from .fitted_graph import FittedGraph
 
 
@@ -28,10 +28,13 @@ class NeighborEstimator(BaseEstimator):
     Attributes:
         reducer_: the `TruncatedSVD` that sparse X went through, or None.
         n_neighbors_: neighbours of each point: `n_neighbors`, or half of the others if less.
+        metric_: "cosine" or "l2".
+        scale_: what the columns are divided by, [D], or None.
     """
 
     n_neighbors: int
     metric: str
+    scale: str | None
     kernel: str | None
     t: float | Literal["auto"]
     n_components: int
@@ -48,8 +51,12 @@ class NeighborEstimator(BaseEstimator):
         self.reducer_ = None
         if issparse(X) and X.shape[1] > self.n_components:
             self.reducer_ = TruncatedSVD(self.n_components, random_state=seed).fit(X)
+        self.scale_ = None
         x = self._to_tensor(X)
-        graph = FittedGraph(x, self.n_neighbors, self.metric, self.kernel, seed)
+        self.metric_ = choose_metric(self.metric, x.numpy(), self.reducer_ is not None)
+        self.scale_ = choose_scale(self.scale, x.numpy(), self.metric_)
+        x = self._scaled(x)
+        graph = FittedGraph(x, self.n_neighbors, self.metric_, self.kernel, seed)
         self.n_neighbors_ = graph.k
         self._dtype, self._seed = x.dtype, seed
         return graph, seed, y
@@ -64,7 +71,10 @@ class NeighborEstimator(BaseEstimator):
         """A copy of X, so that a later change of X does not change the fitted estimator."""
         if self.reducer_ is not None:
             X = self.reducer_.transform(csr_matrix(X))  # row by row, unlike a product of dense X
-        return torch.tensor(X.toarray() if issparse(X) else np.ascontiguousarray(X))
+        return self._scaled(torch.tensor(X.toarray() if issparse(X) else np.ascontiguousarray(X)))
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        return x if self.scale_ is None else x / torch.from_numpy(self.scale_).to(x.dtype)
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, numbers.Integral):
@@ -73,7 +83,7 @@ class NeighborEstimator(BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_positive_int("n_neighbors", self.n_neighbors)
-        check_choice("metric", self.metric, METRICS)
+        check_columns(self.metric, self.scale)
         check_choice("kernel", self.kernel, KERNELS)
         check_positive_int("n_components", self.n_components)
         if not (isinstance(self.t, str) and self.t == "auto"):

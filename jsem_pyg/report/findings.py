@@ -115,6 +115,8 @@ def _fitted_graph(data: Data, clusterer: DiffusionClusterer) -> Data:
         )
     data.edge_index = edge_index
     data.edge_weight = torch.from_numpy(clusterer.edge_weight_)
+    if clusterer.scale_ is not None and isinstance(data.x, Tensor):
+        data.x = data.x / torch.from_numpy(clusterer.scale_).to(data.x)
     return data
 
 

@@ -24,7 +24,7 @@ LARGEST = 30
 TIMES = (5.0, 20.0)  # diffusion times of the features
 # Of the heat that may leave a cluster, from neighbourhoods on; chosen on development sets.
 STABILITY_TIMES = tuple(float(t) for t in np.geomspace(0.1, 20, 15))
-AGREEMENT = 0.25  # the power of the classifier's agreement in the score, chosen likewise
+LENIENT = 0.25  # the power of the classifier's agreement in the score of further levels, likewise
 MOST_LEVELS = 3
 ALIKE = 1.25  # numbers that differ by less than this factor are one level
 NUM_CHANNELS = 64  # more of them cost time and add little about clusters
@@ -44,7 +44,7 @@ class ChosenClasses(NamedTuple):
 
     num_classes: int  #: that of the first level
     curve: dict[int, float]  #: the score of every number that was tried, the mean over the times
-    levels: list[Level]  #: at most three, the most persistent first
+    levels: list[Level]  #: at most three: that which is taken, then others by persistence
 
 
 def choose_num_classes(
@@ -61,17 +61,18 @@ def choose_num_classes(
     of two measures, each less what chance would give:
 
     - the stability of the clusters: their modularity after heat has flowed for a time `t`;
-    - the fourth root of the adjusted Rand index between the clusters and a linear classifier of the
-      features *before* diffusion, which learns the clusters of one half of the nodes and predicts
-      the other half.
+    - the adjusted Rand index between the clusters and a linear classifier of the features *before*
+      diffusion, which learns the clusters of one half of the nodes and predicts the other half.
 
     Too few clusters join what does not belong together; too many cut through a dense region, where
     heat crosses the cut and a node's own features do not determine its side.
 
     How many there are depends on the scale: heat leaves small clusters first. Each time of `t` has
     a number of the highest score, and a number that is the best for a longer range of times is more
-    *persistent*. The most persistent one is taken. Of numbers that differ by less than a quarter,
-    the most persistent counts for all, so that the levels are clusterings that differ.
+    *persistent*. The most persistent one is taken; the others that are offered are the most
+    persistent by the stability times the fourth root of the index, which finds smaller clusters. Of
+    numbers that differ by less than a quarter, the most persistent counts for all, so that the
+    levels are clusterings that differ.
 
     Classes have names that somebody gave, clusters follow from the graph; where classes have parts
     that are as far apart as the classes themselves, or lie within each other, their numbers differ.
@@ -143,20 +144,23 @@ def choose_levels(
     scales = sorted(map(float, scales))
     x = _fewer_channels(graph.x, seed)
     classifier = HalvesClassifier(x, seed)
-    scores = {1: np.zeros(len(scales))}
+    scores = {1: np.zeros((2, len(scales)))}
     finest = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     for _, z in diffused_rows(x, graph, times):
         for count, labels in merged_clusters(z, largest, seed):
             predicted = classifier.predict(labels, count)
             found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())
-            score = max(found_again, 0.0) ** AGREEMENT * _stability(graph, labels, count, scales)
+            # By the agreement itself, and by that which leaves more to the graph.
+            agreement = np.array([found_again, max(found_again, 0.0) ** LENIENT])[:, None]
+            score = agreement * _stability(graph, labels, count, scales)
             if count > max(scores):  # paths go from the largest number down
                 finest = labels
             scores[count] = np.maximum(score, scores.get(count, score))
     scores = dict(sorted(scores.items()))
-    levels = rank_levels(scores)
+    strict, lenient = ({count: score[i] for count, score in scores.items()} for i in (0, 1))
+    levels = join_levels(rank_levels(strict)[:1], rank_levels(lenient))
     _log.info("levels of %s clusters, of 1 to %d", [each[0] for each in levels], max(scores))
-    curve = {count: float(score.mean()) for count, score in scores.items()}
+    curve = {count: float(score.mean()) for count, score in strict.items()}
     return ChosenClasses(levels[0].num_classes, curve, levels), finest
 
 
@@ -167,19 +171,30 @@ def rank_levels(scores: dict[int, np.ndarray]) -> list[Level]:
         scores: Of each number, its score at each time, [S].
 
     Returns:
-        At most three levels, the most persistent first; of equals, that of the higher score.
+        The levels, the most persistent first; of equals, that of the higher score.
     """
     numbers, table = list(scores), np.stack(list(scores.values()))
     wins = np.bincount(table.argmax(0), minlength=len(numbers))
     order = sorted(range(len(numbers)), key=lambda i: (-wins[i], -table[i].mean()))
     shares: dict[int, int] = {}
     for i in order:
-        alike = [n for n in shares if max(n, numbers[i]) < ALIKE * min(n, numbers[i])]
-        count = alike[0] if alike else numbers[i]
+        count = next((n for n in shares if _is_alike(n, numbers[i])), numbers[i])
         shares[count] = shares.get(count, 0) + int(wins[i])
     ranked = sorted(shares, key=lambda count: -shares[count])  # stable
-    won = [Level(count, shares[count] / table.shape[1]) for count in ranked if shares[count]]
-    return won[:MOST_LEVELS]
+    return [Level(count, shares[count] / table.shape[1]) for count in ranked if shares[count]]
+
+
+def join_levels(first: list[Level], others: list[Level]) -> list[Level]:
+    """At most three levels: the first ones, and others that are not alike."""
+    joined = list(first)
+    for level in others:
+        if not any(_is_alike(level.num_classes, each.num_classes) for each in joined):
+            joined.append(level)
+    return joined[:MOST_LEVELS]
+
+
+def _is_alike(one: int, other: int) -> bool:
+    return max(one, other) < ALIKE * min(one, other)
 
 
 @torch.no_grad()

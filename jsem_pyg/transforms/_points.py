@@ -45,4 +45,12 @@ class MetricPoints:
         if name not in self._logged:
             logger.info("Neighbours of data.%s, metric=%r.", name, metric)
             self._logged.add(name)
+            columns = data[name].shape[-1]
+            if self.metric == "auto" and metric == "cosine" and columns in (2, 3):
+                logger.warning(
+                    "data.%s has %d columns and is compared by the cosine, which sees directions "
+                    "only. For positions, pass metric='l2'.",
+                    name,
+                    columns,
+                )
         return data[name], metric

@@ -22,9 +22,9 @@ def few_labels(y):
 
 
 ESTIMATORS = {
-    "heat": HeatDiffusion(8, t=2.0, random_state=0),
-    "clusterer": DiffusionClusterer(3, n_neighbors=8, t=2.0, random_state=0),
-    "label spreading": DiffusionLabelSpreading(8, t=2.0, random_state=0),
+    "heat": HeatDiffusion(8, metric="cosine", t=2.0, random_state=0),
+    "clusterer": DiffusionClusterer(3, n_neighbors=8, metric="cosine", t=2.0, random_state=0),
+    "label spreading": DiffusionLabelSpreading(8, metric="cosine", t=2.0, random_state=0),
 }
 
 

@@ -91,6 +91,16 @@ def test_components_without_heat_between_them_and_isolated_points_are_merged_las
     assert np.isfinite(tree.linkage).all()
 
 
+def test_any_clustering_has_a_linkage(tree):
+    renamed = np.array([3, 5, 0, 1, 4, 2])[INNER]
+    linkage = tree.linkage_of(renamed.tolist())
+    np.testing.assert_allclose(linkage[:, 2:], tree.linkage[:, 2:])
+    assert set(linkage[0, :2]) == {4, 2}
+    for labels in (renamed[:9], renamed - 1, np.zeros((240, 1))):
+        with pytest.raises(ValueError, match="Expected 'labels'"):
+            tree.linkage_of(labels)
+
+
 def test_one_cluster_has_no_merges():
     structure, weight = graph_of(nested_points())
     tree = ClusterTree([ClusterLevel(1, 1.0, np.zeros(240, int))], structure, weight)
@@ -104,7 +114,8 @@ def test_the_clusterer_offers_levels_and_predicts_by_the_most_persistent():
     tree = clusterer.tree_
     first, *others = tree.levels
     assert others
-    assert all(first.persistence >= level.persistence > 0 for level in others)
+    assert all(0 < level.persistence <= 1 for level in tree.levels)
+    assert others == sorted(others, key=lambda level: -level.persistence)
     np.testing.assert_array_equal(first.labels, clusterer.labels_)
     np.testing.assert_array_equal(clusterer.cut(first.n_clusters), clusterer.labels_)
     np.testing.assert_array_equal(clusterer.predict(x), clusterer.labels_)

@@ -23,7 +23,7 @@ X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
 
 
 def test_it_is_self_training_on_the_neighbour_graph():
-    clusterer = DiffusionClusterer(3, n_neighbors=8, random_state=4).fit(X)
+    clusterer = DiffusionClusterer(3, n_neighbors=8, metric="cosine", random_state=4).fit(X)
     x = torch.from_numpy(X)
     edge_index, edge_weight = knn_graph(x, 8)
     data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)

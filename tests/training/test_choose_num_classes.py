@@ -13,6 +13,7 @@ from jsem_pyg.training.choose_num_classes import (
     Level,
     _fewer_channels,
     _stability,
+    join_levels,
     rank_levels,
 )
 from jsem_pyg.training.training_graph import prepare_graph
@@ -73,7 +74,10 @@ def test_levels_are_the_numbers_that_win_at_most_times():
         20: np.array([0.5, 0.1, 0.1, 0.1]),
     }
     # 8 is but another count of the clusters that 7 is the better number of.
-    assert rank_levels(scores) == [Level(7, 0.75), Level(2, 0.25)]
+    ranked = rank_levels(scores)
+    assert ranked == [Level(7, 0.75), Level(2, 0.25)]
+    others = [Level(8, 0.4), Level(3, 0.3), Level(20, 0.2), Level(4, 0.1)]
+    assert join_levels(ranked[:1], others) == [Level(7, 0.75), Level(3, 0.3), Level(20, 0.2)]
     assert rank_levels({1: np.zeros(4)}) == [Level(1, 1.0)]
     ties = {2: np.array([0.3, 0.1]), 5: np.array([0.1, 0.4])}
     assert rank_levels(ties) == [Level(5, 0.5), Level(2, 0.5)]

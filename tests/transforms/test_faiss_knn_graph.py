@@ -66,7 +66,7 @@ def test_says_once_what_was_taken(caplog):
     for _ in range(2):
         transform(Data(pos=points(9)))
         transform(Data(x=points(9)))
-    said = [record.getMessage() for record in caplog.records]
+    said = [record.getMessage() for record in caplog.records if record.levelname == "INFO"]
     taken = [("pos", "l2"), ("x", "cosine")]
     assert said == [f"Neighbours of data.{name}, metric={metric!r}." for name, metric in taken]
 
@@ -222,3 +222,14 @@ def test_refuses_what_does_not_extend():
         transform.extend(Data(x=points(2), y=torch.ones(2)))
     with pytest.raises(TypeError, match="got HeteroData"):
         transform.fit(HeteroData())
+
+
+@pytest.mark.parametrize(("columns", "metric", "warns"), [(2, "auto", True), (4, "auto", False)])
+def test_two_or_three_columns_under_the_cosine_are_warned_of(columns, metric, warns, caplog):
+    x = torch.randn(20, columns, generator=torch.Generator().manual_seed(0))
+    with caplog.at_level("WARNING"):
+        FaissKNNGraph(3, metric=metric)(Data(x=x))
+    assert ("pass metric='l2'" in caplog.text) == warns
+    caplog.clear()
+    FaissKNNGraph(3, metric="l2")(Data(x=x))
+    assert not caplog.text

@@ -1,0 +1,61 @@
+"""Columns of numbers, each in its own unit: which metric they take, and how they are scaled."""
+
+import logging
+
+import numpy as np
+
+from .._checks import check_choice
+from ..graph.points import METRICS
+
+logger = logging.getLogger(__name__)
+
+MOST_COLUMNS = 50  # of a table of measurements; embeddings have more
+NORMAL_IQR = 1.349  # of a normal distribution with standard deviation one
+SCALES = ("auto", "robust", "standard", None)
+
+
+def check_columns(metric: str, scale: str | None) -> None:
+    """Raise unless both are known words."""
+    check_choice("metric", metric, ("auto", *METRICS))
+    check_choice("scale", scale, SCALES)
+
+
+def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
+    """What "auto" stands for: "l2" for at most 50 columns, except for rows of length one."""
+    if metric != "auto":
+        return metric
+    if is_reduced or x.shape[1] > MOST_COLUMNS:
+        return "cosine"
+    with np.errstate(over="ignore"):
+        length = np.linalg.norm(x, axis=1)
+    chosen = "cosine" if np.allclose(length, 1, atol=1e-3) else "l2"
+    logger.info("metric=%r, for %d columns", chosen, x.shape[1])
+    return chosen
+
+
+def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | None:
+    """What the columns of x [N, D] are divided by: [D], or None.
+
+    "auto" is "robust" under "l2" where most columns lie off zero, as measurements do: their median
+    is more than half of their interquartile range away from it. Centred columns, such as principal
+    components, keep their scale, which means something.
+    """
+    if scale is None or (scale == "auto" and metric != "l2"):
+        return None
+    low, middle, high = np.quantile(x.astype(np.float64), [0.25, 0.5, 0.75], axis=0)
+    if scale == "auto":
+        if (np.abs(middle) > (high - low) / 2).mean() <= 0.5:
+            return None
+        logger.info("scale='robust': each column by its interquartile range")
+    return spread(x, robust=scale != "standard")
+
+
+def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
+    """The spread [D] of columns, > 0: the interquartile range of a normal distribution, or std."""
+    x = x.astype(np.float64)
+    deviation = x.std(0)
+    if robust:
+        low, high = np.quantile(x, [0.25, 0.75], axis=0)
+        deviation = np.where(high > low, (high - low) / NORMAL_IQR, deviation)
+    tiny: float = np.finfo(np.float32).tiny
+    return np.where(deviation > tiny, deviation, 1.0)

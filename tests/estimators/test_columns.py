@@ -1,0 +1,83 @@
+import logging
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.metrics import adjusted_rand_score
+
+from jsem_pyg.estimators import DiffusionClusterer, HeatDiffusion
+from jsem_pyg.estimators.columns import choose_metric, choose_scale, spread
+
+WINE, IRIS = load_wine().data, load_iris().data
+RNG = np.random.default_rng(0)
+
+
+def unit_rows(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("x", "metric", "scaled"),
+    [
+        (WINE, "l2", True),
+        (IRIS, "l2", True),
+        (RNG.normal(size=(99, 30)) * np.linspace(9, 1, 30), "l2", False),  # principal components
+        (unit_rows(RNG.normal(size=(99, 8))), "cosine", False),  # small embeddings
+        (RNG.normal(size=(99, 384)), "cosine", False),
+        (load_digits().data, "cosine", False),
+    ],
+)
+def test_tables_and_embeddings_are_told_apart(x, metric, scaled):
+    assert choose_metric("auto", x, False) == metric
+    assert (choose_scale("auto", x, metric) is not None) == scaled
+    assert choose_metric("cosine", x, False) == "cosine"
+    assert choose_scale(None, x, metric) is None
+    assert choose_metric("auto", x, True) == "cosine"
+
+
+def test_the_spread_is_robust_and_never_zero():
+    x = np.stack([np.arange(100.0), np.ones(100), np.repeat([0.0, 9.0], [90, 10])], axis=1)
+    x[0, 0] = 1e9
+    np.testing.assert_allclose(spread(x), [37, 1, x[:, 2].std()], rtol=0.02)
+    np.testing.assert_allclose(spread(x[:, 1:], robust=False), [1, x[:, 2].std()])
+
+
+def test_a_table_of_measurements_is_clustered_as_it_should_be(caplog):
+    data = load_wine()
+    with caplog.at_level(logging.INFO, "jsem_pyg.estimators.columns"):
+        clusterer = DiffusionClusterer(random_state=0).fit(data.data)
+    assert "metric='l2'" in caplog.text
+    assert "scale='robust'" in caplog.text
+    assert clusterer.n_clusters_ == 3
+    assert adjusted_rand_score(data.target, clusterer.labels_) > 0.85
+    other_units = data.data * np.geomspace(0.01, 100, 13)
+    again = DiffusionClusterer(random_state=0).fit(other_units)
+    np.testing.assert_array_equal(again.labels_, clusterer.labels_)
+    np.testing.assert_array_equal(again.predict(other_units + 1e-9), clusterer.labels_)
+
+
+def test_heat_flows_in_the_units_of_the_columns():
+    scale = spread(WINE)
+    ours = HeatDiffusion(t=2.0, random_state=0).fit(WINE)
+    np.testing.assert_allclose(ours.scale_, scale)
+    plain = HeatDiffusion(t=2.0, metric="l2", scale=None, random_state=0).fit(WINE / scale)
+    np.testing.assert_allclose(ours.embedding_, plain.embedding_ * scale, rtol=1e-9)
+    new = WINE[:5] * 1.01
+    np.testing.assert_allclose(ours.transform(new), plain.transform(new / scale) * scale, rtol=1e-9)
+
+
+def test_a_scale_is_kept_for_new_points_and_in_files(tmp_path):
+    clusterer = DiffusionClusterer(3, t=2.0, scale="standard", random_state=0).fit(WINE)
+    clusterer.save(tmp_path / "wine")
+    again = DiffusionClusterer.load(tmp_path / "wine")
+    np.testing.assert_array_equal(again.scale_, WINE.std(0))
+    new = WINE * 1.01
+    np.testing.assert_array_equal(again.predict_proba(new), clusterer.predict_proba(new))
+    np.testing.assert_array_equal(again.predict(WINE), clusterer.labels_)
+
+
+def test_unknown_words_are_refused():
+    with pytest.raises(ValueError, match="'scale'"):
+        DiffusionClusterer(scale="minmax").fit(WINE)
+    with pytest.raises(ValueError, match="'metric'"):
+        HeatDiffusion(metric="manhattan").fit(WINE)
