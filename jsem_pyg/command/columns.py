@@ -1,6 +1,7 @@
 """The columns of a table that are clustered: named by the user, or guessed and shown."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -42,8 +43,7 @@ def choose_columns(
         raise ValueError("Expected a file with rows (got none).")
     for name in [*points, *texts, *([] if labels is None else [labels])]:
         if name not in table.columns:
-            listed = ", ".join(repr(each) for each in table.columns)
-            raise ValueError(f"Expected a column {name!r} (got a file with {listed}).")
+            raise ValueError(_missing(name, [str(each) for each in table.columns]))
     if labels is not None and labels in (*points, *texts):
         raise ValueError(
             f"Expected the labels not to be among what is clustered (got {labels!r} for both)."
@@ -59,6 +59,15 @@ def choose_columns(
             )
         return Choice(chosen, chosen, kind, guessed=not points)
     return Choice(chosen, list(texts) or _prose(table, kinds), kind, guessed=not points)
+
+
+def _missing(name: str, columns: list[str]) -> str:
+    """What is wrong with a column that is not there."""
+    lowered = {each.lower(): each for each in reversed(columns)}
+    near = get_close_matches(name.lower(), lowered, n=1)
+    hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
+    listed = ", ".join(map(repr, columns))
+    return f"Expected a column {name!r} (got a file with {listed}).{hint}"
 
 
 def kind_of(column: "pd.Series") -> Kind:

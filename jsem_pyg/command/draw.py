@@ -60,6 +60,10 @@ def draw_map(
         text=_texts(result),
         cluster_names=[f"{number}: {name}" for number, name in enumerate(result.names)],
         label_names=label_names,
+        level_names=[
+            [f"{number}: {name}" for number, name in enumerate(level.names)]
+            for level in result.levels[1:]
+        ],
         scores=_scores(result),
         settings=settings,
         title=title,

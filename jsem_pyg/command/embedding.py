@@ -61,14 +61,6 @@ class Embedder:
             advance(len(block))
         return torch.cat(embeddings)
 
-    def embed_each(self, texts: Sequence[str], advance: Callable[[int], object]) -> Tensor:
-        """Embed each document by itself, so that no other changes a bit of it: [P, D] float32."""
-        embeddings = []
-        for text in texts:
-            embeddings.append(encode(self._encoder, [text]))
-            advance(1)
-        return torch.cat(embeddings)
-
     def _embed_block(self, texts: list[str]) -> Tensor:
         path = self.cache / f"{self._key(texts)}.safetensors"
         if path.exists():

@@ -21,7 +21,7 @@ from .._tensor_file import load_tree, save_tree
 if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
-_FORMAT = 2
+_FORMAT = 3
 _RUN = "run.json"
 _POINTS = "points of a map"
 _REMEDY = "map again with --overwrite"

@@ -1,7 +1,8 @@
 """The steps of `jsem-pyg map`: read, embed, cluster, name, score, draw, write."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,14 +16,22 @@ from .content import Content, read_content, read_labels
 from .draw import draw_map
 from .embedding import Embedder
 from .folder import MapFolder
-from .naming import name_clusters
-from .result import EMPTY, MapResult
+from .naming import name_by_columns, name_clusters
+from .result import EMPTY, Level, MapResult
 from .scores import score
 from .steps import Steps
 from .summary import summarize
 
 if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
+
+
+SMALL = 5_000  # points
+_SCALED = {
+    "robust": "each column divided by its interquartile range",
+    "standard": "each column divided by its standard deviation",
+    "none": "columns as they are",
+}
 
 
 class MapSettings(NamedTuple):
@@ -36,6 +45,7 @@ class MapSettings(NamedTuple):
     clusters: int | str
     neighbors: int
     metric: str
+    scale: str
     layout: str
     seed: int
     command: Sequence[str]  # what was typed
@@ -66,9 +76,12 @@ def make_map(
         check_installed(embedder.model)
     folder.start(_depends(settings, choice, embedder), resume)
     x = _points(content, embedder, folder, steps)
-    clusterer = _fitted(x, settings, folder, steps)
-    result = MapResult(content, x, clusterer, _names(content, clusterer, steps), labels, None)
-    _write(_scores(result, steps), settings, folder, steps)
+    with few_threads(len(x) <= SMALL):
+        clusterer = _fitted(x, settings, choice, folder, steps)
+        levels = _levels(content, x, choice, clusterer, steps)
+        _show_levels(levels, settings, steps)
+        result = MapResult(content, x, clusterer, levels[0].names, levels, labels, None, table)
+        _write(_scores(result, steps), settings, folder, steps)
 
 
 def _show_reading(choice: Choice, content: Content, steps: Steps) -> None:
@@ -105,6 +118,7 @@ def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[
         "clusters": settings.clusters,
         "neighbors": settings.neighbors,
         "metric": settings.metric,
+        "scale": settings.scale,
         "layout": settings.layout,
         "seed": settings.seed,
     }
@@ -127,10 +141,18 @@ def _points(content: Content, embedder: Embedder, folder: MapFolder, steps: Step
 
 
 def _fitted(
-    x: np.ndarray, settings: MapSettings, folder: MapFolder, steps: Steps
+    x: np.ndarray, settings: MapSettings, choice: Choice, folder: MapFolder, steps: Steps
 ) -> "DiffusionClusterer":
     from ..estimators import DiffusionClusterer
 
+    metric, scale = settings.metric, settings.scale
+    is_table = choice.kind == "numbers"
+    metric = ("l2" if is_table else "cosine") if metric == "auto" else metric
+    if scale == "auto":
+        scale = "robust" if is_table else "none"
+    if is_table:
+        compared = {"l2": "Euclidean distance", "cosine": "the cosine"}[metric]
+        steps.note(f"Rows are compared by {compared} (--metric), {_SCALED[scale]} (--scale).")
     if folder.clusterer.exists():
         steps.say("clustering: done before")
         return folder.read_clusterer()
@@ -138,18 +160,64 @@ def _fitted(
         clusterer = DiffusionClusterer(
             settings.clusters,  # type: ignore[arg-type]  # an int or "auto"
             n_neighbors=settings.neighbors,
-            metric=settings.metric,
+            metric=metric,
+            scale=None if scale == "none" else scale,
             random_state=settings.seed,
         ).fit(x)
         clusterer.save(folder.clusterer)
     return clusterer
 
 
-def _names(content: Content, clusterer: "DiffusionClusterer", steps: Steps) -> list[str]:
-    if content.texts is None:
-        return [f"cluster {cluster}" for cluster in range(clusterer.n_clusters_)]
+def _levels(
+    content: Content,
+    x: np.ndarray,
+    choice: Choice,
+    clusterer: "DiffusionClusterer",
+    steps: Steps,
+) -> list[Level]:
+    """The levels of the clusterer, with a name for each cluster."""
+
+    def name(labels: np.ndarray, count: int) -> list[str]:
+        if content.texts is not None:
+            return name_clusters(content.texts, labels, count)
+        if choice.kind == "numbers":
+            return name_by_columns(x, labels, choice.points)
+        return [f"cluster {cluster}" for cluster in range(count)]
+
     with steps.step("naming"):
-        return name_clusters(content.texts, clusterer.labels_, clusterer.n_clusters_)
+        return [
+            Level(*level, name(level.labels, level.n_clusters)) for level in clusterer.tree_.levels
+        ]
+
+
+def _show_levels(levels: list[Level], settings: MapSettings, steps: Steps) -> None:
+    """Print what "auto" offers."""
+    if settings.clusters != "auto":
+        return
+    for place, level in enumerate(levels):
+        use = "taken" if place == 0 else f"--clusters {level.n_clusters}"
+        steps.note(
+            f"{level.n_clusters} clusters ({use}; best at {level.persistence:.0%} of the scales): "
+            f"{' | '.join(level.names)}"
+        )
+
+
+@contextmanager
+def few_threads(is_small: bool) -> Iterator[None]:
+    """Within, one thread for a small job, which more would only wait for each other in."""
+    if not is_small:
+        yield
+        return
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _scores(result: MapResult, steps: Steps) -> MapResult:

@@ -4,11 +4,12 @@ import codecs
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .._table_files import Reading
+if TYPE_CHECKING:
+    from .._table_files import Reading
 
 LAYOUTS = ("umap", "pca", "none")  # of the map
 _FOLDER = "JSEM_PYG_CACHE"
@@ -49,8 +50,10 @@ def reading_options(command: Callable) -> Callable:
     return command
 
 
-def reading_of(delimiter: str | None, encoding: str | None, no_header: bool) -> Reading:
+def reading_of(delimiter: str | None, encoding: str | None, no_header: bool) -> "Reading":
     """What these options say."""
+    from .._table_files import Reading  # with NumPy, which help does without
+
     return Reading(delimiter, encoding, not no_header)
 
 

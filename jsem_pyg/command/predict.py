@@ -28,10 +28,11 @@ def assign(
     cache: Path,
     steps: Steps,
 ) -> "pd.DataFrame":
-    """The cluster of each row of a file, read, embedded and reduced as the map was.
+    """The rows of a file, each with its cluster, read, embedded and scaled as the map was.
 
-    The cluster of a row does not depend on the others in the file. A document that was mapped
-    gets the cluster that it has there.
+    The cluster of a row does not depend on the others in the file; its embedding does in the last
+    digit, since documents are embedded in blocks, which are kept. A document that was mapped gets
+    the cluster that it has there.
 
     Raises:
         ValueError: if the map is not finished, or its columns or dimension are not those of the
@@ -48,17 +49,17 @@ def assign(
     for change in folder.differences():
         steps.note(f"Warning: the map was made with {change}.")
     with steps.step("reading"):
-        content = _read(file, reading, columns or settings["columns"], settings["kind"])
+        table = read_rows(file, reading)
+        content = _read(file, table, columns or settings["columns"], settings["kind"])
     clusterer = folder.read_clusterer()
     if content.vectors is None:
         p = _of_documents(content.texts or [], clusterer, settings, folder, cache, steps)
     else:
         p = _of_vectors(content.vectors, clusterer, file, steps)
-    return assignments(content, p, progress["names"])
+    return assignments(content, p, progress["names"], table)
 
 
-def _read(file: Path, reading: Reading, columns: Sequence[str], kind: str) -> Content:
-    table = read_rows(file, reading)
+def _read(file: Path, table: "pd.DataFrame", columns: Sequence[str], kind: str) -> Content:
     if suffix_of(file) in (".txt", ".npy"):  # which have but one column
         columns = list(table.columns)
     choice = choose_columns(table, columns)
@@ -103,7 +104,7 @@ def _of_documents(
     found = np.zeros((0, clusterer.n_clusters_))
     if new:
         with steps.counted_step("embedding", len(new)) as advance:
-            x = embedder.embed_each(new, advance)
+            x = embedder.embed(new, advance)
         with steps.step("assigning"):
             found = clusterer.predict_proba(x.numpy())
     place |= {text: len(place) + i for i, text in enumerate(new)}

@@ -89,10 +89,18 @@ Examples:
 )
 @click.option(
     "--metric",
-    type=click.Choice(["cosine", "l2"]),
-    default="cosine",
+    type=click.Choice(["auto", "cosine", "l2"]),
+    default="auto",
     show_default=True,
-    help="What makes rows neighbours: a small angle, or a small distance.",
+    help="What makes rows neighbours: a small angle, or a small distance, as for columns of "
+    "numbers.",
+)
+@click.option(
+    "--scale",
+    type=click.Choice(["auto", "robust", "standard", "none"]),
+    default="auto",
+    show_default=True,
+    help="What columns of numbers are divided by: their interquartile range or standard deviation.",
 )
 @click.option(
     "--model",
@@ -123,6 +131,7 @@ def map_command(
     clusters: int | str,
     neighbors: int,
     metric: str,
+    scale: str,
     model: str | None,
     layout: str,
     seed: int,
@@ -163,6 +172,7 @@ def map_command(
             clusters=clusters,
             neighbors=neighbors,
             metric=metric,
+            scale=scale,
             layout=layout,
             seed=seed,
             command=_typed(context),

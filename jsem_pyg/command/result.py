@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .columns import kind_of
 from .content import Content, Labels
 from .scores import Scores
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 EMPTY = -1  # the cluster of rows without content
 
 
+class Level(NamedTuple):
+    """Clusters that are offered at one scale."""
+
+    n_clusters: int
+    persistence: float
+    labels: np.ndarray  # [P]
+    names: list[str]
+
+
 class MapResult(NamedTuple):
     """A file of N rows that hold P points, and their clusters."""
 
@@ -23,8 +33,10 @@ class MapResult(NamedTuple):
     x: np.ndarray  # [P, D] what was clustered
     clusterer: "DiffusionClusterer"
     names: list[str]  # of the clusters
+    levels: "list[Level]"  # that "auto" offers, the one that is taken first
     labels: Labels | None
     scores: Scores | None
+    file: "pd.DataFrame"  # the table that was read
 
     @property
     def row_clusters(self) -> np.ndarray:
@@ -38,12 +50,8 @@ class MapResult(NamedTuple):
         return np.bincount(clusters[clusters >= 0], minlength=len(self.names))
 
     def table(self) -> "pd.DataFrame":
-        """The cluster of each of the N rows, its name and probability, label and text."""
-        table = assignments(self.content, self.clusterer.probabilities_, self.names)
-        if self.labels is not None:
-            classes = [*self.labels.classes, ""]  # -1 is the last
-            table.insert(4, "label", [classes[code] for code in self.labels.codes])
-        return table
+        """The N rows of the file, after the cluster of each, its name and probability."""
+        return assignments(self.content, self.clusterer.probabilities_, self.names, self.file)
 
     def typical(self, cluster: int, count: int) -> list[str]:
         """The documents that lie nearest to the middle of a cluster."""
@@ -56,13 +64,18 @@ class MapResult(NamedTuple):
         return list(islice(filter(str.strip, texts), count))  # vectors may have empty ones
 
 
-def assignments(content: Content, probabilities: np.ndarray, names: list[str]) -> "pd.DataFrame":
+def assignments(
+    content: Content, probabilities: np.ndarray, names: list[str], file: "pd.DataFrame"
+) -> "pd.DataFrame":
     """The most probable cluster of each of the N rows; -1, without a name, for an empty one.
+
+    The file's own columns follow, except vectors; one that is called as ours is "file NAME".
 
     Args:
         content: the rows, and the P points in them.
         probabilities: [P, C].
         names: the C names.
+        file: the table of N rows.
     """
     import pandas as pd
 
@@ -78,7 +91,7 @@ def assignments(content: Content, probabilities: np.ndarray, names: list[str]) -
             "probability": probability.round(4),
         }
     )
-    if content.texts is not None:
-        texts = [*content.texts, ""]
-        table["text"] = [texts[point] for point in content.point]
+    for name in file.columns:
+        if kind_of(file[name]) != "vectors":
+            table[f"file {name}" if name in table else str(name)] = file[name].to_numpy()
     return table

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._extras import version_of
 from .folder import MapFolder
-from .result import MapResult
+from .result import Level, MapResult
 from .scores import Scores
 
 _TYPICAL = 3  # documents shown of each cluster
@@ -42,6 +42,7 @@ def summarize(
         _first_words(result, folder),
         "## Clusters",
         _clusters(result),
+        *_levels(result),
         *_documents(result),
         *_scores(result),
         "## Notes",
@@ -59,8 +60,8 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
     asked = result.clusterer.n_clusters
     if asked == "auto":
         chosen = (
-            "as many as keep heat to themselves, and as a classifier finds again that sees no "
-            "edge. Where you know the number, say it by `--clusters`"
+            "the number that is the best at most scales, by heat that stays inside and a "
+            "classifier that sees no edge. Where you know the number, say it by `--clusters`"
         )
     elif asked == clusters:
         chosen = "as many as was asked for"
@@ -111,6 +112,41 @@ def _clusters(result: MapResult) -> str:
     )
 
 
+def _levels(result: MapResult) -> Iterable[str]:
+    """Other numbers of clusters, and where the clusters of each lie in the next coarser one."""
+    if len(result.levels) < 2:
+        return
+    yield "## Levels"
+    yield (
+        "How many clusters there are depends on the scale; these numbers are the best ones at the "
+        "given share of all diffusion times. The first is taken; `--clusters N` takes another."
+    )
+    yield _table(
+        ("clusters", "share of the scales", "names"),
+        [
+            (each.n_clusters, f"{each.persistence:.0%}", _plain(" | ".join(each.names)))
+            for each in result.levels
+        ],
+    )
+    yield "\n".join(_tree(sorted(result.levels, key=lambda level: level.n_clusters)))
+
+
+def _tree(levels: Sequence[Level], inside: Sequence[int] = ()) -> Iterable[str]:
+    """A nested list: each cluster below that of the coarser level which holds most of it."""
+    level, *finer = levels
+    for cluster, name in enumerate(level.names):
+        if inside and cluster not in inside:
+            continue
+        size = int((level.labels == cluster).sum())
+        yield f"- {_plain(name)} ({size:,})"
+        if not finer:
+            continue
+        table = np.zeros((finer[0].n_clusters, level.n_clusters))
+        np.add.at(table, (finer[0].labels, level.labels), 1)
+        if children := np.flatnonzero(table.argmax(1) == cluster).tolist():
+            yield from (f"  {line}" for line in _tree(finer, children))
+
+
 def _documents(result: MapResult) -> Iterable[str]:
     if result.content.texts is None:
         return
@@ -159,7 +195,7 @@ def _files(folder: MapFolder) -> str:
     said = {
         folder.map: "the map, for a browser; it needs no network",
         folder.clusters: "a row for each row of the file, counted from 0: its cluster (-1: empty), "
-        "the name of that, the probability",
+        "the name of that, the probability, and the columns of the file",
         folder.clusterer: "the fitted estimator, `jsem_pyg.estimators.DiffusionClusterer.load`",
         folder.points: "embeddings and documents, which `jsem-pyg predict` looks at",
         folder.path / "run.json": "settings, versions, names",
@@ -176,7 +212,7 @@ def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, floa
         + _list(
             [
                 f"Points: {result.x.shape[0]:,} of {result.x.shape[1]} dimensions; neighbours of "
-                f"each: {clusterer.n_neighbors_}, by {clusterer.metric}; edges: "
+                f"each: {clusterer.n_neighbors_}, by {clusterer.metric_}; edges: "
                 f"{clusterer.edge_index_.shape[1] // 2:,}; seed: {clusterer.random_state}.",
                 f"Seconds: {times}.",
                 f"Python {platform.python_version()}, {versions}.",

@@ -106,6 +106,7 @@ class ClusterTree:
                     f"(got {min_size})."
                 )
             return self._merges[self.n_finest].until(min_size=min_size)[self.finest]
+        assert n_clusters is not None
         check_positive_int("n_clusters", n_clusters)
         finer = [count for count in self._of if count >= n_clusters]
         if not finer:
@@ -175,7 +176,7 @@ class _Merges:
 
     def linkage(self) -> np.ndarray:
         """The merges in SciPy's form."""
-        count, rows = len(self._size), []
+        count, rows = len(self._size), list[list[float]]()
         name, leaves = list(range(count)), [1] * count
         for one, other, affinity in self._steps():
             pair = sorted((name[one], name.pop(other)))

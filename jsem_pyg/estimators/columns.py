@@ -57,5 +57,5 @@ def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
     if robust:
         low, high = np.quantile(x, [0.25, 0.75], axis=0)
         deviation = np.where(high > low, (high - low) / NORMAL_IQR, deviation)
-    tiny: float = np.finfo(np.float32).tiny
+    tiny = float(np.finfo(np.float32).tiny)
     return np.where(deviation > tiny, deviation, 1.0)

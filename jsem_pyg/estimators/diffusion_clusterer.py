@@ -238,7 +238,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         graph = FittedGraph(x, self.n_neighbors, self.metric_, self.kernel, self._seed)
         structure = GraphStructure(edges[0], len(x))
         self._place_classes(graph, model, q, structure, edges[1])
-        levels = [ClusterLevel(*level[:2], level[2].numpy()) for level in tree["levels"]]
+        levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in tree["levels"]]
         self.tree_ = ClusterTree(levels, structure, edges[1], tree["finest"].numpy())
         return self
 

@@ -1,6 +1,7 @@
 """What the page shows: read from the arguments of a report, and packed for its scripts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,9 +43,9 @@ def read_texts(text: Any, num_points: int) -> list[str] | None:
 
 
 def read_groupings(
-    graph: Data, found: Findings, cluster_names: Any, label_names: Any
+    graph: Data, found: Findings, cluster_names: Any, label_names: Any, level_names: Any
 ) -> list[Grouping]:
-    """Clusters, and labels if there are any."""
+    """Clusters, labels if there are any, and other levels of clusters."""
     groupings = [group("cluster", found.labels, cluster_names, "cluster_names")]
     if graph.get("y") is not None:
         groupings.append(group("label", graph.y, label_names, "label_names"))
@@ -53,7 +54,40 @@ def read_groupings(
             "Expected 'label_names' to be left out for 'data' without labels y (got "
             f"{label_names!r})."
         )
+    if level_names is not None and len(level_names) != len(found.levels):
+        raise ValueError(
+            f"Expected 'level_names' to have names for {len(found.levels)} levels, all but the "
+            f"first (got {len(level_names)})."
+        )
+    for number, labels in enumerate(found.levels):
+        names = None if level_names is None else level_names[number]
+        level = group("cluster", labels, names, "level_names")
+        groupings.append(replace(level, is_level=True))
     return groupings
+
+
+def read_images(images: Any, num_points: int) -> np.ndarray | None:
+    """Pictures [N, H, W] in 256 greys, dark ink on light paper for the largest numbers.
+
+    Raises:
+        TypeError: if they are no array of numbers.
+        ValueError: if there are not as many as points, or one is no picture.
+    """
+    if images is None:
+        return None
+    read = np.asarray(images)
+    if read.dtype.kind not in "biuf":
+        raise TypeError(f"Expected 'images' to be an array of numbers (got {read.dtype}).")
+    if read.ndim != 3 or len(read) != num_points or 0 in read.shape:
+        raise ValueError(
+            f"Expected 'images' to be [{num_points}, H, W], a picture for each point (got "
+            f"{list(read.shape)})."
+        )
+    read = read.astype(np.float64)
+    if not np.isfinite(read).all():
+        raise ValueError("Expected 'images' to be finite (got NaN or infinity).")
+    low, high = read.min(), read.max()
+    return np.rint((read - low) * (255 / ((high - low) or 1))).astype(np.uint8)
 
 
 def read_times(times: Any, t: float) -> list[float]:
@@ -71,13 +105,16 @@ def make_block(
     places: np.ndarray,
     edges: EdgeTable,
     charts: Sequence[Histogram],
+    images: np.ndarray | None = None,
 ) -> str:
     """All that the scripts of the page read, see :func:`~jsem_pyg.report.payload.pack`."""
     arrays = {
         "places": _to_grid(places),
         **{f"edges_{name}": array for name, array in edges._asdict().items()},
-        **{f"group_{each.kind}": each.of.astype(np.uint32) for each in groupings},
+        **{f"group_{i}": each.of.astype(np.uint32) for i, each in enumerate(groupings)},
     }
+    if images is not None:
+        arrays["images"] = images
     content = {
         "points": places.shape[1],
         "texts": texts,
@@ -85,8 +122,15 @@ def make_block(
         "side": SIDE,
         "full": FULL,
         "groupings": [
-            {"kind": each.kind, "names": each.names, "sizes": each.sizes} for each in groupings
+            {
+                "kind": each.kind,
+                "names": each.names,
+                "sizes": each.sizes,
+                "is_level": each.is_level,
+            }
+            for each in groupings
         ],
+        "picture": None if images is None else list(images.shape[1:]),
         "charts": [each._asdict() for each in charts],
     }
     return pack(content, arrays)

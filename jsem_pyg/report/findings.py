@@ -38,6 +38,7 @@ class Findings:
         conductances: [E] how well each edge conducts, in [0, 1], the same in both directions.
         t: the chosen diffusion time, >= 0.
         normalization: of the Laplacian, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+        levels: other clusterings [N], which a slider of the map shows.
 
     Example:
         >>> Findings(torch.tensor([0, 0, 1]), torch.tensor([1.0, 1.0, 0.2, 0.2]), t=2.0).t
@@ -48,6 +49,7 @@ class Findings:
     conductances: Tensor
     t: float
     normalization: str | None = "sym"
+    levels: tuple[Tensor, ...] = ()
 
 
 def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Findings]:
@@ -78,7 +80,8 @@ def _read(data: Data, result: Any) -> Findings:
         return result
     if isinstance(result, DiffusionClusterer):
         labels, conductances = map(torch.from_numpy, (result.labels_, result.conductances_))
-        return Findings(labels, conductances, result.t_)
+        levels = tuple(torch.from_numpy(level.labels) for level in result.tree_.levels[1:])
+        return Findings(labels, conductances, result.t_, levels=levels)
     if isinstance(result, FitResult) and isinstance(result.model, DiffusionClassifier):
         return _of_classifier(data, result.model)
     kind = type(result).__name__
@@ -123,6 +126,8 @@ def _fitted_graph(data: Data, clusterer: DiffusionClusterer) -> Data:
 def _check(found: Findings, graph: Data, structure: GraphStructure) -> None:
     """Raise unless the findings are of this graph."""
     check_labels("result.labels", found.labels, len(graph.x))
+    for level in found.levels:
+        check_labels("result.levels", level, len(graph.x))
     name, conductances = "result.conductances", found.conductances
     structure.read_symmetric(name, conductances)
     if conductances.numel() and not 0 <= conductances.min() <= conductances.max() <= 1:

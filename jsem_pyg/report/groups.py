@@ -16,6 +16,7 @@ class Grouping:
     names: list[str]  # of the groups
     sizes: list[int]
     of: np.ndarray  # [N] the group of each point
+    is_level: bool = False  # another number of clusters than the one that was taken
 
 
 def group(kind: str, labels: Tensor, names: Any, argument: str) -> Grouping:

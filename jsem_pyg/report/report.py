@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_text
 from .._files import as_path, check_writable, write_whole
-from .content import make_block, read_groupings, read_texts, read_times
+from .content import make_block, read_groupings, read_images, read_texts, read_times
 from .edges import edge_table, histograms
 from .findings import read_findings
 from .layout import LAYOUTS, import_umap, place_points
@@ -28,6 +28,8 @@ def report(
     text: Sequence[str] | None = None,
     cluster_names: Sequence[str] | Mapping[int, str] | None = None,
     label_names: Sequence[str] | Mapping[int, str] | None = None,
+    level_names: Sequence[Sequence[str]] | None = None,
+    images: Any = None,
     scores: "pd.DataFrame | Mapping[str, Any] | None" = None,
     settings: Mapping[str, Any] | None = None,
     title: str = "Map of diffused points",
@@ -40,9 +42,9 @@ def report(
 
     The points lie on a map, coloured by cluster or label: drag, zoom, point at one to read its
     text, click it for its edges and how well they conduct. A search box and a lasso pick points
-    out and list them, a slider lets heat flow from the raw features to the chosen time, and the
-    edges that closed can be shown. Beside the map are clusters, scores, histograms of conductance
-    and curvature, settings and versions.
+    out and list them, a slider lets heat flow from the raw features to the chosen time, another one
+    shows the levels of a clusterer, and the edges that closed can be shown. Beside the map are
+    clusters, scores, histograms of conductance and curvature, settings and versions.
 
     The map shows features that diffuse along the edges as they conduct, for each of `times`.
     Distances on it mean little, neighbourhoods more; a place has 16 bits, a conductance as well.
@@ -67,6 +69,8 @@ def report(
         cluster_names: a list with the name of cluster 0, 1, ..., or a mapping from clusters to
             names; None: "cluster 0" and so on.
         label_names: the same for the labels `y`.
+        level_names: for each level but the first of a `DiffusionClusterer`, names of its clusters.
+        images: [N, H, W] numbers, a small picture of each point, shown where one points at it.
         scores: a `pandas.DataFrame`; or a mapping, from scores to numbers, or from methods to such
             mappings. A number may be a pair, its mean and its spread; in a data frame these are
             columns named ``..._mean`` and ``..._std``.
@@ -116,7 +120,8 @@ def report(
     graph, structure, found = read_findings(data, result)
     num_points = len(graph.x)
     texts = read_texts(text, num_points)
-    groupings = read_groupings(graph, found, cluster_names, label_names)
+    groupings = read_groupings(graph, found, cluster_names, label_names, level_names)
+    pictures = read_images(images, num_points)
     tables = {"scores": score_table(scores), "settings": settings_table(settings)}
     times = read_times(times, found.t)
     plotly_script()  # what is missing is missed before the work, not after it
@@ -127,7 +132,7 @@ def report(
     charts = histograms(graph, found.conductances, groupings[0].of)
     places = place_points(graph, structure, found, times, layout, random_state, progress)
     edges = edge_table(graph.edge_index, found.conductances, num_points)
-    block = make_block(texts, groupings, times, places, edges, charts)
+    block = make_block(texts, groupings, times, places, edges, charts, pictures)
     shown = {
         "title": title,
         "points": num_points,

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 LARGEST = 30
 TIMES = (5.0, 20.0)  # diffusion times of the features
 # Of the heat that may leave a cluster, from neighbourhoods on; chosen on development sets.
-STABILITY_TIMES = tuple(float(t) for t in np.geomspace(0.1, 20, 15))
+STABILITY_TIMES = tuple(float(t) for t in np.geomspace(0.2, 20, 13))
 LENIENT = 0.25  # the power of the classifier's agreement in the score of further levels, likewise
 MOST_LEVELS = 3
 ALIKE = 1.25  # numbers that differ by less than this factor are one level
@@ -70,8 +70,8 @@ def choose_num_classes(
     How many there are depends on the scale: heat leaves small clusters first. Each time of `t` has
     a number of the highest score, and a number that is the best for a longer range of times is more
     *persistent*. The most persistent one is taken; the others that are offered are the most
-    persistent by the stability times the fourth root of the index, which finds smaller clusters. Of
-    numbers that differ by less than a quarter, the most persistent counts for all, so that the
+    persistent by the stability times the fourth root of the index, also at half of the shortest
+    time, which finds smaller clusters. Of numbers that differ by less than a quarter, the most persistent counts for all, so that the
     levels are clusterings that differ.
 
     Classes have names that somebody gave, clusters follow from the graph; where classes have parts
@@ -142,9 +142,10 @@ def choose_levels(
     from sklearn.metrics import adjusted_rand_score
 
     scales = sorted(map(float, scales))
+    shorter = [scales[0] / 2, *scales]  # with a time for small clusters
     x = _fewer_channels(graph.x, seed)
     classifier = HalvesClassifier(x, seed)
-    scores = {1: np.zeros((2, len(scales)))}
+    scores = {1: np.zeros((2, len(shorter)))}
     finest = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     for _, z in diffused_rows(x, graph, times):
         for count, labels in merged_clusters(z, largest, seed):
@@ -152,12 +153,13 @@ def choose_levels(
             found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())
             # By the agreement itself, and by that which leaves more to the graph.
             agreement = np.array([found_again, max(found_again, 0.0) ** LENIENT])[:, None]
-            score = agreement * _stability(graph, labels, count, scales)
+            score = agreement * _stability(graph, labels, count, shorter)
             if count > max(scores):  # paths go from the largest number down
                 finest = labels
             scores[count] = np.maximum(score, scores.get(count, score))
     scores = dict(sorted(scores.items()))
-    strict, lenient = ({count: score[i] for count, score in scores.items()} for i in (0, 1))
+    strict = {count: score[0, 1:] for count, score in scores.items()}
+    lenient = {count: score[1] for count, score in scores.items()}
     levels = join_levels(rank_levels(strict)[:1], rank_levels(lenient))
     _log.info("levels of %s clusters, of 1 to %d", [each[0] for each in levels], max(scores))
     curve = {count: float(score.mean()) for count, score in strict.items()}

@@ -56,13 +56,6 @@ def test_a_damaged_block_is_embedded_anew(caplog):
     assert "Embedding it anew" in caplog.text
 
 
-def test_each_by_itself_is_as_together():
-    done = []
-    each = Embedder(None, default_cache()).embed_each(["a", "b c"], done.append)
-    torch.testing.assert_close(each, embed(["a", "b c"]))
-    assert done == [1, 1]
-
-
 def test_where_embeddings_are_kept(monkeypatch):
     monkeypatch.delenv("JSEM_PYG_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command.command_cases import FakeEncoder, documents, run, use_fake_encoder, vectors
+from sklearn.datasets import load_wine
 from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg.command import draw, make_map
@@ -60,8 +61,8 @@ def test_documents_become_a_folder(texts):
     assert table.row.tolist() == list(range(len(texts)))
     assert table.cluster[[1, 4]].tolist() == [-1, -1]
     assert table.name[1] == table.probability[1] == ""
-    assert table.text[0] == texts.body[0]
-    assert table.label.tolist() == texts.topic.tolist()
+    assert table.body.tolist() == texts.body.tolist()
+    assert table.topic.tolist() == texts.topic.tolist()
     kept = table.cluster >= 0
     assert adjusted_rand_score(texts.topic[kept], table.cluster[kept]) > 0.8
     clusterer = DiffusionClusterer.load("documents-map/clusterer.safetensors")
@@ -86,6 +87,35 @@ def test_vectors_become_a_folder(points):
     assert set(table.name) == {"cluster 0", "cluster 1"}
     assert not Path("deep/down/points.safetensors").exists()
     assert "Typical" not in Path("deep/down/report.md").read_text()
+
+
+def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
+    wine = load_wine(as_frame=True).frame.assign(name=lambda table: table.index.map("w{}".format))
+    wine.to_csv("wine.csv", index=False)
+    said = good("map", "wine.csv", "--labels", "target", *QUICK)
+    assert "by Euclidean distance (--metric), each column divided by its interquartile" in said
+    assert "3 clusters (taken; best at " in said
+    table = pd.read_csv("wine-map/clusters.csv")
+    assert adjusted_rand_score(wine.target, table.cluster) > 0.85
+    assert (
+        set(table.name) >= {"high proline, high alcohol"}
+        or table.name.str.contains("high proline").any()
+    )
+    pd.testing.assert_frame_equal(
+        table[["proline", "target", "file name"]],
+        wine[["proline", "target", "name"]].rename(columns={"name": "file name"}),
+        check_dtype=False,
+    )
+    report = Path("wine-map/report.md").read_text()
+    assert "## Levels" in report
+    assert "\n  - " in report  # a tree
+    wine.drop(columns="target").head(9).to_csv("new.csv", index=False)
+    assert run("predict", "wine-map", "new.csv", "-o", "out.csv").exit_code == 0
+    pd.testing.assert_frame_equal(
+        pd.read_csv("out.csv"), table.head(9).drop(columns="target"), check_dtype=False
+    )
+    said = bad("map", "wine.csv", "--labels", "Tarjet", "-o", "other")
+    assert "Did you mean 'target'?" in " ".join(said.split())
 
 
 def test_the_map_is_drawn(points):

@@ -61,7 +61,7 @@ def test_what_was_mapped_has_the_cluster_that_it_has(text_map):
 
 def test_new_documents_go_to_the_cluster_of_their_words(text_map):
     new = {name: f"the {' '.join(words.split()[:5])}" for name, words in TOPICS.items()}
-    Path("new.txt").write_text("\n".join([*new.values(), "", text_map.text[0]]) + "\n")
+    Path("new.txt").write_text("\n".join([*new.values(), "", text_map.body[0]]) + "\n")
     found = predict("documents-map", "new.txt")
     assert found.row.tolist() == [0, 1, 2, 3, 4]
     for name, words in zip(found.name, TOPICS.values(), strict=False):

@@ -45,7 +45,7 @@ def test_the_page_holds_what_was_given(tmp_path):
     assert [each["kind"] for each in content["groupings"]] == ["cluster", "label"]
     assert content["groupings"][0]["names"] == ["one", "two", "three"]
     assert content["groupings"][1]["sizes"] == [20, 20, 20]
-    assert arrays["group_cluster"].tolist() == found.labels.tolist()
+    assert arrays["group_0"].tolist() == found.labels.tolist()
     assert arrays["places"].shape == (5, 60, 2)
     assert len(arrays["edges_end"]) == data.num_edges // 2
     for words in (

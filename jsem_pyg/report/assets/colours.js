@@ -15,7 +15,14 @@ const MARKERS = [
 const EDGE_COLOURS = ["#d7263d", "#f46036", "#e0a526", "#4fa3a5", "#2f7fd1"];
 const closedColour = (alpha) => `rgba(215, 38, 61, ${alpha})`;
 
-const colourOf = (group) => GROUP_COLOURS[group % GROUP_COLOURS.length];
+// What is too dark on dark paper.
+const ON_DARK = { "#717581": "#b9bdc7", "#bd1f01": "#e8573c", "#832db6": "#b476e0", "#a96b59": "#c98d7c" };
+
+const isDark = () => document.documentElement.dataset.theme === "dark";
+const colourOf = (group) => {
+  const colour = GROUP_COLOURS[group % GROUP_COLOURS.length];
+  return (isDark() && ON_DARK[colour]) || colour;
+};
 const markerOf = (group) => MARKERS[Math.floor(group / GROUP_COLOURS.length) % MARKERS.length];
 const pageColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

@@ -11,11 +11,12 @@ function make(tag, properties = {}, ...children) {
 }
 
 function makeTeller(content) {
-  const groupOf = (grouping, point) => content.arrays[`group_${grouping.kind}`][point];
+  const groupOf = (grouping, point) => content.arrays[`group_${content.groupings.indexOf(grouping)}`][point];
+  const shown = content.groupings.filter((each) => !each.is_level);
   return {
     text: (point) => content.texts?.[point] ?? `point ${point}`,
     facts: (point) => [
-      ...content.groupings.map((each) => withKind(each.kind, each.names[groupOf(each, point)])),
+      ...shown.map((each) => withKind(each.kind, each.names[groupOf(each, point)])),
       ...(content.texts ? [`point ${point}`] : []),
     ].join(" · "),
     group: (colouring, point) => groupOf(content.groupings[colouring], point),
@@ -23,6 +24,18 @@ function makeTeller(content) {
 }
 
 const withKind = (kind, name) => (name.startsWith(`${kind} `) ? name : `${kind}: ${name}`);
+
+// The picture of a point, where there are pictures: dark ink on light paper.
+function showPicture(canvas, content, point) {
+  canvas.hidden = content.picture === null;
+  if (content.picture === null) return;
+  const [height, width] = content.picture, size = height * width;
+  const ink = content.arrays.images.subarray(point * size, (point + 1) * size);
+  Object.assign(canvas, { width, height });
+  const pixels = new ImageData(width, height);
+  ink.forEach((value, i) => pixels.data.set([255 - value, 255 - value, 255 - value, 255], 4 * i));
+  canvas.getContext("2d").putImageData(pixels, 0, 0);
+}
 
 function swatch(group) {
   const sign = make("span", { className: "swatch", textContent: markerOf(group).sign, ariaHidden: "true" });
@@ -68,6 +81,7 @@ function showFound(content, state, teller, choose) {
 function showPoint(content, state, teller, choose) {
   byId("point").hidden = state.chosen === null;
   if (state.chosen === null) return;
+  showPicture(byId("point").querySelector(".picture"), content, state.chosen);
   byId("point-text").textContent = teller.text(state.chosen);
   byId("point-facts").textContent = teller.facts(state.chosen);
   const edges = content.edges.at(state.chosen);

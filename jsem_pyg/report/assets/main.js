@@ -3,9 +3,9 @@
 async function start() {
   const content = await unpack(byId("block").textContent);
   content.edges = readEdges(content.arrays, content.points, content.full);
-  for (const grouping of content.groupings) {
-    grouping.members = membersOf(content.arrays[`group_${grouping.kind}`], grouping.names.length);
-  }
+  content.groupings.forEach((grouping, i) => {
+    grouping.members = membersOf(content.arrays[`group_${i}`], grouping.names.length);
+  });
   content.pointType = hasWebGL() ? "scattergl" : "scatter";
 
   const last = content.times.length - 1;
@@ -18,9 +18,12 @@ async function start() {
     foundBy: "",
     chosen: null,
     showsClosed: false,
-    threshold: Number(byId("threshold").value),
+    threshold: firstThreshold(content.edges),
     tool: "pan",
   };
+  byId("threshold").value = state.threshold;
+  const levels = content.groupings.map((_, i) => i).filter((i) => content.groupings[i].kind === "cluster");
+  levels.sort((a, b) => content.groupings[a].names.length - content.groupings[b].names.length);
   const teller = makeTeller(content);
   const map = makeMap(content, state, { hover, leave, choose, select: lassoed });
   const say = (words) => { byId("news").textContent = words; };
@@ -70,7 +73,22 @@ async function start() {
   function colour() {
     state.colouring = Number(byId("colour").value);
     state.hidden.clear();
+    byId("level").value = levels.indexOf(0);
     redraw();
+  }
+
+  function useLevel() {
+    state.colouring = levels[Number(byId("level").value)];
+    byId("colour").value = 0;
+    state.hidden.clear();
+    redraw();
+  }
+
+  function showLevel() {
+    byId("levelbar").hidden = levels.length < 2 || content.groupings[state.colouring].kind !== "cluster";
+    const count = content.groupings[state.colouring].names.length;
+    byId("level-shown").textContent = `${plural(count, "cluster")}${state.colouring === 0 ? ", taken" : ""}`;
+    byId("level").setAttribute("aria-valuetext", byId("level-shown").textContent);
   }
 
   function toggle(groups, shown) {
@@ -81,6 +99,7 @@ async function start() {
 
   function redraw() {
     showLegend(state);
+    showLevel();
     showFound(content, state, teller, choose);
     showPoint(content, state, teller, choose);
     showClosed(content, state, teller, choose);
@@ -91,6 +110,7 @@ async function start() {
     const tip = byId("tip");
     tip.querySelector(".text").textContent = teller.text(point);
     tip.querySelector(".facts").textContent = teller.facts(point);
+    showPicture(tip.querySelector(".picture"), content, point);
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     tip.style.left = `${Math.max(4, Math.min(clientX + 14, innerWidth - width - 4))}px`;
@@ -129,6 +149,9 @@ async function start() {
   byId("lasso").addEventListener("click", useTool("lasso"));
   byId("whole").addEventListener("click", map.showWhole);
   byId("time").addEventListener("input", heat);
+  byId("level").max = levels.length - 1;
+  byId("level").value = levels.indexOf(0);
+  byId("level").addEventListener("input", useLevel);
   byId("clear").addEventListener("click", () => { byId("search").value = ""; find(null, ""); });
   byId("unchoose").addEventListener("click", () => choose(null));
   document.addEventListener("keydown", ({ key }) => { if (key === "Escape") escape(); });
@@ -150,7 +173,7 @@ async function start() {
       button.addEventListener("click", () => toggle([group], state.hidden.has(group)));
     }
   }
-  startTheme(() => { drawCharts(content); map.draw(); });
+  startTheme(() => { drawCharts(content); redraw(); });
 
   showTime();
   await redraw();
@@ -177,6 +200,13 @@ function move(content, state, map) {
     if (share < 1) requestAnimationFrame(step);
   };
   requestAnimationFrame(step);
+}
+
+// The highest of 0.25, 0.24, ... below which there are few edges: lines that one can tell apart.
+function firstThreshold(edges) {
+  let threshold = 25;
+  while (threshold > 1 && edges.countBelow(threshold / 100) > 300) threshold -= 1;
+  return threshold / 100;
 }
 
 function debounced(call, milliseconds) {

@@ -4,7 +4,7 @@ function makeMap(content, state, on) {
   const element = document.getElementById("map"), margin = 0.03 * content.side;
   const whole = [-margin, content.side + margin];
   const view = { x: whole, y: whole }; // what is seen of it
-  let shown = {}, size = "", revision = 0;
+  let shown = {}, size = "", revision = 0, pending, pinch = null;
 
   function layout() {
     const axis = { visible: false, zeroline: false, showgrid: false };
@@ -13,9 +13,15 @@ function makeMap(content, state, on) {
       yaxis: { ...axis, range: [...view.y], scaleanchor: "x" },
       margin: { l: 0, r: 0, t: 0, b: 0 }, showlegend: false, hovermode: "closest",
       hoverdistance: 8, dragmode: state.tool, selections: [], selectionrevision: ++revision,
+      annotations: nameTags(content, state, shown.at, unitsPerPixel()),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       newselection: { line: { color: pageColour("--ink"), width: 1.5 } },
     };
+  }
+
+  function unitsPerPixel() {
+    const wide = (view.x[1] - view.x[0]) / Math.max(1, element.clientWidth);
+    return Math.max(wide, (view.y[1] - view.y[0]) / Math.max(1, element.clientHeight));
   }
 
   function draw() {
@@ -59,11 +65,32 @@ function makeMap(content, state, on) {
       if (!Object.keys(change).some((key) => key.startsWith("xaxis.range"))) return;
       view.x = [...element.layout.xaxis.range];
       view.y = [...element.layout.yaxis.range];
+      clearTimeout(pending);
+      pending = setTimeout(draw, 120); // names find room anew
     });
+    listenToFingers();
     element.addEventListener("keydown", (event) => {
       if (event.target === element && steer(event.key)) event.preventDefault();
     });
     new ResizeObserver(() => { if (sizeOf(element) !== size) draw(); }).observe(element);
+  }
+
+  // Two fingers zoom about their middle; one moves, by plotly.
+  function listenToFingers() {
+    const apart = ([a, b]) => Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+    const only = (event) => { event.preventDefault(); event.stopPropagation(); };
+    element.addEventListener("touchstart", (event) => {
+      if (event.touches.length !== 2) return;
+      only(event);
+      pinch = { from: apart(event.touches), x: [...view.x], y: [...view.y] };
+    }, { capture: true, passive: false });
+    element.addEventListener("touchmove", (event) => {
+      if (!pinch || event.touches.length !== 2) return;
+      only(event);
+      const factor = pinch.from / Math.max(1, apart(event.touches));
+      show(scaled(pinch.x, factor), scaled(pinch.y, factor));
+    }, { capture: true, passive: false });
+    element.addEventListener("touchend", () => { pinch = null; });
   }
 
   function steer(key) {

@@ -33,6 +33,34 @@ function pointTraces(content, state, at) {
   }));
 }
 
+// A name for each shown group, at the median of its points; the larger first, none over another.
+function nameTags(content, state, at, unitsPerPixel) {
+  const { names, members } = content.groupings[state.colouring], taken = [];
+  const order = names.map((_, group) => group).sort((a, b) => members[b].length - members[a].length);
+  const tags = [];
+  for (const group of order) {
+    if (state.hidden.has(group) || !members[group].length) continue;
+    const text = shortName(names[group]);
+    const x = median(at[group].x), y = median(at[group].y);
+    const halfWidth = (4 + 3.6 * text.length) * unitsPerPixel, halfHeight = 10 * unitsPerPixel;
+    const box = [x - halfWidth, x + halfWidth, y - halfHeight, y + halfHeight];
+    if (taken.some((other) => box[0] < other[1] && other[0] < box[1] && box[2] < other[3] && other[2] < box[3])) continue;
+    taken.push(box);
+    tags.push({
+      x, y, text: escapeText(text), showarrow: false, captureevents: false, borderpad: 2,
+      font: { size: 12, color: pageColour("--ink") }, bgcolor: pageColour("--tag"),
+    });
+  }
+  return tags;
+}
+
+const shortName = (name) => {
+  const words = name.replace(/^\d+: /, "").split(", ").slice(0, 2).join(", ");
+  return words.length > 32 ? `${words.slice(0, 31)}…` : words;
+};
+const escapeText = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+const median = (values) => Float32Array.from(values).sort()[values.length >> 1];
+
 function indicesOf(points, found) {
   const indices = [];
   points.forEach((point, i) => { if (found.has(point)) indices.push(i); });
