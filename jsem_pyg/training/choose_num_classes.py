@@ -71,8 +71,8 @@ def choose_num_classes(
     a number of the highest score, and a number that is the best for a longer range of times is more
     *persistent*. The most persistent one is taken; the others that are offered are the most
     persistent by the stability times the fourth root of the index, also at half of the shortest
-    time, which finds smaller clusters. Of numbers that differ by less than a quarter, the most persistent counts for all, so that the
-    levels are clusterings that differ.
+    time, which finds smaller clusters. Of numbers that differ by less than a quarter, the most
+    persistent counts for all, so that the levels are clusterings that differ.
 
     Classes have names that somebody gave, clusters follow from the graph; where classes have parts
     that are as far apart as the classes themselves, or lie within each other, their numbers differ.
