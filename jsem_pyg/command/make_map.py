@@ -197,8 +197,8 @@ def _show_levels(levels: list[Level], settings: MapSettings, steps: Steps) -> No
     for place, level in enumerate(levels):
         use = "taken" if place == 0 else f"--clusters {level.n_clusters}"
         steps.note(
-            f"{level.n_clusters} clusters ({use}; best at {level.persistence:.0%} of the scales): "
-            f"{' | '.join(level.names)}"
+            f"{level.n_clusters} clusters ({use}; persist over {level.persistence:.0%} of the "
+            f"scales): {' | '.join(level.names)}"
         )
 
 

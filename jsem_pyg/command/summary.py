@@ -60,8 +60,8 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
     asked = result.clusterer.n_clusters
     if asked == "auto":
         chosen = (
-            "the number that is the best at most scales, by heat that stays inside and a "
-            "classifier that sees no edge. Where you know the number, say it by `--clusters`"
+            "as many as keep heat to themselves, and as a classifier finds again that sees no "
+            "edge. Where you know the number, say it by `--clusters`"
         )
     elif asked == clusters:
         chosen = "as many as was asked for"
@@ -118,8 +118,8 @@ def _levels(result: MapResult) -> Iterable[str]:
         return
     yield "## Levels"
     yield (
-        "How many clusters there are depends on the scale; these numbers are the best ones at the "
-        "given share of all diffusion times. The first is taken; `--clusters N` takes another."
+        "How many clusters there are depends on the scale; these numbers persist over the given "
+        "share of all diffusion times. The first is taken; `--clusters N` takes another."
     )
     yield _table(
         ("clusters", "share of the scales", "names"),

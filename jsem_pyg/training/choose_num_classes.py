@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 
 LARGEST = 30
 TIMES = (5.0, 20.0)  # diffusion times of the features
-# Of the heat that may leave a cluster, from neighbourhoods on; chosen on development sets.
-STABILITY_TIMES = tuple(float(t) for t in np.geomspace(0.2, 20, 13))
+STABILITY_TIME = 5.0  # of the heat that may leave a cluster, chosen on development sets
+LEVEL_TIMES = np.geomspace(0.1, 20, 15).tolist()  # the same for levels: from neighbourhoods on
 LENIENT = 0.25  # the power of the classifier's agreement in the score of further levels, likewise
 MOST_LEVELS = 3
 ALIKE = 1.25  # numbers that differ by less than this factor are one level
@@ -43,7 +43,7 @@ class ChosenClasses(NamedTuple):
     """A number of clusters, the curve that it was read from, and other numbers worth a look."""
 
     num_classes: int  #: that of the first level
-    curve: dict[int, float]  #: the score of every number that was tried, the mean over the times
+    curve: dict[int, float]  #: the score of every number that was tried
     levels: list[Level]  #: at most three: that which is taken, then others by persistence
 
 
@@ -51,7 +51,7 @@ def choose_num_classes(
     data: Data | TrainingGraph,
     *,
     largest: int = LARGEST,
-    t: float | Sequence[float] = STABILITY_TIMES,
+    t: float = STABILITY_TIME,
     times: Sequence[float] = TIMES,
     seed: int = 0,
 ) -> ChosenClasses:
@@ -67,12 +67,12 @@ def choose_num_classes(
     Too few clusters join what does not belong together; too many cut through a dense region, where
     heat crosses the cut and a node's own features do not determine its side.
 
-    How many there are depends on the scale: heat leaves small clusters first. Each time of `t` has
-    a number of the highest score, and a number that is the best for a longer range of times is more
-    *persistent*. The most persistent one is taken; the others that are offered are the most
-    persistent by the stability times the fourth root of the index, also at half of the shortest
-    time, which finds smaller clusters. Of numbers that differ by less than a quarter, the most
-    persistent counts for all, so that the levels are clusterings that differ.
+    How many there are depends on the scale: heat leaves small clusters first. The number taken is
+    that of the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
+    number has the highest score with the fourth root of the index, which leaves more to the graph;
+    one that has it for a longer range of times is more *persistent*. Of numbers that differ by less
+    than a quarter, the most persistent counts for all, so that the levels are clusterings that
+    differ.
 
     Classes have names that somebody gave, clusters follow from the graph; where classes have parts
     that are as far apart as the classes themselves, or lie within each other, their numbers differ.
@@ -84,15 +84,15 @@ def choose_num_classes(
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
             `edge_weight` [E]. It is not changed, and labels in it are not used.
         largest: The largest number to try.
-        t: How long heat may leave its cluster, > 0: the scale of the clusters, one time or several.
-            There are clusters within clusters, and a shorter time finds more of them.
+        t: How long heat may leave its cluster, > 0: the scale of the clusters. There are clusters
+            within clusters, and a shorter time finds more of them.
         times: Diffusion times of the features to choose from, anew for every number.
         seed: Of what is random: channels, clusters, halves.
 
     Returns:
         A record with `num_classes`; `curve`, a dict with the score of each number from 1, which has
-        0, to `largest` or to the number of different points; and `levels`, the most persistent
-        numbers.
+        0, to `largest` or to the number of different points; and `levels`, this number and at most
+        two others by persistence.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -111,8 +111,7 @@ def choose_num_classes(
         2
     """
     check_positive_int("largest", largest)
-    scales = [t] if isinstance(t, int | float) else t
-    check_times(scales, check_positive, "t")
+    check_positive("t", t)
     check_times(times, check_positive)
     check_nonnegative_int("seed", seed)
     return count_clusters(prepare_graph(data), largest, t, times, seed)
@@ -129,23 +128,23 @@ def count_clusters(
     from sklearn.metrics import adjusted_rand_score
 
     return choose_levels(prepare_graph(data), largest, scales, times, seed)[0]
+    return choose_levels(prepare_graph(data), largest, float(t), times, seed)[0]
 
 
 def choose_levels(
     graph: TrainingGraph,
     largest: int = LARGEST,
-    scales: Sequence[float] = STABILITY_TIMES,
+    t: float = STABILITY_TIME,
     times: Sequence[float] = TIMES,
     seed: int = 0,
 ) -> tuple[ChosenClasses, Tensor]:
     """What `choose_num_classes` returns, and the clustering [N] into the largest number."""
     from sklearn.metrics import adjusted_rand_score
 
-    scales = sorted(map(float, scales))
-    shorter = [scales[0] / 2, *scales]  # with a time for small clusters
+    scales = [t, *LEVEL_TIMES]
     x = _fewer_channels(graph.x, seed)
     classifier = HalvesClassifier(x, seed)
-    scores = {1: np.zeros((2, len(shorter)))}
+    scores = {1: np.zeros((2, len(scales)))}
     finest = torch.zeros(len(x), dtype=torch.int64, device=x.device)
     for _, z in diffused_rows(x, graph, times):
         for count, labels in merged_clusters(z, largest, seed):
@@ -153,17 +152,16 @@ def choose_levels(
             found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())
             # By the agreement itself, and by that which leaves more to the graph.
             agreement = np.array([found_again, max(found_again, 0.0) ** LENIENT])[:, None]
-            score = agreement * _stability(graph, labels, count, shorter)
+            score = agreement * _stability(graph, labels, count, scales)
             if count > max(scores):  # paths go from the largest number down
                 finest = labels
             scores[count] = np.maximum(score, scores.get(count, score))
     scores = dict(sorted(scores.items()))
-    strict = {count: score[0, 1:] for count, score in scores.items()}
-    lenient = {count: score[1] for count, score in scores.items()}
-    levels = join_levels(rank_levels(strict)[:1], rank_levels(lenient))
-    _log.info("levels of %s clusters, of 1 to %d", [each[0] for each in levels], max(scores))
-    curve = {count: float(score.mean()) for count, score in strict.items()}
-    return ChosenClasses(levels[0].num_classes, curve, levels), finest
+    curve = {count: float(score[0, 0]) for count, score in scores.items()}
+    best = max(curve, key=curve.__getitem__)
+    levels = join_levels(best, rank_levels({count: each[1, 1:] for count, each in scores.items()}))
+    _log.info("%d clusters, of 1 to %d; levels: %s", best, max(curve), levels)
+    return ChosenClasses(best, curve, levels), finest
 
 
 def rank_levels(scores: dict[int, np.ndarray]) -> list[Level]:
@@ -186,10 +184,11 @@ def rank_levels(scores: dict[int, np.ndarray]) -> list[Level]:
     return [Level(count, shares[count] / table.shape[1]) for count in ranked if shares[count]]
 
 
-def join_levels(first: list[Level], others: list[Level]) -> list[Level]:
-    """At most three levels: the first ones, and others that are not alike."""
-    joined = list(first)
-    for level in others:
+def join_levels(best: int, ranked: list[Level]) -> list[Level]:
+    """At most three levels: that of a number, and then others that are not alike, as ranked."""
+    same = [level.persistence for level in ranked if _is_alike(level.num_classes, best)]
+    joined = [Level(best, same[0] if same else 0.0)]
+    for level in ranked:
         if not any(_is_alike(level.num_classes, each.num_classes) for each in joined):
             joined.append(level)
     return joined[:MOST_LEVELS]

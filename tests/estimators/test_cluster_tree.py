@@ -114,7 +114,7 @@ def test_the_clusterer_offers_levels_and_predicts_by_the_most_persistent():
     tree = clusterer.tree_
     first, *others = tree.levels
     assert others
-    assert all(0 < level.persistence <= 1 for level in tree.levels)
+    assert all(0 <= level.persistence <= 1 for level in tree.levels)
     assert others == sorted(others, key=lambda level: -level.persistence)
     np.testing.assert_array_equal(first.labels, clusterer.labels_)
     np.testing.assert_array_equal(clusterer.cut(first.n_clusters), clusterer.labels_)

@@ -59,9 +59,7 @@ def test_follows_from_the_seed_and_leaves_the_callers_generator_alone():
 
 
 def test_a_crowd_that_is_cut_scores_less_than_one_that_is_not():
-    chosen = choose_num_classes(blobs(2, 60, spread=0.25), largest=12)
-    assert chosen.num_classes == 2
-    curve = choose_num_classes(blobs(2, 60, spread=0.25), largest=12, t=5.0).curve
+    curve = choose_num_classes(blobs(2, 60, spread=0.25), largest=12).curve
     assert max(curve, key=curve.get) == 2
     assert curve[12] < 0.7 * curve[2]
 
@@ -77,7 +75,8 @@ def test_levels_are_the_numbers_that_win_at_most_times():
     ranked = rank_levels(scores)
     assert ranked == [Level(7, 0.75), Level(2, 0.25)]
     others = [Level(8, 0.4), Level(3, 0.3), Level(20, 0.2), Level(4, 0.1)]
-    assert join_levels(ranked[:1], others) == [Level(7, 0.75), Level(3, 0.3), Level(20, 0.2)]
+    assert join_levels(7, others) == [Level(7, 0.4), Level(3, 0.3), Level(20, 0.2)]
+    assert join_levels(40, ranked) == [Level(40, 0.0), *ranked]
     assert rank_levels({1: np.zeros(4)}) == [Level(1, 1.0)]
     ties = {2: np.array([0.3, 0.1]), 5: np.array([0.1, 0.4])}
     assert rank_levels(ties) == [Level(5, 0.5), Level(2, 0.5)]
