@@ -125,10 +125,7 @@ def count_clusters(
     seed: int = 0,
 ) -> ChosenClasses:
     """`choose_num_classes` for a graph and arguments that have been checked."""
-    from sklearn.metrics import adjusted_rand_score
-
-    return choose_levels(prepare_graph(data), largest, scales, times, seed)[0]
-    return choose_levels(prepare_graph(data), largest, float(t), times, seed)[0]
+    return choose_levels(graph, largest, t, times, seed)[0]
 
 
 def choose_levels(
