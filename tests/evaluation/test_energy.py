@@ -81,17 +81,15 @@ def test_gradients_are_finite_where_all_weights_vanish():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        ({"edge_index": torch.tensor([[0], [1]])}, ValueError, "to_undirected"),
-        ({"edge_index": torch.tensor([[0, 9], [9, 0]])}, ValueError, r"indices in \[0, 3\)"),
-        ({"edge_weight": torch.tensor([-1.0, -1.0])}, ValueError, "non-negative"),
-        ({"normalization": "rw"}, ValueError, "'normalization' to be one of 'sym', None"),
-        ({"x": torch.ones(3)}, ValueError, r"'x' to have shape \[..., N, D\]"),
-        ({"x": torch.ones(3, 1, dtype=torch.long)}, TypeError, "'x' to be a floating-point"),
+        ({"edge_index": torch.tensor([[0], [1]])}, "to_undirected"),
+        ({"edge_weight": torch.tensor([-1.0, -1.0])}, "non-negative"),
+        ({"normalization": "rw"}, "'normalization' to be one of 'sym', None"),
+        ({"x": torch.ones(3)}, r"'x' to have shape \[..., N, D\]"),
     ],
 )
-def test_bad_input_is_refused(change, error, message):
+def test_bad_input_is_refused(change, message):
     arguments = {"x": torch.ones(3, 1), "edge_index": torch.tensor([[0, 1], [1, 0]]), **change}
-    with pytest.raises(error, match=message):
+    with pytest.raises(ValueError, match=message):
         dirichlet_energy(**arguments)

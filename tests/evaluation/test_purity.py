@@ -43,16 +43,14 @@ def test_equals_node_homophily_where_no_node_is_isolated():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        ({"edge_index": torch.empty(2, 0, dtype=torch.long)}, ValueError, "at least one edge"),
-        ({"edge_weight": torch.zeros(8)}, ValueError, "at least one edge"),
-        ({"edge_weight": torch.ones(3)}, ValueError, r"'edge_weight' to have shape \[8\]"),
-        ({"y": torch.arange(3)}, ValueError, r"node indices in \[0, 3\)"),
-        ({"y": torch.rand(5)}, TypeError, "'y' to be of integer type"),
+        ({"edge_index": torch.empty(2, 0, dtype=torch.long)}, "at least one edge"),
+        ({"edge_weight": torch.zeros(8)}, "at least one edge"),
+        ({"y": torch.arange(3)}, r"node indices in \[0, 3\)"),
     ],
 )
-def test_bad_input_is_refused(change, error, message):
+def test_bad_input_is_refused(change, message):
     arguments = {"edge_index": TRIANGLE_WITH_TAIL, "y": Y, **change}
-    with pytest.raises(error, match=message):
+    with pytest.raises(ValueError, match=message):
         neighbour_purity(**arguments)

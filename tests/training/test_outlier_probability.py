@@ -55,8 +55,6 @@ def test_follows_from_the_seed():
     [
         ({"t": 0.0}, "'t' to be positive"),
         ({"num_probes": 0}, "'num_probes' to be a positive integer"),
-        ({"seed": -1}, "'seed' to be a non-negative integer"),
-        ({"data": Data(x=torch.eye(3))}, "'data' to have 'edge_index'"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):

@@ -475,17 +475,16 @@ def test_edges_without_features_are_all_open():
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        ({"threshold": 0}, ValueError, "'threshold' to be positive"),
-        ({"every": 0}, ValueError, "'every' to be a positive integer"),
-        ({"patience": 1.5}, TypeError, "'patience' to be a positive integer"),
-        ({"patience": 256}, ValueError, "'patience' to be at most 255"),
-        ({"max_share": 2}, ValueError, r"'max_share' to lie in \(0, 1\]"),
+        ({"threshold": 0}, "'threshold' to be positive"),
+        ({"every": 0}, "'every' to be a positive integer"),
+        ({"patience": 256}, "'patience' to be at most 255"),
+        ({"max_share": 2}, r"'max_share' to lie in \(0, 1\]"),
     ],
 )
-def test_bad_arguments(change, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_arguments(change, message):
+    with pytest.raises(ValueError, match=message):
         PruneEdges(**change)
 
 

@@ -208,16 +208,6 @@ def test_labels_without_triplets_are_refused(y, message):
         LabelTriplets(torch.tensor(y))
 
 
-def test_malformed_labels_and_masks_are_refused():
-    y = torch.tensor([0, 0, 1])
-    with pytest.raises(TypeError, match="'y' to be of integer type"):
-        LabelTriplets(y.float())
-    with pytest.raises(TypeError, match="boolean"):
-        LabelTriplets(y, torch.tensor([0, 1, 2]))
-    with pytest.raises(ValueError, match="mask"):
-        LabelTriplets(y, torch.ones(2, dtype=torch.bool))
-
-
 def test_repr():
     data = two_clusters()
     assert repr(GraphTriplets(data.edge_index, None, 24)) == (

@@ -39,7 +39,7 @@ def kill(count, folder):
 
 
 def test_a_few_kills_lose_nothing(tmp_path):
-    kill(4, tmp_path)
+    kill(3, tmp_path)
 
 
 @pytest.mark.slow

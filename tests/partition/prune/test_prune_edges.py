@@ -190,20 +190,16 @@ def test_the_scale_of_the_weights_does_not_matter(scale):
 
 
 @pytest.mark.parametrize(
-    ("change", "error", "message"),
+    ("change", "message"),
     [
-        ({"data": [1]}, TypeError, "'data' to be a torch_geometric.data.Data"),
-        ({"data": Data(x=torch.eye(3))}, ValueError, "'data' to have 'edge_index'"),
-        ({"conductance": torch.ones(5)}, ValueError, "'conductance' to have shape"),
-        ({"conductance": -torch.ones(6)}, ValueError, "'conductance' to be non-negative"),
-        ({"conductance": torch.ones(6, 0)}, ValueError, "'conductance' to have a column"),
-        ({"conductance": torch.full((6,), torch.nan)}, ValueError, "'conductance' to be finite"),
-        ({"threshold": 0.0}, ValueError, "'threshold' to be positive"),
-        ({"max_share": 0.0}, ValueError, r"'max_share' to lie in \(0, 1\]"),
-        ({"max_share": 1.5}, ValueError, r"'max_share' to lie in \(0, 1\]"),
+        ({"conductance": -torch.ones(6)}, "'conductance' to be non-negative"),
+        ({"conductance": torch.ones(6, 0)}, "'conductance' to have a column"),
+        ({"threshold": 0.0}, "'threshold' to be positive"),
+        ({"max_share": 0.0}, r"'max_share' to lie in \(0, 1\]"),
+        ({"max_share": 1.5}, r"'max_share' to lie in \(0, 1\]"),
     ],
 )
-def test_bad_arguments(change, error, message):
+def test_bad_arguments(change, message):
     given = {"data": graph(ring(3)), "conductance": torch.ones(6)} | change
-    with pytest.raises(error, match=message):
+    with pytest.raises(ValueError, match=message):
         prune_edges(**given)
