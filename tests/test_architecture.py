@@ -19,7 +19,7 @@ ROOT = Path(jsem_pyg.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
 # The one order of the stages is that of the package's docstring; the adapters come after them.
 STAGES = re.findall(r"^\d+\. :mod:`~jsem_pyg\.(\w+)`", jsem_pyg.__doc__, re.MULTILINE)
-PARTS = [*STAGES, "transforms", "estimators", "jax", "report", "command"]
+PARTS = [*STAGES, "transforms", "estimators", "anndata", "jax", "report", "command"]
 GROUND = {
     "kernels",
     "_array_file",
@@ -37,6 +37,7 @@ GROUND = {
 }  # what any stage may stand on
 # Heavy, and of use to some calls only; of the dependencies numpy and scipy.sparse may be loaded.
 LAZY = [
+    "anndata",
     "click",
     "faiss",
     "jax",

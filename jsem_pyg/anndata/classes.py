@@ -1,0 +1,112 @@
+"""Clusters of cells without labels, and classes from a few labels."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from .._checks import check_nonnegative_int, check_text
+from .._extras import import_optional
+from ..estimators import DiffusionClusterer, DiffusionLabelSpreading
+from .read import PCA, keep_params, open_adata, read_rep
+
+
+def cluster(
+    adata: Any,
+    n_clusters: int | Literal["auto"] = "auto",
+    *,
+    use_rep: str = PCA,
+    key_added: str = "diffusion",
+    random_state: int = 0,
+    copy: bool = False,
+) -> Any:
+    """Find clusters of cells, by :class:`~jsem_pyg.estimators.DiffusionClusterer`.
+
+    Writes `obs[key_added]`, a categorical of "0", "1", ...; `obsm[f"{key_added}_probability"]`
+    [N, C], how probable each cluster is for each cell; and arguments in `uns[key_added]`.
+
+    Args:
+        adata: an AnnData with `obsm[use_rep]`.
+        n_clusters: how many, or "auto". Where you know the number, pass it.
+        use_rep: coordinates in `obsm`, whose neighbours are found by Euclidean distance.
+        key_added: see above.
+        random_state: a seed; two runs give the same clusters.
+        copy: return a copy in place of None.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if there are no such coordinates, or one is NaN, or fewer cells than clusters.
+    """
+    adata = open_adata(adata, copy)
+    check_text("key_added", key_added)
+    check_nonnegative_int("random_state", random_state)
+    points = read_rep(adata, use_rep)
+    model = DiffusionClusterer(n_clusters, metric="l2", random_state=random_state).fit(points)
+    names = [str(number) for number in range(model.n_clusters_)]
+    adata.obs[key_added] = _categorical(model.labels_, names)
+    adata.obsm[f"{key_added}_probability"] = model.probabilities_
+    params = {"n_clusters": n_clusters, "use_rep": use_rep, "random_state": random_state}
+    keep_params(adata, key_added, params, t=model.t_)
+    return adata if copy else None
+
+
+def propagate_labels(
+    adata: Any,
+    key: str,
+    *,
+    use_rep: str = PCA,
+    key_added: str | None = None,
+    random_state: int = 0,
+    copy: bool = False,
+) -> Any:
+    """Give every cell a label, from those of a few.
+
+    By :class:`~jsem_pyg.estimators.DiffusionLabelSpreading`: a classifier learns the known labels,
+    and its probabilities diffuse. To bring labels from one set of cells to another, concatenate
+    them in one space (`anndata.concat`), where the cells of the second have no label.
+
+    Writes `obs[key_added]`, a categorical with the categories and colours of `obs[key]`;
+    `obs[f"{key_added}_confidence"]`, the probability of that label;
+    `obsm[f"{key_added}_probability"]` [N, C], a column for each category that some cell has; and
+    arguments in `uns[key_added]`. Known labels stay.
+
+    Args:
+        adata: an AnnData with `obsm[use_rep]`.
+        key: the column of `obs` with labels; missing where unknown (None or NaN).
+        use_rep: coordinates in `obsm`, whose neighbours are found by Euclidean distance.
+        key_added: see above; by default f"{key}_propagated".
+        random_state: a seed.
+        copy: return a copy in place of None.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if there is no such column, no label in it, or no such coordinates.
+    """
+    adata = open_adata(adata, copy)
+    check_text("key", key)
+    key_added = f"{key}_propagated" if key_added is None else key_added
+    check_text("key_added", key_added)
+    check_nonnegative_int("random_state", random_state)
+    if key not in adata.obs:
+        raise ValueError(
+            f"Expected 'key' to name a column of 'adata.obs' (got {key!r}; there is "
+            f"{list(adata.obs.columns)})."
+        )
+    labels = adata.obs[key].astype("category").cat
+    codes, names = labels.codes.to_numpy().astype(np.int64), list(labels.categories)
+    if (codes < 0).all():
+        raise ValueError(f"Expected 'adata.obs[{key!r}]' to have labels (got none).")
+    points = read_rep(adata, use_rep)
+    model = DiffusionLabelSpreading(metric="l2", random_state=random_state).fit(points, codes)
+    adata.obs[key_added] = _categorical(model.transduction_, names)
+    adata.obs[f"{key_added}_confidence"] = model.label_distributions_.max(1)
+    adata.obsm[f"{key_added}_probability"] = model.label_distributions_
+    if f"{key}_colors" in adata.uns:
+        adata.uns[f"{key_added}_colors"] = adata.uns[f"{key}_colors"]
+    params = {"key": key, "use_rep": use_rep, "random_state": random_state}
+    keep_params(adata, key_added, params, t=model.t_)
+    return adata if copy else None
+
+
+def _categorical(codes: np.ndarray, names: list[Any]) -> Any:
+    pandas = import_optional("pandas", "jsem_pyg.anndata")
+    return pandas.Categorical.from_codes(codes, names)

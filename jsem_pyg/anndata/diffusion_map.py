@@ -1,0 +1,163 @@
+"""Diffusion maps and pseudotime on the neighbour graph of cells."""
+
+import logging
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, diags
+from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import eigsh
+
+from .._checks import check_positive_int
+from .read import keep_params, open_adata, read_graph
+
+logger = logging.getLogger(__name__)
+
+_DENSE = 300  # cells below which all eigenvectors are computed
+_STILL = 0.9994  # eigenvalues above do not decay, as in scanpy
+
+
+def diffusion_map(
+    adata: Any, n_comps: int = 15, *, neighbors_key: str | None = None, copy: bool = False
+) -> Any:
+    r"""Compute a diffusion map: the slowest modes of heat between cells.
+
+    Eigenvectors of the symmetric transition matrix, of weights whose density is divided out:
+
+    .. math::
+        \mathbf{K} = \mathbf{Q}^{-1} \mathbf{W} \mathbf{Q}^{-1}, \qquad
+        \mathbf{T} = \mathbf{Z}^{-1/2} \mathbf{K} \mathbf{Z}^{-1/2}
+
+    where Q and Z are the row sums of W and K. The same numbers as `scanpy.tl.diffmap`, except that
+    signs are fixed (the largest entry of every component is positive), and that two runs agree.
+
+    Writes `obsm["X_diffmap"]` [N, n_comps], the first component being the stationary one, and
+    `uns["diffmap_evals"]`, descending.
+
+    Args:
+        adata: an AnnData with neighbours or `obsm["X_pca"]`.
+        n_comps: how many components; at most N.
+        neighbors_key: which neighbours of `uns`, as in scanpy.
+        copy: return a copy in place of None.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if there are no neighbours, or fewer cells than components.
+
+    Sources: Coifman and Lafon, "Diffusion maps", 2006; Haghverdi et al., "Diffusion pseudotime
+    robustly reconstructs lineage branching", Nature Methods 13, 2016.
+    """
+    adata = open_adata(adata, copy)
+    check_positive_int("n_comps", n_comps)
+    if n_comps > adata.n_obs:
+        raise ValueError(
+            f"Expected 'n_comps' to be at most the number of cells (got {n_comps} for "
+            f"{adata.n_obs} cells)."
+        )
+    graph = read_graph(adata, neighbors_key)
+    if _components(graph).max() > 0:
+        logger.warning("the graph is not connected: some components only tell its parts apart.")
+    values, vectors = _slowest_modes(_transitions(graph), n_comps)
+    adata.obsm["X_diffmap"], adata.uns["diffmap_evals"] = vectors, values
+    keep_params(adata, "diffmap", {"n_comps": n_comps, "neighbors_key": neighbors_key})
+    return adata if copy else None
+
+
+def pseudotime(
+    adata: Any,
+    root: int | str,
+    *,
+    n_dcs: int = 10,
+    neighbors_key: str | None = None,
+    copy: bool = False,
+) -> Any:
+    r"""Order cells by how far heat has to go from a root: diffusion pseudotime.
+
+    .. math::
+        \mathrm{dpt}(r, i)^2 = \sum_{l \ge 1} \Bigl( \frac{\lambda_l}{1 - \lambda_l} \Bigr)^2
+        (\psi_{rl} - \psi_{il})^2
+
+    divided by the largest. Uses the diffusion map in `obsm["X_diffmap"]`, or computes it. Writes
+    `obs["dpt_pseudotime"]` in [0, 1], infinite for cells that no heat of the root reaches, and
+    `uns["iroot"]`, as `scanpy.tl.dpt` does.
+
+    Args:
+        adata: an AnnData with neighbours or `obsm["X_pca"]`.
+        root: the first cell: its position, or its name.
+        n_dcs: how many components of the map to use, the stationary one included.
+        neighbors_key: which neighbours of `uns`, as in scanpy.
+        copy: return a copy in place of None.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if there is no such cell, its name is not unique, or there are no neighbours.
+
+    Source: Haghverdi et al., 2016, as above.
+    """
+    adata = open_adata(adata, copy)
+    check_positive_int("n_dcs", n_dcs)
+    position = _read_root(adata, root)
+    stored = adata.obsm["X_diffmap"].shape[1] if "X_diffmap" in adata.obsm else 0
+    if "diffmap_evals" not in adata.uns or stored < min(n_dcs, adata.n_obs):
+        diffusion_map(adata, min(max(n_dcs, 15), adata.n_obs), neighbors_key=neighbors_key)
+    values = np.asarray(adata.uns["diffmap_evals"], dtype=np.float64)[:n_dcs]
+    modes = np.asarray(adata.obsm["X_diffmap"], dtype=np.float64)[:, :n_dcs]
+    moves = values < _STILL
+    weight = np.where(moves, values / np.where(moves, 1 - values, 1), 1)
+    distance = np.linalg.norm(weight * (modes - modes[position]), axis=1)
+    part = _components(read_graph(adata, neighbors_key))
+    reached = part == part[position]
+    if not reached.all():
+        logger.warning("%d cells have no path to the root.", int((~reached).sum()))
+    largest = distance[reached].max()
+    time = np.where(reached, distance / largest if largest > 0 else 0.0, np.inf)
+    adata.obs["dpt_pseudotime"], adata.uns["iroot"] = time, position
+    params = {"root": root, "n_dcs": n_dcs, "neighbors_key": neighbors_key}
+    keep_params(adata, "dpt_pseudotime", params)
+    return adata if copy else None
+
+
+def _transitions(graph: csr_matrix) -> csr_matrix:
+    """The symmetric transition matrix T above; a cell without neighbours stays where it is."""
+    for power in (1.0, 0.5):
+        degree = np.asarray(graph.sum(1)).ravel()
+        if power == 1.0:
+            alone = degree == 0
+        scale = diags(np.where(degree > 0, degree, 1.0) ** -power)
+        graph = scale @ graph @ scale
+    return (graph + diags(alone.astype(np.float64))).tocsr()
+
+
+def _slowest_modes(matrix: csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The largest eigenvalues [count], descending, and eigenvectors [N, count] of fixed sign."""
+    size = matrix.shape[0]
+    if size <= _DENSE or count > size // 2:
+        values, vectors = np.linalg.eigh(matrix.toarray())
+        values, vectors = values[-count:], vectors[:, -count:]
+    else:
+        start = np.random.default_rng(0).standard_normal(size)
+        values, vectors = eigsh(matrix, count, which="LA", v0=start)
+    values, vectors = values[::-1].copy(), vectors[:, ::-1]
+    largest = vectors[np.abs(vectors).argmax(0), np.arange(count)]
+    return values, np.ascontiguousarray(vectors * np.where(largest < 0, -1.0, 1.0))
+
+
+def _components(graph: csr_matrix) -> np.ndarray:
+    return connected_components(graph, directed=False)[1]
+
+
+def _read_root(adata: Any, root: int | str) -> int:
+    if isinstance(root, str):
+        found = np.flatnonzero(np.asarray(adata.obs_names) == root)
+        if len(found) != 1:
+            raise ValueError(
+                f"Expected 'root' to be the name of one cell (got {root!r}, of {len(found)}). To "
+                "fix this, pass its position, or run adata.obs_names_make_unique()."
+            )
+        return int(found[0])
+    if isinstance(root, bool) or not isinstance(root, Integral):
+        raise TypeError(f"Expected 'root' to be a position or a name (got {root!r}).")
+    if not 0 <= root < adata.n_obs:
+        raise ValueError(f"Expected 'root' to lie in [0, {adata.n_obs}) (got {root}).")
+    return int(root)

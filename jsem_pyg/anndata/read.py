@@ -1,0 +1,164 @@
+"""What is read from an AnnData, checked: the object, its graph, its signals."""
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import coo_matrix, csr_matrix, issparse
+
+from .._checks import check_bool, check_instance, check_text
+from .._extras import import_optional
+from ..graph import knn_graph
+
+logger = logging.getLogger(__name__)
+
+PCA = "X_pca"
+NUM_NEIGHBORS = 15  # as scanpy, where a graph has to be made
+_FIX = "To fix this, run scanpy.pp.pca(adata) and scanpy.pp.neighbors(adata)."
+
+
+def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
+    """An AnnData to write to: the object itself, or a copy in memory.
+
+    Raises:
+        ImportError: if the package anndata is missing.
+        TypeError: if `adata` is no AnnData.
+        ValueError: if it is a view of a backed file, which cannot be written to, or has no cell.
+    """
+    kind = import_optional("anndata", "jsem_pyg.anndata").AnnData
+    check_instance(name, adata, kind, "an AnnData")
+    check_bool("copy", copy)
+    if adata.n_obs == 0:
+        raise ValueError(f"Expected '{name}' to have cells (got shape {adata.shape}).")
+    if copy:
+        return adata.to_memory() if adata.isbacked else adata.copy()
+    if adata.isbacked and adata.is_view:
+        raise ValueError(
+            f"Expected '{name}' to be writable (got a view of a file in backed mode). To fix "
+            "this, pass adata.to_memory(), or copy=True."
+        )
+    return adata
+
+
+def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
+    """The weights of the neighbour graph: symmetric, non-negative, without a diagonal, float64.
+
+    That of scanpy's `obsp`, or where there is none, one of `obsm["X_pca"]`.
+
+    Raises:
+        TypeError: if `neighbors_key` is no string.
+        ValueError: if there is no graph and nothing to make it of, or it is malformed.
+    """
+    if neighbors_key is not None:
+        check_text("neighbors_key", neighbors_key)
+    entry = adata.uns.get("neighbors" if neighbors_key is None else neighbors_key, {})
+    default = "" if neighbors_key is None else f"{neighbors_key}_"
+    key = entry.get("connectivities_key", f"{default}connectivities")
+    if key in adata.obsp:
+        return _check_graph(adata.obsp[key], f"adata.obsp[{key!r}]")
+    if neighbors_key is not None:
+        raise ValueError(
+            f"Expected 'neighbors_key' to name neighbours of 'adata' (got {neighbors_key!r}; obsp "
+            f"has {sorted(adata.obsp)})."
+        )
+    if PCA not in adata.obsm:
+        raise ValueError(
+            "Expected 'adata' to have neighbours in obsp['connectivities'], or obsm['X_pca'] to "
+            f"find them in (got obsp {sorted(adata.obsp)}, obsm {sorted(adata.obsm)}). {_FIX}"
+        )
+    logger.info("no neighbours in obsp: found %d for each cell in X_pca", NUM_NEIGHBORS)
+    points = torch.from_numpy(read_rep(adata, PCA))
+    (row, col), weight = knn_graph(points, NUM_NEIGHBORS, "l2", progress=False)
+    shape = (adata.n_obs, adata.n_obs)
+    return coo_matrix((weight.double().numpy(), (row.numpy(), col.numpy())), shape).tocsr()
+
+
+def _check_graph(given: Any, name: str) -> csr_matrix:
+    graph = csr_matrix(given, dtype=np.float64, copy=True)
+    check_finite_numbers(name, graph)
+    if graph.nnz and graph.data.min() < 0:
+        raise ValueError(f"Expected '{name}' to be non-negative (got {graph.data.min():g}).")
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    uneven = abs(graph - graph.T)
+    if uneven.nnz and uneven.max() > 1e-5 * graph.max():
+        raise ValueError(
+            f"Expected '{name}' to be symmetric (got entries that differ by {uneven.max():.3g}). "
+            "To fix this, store the mean of it and its transpose."
+        )
+    return ((graph + graph.T) / 2).tocsr()
+
+
+def read_rep(adata: Any, key: str | None = PCA, name: str = "use_rep") -> np.ndarray:
+    """Coordinates of the cells, [N, D] of `obsm`, in float32 or float64, finite and contiguous."""
+    check_text(name, key)
+    if key not in adata.obsm:
+        raise ValueError(
+            f"Expected '{name}' to name an array of 'adata.obsm' (got {key!r}; there is "
+            f"{sorted(adata.obsm)}). To fix this, run scanpy.pp.pca(adata)."
+        )
+    points = adata.obsm[key]
+    points = points.toarray() if issparse(points) else np.asarray(points)
+    if points.ndim != 2 or points.shape[1] == 0:
+        raise ValueError(
+            f"Expected 'adata.obsm[{key!r}]' to have columns (got {list(points.shape)})."
+        )
+    return as_float(f"adata.obsm[{key!r}]", points)
+
+
+def read_expression(adata: Any, layer: str | None = None) -> Any:
+    """The matrix X or a layer, in memory, as it is stored: sparse or dense. Counts are warned of.
+
+    Raises:
+        TypeError: if `layer` is no string.
+        ValueError: if there is no such layer, or a value is NaN or infinite.
+    """
+    if layer is not None:
+        check_text("layer", layer)
+        if layer not in adata.layers:
+            raise ValueError(
+                f"Expected 'layer' to name a layer (got {layer!r}; there is "
+                f"{sorted(adata.layers)})."
+            )
+    name = "adata.X" if layer is None else f"adata.layers[{layer!r}]"
+    x = adata.X if layer is None else adata.layers[layer]
+    if x is None:
+        raise ValueError(f"Expected '{name}' to hold expression (got None).")
+    if adata.isbacked and layer is None and not isinstance(x, np.ndarray) and not issparse(x):
+        x = x[:] if not hasattr(x, "to_memory") else x.to_memory()
+    check_finite_numbers(name, x)
+    data = x.data if issparse(x) else x
+    sample = np.asarray(data).reshape(-1)[:100_000]
+    if sample.size and sample.max() > 1 and (sample == np.round(sample)).all():
+        logger.warning(
+            "'%s' seems to hold counts: cells of more counts weigh more in a mean. To compare "
+            "cells, run scanpy.pp.normalize_total(adata) and scanpy.pp.log1p(adata) first.",
+            name,
+        )
+    return x
+
+
+def check_finite_numbers(name: str, x: Any) -> None:
+    """Raise unless x, sparse or dense, holds finite real numbers."""
+    data = x.data if issparse(x) else np.asarray(x)
+    if data.dtype.kind not in "fiub":
+        raise TypeError(f"Expected '{name}' to hold real numbers (got {data.dtype}).")
+    if data.dtype.kind == "f" and not np.isfinite(data.sum(dtype=np.float64)):
+        bad = data.size - int(np.isfinite(data).sum())
+        if bad:
+            raise ValueError(
+                f"Expected '{name}' to be finite (got {bad} NaN or infinite of {data.size} values)."
+            )
+
+
+def as_float(name: str, x: np.ndarray) -> np.ndarray:
+    """A dense array in float64 where it is that already, else in float32; contiguous."""
+    check_finite_numbers(name, x)
+    return np.ascontiguousarray(x, dtype=np.float64 if x.dtype == np.float64 else np.float32)
+
+
+def keep_params(adata: Any, key: str, params: dict[str, Any], **more: Any) -> None:
+    """Write arguments to `uns`, in a form that h5ad files take: without those that are None."""
+    kept = {name: value for name, value in params.items() if value is not None}
+    adata.uns[key] = {"params": kept, **more}

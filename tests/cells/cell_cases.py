@@ -1,0 +1,30 @@
+"""Cells for the tests: what scanpy ships, and small made ones."""
+
+import numpy as np
+import pytest
+
+# The whole module is skipped where scanpy is missing, such as beside pandas 3, which it does not
+# take yet. (Not `anndata`: a folder of that name would count as it.)
+sc = pytest.importorskip("scanpy", reason="needs scanpy, of the extra [test]")
+import anndata  # noqa: E402
+from scipy.sparse import csr_matrix  # noqa: E402
+
+
+def pbmc():
+    """700 cells x 765 genes of blood, with scanpy's PCs, neighbours and labels."""
+    return sc.datasets.pbmc68k_reduced()
+
+
+def made(num_cells=90, num_genes=12, groups=3, seed=0, sparse=True):
+    """Groups of cells, each with genes of its own; neighbours of scanpy's in their PCs."""
+    rng = np.random.default_rng(seed)
+    label = np.arange(num_cells) % groups
+    mean = np.zeros((groups, num_genes))
+    for group in range(groups):
+        mean[group, group::groups] = 3.0
+    x = np.maximum(mean[label] + 0.5 * rng.normal(size=(num_cells, num_genes)), 0)
+    adata = anndata.AnnData(csr_matrix(x, dtype=np.float32) if sparse else x.astype(np.float32))
+    adata.obs["group"] = [f"g{each}" for each in label]
+    sc.pp.pca(adata, n_comps=5)
+    sc.pp.neighbors(adata, n_neighbors=8)
+    return adata

@@ -1,0 +1,70 @@
+"""Alignment of two sets of cells."""
+
+import numpy as np
+import pytest
+from cells.cell_cases import anndata, made
+
+from jsem_pyg.anndata import align
+
+
+def sides(sizes=(40, 50)):
+    """Cells of the same groups, of which two have other shares; partners share a group."""
+    one, two = (made(60, seed=seed) for seed in (0, 1))
+    return one[: sizes[0]].copy(), two[: sizes[1]].copy()
+
+
+def same_group(one, two):
+    partner = one.obs["align_partner"].to_numpy()
+    return (one.obs["group"].to_numpy() == two.obs["group"].to_numpy()[partner]).mean()
+
+
+def test_shared_genes_find_the_groups_both_ways(tmp_path):
+    one, two = sides()
+    assert align(one, two, top=4, max_iter=60) is None
+    assert same_group(one, two) > 0.9
+    assert same_group(two, one) > 0.9
+    assert one.obsm["X_align"].shape == (40, 5)
+    assert two.obsm["X_align"].shape == (50, 5)
+    plan = one.uns["align"]["plan"]
+    assert plan.shape == (40, 50)
+    assert np.diff(plan.indptr).max() <= 4
+    assert one.uns["align"]["shared_genes"] == 12
+    one.write_h5ad(tmp_path / "cells.h5ad")
+    again = anndata.read_h5ad(tmp_path / "cells.h5ad").uns["align"]
+    assert (again["plan"] != plan).nnz == 0
+    assert again["params"]["use_rep"] == "X_pca"
+
+
+def test_other_genes_are_compared_by_shape_alone():
+    one, two = sides((30, 30))
+    two.var_names = [f"peak {name}" for name in two.var_names]
+    first, second = align(one, two, copy=True)
+    assert first.uns["align"]["shared_genes"] == 0
+    assert "align" not in one.uns
+    again, _ = align(one, two, copy=True)
+    assert (first.obsm["X_align"] == again.obsm["X_align"]).all()
+    assert np.isfinite(second.obsm["X_align"]).all()
+    with pytest.raises(ValueError, match="'adata' and 'other' to share genes"):
+        align(one, two, fused=True)
+
+
+def repeated_genes():
+    adata = made(30)
+    adata.var_names = ["gene"] * adata.n_vars
+    return adata
+
+
+@pytest.mark.parametrize(
+    ("other", "options", "error", "message"),
+    [
+        (repeated_genes, {}, ValueError, r"'other\.var_names' to be unique, .*make_unique"),
+        (lambda: None, {}, TypeError, "'other' to be an AnnData"),
+        (made, {"other_rep": "no"}, ValueError, "'other_rep' to name an array"),
+        (made, {"top": 0}, ValueError, "'top' to be a positive integer"),
+        (made, {"fused": "some"}, ValueError, "'fused' to be one of"),
+        (made, {"epsilon": -1.0}, ValueError, "'epsilon'"),
+    ],
+)
+def test_bad_input_is_refused_by_name(other, options, error, message):
+    with pytest.raises(error, match=message):
+        align(made(30), other(), **options)

@@ -1,0 +1,78 @@
+"""Clusters and labels of cells."""
+
+import numpy as np
+import pytest
+from cells.cell_cases import anndata, made
+from sklearn.metrics import adjusted_rand_score
+
+from jsem_pyg.anndata import cluster, propagate_labels
+
+
+def test_clusters_are_the_groups_and_the_same_again(tmp_path):
+    adata = made()
+    again = cluster(adata, 3, copy=True)
+    assert "diffusion" not in adata.obs
+    cluster(adata, 3)
+    assert adjusted_rand_score(adata.obs["group"], adata.obs["diffusion"]) > 0.95
+    assert (adata.obs["diffusion"] == again.obs["diffusion"]).all()
+    assert list(adata.obs["diffusion"].cat.categories) == ["0", "1", "2"]
+    probability = adata.obsm["diffusion_probability"]
+    assert probability.shape == (90, 3)
+    assert np.allclose(probability.sum(1), 1, atol=1e-5)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    assert anndata.read_h5ad(tmp_path / "cells.h5ad").uns["diffusion"]["params"]["n_clusters"] == 3
+
+
+def few(adata, each=2):
+    """The labels of the first cells of each group."""
+    order = adata.obs.groupby("group").cumcount()
+    return adata.obs["group"].where(order < each)
+
+
+def test_a_few_labels_reach_all_cells():
+    adata = made()
+    adata.obs["few"] = few(adata).astype("category")
+    adata.uns["few_colors"] = ["red", "green", "blue"]
+    propagate_labels(adata, "few")
+    assert (adata.obs["few_propagated"].astype(str) == adata.obs["group"]).mean() > 0.95
+    known = adata.obs["few"].notna()
+    assert (adata.obs["few_propagated"][known].astype(str) == adata.obs["few"][known]).all()
+    assert (adata.obs["few_propagated_confidence"][known] == 1).all()
+    assert adata.uns["few_propagated_colors"] == ["red", "green", "blue"]
+
+
+def test_a_category_that_no_cell_has_stays_empty():
+    adata = made()
+    adata.obs["few"] = few(adata).astype("category").cat.add_categories(["a0"])
+    adata.obs["few"] = adata.obs["few"].cat.reorder_categories(["a0", "g0", "g1", "g2"])
+    propagate_labels(adata, "few", key_added="found")
+    assert (adata.obs["found"].astype(str) == adata.obs["group"]).mean() > 0.95
+
+
+def nan_in_pcs():
+    adata = made()
+    adata.obsm["X_pca"][0, 0] = np.nan
+    return adata
+
+
+def unlabelled():
+    adata = made()
+    adata.obs["none"] = np.nan
+    return adata
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: cluster(made(), 0), ValueError, "'n_clusters' to be a positive integer"),
+        (lambda: cluster(nan_in_pcs(), 2), ValueError, r"obsm\['X_pca'\]' to be finite"),
+        (lambda: cluster(made(), 2, use_rep="no"), ValueError, r"use_rep' .* scanpy\.pp\.pca"),
+        (lambda: cluster(made(), 2, random_state=-1), ValueError, "'random_state' to be a non-neg"),
+        (lambda: propagate_labels(made(), "no"), ValueError, "'key' to name a column"),
+        (lambda: propagate_labels(unlabelled(), "none"), ValueError, r"labels \(got none\)"),
+        (lambda: propagate_labels(made(), 1), TypeError, "'key' to be a string"),
+    ],
+)
+def test_bad_input_is_refused_by_name(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

@@ -1,0 +1,174 @@
+"""Denoised expression: against the dense exponential, in every form of input."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from cells.cell_cases import anndata, made, pbmc, sc
+from scipy.linalg import expm
+from scipy.sparse import csr_matrix
+
+from jsem_pyg.anndata import heat
+
+
+def dense_heat(adata, x, t):
+    """exp(-t (I - P)) x with the transition matrix P of scanpy's neighbours."""
+    weight = adata.obsp["connectivities"].toarray().astype(float)
+    transition = weight / weight.sum(1, keepdims=True)
+    return expm(-t * (np.eye(len(weight)) - transition)) @ x
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_is_the_matrix_exponential(sparse):
+    adata = made(sparse=sparse)
+    before = adata.copy()
+    assert heat(adata, [0.3, 4.0]) is None
+    x = before.X.toarray() if sparse else before.X
+    for t in (0.3, 4.0):
+        assert np.allclose(adata.layers[f"heat_{t:g}"], dense_heat(adata, x, t), atol=1e-5)
+    assert adata.layers["heat_4"].dtype == np.float32
+    assert adata.uns["heat"]["params"]["t"].tolist() == [0.3, 4.0]
+    assert (adata.X != before.X).sum() == 0
+
+
+def test_a_layer_in_float64_and_coordinates():
+    adata = made()
+    adata.layers["double"] = adata.X.toarray().astype(float)
+    heat(adata, 2.5, layer="double", key_added="smooth")
+    expected = dense_heat(adata, adata.layers["double"], 2.5)
+    assert np.allclose(adata.layers["smooth"], expected, atol=1e-9)
+    heat(adata, 2.5, use_rep="X_pca")
+    expected = dense_heat(adata, adata.obsm["X_pca"], 2.5)
+    assert np.allclose(adata.obsm["X_pca_heat"], expected, atol=1e-5)
+
+
+def test_blocks_of_genes_change_nothing(monkeypatch):
+    whole = heat(made(), 1.5, copy=True).layers["heat"]
+    monkeypatch.setattr(sys.modules["jsem_pyg.anndata.heat"], "BLOCK", 5)
+    assert np.allclose(heat(made(), 1.5, copy=True).layers["heat"], whole, atol=1e-6)
+
+
+def test_runs_and_threads_agree():
+    adata, threads = made(), torch.get_num_threads()
+    try:
+        results = []
+        for count in (1, 1, 2):
+            torch.set_num_threads(count)
+            results.append(heat(adata, 3.0, copy=True).layers["heat"])
+    finally:
+        torch.set_num_threads(threads)
+    assert (results[0] == results[1]).all()
+    assert np.abs(results[0] - results[2]).max() < 1e-6
+
+
+def test_copies_views_and_files_in_backed_mode(tmp_path):
+    adata = made()
+    result = heat(adata, copy=True)
+    assert "heat" not in adata.layers
+    view = adata[:60]
+    with pytest.warns(UserWarning, match="view"):
+        heat(view)
+    assert view.layers["heat"].shape == (60, 12)
+    assert not view.is_view
+    assert "heat" not in adata.layers
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "cells.h5ad", backed="r")
+    heat(backed)
+    assert np.allclose(backed.layers["heat"], result.layers["heat"], atol=1e-6)
+    assert np.allclose(heat(backed[:60], copy=True).layers["heat"], view.layers["heat"], atol=1e-6)
+    with pytest.raises(ValueError, match="'adata' to be writable .* view of a file in backed"):
+        heat(backed[:60])
+
+
+def test_an_isolated_cell_keeps_its_expression():
+    adata = made()
+    graph = adata.obsp["connectivities"].tolil()
+    graph[7], graph[:, 7] = 0, 0
+    adata.obsp["connectivities"] = graph.tocsr()
+    heat(adata, 5.0)
+    assert np.allclose(adata.layers["heat"][7], adata.X[7].toarray())
+
+
+def test_without_neighbours_they_are_found_in_pcs():
+    adata = made()
+    del adata.obsp["connectivities"], adata.uns["neighbors"]
+    heat(adata, 1.0)
+    assert np.isfinite(adata.layers["heat"]).all()
+    between = adata.layers["heat"].var(0).sum()
+    assert between < adata.X.toarray().var(0).sum()
+
+
+def test_named_neighbours_and_results_in_files(tmp_path):
+    adata = pbmc()
+    sc.pp.neighbors(adata, n_neighbors=5, key_added="few")
+    heat(adata, [1, 2.5], use_rep="X_pca", neighbors_key="few")
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    again = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    assert (again.obsm["X_pca_heat_2.5"] == adata.obsm["X_pca_heat_2.5"]).all()
+    assert again.uns["X_pca_heat"]["params"]["neighbors_key"] == "few"
+
+
+def test_counts_are_warned_of(caplog):
+    adata = made()
+    adata.layers["counts"] = csr_matrix((adata.X * 10).astype(np.int64))
+    heat(adata, layer="counts")
+    assert "seems to hold counts" in caplog.text
+    assert adata.layers["heat"].dtype == np.float32
+
+
+def test_repeated_names_of_cells_do_no_harm():
+    adata, other = made(), made()
+    adata.obs_names = ["cell"] * adata.n_obs
+    heat(adata)
+    heat(other)
+    assert (adata.layers["heat"] == other.layers["heat"]).all()
+
+
+def without_graph():
+    adata = made()
+    del adata.obsp["connectivities"], adata.uns["neighbors"], adata.obsm["X_pca"]
+    return adata
+
+
+def with_nan():
+    adata = made()
+    adata.X.data[3] = np.nan
+    return adata
+
+
+def with_weight(value):
+    adata = made()
+    adata.obsp["connectivities"].data[0] = value
+    return adata
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "error", "message"),
+    [
+        (lambda: np.ones((3, 3)), {}, TypeError, r"'adata' to be an AnnData \(got ndarray\)"),
+        (without_graph, {}, ValueError, r"neighbours in obsp.*scanpy\.pp\.neighbors\(adata\)"),
+        (with_nan, {}, ValueError, r"'adata\.X' to be finite \(got 1 NaN"),
+        (lambda: with_weight(np.nan), {}, ValueError, r"obsp\['connectivities'\]' to be finite"),
+        (lambda: with_weight(-1), {}, ValueError, "to be non-negative"),
+        (lambda: with_weight(0.123), {}, ValueError, "to be symmetric .* mean of it and its tr"),
+        (lambda: made()[:0].copy(), {}, ValueError, r"to have cells \(got shape \(0, 12\)\)"),
+        (made, {"t": -1}, ValueError, "'t' to be non-negative"),
+        (made, {"t": [1, 1]}, ValueError, "times 't' that differ"),
+        (made, {"t": []}, ValueError, "'t' to be a number or a sequence"),
+        (made, {"t": "long"}, ValueError, "'t' to be a number or a sequence"),
+        (made, {"layer": "none"}, ValueError, r"'layer' to name a layer \(got 'none'"),
+        (made, {"use_rep": "X"}, ValueError, r"'use_rep' to name an array .* \(got 'X'; there is"),
+        (made, {"use_rep": "X_pca", "layer": "a"}, ValueError, "'layer' to be None beside"),
+        (made, {"neighbors_key": "few"}, ValueError, "'neighbors_key' to name neighbours"),
+        (made, {"neighbors_key": 3}, TypeError, "'neighbors_key' to be a string"),
+        (made, {"normalization": "mean"}, ValueError, "'normalization' to be one of"),
+        (made, {"key_added": 1}, TypeError, "'key_added' to be a string"),
+        (made, {"copy": 1}, TypeError, "'copy' to be True or False"),
+    ],
+)
+def test_bad_input_is_refused_by_name(make, options, error, message):
+    adata = make()
+    with pytest.raises(error, match=message):
+        heat(adata, **options)
+    assert not getattr(adata, "layers", {})
