@@ -18,6 +18,7 @@ SHOWN = (
     "tests/README.md",
     "notebooks/*.ipynb",
     "examples/results/*.md",
+    "examples/results/*.png",
     "examples/study/README.md",
     "examples/study/results/*.md",
     "examples/study/results/*.png",

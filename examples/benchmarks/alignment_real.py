@@ -223,7 +223,7 @@ def draw(rows: pd.DataFrame, file: Path) -> None:
         axis.axis("off")
     for axis in axes[:, 0]:
         axis.set_ylabel("accuracy")
-    figure.supxlabel("% of edges removed; for real noise, the other version", fontsize=9)
+    figure.supxlabel("% of edges removed (real noise: the version)", fontsize=9)
     figure.legend(handles.values(), handles, loc="outside upper center", ncols=8, fontsize=8)
     figure.savefig(file, dpi=80)
     plt.close(figure)

@@ -282,6 +282,14 @@ PATHS = _family(
     },
     fallback="scipy",
 )
+BRANCHES = _family(
+    "branches",
+    {
+        "reference": ("reference", no_obstacle, "Python's loops, slow"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+    fallback="reference",
+)
 
 # Every family, by the job that it does.
 FAMILIES = {
@@ -293,4 +301,5 @@ FAMILIES = {
     "transport of small graphs (linear programs)": LINEAR_TRANSPORT,
     "matching of large graphs (scores of pairs)": CANDIDATES,
     "shortest paths": PATHS,
+    "matching of sparse graphs (branches)": BRANCHES,
 }

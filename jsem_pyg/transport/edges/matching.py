@@ -54,7 +54,8 @@ def match_graphs(
     profile of every node (:func:`~jsem_pyg.transport.heat_profiles`), since descent from the
     independent plan ends in wrong optima on all but random graphs. The profiles are computed on the
     edges as they are, and on edges weighted by the overlap of their ends' neighbourhoods, which is
-    small for random edges.
+    small for random edges. Where nodes have few neighbours, as on roads and power lines, a search
+    for alike branches is added (:mod:`jsem_pyg.transport.edges.branches`).
 
     Where both sides have equally many nodes of equal masses, permutations are searched
     (:mod:`jsem_pyg.transport.edges.search`). Otherwise plans are dense, found by proximal

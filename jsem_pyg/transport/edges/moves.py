@@ -120,13 +120,13 @@ def anneal(task: Task, *starts: Assignment) -> Assignment:
     """
     soft = sum((_selection(each.partner) for each in starts[1:]), _selection(starts[0].partner))
     soft = _soften(task, soft * np.float32(1 / len(starts)), _ANNEAL)
-    return _harden(task, soft, starts[0].partner)
+    return harden(task, soft, starts[0].partner)
 
 
 def soft_start(task: Task) -> Assignment:
     """Soft assignments from the features, at one temperature."""
     soft = _soften(task, _likely(task), _SOFT)
-    return _harden(task, soft, np.arange(len(task.distance)))
+    return harden(task, soft, np.arange(len(task.distance)))
 
 
 def _soften(task: Task, soft: csr_array, colds: tuple[float, ...]) -> csr_array:
@@ -138,7 +138,7 @@ def _soften(task: Task, soft: csr_array, colds: tuple[float, ...]) -> csr_array:
     return soft
 
 
-def _harden(task: Task, soft: csr_array, fallback: Array) -> Assignment:
+def harden(task: Task, soft: csr_array, fallback: Array) -> Assignment:
     """The assignment of the likeliest pairs."""
     likely = soft.tocoo()
     scores = coo_array((likely.data * 10, likely.coords), likely.shape)

@@ -9,12 +9,14 @@ from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
 from ..problem.swaps import pulled
+from .branches import is_sparse, likely_pairs
 from .moves import (
     Assignment,
     Task,
     anneal,
     assignment_task,
     greedy,
+    harden,
     kept_weight,
     percolate,
     soft_start,
@@ -48,8 +50,8 @@ def search_assignment(
         source: [N, N] A, symmetric.
         target: [N, N] B.
         distance: [N, N] float32, how little nodes look alike; it is scaled in place.
-        starts: "heat", the assignment and the soft assignment of the most alike nodes; "random", a
-            permutation; or partners [N].
+        starts: "heat", the assignment and the soft assignment of the most alike nodes, and in
+            sparse graphs that of alike branches; "random", a permutation; or partners [N].
         max_iter: the most annealings of what has been found, as long as they help.
         seed: of random permutations.
     """
@@ -72,6 +74,10 @@ def search_assignment(
                 soft = improve("soft start", soft_start(task))
                 both = improve("both starts", anneal(task, found, soft))
                 found = max(found, soft, both, key=_kept)
+            if found.kept < _COPY * most and is_sparse(source, target):
+                likely = likely_pairs(source, target, distance)
+                alike = improve("branches", harden(task, likely, found.partner))
+                found = max(found, alike, key=_kept)
         else:
             is_random = isinstance(start, str)
             partner = generator.permutation(len(distance)) if is_random else np.asarray(start)

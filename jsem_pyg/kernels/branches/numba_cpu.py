@@ -1,0 +1,126 @@
+"""The comparison of branches compiled by numba, on one thread."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compiled import compiled
+from .graph import CERTAIN, EXACT, LEAST, Neighbours, Pairs, Rates
+
+Array = NDArray[Any]
+
+
+def sweep(
+    source: Neighbours,
+    target: Neighbours,
+    pairs: Pairs,
+    message: Array,
+    belief: Array,
+    rates: Rates,
+) -> tuple[Array, Array]:
+    """As :func:`.reference.sweep`."""
+    scores, following = np.empty(len(pairs.node)), np.empty_like(message)
+    _sweep(*source, *target, *pairs, message, belief, *rates, scores, following)
+    return scores, following
+
+
+@compiled(nogil=True)
+def _sweep(
+    source_ptr: Array,
+    source_node: Array,
+    source_back: Array,
+    target_ptr: Array,
+    target_node: Array,
+    target_back: Array,
+    pair_ptr: Array,
+    pair_node: Array,
+    offset: Array,
+    message: Array,
+    belief: Array,
+    source_rate: float,
+    target_rate: float,
+    match: float,
+    base: float,
+    scores: Array,
+    following: Array,
+) -> None:
+    widths = max(1, np.diff(source_ptr).max()), max(1, np.diff(target_ptr).max())
+    weight, left = np.empty(widths), np.empty(widths)
+    sums = np.empty(1 << EXACT)
+    match /= source_rate * target_rate
+    for i in range(len(pair_ptr) - 1):
+        a = source_ptr[i + 1] - source_ptr[i]
+        for pair in range(pair_ptr[i], pair_ptr[i + 1]):
+            j = pair_node[pair]
+            b = target_ptr[j + 1] - target_ptr[j]
+            for x in range(a):
+                e = source_ptr[i] + x
+                k = source_node[e]
+                for y in range(b):
+                    f = target_ptr[j] + y
+                    n = target_node[f]
+                    other = _find(pair_node, pair_ptr[k], pair_ptr[k + 1], n)
+                    weight[x, y] = 0.0
+                    if other >= 0:
+                        width = target_ptr[n + 1] - target_ptr[n]
+                        at = offset[other] + source_back[e] * width + target_back[f]
+                        weight[x, y] = match * min(message[at] * belief[other], CERTAIN)
+            whole = base * source_rate**a * target_rate**b
+            score = max(whole * _matchings(weight, a, b, sums), LEAST)
+            scores[pair] = score
+            share = whole / (source_rate * target_rate) / score
+            for x in range(a):
+                for y in range(b):
+                    _without(weight, left, a, b, x, y)
+                    at = offset[pair] + x * b + y
+                    following[at] = share * _matchings(left, a - 1, b - 1, sums)
+
+
+@compiled(nogil=True)
+def _find(node: Array, start: int, stop: int, wanted: int) -> int:
+    """Where a sorted part has a number, or -1."""
+    end = stop
+    while start < stop:
+        middle = (start + stop) // 2
+        if node[middle] < wanted:
+            start = middle + 1
+        else:
+            stop = middle
+    return start if start < end and node[start] == wanted else -1
+
+
+@compiled(nogil=True)
+def _without(weight: Array, left: Array, a: int, b: int, x: int, y: int) -> None:
+    """Leave out a row and a column."""
+    for row in range(a - 1):
+        for column in range(b - 1):
+            left[row, column] = weight[row + (row >= x), column + (column >= y)]
+
+
+@compiled(nogil=True)
+def _matchings(weight: Array, a: int, b: int, sums: Array) -> float:
+    """The sum over partial matchings, by subsets of the side that has fewer nodes."""
+    table = weight if a >= b else weight.T
+    long, short = max(a, b), min(a, b)
+    if short > EXACT:
+        product = 1.0
+        for column in range(short):
+            total = 0.0
+            for row in range(long):
+                others = 0.0
+                for rival in range(short):
+                    if rival != column:
+                        others += table[row, rival]
+                total += table[row, column] / (1 + others)
+            product *= 1 + total
+        return product
+    size = 1 << short
+    sums[:size] = 0.0
+    sums[0] = 1.0
+    for row in range(long):
+        for subset in range(size - 1, 0, -1):
+            for column in range(short):
+                if subset >> column & 1:
+                    sums[subset] += table[row, column] * sums[subset ^ (1 << column)]
+    return sums[:size].sum()

@@ -1,0 +1,89 @@
+"""The comparison of branches in Python, by definition: for tests, and where numba cannot run."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .graph import CERTAIN, EXACT, LEAST, Neighbours, Pairs, Rates
+
+Array = NDArray[Any]
+
+
+def sweep(
+    source: Neighbours,
+    target: Neighbours,
+    pairs: Pairs,
+    message: Array,
+    belief: Array,
+    rates: Rates,
+) -> tuple[Array, Array]:
+    r"""Score every pair of nodes by the best knowledge of their neighbours.
+
+    The score of (i, j) is the likelihood ratio of their neighbours, if i and j are the same node,
+    against nodes drawn at random: a sum over all partial matchings of their neighbours,
+
+    .. math::
+        S_{ij} = b \sum_{\sigma} \prod_{(k, l) \in \sigma} w\, \min(B_{kl} m_{kl \to ij}, c)
+            \cdot q_s^{d_i - |\sigma|} q_t^{d_j - |\sigma|},
+
+    where B is the belief in a pair and m takes out of it what came from (i, j) itself.
+
+    Args:
+        source: neighbours of N nodes.
+        target: neighbours of K nodes.
+        pairs: M pairs of nodes; other pairs count as impossible.
+        message: float32, for each pair (i, j) the d_i x d_j numbers m of (i, j) to its neighbours.
+        belief: [M] B.
+        rates: q_s, q_t, w and b.
+
+    Returns:
+        [M] scores, and the next messages: the score without one neighbour on each side, over the
+        score.
+    """
+    scores, following = np.empty(len(pairs.node)), np.empty_like(message)
+    place = {
+        (i, pairs.node[each]): each
+        for i in range(len(pairs.indptr) - 1)
+        for each in range(pairs.indptr[i], pairs.indptr[i + 1])
+    }
+    for (i, j), each in place.items():
+        first = range(source.indptr[i], source.indptr[i + 1])
+        second = range(target.indptr[j], target.indptr[j + 1])
+        weight = np.zeros((len(first), len(second)))
+        for x, e in enumerate(first):
+            for y, f in enumerate(second):
+                k, n = source.node[e], target.node[f]
+                if (k, n) in place:
+                    other = place[k, n]
+                    width = target.indptr[n + 1] - target.indptr[n]
+                    at = pairs.offset[other] + source.back[e] * width + target.back[f]
+                    known = min(float(message[at]) * belief[other], CERTAIN)
+                    weight[x, y] = rates.match * known / (rates.source * rates.target)
+        scores[each] = max(_score(weight, rates), LEAST)
+        for x in range(len(first)):
+            for y in range(len(second)):
+                left = np.delete(np.delete(weight, x, 0), y, 1)
+                at = pairs.offset[each] + x * len(second) + y
+                following[at] = _score(left, rates) / scores[each]
+    return scores, following
+
+
+def _score(weight: Array, rates: Rates) -> float:
+    missing = rates.source ** weight.shape[0] * rates.target ** weight.shape[1]
+    return rates.base * missing * _matchings(weight)
+
+
+def _matchings(weight: Array) -> float:
+    """The sum over partial matchings of the products of weights [A, B]."""
+    if min(weight.shape) > EXACT:  # nodes of the shorter side alone, with rivals for each partner
+        table = weight if weight.shape[0] >= weight.shape[1] else weight.T
+        rivals = table.sum(1, keepdims=True) - table
+        return float(np.prod(1 + (table / (1 + rivals)).sum(0)))
+    if weight.size == 0:
+        return 1.0
+    rest = weight[1:]
+    total = _matchings(rest)
+    for column in range(weight.shape[1]):
+        total += weight[0, column] * _matchings(np.delete(rest, column, 1))
+    return total

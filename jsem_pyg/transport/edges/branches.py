@@ -1,0 +1,152 @@
+r"""Sparse graphs: pairs of nodes whose branches are alike, by belief propagation.
+
+Where nodes have two or three neighbours, all look alike for some hops, and a missing edge changes
+all that lies behind it. A sum over the ways to match neighbours, and their neighbours in turn,
+keeps what is left: the likelihood ratio of two branches, with a chance for every edge to be missing
+(:func:`jsem_pyg.kernels.branches.reference.sweep`). Each round looks one hop farther. After some
+rounds, nodes compete for partners (a node has one), so that certain pairs decide about their
+neighbours, and unlikely pairs are dropped; neighbours of certain pairs come back.
+
+Source: Ganassali, Massoulié and Semerjian, "Statistical limits of correlation detection in trees",
+Annals of Applied Probability 34, 2024, for the ratio; Bayati, Gleich, Saberi and Wang,
+"Message-passing algorithms for sparse network alignment", ACM TKDD 7, 2013, for the competition.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from ...kernels.branches.graph import Neighbours, Pairs, Rates, read_neighbours
+from ...kernels.table import BRANCHES
+
+Array = NDArray[Any]
+
+MEAN_DEGREE, LARGEST_DEGREE = 4.0, 64  # of graphs that are searched: above, features do as well
+_MOST_PAIRS = 1 << 21  # in the first rounds
+_PAIRS, _UNLIKELY = 120, 1e-5  # of a node in later rounds; and the least probability
+_ALONE, _ROUNDS = 3, 24  # rounds without competition, and all
+_EVERY = 3  # rounds, pairs are dropped
+_LIKELY = 0.3  # the probability of a pair whose neighbours come back
+_MISSING = 0.05  # chance of a missing edge, besides those that the numbers of edges show
+_DOUBT = 1e-6  # the least
+
+
+def is_sparse(source: csr_array, target: csr_array) -> bool:
+    """True for graphs of few neighbours each, which this search is for."""
+    degrees = [np.diff(each.indptr) for each in (source, target)]
+    return all(
+        each.size > 1 and 0 < each.mean() <= MEAN_DEGREE and each.max() <= LARGEST_DEGREE
+        for each in degrees
+    )
+
+
+def likely_pairs(source: csr_array, target: csr_array, distance: Tensor) -> csr_array:
+    """Probabilities [N, N] of pairs of nodes, a few for each, with sums of one or less.
+
+    Args:
+        source: [N, N] symmetric; weights do not count.
+        target: [N, N] likewise.
+        distance: [N, N] how little nodes look alike; decides what is tried in large graphs.
+    """
+    sweep = BRANCHES.find("auto", torch.device("cpu")).sweep
+    sides = read_neighbours(source), read_neighbours(target)
+    rates = _rates(*sides)
+    size = source.shape[0]
+    count = min(size, _MOST_PAIRS // (2 * size) if size**2 > _MOST_PAIRS else size)
+    closest = (distance.topk(count, dim, largest=False).indices.numpy() for dim in (1, 0))
+    node = np.arange(size)
+    rows, columns = next(closest), next(closest)
+    key = (node[:, None] * size + rows).reshape(-1), (columns * size + node).reshape(-1)
+    found = np.unique(np.concatenate(key))
+    pairs = _pairs(sides, found)
+    message: Array = np.ones(pairs.offset[-1], np.float32)
+    belief: Array = np.ones(len(found))
+    for step in range(1, _ROUNDS + 1):
+        score, message = sweep(*sides, pairs, message, belief, rates)
+        if step < _ALONE:
+            belief = score
+            continue
+        likely = _balanced(csr_array((score, pairs.node, pairs.indptr), (size, size)))
+        belief = _odds(likely.data, size)
+        if step % _EVERY == 0 and step < _ROUNDS:
+            kept = _kept(source, target, likely, found)
+            before, old = pairs, found
+            pairs, found = _pairs(sides, kept), kept
+            message, belief = _carried(before, old, pairs, found, message, belief)
+    return likely
+
+
+def _rates(first: Neighbours, second: Neighbours) -> Rates:
+    """From the numbers of edges, and the neighbours that a node has beside a given one."""
+    edges = [max(1, len(each.node)) for each in (first, second)]
+    missing = [max(0.0, 1 - edges[1 - side] / edges[side]) + _MISSING for side in (0, 1)]
+    squares = [float((np.diff(each.indptr) ** 2).sum()) for each in (first, second)]
+    mean = [max(0.1, squares[side] / edges[side] - 1) for side in (0, 1)]
+    shared = np.sqrt(mean[0] * (1 - missing[0]) * mean[1] * (1 - missing[1]))
+    return Rates(missing[0], missing[1], shared / (mean[0] * mean[1]), np.exp(shared / 2))
+
+
+def _pairs(sides: tuple[Neighbours, Neighbours], key: Array) -> Pairs:
+    """Of sorted numbers i N + j."""
+    degrees = [np.diff(each.indptr) for each in sides]
+    size = len(degrees[0])
+    row, column = np.divmod(key, size)
+    indptr = np.searchsorted(row, np.arange(size + 1))
+    width = degrees[0][row] * degrees[1][column]
+    return Pairs(indptr, column, np.concatenate([[0], np.cumsum(width)]))
+
+
+def _balanced(score: csr_array, steps: int = 10) -> csr_array:
+    """Scores scaled to sums of one of rows and columns, or less."""
+    transposed = score.T.tocsr()
+    right = np.ones(score.shape[0])
+    for _ in range(steps):
+        left = 1 / np.maximum(score @ right, 1e-300)
+        right = 1 / np.maximum(transposed @ left, 1e-300)
+    left = 1 / np.maximum(score @ right, 1e-300)
+    row = np.repeat(np.arange(len(left)), np.diff(score.indptr))
+    data = left[row] * score.data * right[score.indices]
+    # Where two nodes have no partner but the same one, columns keep sums above one.
+    arrived = np.bincount(score.indices, data, score.shape[1])
+    data /= np.maximum(arrived, 1)[score.indices]
+    return csr_array((data, score.indices, score.indptr), score.shape)
+
+
+def _odds(probability: Array, size: int) -> Array:
+    """To those of a random pair."""
+    return size * probability / np.maximum(1 - probability, _DOUBT)
+
+
+def _kept(source: csr_array, target: csr_array, likely: csr_array, key: Array) -> Array:
+    """The likeliest partners of every node, on both sides, and the neighbours of likely pairs."""
+    size = likely.shape[0]
+    row, column = np.divmod(key, size)
+    is_kept = np.zeros(len(key), bool)
+    for side in (row, column):
+        order = np.lexsort((-likely.data, side))
+        starts = np.searchsorted(side[order], np.arange(size))
+        is_kept[order] |= np.arange(len(key)) - starts[side[order]] < _PAIRS
+    is_kept &= likely.data > _UNLIKELY
+    certain = likely.data > _LIKELY
+    seeds = csr_array((certain[certain], (row[certain], column[certain])), likely.shape)
+    around = (source.astype(bool) @ seeds @ target.astype(bool)).tocoo()
+    beside = around.coords[0].astype(np.int64) * size + around.coords[1]
+    return np.union1d(key[is_kept], beside)
+
+
+def _carried(
+    before: Pairs, old: Array, pairs: Pairs, key: Array, message: Array, belief: Array
+) -> tuple[Array, Array]:
+    """Messages and beliefs of the pairs that stay; one for new pairs."""
+    place = np.minimum(np.searchsorted(old, key), len(old) - 1)
+    stays = old[place] == key
+    width = np.diff(pairs.offset)
+    at = np.repeat(before.offset[place] - pairs.offset[:-1], width) + np.arange(pairs.offset[-1])
+    held = np.repeat(stays, width)
+    moved = np.ones(len(held), np.float32)
+    moved[held] = message[at[held]]
+    return moved, np.where(stays, belief[place], 1.0)

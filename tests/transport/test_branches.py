@@ -1,0 +1,71 @@
+"""Matching of sparse graphs: likely pairs, and what they add to the search."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import minimum_spanning_tree
+from scipy.spatial import Delaunay
+
+from jsem_pyg.transport import AdjacencyCost, match_graphs
+from jsem_pyg.transport.edges import branches
+from jsem_pyg.transport.edges.matching import _profile_distance
+from jsem_pyg.transport.edges.proximal import Problem
+
+
+def roads(size, removed, seed=0):
+    """Edges [2, E] of towns with two or three neighbours, a copy without some edges, its names."""
+    draw = np.random.default_rng(seed)
+    towns = draw.random((size, 2))
+    corners = Delaunay(towns).simplices
+    edges = np.unique(np.sort(np.concatenate([corners[:, [0, 1]], corners[:, 1:]]), 1), axis=0)
+    length = np.linalg.norm(towns[edges[:, 0]] - towns[edges[:, 1]], axis=1)
+    tree = minimum_spanning_tree(coo_array((length, edges.T), (size, size)).tocsr()).tocoo()
+    chosen = edges[np.argsort(length * draw.random(len(edges)))[: size // 4]]
+    edges = np.unique(np.sort(np.concatenate([np.stack(tree.coords, 1), chosen]), 1), axis=0)
+    kept = edges[draw.random(len(edges)) >= removed]
+    names = draw.permutation(size)
+    return edges.T, names[kept].T, names
+
+
+def symmetric(edges, size):
+    ends = np.concatenate([edges, edges[::-1]], 1)
+    return coo_array((np.ones(ends.shape[1]), ends), (size, size)).tocsr()
+
+
+def test_roads_are_found_by_their_branches():
+    edges, other, names = roads(250, 0.08)
+    sides = [torch.from_numpy(np.concatenate([each, each[::-1]], 1)) for each in (edges, other)]
+    plan = match_graphs(*(AdjacencyCost(each, num_nodes=250) for each in sides))
+    assert (plan.argmax().numpy() == names).mean() > 0.7
+    cost = {step.stage: step.cost for step in plan.history}
+    assert cost["branches"] < 0.5 * min(cost["percolation"], cost["soft start"])
+
+
+@pytest.mark.parametrize("most", [1 << 21, 250 * 80])
+def test_probabilities_of_pairs(monkeypatch, most):
+    monkeypatch.setattr(branches, "_MOST_PAIRS", most)
+    edges, other, names = roads(250, 0.08)
+    source, target = symmetric(edges, 250), symmetric(other, 250)
+    equal = np.full(250, 1 / 250)
+    distance = _profile_distance(Problem(source, target, equal, equal))
+    likely = branches.likely_pairs(source, target, distance)
+    assert likely.data.min() >= 0
+    assert max(likely.sum(0).max(), likely.sum(1).max()) < 1 + 1e-9
+    assert likely.nnz < 250 * 120
+    true = likely.toarray()[np.arange(250), names]
+    assert true.mean() > 0.5
+    certain = likely.toarray().argmax(1) == names
+    assert true[certain].mean() > 2 * true[~certain].mean()
+
+
+def test_dense_graphs_and_hubs_are_left_to_features():
+    ring = np.stack([np.arange(200), (np.arange(200) + 1) % 200])
+    hub = np.stack([np.zeros(70, np.int64), np.arange(1, 71)])
+    sparse = symmetric(ring, 200)
+    assert branches.is_sparse(sparse, sparse)
+    assert not branches.is_sparse(
+        sparse, symmetric(np.unique(np.concatenate([ring, hub], 1), axis=1), 200)
+    )
+    assert not branches.is_sparse(sparse, sparse + sparse @ sparse)
+    assert not branches.is_sparse(symmetric(ring[:, :0], 200), sparse)
