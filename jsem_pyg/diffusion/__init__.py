@@ -4,12 +4,15 @@
 :func:`hypergraph_diffusion` the same on hypergraphs, :func:`simplicial_diffusion` for flows on
 edges, and :func:`exact_heat_diffusion` the dense one to compare it with. :func:`diffuse` takes any
 operator, also one of your own, :func:`heat_kernel_columns` shows how the heat of single nodes
-spreads, and :func:`diffusion_cosine` compares the ends of each edge afterwards.
+spreads, and :func:`diffusion_cosine` compares the ends of each edge afterwards. Other functions of
+the Laplacian than the exponential are in :mod:`~jsem_pyg.diffusion.filters`; :func:`expm_multiply`
+takes any symmetric matrix.
 """
 
+from .diffuse import diffuse
 from .edge_cosine import diffusion_cosine
-from .evolve import diffuse
 from .exact import dense_laplacian, exact_heat_diffusion
+from .expm_multiply import expm_multiply as expm_multiply
 from .functional import heat_diffusion, heat_kernel_columns
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .hypergraph import hypergraph_diffusion

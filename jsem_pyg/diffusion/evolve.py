@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from .._precision import compute_dtype, full_precision
-from ..operators import HeatOperator, Operator
+from ..operators import HeatOperator
 from .heat_coefficients import heat_degree, remembered_coefficients, truncation_bound
 from .options import HeatOptions
 from .precision import check_precision
-from .times import Times, check_signal, read_times, squeeze_scales
+from .times import Times
 
 _log = logging.getLogger(__name__)
 
@@ -19,57 +19,6 @@ _log = logging.getLogger(__name__)
 # goes in, and this keeps it below `tol` relative to what comes out, as long as diffusion leaves a
 # hundredth of the signal's norm. It costs two or three terms.
 MARGIN = 0.01
-
-
-def diffuse(
-    x: Tensor,
-    operator: Operator | HeatOperator,
-    t: float | Tensor = 1.0,
-    *,
-    degree: int | None = None,
-    tol: float = 1e-6,
-) -> Tensor:
-    r"""Diffuse a signal by any operator, such as one of your own: exp(-t (I - S)) x.
-
-    Args:
-        x: [..., N, D] signals; leading dimensions are batches.
-        operator: S, a :class:`~jsem_pyg.operators.Operator`, symmetric with its spectrum in
-            [-1, 1]; or a :class:`~jsem_pyg.operators.HeatOperator`, which holds S and
-            the scaling between S and the Laplacian.
-        t: diffusion time >= 0: a number or 0-d tensor, [S] scales, or [S, D] scales and channels.
-        degree: the number of products with S. None: the smallest that `tol` allows.
-        tol: the relative error allowed, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
-
-    Returns:
-        A tensor like `x`; [..., S, N, D] if `t` has scales.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the sizes do not fit, or a number is out of its range.
-
-    Example:
-        >>> from jsem_pyg.operators import Operator
-        >>> class Ring(Operator):
-        ...     num_nodes = 4
-        ...
-        ...     def apply(self, x):
-        ...         return (x.roll(1, 0) + x.roll(-1, 0)) / 2
-        >>> diffuse(torch.eye(4), Ring(), t=100.0)[0]
-        tensor([0.2500, 0.2500, 0.2500, 0.2500])
-    """
-    check_signal(x)
-    if not isinstance(operator, Operator | HeatOperator):
-        raise TypeError(
-            "Expected 'operator' to be an Operator or a HeatOperator "
-            f"(got {type(operator).__name__})."
-        )
-    heat = operator if isinstance(operator, HeatOperator) else HeatOperator(operator)
-    if heat.num_nodes != x.size(-2):
-        raise ValueError(
-            f"Expected 'x' to have {heat.num_nodes} nodes, as 'operator' (got {x.size(-2)})."
-        )
-    options = HeatOptions(degree, tol)
-    return squeeze_scales(evolve(x, heat, read_times(t, x), options), t)
 
 
 def evolve(

@@ -1,5 +1,6 @@
 """Heat diffusion of a signal on a graph, as a function."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from .._checks import check_float, check_labels, check_node_index
 from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
 from ..kernels.table import CHEBYSHEV, lists_backends
+from ..operators import laplacian_operator
 from .evolve import evolve
 from .heat import default_dtype, heat_operator
 from .options import HeatOptions
@@ -29,6 +31,7 @@ def heat_diffusion(
     tol: float = 1e-6,
     normalization: str | None = "sym",
     backend: str = "auto",
+    node_mass: Tensor | None = None,
 ) -> Tensor:
     r"""Diffuse a signal on a weighted graph for the time t.
 
@@ -71,6 +74,9 @@ def heat_diffusion(
             :math:`\mathbf{D} - \mathbf{W}`.
         backend: {backends}. For a SparseTensor, "auto" means "torch_sparse". Memory is bounded,
             whatever the degree, with "torch", "numba" and "triton".
+        node_mass: [N] positive masses M of the nodes, such as the areas of a mesh's vertices, for
+            :math:`\mathbf{L} = \mathbf{M}^{-1} (\mathbf{D} - \mathbf{W})`, with
+            ``normalization=None``; differentiable. None: ones.
 
     Returns:
         A tensor like `x`; [..., S, N, D] if `t` has scales.
@@ -91,13 +97,19 @@ def heat_diffusion(
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
     if torch.compiler.is_compiling():
+        if node_mass is not None:
+            raise NotImplementedError(
+                "Expected no 'node_mass' under torch.compile and torch.export. To fix this, call "
+                "heat_diffusion without them."
+            )
         adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
         times = Times(shape_times(t, x), 0.0)
         graph = (adjacency, weight, None, None, options)
         return squeeze_scales(compiled_heat(graph, x, times), t)
     structure, weight = _READER.read(edge_index, x, edge_weight)
     times = read_times(t, x)
-    operator = heat_operator(structure, weight, x, times.longest, options)
+    make = partial(laplacian_operator, node_mass=node_mass)
+    operator = heat_operator(structure, weight, x, times.longest, options, make=make)
     return squeeze_scales(evolve(x, operator, times, options), t)
 
 

@@ -16,8 +16,10 @@ from torch import Tensor
 from .._checks import (
     check_choice,
     check_edge_vector,
+    check_float,
     check_instance,
     check_nonnegative,
+    check_vector,
     numbers_of,
 )
 from ..graph.rows import GraphRows
@@ -48,6 +50,7 @@ def laplacian_operator(
     backend: str = "auto",
     self_loop: float = 0.0,
     dtype: torch.dtype | None = None,
+    node_mass: Tensor | None = None,
 ) -> HeatOperator:
     """Compute the operator of a weighted graph; differentiable in weights and conductance.
 
@@ -68,6 +71,8 @@ def laplacian_operator(
             equation 2); D - W does not depend on it.
         dtype: what signals are computed in, and so the type of the entries of S, which are of order
             one, whatever the weights; None: that of the weights.
+        node_mass: [n] positive masses M of the nodes, for L = M^(-1) (D - W), with
+            `normalization=None`; None: ones.
 
     Raises:
         TypeError: if an argument is of the wrong type.
@@ -84,7 +89,7 @@ def laplacian_operator(
         check_instance("dtype", dtype, torch.dtype, "a torch.dtype or None")
     CHEBYSHEV.choose(backend, structure.device)  # refused before anything is computed
     entries = laplacian_entries(
-        structure, edge_weight, normalization, conductance, self_loop, dtype
+        structure, edge_weight, normalization, conductance, self_loop, dtype, node_mass
     )
     matrix = structure.make_matrix(entries.off_diagonal, entries.diagonal, backend)
     return HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
@@ -97,14 +102,17 @@ def laplacian_entries(
     conductance: Tensor | None = None,
     self_loop: float = 0.0,
     dtype: torch.dtype | None = None,
+    node_mass: Tensor | None = None,
 ) -> Entries:
     """Compute the entries of S; see :func:`laplacian_operator`."""
     check_choice("normalization", normalization, NORMALIZATIONS)
+    if node_mass is not None:
+        _check_mass(node_mass, structure, normalization)
     if edge_weight is None:
         wide = dtype if conductance is None else conductance.dtype
         edge_weight = torch.ones(structure.num_edges, dtype=wide, device=structure.device)
     # Narrowed only once they are of order one: weights of float64 may be out of float32's range.
-    entries = _entries(structure, edge_weight, normalization, conductance, self_loop)
+    entries = _entries(structure, edge_weight, normalization, conductance, self_loop, node_mass)
     if conductance is not None:
         signs = _signs(structure, edge_weight, conductance)
         entries = entries._replace(off_diagonal=entries.off_diagonal * signs)
@@ -118,6 +126,7 @@ def _entries(
     normalization: str | None,
     conductance: Tensor | None,
     self_loop: float,
+    node_mass: Tensor | None,
 ) -> Entries:
     weight = structure.symmetric(structure.to_slots(edge_weight))
     if structure.has_repeated_edges and conductance is not None:
@@ -126,7 +135,23 @@ def _entries(
         conductance = None
     elif conductance is not None:
         conductance = _size(structure.symmetric(structure.to_slots(conductance)))
+    if node_mass is not None:
+        mass = node_mass.to(torch.promote_types(node_mass.dtype, weight.dtype))
+        return _combinatorial(structure, weight, conductance, self_loop, mass)
     return NORMALIZATIONS[normalization](structure, weight, conductance, self_loop)
+
+
+def _check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | None) -> None:
+    check_float("node_mass", node_mass)
+    check_vector("node_mass", node_mass, structure.num_nodes, "a mass for every node")
+    if normalization is not None:
+        raise ValueError(
+            "Expected normalization=None with 'node_mass', for L = M^-1 (D - W) "
+            f"(got {normalization!r})."
+        )
+    mass = node_mass.detach()
+    if not bool(((mass > 0) & mass.isfinite()).all()):
+        raise ValueError("Expected 'node_mass' to be positive and finite (got other masses).")
 
 
 def _signs(structure: GraphRows, edge_weight: Tensor, conductance: Tensor) -> Tensor:
@@ -275,7 +300,11 @@ def _inverse_root(degree: Tensor) -> Tensor:
 
 
 def _combinatorial(
-    structure: GraphRows, weight: Tensor, conductance: Tensor | None, self_loop: float
+    structure: GraphRows,
+    weight: Tensor,
+    conductance: Tensor | None,
+    self_loop: float,
+    mass: Tensor | None = None,
 ) -> Entries:
     r"""S = I - (2 / bound) (D - W), with a bound of its own for every connected component.
 
@@ -284,10 +313,21 @@ def _combinatorial(
     rows have the absolute sums d_i + d_j). A component of its own means that a graph in a batch
     diffuses exactly as it does alone. exp(-tL) does not depend on the bound, nor does its gradient.
     D - W does not depend on self-loops.
+
+    With masses, S = I - (2 / bound) M^(-1/2) (D - W) M^(-1/2), and M^(1/2) is the scale of the
+    rows: L = M^(-1) (D - W). The edge matrix is then :math:`B^T M^{-1} B \, diag(w)`, whose rows
+    have the absolute sums d_i / m_i + d_j / m_j.
     """
     weight = _product(weight, conductance)
     component = structure.component
     degree = structure.row_sums(weight)
+    root = None
+    if mass is not None:
+        root, inverse = mass.sqrt(), structure.spread(mass.rsqrt())
+        # From one end after the other, since their product may overflow.
+        weight = weight * inverse.index_select(0, structure.row)
+        weight = weight * inverse.index_select(0, structure.col)
+        degree = degree / mass
     with torch.no_grad():
         # Halves first: the sum of two degrees may overflow.
         half = structure.spread(degree / 2)
@@ -303,7 +343,9 @@ def _combinatorial(
             group = same.index_select(0, component)
     # Quotients, since the inverse of a rate may overflow.
     off_diagonal = weight / of_node.index_select(0, structure.row)
-    return Entries(off_diagonal, 1 - degree / of_node, Scaling(rate=rate, group=group))
+    return Entries(
+        off_diagonal, 1 - degree / of_node, Scaling(rate=rate, group=group, row_scale=root)
+    )
 
 
 def _without_zeros(rate: Tensor, structure: GraphRows) -> Tensor:

@@ -1,0 +1,86 @@
+r"""The Chebyshev series of any function of the Laplacian, by the discrete cosine transform.
+
+.. math::
+    f(r (1 - s)) = \sum_{k \ge 0} c_k T_k(s), \qquad
+    c_k = \frac{2 - [k = 0]}{M} \sum_{m < M} f(r (1 - \cos \theta_m)) \cos k \theta_m, \qquad
+    \theta_m = \frac{\pi (m + 1/2)}{M}
+
+(Trefethen 2013, "Approximation Theory and Approximation Practice", chapters 3 and 4).
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+# Eigenvalues [M, G] -> the values [S, M, G] of S functions there
+Response = Callable[[Tensor], Tensor]
+
+_FEWEST, _MOST = 32, 2**16  # samples of a function
+_LOSS = 16  # so many units in the last place of float64 are lost to the transform
+
+
+def cosine_coefficients(
+    response: Response, rate: Tensor, degree: int | None, bound: float
+) -> Tensor:
+    """The coefficients of functions of r (1 - s), with s in [-1, 1].
+
+    Args:
+        response: the functions, differentiable in parameters of their own.
+        rate: [G] float64, the r of each group of nodes.
+        degree: K; None: the smallest that leaves an error of `bound`.
+        bound: the error allowed, relative to the largest value of the functions.
+
+    Returns:
+        [K + 1, S, G, 1], float64.
+
+    Raises:
+        ValueError: if values are NaN or infinite, or no series of 65,536 terms is precise enough.
+    """
+    count = _FEWEST if degree is None else max(_FEWEST, 2 ** (degree + 1).bit_length())
+    while True:
+        values = response(eigenvalue_samples(rate, count))
+        _check_values(values)
+        found = _transform(values)
+        sizes = found.detach().abs().amax((1, 2))
+        tails = sizes.flip(0).cumsum(0).flip(0)[1:]  # what is left out after each degree
+        height = float(values.detach().abs().amax())
+        if degree is None:
+            allowed = max(bound, _LOSS * torch.finfo(torch.float64).eps) * height
+            enough = int((tails > allowed).sum())
+            # Coefficients of the last half would alias: the function is not resolved yet.
+            if enough < count // 2:
+                return found[: enough + 1].unsqueeze(-1)
+        # Where the degree is given, the samples are so fine that the coefficients have settled.
+        elif count >= _MOST or float(tails[count // 2 - 1]) <= 1e-12 * height:
+            return found[: degree + 1].unsqueeze(-1)
+        if count >= _MOST:
+            raise ValueError(
+                f"Expected a filter that a polynomial of degree {_MOST // 2} follows within "
+                f"{bound:.1e} (got one with an error of {float(tails[_MOST // 2]):.1e}). To fix "
+                "this, take a smoother filter, a larger 'tol', or a 'degree'."
+            )
+        count *= 2
+
+
+def eigenvalue_samples(rate: Tensor, count: int) -> Tensor:
+    """The eigenvalues r (1 - cos theta_m) [M, G], where a function is sampled."""
+    # 1 - cos theta, without the cancellation at small angles
+    half = math.pi * (torch.arange(count, dtype=torch.float64) + 0.5) / (2 * count)
+    return 2 * half.sin().square().unsqueeze(1) * rate
+
+
+def _transform(values: Tensor) -> Tensor:
+    """[S, M, G] samples -> [M, S, G] coefficients: the DCT of type II, by a real FFT."""
+    values = values.movedim(1, 0)
+    count = len(values)
+    spectrum = torch.fft.rfft(torch.cat([values, values.flip(0)]), dim=0)[:count]
+    angle = -math.pi / (2 * count) * torch.arange(count, dtype=torch.float64)
+    turned = (spectrum * torch.polar(torch.ones_like(angle), angle).reshape(-1, 1, 1)).real / count
+    return torch.cat([turned[:1] / 2, turned[1:]])
+
+
+def _check_values(values: Tensor) -> None:
+    if not bool(values.detach().isfinite().all()):
+        raise ValueError("Expected the values of a filter to be finite (got NaN or infinite ones).")

@@ -1,0 +1,79 @@
+"""exp(tA) x beside SciPy's, and its gradients beside the dense exponential's."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.sparse.linalg
+import torch
+from torch.autograd import gradcheck
+
+from jsem_pyg.diffusion import expm_multiply
+
+
+def _matrix(size: int = 40) -> scipy.sparse.csr_matrix:
+    random = scipy.sparse.random(size, size, 0.1, random_state=np.random.default_rng(0))
+    return (random + random.T - scipy.sparse.diags(np.linspace(-1, 3, size))).tocsr()
+
+
+@pytest.mark.parametrize("t", [1.0, 0.0, -2.0, 5.0])
+def test_it_is_scipys(t):
+    A, x = _matrix(), np.random.default_rng(1).normal(size=(40, 3))
+    exact = scipy.sparse.linalg.expm_multiply(t * A, x)
+    out = expm_multiply(A, x, t, tol=1e-10)
+    assert isinstance(out, np.ndarray)
+    np.testing.assert_allclose(out, exact, atol=1e-7 * np.abs(exact).max())
+    index = torch.from_numpy(A.toarray()).to_sparse_csr()
+    one = expm_multiply(index, torch.from_numpy(x[:, 0]), t, tol=1e-10)
+    np.testing.assert_allclose(one, exact[:, 0], atol=1e-7 * np.abs(exact).max())
+
+
+def test_hubs_do_not_loosen_the_bound():
+    """A star of 400 leaves: Gershgorin's bound is 400, the largest eigenvalue 20."""
+    leaves = np.arange(1, 401)
+    A = scipy.sparse.coo_array((np.ones(400), (np.zeros(400, int), leaves)), (401, 401))
+    A = A + A.T
+    x = np.random.default_rng(0).normal(size=(401, 2))
+    exact = scipy.sparse.linalg.expm_multiply(A, x)
+    np.testing.assert_allclose(expm_multiply(A, x), exact, atol=1e-5 * np.abs(exact).max())
+
+
+def test_gradients_in_values_x_and_t():
+    dense = torch.from_numpy(_matrix(8).toarray())
+    index = dense.to_sparse().indices()
+    value = dense[index[0], index[1]].requires_grad_()
+    x = torch.randn(8, 2, dtype=torch.float64, requires_grad=True)
+    t = torch.tensor(-0.6, dtype=torch.float64, requires_grad=True)
+
+    def ours(value, x, t):
+        full = torch.zeros(8, 8, dtype=torch.float64).index_put(tuple(index), value)
+        return expm_multiply((full + full.T) / 2, x, t, tol=1e-11)
+
+    assert gradcheck(ours, (value, x, t), atol=1e-6)
+
+
+def test_jax_matrices():
+    jax = pytest.importorskip("jax")
+    sparse = pytest.importorskip("jax.experimental.sparse")
+    A, x = _matrix().astype(np.float32), np.ones((40, 1), np.float32)
+    out = expm_multiply(sparse.BCOO.fromdense(A.toarray()), jax.numpy.asarray(x), 0.5)
+    assert isinstance(out, jax.Array)
+
+    exact = scipy.sparse.linalg.expm_multiply(0.5 * A, x)
+    np.testing.assert_allclose(out, exact, rtol=1e-3, atol=1e-5)
+
+
+def test_no_entries_and_one_node():
+    x = torch.ones(3)
+    assert torch.allclose(expm_multiply(torch.zeros(3, 3), x), x)
+    assert torch.allclose(expm_multiply(torch.tensor([[2.0]]), x[:1]), x[:1] * np.exp(2))
+
+
+def test_errors_name_the_argument():
+    x = torch.ones(2)
+    for bad in ([[0.0, 1.0], [2.0, 0.0]], [[0.0, float("nan")], [0.0, 0.0]], [[1.0, 0.0]]):
+        with pytest.raises(ValueError, match="'A'"):
+            expm_multiply(torch.tensor(bad), x)
+    with pytest.raises(TypeError, match="'A'"):
+        expm_multiply([[1.0]], x[:1])
+    with pytest.raises(ValueError, match="range"):
+        expm_multiply(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), x, 1e4)

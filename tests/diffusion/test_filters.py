@@ -1,0 +1,231 @@
+"""Filters against the dense answer, and each by its law."""
+
+import math
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from jsem_pyg.diffusion import dense_laplacian, diffuse, exact_heat_diffusion, heat_diffusion
+from jsem_pyg.diffusion.filters import (
+    Filter,
+    FilterBank,
+    FromFunction,
+    Heat,
+    Learned,
+    LowPass,
+    PersonalizedPageRank,
+    Resolvent,
+    Wavelets,
+)
+from jsem_pyg.graph import GraphStructure, HypergraphStructure
+from jsem_pyg.operators import HeatOperator, hypergraph_operator, laplacian_operator
+
+N = 9
+
+
+def _graph() -> tuple[torch.Tensor, torch.Tensor]:
+    """A ring with chords, a separate pair with a doubled edge, and an isolated node."""
+    pairs = [(i, (i + 1) % 6) for i in range(6)] + [(0, 2), (1, 4), (6, 7), (6, 7)]
+    edges = torch.tensor(pairs).T
+    weight = torch.linspace(0.3, 2.0, len(pairs), dtype=torch.float64)
+    return torch.cat([edges, edges.flip(0)], 1), weight.repeat(2)
+
+
+EDGES, WEIGHT = _graph()
+X = torch.randn(N, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+FILTERS: dict[str, Filter] = {
+    "heat": Heat(2.0),
+    "pagerank": PersonalizedPageRank(0.1),
+    "resolvent": Resolvent(3.0),
+    "low pass": LowPass(0.5, order=2),
+    "mexican hat": Wavelets([8.0, 3.0, 1.0]),
+    "function": FromFunction(lambda eigenvalue: torch.cos(3 * eigenvalue)),
+    "bank": FilterBank(Heat(1.0), Wavelets([2.0]), PersonalizedPageRank(0.3)),
+}
+
+
+def _dense(a_filter: Filter, laplacian: torch.Tensor) -> torch.Tensor:
+    """f(L) by eigenvectors."""
+    value, vector = torch.linalg.eigh(laplacian)
+    return (vector * a_filter.response(value).unsqueeze(-2)) @ vector.T
+
+
+def _operator(
+    normalization: str | None = "sym", dtype: torch.dtype = torch.float64
+) -> HeatOperator:
+    structure = GraphStructure(EDGES, N)
+    return laplacian_operator(structure, WEIGHT, normalization, dtype=dtype)
+
+
+@pytest.mark.parametrize("normalization", ["sym", None])
+@pytest.mark.parametrize("name", FILTERS)
+def test_filter_is_the_function_of_the_dense_laplacian(name, normalization):
+    laplacian = dense_laplacian(EDGES, WEIGHT, N, normalization)
+    out = FILTERS[name](X, EDGES, WEIGHT, normalization=normalization, tol=1e-10)
+    assert torch.allclose(out, _dense(FILTERS[name], laplacian) @ X, atol=1e-9)
+    narrow = FILTERS[name](X.float(), EDGES, WEIGHT, normalization=normalization)
+    assert narrow.dtype == torch.float32
+    assert torch.allclose(narrow.double(), out, atol=2e-5)
+
+
+def test_random_walk_is_similar_to_the_symmetric_one():
+    laplacian = dense_laplacian(EDGES, WEIGHT, N, "rw")
+    alpha = 0.15
+    identity = torch.eye(N, dtype=torch.float64)
+    exact = alpha * torch.linalg.inv(alpha * identity + (1 - alpha) * laplacian)
+    out = PersonalizedPageRank(alpha)(identity, EDGES, WEIGHT, normalization="rw", tol=1e-12)
+    assert torch.allclose(out, exact, atol=1e-10)
+    assert torch.allclose(out.sum(1), torch.ones(N, dtype=torch.float64))
+    assert (out > -1e-12).all()
+
+
+def test_heat_has_the_semigroup_and_is_heat_diffusion():
+    twice = Heat(0.5)(Heat(1.5)(X, EDGES, WEIGHT), EDGES, WEIGHT)
+    assert torch.allclose(twice, Heat(2.0)(X, EDGES, WEIGHT), atol=1e-7)
+    assert torch.allclose(twice, heat_diffusion(X, EDGES, WEIGHT, 2.0), atol=1e-7)
+
+
+def test_resolvent_is_the_inverse():
+    laplacian = dense_laplacian(EDGES, WEIGHT, N, None)
+    y = Resolvent(2.0)(X, EDGES, WEIGHT, normalization=None, tol=1e-12)
+    assert torch.allclose(y + 2 * laplacian @ y, X, atol=1e-10)
+
+
+def test_low_pass_keeps_constants_and_halves_at_the_cutoff():
+    eigenvalue = torch.tensor([0.0, 0.5, 1.0, 2.0], dtype=torch.float64)
+    values = LowPass(0.5, order=3).response(eigenvalue)
+    assert values[0] == 1
+    assert torch.isclose(values[1], values.new_tensor(0.5))
+    assert (values.diff() < 0).all()
+    ones = torch.ones(N, 1, dtype=torch.float64)
+    out = LowPass(0.5)(ones, EDGES, WEIGHT, normalization=None)
+    assert torch.allclose(out, ones, atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "tol"), [("mexican_hat", 1e-9), ("meyer", 1e-4)])
+def test_wavelets_are_a_tight_frame(kind, tol):
+    wavelets, operator = Wavelets([8.0, 4.0, 2.0, 1.0], kind), _operator()
+    y = diffuse(X, operator, wavelets, tol=tol)
+    assert y.shape == (5, N, 3)
+    assert torch.allclose(y.square().sum((0, 1)), X.square().sum(0), rtol=tol)
+    assert torch.allclose(wavelets.synthesize(y, operator, tol=tol), X, atol=3 * tol)
+    dense = _dense(wavelets, dense_laplacian(EDGES, WEIGHT, N))
+    assert torch.allclose(y, dense @ X, atol=tol)
+
+
+def test_wavelets_of_meyer_need_one_ratio():
+    with pytest.raises(ValueError, match="geometric sequence"):
+        Wavelets([1.0, 2.0, 3.0], "meyer")
+
+
+def test_wavelets_survive_eigenvalues_far_above_their_scales():
+    values = Wavelets([100.0, 10.0]).response(torch.tensor([0.0, 1.0, 1e6], dtype=torch.float64))
+    assert torch.allclose(values.square().sum(0), torch.ones(3, dtype=torch.float64))
+
+
+def test_several_filters_share_products():
+    applied = []
+    operator = _operator()
+    alone = diffuse(X, operator, PersonalizedPageRank(0.2))
+
+    class Counting(type(operator.matrix)):  # type: ignore[misc]
+        def series(self, x, coefficients, group=None):
+            applied.append(coefficients.shape[:2])
+            return super().series(x, coefficients, group)
+
+    counting = object.__new__(Counting)
+    counting.__dict__.update(operator.matrix.__dict__)
+    counted = HeatOperator(counting, operator.scaling, operator.dtype)
+    both = diffuse(X, counted, [Heat(1.0), PersonalizedPageRank(0.2)])
+    assert len(applied) == 1
+    assert applied[0][1] == 2
+    assert torch.allclose(both[1], alone, atol=1e-7)
+
+
+def test_learned_is_the_polynomial_through_its_values():
+    learned = Learned(7, start=Heat(1.0))
+    dense = _dense(learned, dense_laplacian(EDGES, WEIGHT, N))
+    out = learned(X, EDGES, WEIGHT)
+    assert torch.allclose(out, dense @ X, atol=1e-6)
+    assert torch.allclose(out, exact_heat_diffusion(X, EDGES, WEIGHT, 1.0), atol=1e-5)
+    out.square().sum().backward()
+    assert learned.value.grad.abs().min() > 0
+    assert torch.allclose(Learned(3)(X, EDGES, WEIGHT), X, atol=1e-6)
+
+
+def test_polynomials_are_exact_at_their_degree():
+    def two_steps_of_appnp(eigenvalue):
+        s = 1 - eigenvalue
+        return 0.1 + 0.9 * s * (0.1 + 0.9 * s)
+
+    s = torch.eye(N, dtype=torch.float64) - dense_laplacian(EDGES, WEIGHT, N)
+    exact = 0.1 * X + 0.9 * s @ (0.1 * X + 0.9 * s @ X)
+    out = FromFunction(two_steps_of_appnp)(X, EDGES, WEIGHT, degree=2)
+    assert torch.allclose(out, exact, atol=1e-12)
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+def test_gradients_in_x_weights_and_parameters(normalization):
+    weight = WEIGHT[: len(WEIGHT) // 2].clone().requires_grad_()
+    alpha = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    t = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    x = X.clone().requires_grad_()
+
+    def call(x, weight, alpha, t):
+        bank = FilterBank(PersonalizedPageRank(alpha), Resolvent(t))
+        given = {"normalization": normalization, "tol": 1e-10}
+        return bank(x, EDGES, weight.repeat(2), **given)
+
+    assert gradcheck(call, (x, weight, alpha, t), atol=1e-6)
+
+
+def test_parameters_are_registered():
+    given = Heat(torch.nn.Parameter(torch.tensor(1.0)))
+    assert [name for name, _ in given.named_parameters()] == ["t"]
+
+
+def test_hypergraphs_take_filters():
+    members = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
+    operator = hypergraph_operator(HypergraphStructure(members, 4, 2)).sparse()
+    x = torch.eye(4, dtype=torch.float64)
+    y = diffuse(x, operator, Resolvent(2.0), tol=1e-10)
+    dense = exact_resolvent(members)
+    assert torch.allclose(y, dense, atol=1e-6)
+
+
+def exact_resolvent(members: torch.Tensor) -> torch.Tensor:
+    """(I + 2 L)^(-1) of Zhou's Laplacian, from the incidence matrix."""
+    incidence = torch.zeros(4, 2, dtype=torch.float64)
+    incidence[members[0], members[1]] = 1
+    root = incidence.sum(1).rsqrt().diag()
+    s = root @ incidence @ incidence.sum(0).reciprocal().diag() @ incidence.T @ root
+    identity = torch.eye(4, dtype=torch.float64)
+    return torch.linalg.inv(identity + 2 * (identity - s))
+
+
+@pytest.mark.parametrize(("edges", "nodes"), [(torch.zeros(2, 0, dtype=torch.long), 1), (EDGES, N)])
+def test_no_edges_and_isolated_nodes_keep_the_value_at_zero(edges, nodes):
+    for name, a_filter in FILTERS.items():
+        out = a_filter(torch.ones(nodes, 2), edges)
+        at_zero = a_filter.response(torch.zeros(1, dtype=torch.float64)).float().flatten()
+        last = out[..., -1, 0].flatten()
+        assert torch.allclose(last, at_zero, atol=1e-6), name
+
+
+def test_batches_filter_alike():
+    out = FILTERS["bank"](torch.stack([X, 2 * X]), EDGES, WEIGHT)
+    assert out.shape == (2, 6 - 2, N, 3)
+    assert torch.allclose(out[1], 2 * out[0])
+
+
+def test_errors_name_the_argument():
+    with pytest.raises(ValueError, match="'alpha'"):
+        PersonalizedPageRank(1.5)
+    with pytest.raises(ValueError, match="'t'"):
+        Heat(-1.0)
+    with pytest.raises(ValueError, match="finite"):
+        FromFunction(lambda e: e / 0)(X, EDGES)
+    with pytest.raises(ValueError, match="smoother filter"):
+        FromFunction(lambda e: (e < 0.7).double())(X, EDGES)
+    assert math.isfinite(float(FromFunction(torch.abs)(X, EDGES, degree=3).sum()))
