@@ -40,7 +40,8 @@ def cluster(
     check_text("key_added", key_added)
     check_nonnegative_int("random_state", random_state)
     points = read_rep(adata, use_rep)
-    model = DiffusionClusterer(n_clusters, metric="l2", random_state=random_state).fit(points)
+    options: dict[str, Any] = {"metric": "l2", "scale": None, "random_state": random_state}
+    model = DiffusionClusterer(n_clusters, **options).fit(points)
     names = [str(number) for number in range(model.n_clusters_)]
     adata.obs[key_added] = _categorical(model.labels_, names)
     adata.obsm[f"{key_added}_probability"] = model.probabilities_
@@ -96,7 +97,8 @@ def propagate_labels(
     if (codes < 0).all():
         raise ValueError(f"Expected 'adata.obs[{key!r}]' to have labels (got none).")
     points = read_rep(adata, use_rep)
-    model = DiffusionLabelSpreading(metric="l2", random_state=random_state).fit(points, codes)
+    options: dict[str, Any] = {"metric": "l2", "scale": None, "random_state": random_state}
+    model = DiffusionLabelSpreading(**options).fit(points, codes)
     adata.obs[key_added] = _categorical(model.transduction_, names)
     adata.obs[f"{key_added}_confidence"] = model.label_distributions_.max(1)
     adata.obsm[f"{key_added}_probability"] = model.label_distributions_
