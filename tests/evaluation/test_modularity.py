@@ -54,3 +54,9 @@ def test_unknown_labels_are_refused():
         modularity(edges, None, torch.tensor([0, -1]))
     with pytest.raises(ValueError, match="'edge_index'"):
         modularity(edges + 1, None, torch.tensor([0, 1]))
+
+
+def test_sums_are_in_double_precision():
+    edges = torch.tensor([[0, 2, 1, 1, 3, 2], [1, 3, 2, 0, 2, 1]])
+    weight, labels = torch.tensor([0.1, 0.7, 0.3]).repeat(2), torch.tensor([0, 0, 1, 1])
+    assert modularity(edges, weight, labels) == modularity(edges, weight.double(), labels)
