@@ -12,7 +12,7 @@ takes any symmetric matrix.
 from .diffuse import diffuse
 from .edge_cosine import diffusion_cosine
 from .exact import dense_laplacian, exact_heat_diffusion
-from .expm_multiply import expm_multiply as expm_multiply
+from .expm_multiply import expm_multiply
 from .functional import heat_diffusion, heat_kernel_columns
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .hypergraph import hypergraph_diffusion
@@ -23,6 +23,7 @@ __all__ = [
     "diffuse",
     "diffusion_cosine",
     "exact_heat_diffusion",
+    "expm_multiply",
     "heat_coefficients",
     "heat_degree",
     "heat_diffusion",

@@ -54,7 +54,7 @@ def expm_multiply(
         >>> expm_multiply(A, torch.tensor([1.0, 0.0]))  # cosh 1, sinh 1
         tensor([1.5431, 1.1752])
     """
-    signal = x if isinstance(x, Tensor) else torch.from_numpy(np.array(x))
+    signal = torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) or _is_jax(x) else x
     check_float("x", signal)
     columns = signal.unsqueeze(-1) if signal.dim() == 1 else signal
     check_signal(columns)
@@ -121,6 +121,7 @@ def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
         at = tuple(np.array(A.indices).T)
         return _read(scipy.sparse.coo_array((np.array(A.data), at), A.shape), num_nodes)
     elif isinstance(A, Tensor):
+        check_float("A", A)
         sparse = A.to_sparse_coo().coalesce() if A.layout != torch.strided else A.to_sparse()
         index, value, shape = sparse.indices(), sparse.values(), tuple(A.shape)
     else:

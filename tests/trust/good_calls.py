@@ -328,6 +328,10 @@ GOOD: dict[str, Callable[[], Call]] = {
         {"t": torch.tensor([1.0]), "degree": 3},
     ),
     "diffusion.heat_degree": lambda: (diffusion.heat_degree, {"t": 1.0, "bound": 1e-3}),
+    "diffusion.expm_multiply": lambda: (
+        diffusion.expm_multiply,
+        {"A": _x(N, N) + _x(N, N).T, "x": _x()},
+    ),
     "diffusion.heat_diffusion": lambda: (diffusion.heat_diffusion, _on_graph(degree=5)),
     "diffusion.heat_kernel_columns": lambda: (
         diffusion.heat_kernel_columns,

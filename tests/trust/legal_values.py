@@ -11,6 +11,9 @@ LEGAL: dict[str, str] = {
     r"report\.report path: another string": "a path",
     r"report\.report title: (another|an empty) string": "any title",
     r"report\.report (scores: None|(scores|settings): a dict)": "nothing to show",
+    r"diffusion\.expm_multiply t: -1\.0": "a matrix has an exponential for either sign",
+    r"diffusion\.expm_multiply A: sparse": "matrices may be sparse",
+    r"diffusion\.expm_multiply x: an array": "of NumPy's",
     # Shapes
     r"(nn|diffusion)\.\S+ x: with a dimension in front": "leading dimensions are batches",
     r"\S+patch_graph image: with a dimension in front": "a picture of one channel",
