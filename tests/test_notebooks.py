@@ -1,6 +1,7 @@
 """The notebooks run, on data that need no file, and are committed as they ran."""
 
 import json
+import logging
 import re
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def test_runs_on_data_that_need_no_file(path, no_files, monkeypatch):
         plt.close("all")
 
     monkeypatch.setattr(plt, "show", show)
-    threads = torch.get_num_threads()
+    threads, package = torch.get_num_threads(), logging.getLogger("jsem_pyg")
+    handlers, level = logging.getLogger().handlers[:], package.level
     history = Config(HistoryManager={"enabled": False})
     shell = InteractiveShell.instance(config=history)
     try:
@@ -67,6 +69,9 @@ def test_runs_on_data_that_need_no_file(path, no_files, monkeypatch):
     finally:
         InteractiveShell.clear_instance()
         torch.set_num_threads(threads)
+        logging.getLogger().handlers[:] = handlers
+        package.setLevel(level)
+        logging.disable(logging.NOTSET)
     shown = [image for output in captured.outputs for image in output.data if image == "image/png"]
     assert drawn or shown
 

@@ -99,7 +99,7 @@ def name_by_columns(
         columns: the D names.
 
     Example:
-        >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.1]])
+        >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.0]])
         >>> name_by_columns(x, np.array([0, 0, 1, 1]), ["size", "age"])
         ['low size', 'high size']
     """

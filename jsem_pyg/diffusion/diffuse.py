@@ -41,6 +41,7 @@ def diffuse(
         ValueError: if the sizes do not fit, or a number is out of its range.
 
     Example:
+        >>> import torch
         >>> from jsem_pyg.operators import Operator
         >>> class Ring(Operator):
         ...     num_nodes = 4

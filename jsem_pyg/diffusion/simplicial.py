@@ -81,6 +81,7 @@ def simplicial_diffusion(
         A unit of traffic from 0 to 2 on a ring of five nodes, whose chord (0, 2) closes a triangle
         with 0, 1, 2. Long times take one part away after the other.
 
+        >>> import torch
         >>> edge_index = torch.tensor([[0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 2]])
         >>> x = torch.tensor([[1.0], [1.0], [0.0], [0.0], [0.0], [0.0]])
         >>> divergence_free = simplicial_diffusion(x, edge_index, t=100.0, t_up=0.0)

@@ -62,6 +62,7 @@ class SimplicialDiffusion(HeatLayer):
         - **output:** flows :math:`(\ldots, |\mathcal{E}|, S \cdot D)`
 
     Example:
+        >>> import torch
         >>> edge_index = torch.tensor([[0, 1, 2, 3], [1, 2, 0, 0]])
         >>> layer = SimplicialDiffusion(t=2.0)
         >>> layer(torch.randn(4, 16), edge_index).shape

@@ -54,6 +54,11 @@ def read_groupings(
             "Expected 'label_names' to be left out for 'data' without labels y (got "
             f"{label_names!r})."
         )
+    if level_names is not None and not isinstance(level_names, list | tuple):
+        raise TypeError(
+            "Expected 'level_names' to be a list of names for each level (got "
+            f"{type(level_names).__name__})."
+        )
     if level_names is not None and len(level_names) != len(found.levels):
         raise ValueError(
             f"Expected 'level_names' to have names for {len(found.levels)} levels, all but the "

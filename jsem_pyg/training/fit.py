@@ -91,7 +91,7 @@ def fit(
         check_choice("loss", loss, _LOSSES)
         if loss == "auto":
             loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
-    if loss == "self_training":
+    if isinstance(loss, str) and loss == "self_training":
         _check_options(options, "self_train")
         graph = prepare_graph(data, device)
         options |= {"rounds": epochs or ROUNDS, "labels": graph.known_labels(sampler)}

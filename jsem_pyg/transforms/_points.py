@@ -45,7 +45,7 @@ class MetricPoints:
         if name not in self._logged:
             logger.info("Neighbours of data.%s, metric=%r.", name, metric)
             self._logged.add(name)
-            columns = data[name].shape[-1]
+            columns = data[name].size(-1) if data[name].dim() else 0
             if self.metric == "auto" and metric == "cosine" and columns in (2, 3):
                 logger.warning(
                     "data.%s has %d columns and is compared by the cosine, which sees directions "

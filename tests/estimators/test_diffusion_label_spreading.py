@@ -16,7 +16,7 @@ X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
 
 
 def test_it_is_self_training_from_the_labels():
-    model = DiffusionLabelSpreading(8, random_state=4).fit(X, few_labels(Y))
+    model = DiffusionLabelSpreading(8, metric="cosine", random_state=4).fit(X, few_labels(Y))
     x, labels = torch.from_numpy(X), torch.from_numpy(few_labels(Y))
     edge_index, edge_weight = knn_graph(x, 8)
     data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)

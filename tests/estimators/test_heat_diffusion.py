@@ -22,7 +22,7 @@ def index():
 
 @pytest.mark.parametrize("normalization", ["rw", "sym"])
 def test_fitted_points_have_the_heat_of_their_graph(normalization):
-    heat = HeatDiffusion(8, t=3.0, normalization=normalization)
+    heat = HeatDiffusion(8, t=3.0, normalization=normalization, metric="cosine")
     edges = index().edge_index, index().edge_weight
     expected = heat_diffusion(torch.from_numpy(X), *edges, 3.0, normalization=normalization)
     np.testing.assert_allclose(heat.fit_transform(X), expected, atol=1e-6)
@@ -44,7 +44,7 @@ def test_new_points_follow_the_formula(normalization):
         degree = np.bincount(graph.edge_index[0], graph.edge_weight, minlength=len(X))
         share = weight / np.sqrt(total * degree[neighbor])
     expected = np.exp(-t) * X_NEW + (share[:, :, None] * incoming[neighbor]).sum(1)
-    heat = HeatDiffusion(8, t=t, normalization=normalization).fit(X)
+    heat = HeatDiffusion(8, t=t, normalization=normalization, metric="cosine").fit(X)
     np.testing.assert_allclose(heat.transform(X_NEW), expected, atol=1e-6)
 
 
