@@ -9,7 +9,9 @@ from torch import Tensor
 from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, Parameter
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
+from torch_geometric.utils import to_torch_csr_tensor
 
+from jsem_pyg.diffusion.filters import FilterBank, Heat, Learned
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, EndpointConductance
 
@@ -23,8 +25,10 @@ VARIANTS = (
     "ends_heads",
     "open_maps",
     "ends_maps",
+    "learned",
 )
 TIMES = [0.5, 2.0]
+DEGREE = 4  # of polynomials that are learned
 HEADS = 4
 _MANY_FEATURES = 100  # of which a node has a few
 
@@ -80,6 +84,18 @@ class Heads(Module):
         return torch.cat(bands, dim=1)
 
 
+class LearnedBands(Module):
+    """A node's own features beside two learned polynomials of the Laplacian, heat at first."""
+
+    def __init__(self, variant: str, channels: int) -> None:
+        super().__init__()
+        self.bank = FilterBank(*(Learned(DEGREE, start=Heat(t)) for t in TIMES))
+        self.width = (len(TIMES) + 1) * channels
+
+    def forward(self, x: Tensor, graph: GraphStructure) -> Tensor:
+        return torch.cat([x, *self.bank(x, graph)], dim=-1)
+
+
 class Beside(Module):
     """A node's own features, and those that a convolution makes of the nodes around it."""
 
@@ -87,7 +103,7 @@ class Beside(Module):
         super().__init__()
         self.width = 2 * channels
         if variant == "gcn":
-            self.conv: Module = GCNConv(channels, channels)
+            self.conv: Module = GCNConv(channels, channels, cached=True)
             return
         is_open = variant == "open_maps"
         conductance = "sigmoid" if is_open else EndpointConductance(channels, 8, rate=3.0)
@@ -105,6 +121,7 @@ _FORMS = {
     "gcn": Beside,
     "open_maps": Beside,
     "ends_maps": Beside,
+    "learned": LearnedBands,
 }
 
 
@@ -155,7 +172,9 @@ class Net(Module):
     def __init__(self, variant: str, data: Data, graph: GraphStructure, how: Settings) -> None:
         super().__init__()
         self.how, self.x = how, data.x
-        self.edges = data.edge_index if variant == "gcn" else graph
+        size = (data.num_nodes, data.num_nodes)
+        # PyG's sparse path: the same numbers as messages, three times as fast.
+        self.edges = to_torch_csr_tensor(data.edge_index, size=size) if variant == "gcn" else graph
         is_sparse = data.num_features > _MANY_FEATURES
         self.words = BagOfWords(data.x, how.hidden) if is_sparse else None
         self.lin = None if is_sparse else Linear(data.num_features, how.hidden)

@@ -889,6 +889,17 @@ def test_only_the_convolution_replaced_where_edges_are_guessed(tmp_path, monkeyp
     assert runs["test"].between(0, 100).all()
 
 
+def test_words_beside_embeddings(tmp_path, monkeypatch, capsys):
+    example = load(ROOT / "examples/benchmarks/words.py", monkeypatch)
+    options = ["--quick", "--output", str(tmp_path)]
+    runs = example.main(options)
+    ari = runs.groupby("weight")["ari"].mean()
+    assert ari[0.5] > ari[0.0] + 0.2
+    assert "| quick | 0.5 | " in capsys.readouterr().out
+    monkeypatch.setattr(example, "run", None)  # what is there is not run again
+    assert len(example.main(options)) == len(runs)
+
+
 def test_where_edges_join_unlike_nodes(tmp_path, monkeypatch, capsys):
     example = load(ROOT / "examples/heterophilous.py", monkeypatch)
     runs = example.main(["--quick", "--output", str(tmp_path)])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from by_labels import EDGES, END_TO_END, ENDS, HELD_OUT, OPEN, THEN_SELF_TRAINING
-from filters import adjacency, heat
+from filters import adjacency
 from learned import SKETCH, Open
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GCNConv
 
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import fit, select_time, self_train
+from jsem_pyg.training import classify_by_heat, fit, select_time, self_train
 from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
 REFERENCE = "heat + logistic regression"
@@ -43,7 +43,7 @@ def logistic_regression(data: Data, known: Tensor, num_classes: int, seed: int) 
 
 def heat_regression(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:
     """On the features after isotropic heat; t by the unsupervised triplet loss."""
-    return _regress(heat(data, num_classes, seed), known)
+    return classify_by_heat(data, known, seed=seed).probabilities.argmax(-1)
 
 
 def label_spreading(data: Data, known: Tensor, num_classes: int, seed: int) -> Tensor:

@@ -118,11 +118,12 @@ def write_report(runs: pd.DataFrame, folder: Path) -> str:
 def taught(runs: pd.DataFrame) -> str:
     """The forms whose conductance labels teach, and what it adds to the same with open edges."""
     methods = dict.fromkeys(each for pair in TAUGHT.items() for each in reversed(pair))
+    methods = [REFERENCE, *methods]
     text = "\n## Accuracy where labels teach the conductance, and with every edge open\n"
-    text += f"\n{as_markdown(mean_and_spread(runs, 'accuracy', list(methods)), '')}\n"
+    text += f"\n{as_markdown(mean_and_spread(runs, 'accuracy', methods), '')}\n"
     cells = with_cells(runs)
     tests = []
-    for method, reference in TAUGHT.items():
+    for method, reference in (*TAUGHT.items(), *((each, REFERENCE) for each in TAUGHT)):
         pair = cells[cells["method"].isin([method, reference])]
         if pair["method"].nunique() == 2 and pair["seed"].nunique() > 1:
             found = paired_comparisons(pair, reference, score="accuracy")

@@ -17,11 +17,12 @@ from .._extras import version_of
 from .._files import check_writable, write_whole
 from .._journal import Journal, check_same_settings, read_journal, write_journal
 from .._tensor_file import load_tree, save_tree
+from ..datasets.word_features import WordFeatures
 
 if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
-_FORMAT = 3
+_FORMAT = 4
 _RUN = "run.json"
 _POINTS = "points of a map"
 _REMEDY = "map again with --overwrite"
@@ -120,7 +121,7 @@ class MapFolder:
         return journal
 
     def read_points(self) -> dict[str, Any]:
-        """The embeddings "x" [P, D] and the "documents" [P].
+        """The embeddings "x" [P, D], the "documents" [P] and the state of their "words", or None.
 
         Raises:
             ValueError: if the file is missing or damaged.
@@ -128,9 +129,11 @@ class MapFolder:
         points: dict[str, Any] = self._read(self.points, lambda path: load_tree(path, _POINTS))
         return points
 
-    def save_points(self, x: Tensor, documents: list[str]) -> None:
-        """Write embeddings with their documents: `predict` recognises them."""
-        save_tree(self.points, _POINTS, "points", {"x": x, "documents": documents})
+    def save_points(self, x: Tensor, documents: list[str], words: WordFeatures | None) -> None:
+        """Write embeddings with their documents, which `predict` recognises, and their words."""
+        state = None if words is None else words.state()
+        tree = {"x": x, "documents": documents, "words": state}
+        save_tree(self.points, _POINTS, "points", tree)
 
     def read_clusterer(self) -> "DiffusionClusterer":
         """The fitted estimator.

@@ -11,6 +11,7 @@ import numpy as np
 from .._table_files import Reading, read_rows
 from ..datasets.base import content_hash
 from ..datasets.text import check_installed
+from ..datasets.word_features import WordFeatures
 from .columns import Choice, choose_columns
 from .content import Content, read_content, read_labels
 from .draw import draw_map
@@ -46,6 +47,7 @@ class MapSettings(NamedTuple):
     neighbors: int
     metric: str
     scale: str
+    words: float
     layout: str
     seed: int
     command: Sequence[str]  # what was typed
@@ -75,7 +77,7 @@ def make_map(
     if choice.kind == "texts":
         check_installed(embedder.model)
     folder.start(_depends(settings, choice, embedder), resume)
-    x = _points(content, embedder, folder, steps)
+    x = _points(content, settings.words, embedder, folder, steps)
     with few_threads(len(x) <= SMALL):
         clusterer = _fitted(x, settings, choice, folder, steps)
         levels = _levels(content, x, choice, clusterer, steps)
@@ -115,6 +117,7 @@ def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[
         "header": settings.reading.header,
         "model": embedder.model,
         "state of the model": embedder.fingerprint if choice.kind == "texts" else None,
+        "words": settings.words if choice.kind == "texts" else None,
         "clusters": settings.clusters,
         "neighbors": settings.neighbors,
         "metric": settings.metric,
@@ -124,7 +127,9 @@ def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[
     }
 
 
-def _points(content: Content, embedder: Embedder, folder: MapFolder, steps: Steps) -> np.ndarray:
+def _points(
+    content: Content, weight: float, embedder: Embedder, folder: MapFolder, steps: Steps
+) -> np.ndarray:
     """[P, D] what is clustered."""
     if content.vectors is not None:
         return content.vectors
@@ -136,7 +141,11 @@ def _points(content: Content, embedder: Embedder, folder: MapFolder, steps: Step
         return known
     with steps.counted_step("embedding", len(texts)) as advance:
         x = embedder.embed(texts, advance)
-    folder.save_points(x, texts)
+    words = None
+    if weight > 0:
+        words = WordFeatures(weight).fit(texts)
+        x = words.beside(x, texts)
+    folder.save_points(x, texts, words)
     return x.numpy()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._table_files import Reading, read_rows, suffix_of
+from ..datasets.word_features import WordFeatures
 from .columns import choose_columns
 from .content import Content, read_content
 from .embedding import Embedder
@@ -99,12 +100,15 @@ def _of_documents(
             f"Expected the model {settings['model']!r} as it was when the map was made (got "
             "changed files). To fix this, make the map anew."
         )
-    place = {text: i for i, text in enumerate(folder.read_points()["documents"])}
+    points = folder.read_points()
+    place = {text: i for i, text in enumerate(points["documents"])}
     new = [text for text in texts if text not in place]
     found = np.zeros((0, clusterer.n_clusters_))
     if new:
         with steps.counted_step("embedding", len(new)) as advance:
             x = embedder.embed(new, advance)
+        if points["words"] is not None:
+            x = WordFeatures(settings["words"]).load_state(points["words"]).beside(x, new)
         with steps.step("assigning"):
             found = clusterer.predict_proba(x.numpy())
     place |= {text: len(place) + i for i, text in enumerate(new)}

@@ -108,6 +108,13 @@ Examples:
     "comes along and needs no network]",
 )
 @click.option(
+    "--words",
+    type=click.FloatRange(min=0),
+    default=0.5,
+    show_default=True,
+    help="Weight of the words of documents beside their embeddings; 0 leaves them out.",
+)
+@click.option(
     "--layout",
     type=click.Choice(LAYOUTS),
     default=LAYOUTS[0],
@@ -133,6 +140,7 @@ def map_command(
     metric: str,
     scale: str,
     model: str | None,
+    words: float,
     layout: str,
     seed: int,
     resume: bool,
@@ -173,6 +181,7 @@ def map_command(
             neighbors=neighbors,
             metric=metric,
             scale=scale,
+            words=words,
             layout=layout,
             seed=seed,
             command=_typed(context),

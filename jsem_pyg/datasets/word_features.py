@@ -67,7 +67,8 @@ class WordFeatures:
         else:
             columns = np.eye(len(words))
         idf = torch.from_numpy(vectorizer.idf_)
-        self._state = {"words": words, "idf": idf, "columns": torch.from_numpy(columns.copy())}
+        reduction = torch.from_numpy(columns.astype(np.float32))
+        self._state = {"words": words, "idf": idf, "columns": reduction}
         return self
 
     def transform(self, texts: Sequence[str]) -> Tensor:

@@ -5,13 +5,15 @@ from clusters, and then from its own diffused probabilities. `fit_triplets` is f
 and a loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph alone,
 `LabelTriplets` from labels), passes once over the whole graph, compares the triplets' features
 (`TripletLoss`) and makes one step; `PruneEdges` drops edges of low conductance on the way. Both
-return a `FitResult` and write no file unless given a path. `propagate_labels` has no model: it
-spreads a few labels along edges whose conductance it learns.
+return a `FitResult` and write no file unless given a path. Two functions for a few labels have no
+model: `classify_by_heat` fits a logistic regression to features that were diffused once, and
+`propagate_labels` spreads the labels along edges whose conductance it learns.
 """
 
 from .choose_num_classes import choose_num_classes
 from .fit import fit
 from .graph_triplets import GraphTriplets
+from .heat_classifier import classify_by_heat
 from .history import EpochEnd, FitResult
 from .label_propagation import propagate_labels
 from .label_triplets import LabelTriplets
@@ -31,6 +33,7 @@ __all__ = [
     "TripletLoss",
     "Triplets",
     "choose_num_classes",
+    "classify_by_heat",
     "fit",
     "fit_triplets",
     "outlier_probability",

@@ -9,6 +9,7 @@ from ..curvature import forman_curvature, robust_standardize
 from ..diffusion import heat_diffusion
 from ..kernels.edge_dot import edge_dot
 from ..nn import AgreementConductance
+from .heat_classifier import logistic_regression
 from .pseudo_labels import keep_known
 from .training_graph import TrainingGraph
 
@@ -37,7 +38,7 @@ class EdgeFeatures:
     @torch.no_grad()
     def __call__(self, labels: Tensor) -> Tensor:
         """The features [E, 3] that follow from labels [N], -1 where unknown; each class has one."""
-        q = self._probabilities(labels)
+        q = logistic_regression(self.z, labels)
         weight, structure = self.graph.edge_weight, self.graph.structure
         p = heat_diffusion(keep_known(q, labels), structure, weight, self.t / 2).clamp(min=0)
         form = AgreementConductance(floor=1e-4)
@@ -50,15 +51,6 @@ class EdgeFeatures:
         x, (source, target) = F.normalize(self.graph.x), self.graph.edge_index.long()
         cosine = edge_dot(x, x, source, target)
         return (cosine - cosine.mean()) / cosine.std().clamp(min=1e-6)
-
-    def _probabilities(self, labels: Tensor) -> Tensor:
-        """Class probabilities [N, C] by a classifier of the diffused features."""
-        from sklearn.linear_model import LogisticRegression
-
-        z, known = self.z.cpu().numpy(), labels.cpu().numpy()
-        model = LogisticRegression(C=100.0, max_iter=1000)  # rows of length one: less shrinkage
-        model.fit(z[known >= 0], known[known >= 0])
-        return torch.from_numpy(model.predict_proba(z)).to(self.z)
 
 
 class EdgeGate(Module):

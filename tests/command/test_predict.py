@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from command.command_cases import TOPICS, FakeEncoder, documents, run, use_fake_encoder, vectors
+from sklearn.metrics import adjusted_rand_score
 
+from jsem_pyg._tensor_file import load_tree
 from jsem_pyg.estimators import DiffusionClusterer
 
 QUICK = ("--layout", "none")
@@ -167,3 +169,26 @@ def test_a_folder_with_a_pickle_is_refused_by_name(copy_of_map):
     assert run(*words, "--resume").exit_code == 1
     assert run(*words, "--overwrite").exit_code == 0
     assert not pickled.exists()
+
+
+def test_words_tell_apart_what_the_encoder_blurs(tmp_path, monkeypatch):
+    """An encoder that gives every document nearly the same vector: only the words differ."""
+
+    def blurred(self, texts, batch_size, show_progress_bar):
+        draw = np.random.default_rng(len(texts))
+        return (1 + 1e-3 * draw.normal(size=(len(texts), 32))).astype(np.float32)
+
+    monkeypatch.setattr(FakeEncoder, "encode", blurred)
+    monkeypatch.chdir(tmp_path)
+    texts, topics = documents()
+    Path("seen.txt").write_text("\n".join(texts[:-6]))
+    Path("new.txt").write_text("\n".join(texts[-6:]))
+    options = ("-k", "3", *QUICK, "--cache", "blurred")
+    assert run("map", "seen.txt", "-o", "with", *options).exit_code == 0
+    assert run("map", "seen.txt", "-o", "without", "--words", "0", *options).exit_code == 0
+    assert load_tree("without/points.safetensors", "points of a map")["words"] is None
+    seen = pd.read_csv("with/clusters.csv")
+    assert adjusted_rand_score(topics[:-6], seen["cluster"]) > 0.9
+    found = predict("with", "new.txt", "--cache", "blurred")["cluster"]
+    name = dict(zip(seen["cluster"], topics[:-6], strict=True))
+    assert [name[cluster] for cluster in found] == topics[-6:]

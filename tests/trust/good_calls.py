@@ -640,6 +640,10 @@ GOOD: dict[str, Callable[[], Call]] = {
         training.fit,
         {"model": SmoothingStub(), "data": _unlabelled(), "epochs": 1, "batch_size": 8},
     ),
+    "training.classify_by_heat": lambda: (
+        training.classify_by_heat,
+        {"data": _unlabelled(), "labels": _few_labels(), "t": 2.0},
+    ),
     "training.fit_triplets": lambda: (
         training.fit_triplets,
         {

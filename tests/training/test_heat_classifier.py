@@ -1,0 +1,68 @@
+import pytest
+import torch
+from scipy.linalg import expm
+from sklearn.linear_model import LogisticRegression
+from torch_geometric.data import Data
+from training.training_cases import two_clusters
+
+from jsem_pyg.training import classify_by_heat, select_time
+
+
+def few(y, each=2):
+    labels = torch.full_like(y, -1)
+    for label in y.unique():
+        labels[(y == label).nonzero().flatten()[:each]] = label
+    return labels
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_is_logistic_regression_of_heat(dtype):
+    """Against dense algebra."""
+    data = two_clusters()
+    data.x = data.x.to(dtype)
+    labels = few(data.y)
+    found = classify_by_heat(data, labels, t=1.5)
+    w = torch.zeros(24, 24, dtype=torch.float64)
+    w[data.edge_index[0], data.edge_index[1]] = data.edge_weight.double()
+    scale = w.sum(1).rsqrt()
+    heat = (
+        expm(-1.5 * (torch.eye(24) - scale[:, None] * w * scale).numpy()) @ data.x.double().numpy()
+    )
+    z = torch.nn.functional.normalize(torch.from_numpy(heat)).numpy()
+    known = (labels >= 0).numpy()
+    model = LogisticRegression(C=100.0, max_iter=1000).fit(z[known], labels.numpy()[known])
+    assert found.probabilities.dtype == dtype
+    assert found.t == 1.5
+    wanted = torch.from_numpy(model.predict_proba(z))
+    torch.testing.assert_close(found.probabilities.double(), wanted, rtol=1e-2, atol=1e-3)
+
+
+def test_time_is_chosen_and_nothing_is_changed():
+    data = two_clusters()
+    before = data.clone()
+    found = classify_by_heat(data, few(data.y), seed=3)
+    assert found.t == select_time(data, seed=3).t
+    assert (found.probabilities.argmax(-1) == data.y).float().mean() > 0.9
+    assert torch.equal(data.x, before.x)
+    assert torch.equal(data.y, before.y)
+
+
+def test_unlinked_nodes_are_classified_by_their_own_features():
+    x = torch.eye(2).repeat(3, 1)
+    data = Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long))
+    labels = torch.tensor([0, 1, -1, -1, -1, -1])
+    found = classify_by_heat(data, labels, t=1.0).probabilities.argmax(-1)
+    assert found.tolist() == [0, 1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([-1] * 24, "none that is known"),
+        ([0] + [-1] * 23, "at least two classes"),
+        ([0, 2] + [-1] * 22, "each class 0 to 2"),
+    ],
+)
+def test_labels_that_teach_nothing_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        classify_by_heat(two_clusters(), torch.tensor(labels), t=1.0)
