@@ -13,6 +13,7 @@ import argparse
 import copy
 import time
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import torch
@@ -149,6 +150,13 @@ def summarize(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(table).T
 
 
+def add_rows(path: Path, runs: pd.DataFrame) -> None:
+    """Write runs to a CSV file, in place of earlier ones of the same graph, split and seed."""
+    kept = [pd.read_csv(path)] if path.exists() else []
+    key = ["dataset", "split", "conv", "seed"]
+    pd.concat([*kept, runs]).drop_duplicates(key, keep="last").to_csv(path, index=False)
+
+
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--conv", nargs="+", default=["gcn", "ours"], choices=CONVS)
@@ -161,7 +169,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--sparse", action="store_true", help="sparse features: the same, sooner")
     parser.add_argument("--quick", action="store_true", help="two seeds of ten epochs")
-    parser.add_argument("--output", help="a CSV file for a row a run")
+    parser.add_argument("--output", help="a CSV file to which a row a run is added")
     return parser.parse_args(argv)
 
 
@@ -170,15 +178,16 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     if args.quick:
         args.seeds, args.epochs = 2, 10
     data, rows = load(args), []
+    what = {"dataset": args.dataset if args.root else "random graph", "split": args.split}
     for seed in range(args.seeds):
         drawn = split_at_random(data, seed) if args.split == "random" else data
         for conv in args.conv:
-            rows.append({"conv": conv, "seed": seed} | run(conv, drawn, seed, args))
+            rows.append({**what, "conv": conv, "seed": seed} | run(conv, drawn, seed, args))
     runs = pd.DataFrame(rows)
     if args.output:
-        runs.to_csv(args.output, index=False)
+        add_rows(Path(args.output), runs)
     table = summarize(runs)
-    print(f"{args.dataset if args.root else 'random graph'}, {args.split} split")
+    print(f"{what['dataset']}, {args.split} split")
     print("test and validation accuracy in per cent, mean ± standard deviation over seeds;")
     print(f"difference to {args.conv[0]} in the test, mean ± standard error of the mean\n")
     print(table.to_string())

@@ -14,9 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch_geometric.data import Data
 
 import jsem_pyg
+from jsem_pyg.datasets import embed_texts
 from jsem_pyg.evaluation import modularity
 
 ROOT = Path(__file__).parent.parent
@@ -887,6 +889,79 @@ def test_only_the_convolution_replaced_where_edges_are_guessed(tmp_path, monkeyp
     runs = pd.read_csv(path)
     assert len(runs) == 2 * 2 * 2  # scripts, convolutions, seeds
     assert runs["test"].between(0, 100).all()
+
+
+def tiny_encoder(folder, words):
+    """A BERT of one layer with a word for every token, in the form of sentence-transformers."""
+    from sentence_transformers import SentenceTransformer, models
+    from tokenizers import Tokenizer, pre_tokenizers
+    from tokenizers import models as kinds
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    vocabulary = {word: i for i, word in enumerate(["[PAD]", "[UNK]", *words])}
+    tokens = Tokenizer(kinds.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokens.pre_tokenizer = pre_tokenizers.Whitespace()
+    kept = PreTrainedTokenizerFast(
+        tokenizer_object=tokens, pad_token="[PAD]", unk_token="[UNK]", model_max_length=8
+    )
+    kept.save_pretrained(folder / "bert")
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    BertModel(config).save_pretrained(folder / "bert")
+    bert = models.Transformer(str(folder / "bert"), max_seq_length=8)
+    model = SentenceTransformer(modules=[bert, models.Pooling(16)], device="cpu")
+    model.save_pretrained(str(folder / "encoder"))
+    return folder / "encoder"
+
+
+@pytest.mark.parametrize("more", [[], ["--kmeans", "--no-balance"]])
+@pytest.mark.filterwarnings("ignore")  # of transformers
+def test_an_encoder_learns_the_clusters_of_its_documents(tmp_path, monkeypatch, more):
+    pytest.importorskip("sentence_transformers")
+    example = load(ROOT / "examples/reteach_encoder.py", monkeypatch)
+    texts, _, y = load(ROOT / "examples/benchmarks/words.py", monkeypatch)._quick()
+    pd.DataFrame({"text": texts, "topic": y}).to_csv(tmp_path / "texts.csv", index=False)
+    encoder = tiny_encoder(tmp_path, sorted(set(" ".join(texts).split())))
+    options = [str(tmp_path / "texts.csv"), "--classes", "3", "--labels", "topic"]
+    options += ["--model", str(encoder), "--batch", "15", "--lr", "0.001", *more]
+
+    def run(name, *rest):
+        return example.main([*options, "--output", str(tmp_path / name), *rest])
+
+    whole = run("whole")
+    assert whole["round"].tolist() == [0, 1]
+    assert whole["acc"].iloc[-1] > 0.9
+    if more:
+        return
+    with pytest.raises(SystemExit, match="stopped"):
+        run("killed", "--stop-after", "3")
+    pd.testing.assert_frame_equal(run("killed"), whole)
+    one, other = (
+        load_file(tmp_path / name / "round_1/model.safetensors") for name in ("whole", "killed")
+    )
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    before = load_file(encoder / "model.safetensors")
+    assert any(not torch.equal(one[name], before[name]) for name in one)
+    taught = embed_texts(texts[:2], tmp_path / "whole/round_1", progress=False)
+    assert taught.shape == (2, 16)
+
+
+def test_classes_are_balanced(monkeypatch):
+    """Against the plan of equal masses that its own marginals prove."""
+    example = load(ROOT / "examples/reteach_encoder.py", monkeypatch)
+    p = torch.rand(60, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([5.0, 1, 1])
+    p = p / p.sum(1, keepdim=True)
+    plan = example.balance(p)
+    torch.testing.assert_close(plan.sum(1), torch.ones(60))
+    torch.testing.assert_close(plan.sum(0), torch.full((3,), 20.0), atol=1e-3, rtol=0)
+    ratio = plan / p  # of a plan: factors of rows times factors of columns
+    torch.testing.assert_close(ratio[:, 1] / ratio[:, 0], (ratio[0, 1] / ratio[0, 0]).expand(60))
 
 
 def test_words_beside_embeddings(tmp_path, monkeypatch, capsys):

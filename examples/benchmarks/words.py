@@ -36,7 +36,7 @@ def load(name: str, args: argparse.Namespace) -> tuple[list[str], Tensor, Tensor
         x, y = torch.from_numpy(file["x"]).float(), torch.from_numpy(file["y"])
         index = file.get("index")
     if name == "agnews":
-        table = pd.read_csv(args.data / "agnews8k.csv.gz")
+        table = pd.read_csv(args.data / "agnews8k.csv.gz").fillna("")
         return (table["title"] + " " + table["description"]).tolist(), x, y
     if name == "stackoverflow":
         lines = args.titles.read_text(encoding="utf-8", errors="replace").split("\n")
