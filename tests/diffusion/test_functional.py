@@ -80,7 +80,7 @@ def test_gradients(normalization, backend, t):
             x, structure, weight, t, degree=30, normalization=normalization, backend=backend
         )
 
-    assert torch.autograd.gradcheck(diffuse, inputs)
+    assert torch.autograd.gradcheck(diffuse, inputs, fast_mode=True)
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
@@ -94,7 +94,7 @@ def test_second_gradients_on_the_reference_backend(normalization):
             x, edge_index, weight, t, degree=30, normalization=normalization, backend="reference"
         )
 
-    assert torch.autograd.gradgradcheck(diffuse, inputs)
+    assert torch.autograd.gradgradcheck(diffuse, inputs, fast_mode=True)
 
 
 def test_a_second_derivative_of_a_fused_backend_is_refused():

@@ -178,7 +178,10 @@ def test_long_times_have_the_gradients_of_float64_compiled_or_not(normalization)
     attr = torch.randn(num_nodes, num_nodes, generator=torch.Generator().manual_seed(1))
     attr = (attr + attr.T)[tuple(edge_index)]
     gradients = []
-    for dtype, compiles in ((torch.float64, False), (torch.float32, False), (torch.float32, True)):
+    ways = [(torch.float64, False), (torch.float32, False)]
+    if normalization == "rw":  # compiling takes seconds
+        ways.append((torch.float32, True))
+    for dtype, compiles in ways:
         layer = AnisotropicDiffusion(t=40.0, normalization=normalization).to(dtype)
         with torch.no_grad():
             layer.conductance.slope.fill_(0.7)
