@@ -4,14 +4,17 @@ import multiprocessing
 
 import torch
 
+PRELOAD = ["jsem_pyg.nn", "jsem_pyg.partition", "jsem_pyg.training", "torch_geometric.data"]
+
 
 def run_together(function, arguments, count):
     """Call `function(rank, *arguments)` in so many processes, and wait for all.
 
-    They are forked from one process that has imported what the function's module imports, which
-    takes most of the time where each starts from nothing.
+    They are forked from one process that has imported the package, which takes most of the time
+    where each starts from nothing. (A module of the tests would not be found there, in silence:
+    that process does not get `sys.path`.)
     """
-    multiprocessing.get_context("forkserver").set_forkserver_preload([function.__module__])
+    multiprocessing.get_context("forkserver").set_forkserver_preload(PRELOAD)
     torch.multiprocessing.start_processes(
         function, arguments, nprocs=count, start_method="forkserver"
     )
