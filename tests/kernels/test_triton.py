@@ -1,4 +1,4 @@
-"""The Triton kernels: on a GPU where there is one, otherwise in Triton's interpreter.
+"""All Triton kernels: on a GPU where there is one, otherwise in Triton's interpreter.
 
 Triton decides once, when it is first imported, whether it interprets. So without a GPU the cases
 run in a process of their own, in which nothing can have imported it before.
@@ -17,13 +17,14 @@ from jsem_pyg.kernels.table import CHEBYSHEV
 
 pytest.importorskip("triton")
 
-CASES = Path(__file__).parent / "triton_cases.py"
+HERE = Path(__file__).parent
+CASES = [str(HERE / "triton_cases.py"), str(HERE / "sinkhorn" / "triton_cases.py")]
 
 
 def test_cases():
     interpreted = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(CASES)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *CASES],
         env=os.environ | interpreted,
         capture_output=True,
         text=True,
