@@ -2,6 +2,7 @@ import logging
 
 import pytest
 import torch
+from night import night
 from tiny_graphs import ring, two_parts
 from transport.shapes import spiral, swiss_roll
 
@@ -46,7 +47,7 @@ def test_small_graphs_are_exact(times, kind, normalization, dtype, tol):
 
 @pytest.mark.parametrize("kind", ["kernel", "sqdist"])
 @pytest.mark.parametrize("times", [(2.0,), (10.0,), (40.0,), (10.0, 100.0)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", [*night(torch.float32), torch.float64])
 def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(kind, times, dtype, caplog):
     edge_index, weight = roll(600, dtype)
     factor = HeatCost(times, kind, num_anchors=100)(edge_index, weight)
@@ -56,7 +57,7 @@ def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(kind, time
     assert (error > 0.05) == ("differs from its matrix" in caplog.text)
 
 
-@pytest.mark.parametrize(("normalization", "t"), [("sym", 60.0), (None, 10.0)])
+@pytest.mark.parametrize(("normalization", "t"), [*night(("sym", 60.0)), (None, 10.0)])
 def test_smooth_kernels_are_factored_well(normalization, t):
     edge_index, weight = roll(600)
     cost = HeatCost((t, 3 * t), num_anchors=150, normalization=normalization, tol=1e-8)
