@@ -274,14 +274,6 @@ CANDIDATES = _family(
     },
     fallback="reference",
 )
-PATHS = _family(
-    "paths",
-    {
-        "scipy": ("scipy_paths", no_obstacle, "SciPy's Dijkstra"),
-        "numba": ("numba_paths", numba_obstacle, "compiled, CPU"),
-    },
-    fallback="scipy",
-)
 BRANCHES = _family(
     "branches",
     {
@@ -300,6 +292,5 @@ FAMILIES = {
     "transport (Sinkhorn)": SINKHORN,
     "transport of small graphs (linear programs)": LINEAR_TRANSPORT,
     "matching of large graphs (scores of pairs)": CANDIDATES,
-    "shortest paths": PATHS,
     "matching of sparse graphs (branches)": BRANCHES,
 }

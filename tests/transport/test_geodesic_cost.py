@@ -5,9 +5,8 @@ from torch_geometric.data import Data
 from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.graph import knn_graph
-from jsem_pyg.kernels.paths import PATHS
 from jsem_pyg.transport import GeodesicCost
-from jsem_pyg.transport.costs.geodesic import landmark_scaling
+from jsem_pyg.transport.costs.geodesic import geodesic_columns, landmark_scaling
 
 
 def path(num_nodes):
@@ -120,11 +119,9 @@ def test_of_two_edges_the_shorter_counts():
     assert float(factor.dense()[0, 1]) == pytest.approx(4.0)
 
 
-def test_the_backends_agree(monkeypatch):
-    x = swiss_roll(300)[0]
-    expected = GeodesicCost()(x).dense()
-    monkeypatch.setitem(PATHS.preference, "cpu", ())
-    torch.testing.assert_close(GeodesicCost()(x).dense(), expected)
+def test_edges_of_no_length_are_edges():
+    cost = geodesic_columns(path(3), 3, torch.tensor([0.0, 2.0, 0.0, 2.0]))
+    assert cost.columns(torch.arange(3)).tolist() == [[0, 0, 2], [0, 0, 2], [2, 2, 0]]
 
 
 def test_the_seed_decides():

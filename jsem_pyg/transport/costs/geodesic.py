@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
@@ -23,7 +25,6 @@ from ..._precision import compute_dtype
 from ...graph import GraphStructure
 from ...graph.points import METRICS, prepare_points
 from ...kernels.ordering import scipy_indices
-from ...kernels.paths import PATHS
 from .columns import ColumnCost
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, warn_if_large
@@ -171,7 +172,7 @@ class GeodesicCost:
         if len(landmark) == search.num_nodes:
             probe, held_out = landmark, distance
         else:
-            held_out = np.stack([first, *(search.distances(each) for each in probe[1:])])
+            held_out = np.vstack([first, search.distances(probe[1:])])
         cost = torch.from_numpy(distance) ** self.power
         x = landmark_scaling(cost, torch.tensor(landmark), self.rank)
         error = errors_by_rank(x, probe, torch.from_numpy(held_out) ** self.power)
@@ -190,19 +191,18 @@ class PathSearch:
 
     def __init__(self, structure: GraphStructure, length: Tensor) -> None:
         self.num_nodes = structure.num_nodes
-        self._col, rowptr = scipy_indices(structure.csr)
-        self._rowptr = rowptr
         slots = torch.full((structure.num_slots,), torch.inf, dtype=torch.float64)
-        self._length = slots.scatter_reduce(
-            0, structure.slot.long().cpu(), length.cpu(), "amin"
-        ).numpy()
-        self._search = PATHS.find("auto", torch.device("cpu")).distances
+        shortest = slots.scatter_reduce(0, structure.slot.long().cpu(), length.cpu(), "amin")
+        shape = (self.num_nodes, self.num_nodes)
+        self._graph = csr_array((shortest.numpy(), *scipy_indices(structure.csr)), shape=shape)
 
-    def distances(self, source: int) -> Array:
-        """[N] the lengths of shortest paths from one node, infinite where there is none."""
-        out = np.empty(self.num_nodes)
-        self._search(self._rowptr, self._col, self._length, source, out)
-        return out
+    def distances(self, source: int | list[int]) -> Array:
+        """[N] or [S, N] lengths of shortest paths from a node or several, infinite where none is.
+
+        Source: Dijkstra, "A note on two problems in connexion with graphs", 1959, as in SciPy.
+        """
+        found: Array = dijkstra(self._graph, indices=source)
+        return found
 
 
 def farthest_landmarks(search: PathSearch, first: Array, most: int) -> tuple[list[int], Array]:
@@ -289,7 +289,7 @@ def geodesic_columns(
     search = PathSearch(GraphStructure(edges, num_nodes), length)
 
     def columns(nodes: Tensor) -> Tensor:
-        paths = np.stack([search.distances(node) for node in nodes.tolist()], 1)
+        paths = search.distances(nodes.tolist()).T
         if np.isinf(paths).any():
             raise ValueError(
                 "Expected a connected graph (got nodes that no path joins). To fix this, join its "
