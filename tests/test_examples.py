@@ -629,6 +629,19 @@ def test_the_benchmark_of_real_graphs(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(benchmark.main(options), rows)
 
 
+def test_the_benchmark_of_confidence(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/alignment_confidence.py", monkeypatch)
+    monkeypatch.setattr(benchmark, "GRAPHS", ("random",))
+    monkeypatch.setattr(benchmark, "LEVELS", (10,))
+    monkeypatch.setattr(benchmark, "POINTS", ("curve",))
+    options = ["--seeds", "1", "--nodes", "30", "31"]
+    rows = benchmark.main([*options, "--output", str(tmp_path)]).set_index("case")
+    assert (rows.loc[["random, unrelated", "curve, unrelated"], "right"] == 0).all()
+    assert rows.loc["random, unrelated", "confidence"] < rows.loc["random", "confidence"] - 0.3
+    assert "| curve |" in (tmp_path / "alignment_confidence.md").read_text()
+    assert benchmark.main([*options, "--fit", "--models", "graphs"]) is None
+
+
 def test_scores_of_real_graphs_know_twins_and_nodes_without_a_partner(monkeypatch):
     cases = load(ROOT / "examples/benchmarks/alignment_cases.py", monkeypatch)
     star = cases._matrix(np.array([[0, 1], [0, 2], [0, 3], [3, 4]]), 5)

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..problem.options import SolverOptions, read_starts
 from ..sinkhorn.assignment import AssignmentScores
 from ..sinkhorn.scores import DenseScores
 from ..sparse.search import matched_difference, search_candidates
+from .confidence import edge_confidence
 from .isomorphism import find_isomorphism
 from .proximal import Point, Problem, assigned, likely, transport
 from .search import Found, padded, search_assignment
@@ -126,11 +128,13 @@ def match_graphs(
     like = torch.zeros((), dtype=dtype, device=costs[0].device)
     is_uniform = _is_uniform(problem)
     renamed = find_isomorphism(problem.source, problem.target) if is_uniform else None
+    believe = partial(_confidence, *matrices, kept)
     if renamed is not None:
-        return _assigned(Found(renamed, [("isomorphism", 0.0)]), kept, shape, like)
+        found = Found(renamed, [("isomorphism", 0.0)])
+        return replace(_assigned(found, kept, shape, like), believe=believe)
     if pairs > DENSE_LIMIT:
         plan = _assigned(_matched_candidates(problem, names, options), kept, shape, like)
-        return _in_unit(plan, unit)
+        return replace(_in_unit(plan, unit), believe=believe)
     distance = _profile_distance(problem)
     begun = (_partners(starts, kept),) if isinstance(starts, Plan) else names
     found = search_assignment(
@@ -145,7 +149,20 @@ def match_graphs(
             tables["plan"] = _table(starts, kept)
         point = transport(problem, tables, options.max_iter)
         plan = _transported(point, kept, shape, like, options.max_iter)
-    return _in_unit(plan, unit)
+    return replace(_in_unit(plan, unit), believe=believe)
+
+
+def _confidence(source: csr_array, target: csr_array, kept: Sequence[Array], plan: Plan) -> Tensor:
+    """Of the best partners; between the nodes with mass."""
+    place = np.full(plan.shape[1], -1)
+    place[kept[1]] = np.arange(len(kept[1]))
+    best = plan.argmax().cpu().numpy()[kept[0]]
+    partner = np.where(best >= 0, place[best], -1)
+    confidence = torch.zeros(plan.shape[0])
+    confidence[torch.from_numpy(kept[0])] = torch.from_numpy(
+        edge_confidence(source, target, partner)
+    ).float()
+    return confidence.to(plan.scores.like)
 
 
 def _in_unit(plan: Plan, unit: float) -> Plan:

@@ -112,15 +112,21 @@ def swap(task: Task, start: Assignment) -> Assignment:
     return Assignment(partner, kept_weight(task, partner))
 
 
-def anneal(task: Task, *starts: Assignment) -> Assignment:
+def anneal(task: Task, *starts: Assignment, believed: Array | None = None) -> Assignment:
     """Soft assignments from the mean of some assignments, from warm to cold.
 
     Where two assignments are each right in a part of the graph, the neighbours of a node decide
     between them, and both parts come through.
+
+    Args:
+        task: the graphs.
+        starts: where to begin.
+        believed: [N] bool, nodes whose partners count in the beginning; None: all.
     """
     soft = sum((_selection(each.partner) for each in starts[1:]), _selection(starts[0].partner))
-    soft = _soften(task, soft * np.float32(1 / len(starts)), _ANNEAL)
-    return harden(task, soft, starts[0].partner)
+    share = np.full(len(task.distance), 1 / len(starts), np.float32)
+    soft = soft.multiply((share if believed is None else share * believed)[:, None]).tocsr()
+    return harden(task, _soften(task, soft, _ANNEAL), starts[0].partner)
 
 
 def soft_start(task: Task) -> Assignment:

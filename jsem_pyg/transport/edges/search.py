@@ -8,8 +8,11 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from torch import Tensor
 
+from ..factored.profiles import comparable
 from ..problem.swaps import pulled
+from ..sparse.profiles import local_profiles
 from .branches import is_sparse, likely_pairs
+from .confidence import edge_confidence
 from .moves import (
     Assignment,
     Task,
@@ -27,6 +30,9 @@ Array = NDArray[Any]
 
 _COPY = 1 - 1e-6  # of the most that could be kept: the graphs are the same
 _GAIN = 1e-4  # of what is kept, for another round to be worth it
+_BELIEVED = (0.0, 0.5, 0.3, 0.7)  # confidence of the pairs that an annealing begins with
+_NEARLY = 0.99  # of the weight of the lighter graph: there is little to find
+_RIDGE = 0.03  # of :func:`.comparable`, for local profiles
 
 
 class Found(NamedTuple):
@@ -64,16 +70,24 @@ def search_assignment(
         stages.append((stage, _difference(source, target, found.partner)))
         return found
 
-    most, best = _most(task), None
+    def from_features(task: Task) -> Assignment:
+        first = greedy(task)
+        stages.append(("heat", _difference(source, target, first.partner)))
+        found = improve("percolation", first)
+        if found.kept >= _COPY * most:
+            return found
+        soft = improve("soft start", soft_start(task))
+        return max(found, soft, improve("both starts", anneal(task, found, soft)), key=_kept)
+
+    most, fewest, best = _most(task), min(each.sum() for each in task[:2]), None
     for start in starts:
         if isinstance(start, str) and start == "heat":
-            first = greedy(task)
-            stages.append(("heat", _difference(source, target, first.partner)))
-            found = improve("percolation", first)
-            if found.kept < _COPY * most:
-                soft = improve("soft start", soft_start(task))
-                both = improve("both starts", anneal(task, found, soft))
-                found = max(found, soft, both, key=_kept)
+            found = from_features(task)
+            if found.kept < _NEARLY * min(most, fewest):
+                both = _with_local(source, target, task.distance)
+                other = from_features(assignment_task(source, target, both))
+                mixed = improve("both profiles", anneal(task, found, other))
+                found = max(found, other, mixed, key=_kept)
             if found.kept < _COPY * most and is_sparse(source, target):
                 likely = likely_pairs(source, target, distance)
                 alike = improve("branches", harden(task, likely, found.partner))
@@ -85,12 +99,24 @@ def search_assignment(
             found = improve("random" if is_random else "plan", begun)
         best = found if best is None else max(best, found, key=_kept)
     assert best is not None  # there is a start
-    for _ in range(max_iter if best.kept < _COPY * most else 0):
-        found = improve("annealing", anneal(task, best))
-        gain, best = found.kept - best.kept, max(best, found, key=_kept)
-        if gain <= _GAIN * best.kept:
+    since = 0
+    for number in range(max_iter if best.kept < _COPY * most else 0):
+        least = _BELIEVED[number % len(_BELIEVED)]
+        believed = edge_confidence(source, target, best.partner) >= least if least else None
+        found = improve("annealing", anneal(task, best, believed=believed))
+        since = 0 if found.kept - best.kept > _GAIN * best.kept else since + 1
+        best = max(best, found, key=_kept)
+        if since == len(_BELIEVED):
             break
     return Found(best.partner, stages)
+
+
+def _with_local(source: csr_array, target: csr_array, distance: Tensor) -> Tensor:
+    """Squared distances [N, N] to which those of local profiles add as much in the mean."""
+    sides = (torch.from_numpy(local_profiles(each)) for each in (source, target))
+    first, second = (each.float() for each in comparable(*sides, ridge=_RIDGE))
+    found = torch.cdist(first, second).square_()
+    return found.mul_(distance.mean() / found.mean().clamp(min=1e-30)).add_(distance)
 
 
 def padded(source: csr_array, target: csr_array, distance: Tensor) -> tuple[Any, Any, Tensor]:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from ..problem.resolution import resolved
 from ..sinkhorn.loop import Pass, in_turn
 from ..sinkhorn.scores import FactoredScores, average, plan_sums
 from .annealing import COOLING, FINAL_SHARP, Report, Schedule, anneal, cool
+from .confidence import near_confidence
 from .descent import (
     Effort,
     State,
@@ -294,7 +296,8 @@ class Task:
         scores = FactoredScores(kernel.u[:rows], kernel.v[:columns], found.done.f[:rows], g)
         cost = plan_cost(self.first, self.second, scores, self.features, self.alpha)
         epsilon = float(state.epsilon) * unit
-        return Plan(scores, cost, epsilon, is_converged, steps, *problem.coordinates)
+        believe = partial(near_confidence, self.first, self.second, backend=options.backend)
+        return Plan(scores, cost, epsilon, is_converged, steps, *problem.coordinates, believe)
 
     def _remedy(self) -> str:
         options = self.options

@@ -1,0 +1,268 @@
+"""Is `plan.confidence` the share of partners that are right?
+
+Pairs are simulated: graphs of seven kinds that lose edges, and points of four kinds that are seen
+twice; and pairs of sides that have nothing to do with each other, in which every partner is wrong.
+For graphs, right is the true partner; for points, one of the tenth of all that is nearest to it.
+The weights of both logistic models are fitted to the first seeds by `--fit`, and are constants of
+the package; the page is about other seeds, and about graphs of --data, which no model has seen.
+
+    python examples/benchmarks/alignment_confidence.py                  # the page
+    python examples/benchmarks/alignment_confidence.py --fit            # print weights
+    python examples/benchmarks/alignment_confidence.py --data DIR       # with real graphs
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+import networkx as nx
+import numpy as np
+import pandas as pd
+import torch
+from alignment_cases import Case, Noise, _cut, _matrix, make_case
+from scipy.spatial import Delaunay
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import kneighbors_graph
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import align_cells
+
+from jsem_pyg.transport import AdjacencyCost, FeatureCost, gromov_wasserstein, match_graphs
+from jsem_pyg.transport.edges import confidence as edges
+from jsem_pyg.transport.factored import confidence as factored
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+GRAPHS = ("random", "preferential", "neighbours", "clustered", "small world", "roads", "blocks")
+POINTS = ("cells", "mixture", "views", "curve")
+LEVELS = (10, 25, 35, 45)  # % of the edges that the target loses
+REAL = ("ca-netscience", "bio-celegans", "in-arenas", "inf-euroroad")
+
+
+class Sample(NamedTuple):
+    """One pair that has been aligned."""
+
+    model: str  # "graphs" or "points"
+    case: str
+    is_related: bool
+    evidence: np.ndarray  # [N, F]
+    confidence: np.ndarray  # [N]
+    is_right: np.ndarray  # [N]
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--fit", action="store_true", help="print weights instead")
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--first", type=int, help="seed; 0 to fit, 100 otherwise")
+    parser.add_argument("--nodes", type=int, nargs=2, default=(60, 200), help="range")
+    parser.add_argument("--models", nargs="+", default=["graphs", "points"])
+    parser.add_argument("--data", type=Path, help="folder of real graphs")
+    parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
+    return parser.parse_args(argv)
+
+
+def graph(kind: str, size: int, seed: int) -> np.ndarray:
+    """Edges [E, 2]."""
+    rng = np.random.default_rng(seed)
+    points = rng.random((size, 2))
+    if kind == "neighbours":
+        return np.stack(kneighbors_graph(points, 6).nonzero(), 1)
+    if kind == "roads":  # a spanning tree of a triangulation, and some other edges of it
+        corners = Delaunay(points).simplices
+        links = np.concatenate([corners[:, [0, 1]], corners[:, [1, 2]], corners[:, [0, 2]]])
+        plane = nx.Graph()
+        for i, j in links.tolist():
+            plane.add_edge(i, j, weight=float(((points[i] - points[j]) ** 2).sum()))
+        tree = list(nx.minimum_spanning_tree(plane).edges)
+        return np.concatenate([tree, links[rng.random(len(links)) < 0.1]])
+    share = np.eye(4) * 0.12 + 0.02
+    made = {
+        "random": lambda: nx.gnp_random_graph(size, 8 / size, seed=seed),
+        "preferential": lambda: nx.barabasi_albert_graph(size, 3, seed=seed),
+        "clustered": lambda: nx.powerlaw_cluster_graph(size, 3, 0.5, seed=seed),
+        "small world": lambda: nx.watts_strogatz_graph(size, 6, 0.3, seed=seed),
+        "blocks": lambda: nx.stochastic_block_model([size // 4] * 4, share, seed=seed),
+    }
+    return np.array(made[kind]().edges)
+
+
+def graph_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
+    for kind in GRAPHS:
+        rng = np.random.default_rng([seed, GRAPHS.index(kind)])
+        size = int(rng.integers(*nodes))
+        source, name = graph(kind, size, seed), rng.permutation(size)
+        for level in (*LEVELS, None):
+            other = graph(kind, size, seed + 1000) if level is None else source
+            target = name[other if level is None else _cut(source, level / 100, rng)]
+            truth = np.full(size, -1) if level is None else name
+            case = Case(_matrix(source, size), _matrix(target, size), truth)
+            yield matched(f"{kind}", case)
+
+
+def matched(name: str, case: Case) -> Sample:
+    costs = []
+    for each in (case.source, case.target):
+        pairs = torch.from_numpy(np.stack(each.tocoo().coords).astype(np.int64))
+        costs.append(AdjacencyCost(pairs, num_nodes=each.shape[0]))
+    plan = match_graphs(*costs)
+    partner = plan.argmax().numpy()
+    found = edges.evidence(case.source, case.target, partner)
+    is_related = bool((case.truth >= 0).any())
+    return Sample("graphs", name, is_related, found, plan.confidence.numpy(), partner == case.truth)
+
+
+def points(kind: str, size: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same points, seen twice: [N, r] and [N, s]."""
+    if kind == "cells":
+        pair = align_cells.simulate(size, seed)
+        return pair.source, pair.target
+    rng = np.random.default_rng(seed)
+    groups, dim = int(rng.integers(4, 12)), int(rng.integers(6, 30))
+    place = 1.5 * rng.standard_normal((groups, dim))[rng.integers(0, groups, size)]
+    place = place + rng.uniform(0.3, 1) * rng.standard_normal((size, dim))
+    if kind == "mixture":  # turned, with noise
+        noise = rng.uniform(0, 0.6)
+        turns = [np.linalg.qr(rng.standard_normal((dim, dim)))[0] for _ in range(2)]
+        views = [place @ turn + noise * rng.standard_normal(place.shape) for turn in turns]
+    elif kind == "views":  # by different features
+        hidden = np.tanh(place @ rng.standard_normal((dim, 160)) / dim**0.5)
+        views = [hidden[:, :80], hidden[:, 80:]]
+    else:  # rolled up otherwise
+        along, across = 3 * rng.random(size) ** rng.uniform(1, 2), rng.random(size)
+        flat = along * np.cos(3 * along), along * np.sin(3 * along)
+        roll = along * np.cos(2 * along), across, along * np.sin(2 * along)
+        views = [np.stack(each, 1) for each in (flat, roll)]
+    return torch.from_numpy(views[0]).float(), torch.from_numpy(views[1]).float()
+
+
+def point_samples(seed: int, nodes: tuple[int, int]) -> Iterator[Sample]:
+    for place, kind in enumerate(POINTS):
+        size = int(np.random.default_rng([seed, place]).integers(*nodes))
+        source, target = points(kind, size, seed)
+        other = points(POINTS[(place + seed) % len(POINTS)], size, seed + 1000)[1]
+        for is_related, y in ((True, target), (False, other)):
+            plan = gromov_wasserstein(source, y, seed=seed, progress=False)
+            sides = FeatureCost()(source), FeatureCost()(y)
+            found = factored.evidence(*sides, plan).numpy()
+            distance = torch.cdist(y[plan.argmax()], y)
+            share = (distance < distance.diagonal()[:, None]).double().mean(1)
+            is_right = (share < factored.NEAR).numpy() & is_related
+            yield Sample("points", kind, is_related, found, plan.confidence.numpy(), is_right)
+
+
+def real_samples(folder: Path) -> Iterator[Sample]:
+    for name in REAL:
+        for level in ("10", "25"):
+            case = make_case(folder / f"{name}.npz", Noise("one-way", level), 0)
+            yield matched(name, case)
+
+
+def fit(samples: list[Sample]) -> None:
+    """Print the weights of each model; every pair counts the same."""
+    for model in sorted({each.model for each in samples}):
+        own = [each for each in samples if each.model == model]
+        x = np.concatenate([each.evidence for each in own])
+        y = np.concatenate([each.is_right for each in own])
+        weight = np.concatenate(
+            [np.full(len(each.is_right), 1 / len(each.is_right)) for each in own]
+        )
+        found = LogisticRegression(C=1.0, fit_intercept=False, max_iter=5000)
+        found.fit(x, y, weight * 100)
+        print(model, "WEIGHTS =", tuple(float(each) for each in found.coef_[0].round(2)))
+
+
+def table(samples: list[Sample]) -> pd.DataFrame:
+    rows = []
+    keys = dict.fromkeys((each.model, each.case, each.is_related) for each in samples)
+    for key in keys:
+        own = [each for each in samples if (each.model, each.case, each.is_related) == key]
+        sure = np.concatenate([each.confidence for each in own])
+        right = np.concatenate([each.is_right for each in own])
+        rows.append(
+            {
+                "case": f"{key[1]}{'' if key[2] else ', unrelated'}",
+                "pairs": len(own),
+                "right": right.mean(),
+                "confidence": sure.mean(),
+                "calibration error": calibration_error(sure, right),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
+    """The mean distance of confidence and share of right ones, in ten bins."""
+    label = np.minimum((10 * sure).astype(int), 9)
+    sums = [np.bincount(label, each, 10) for each in (sure, right)]
+    return float(np.abs(sums[0] - sums[1]).sum() / len(sure))
+
+
+def draw(samples: list[Sample], file: Path) -> None:
+    """The share of right partners over confidence."""
+    models = list(dict.fromkeys(each.model for each in samples))
+    figure, axes = plt.subplots(1, len(models), squeeze=False, layout="constrained")
+    figure.set_size_inches(4 * len(models), 3.8)
+    for axis, model in zip(axes[0], models, strict=True):
+        own = [each for each in samples if each.model == model]
+        sure = np.concatenate([each.confidence for each in own])
+        right = np.concatenate([each.is_right for each in own])
+        label = np.minimum((10 * sure).astype(int), 9)
+        filled = np.flatnonzero(np.bincount(label, minlength=10))
+        means = [[each[label == place].mean() for place in filled] for each in (sure, right)]
+        axis.plot([0, 1], [0, 1], color="0.7")
+        axis.plot(*means, "o-")
+        axis.set(title=f"{model}: {len(own)} pairs", xlabel="confidence", ylabel="share right")
+    figure.savefig(file, dpi=80)
+    plt.close(figure)
+
+
+PAGE = """# How much to believe an alignment
+
+Written by `examples/benchmarks/alignment_confidence.py`. `plan.confidence` estimates for each point
+the probability that its partner is right: of graphs, the true one; of points, one of the tenth of
+all that is nearest to it. The models were fitted to other seeds than those of this page{real}.
+Unrelated: both sides have nothing to do with each other, and every partner is wrong.
+Calibration error: mean difference of confidence and share right, in ten bins.
+
+![Share right over confidence](alignment_confidence.png)
+
+"""
+
+
+def main(argv: list[str] | None = None) -> pd.DataFrame | None:
+    args = parse_args(argv)
+    logging.getLogger("jsem_pyg").setLevel(logging.ERROR)  # some pairs do not converge
+    first = args.first if args.first is not None else 0 if args.fit else 100
+    samples = []
+    for seed in range(first, first + args.seeds):
+        if "graphs" in args.models:
+            samples += graph_samples(seed, args.nodes)
+        if "points" in args.models:
+            samples += point_samples(seed, args.nodes)
+    if args.fit:
+        return fit(samples)
+    if args.data is not None:
+        samples += real_samples(args.data)
+    args.output.mkdir(parents=True, exist_ok=True)
+    draw(samples, args.output / "alignment_confidence.png")
+    rows = table(samples)
+    lines = ["| " + " | ".join(rows.columns) + " |", "| --- " * len(rows.columns) + "|"]
+    for row in rows.itertuples(index=False):
+        lines.append(
+            f"| {row[0]} | {row[1]} | " + " | ".join(f"{each:.3f}" for each in row[2:]) + " |"
+        )
+    real = ", and no graph of the files" if args.data else ""
+    text = PAGE.format(real=real) + "\n".join(lines) + "\n"
+    (args.output / "alignment_confidence.md").write_text(text)
+    print(rows.round(3).to_string(index=False))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+r"""How likely points are to have come near their true partners, from costs alone.
+
+Two sets of points that have nothing in common can be aligned as well, and their costs agree by what
+their spectra share. So the agreement of the costs of matched pairs,
+
+.. math::
+    \rho = \frac{||\mathbf{X}^T \mathbf{T} \mathbf{Y}||^2}
+        {||\mathbf{X}^T \mathbf{P} \mathbf{X}|| \, ||\mathbf{Y}^T \mathbf{Q} \mathbf{Y}||},
+
+is compared with that of an alignment with a target of the same spectrum and another shape: the
+coordinates on each principal axis of the matched target points, permuted. A logistic model weighs
+this, and the agreement of the costs of each point. `examples/benchmarks/alignment_confidence.py`
+fits it to simulated pairs, among them ones that do not correspond, and measures it on others.
+"""
+
+import torch
+from torch import Tensor
+
+from ...kernels.table import SINKHORN
+from ..costs.factor import Factor
+from ..plan.plan import Plan
+from ..problem.prepare import prepare_factor
+from ..problem.problem import make_problem, second_moments
+from ..sinkhorn.loop import in_turn
+from ..sinkhorn.scores import row_sums
+from .annealing import race
+from .descent import begin
+from .starts import Points, find_starts
+
+NEAR = 0.1  # of the target points: who is among the nearest to the true partner is near it
+WEIGHTS = (-5.66, 2.89, -1.32, 2.42, 0.18)  # of `evidence`
+
+_SAMPLE = 200  # points that are aligned once more
+_HOT, _COLD = (0.3, 0.1), 0.01  # of the critical temperature
+_LEAST = 1e-3
+
+
+def near_confidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
+    """Probabilities [N] that the best target point is near the true one, among :data:`NEAR` of all.
+
+    Args:
+        first: of the source.
+        second: of the target.
+        plan: between both, with coordinates.
+        backend: of Sinkhorn's iteration.
+    """
+    found = evidence(first, second, plan, backend)
+    confidence = torch.sigmoid(found @ found.new_tensor(WEIGHTS))
+    return torch.where(plan.argmax() >= 0, confidence, 0).to(plan.scores.like)
+
+
+def evidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
+    """What speaks for the partner of each point: [N, 5] float64; arguments as above."""
+    assert plan.source is not None
+    assert plan.target is not None
+    mass = row_sums(plan.scores)
+    mass = mass / mass.sum()
+    x, y = plan.source.double(), plan.apply(plan.target).double()
+    together = x.T @ (mass[:, None] * y)
+    products = ((x @ together) * y).sum(1)
+    squares = [((each @ second_moments(each, mass)) * each).sum(1) for each in (x, y)]
+    cosine = products / (squares[0] * squares[1]).clamp(min=1e-30).sqrt()
+    whole = _agreement(together, x, mass, plan.target, plan.marginals()[1])
+    null = _null_agreement(first, second, plan, mass, backend)
+    better = (whole - null) / (1 - null + _LEAST)
+    own = (cosine - null) / (1 - null + _LEAST)
+    ones = torch.ones_like(cosine)
+    columns = [ones, better * ones, own, -(1 - cosine + _LEAST).log(), own.median() * ones]
+    return torch.stack(columns, 1)
+
+
+def _agreement(together: Tensor, x: Tensor, p: Tensor, y: Tensor, q: Tensor) -> float:
+    """rho, of the moments X^T T Y [r, s]."""
+    q = q / q.sum()
+    norms = [second_moments(each.double(), mass).norm() for each, mass in ((x, p), (y, q))]
+    return float(together.square().sum() / (norms[0] * norms[1]).clamp(min=1e-30))
+
+
+def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, backend: str) -> float:
+    """Rho of some source points and a target of the spectrum of their partners."""
+    generator = torch.Generator().manual_seed(0)
+    partner = plan.argmax()
+    count = min(_SAMPLE, int((partner >= 0).sum()))
+    if count < 2:
+        return 1.0
+    chosen = torch.multinomial(mass.cpu(), count, generator=generator).to(partner.device)
+    x, y = first.x[chosen], second.x[partner[chosen]]
+    sides = (
+        Factor(x, kind=first.kind, sign=first.sign),
+        Factor(_without_shape(y, second, generator), kind=second.kind, sign=second.sign),
+    )
+    equal = torch.full_like(x[:, 0], 1 / count)
+    problem = make_problem(*(prepare_factor(each, equal) for each in sides), equal, equal)
+    one_pass = in_turn(SINKHORN.find(backend, x.device).sinkhorn_pass)
+    points = [Points(each.x, "l2", None) for each in sides]
+    starts = find_starts(None, problem, (points[0], points[1]), one_pass, 0)
+    moments = torch.stack([start.moments for start in starts])
+    critical = problem.critical_epsilon() or 1.0
+    waves = [
+        begin(problem, moments, moments.new_full((len(starts),), share * critical))
+        for share in _HOT
+    ]
+    names = [start.name for start in starts] * len(waves)
+    states, _ = race(problem, waves, names, _COLD * critical, one_pass)
+    left, right = problem.coordinates
+    found = states.moments[0, : left.size(1), : right.size(1)]
+    return min(_agreement(found, left, equal.double(), right, equal.double()), 1.0)
+
+
+def _without_shape(y: Tensor, factor: Factor, generator: torch.Generator) -> Tensor:
+    """Points [M, s] with the same numbers on each axis, in another order on each."""
+    mean = y.mean(0)
+    if bool((factor.signs > 0).all()):
+        left, size, axes = torch.linalg.svd(y - mean, full_matrices=False)
+        parts = left * size
+    else:
+        parts, axes = y - mean, torch.eye(y.size(1)).to(y)
+    orders = [torch.randperm(len(y), generator=generator).to(y.device) for _ in parts.T]
+    mixed = [part[order] for part, order in zip(parts.T, orders, strict=True)]
+    return torch.stack(mixed, 1) @ axes + mean

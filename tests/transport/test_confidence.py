@@ -1,0 +1,123 @@
+"""How much to believe a plan."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_array
+from transport.problems import points
+
+from jsem_pyg.transport import gromov_wasserstein, match_graphs
+from jsem_pyg.transport.edges import confidence as edges
+from jsem_pyg.transport.plan.plan import Plan
+from jsem_pyg.transport.sinkhorn.scores import DenseScores
+
+
+def random_graph(num_nodes, seed, mean_degree=8):
+    draws = torch.rand(num_nodes, num_nodes, generator=torch.Generator().manual_seed(seed))
+    upper = (draws < mean_degree / num_nodes).triu(1)
+    return (upper | upper.T).nonzero().T
+
+
+def matrix(edge_index, size):
+    ones = np.ones(edge_index.size(1))
+    return csr_array((ones, edge_index.numpy()), (size, size))
+
+
+def thinned(edge_index, share, seed=5):
+    upper = edge_index[:, edge_index[0] < edge_index[1]]
+    generator = torch.Generator().manual_seed(seed)
+    kept = torch.rand(upper.size(1), generator=generator) > share
+    return torch.cat([upper[:, kept], upper[:, kept].flip(0)], 1)
+
+
+def plain_evidence(source, target, partner):
+    """Columns that do not depend on random halves, by loops."""
+    a, b = (each.toarray() > 0 for each in (source, target))
+    n = len(a)
+    found = np.zeros((n, 5))
+    for i in range(n):
+        j = partner[i]
+        around = [k for k in range(n) if a[i, k]]
+        both = sum(partner[k] >= 0 and j >= 0 and b[j, partner[k]] for k in around)
+        degrees = len(around), int(b[j].sum()) if j >= 0 else 0
+        scores = np.zeros(len(b))
+        for k in around:
+            if partner[k] >= 0:
+                scores += b[partner[k]]
+        top = scores.max(initial=0)
+        is_best = j >= 0 and top > 0 and scores[j] == top
+        share = is_best / max(1, int((scores == top).sum()))
+        found[i] = 1, both / max(1, min(degrees)), both / max(1, max(degrees)), 0, share
+    for i in range(n):
+        around = np.flatnonzero(a[i])
+        found[i, 3] = found[around, 1].mean() if len(around) else 0
+    return found
+
+
+@pytest.mark.parametrize("block", [1 << 24, 8])
+def test_evidence_of_edges_is_that_of_plain_loops(monkeypatch, block):
+    monkeypatch.setattr(edges, "_BLOCK", block)
+    source, target = matrix(random_graph(12, 0, 3), 14), matrix(random_graph(9, 1, 3), 11)
+    partner = np.array([3, -1, 0, 5, 2, 10, -1, 4, 1, 7, 6, 9, 8, -1])  # 12 and 13 are isolated
+    found = edges.evidence(source, target, partner)
+    np.testing.assert_allclose(found[:, :5], plain_evidence(source, target, partner), rtol=1e-6)
+    assert (found[:, 5:] >= 0).all()
+    assert (found[:, 5:] <= 1 + 1e-6).all()
+    confidence = edges.edge_confidence(source, target, partner)
+    assert (confidence[partner < 0] == 0).all()
+
+
+def test_a_graph_is_believed_to_match_its_copy_but_not_another_graph():
+    first, other = random_graph(120, 0), random_graph(120, 1)
+    order = torch.randperm(120, generator=torch.Generator().manual_seed(2))
+    same = match_graphs(first, order[thinned(first, 0.1)])
+    assert (same.argmax() == order).double().mean() > 0.95
+    assert float(same.confidence.mean()) > 0.9
+    unrelated = match_graphs(first, other)
+    assert float(unrelated.confidence.mean()) < 0.1
+
+
+def test_nodes_that_nobody_can_tell_apart_share_the_probability():
+    leaves = torch.stack([torch.zeros(8, dtype=torch.int64), torch.arange(60, 68)])
+    first = random_graph(60, 3)
+    edge_index = torch.cat([first, leaves, leaves.flip(0)], 1)
+    confidence = match_graphs(edge_index, edge_index.flip(0)).confidence
+    assert float(confidence[60:].max()) <= 1 / 8
+    assert float(confidence[:60].median()) > 0.9
+
+
+def test_points_are_believed_to_match_their_copy_but_not_other_points():
+    x = points(60, 6, 0) * torch.linspace(2, 1, 6)
+    turn = torch.linalg.qr(points(6, 6, 1))[0]
+    same = gromov_wasserstein(x, x @ turn, progress=False)
+    other = gromov_wasserstein(x, points(60, 6, 7) * torch.linspace(2, 1, 6), progress=False)
+    assert float(same.confidence.mean()) > 0.9
+    assert float(other.confidence.mean()) < 0.3
+    assert same.confidence.dtype == same.scores.like.dtype
+    back = other.transposed().confidence
+    assert float(back.mean()) == pytest.approx(float(other.confidence.mean()), abs=0.05)
+
+
+def test_points_without_mass_are_not_believed():
+    p = torch.ones(20)
+    p[:3] = 0
+    sides = points(20, 3, 0), points(15, 3, 1)
+    plan = gromov_wasserstein(
+        *sides, p=p, marginals="semirelaxed", starts=["costs"], progress=False
+    )
+    assert (plan.confidence[:3] == 0).all()
+    assert ((plan.confidence >= 0) & (plan.confidence <= 1)).all()
+
+
+def test_masses_and_sizes_may_differ_between_graphs():
+    first = random_graph(40, 0)
+    p = torch.ones(40)
+    p[0] = 0
+    plan = match_graphs(first, random_graph(35, 0), p=p)
+    assert plan.confidence.shape == (40,)
+    assert plan.confidence[0] == 0
+
+
+def test_plans_of_other_solvers_have_no_confidence():
+    with pytest.raises(ValueError, match="match_graphs or gromov_wasserstein"):
+        Plan(DenseScores(torch.zeros(3, 3)), 0.0).confidence  # noqa: B018
