@@ -21,6 +21,7 @@ stopped. `--labels COLUMN` prints scores; nothing else looks at them. Ablations:
 
 import argparse
 import json
+import math
 import os
 import shutil
 import time
@@ -156,7 +157,8 @@ def train(
     training = Training(str(part) if resumes else base, onehot.T @ F.normalize(x), args)
     if resumes:
         training.resume(part)
-    steps = [each for epoch in range(args.epochs) for each in batches(texts, args, epoch)]
+    whole = [batches(texts, args, epoch) for epoch in range(math.ceil(args.epochs))]
+    steps = [each for epoch in whole for each in epoch][: math.ceil(args.epochs * len(whole[0]))]
     last, began = time.monotonic(), time.monotonic()
     training.encoder.train()
     while training.step < len(steps):
@@ -227,7 +229,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", help="name or folder; the bundled all-MiniLM-L6-v2 if omitted")
     parser.add_argument("--output", type=Path, default=Path("output/reteach"))
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--epochs", type=float, default=1.0)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--lr", type=float, default=2e-5)
     parser.add_argument("--words", type=float, default=0.5)

@@ -9,9 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.cluster import KMeans
 from torch_geometric.data import Data
 from torch_geometric.utils import to_dense_adj, to_undirected
 
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.evaluation import modularity
 from jsem_pyg.nn import AnisotropicDiffusion
 
 STUDY = Path(__file__).parent.parent / "examples/study"
@@ -312,6 +315,34 @@ def test_the_ablations(study, tmp_path, monkeypatch):
     assert runs["method"].tolist() == list(ablations.make_ablations())
     assert runs["ari"].between(0.3, 1).all()
     assert "| self-training, one view |" in (tmp_path / "ablations.md").read_text()
+
+
+def test_heat_by_the_rule_of_self_training(study):
+    """The time whose clusters are most modular, against a search by hand."""
+    clusterers = study("clusterers")
+    data = study("data_sets").hide_labels(clusters_of_points()).data
+    found = clusterers.heat_by_modularity(data, 3, 0)
+    x = study("filters").centred(data, 3, 0)
+    best = []
+    for t in clusterers.TIMES:
+        z = heat_diffusion(x, data.edge_index, data.edge_weight, t)
+        z = torch.nn.functional.normalize(z).numpy()
+        labels = KMeans(3, n_init=3, random_state=0).fit_predict(z)
+        best.append(
+            (modularity(data.edge_index, data.edge_weight, torch.from_numpy(labels)), labels)
+        )
+    assert modularity(data.edge_index, data.edge_weight, found) == max(each for each, _ in best)
+    assert clusterers.ppr_by_modularity(data, 3, 0).shape == found.shape
+
+
+def test_parts_of_nodes_with_features(study, tmp_path, monkeypatch):
+    nodes = study("nodes")
+    monkeypatch.setattr(nodes, "EPOCHS", 3)
+    options = ["--seeds", "1", "--parts", nodes.JOINT, nodes.EDGES, nodes.WARM]
+    runs = nodes.main(["--quick", "--output", str(tmp_path), *options])
+    assert len(runs) == 3
+    assert runs["ari"].min() > 0.4
+    assert "| digits: words and warm start | " in (tmp_path / "nodes.md").read_text()
 
 
 @pytest.mark.slow  # `bash .ci/nightly`

@@ -1,4 +1,4 @@
-"""What others do with a neighbour graph: UMAP, spectral embedding, communities."""
+"""What others do with a neighbour graph: UMAP, spectral embedding, communities, k-means."""
 
 import random
 from collections import Counter
@@ -6,12 +6,19 @@ from collections import Counter
 import numpy as np
 import torch
 import torch.nn.functional as F
-from filters import heat
+from filters import centred, heat
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh
+from sklearn.cluster import KMeans
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_scipy_sparse_matrix
+
+from jsem_pyg.diffusion.filters import Filter, Heat, PersonalizedPageRank
+from jsem_pyg.evaluation import modularity
+from jsem_pyg.graph import GraphStructure
+
+TIMES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)  # those of self-training
 
 
 def umap(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> Tensor:
@@ -36,6 +43,35 @@ def umap(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> 
 def heat_umap(data: Data, num_classes: int, seed: int, epochs: int | None = None) -> Tensor:
     """UMAP of the features after isotropic heat: a UMAP that sees the given graph."""
     return umap(Data(x=heat(data, num_classes, seed)), num_classes, seed, epochs)
+
+
+def heat_by_modularity(data: Data, num_classes: int, seed: int) -> Tensor:
+    """k-means of centred features after heat, for the time whose clusters are most modular.
+
+    The rule by which self-training chooses its time: its first step, without the classifier.
+    """
+    return _of_most_modular_clusters(data, num_classes, seed, [Heat(t) for t in TIMES])
+
+
+def ppr_by_modularity(data: Data, num_classes: int, seed: int) -> Tensor:
+    """The same for personalised PageRank, with walks of the same mean lengths."""
+    filters = [PersonalizedPageRank(1 / (1 + t)) for t in TIMES]
+    return _of_most_modular_clusters(data, num_classes, seed, filters)
+
+
+def _of_most_modular_clusters(
+    data: Data, num_classes: int, seed: int, filters: list[Filter]
+) -> Tensor:
+    x, graph = centred(data, num_classes, seed), GraphStructure(data.edge_index, data.num_nodes)
+    best, found = -1.0, torch.zeros(0)
+    for each in filters:
+        with torch.no_grad():
+            z = F.normalize(each(x, graph, data.edge_weight)).numpy()
+        labels = torch.from_numpy(KMeans(num_classes, n_init=3, random_state=seed).fit_predict(z))
+        now = modularity(data.edge_index, data.edge_weight, labels.long())
+        if now > best:
+            best, found = now, labels.long()
+    return found
 
 
 def spectral(data: Data, num_classes: int, seed: int) -> Tensor:

@@ -12,6 +12,7 @@ what the authors published:
 | raw, centred | none |
 | heat, centred heat | t of 0.5 ... 20 by the triplet loss on the graph (`select_time`) |
 | PPR | alpha 0.1, 10 steps: APPNP, section 5 |
+| heat, PPR by modularity | centred; of ten times (alphas) that of the most modular clusters |
 | SSGC | alpha 0.05, 16 steps: the authors' code for Cora and CiteSeer |
 | GDC | PageRank with alpha 0.15, 64 edges a node: the defaults of PyG's transform |
 | UMAP | 5-d, 15 neighbours, cosine, min_dist 0 (the manual on clustering), rest default |
@@ -57,6 +58,8 @@ def make_methods(epochs: int = 100, umap_epochs: int | None = None) -> dict[str,
         "heat": Method(filters.heat),
         "centred heat": Method(filters.centred_heat),
         "PPR": Method(filters.ppr, seeded=False),
+        "heat, time by modularity": Method(clusterers.heat_by_modularity),
+        "PPR, alpha by modularity": Method(clusterers.ppr_by_modularity),
         "SSGC": Method(filters.ssgc, seeded=False),
         "GDC": Method(filters.gdc, seeded=False),
         "UMAP": Method(partial(clusterers.umap, epochs=umap_epochs)),
