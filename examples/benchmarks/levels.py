@@ -10,6 +10,8 @@ take the graph of `examples/study`. Labels are for scores alone; the rule was ch
 planted clusters within clusters, scikit-learn's tables, and docstrings of Python packages with
 their modules for classes. That the first level is the number that was taken before was decided
 after first runs on Cora and CiteSeer, where the most persistent one was worse.
+
+Runs are kept as rows of a CSV file beside --output; what is there is not run again.
 """
 
 import argparse
@@ -102,21 +104,22 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
     if args.quick:
         args.sets, args.seeds = ["digits"], 1
-    rows = []
+    path = args.output.with_suffix(".csv")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = pd.read_csv(path).to_dict("records") if path.exists() else []
+    there = {(row["dataset"], row["seed"]) for row in rows}
     for name in args.sets:
-        study_set = load(name, args.data, args.quick)
-        for seed in range(args.seeds):
+        missing = [seed for seed in range(args.seeds) if (name, seed) not in there]
+        study_set = load(name, args.data, args.quick) if missing else None
+        for seed in missing:
             row = {"dataset": name, "classes": study_set.num_classes, "seed": seed}
             rows.append(row | measure(study_set, seed) | rule_before(name, seed))
             print(rows[-1], flush=True)
-            write(args.output, pd.DataFrame(rows))
-    return pd.DataFrame(rows)
-
-
-def write(path: Path, runs: pd.DataFrame) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    said = "# Levels of clusters\n\nBy `examples/benchmarks/levels.py`, means over the seeds.\n\n"
-    path.write_text(said + summarise(runs))
+            pd.DataFrame(rows).to_csv(path, index=False)
+    runs = pd.DataFrame(rows)
+    text = "# Levels of clusters\n\nBy `examples/benchmarks/levels.py`, means over the seeds.\n\n"
+    args.output.write_text(text + summarise(runs))
+    return runs
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""Layers and models with `save_pretrained`, `from_pretrained` and `push_to_hub` (extra ``[hub]``).
+
+Each is its namesake in :mod:`jsem_pyg.nn` or :mod:`jsem_pyg.models` with Hugging Face's
+`PyTorchModelHubMixin`: a folder of ``model.safetensors``, ``config.json`` (the arguments of the
+constructor) and a model card, ``README.md``. Nothing is pickled, and a folder needs no network.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from .. import nn
+from .._extras import import_optional
+from .anisotropic_gnn import AnisotropicGNN as _AnisotropicGNN
+
+hub = import_optional("huggingface_hub", "jsem_pyg.models.hub")
+
+__all__ = [
+    "AnisotropicChebConv",
+    "AnisotropicDiffusion",
+    "AnisotropicGNN",
+    "DiffusionClassifier",
+    "HypergraphChebConv",
+    "HypergraphDiffusion",
+    "SimplicialDiffusion",
+]
+
+_CARD = """---
+{{ card_data }}
+---
+
+# A {{ name }} of jsem_pyg
+
+Learned anisotropic heat diffusion on graphs, for PyTorch Geometric.
+
+```python
+from jsem_pyg.models.hub import {{ name }}
+
+model = {{ name }}.from_pretrained("FOLDER_OR_REPOSITORY")
+```
+
+Weights are in `model.safetensors`, the arguments of the constructor in `config.json`.
+"""
+
+
+class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
+    """Saves all arguments or refuses to; reads safetensors alone, and all of it."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        ours = {
+            "library_name": "jsem_pyg",
+            "tags": ["torch-geometric", "graph-machine-learning"],
+            "model_card_template": _CARD,
+            "coders": {torch.Tensor: (torch.Tensor.tolist, torch.tensor)},  # not inherited
+        }
+        super().__init_subclass__(**(ours | kwargs))
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self: Self = super().__new__(cls, *args, **kwargs)
+        names = list(cls._hub_mixin_init_parameters)[1:]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        self._left_out = [name for name, each in given.items() if not cls._is_jsonable(each)]
+        return self
+
+    def save_pretrained(self, save_directory: str | os.PathLike[str], **kwargs: Any) -> str | None:
+        """Write weights, arguments and a model card to a folder.
+
+        Raises:
+            TypeError: if an argument of the constructor is not a plain value, such as a module.
+        """
+        if self._left_out:
+            raise TypeError(
+                f"Expected arguments that a file can hold: numbers, texts, lists, tensors (got "
+                f"others for {self._left_out}). To fix this error, make them in the "
+                "__init__ of a class of your own, or save the state_dict."
+            )
+        if "num_classes" in self._hub_mixin_config:  # which training may have chosen
+            self._hub_mixin_config["num_classes"] = self.num_classes
+        return super().save_pretrained(save_directory, **kwargs)
+
+    def generate_model_card(self, **kwargs: Any) -> Any:
+        """The model card, with the name of the class."""
+        return super().generate_model_card(name=type(self).__name__, **kwargs)
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        from safetensors.torch import save_file
+
+        # A time that two layers share is written twice.
+        tensors = {name: each.clone().contiguous() for name, each in self.state_dict().items()}
+        save_file(tensors, save_directory / hub.constants.SAFETENSORS_SINGLE_FILE)
+
+    @classmethod
+    def _from_pretrained(
+        cls, *, model_id: str, map_location: str = "cpu", strict: bool = True, **kwargs: Any
+    ) -> Self:
+        from safetensors.torch import load_file
+
+        names = "revision", "cache_dir", "force_download", "local_files_only", "token"
+        where = {name: kwargs.pop(name) for name in names}
+        path = Path(model_id) / hub.constants.SAFETENSORS_SINGLE_FILE
+        if not path.parent.is_dir():
+            path = hub.hf_hub_download(repo_id=model_id, filename=path.name, **where)
+        elif not path.is_file():
+            raise FileNotFoundError(
+                f"Expected 'model_id' to be a folder with {path.name} (got "
+                f"'{model_id}', which has none)."
+            )
+        model = cls(**kwargs)
+        model.load_state_dict(load_file(path), strict=strict)
+        return model.to(map_location).eval()
+
+
+class AnisotropicChebConv(_Shared, nn.AnisotropicChebConv):
+    """:class:`jsem_pyg.nn.AnisotropicChebConv`, shareable."""
+
+
+class AnisotropicDiffusion(_Shared, nn.AnisotropicDiffusion):
+    """:class:`jsem_pyg.nn.AnisotropicDiffusion`, shareable."""
+
+
+class HypergraphChebConv(_Shared, nn.HypergraphChebConv):
+    """:class:`jsem_pyg.nn.HypergraphChebConv`, shareable."""
+
+
+class HypergraphDiffusion(_Shared, nn.HypergraphDiffusion):
+    """:class:`jsem_pyg.nn.HypergraphDiffusion`, shareable."""
+
+
+class SimplicialDiffusion(_Shared, nn.SimplicialDiffusion):
+    """:class:`jsem_pyg.nn.SimplicialDiffusion`, shareable."""
+
+
+class DiffusionClassifier(_Shared, nn.DiffusionClassifier):
+    """:class:`jsem_pyg.nn.DiffusionClassifier`, shareable; `fit` trains it as well."""
+
+
+class AnisotropicGNN(_Shared, _AnisotropicGNN):
+    """:class:`jsem_pyg.models.AnisotropicGNN`, shareable."""
