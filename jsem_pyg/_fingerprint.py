@@ -113,7 +113,7 @@ def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _function_parts(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function was given besides its code."""
+    """Defaults and closure of a function."""
     if function.__defaults__ or function.__kwdefaults__:
         yield "defaults", [function.__defaults__, function.__kwdefaults__]
     names, cells = function.__code__.co_freevars, function.__closure__ or ()
@@ -122,7 +122,7 @@ def _function_parts(function: FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _module_parts(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """What is not in a state dict: the configuration, frozen parameters, buffers not saved."""
+    """State outside the state dict: configuration, frozen parameters, buffers not saved."""
     yield from (
         (key, value) for key, value in _public(module).items() if key not in _KNOWN_BY_SHAPE
     )

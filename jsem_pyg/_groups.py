@@ -28,7 +28,7 @@ def group_order(values: Tensor, group: Tensor | None, *, descending: bool = Fals
 
 
 def group_starts(group: Tensor, num_groups: int) -> Tensor:
-    """Where each group begins once entries are sorted by group, and where the last one ends.
+    """First index of each group of sorted entries, and the end of the last.
 
     With the sizes of the groups as its differences, this is the row pointer of a CSR matrix.
 
@@ -100,7 +100,7 @@ def group_ranks(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 def group_firsts(group: Tensor) -> Tensor:
-    """Whether an entry is the first of its group, where entries are sorted by group.
+    """True if an entry is the first of its group, where entries are sorted by group.
 
     Args:
         group: [M] the group of each entry, the same ones side by side.

@@ -29,7 +29,7 @@ _HEAD = 1 << 16  # characters in which the delimiter is looked for
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read a file; None: found out from the file itself."""
+    """Options for reading a file; None: detected from the file itself."""
 
     delimiter: str | None = None
     encoding: str | None = None

@@ -95,7 +95,7 @@ def check_degree(
 
 
 def has_tiny(weight: Tensor) -> bool:
-    """Whether weights of float32 are so small that sums of them would lose digits."""
+    """True if weights of float32 are so small that sums of them would lose digits."""
     weight = numbers_of(weight)
     if weight.dtype == torch.float64 or weight.numel() == 0 or float(weight.min()) > _TINY:
         return False
@@ -103,7 +103,7 @@ def has_tiny(weight: Tensor) -> bool:
 
 
 def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Where values differ from those of the other direction by more than rounding.
+    """Mask of values that differ from the other direction by more than rounding.
 
     Args:
         forward: the values.

@@ -53,7 +53,7 @@ def check_nonnegative_entries(name: str, value: Tensor) -> None:
 
 
 def signal_limit(dtype: torch.dtype) -> float:
-    """How far from zero the entries of a signal of this type may lie."""
+    """The largest absolute value that entries of a signal of this type may have."""
     return _HEADROOM * torch.finfo(torch.promote_types(dtype, torch.float32)).max
 
 

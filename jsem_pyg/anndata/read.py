@@ -1,4 +1,4 @@
-"""What is read from an AnnData, checked: the object, its graph, its signals."""
+"""Checked input from an AnnData: the object, its graph, its signals."""
 
 import logging
 from typing import Any

@@ -62,7 +62,7 @@ def choose_columns(
 
 
 def _missing(name: str, columns: list[str]) -> str:
-    """What is wrong with a column that is not there."""
+    """The error message for a missing column."""
     lowered = {each.lower(): each for each in reversed(columns)}
     near = get_close_matches(name.lower(), lowered, n=1)
     hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
@@ -71,7 +71,7 @@ def _missing(name: str, columns: list[str]) -> str:
 
 
 def kind_of(column: "pd.Series") -> Kind:
-    """What the cells of a column are, as far as there are any."""
+    """The kind of the non-empty cells of a column."""
     from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype
 
     if is_numeric_dtype(column) and not is_bool_dtype(column):
@@ -146,7 +146,7 @@ def _mean_words(column: "pd.Series") -> float:
 
 
 def _is_row_number(column: "pd.Series") -> bool:
-    """Whether a column only counts the rows, as tables have it that were written with an index."""
+    """True if a column only counts the rows, as tables have it that were written with an index."""
     numbers = as_numbers(column).to_numpy(dtype=float, na_value=np.nan)
     return len(numbers) > 1 and bool(np.all(np.diff(numbers) == 1))
 

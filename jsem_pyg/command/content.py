@@ -14,7 +14,7 @@ _FEWEST = 3  # points that make a graph
 
 
 class Content(NamedTuple):
-    """What the N rows of a file hold: P points. Equal documents are one point."""
+    """Content of the N rows of a file: P points. Equal documents are one point."""
 
     point: np.ndarray  # [N] the point of each row, -1 for an empty one
     texts: list[str] | None  # the P documents, where there are any
@@ -28,7 +28,7 @@ class Content(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """What clusters are compared with."""
+    """Labels that clusters are compared with."""
 
     codes: np.ndarray  # [N] the class of each row of the file, -1 for none
     classes: list[str]

@@ -73,7 +73,7 @@ def draw_map(
 
 
 def _texts(result: MapResult) -> list[str]:
-    """What is read at each point: its rows, and the beginning of its document."""
+    """Text shown at each point: its rows, and the beginning of its document."""
     point = result.content.point
     repeats = np.bincount(point[point >= 0]) - 1
     texts = result.content.texts or [""] * len(repeats)

@@ -32,7 +32,7 @@ def _check_delimiter(context: click.Context, parameter: click.Parameter, value: 
 
 
 def reading_options(command: Callable) -> Callable:
-    """How a file is read."""
+    """Options for reading a file."""
     for option in (
         click.option(
             "--no-header",
@@ -51,7 +51,7 @@ def reading_options(command: Callable) -> Callable:
 
 
 def reading_of(delimiter: str | None, encoding: str | None, no_header: bool) -> "Reading":
-    """What these options say."""
+    """The options as an object."""
     from .._table_files import Reading  # with NumPy, which help does without
 
     return Reading(delimiter, encoding, not no_header)

@@ -75,7 +75,7 @@ def _read(file: Path, table: "pd.DataFrame", columns: Sequence[str], kind: str) 
 def _of_vectors(
     x: np.ndarray, clusterer: "DiffusionClusterer", file: Path, steps: Steps
 ) -> np.ndarray:
-    """How probable each cluster is for vectors [P, D]."""
+    """Probabilities of the clusters for vectors [P, D]."""
     if x.shape[1] != clusterer.n_features_in_:
         raise ValueError(
             f"Expected vectors of {clusterer.n_features_in_} dimensions, as the map has them (got "
@@ -93,7 +93,7 @@ def _of_documents(
     cache: Path,
     steps: Steps,
 ) -> np.ndarray:
-    """How probable each cluster is for documents: those of the map for documents that are in it."""
+    """Probabilities of the clusters for documents: those of the map for documents in it."""
     embedder = Embedder(settings["model"], cache)
     if embedder.fingerprint != _as_noted(settings["state of the model"]):
         raise ValueError(

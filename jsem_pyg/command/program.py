@@ -20,7 +20,7 @@ _NOT_AGAIN = ("resume", "overwrite", "verbose", "cache")
 
 
 class _Group(click.Group):
-    """Says what is wrong with files and settings in a line, and not by a traceback."""
+    """Reports errors of files and settings in one line, without a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

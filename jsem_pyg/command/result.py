@@ -1,4 +1,4 @@
-"""What came out of a run, and a table of it with a row for each row of the file."""
+"""Result of a run, and its table with a row for each row of the file."""
 
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,7 +45,7 @@ class MapResult(NamedTuple):
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many rows each cluster has."""
+        """The number of rows of each cluster."""
         clusters = self.row_clusters
         return np.bincount(clusters[clusters >= 0], minlength=len(self.names))
 

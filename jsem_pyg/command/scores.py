@@ -12,7 +12,7 @@ _SEEDS = 3
 
 
 class Scores(NamedTuple):
-    """How well clusters agree with labels, of the rows that have one."""
+    """Agreement of clusters with labels, over the rows that have one."""
 
     clusters: PartitionScores
     kmeans: ClusteringScores

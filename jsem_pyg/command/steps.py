@@ -11,7 +11,7 @@ from .._progress import open_bar, progress_bar
 
 
 class Steps:
-    """What was done, and how many seconds it took."""
+    """Log of the steps of a run, with their seconds."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

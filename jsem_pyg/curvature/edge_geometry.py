@@ -1,4 +1,4 @@
-"""What the edges of a neighbour graph look like from their ends: overlap, contrast, rank."""
+"""Features of the edges of a neighbour graph: overlap, contrast, rank."""
 
 import torch
 from torch import Tensor

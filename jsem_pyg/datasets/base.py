@@ -1,4 +1,4 @@
-"""What the datasets share: one ``Data``, and a cache that is neither stale nor half-written."""
+"""Base of the datasets: one ``Data``, and a cache that is neither stale nor half-written."""
 
 import hashlib
 import json

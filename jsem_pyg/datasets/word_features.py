@@ -114,7 +114,7 @@ class WordFeatures:
         return F.normalize(torch.cat([embedding, self.weight * self.transform(texts)], dim=1))
 
     def state(self) -> dict[str, Any]:
-        """What was fitted: words, their inverse document frequencies and columns.
+        """The fitted state: words, their inverse document frequencies and columns.
 
         Raises:
             RuntimeError: if nothing was fitted.

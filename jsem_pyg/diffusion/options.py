@@ -64,7 +64,7 @@ class HeatOptions:
 
     @property
     def can_factor(self) -> bool:
-        """Whether the backend can apply an operator by its factors."""
+        """True if the backend can apply an operator by its factors."""
         return self.backend in ("auto", *FACTORED.backends)
 
     def for_graph(self, edge_index: Any) -> Self:

@@ -72,7 +72,7 @@ def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
 
 
 def is_single(t: float | Tensor) -> bool:
-    """Whether `t` is one time, without scales."""
+    """True if `t` is one time, without scales."""
     return t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)
 
 

@@ -139,7 +139,7 @@ class ClusterTree:
         return _Merges(labels.astype(np.int64), *self._graph).linkage()
 
     def links(self) -> list[tuple[int, np.ndarray]]:
-        """Where the clusters of each level lie in the next coarser one.
+        """Parents of the clusters of each level in the next coarser one.
 
         Returns:
             From the finest level on: its number of clusters C, and the share of each of them that
@@ -156,7 +156,7 @@ class ClusterTree:
 
 
 class _Merges:
-    """What clusters merge into, two by two."""
+    """Successive merges of two clusters."""
 
     def __init__(self, labels: np.ndarray, structure: GraphStructure, weight: Tensor) -> None:
         self._size = np.bincount(labels).astype(float)

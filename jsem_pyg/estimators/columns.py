@@ -21,7 +21,7 @@ def check_columns(metric: str, scale: str | None) -> None:
 
 
 def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
-    """What "auto" stands for: "l2" for at most 50 columns, except for rows of length one."""
+    """Metric of "auto": "l2" for at most 50 columns, except for rows of length one."""
     if metric != "auto":
         return metric
     if is_reduced or x.shape[1] > MOST_COLUMNS:
@@ -34,7 +34,7 @@ def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
 
 
 def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | None:
-    """What the columns of x [N, D] are divided by: [D], or None.
+    """Divisors [D] of the columns of x [N, D], or None.
 
     "auto" is "robust" under "l2" where most columns lie off zero, as measurements do: their median
     is more than half of their interquartile range away from it. Centred columns, such as principal

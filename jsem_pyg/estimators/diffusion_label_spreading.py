@@ -121,7 +121,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
 
 def _is_known(y: np.ndarray) -> np.ndarray:
-    """Which labels [N] are not -1.
+    """Mask [N] of the labels that are not -1.
 
     Raises:
         ValueError: if these are no classes, or none is known.

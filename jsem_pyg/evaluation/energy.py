@@ -1,4 +1,4 @@
-"""How much does a signal vary along the edges?"""
+"""Dirichlet energy: how much a signal varies along the edges."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""How well a partition fits a graph."""
+"""Modularity of a partition of a graph."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""How often do neighbours share a class?"""
+"""Node homophily: how often neighbours share a class."""
 
 import torch
 from torch import Tensor

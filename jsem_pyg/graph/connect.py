@@ -93,7 +93,7 @@ def _large_links(
 
 
 def _small_components(label: Tensor, groups: Groups) -> Tensor:
-    """Whether a component [C] is another than the largest of its graph."""
+    """True if a component [C] is another than the largest of its graph."""
     size = label.bincount()
     graph = torch.empty_like(size)
     graph[label] = groups.label

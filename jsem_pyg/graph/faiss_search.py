@@ -26,14 +26,14 @@ _ADD_CHUNK = 1 << 15
 
 
 def has_faiss() -> bool:
-    """Whether Faiss is installed."""
+    """True if Faiss is installed."""
     if "faiss" in sys.modules:
         return sys.modules["faiss"] is not None
     return importlib.util.find_spec("faiss") is not None
 
 
 def has_faiss_gpu() -> bool:
-    """Whether Faiss is installed and sees a GPU."""
+    """True if Faiss is installed and sees a GPU."""
     if not has_faiss():
         return False
     # Builds for the CPU have the function from version 1.7.3 on.

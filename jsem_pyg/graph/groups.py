@@ -1,4 +1,4 @@
-"""Which graph of a mini-batch a point belongs to, and small graphs side by side."""
+"""Graph index of each point of a mini-batch, and small graphs side by side."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ class Groups(NamedTuple):
 
 
 def _fitting(ascending: Tensor) -> int:
-    """How many of the first graphs, padded to the largest of them, stay within the chunk."""
+    """The number of leading graphs that, padded to the largest of them, fit the chunk."""
     padded = torch.arange(1, ascending.numel() + 1) * ascending**2
     return max(1, int((padded <= _CHUNK_PAIRS).sum()))
 

@@ -96,7 +96,7 @@ class HypergraphStructure(Prepared):
 
     @property
     def device(self) -> torch.device:
-        """Where the index tensors live."""
+        """The device of the index tensors."""
         return self.node.device
 
     @cached_property

@@ -25,7 +25,7 @@ class Prepared(ABC):
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where the index tensors live."""
+        """The device of the index tensors."""
 
     def check_once(self, name: str, values: Tensor, check: Callable[[Tensor], None]) -> None:
         """Call `check(values)`; on a GPU, where it has to wait, only until one has passed."""
@@ -36,7 +36,7 @@ class Prepared(ABC):
 
 
 class _Entry(NamedTuple):
-    """What was made of some tensors."""
+    """A value derived from tensors."""
 
     key: Any
     tensors: tuple[Tensor, ...]  # kept alive, so that no other tensor can take their place

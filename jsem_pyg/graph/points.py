@@ -38,7 +38,7 @@ class Points(NamedTuple):
 
     @property
     def is_mapped(self) -> bool:
-        """Whether the points are on the disk, and not to be read all at once."""
+        """True if the points are on the disk, and not to be read all at once."""
         return isinstance(self.coordinates, MappedRows)
 
     def centred(self, index: Tensor | slice = slice(None)) -> Tensor:

@@ -35,7 +35,7 @@ class GraphRows(Prepared):
     @property
     @abstractmethod
     def has_repeated_edges(self) -> bool:
-        """Whether some edge was handed in more than once."""
+        """True if some edge was handed in more than once."""
 
     @property
     @abstractmethod

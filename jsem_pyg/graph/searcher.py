@@ -43,7 +43,7 @@ _RECALL_SAMPLE = 1000
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How neighbours are searched for; see :func:`~.knn.knn_search`."""
+    """Options of a neighbour search; see :func:`~.knn.knn_search`."""
 
     index: str = "auto"
     recall_target: float = 0.95
@@ -218,7 +218,7 @@ class Searcher:
 
 
 def choose_index(points: Points, index: str) -> str:
-    """How to search these points: "flat", "hnsw" or "ivf"."""
+    """The index type for these points: "flat", "hnsw" or "ivf"."""
     if points.num_points <= SMALL:
         return "flat"
     if index != "auto":

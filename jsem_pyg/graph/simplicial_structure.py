@@ -109,7 +109,7 @@ class SimplicialStructure(Prepared):
 
     @property
     def device(self) -> torch.device:
-        """Where the index tensors live."""
+        """The device of the index tensors."""
         return self.edges.device
 
     @cached_property

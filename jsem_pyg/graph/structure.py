@@ -112,12 +112,12 @@ class GraphStructure(GraphRows):
 
     @property
     def device(self) -> torch.device:
-        """Where the index tensors live."""
+        """The device of the index tensors."""
         return self.csr.col.device
 
     @property
     def has_repeated_edges(self) -> bool:
-        """Whether some edge was handed in more than once."""
+        """True if some edge was handed in more than once."""
         return self.num_slots != self.num_edges
 
     @property
@@ -274,7 +274,7 @@ class GraphStructure(GraphRows):
 
 
 def _refuse(row: Tensor, col: Tensor, num_nodes: int) -> NoReturn:
-    """Say what is wrong with the edges, the first of these."""
+    """Raise an error for the first fault of the edges."""
     row, col = row.long(), col.long()
     check_node_index("edge_index", torch.stack([row, col]), num_nodes)
     loops = int((row == col).sum())

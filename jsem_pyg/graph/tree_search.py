@@ -33,7 +33,7 @@ class Tree:
 
 
 def pays(base: Tensor, device: torch.device) -> bool:
-    """Whether a tree of these points [B, F] is faster than comparing all of them."""
+    """True if a tree of these points [B, F] is faster than comparing all of them."""
     if device.type != "cpu" or base.size(1) > _MOST_DIMENSIONS or base.size(0) < _FEWEST_POINTS:
         return False
     # A tree cannot separate points in one place; these have the same product with anything.

@@ -111,7 +111,7 @@ def heat_diffusion(
 
 
 def _choose(backend: str) -> str:
-    """What "auto" means."""
+    """The backend of "auto"."""
     check_choice("backend", backend, BACKENDS)
     if backend not in ("auto", "numba"):
         return backend

@@ -58,7 +58,7 @@ class Graph:
 
     @property
     def structure(self) -> GraphStructure:
-        """What torch's side prepared."""
+        """The graph as prepared by torch."""
         return self.pattern.structure
 
     @property

@@ -13,7 +13,7 @@ from .graph import Graph
 
 
 def is_known(value: Any) -> bool:
-    """Whether the numbers of an array can be looked at: not under `jit` or `vmap`."""
+    """True if the numbers of an array can be looked at: not under `jit` or `vmap`."""
     return bool(jax.core.is_concrete(value))
 
 

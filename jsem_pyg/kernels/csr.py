@@ -56,7 +56,7 @@ class CSR:
         return self.rowptr.diff()
 
     def derived(self, make: Callable[..., T], *args: Any) -> T:
-        """What `make` makes of this pattern, made once. Two threads may both make it; one stays.
+        """The result of `make` for this pattern, cached. Two threads may both make it; one stays.
 
         Args:
             make: called with this pattern and `args`.
@@ -69,7 +69,7 @@ class CSR:
         return found
 
     def has_derived(self, make: Callable[..., Any], *args: Any) -> bool:
-        """Whether it has been made already."""
+        """True if it has been made already."""
         return (make, *args) in self._derived
 
     def to(self, device: torch.device | str) -> "CSR":

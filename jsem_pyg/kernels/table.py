@@ -89,7 +89,7 @@ class KernelFamily:
         )
 
     def _best(self, device: torch.device) -> str:
-        """What "auto" takes; a backend that is passed over is logged, once."""
+        """The backend of "auto"; one that cannot run is logged once."""
         passed: dict[str, str] = {}
         for name in self.preference.get(device.type, ()):
             obstacle = self.backends[name].obstacle(device)

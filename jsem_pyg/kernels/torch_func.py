@@ -49,12 +49,12 @@ class LightFunction(torch.autograd.Function):
 
 
 def is_transformed() -> bool:
-    """Whether this runs inside of a transform of `torch.func`."""
+    """True if this runs inside of a transform of `torch.func`."""
     return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def is_differentiated_again() -> bool:
-    """Whether a backward pass may be differentiated, or mapped over, itself."""
+    """True if a backward pass may be differentiated, or mapped over, itself."""
     in_forward_mode = forward_ad._current_level >= 0
     return torch.is_grad_enabled() or is_transformed() or in_forward_mode
 

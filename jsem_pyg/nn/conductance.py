@@ -145,12 +145,12 @@ class ModuleConductance(Module):
 
     @property
     def signed(self) -> bool:
-        """Whether conductances may be negative."""
+        """True if conductances may be negative."""
         return isinstance(self.module, NodeConductance) and self.module.signed
 
     @property
     def is_even(self) -> bool:
-        """Whether an edge conducts the same from either end, whatever its ends are."""
+        """True if an edge conducts the same from either end, whatever its ends are."""
         return self._has_steps
 
     def project(self, x: Tensor) -> Tensor:

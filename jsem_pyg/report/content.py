@@ -1,4 +1,4 @@
-"""What the page shows: read from the arguments of a report, and packed for its scripts."""
+"""Content of the page: read from the arguments of a report, and packed for its scripts."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -22,7 +22,7 @@ class EdgeTable(NamedTuple):
 
 
 class Histogram(NamedTuple):
-    """How many edges have which value, inside of clusters and between two."""
+    """Histogram of edge values, inside clusters and between them."""
 
     name: str
     summary: str
@@ -69,7 +69,7 @@ def histograms(graph: Data, conductance: Tensor, group: np.ndarray) -> list[Hist
 def _histogram(
     name: str, values: np.ndarray, same: np.ndarray, low: float, high: float
 ) -> Histogram:
-    """What lies outside of the borders is counted in the first and the last bin."""
+    """Values outside the borders count in the first and the last bin."""
     high = high if high > low else low + 1.0
     borders = np.linspace(low, high, BINS + 1)
     counts = [np.histogram(values[which].clip(low, high), borders)[0] for which in (same, ~same)]

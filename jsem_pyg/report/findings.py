@@ -27,7 +27,7 @@ from ..training.training_graph import prepare_graph
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found on a graph: clusters, and how well its edges conduct.
+    """Results on a graph: clusters, and the conductances of its edges.
 
     :func:`report` reads it from what :func:`~jsem_pyg.training.fit` returns for a
     `DiffusionClassifier`, and from a fitted `DiffusionClusterer`; make your own for any other

@@ -1,4 +1,4 @@
-"""What points are coloured by: clusters, labels, and their names."""
+"""Groups that colour the points: clusters, labels, and their names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where the points lie on the map, at each diffusion time.
+"""Positions of the points on the map, at each diffusion time.
 
 The features diffuse for each time along the edges as they conduct, and a layout in two dimensions
 is made of them. Only neighbourhoods on it mean something, no distances; but a point stays about
@@ -90,7 +90,7 @@ def _by_pca(stages: Sequence[Tensor], seed: int) -> np.ndarray:
 
 
 def _pca(z: Tensor, components: int, seed: int) -> Callable[[Tensor], np.ndarray]:
-    """What projects on principal axes; on zeros, where there are fewer axes."""
+    """Projection on principal axes, with zero columns where there are fewer axes."""
     from sklearn.decomposition import PCA
 
     count = min(components, *z.shape)

@@ -1,4 +1,4 @@
-"""What the page's scripts read: texts as JSON and arrays as they are, in one compressed block.
+"""Payload of the page's scripts: texts as JSON and raw arrays, in one compressed block.
 
 The block is in base64, so that no text of a user's can be taken for HTML, whatever it holds.
 """

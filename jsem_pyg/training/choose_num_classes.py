@@ -74,7 +74,7 @@ def choose_num_classes(
     than a quarter, the most persistent counts for all, so that the levels are clusterings that
     differ.
 
-    Classes have names that somebody gave, clusters follow from the graph; where classes have parts
+    Classes are named by people, clusters follow from the graph; where classes have parts
     that are as far apart as the classes themselves, or lie within each other, their numbers differ.
     Look at the levels and at the curve: what is nearly as high is nearly as good.
 
@@ -135,7 +135,7 @@ def choose_levels(
     times: Sequence[float] = TIMES,
     seed: int = 0,
 ) -> tuple[ChosenClasses, Tensor]:
-    """What `choose_num_classes` returns, and the clustering [N] into the largest number."""
+    """The result of `choose_num_classes`, and the clustering [N] into the most clusters."""
     from sklearn.metrics import adjusted_rand_score
 
     scales = [t, *LEVEL_TIMES]

@@ -104,7 +104,7 @@ class PruneEdges:
 
     @property
     def steps(self) -> list[PruningStep]:
-        """What was dropped and when, in this run."""
+        """The edges dropped in this run, with the epochs."""
         return list(self._steps)
 
     def __call__(self, end: EpochEnd) -> None:

@@ -17,7 +17,7 @@ _turn = RLock()
 
 
 class Purpose(IntEnum):
-    """What a stream of random numbers is for; streams of different purposes are independent."""
+    """Purpose of a stream of random numbers; streams of different purposes are independent."""
 
     TRIPLETS = 0
     VALIDATION = 1

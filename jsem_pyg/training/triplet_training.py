@@ -263,7 +263,7 @@ def _sketch(model: nn.Module, graph: TrainingGraph, sketch_dim: int, seed: int) 
 
 
 def _data_settings(graph: TrainingGraph, sampler: object, loss: Loss) -> dict[str, Any]:
-    """What has to be the same when a run is resumed: the data, the sampler and the loss."""
+    """Settings that must not change when a run is resumed: data, sampler and loss."""
     settings: dict[str, Any] = {}
     for name, value in {"sampler": sampler, "loss": loss}.items():
         settings[name] = value

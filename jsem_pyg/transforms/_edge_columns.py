@@ -1,4 +1,4 @@
-"""What the transforms that append edge attributes share: scaling, fitting, types, batches."""
+"""Base of the transforms that append edge attributes: scaling, fitting, types, batches."""
 
 from collections.abc import Iterable
 from typing import Self

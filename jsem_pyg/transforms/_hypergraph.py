@@ -1,4 +1,4 @@
-"""What the transforms to hypergraphs share: from `Data` to `HyperGraphData`."""
+"""Shared code of the transforms to hypergraphs: from `Data` to `HyperGraphData`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which attribute holds the points of a graph, and by which metric they are compared."""
+"""The attribute that holds the points of a graph, and their metric."""
 
 import logging
 

@@ -118,7 +118,7 @@ class FaissKNNGraph(BaseTransform):
 
     @property
     def graph(self) -> Data:
-        """What :meth:`fit` was given, with its edges."""
+        """The data passed to :meth:`fit`, with its edges."""
         return copy.copy(self._memory[1])
 
     def query(self, x_new: Tensor, k: int | None = None) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""What the comparison of branches takes: two graphs, and pairs of their nodes."""
+"""Input of the comparison of branches: two graphs, and pairs of their nodes."""
 
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ class Pairs(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """How edges of a true pair differ."""
+    """Probabilities that edges of a true pair differ."""
 
     source: float  # chance that an edge of the source is missing in the target
     target: float  # and the other way round

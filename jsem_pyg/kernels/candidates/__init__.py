@@ -1,4 +1,4 @@
-"""How well pairs of nodes of two graphs go together, by the likely partners of their neighbours.
+"""Scores of node pairs of two graphs, from the likely partners of their neighbours.
 
 Every backend has a function ``neighbor_scores(source, target, column, mass, candidate, bonus,
 kept)``, which computes, for all pairs that have any of it,

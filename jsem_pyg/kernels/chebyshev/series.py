@@ -238,7 +238,7 @@ class _Adjoint(LightFunction):
 
 
 def _requires_grad(value: Tensor) -> bool:
-    """Whether a derivative may be required, by autograd or by any transform of `torch.func`."""
+    """True if a derivative may be required, by autograd or by any transform of `torch.func`."""
     while torch._C._functorch.is_functorch_wrapped_tensor(value):
         if value.requires_grad:
             return True

@@ -1,4 +1,4 @@
-"""What a pass returns, and how its rows are closed: the arithmetic that all backends share."""
+"""Result of a pass, and the normalisation of its rows, which all backends share."""
 
 from typing import NamedTuple
 
@@ -54,7 +54,7 @@ def bounded_potential(g: Tensor) -> Tensor:
 
 
 class Rows(NamedTuple):
-    """What follows from the sums of rows."""
+    """Potentials and scales that follow from the sums of rows."""
 
     f: Tensor  # [N] bits
     scale: Tensor  # [N] T_ij = scale_i 2^(S_ij - top_i)

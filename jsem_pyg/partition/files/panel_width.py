@@ -35,7 +35,7 @@ class Sizes(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """How much is read and written at once."""
+    """Sizes of reads and writes."""
 
     width: int  # columns of a panel, a multiple of the unit unless it is all of them
     strip: int  # rows of all channels, in the copies before and after

@@ -19,7 +19,7 @@ _REMEDY = "begin anew, with resume=False, or give another 'target'"
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run has come, counted in rows and columns that are on the disk."""
+    """Progress of a run, in rows and columns on the disk."""
 
     gathers: bool  # whether rows are sorted into panels before they are diffused
     scatters: bool  # whether panels are put together to rows after that
@@ -30,7 +30,7 @@ class Progress:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything is done."""
+        """True if anything is done."""
         return self.finished or self.gathered + self.diffused > 0
 
 

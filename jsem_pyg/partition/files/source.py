@@ -165,7 +165,7 @@ class ArrayLike(ArraySource):
         return values
 
     def _step(self) -> int:
-        """How many rows are read at once: whole chunks, if the array has chunks."""
+        """The number of rows read at once: whole chunks, if the array has chunks."""
         row = max(1, self.shape[1] * self.dtype.itemsize)
         chunk = (getattr(self._array, "chunks", None) or (1,))[0]
         return max(1, BLOCK // row // chunk) * chunk

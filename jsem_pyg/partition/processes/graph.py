@@ -116,7 +116,7 @@ class DistributedGraph(GraphRows):
 
     @property
     def has_repeated_edges(self) -> bool:
-        """Whether some edge of this process was handed in more than once."""
+        """True if some edge of this process was handed in more than once."""
         return self._order is None
 
     @property
@@ -131,7 +131,7 @@ class DistributedGraph(GraphRows):
 
     @property
     def device(self) -> torch.device:
-        """Where the index tensors live."""
+        """The device of the index tensors."""
         return self.row.device
 
     @property

@@ -31,7 +31,7 @@ def conducting_weight(
 def closed_slots(
     structure: GraphStructure, conductances: Sequence[Tensor], threshold: float
 ) -> Tensor:
-    """Which slots are below the threshold in all layers, directions and parallel columns: [nnz]."""
+    """Mask [nnz] of slots below the threshold in all layers, directions and parallel columns."""
     opened = [conductance >= threshold for conductance in conductances]
     open_edges = torch.stack(opened).any(0).double()
     is_open = structure.to_slots(open_edges) > 0
@@ -74,7 +74,7 @@ def _spare_slots(
 
 
 def _is_best(structure: GraphStructure, weight: Tensor) -> Tensor:
-    """Whether a slot is the one of its row that conducts best; the first of equals."""
+    """True if a slot is the one of its row that conducts best; the first of equals."""
     row = structure.row.long()
     highest = weight.new_zeros(structure.num_nodes).scatter_reduce(0, row, weight, "amax")
     slots = (weight == highest.index_select(0, row)).nonzero()[:, 0]

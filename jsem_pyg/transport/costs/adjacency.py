@@ -68,7 +68,7 @@ class AdjacencyCost:
 
     @property
     def device(self) -> torch.device:
-        """Where the graph lives."""
+        """The device of the graph."""
         return self.graph.device
 
     def dense(self) -> Tensor:

@@ -34,8 +34,8 @@ class CommuteCost:
 
     `Factor.error` is the share of what the modes that are left out hold of the whole, estimated
     by heat from some columns. On large graphs that is most of the commute time, which tends to
-    :math:`\mathrm{vol} \, (1 / d_i + 1 / d_k)` (von Luxburg, Radl and Hein 2014) and tells nothing
-    of the structure: there the first modes are the better cost, and the error is no fault.
+    :math:`\mathrm{vol} \, (1 / d_i + 1 / d_k)` (von Luxburg, Radl and Hein 2014) and does not
+    depend on the structure: there the first modes are the better cost, and the error is no fault.
 
     Differentiable in the edge weights on graphs of up to 400 nodes, and refused beyond.
 
@@ -115,7 +115,7 @@ class CommuteCost:
             weight = torch.ones(graph.structure.num_edges, device=graph.structure.device)
         weight = weight.double()
         scale, still, laplacian = self._dense(graph, weight)
-        # With the mode that stays lifted to one, nothing has to be told from rounding.
+        # The constant mode gets the eigenvalue one, so that no threshold on rounding is needed.
         root = inverse_root(laplacian + still @ still.T, 0.0) - still @ still.T
         x = scale * (root if self.power == 1 else root @ root)
         whole = x.detach() @ x.detach().T
@@ -139,7 +139,7 @@ class CommuteCost:
         return self._row_scale(degree), still / still.norm(), laplacian
 
     def _row_scale(self, degree: Tensor) -> Tensor:
-        """What the rows of eigenvectors are multiplied by: [N, 1]."""
+        """Factors [N, 1] of the rows of eigenvectors."""
         volume = degree.sum()
         if self.normalization == "rw":
             return (volume / degree).sqrt()

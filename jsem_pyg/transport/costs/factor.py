@@ -1,4 +1,4 @@
-"""A factor stands for a cost matrix [N, N] as N short vectors; transport knows no more."""
+"""A cost matrix [N, N] as N short vectors, the only form that factored transport takes."""
 
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a cost is made of: a `Data`, the edges of a graph, or points."""
+"""Input of a cost: a `Data`, the edges of a graph, or points."""
 
 from typing import Any, NamedTuple, TypeGuard, cast
 
@@ -43,13 +43,13 @@ class GraphInput(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What to compute in: the type of the weights, or of the points, or torch's default."""
+        """The number type: that of the weights, or of the points, or torch's default."""
         known = self.points if self.weight is None else self.weight
         return torch.get_default_dtype() if known is None else compute_dtype(known)
 
 
 def is_points(source: Any) -> TypeGuard[Tensor]:
-    """Whether this is a dense table of floating-point numbers, which no form of graph is."""
+    """True if this is a dense table of floating-point numbers, which no form of graph is."""
     return (
         isinstance(source, Tensor) and source.layout == torch.strided and source.is_floating_point()
     )
@@ -119,7 +119,7 @@ def read_graph(
 
 
 def _data_weight(data: Data, name: str | None) -> Tensor | None:
-    """What the edges carry: [E], also where it is a single column [E, 1]."""
+    """Values of the edges [E], also from a single column [E, 1]."""
     weight = None if name is None else data.get(name)
     if isinstance(weight, Tensor) and weight.dim() == 2 and weight.size(1) == 1:
         return weight[:, 0]

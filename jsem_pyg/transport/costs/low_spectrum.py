@@ -1,4 +1,4 @@
-"""The slowest modes of a graph: the lowest eigenpairs of its Laplacian, by letting heat flow."""
+"""The slowest modes of a graph: the lowest eigenpairs of its Laplacian, by heat diffusion."""
 
 import logging
 import math
@@ -13,10 +13,9 @@ from .graph_input import GraphInput
 
 _log = logging.getLogger(__name__)
 
-# The exponent by which the last mode that is asked for decays in one flow. The more, the fewer
-# flows, whose cost grows with the root of the time alone; but what a flow leaves of all others,
-# some 1e-8, has to stay small beside this mode: with 18 there are more flows than with 10, and with
-# 30 they come to no end.
+# Decay exponent of the last wanted mode in one diffusion. A larger one needs fewer diffusions, each
+# of which costs the root of its time. But this mode has to stay well above the error of a
+# diffusion, about 1e-8: 18 needs more diffusions than 10, and 30 does not converge.
 DECAY = 10.0
 MOST_FLOWS = 40
 
@@ -48,16 +47,16 @@ class LowSpectrum:
         return heat_diffusion(x, self.structure, self.weight, t, normalization=self.normalization)
 
     def without_still(self, x: Tensor) -> Tensor:
-        """Signals [N, M], less what stays for ever."""
+        """Signals [N, M] without their component in the constant mode."""
         return x - self.still @ (self.still.T @ x)
 
     @torch.no_grad()
     def modes(self, rank: int, seed: int, tol: float = 1e-4) -> tuple[Tensor, Tensor]:
         r"""The lowest eigenvalues [r] above zero, ascending, and their eigenvectors [N, r].
 
-        Heat makes all but the slowest modes of random signals vanish; what is left, twice as many
-        columns as are asked for, is made orthonormal, and L diagonalised on it (Rayleigh and Ritz),
-        again and again, until :math:`||\mathbf{L v} - \lambda \mathbf{v}|| \le \mathrm{tol} \,
+        Diffusion damps all but the slowest modes of random signals. The result, twice as many
+        columns as wanted, is made orthonormal, and L is diagonalised on it (Rayleigh and Ritz).
+        This is repeated until :math:`||\mathbf{L v} - \lambda \mathbf{v}|| \le \mathrm{tol} \,
         \lambda` for every mode.
 
         Args:
@@ -84,7 +83,7 @@ class LowSpectrum:
         else:
             _log.warning(
                 "The %d slowest modes of a graph of %d nodes have a relative residual of %.2g after"
-                " %d flows, more than %.2g. To mend this, ask for another 'rank'.",
+                " %d flows, more than %.2g. To fix this, pass another 'rank'.",
                 rank,
                 size,
                 worst,

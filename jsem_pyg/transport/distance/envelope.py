@@ -26,7 +26,7 @@ from ..sinkhorn.scores import FactoredScores, PlanSums, average, plan_sums, row_
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What is minimised, of tensors that keep their history."""
+    """The objective, as a function of tensors that keep their history."""
 
     first: Factor
     second: Factor
@@ -105,7 +105,7 @@ class _Tilt:
         self.c = sums.c + self.z + q * self.w.sum()
 
     def average(self, y: Tensor) -> Tensor:
-        """What the plan sends to its rows, [N, D] of y [K, D]; its sums are in the scores' type."""
+        """T y [N, D] of y [K, D]; sums are in the scores' type."""
         sent = average(self.scores, y.to(self.scores.like)).to(y)
         return sent + self.w[:, None] * (self.q @ y) + self.p[:, None] * (self.z @ y)
 

@@ -22,7 +22,7 @@ _CHANGE = 0.5  # of costs, features or masses between two calls, relative to the
 
 
 class _Inputs(NamedTuple):
-    """What one call compares, detached and copied, to notice another pair in the next call."""
+    """Detached copies of the inputs of one call, to detect another pair in the next call."""
 
     sides: list[Tensor]  # coordinates [N, r], centred, of both sides and of their features
     masses: list[Tensor]  # [N] and [K], with sum one
@@ -51,7 +51,7 @@ class _Inputs(NamedTuple):
         return cls([each - each.mean(0) for each in sides], masses, known_pairs)
 
     def is_near(self, other: "_Inputs") -> bool:
-        """Whether the optimum of one is a good start for the other."""
+        """True if the optimum of one is a good start for the other."""
         ours, theirs = ([each.size(0) for each in inputs.sides] for inputs in (self, other))
         if ours != theirs or not _is_same(self.known_pairs, other.known_pairs):
             return False
@@ -68,7 +68,7 @@ def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def _is_near(x: Tensor, y: Tensor) -> bool:
-    """Whether X X^T and Y Y^T differ by at most half of the larger; no rotation of X counts."""
+    """True if X X^T and Y Y^T differ by at most half of the larger; no rotation of X counts."""
     xx, yy, xy = (float((a.T @ b).square().sum()) for a, b in ((x, x), (y, y), (x, y)))
     return xx + yy - 2 * xy <= _CHANGE**2 * max(xx, yy)
 

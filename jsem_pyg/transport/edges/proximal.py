@@ -41,7 +41,7 @@ class Problem(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where a descent has come."""
+    """State of a descent."""
 
     plan: Array  # [N, K] T
     cost: float  # the discrepancy of T

@@ -25,7 +25,7 @@ _DAMPING = 0.5  # of steps of second moments
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where S descents are: leading dimensions [S], or none for a single one.
+    """State of S descents: leading dimensions [S], or none for a single one.
 
     The sides include the dummy points of a partial plan.
     """
@@ -48,7 +48,7 @@ class State:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a temperature is worked on."""
+    """Stopping rule of one temperature."""
 
     tol: float = 1e-3  # of the marginal error, and of the moments' relative change
     passes: int = 4  # of Sinkhorn's iteration, before the moments are renewed

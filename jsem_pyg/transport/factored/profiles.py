@@ -1,4 +1,4 @@
-"""What a node's heat says about its place in the graph, whatever the node is called."""
+"""Features of nodes from heat kernels, independent of how nodes are numbered."""
 
 import math
 from collections.abc import Sequence
@@ -49,14 +49,14 @@ def heat_profiles(
 ) -> Tensor:
     r"""Compute features of nodes that do not depend on how nodes are numbered.
 
-    Of the heat that starts in node i, what is left there is its heat kernel signature,
+    The heat that starts in node i and is still there at time t is its heat kernel signature,
 
     .. math::
         h_i(t) = \left( e^{-t \mathbf{L}} \right)_{ii},
 
-    and how the rest has spread is seen in the quantiles of column i. Columns are computed at a few
-    times only, since :math:`h_i(s + t)` is the product of the columns at s and t. What a node's
-    neighbours look like is told by the mean of their features, weighted by heat.
+    and the quantiles of column i describe the spread of the rest. Columns are computed at a few
+    times only, since :math:`h_i(s + t)` is the product of the columns at s and t. The
+    features of a node's neighbours enter by their mean, weighted by heat.
 
     Graphs that are compared have to be put on one scale, see :func:`comparable`.
 
@@ -207,7 +207,7 @@ def _read_times(name: str, times: Any) -> list[float]:
 
 
 def _pairs(times: Sequence[float]) -> list[tuple[int, int]]:
-    """Which two columns multiply to the return probability at each new sum of times."""
+    """Pairs of columns whose product is the return probability at each new sum of times."""
     pairs: dict[float, tuple[int, int]] = {}
     for i, first in enumerate(times):
         for j, second in enumerate(times[i:], i):

@@ -241,7 +241,7 @@ class Task:
         return self._plan(problem, state, one_pass, steps, unit)
 
     def relaxation(self) -> Relaxation:
-        """How strongly marginals are held, in the unit of squared costs."""
+        """Strengths of the penalties on the marginals, in the unit of squared costs."""
         if self.options.absolute or self.options.marginals in ("balanced", "partial"):
             return self.options.relaxation(1.0)
         _, unit, critical = self._posed()

@@ -1,4 +1,4 @@
-"""A transport plan: which point goes where, and what can be asked of it without storing it."""
+"""A transport plan, and quantities of it that do not need the whole table."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ DENSE_LIMIT = 1 << 28  # numbers that `Plan.dense` is willing to make: a gigabyt
 
 
 class Step(NamedTuple):
-    """What a solver reports of one step."""
+    """Report of a solver on one step."""
 
     stage: str  #: such as "200 x 200 cells, profiles" or "all points"
     epsilon: float  #: the temperature, in the unit of squared costs
@@ -32,7 +32,7 @@ class Plan:
     Args:
         scores: log2 T.
         cost: the objective reached, without the entropy: the squared GW discrepancy
-            `sum |C_ik - D_jl|^2 T_ij T_kl`, and what else was asked for (features).
+            `sum |C_ik - D_jl|^2 T_ij T_kl`, with the costs of features, if any.
         epsilon: the temperature at the end, in the unit of squared costs.
         converged: whether the solver's tolerance was met.
         history: the steps of the solver, in their order.

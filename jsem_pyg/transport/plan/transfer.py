@@ -1,4 +1,4 @@
-"""What is known of one graph, written onto the points of another that correspond to it."""
+"""Transfer of node attributes of one graph to the matching points of another."""
 
 import copy
 import math

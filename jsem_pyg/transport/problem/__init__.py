@@ -1,1 +1,1 @@
-"""What is to be solved: both sides, their masses, the options, the objective."""
+"""The problem: both sides, their masses, the options, the objective."""

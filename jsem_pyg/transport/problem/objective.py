@@ -1,4 +1,4 @@
-r"""The objective of a plan: what Gromov-Wasserstein transport minimises, from factors alone.
+r"""The objective of Gromov-Wasserstein transport, computed from factors.
 
 .. math::
     E(\mathbf{T}) = \sum_{ijkl} |C_{ik} - D_{jl}|^2 T_{ij} T_{kl}
@@ -83,7 +83,7 @@ def known_pull(
     c: Tensor,
     is_balanced: bool,
 ) -> Tensor:
-    """What known pairs [2, M] add to E(T): -4 <C K D, T>, where K sends all mass between them.
+    """Term of known pairs [2, M] in E(T): -4 <C K D, T>, where K sends all mass between them.
 
     In balanced problems inner products of centred coordinates (times -2 for squared distances) take
     the place of C and D, so that pairs far from the middle pull most: see :mod:`.problem.problem`.

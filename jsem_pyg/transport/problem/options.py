@@ -72,7 +72,7 @@ class SolverOptions:
         check_bool("progress", self.progress)
 
     def relaxation(self, unit: float) -> Relaxation:
-        """How strongly marginals are held, for a `rho` in this unit."""
+        """Strengths of the penalties on the marginals, for a `rho` in this unit."""
         rho = self.rho * unit
         if self.marginals == "semirelaxed":
             return Relaxation(columns=rho)

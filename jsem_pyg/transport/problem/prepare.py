@@ -14,9 +14,9 @@ class Prepared(NamedTuple):
     """A factor in its principal axes."""
 
     x: Tensor  # [N, r]
-    mean: Tensor  # [r] float64, what was subtracted from kernels; zero where it does not matter
+    mean: Tensor  # [r] float64, subtracted from kernels; zero for squared distances
     sign: Tensor  # [r]
-    scale: float  # what x was divided by
+    scale: float  # the divisor of x
     kind: str
 
 

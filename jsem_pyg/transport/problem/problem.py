@@ -1,4 +1,4 @@
-r"""What is to be solved: coordinates of both sides, and how their moments become scores.
+r"""The problem: coordinates of both sides, and the map from their moments to scores.
 
 With :math:`\mathbf{Z} = [\mathbf{x}, a, \phi]` and :math:`\mathbf{V} = [\mathbf{y}, b, \psi]` side
 by side (coordinates, centred; squared norms less their mean; features) and the moments
@@ -48,7 +48,7 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """How moments [..., R, R'] become scores and energy."""
+    """The map from moments [..., R, R'] to scores and energy."""
 
     kappa: float
     linear: Tensor  # [R, R'] what the scores have whatever the plan: squared norms, features
@@ -73,7 +73,7 @@ class Coupling:
         return total
 
     def squares(self, x: Tensor, second: Tensor, signs: Tensor) -> Tensor:
-        """What squared costs add to the gradient of the energy at points x [M, r]: [..., M].
+        """Share of the squared costs in the gradient of the energy at points x [M, r]: [..., M].
 
         Args:
             x: coordinates of either side.
@@ -84,7 +84,7 @@ class Coupling:
         return 2 * self.kappa * ((x @ signed.to(x)) * x).sum(-1)
 
     def self_energy(self, second: Tensor, side: int) -> Tensor:
-        """What the squared costs of one side add to the energy, from its second moments [...]."""
+        """Share of one side's squared costs in the energy, from its second moments [...]."""
         signs = self.signs[side]
         return self.kappa * (signs[:, None] * signs * second.square()).sum((-2, -1))
 

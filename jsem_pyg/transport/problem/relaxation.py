@@ -23,7 +23,7 @@ MARGINALS = ("balanced", "semirelaxed", "unbalanced", "partial")
 
 @dataclass(frozen=True)
 class Relaxation:
-    """How strongly each marginal is held.
+    """Strength of the penalty on each marginal.
 
     Args:
         rows: rho of the penalty rho KL(r | p); infinity: r = p.
@@ -37,17 +37,17 @@ class Relaxation:
 
     @property
     def is_balanced(self) -> bool:
-        """Whether both marginals are p and q."""
+        """True if both marginals are p and q."""
         return self.fixes_rows and self.fixes_columns
 
     @property
     def fixes_rows(self) -> bool:
-        """Whether every row sends its mass."""
+        """True if every row sends its mass."""
         return self.rows == float("inf") and self.mass is None
 
     @property
     def fixes_columns(self) -> bool:
-        """Whether every column receives its mass."""
+        """True if every column receives its mass."""
         return self.columns == float("inf") and self.mass is None
 
 

@@ -1,4 +1,4 @@
-"""Whether the scores of a problem can be told apart at a temperature, and in which type."""
+"""The number type in which scores of a problem are distinct at a temperature."""
 
 import torch
 

@@ -61,7 +61,7 @@ def _value(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tenso
 
 
 def swap_gains(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tensor:
-    """What swapping a and b would add to the objective: [B, m, m]."""
+    """Change of the objective if a and b are swapped: [B, m, m]."""
     moved = outer[order[:, :, None], order[:, None, :]]
     cross = inner @ moved  # sum_k A_ak B'_kb
     own = cross.diagonal(dim1=1, dim2=2)
@@ -140,7 +140,7 @@ def swap_partners(
         for i, k in np.stack([first, second], 1)[improves][order].tolist():
             if has_moved[i] or has_moved[k]:
                 continue
-            # Gains add up as long as nobody around has moved in this sweep.
+            # Gains add up as long as no neighbour has moved in this sweep.
             around = [_row(each, node) for each in (source, moved) for node in (i, k)]
             if not has_moved[np.concatenate(around)].any():
                 partner[i], partner[k] = partner[k], partner[i]

@@ -23,7 +23,7 @@ _ROUNDING = 10  # units in the last place of an objective that has not risen
 
 
 class Options(NamedTuple):
-    """What the steps go by."""
+    """Settings of the steps."""
 
     num_anchors: int | None
     max_iter: int
@@ -54,7 +54,7 @@ class Problem(NamedTuple):
         return entropic_plan(score, self.p, self.q, g, tol, most)
 
     def report(self, log_plan: Tensor, cost: float, stage: str) -> Step:
-        """What has been reached."""
+        """Result of the steps."""
         plan = log_plan.exp()
         error = float((plan.sum(1, dtype=torch.float64) - self.p).abs().sum())
         error += float((plan.sum(0, dtype=torch.float64) - self.q).abs().sum())

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 MEMORY = 6
-_JUMP = 10.0  # a residual that grew by this factor: the past says nothing of the present
+_JUMP = 10.0  # a residual that grew by this factor: the history is of no use then
 
 
 class Mixer:
@@ -22,7 +22,7 @@ class Mixer:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget the history."""
         self.steps: list[Tensor] = []  # differences of iterates
         self.changes: list[Tensor] = []  # differences of residuals
         self.last: tuple[Tensor, Tensor] | None = None

@@ -37,7 +37,7 @@ class Gradient(Protocol):
 
 @dataclass
 class ProximalState:
-    """Where B descents are; steps write to score, f and g."""
+    """State of B descents; steps write to score, f and g."""
 
     score: Tensor  # [B, n, m] log2 T without the potentials, finite
     f: Tensor  # [B, n, 1] potentials of the rows, in bits

@@ -1,7 +1,7 @@
-"""Where the entries of a plan come from: products of short vectors, or a table.
+"""Scores of a plan, log2 T: products of short vectors, or a table.
 
-Sums over a plan of short vectors are passes of :mod:`~jsem_pyg.kernels.sinkhorn`. What else a plan
-is asked for comes from blocks of rows of log2 T, none of which is larger than :data:`BLOCK`
+Sums over a plan of short vectors are passes of :mod:`~jsem_pyg.kernels.sinkhorn`. All other
+quantities come from blocks of rows of log2 T, none of which is larger than :data:`BLOCK`
 numbers, whatever the size of the plan.
 """
 

@@ -35,7 +35,7 @@ class BatchCosts(NamedTuple):
 
     @property
     def is_point(self) -> Tensor:
-        """Which of the N places of a graph are points of it: [B, N]."""
+        """Mask [B, N] of the places that are points of a graph."""
         place = torch.arange(self.matrix.size(1), device=self.matrix.device)
         return place < self.sizes.to(self.matrix.device)[:, None]
 
@@ -172,7 +172,7 @@ def _padded(name: str, parts: list[Tensor], same: str | None) -> Tensor:
 
 
 class _Layout:
-    """Where the nodes and edges of a batch go in padded tensors."""
+    """Positions of the nodes and edges of a batch in padded tensors."""
 
     def __init__(self, graphs: Data, name: str) -> None:
         self.graphs, self.name = graphs, name

@@ -1,4 +1,4 @@
-"""Where many small plans start from: log2 of plans, up to scalings of rows and columns."""
+"""Starts of many small plans: log2 of plans, up to scalings of rows and columns."""
 
 import torch
 from torch import Tensor
@@ -56,7 +56,7 @@ def _quantiles(cost: Tensor, mass: Tensor) -> Tensor:
 def random_start(pairs: Pairs, seed: int) -> Tensor:
     """Noise that belongs to the ranks of points by mean cost, not to their numbers.
 
-    So renumbered graphs get renumbered plans, and a pair's plan does not depend on its company.
+    So renumbered graphs get renumbered plans, and a pair's plan does not depend on the other pairs.
     """
     generator = torch.Generator().manual_seed(seed)
     sides = []

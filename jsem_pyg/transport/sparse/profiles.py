@@ -42,7 +42,7 @@ def local_profiles(matrix: csr_array) -> Array:
 
 
 def _counts(whole: csr_array, overlap: Array) -> Array:
-    """What is counted at the edges of each node: [N, 9]."""
+    """Counts over the edges of each node: [N, 9]."""
     row = np.repeat(np.arange(whole.shape[0]), np.diff(whole.indptr))
     links = np.bincount(row, minlength=whole.shape[0])
     # A J of c / (d_i + d_j - c) is that of c common neighbours.

@@ -1,8 +1,8 @@
 r"""Soft assignments of a few partners a node, refined along the edges of both graphs.
 
-A pair is as good as the likely partners of its neighbours say, :math:`\mathbf{A} \mathbf{M}
+The score of a pair follows from the likely partners of its neighbours, :math:`\mathbf{A} \mathbf{M}
 \mathbf{B}`, and a little for profiles that look alike. Of these scores each node keeps a few, and
-a soft assignment M of them follows, in which a node without support is matched with nobody: so
+a soft assignment M of them follows, in which a node without support is matched with none: so
 right pairs spread along edges, also to partners that no profile had suggested. It is cooled in the
 end, and becomes one assignment.
 
