@@ -41,7 +41,7 @@ from matplotlib import pyplot as plt
 GRAPHS = ("random", "preferential", "neighbours", "clustered", "small world", "roads", "blocks")
 POINTS = ("cells", "mixture", "views", "curve")
 LEVELS = (10, 25, 35, 45)  # % of the edges that the target loses
-REAL = ("ca-netscience", "bio-celegans", "in-arenas", "inf-euroroad")
+REAL = ("ca-netscience", "bio-celegans", "inf-euroroad")
 
 
 class Sample(NamedTuple):

@@ -28,10 +28,10 @@ from .moves import (
 
 Array = NDArray[Any]
 
-_COPY = 1 - 1e-6  # of the most that could be kept: the graphs are the same
+_COPY = 1 - 1e-6  # of the most that could be kept: there is nothing to find
 _GAIN = 1e-4  # of what is kept, for another round to be worth it
 _BELIEVED = (0.0, 0.5, 0.3, 0.7)  # confidence of the pairs that an annealing begins with
-_NEARLY = 0.99  # of the weight of the lighter graph: there is little to find
+_NEARLY = 0.99  # of the most that could be kept: there is little to find
 _RIDGE = 0.03  # of :func:`.comparable`, for local profiles
 
 
@@ -79,11 +79,11 @@ def search_assignment(
         soft = improve("soft start", soft_start(task))
         return max(found, soft, improve("both starts", anneal(task, found, soft)), key=_kept)
 
-    most, fewest, best = _most(task), min(each.sum() for each in task[:2]), None
+    most, best = _most(task), None
     for start in starts:
         if isinstance(start, str) and start == "heat":
             found = from_features(task)
-            if found.kept < _NEARLY * min(most, fewest):
+            if found.kept < _NEARLY * most:
                 both = _with_local(source, target, task.distance)
                 other = from_features(assignment_task(source, target, both))
                 mixed = improve("both profiles", anneal(task, found, other))
@@ -140,9 +140,17 @@ def _kept(assignment: Assignment) -> float:
 
 
 def _most(task: Task) -> float:
-    """The most that any assignment keeps, by the inequality of Cauchy and Schwarz."""
-    norms = [float(np.square(each.data, dtype=np.float64).sum()) for each in task[:2]]
-    return float(np.sqrt(norms[0] * norms[1]))
+    """A bound of what assignments keep, by Cauchy and Schwarz, and by the largest weight.
+
+    For graphs without weights, that is all edges of the graph with fewer.
+    """
+    first, second = (np.abs(each.data.astype(np.float64)) for each in task[:2])
+    bounds = [float(np.sqrt((first**2).sum() * (second**2).sum()))]
+    bounds += [
+        float(each.sum() * other.max(initial=0.0))
+        for each, other in ((first, second), (second, first))
+    ]
+    return min(bounds)
 
 
 def _difference(source: csr_array, target: csr_array, partner: Array) -> float:
