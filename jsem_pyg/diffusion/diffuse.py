@@ -64,9 +64,10 @@ def diffuse(
         )
     options = HeatOptions(degree, tol)
     if isinstance(t, Filter):
-        return t.apply_to(x, heat, options)
+        out = evolve(x, heat, t, options)
+        return out if t.num_filters else out.squeeze(-3)
     if isinstance(t, list | tuple) and t and all(isinstance(each, Filter) for each in t):
-        return FilterBank(*t).apply_to(x, heat, options)
+        return evolve(x, heat, FilterBank(*t), options)
     if isinstance(t, Sequence):
         raise TypeError(
             "Expected 't' to be a time, a tensor of times, a filter or a list of filters "

@@ -2,6 +2,7 @@
 
 import logging
 import math
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,15 +22,34 @@ _log = logging.getLogger(__name__)
 MARGIN = 0.01
 
 
+class SpectralFilter(Protocol):
+    """Functions of the Laplacian that may take the place of times, see :mod:`.filters`."""
+
+    num_filters: int | None
+    longest: float
+
+    def coefficients(
+        self, x: Tensor, operator: HeatOperator, options: HeatOptions
+    ) -> tuple[Tensor, Tensor | None]:
+        """The coefficients [K + 1, S, G, 1] of the series, and the group [N] of each node."""
+
+    def at_zero(self) -> Tensor:
+        """f(0) [S], in float64, on the CPU."""
+
+
 def evolve(
-    x: Tensor, operator: HeatOperator, times: Times, options: HeatOptions, learns_t: bool = False
+    x: Tensor,
+    operator: HeatOperator,
+    times: Times | SpectralFilter,
+    options: HeatOptions,
+    learns_t: bool = False,
 ) -> Tensor:
-    """Diffuse a signal by an operator.
+    """Diffuse or filter a signal by an operator.
 
     Args:
         x: [..., N, D].
         operator: S and its scaling.
-        times: S scales, for one or D channels.
+        times: S scales, for one or D channels; or S filters.
         options: how precise the result has to be.
         learns_t: whether to take as many terms as a derivative in t needs, also where the times
             themselves require no gradient.
@@ -37,8 +57,11 @@ def evolve(
     Returns:
         [..., S, N, D].
     """
-    coefficients, group = series_coefficients(x, operator, times, options, learns_t)
-    return sum_series(x, operator, coefficients, group)
+    if isinstance(times, Times):
+        found = series_coefficients(x, operator, times, options, learns_t)
+    else:
+        found = times.coefficients(x, operator, options)
+    return sum_series(x, operator, *found)
 
 
 def series_coefficients(

@@ -35,7 +35,8 @@ def expm_multiply(
 
     Args:
         A: [N, N] symmetric: a sparse or dense torch tensor, a sparse matrix or array of SciPy's, or
-            an array or BCOO matrix of JAX's (which JAX does not differentiate through).
+            an array or BCOO matrix of JAX's. JAX does not differentiate or compile through this
+            function: convert to torch's tensors where gradients are needed.
         x: [N] or [N, D], a tensor of torch or an array of NumPy's or JAX's.
         t: a number or 0-d tensor, of either sign.
         tol: the error allowed, relative to :math:`e^{t b} ||x||`.
@@ -46,6 +47,7 @@ def expm_multiply(
 
     Raises:
         TypeError: if an argument is of the wrong type.
+        NotImplementedError: if JAX differentiates or compiles the call.
         ValueError: if A is not square and symmetric, a value is not finite, sizes do not fit, or
             the result would overflow.
 
@@ -54,6 +56,8 @@ def expm_multiply(
         >>> expm_multiply(A, torch.tensor([1.0, 0.0]))  # cosh 1, sinh 1
         tensor([1.5431, 1.1752])
     """
+    for name, value in (("A", getattr(A, "data", A)), ("x", x), ("t", t)):
+        _refuse_traced(name, value)
     signal = torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) or _is_jax(x) else x
     check_float("x", signal)
     columns = signal.unsqueeze(-1) if signal.dim() == 1 else signal
@@ -107,6 +111,15 @@ def expm_multiply(
 
 def _is_jax(value: Any) -> bool:
     return type(value).__module__.split(".")[0] in ("jax", "jaxlib")
+
+
+def _refuse_traced(name: str, value: Any) -> None:
+    if _is_jax(value) and isinstance(value, sys.modules["jax"].core.Tracer):
+        raise NotImplementedError(
+            f"Expected '{name}' to be an array of numbers: JAX neither differentiates nor compiles "
+            f"through expm_multiply (got {type(value).__name__}). To fix this, pass tensors of "
+            "torch, which are differentiated, or use jsem_pyg.jax for Laplacians."
+        )
 
 
 def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -18,13 +18,14 @@ from .._checks import check_choice, check_instance, check_positive, check_positi
 from .._precision import compute_dtype
 from ..graph.prepare import GraphReader
 from ..operators import HeatOperator, laplacian_operator
-from .evolve import MARGIN, sum_series
+from .evolve import MARGIN, evolve, sum_series
 from .filter_coefficients import cosine_coefficients
 from .heat import heat_operator
 from .options import HeatOptions
 from .times import check_signal
 
 _READER = GraphReader(size=0)
+_HIDDEN = ("training", "value", "num_filters", "parts")  # no arguments of a filter
 
 
 class Filter(torch.nn.Module):
@@ -35,9 +36,11 @@ class Filter(torch.nn.Module):
 
     Attributes:
         num_filters: S, or None for one filter without an axis of its own.
+        longest: zero, the time that decides how precise the operator has to be.
     """
 
     num_filters: int | None = None
+    longest = 0.0
 
     @property
     def learns(self) -> bool:
@@ -84,12 +87,7 @@ class Filter(torch.nn.Module):
         structure, weight = _READER.read(edge_index, x, edge_weight)
         make = partial(laplacian_operator, node_mass=node_mass)
         operator = heat_operator(structure, weight, x, 0.0, options, make=make)
-        return self.apply_to(x, operator, options)
-
-    def apply_to(self, x: Tensor, operator: HeatOperator, options: HeatOptions) -> Tensor:
-        """Filter a signal by an operator; see :func:`~jsem_pyg.diffusion.diffuse`."""
-        coefficients, group = self.coefficients(x, operator, options)
-        out = sum_series(x, operator, coefficients, group)
+        out = evolve(x, operator, self, options)
         return out if self.num_filters else out.squeeze(-3)
 
     def coefficients(
@@ -107,9 +105,24 @@ class Filter(torch.nn.Module):
         if scaling.isolated is None:
             return found.to(x.device, dtype), scaling.group
         kept = torch.zeros_like(found)
-        kept[0] = self._values(torch.zeros(1, 1, dtype=torch.float64)).reshape(-1, 1, 1)
+        kept[0] = self.at_zero().reshape(-1, 1, 1)
         both = torch.cat([found, kept], dim=2)
         return both.to(x.device, dtype), scaling.isolated.long()
+
+    def at_zero(self) -> Tensor:
+        """f(0) [S], by which constant signals and isolated nodes are multiplied."""
+        return self._values(torch.zeros(1, 1, dtype=torch.float64)).reshape(-1)
+
+    def reset_parameters(self) -> None:
+        """Go back to the first values of learned filters; parameters that were given stay."""
+        for part in self.children():
+            if isinstance(part, Filter):
+                part.reset_parameters()
+
+    def __repr__(self) -> str:
+        given = {**vars(self), **self._parameters, **self._modules}
+        shown = {k: v for k, v in given.items() if k[0] != "_" and k not in _HIDDEN}
+        return f"{type(self).__name__}({', '.join(f'{k}={_show(v)}' for k, v in shown.items())})"
 
     def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
         return cosine_coefficients(self._values, rate, degree, bound)
@@ -293,7 +306,9 @@ class Learned(Filter):
 
     Values, unlike coefficients, keep the polynomial bounded by what is learned (He, Wei and Wen
     2022, "Convolutional neural networks on graphs with Chebyshev approximation, revisited",
-    equation 8). Law: f is the polynomial through the values.
+    equation 8). Law: f is the polynomial through the values. Where L = r (I - S) with another rate
+    r than one (1/2 on hypergraphs, a bound of the spectrum without normalisation), f is a function
+    of :math:`\lambda / r`.
 
     Args:
         degree: K.
@@ -376,6 +391,10 @@ def _positive(name: str, value: Any, dim: int = 0) -> Any:
     if not bool(((value > 0) & value.isfinite()).all()):
         raise ValueError(f"Expected '{name}' to be positive and finite (got {value.tolist()}).")
     return value
+
+
+def _show(value: object) -> object:
+    return value.tolist() if isinstance(value, Tensor) else value
 
 
 def _like(value: Tensor, eigenvalue: Tensor) -> Tensor:

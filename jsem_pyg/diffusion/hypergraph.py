@@ -12,6 +12,7 @@ A batch [..., N, D] folds into the columns of one product. Three methods evaluat
 and ``"auto"`` takes the one that needs the fewest multiplications, see :func:`method_costs`.
 """
 
+import math
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from ..graph.prepare import GraphReader
 from ..graph.prepare_hypergraph import read_hypergraph
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..operators import HeatOperator, hypergraph_operator
-from .evolve import evolve
+from .evolve import SpectralFilter, evolve
 from .options import HeatOptions
 from .precision import precise_operator
 from .times import Times, check_signal, read_times, squeeze_scales
@@ -138,15 +139,16 @@ def hypergraph_heat(
     x: Tensor,
     structure: HypergraphStructure,
     hyperedge_weight: Tensor | None,
-    times: Times,
+    times: Times | SpectralFilter,
     options: HeatOptions,
 ) -> Tensor:
-    """Diffuse [..., N, D] on a hypergraph -> [..., S, N, D]."""
-    t = times.value
+    """Diffuse or filter [..., N, D] on a hypergraph -> [..., S, N, D]."""
+    # What is a scale of its own, and for which channels
+    shape = times.value.shape if isinstance(times, Times) else (times.num_filters or 1, 1)
     method, sparse = options.method, ("csr", "incidence") if options.can_factor else ("csr",)
     if method == "auto":
         num_columns = x.numel() // max(x.size(-2), 1)
-        costs = method_costs(structure, num_columns, t.numel(), t.size(0))
+        costs = method_costs(structure, num_columns, math.prod(shape), shape[0])
         method = min((*sparse, "dense"), key=costs.__getitem__)
     is_dense = method == "dense" and x.numel() > 0
     if method == "dense":
@@ -165,9 +167,11 @@ def hypergraph_heat(
         return evolve(x, heat, times, options)
     # Every time, of whatever scale and channel, is a scale of the identity.
     eye = torch.eye(x.size(-2), dtype=heat.dtype, device=x.device)
-    kernel = evolve(eye, heat, times._replace(value=t.reshape(-1, 1)), options)
+    if isinstance(times, Times):
+        times = times._replace(value=times.value.reshape(-1, 1))
+    kernel = evolve(eye, heat, times, options)
     with full_precision(x.device):
-        out = _multiply(kernel.unflatten(0, t.shape), x.to(kernel.dtype))
+        out = _multiply(kernel.unflatten(0, shape), x.to(kernel.dtype))
     return out.to(x.dtype)
 
 

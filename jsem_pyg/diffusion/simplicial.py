@@ -12,7 +12,7 @@ from ..graph.prepare import GraphReader
 from ..kernels.table import lists_backends
 from ..operators import hodge_operator
 from ..operators.factored import FACTORED
-from .evolve import evolve
+from .evolve import SpectralFilter, evolve
 from .options import HeatOptions
 from .precision import precise_operator
 from .times import Times, check_signal, read_times, squeeze_scales
@@ -145,13 +145,17 @@ def read_complex(
 
 
 def simplicial_heat(
-    x: Tensor, weighted: WeightedComplex, times: Times, t_up: Times, options: HeatOptions
+    x: Tensor,
+    weighted: WeightedComplex,
+    times: Times | SpectralFilter,
+    t_up: Times | SpectralFilter,
+    options: HeatOptions,
 ) -> Tensor:
-    """Diffuse [..., E, D] on edges -> [..., S, E, D]."""
+    """Diffuse or filter [..., E, D] on edges -> [..., S, E, D]."""
     structure, edge_weight, triangle_weight = weighted
     weights = {"edge_weight": edge_weight, "triangle_weight": triangle_weight}
 
-    def heat(part: str, t: Times) -> Tensor:
+    def heat(part: str, t: Times | SpectralFilter) -> Tensor:
         make = partial(
             hodge_operator,
             structure,
@@ -167,8 +171,12 @@ def simplicial_heat(
         out = heat("down", times)
         if structure.num_triangles:
             # The product of both parts of the Laplacian is zero: so is that of what they change.
-            out = out + heat("up", t_up) - flow.unsqueeze(-3)
+            kept = flow.unsqueeze(-3)
+            if not isinstance(times, Times):
+                kept = times.at_zero().to(flow).reshape(-1, 1, 1) * kept
+            out = out + heat("up", t_up) - kept
         else:
-            for unused in (t_up.value, *weights.values()):  # a gradient, if only of zero
+            up = [t_up.value] if isinstance(t_up, Times) else []
+            for unused in (*up, *weights.values()):  # a gradient, if only of zero
                 out = out if unused is None else out + (0 * unused.sum()).to(out)
         return structure.to_columns(out).to(x.dtype)

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool
+from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
@@ -53,6 +54,9 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
             normalisation. A loop weighs one, and conducts as edges do at first.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
+        filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
+            such as :class:`~jsem_pyg.diffusion.filters.Learned`, whose parameters become those of
+            the layer; a bank of :math:`S` filters gives :math:`S` results. Times are then not used.
         **kwargs (optional): Additional arguments of
             :class:`torch_geometric.nn.conv.MessagePassing`.
 
@@ -61,7 +65,8 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
           node features :math:`(\ldots, |\mathcal{V}|, C_{in})`,
           edge indices :math:`(2, |\mathcal{E}|)`, both directions of every edge,
           edge weights :math:`(|\mathcal{E}|)` *(optional)*,
-          edge features :math:`(|\mathcal{E}|, F)`; without them every edge conducts alike
+          edge features :math:`(|\mathcal{E}|, F)`; without them every edge conducts alike,
+          masses of the nodes :math:`(|\mathcal{V}|)` *(optional)*, with normalization=None
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
 
     Example:
@@ -86,11 +91,14 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         add_self_loops: bool = True,
         bias: bool = True,
         fuse: bool = True,
+        filter: Filter | None = None,
         **kwargs: Any,
     ) -> None:
         check_bool("add_self_loops", add_self_loops)
         options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
-        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, **kwargs)
+        super().__init__(
+            edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, filter, **kwargs
+        )
         self._make_map(in_channels, out_channels, bias)
 
     def forward(
@@ -99,6 +107,10 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         edge_index: Adj,
         edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
+        node_mass: OptTensor = None,
     ) -> Tensor:
         """Diffuse and map the node features; see the class for shapes."""
-        return self._run(single_node_set(x), edge_index, edge_weight, edge_attr)
+        given = (single_node_set(x), edge_index, edge_weight, edge_attr, node_mass)
+        if self.filter is None and node_mass is None:
+            return self._run(*given)
+        return self._run_eagerly(*given)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
+from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .diffusion_layer import DiffusionLayer, LearningRateFactors, single_node_set
@@ -54,6 +55,9 @@ class AnisotropicDiffusion(DiffusionLayer):
         tol (float): Relative error allowed.
         backend (str): What evaluates the series on the fused path: {backends}.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
+        filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
+            such as :class:`~jsem_pyg.diffusion.filters.Learned`, whose parameters become those of
+            the layer; a bank of :math:`S` filters gives :math:`S` results. Times are then not used.
         **kwargs (optional): Additional arguments of
             :class:`torch_geometric.nn.conv.MessagePassing`.
 
@@ -62,7 +66,8 @@ class AnisotropicDiffusion(DiffusionLayer):
           node features :math:`(\ldots, |\mathcal{V}|, D)`,
           edge indices :math:`(2, |\mathcal{E}|)`, both directions of every edge,
           edge weights :math:`(|\mathcal{E}|)` *(optional)*,
-          edge features :math:`(|\mathcal{E}|, F)`; without them every edge conducts alike
+          edge features :math:`(|\mathcal{E}|, F)`; without them every edge conducts alike,
+          masses of the nodes :math:`(|\mathcal{V}|)` *(optional)*, with normalization=None
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, S \cdot D)`
 
     Example:
@@ -84,10 +89,13 @@ class AnisotropicDiffusion(DiffusionLayer):
         tol: float = 1e-6,
         backend: str = "auto",
         fuse: bool = True,
+        filter: Filter | None = None,
         **kwargs: Any,
     ) -> None:
         options = HeatOptions(degree, tol, normalization, backend)
-        super().__init__(edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, **kwargs)
+        super().__init__(
+            edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, filter, **kwargs
+        )
 
     @property
     def sketchable(self) -> bool:
@@ -100,6 +108,10 @@ class AnisotropicDiffusion(DiffusionLayer):
         edge_index: Adj,
         edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
+        node_mass: OptTensor = None,
     ) -> Tensor:
         """Diffuse the node features; see the class for shapes."""
-        return self._run(single_node_set(x), edge_index, edge_weight, edge_attr)
+        given = (single_node_set(x), edge_index, edge_weight, edge_attr, node_mass)
+        if self.filter is None and node_mass is None:
+            return self._run(*given)
+        return self._run_eagerly(*given)

@@ -11,7 +11,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import zeros
 
 from .._checks import check_bool, check_float, check_positive_int
-from ..diffusion.times import check_signal
+from ..diffusion.times import Times, check_signal
 from .heat_layer import HeatLayer, join_scales
 
 _HOOKS = ("forward", "forward_pre", "backward", "backward_pre")  # that a module may carry
@@ -28,7 +28,7 @@ class ChannelMap(HeatLayer):
         _check_channels(in_channels, out_channels)
         check_bool("bias", bias)
         self.in_channels, self.out_channels = in_channels, out_channels
-        width = in_channels * self.time.num_scales if in_channels > 0 else -1
+        width = in_channels * self._num_scales if in_channels > 0 else -1
         self.lin = Linear(width, out_channels, bias=False, weight_initializer="glorot")
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
         self.reset_parameters()
@@ -46,7 +46,7 @@ class ChannelMap(HeatLayer):
         times, diffuse = self._prepare(x, *given)
         if not self._maps_first(x):
             return self._map(join_scales(diffuse(x, times=times)))
-        if self.time.num_scales == 1:
+        if not isinstance(times, Times) or self._num_scales == 1:
             out = diffuse(self.lin(x), times=times).squeeze(-3)
         else:
             scales = zip(self._part_map(x), times.scales(), strict=True)
@@ -63,7 +63,7 @@ class ChannelMap(HeatLayer):
 
     def _check_fit(self, x: Tensor) -> None:
         """Raise unless the map takes features of this width and type."""
-        learned = _width(self.lin) // self.time.num_scales  # by a lazy map, from its first input
+        learned = _width(self.lin) // self._num_scales  # by a lazy map, from its first input
         width = self.in_channels if self.in_channels > 0 else learned
         if width > 0 and x.size(-1) != width:
             raise ValueError(
@@ -73,13 +73,15 @@ class ChannelMap(HeatLayer):
 
     def _maps_first(self, x: Tensor) -> bool:
         """Whether mapping first leaves fewer columns to diffuse, and can be done."""
-        if self.time.num_channels is not None:
+        if self.filter is None and self.time.num_channels is not None:
             return False  # every input channel has a time of its own
+        if self.filter is not None and self._num_scales > 1:
+            return False  # filters share their products with the graph
         # A map with hooks or another class can only be called on all scales at once.
-        can_part = self.time.num_scales == 1 or _is_plain(self.lin)
+        can_part = self._num_scales == 1 or _is_plain(self.lin)
         if getattr(self.lin, "bias", None) is not None:
             return False  # the bias of a replaced map must not diffuse
-        return can_part and self.time.num_scales * self.out_channels < x.size(-1)
+        return can_part and self._num_scales * self.out_channels < x.size(-1)
 
     def _map(self, x: Tensor) -> Tensor:
         if isinstance(self.lin, Linear) and _is_plain(self.lin) and _width(self.lin) > 0:

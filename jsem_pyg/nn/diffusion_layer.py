@@ -14,12 +14,14 @@ from torch_geometric.typing import Adj, OptTensor
 from .._checks import check_bool, check_nonnegative_int
 from .._precision import full_precision
 from ..diffusion.evolve import evolve
+from ..diffusion.filters import Filter
 from ..diffusion.heat import heat_operator
 from ..diffusion.options import HeatOptions
 from ..diffusion.registered_op import compiled_heat
-from ..diffusion.times import Times, read_times, shape_times
+from ..diffusion.times import Times, shape_times
 from ..graph.memory import Memory
 from ..graph.prepare import read_edges
+from ..operators import laplacian_operator
 from .conductance import ModuleConductance, as_columns, initial_conductance, make_conductance
 from .conduction_by_ends import Graph, conduct_by_ends
 from .heat_layer import Diffuse, HeatLayer
@@ -45,8 +47,8 @@ class DiffusionLayer(HeatLayer, MessagePassing):
 
     `torch.compile` and `torch.export` take the fused path whole, as one registered op; an exported
     program runs on graphs of other sizes if they are declared dynamic. Not so torch sparse tensors,
-    which the compiler does not know, nor the watched path, whose length depends on the time: there
-    the graph breaks. Autocast leaves conductance and diffusion in full precision.
+    which the compiler does not know, filters, masses, and the watched path, whose length depends on
+    the time: there the graph breaks. Autocast leaves conductance and diffusion in full precision.
     """
 
     # PyG writes the code of `propagate` for every class, by the arguments that it is called with.
@@ -61,6 +63,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         options: HeatOptions,
         fuse: bool,
         factors: LearningRateFactors,
+        filter: Filter | None = None,
         **kwargs: Any,
     ) -> None:
         is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
@@ -75,7 +78,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim, factors.conductance)
-        self._make_heat(t, learn_t, options, factors.time)
+        self._make_heat(t, learn_t, options, factors.time, filter)
         # Where edges conduct in part, so do loops, as edges do at first: a new layer is the same
         # with and without features.
         loop = options.self_loop * initial_conductance(self.conductance)
@@ -95,13 +98,19 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         """An edge's share of S X, on the watched path."""
         return norm.view(-1, 1) * x_j
 
+    @torch.compiler.disable
+    def _run_eagerly(self, *given: Any) -> Tensor:
+        """The way of filters and masses, for which there is no registered op."""
+        return self._run(*given)
+
     def _prepare(
         self,
         x: Tensor,
         edge_index: Adj,
         edge_weight: OptTensor = None,
         edge_attr: OptTensor = None,
-    ) -> tuple[Times, Diffuse]:
+        node_mass: OptTensor = None,
+    ) -> tuple[Times | Filter, Diffuse]:
         """Read the graph, let its edges conduct, and make the operator, precise enough for t."""
         t = self._times(edge_attr)
         edge_attr = None if edge_attr is None else self._columns(edge_attr)
@@ -115,14 +124,16 @@ class DiffusionLayer(HeatLayer, MessagePassing):
             return Times(shape_times(t, x), 0.0), partial(compiled_heat, graph)
         structure, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
         conductance = self._conduct(structure, edge_attr, x)
-        options, times = self._options(conductance), read_times(t, x)
+        options, times = self._options(conductance), self._read_times(x, t)
         given = (structure, weight, x, times.longest)
         if watched:
-            make = partial(propagated_operator, self)
+            make = partial(propagated_operator, self, node_mass=node_mass)
             operator = heat_operator(*given, options, conductance, make)
         else:
             options = options.for_graph(edge_index)
-            operator = heat_operator(*given, options, conductance, memory=self._operators)
+            make = partial(laplacian_operator, node_mass=node_mass)
+            memory = self._operators if node_mass is None else None
+            operator = heat_operator(*given, options, conductance, make, memory)
         return times, partial(evolve, operator=operator, options=options)
 
     def _options(self, conductance: OptTensor) -> HeatOptions:
@@ -169,8 +180,8 @@ class DiffusionLayer(HeatLayer, MessagePassing):
 
     def _describe(self) -> str:
         return (
-            f"edge_dim={self.edge_dim}, t={self.time}, conductance={self.conductance_form}, "
-            f"normalization={self.options.normalization}"
+            f"edge_dim={self.edge_dim}, {self._describe_times()}, "
+            f"conductance={self.conductance_form}, normalization={self.options.normalization}"
         )
 
 

@@ -6,13 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_bool
+from .._checks import check_bool, check_instance
+from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import Times, check_signal
+from ..diffusion.times import Times, check_signal, read_times
 from ..graph.prepare import GraphReader
 from .diffusion_time import DiffusionTime
 
-# (signal [..., N, D], times=Times) -> [..., S, N, D]
+# (signal [..., N, D], times=Times | Filter) -> [..., S, N, D]
 Diffuse = Callable[..., Tensor]
 
 
@@ -32,9 +33,13 @@ class HeatLayer(torch.nn.Module):
         learn_t: bool,
         options: HeatOptions,
         rate: float = 0.5,
+        filter: Filter | None = None,
     ) -> None:
         check_bool("learn_t", learn_t)
-        self.time = DiffusionTime(t, learn_t, rate)
+        if filter is not None:
+            check_instance("filter", filter, Filter, "a filter of jsem_pyg.diffusion.filters")
+        self.time = DiffusionTime(t, learn_t and filter is None, rate)
+        self.filter = filter
         self.options = options
         self._reader = GraphReader()
 
@@ -51,7 +56,15 @@ class HeatLayer(torch.nn.Module):
         times: Tensor = self.time()
         return times
 
-    def _prepare(self, x: Tensor, *given: Any) -> tuple[Times, Diffuse]:
+    @property
+    def _num_scales(self) -> int:
+        return self.time.num_scales if self.filter is None else self.filter.num_filters or 1
+
+    def _read_times(self, x: Tensor, t: Tensor | None = None) -> Times | Filter:
+        """The filter, or the times, of the layer or as they are given."""
+        return read_times(self.t if t is None else t, x) if self.filter is None else self.filter
+
+    def _prepare(self, x: Tensor, *given: Any) -> tuple[Times | Filter, Diffuse]:
         """Read what comes with the signal, and make the operator, precise enough for the times."""
         raise NotImplementedError
 
@@ -62,7 +75,10 @@ class HeatLayer(torch.nn.Module):
         return join_scales(diffuse(x, times=times))
 
     def _describe(self) -> str:
-        return f"t={self.time}, normalization={self.options.normalization}"
+        return f"{self._describe_times()}, normalization={self.options.normalization}"
+
+    def _describe_times(self) -> str:
+        return f"t={self.time}" if self.filter is None else f"filter={self.filter!r}"
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self._describe()})"

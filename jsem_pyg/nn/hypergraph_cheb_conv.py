@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
+from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
@@ -44,6 +45,8 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         method (str): :obj:`"auto"`, :obj:`"dense"`, :obj:`"csr"` or :obj:`"incidence"`.
         backend (str): What evaluates the series: {backends}.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
+        filter (Filter, optional): A function of the Laplacian in place of the heat, such as
+            :class:`~jsem_pyg.diffusion.filters.Learned`; times are then not used.
 
     Shapes:
         - **input:**
@@ -75,11 +78,12 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         method: str = "auto",
         backend: str = "auto",
         bias: bool = True,
+        filter: Filter | None = None,
     ) -> None:
         options = HeatOptions(
             degree, tol, normalization, backend, method=method, domain="hypergraph"
         )
-        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options)
+        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options, filter)
         self._make_map(in_channels, out_channels, bias)
 
     def forward(

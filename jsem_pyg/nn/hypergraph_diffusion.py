@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
+from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .hypergraph_layer import HypergraphLayer
@@ -48,6 +49,8 @@ class HypergraphDiffusion(HypergraphLayer):
         method (str): :obj:`"dense"`, :obj:`"csr"`, :obj:`"incidence"`, or :obj:`"auto"`, the
             cheapest of them; see :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
         backend (str): What evaluates the series: {backends}.
+        filter (Filter, optional): A function of the Laplacian in place of the heat, such as
+            :class:`~jsem_pyg.diffusion.filters.Learned`; times are then not used.
 
     Shapes:
         - **input:**
@@ -78,11 +81,12 @@ class HypergraphDiffusion(HypergraphLayer):
         tol: float = 1e-6,
         method: str = "auto",
         backend: str = "auto",
+        filter: Filter | None = None,
     ) -> None:
         options = HeatOptions(
             degree, tol, normalization, backend, method=method, domain="hypergraph"
         )
-        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options)
+        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options, filter)
 
     def forward(
         self,

@@ -14,9 +14,10 @@ from torch_geometric.typing import OptTensor
 
 from .._checks import check_finite, check_nonnegative_int
 from .._precision import compute_dtype, full_precision
+from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import Times, read_times
+from ..diffusion.times import Times
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import read_hypergraph
 from .conductance import as_real, make_conductance
@@ -43,6 +44,7 @@ class HypergraphLayer(HeatLayer):
         learn_t: bool,
         conductance: str | torch.nn.Module,
         options: HeatOptions,
+        filter: Filter | None = None,
     ) -> None:
         super().__init__()
         check_nonnegative_int("hyperedge_dim", hyperedge_dim)
@@ -54,7 +56,7 @@ class HypergraphLayer(HeatLayer):
                 "hyperedge has no single pair of nodes (got one of three arguments)."
             )
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
-        self._make_heat(t, learn_t, options)
+        self._make_heat(t, learn_t, options, filter=filter)
 
     def _prepare(
         self,
@@ -63,7 +65,7 @@ class HypergraphLayer(HeatLayer):
         hyperedge_weight: OptTensor = None,
         hyperedge_attr: OptTensor = None,
         num_hyperedges: int | None = None,
-    ) -> tuple[Times, Diffuse]:
+    ) -> tuple[Times | Filter, Diffuse]:
         """Read the hypergraph, and weigh its hyperedges by all that is given or learned."""
         if num_hyperedges is None:
             num_hyperedges = self._count(hyperedge_index, hyperedge_weight, hyperedge_attr)
@@ -83,7 +85,7 @@ class HypergraphLayer(HeatLayer):
             hyperedge_weight=weight,
             options=self.options,
         )
-        return read_times(self.t, x), heat
+        return self._read_times(x), heat
 
     def _count(self, index: Any, weight: OptTensor, attr: OptTensor) -> int | None:
         """The number of hyperedges, if it is known from anything beside the memberships."""

@@ -50,6 +50,7 @@ def propagated_operator(
     self_loop: float,
     dtype: torch.dtype,
     backend: str,
+    node_mass: Tensor | None = None,
 ) -> HeatOperator:
     """The operator that :func:`~jsem_pyg.operators.laplacian_operator` makes, by `propagate`."""
     structure = rows.whole(
@@ -57,7 +58,7 @@ def propagated_operator(
         "remove hooks and explainers, and leave out fuse=False",
     )
     entries = laplacian_entries(
-        structure, edge_weight, normalization, conductance, self_loop, dtype
+        structure, edge_weight, normalization, conductance, self_loop, dtype, node_mass
     )
     target, source = structure.edges
     pair = (source, target) if layer.flow == "source_to_target" else (target, source)

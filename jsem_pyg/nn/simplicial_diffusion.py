@@ -7,9 +7,10 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
+from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
-from ..diffusion.times import Times, read_times
+from ..diffusion.times import Times
 from ..kernels.table import lists_backends
 from ..operators.factored import FACTORED
 from .diffusion_time import DiffusionTime, initial_times
@@ -50,6 +51,9 @@ class SimplicialDiffusion(HeatLayer):
             :obj:`tol` needs.
         tol (float): Relative error allowed.
         backend (str): What evaluates the series: {backends}.
+        filter (Filter, optional): A function f of the whole Laplacian,
+            :math:`f(\mathbf{L}_{\mathrm{down}} + \mathbf{L}_{\mathrm{up}}) \mathbf{X}`, in place of
+            the heat; the times are then not used.
 
     Shapes:
         - **input:**
@@ -80,11 +84,13 @@ class SimplicialDiffusion(HeatLayer):
         degree: int | None = None,
         tol: float = 1e-6,
         backend: str = "auto",
+        filter: Filter | None = None,
     ) -> None:
         super().__init__()
         options = HeatOptions(degree, tol, normalization, backend, domain="complex")
-        self._make_heat(t, learn_t, options)
-        self.time_up = DiffusionTime(t if t_up is None else initial_times("t_up", t_up), learn_t)
+        self._make_heat(t, learn_t, options, filter=filter)
+        up = t if t_up is None else initial_times("t_up", t_up)
+        self.time_up = DiffusionTime(up, learn_t and filter is None)
         if self.time_up.raw.shape != self.time.raw.shape:
             raise ValueError(
                 f"Expected 't_up' to have the shape of 't', {list(self.time.raw.shape)} "
@@ -113,11 +119,13 @@ class SimplicialDiffusion(HeatLayer):
         """Diffuse the flows; see the class for shapes."""
         return self._run(x, edge_index, triangles, edge_weight, triangle_weight)
 
-    def _prepare(self, x: Tensor, edge_index: Any, *given: OptTensor) -> tuple[Times, Diffuse]:
+    def _prepare(
+        self, x: Tensor, edge_index: Any, *given: OptTensor
+    ) -> tuple[Times | Filter, Diffuse]:
         weighted = read_complex(self._reader, edge_index, x, *given)
-        up = read_times(self.t_up, x)
+        up = self._read_times(x, self.t_up)
         heat = partial(simplicial_heat, weighted=weighted, t_up=up, options=self.options)
-        return read_times(self.t, x), heat
+        return self._read_times(x), heat
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
         """Read weights also as they were saved under an older name."""
@@ -127,4 +135,6 @@ class SimplicialDiffusion(HeatLayer):
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def _describe(self) -> str:
-        return f"t={self.time}, t_up={self.time_up}, normalization={self.options.normalization}"
+        times = f"{self._describe_times()}, t_up={self.time_up}"
+        times = times if self.filter is None else self._describe_times()
+        return f"{times}, normalization={self.options.normalization}"

@@ -77,3 +77,13 @@ def test_errors_name_the_argument():
         expm_multiply([[1.0]], x[:1])
     with pytest.raises(ValueError, match="range"):
         expm_multiply(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), x, 1e4)
+
+
+def test_jax_does_not_differentiate_through_it():
+    jax = pytest.importorskip("jax")
+    a = jax.numpy.eye(3)
+    x = jax.numpy.ones(3)
+    with pytest.raises(NotImplementedError, match="'x' to be an array of numbers"):
+        jax.grad(lambda x: expm_multiply(a, x).sum())(x)
+    with pytest.raises(NotImplementedError, match="'A' to be an array of numbers"):
+        jax.jit(lambda a: expm_multiply(a, x))(a)

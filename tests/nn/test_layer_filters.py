@@ -1,0 +1,217 @@
+"""Layers with a filter in place of the heat, and with masses of the nodes."""
+
+import pytest
+import torch
+from hypergraph_cases import random_hypergraph
+from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
+from simplicial_cases import shuffled
+
+from jsem_pyg.diffusion import dense_laplacian
+from jsem_pyg.diffusion.filters import (
+    FilterBank,
+    Heat,
+    Learned,
+    LowPass,
+    PersonalizedPageRank,
+    Resolvent,
+)
+from jsem_pyg.graph import SimplicialStructure
+from jsem_pyg.nn import (
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    HypergraphChebConv,
+    HypergraphDiffusion,
+    SimplicialDiffusion,
+)
+
+HYPEREDGES = random_hypergraph(9, 5, num_isolated=1)
+
+
+def learned(degree=6):
+    return Learned(degree, start=Heat(2.0))
+
+
+def dense_of(layer, data, of=None):
+    """f(L) X by the eigenvectors of the dense Laplacian of what the layer conducts."""
+    with torch.no_grad():
+        conductance = layer.conductance(data.edge_attr)
+    weight = (data.edge_weight * conductance).double()
+    normalization = layer.options.normalization
+    laplacian = dense_laplacian(data.edge_index, weight, NUM_NODES, normalization)
+    value, vector = torch.linalg.eig(laplacian)
+    f = (layer.filter if of is None else of).response(value.real.clamp_min(0)).detach()
+    return (vector * f.to(vector)).matmul(torch.linalg.inv(vector)).real @ data.x.double()
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("make", [learned, lambda: PersonalizedPageRank(0.2), lambda: LowPass(0.7)])
+def test_a_layer_filters_by_its_dense_laplacian(normalization, fuse, make):
+    data = make_data()
+    layer = bend(
+        AnisotropicDiffusion(normalization=normalization, tol=1e-7, fuse=fuse, filter=make())
+    )
+    out, expected = call(layer, data), dense_of(layer, data)
+    torch.testing.assert_close(out.double(), expected, atol=2e-5, rtol=0)
+
+
+def test_gradients_of_filter_conductance_and_signal():
+    data = make_data().apply(lambda v: v.double() if v.is_floating_point() else v)
+    layer = bend(AnisotropicDiffusion(edge_dim=1, filter=learned(4), tol=1e-11).double())
+    slope = dict(layer.conductance.named_parameters())
+
+    def run(x, value, *parts):
+        names = [f"conductance.{name}" for name in slope]
+        given = {"filter.value": value, **dict(zip(names, parts, strict=True))}
+        args = (x, data.edge_index, data.edge_weight, data.edge_attr)
+        return torch.func.functional_call(layer, given, args)
+
+    given = [data.x, layer.filter.value, *slope.values()]
+    leaves = [each.detach().clone().requires_grad_() for each in given]
+    assert torch.autograd.gradcheck(run, leaves, fast_mode=True, atol=1e-6)
+
+
+def test_the_filter_is_a_part_of_the_layer():
+    data = make_data()
+    conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=1, filter=learned())
+    assert "filter.value" in conv.state_dict()
+    assert "filter=Learned(degree=6, start=Heat(t=2.0))" in repr(conv)
+    assert not conv.time.raw.requires_grad
+    call(conv, data).square().sum().backward()
+    assert conv.filter.value.grad.abs().min() > 0
+    first = conv.filter.value.detach().clone()
+    other = AnisotropicChebConv(CHANNELS, 3, edge_dim=1, filter=Learned(6))
+    other.load_state_dict(conv.state_dict(), strict=False)  # whose start has no parameters
+    assert torch.equal(call(other, data), call(conv, data))
+    with torch.no_grad():
+        conv.filter.value += 1
+    conv.reset_parameters()
+    assert torch.equal(conv.filter.value, first)
+
+
+def test_a_bank_is_reset_and_gives_a_result_for_each_filter():
+    data = make_data()
+    bank = FilterBank(Learned(3), Resolvent(2.0))
+    layer = AnisotropicDiffusion(filter=bank, tol=1e-7)
+    with torch.no_grad():
+        bank.parts[0].value.mul_(2)
+    out = call(layer, data)
+    torch.testing.assert_close(out[:, :CHANNELS], 2 * data.x, atol=1e-5, rtol=0)
+    expected = dense_of(layer, data, Resolvent(2.0))
+    torch.testing.assert_close(out[:, CHANNELS:].double(), expected, atol=1e-5, rtol=0)
+    layer.reset_parameters()
+    torch.testing.assert_close(call(layer, data)[:, :CHANNELS], data.x, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("out_channels", [2, 9])
+@pytest.mark.parametrize("of", [Heat(2.0), FilterBank(Heat(2.0), Heat(0.5))])
+def test_heat_as_a_filter_is_the_convolution_with_times(of, out_channels):
+    data, t = make_data(), [2.0, 0.5] if of.num_filters else 2.0
+    conv = AnisotropicChebConv(CHANNELS, out_channels, filter=of)
+    timed = AnisotropicChebConv(CHANNELS, out_channels, t=t)
+    with torch.no_grad():
+        timed.lin.weight.copy_(conv.lin.weight)
+    torch.testing.assert_close(call(conv, data), call(timed, data), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
+def test_hypergraph_layers_take_filters(method):
+    x = torch.randn(9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    filters = FilterBank(Heat(2.0), PersonalizedPageRank(0.2))
+    layer = HypergraphDiffusion(filter=filters, method=method, tol=1e-9).double()
+    out = layer(x, HYPEREDGES)
+    heat = HypergraphDiffusion(t=2.0, method=method, tol=1e-9).double()(x, HYPEREDGES)
+    torch.testing.assert_close(out[:, :4], heat, atol=1e-7, rtol=0)
+    ranks, alpha = out[:, 4:], 0.2  # (alpha I + (1 - alpha) L) f x = alpha x
+    structure = torch.eye(9, dtype=torch.float64)
+    unit = HypergraphDiffusion(filter=learned_line(), method="csr").double()
+    laplacian = (structure - unit(structure, HYPEREDGES)) / 2  # L = (I - S) / 2
+    solved = alpha * ranks + (1 - alpha) * laplacian @ ranks
+    torch.testing.assert_close(solved, alpha * x, atol=1e-6, rtol=0)
+    conv = HypergraphChebConv(4, 2, filter=learned())
+    conv(x.float(), HYPEREDGES).sum().backward()
+    assert conv.filter.value.grad.abs().sum() > 0
+
+
+def learned_line():
+    """The polynomial S."""
+    made = Learned(1)
+    with torch.no_grad():
+        made.value.copy_(torch.cos(torch.pi * (torch.arange(2) + 0.5) / 2))
+    return made
+
+
+@pytest.mark.parametrize("triangles", [None, torch.empty(3, 0, dtype=torch.int64)])
+def test_filters_of_the_hodge_laplacian(triangles):
+    edges = shuffled(8, 0.6, seed=2)
+    structure = SimplicialStructure(edges, triangles=triangles)
+    x = torch.randn(edges.size(1), 3, dtype=torch.float64)
+    layer = SimplicialDiffusion(filter=Resolvent(0.4), tol=1e-10).double()
+    out = layer(x, structure)
+    eye = torch.eye(edges.size(1), dtype=torch.float64)
+    small = 1e-5  # L by a difference of its heat
+    heat = [SimplicialDiffusion(t=k * small, tol=1e-13).double()(eye, structure) for k in (1, 2)]
+    laplacian = (3 * eye - 4 * heat[0] + heat[1]).detach() / (2 * small)
+    torch.testing.assert_close(out + 0.4 * laplacian @ out, x, atol=1e-5, rtol=0)
+    assert repr(layer) == "SimplicialDiffusion(filter=Resolvent(t=0.4), normalization=None)"
+
+
+def test_positive_filters_keep_signals_positive():
+    data = make_data()
+    x = data.x.abs()
+    for each in (Heat(3.0), PersonalizedPageRank(0.1), Resolvent(5.0)):
+        layer = AnisotropicDiffusion(normalization="rw", filter=each)
+        assert call(layer, data, x).min() > -1e-6
+        ones = call(layer, data, torch.ones_like(x))
+        torch.testing.assert_close(ones, torch.ones_like(x), atol=1e-5, rtol=0)
+
+
+def mass():
+    return torch.linspace(0.2, 3.0, NUM_NODES)
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_masses_against_dense(fuse):
+    data, m = make_data(), mass()
+    layer = bend(AnisotropicDiffusion(t=0.7, normalization=None, fuse=fuse, tol=1e-7))
+    out = layer(data.x, data.edge_index, data.edge_weight, data.edge_attr, node_mass=m)
+    weight = (data.edge_weight * layer.conductance(data.edge_attr)).double()
+    laplacian = dense_laplacian(data.edge_index, weight, NUM_NODES, None) / m.double()[:, None]
+    expected = torch.matrix_exp(-0.7 * laplacian) @ data.x.double()
+    torch.testing.assert_close(out.double(), expected, atol=1e-5, rtol=0)
+    # Without masses the remembered operator of the same graph is another one.
+    plain = AnisotropicDiffusion(edge_dim=0, t=0.7, normalization=None)
+    without = plain(data.x, data.edge_index, data.edge_weight)
+    heavy = plain(data.x, data.edge_index, data.edge_weight, node_mass=m)
+    assert (without - heavy).abs().max() > 1e-2
+    assert torch.equal(without, plain(data.x, data.edge_index, data.edge_weight))
+
+
+def test_gradients_in_masses_and_stacked_masses():
+    data = make_data().apply(lambda v: v.double() if v.is_floating_point() else v)
+    conv = AnisotropicChebConv(
+        CHANNELS, 2, edge_dim=0, normalization=None, filter=Resolvent(0.3), tol=1e-11
+    ).double()
+    m = mass().double().requires_grad_()
+    call = lambda m: conv(data.x, data.edge_index, data.edge_weight, None, m)  # noqa: E731
+    assert torch.autograd.gradcheck(call, (m,), fast_mode=True, atol=1e-6)
+
+
+def test_compiled_layers_filter_as_eager_ones():
+    data = make_data()
+    layer = AnisotropicDiffusion(edge_dim=0, filter=learned(), tol=1e-7)
+    compiled = torch.compile(layer, backend="eager")
+    given = (data.x, data.edge_index, data.edge_weight)
+    torch.testing.assert_close(compiled(*given), layer(*given))
+
+
+def test_what_is_refused():
+    with pytest.raises(TypeError, match="Expected 'filter' to be a filter"):
+        AnisotropicDiffusion(filter=lambda eigenvalue: eigenvalue)
+    data = make_data()
+    with pytest.raises(ValueError, match=r"normalization=None.*'node_mass'"):
+        AnisotropicDiffusion()(data.x, data.edge_index, node_mass=mass())
+    with pytest.raises(TypeError, match="node_mass"):
+        HypergraphDiffusion()(torch.ones(9, 1), HYPEREDGES, node_mass=torch.ones(9))
+    with pytest.raises(TypeError, match="node_mass"):
+        SimplicialDiffusion()(torch.ones(3, 1), torch.tensor([[0], [1]]), node_mass=torch.ones(1))
