@@ -12,7 +12,7 @@ def test_versions_and_backends_are_told():
     result = run("info")
     assert result.exit_code == 0
     assert re.search(rf"torch +{re.escape(torch.__version__)}", result.output)
-    assert len(FAMILIES) == 9
+    assert len(FAMILIES) == 8
     for name, family in FAMILIES.items():
         taken = family.choose("auto", torch.device("cpu"))
         listed = result.output.split(f"\n  {name}\n")[1]
