@@ -8,6 +8,7 @@ import multiprocessing
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -348,6 +349,18 @@ def test_the_kernels_of_an_earlier_commit(tmp_path, monkeypatch):
     sizes = ["--nodes", "40", "--channels", "5", "--degree", "3", "--stream-size", "1000"]
     table = large.main([*sizes, "--repeats", "1", "--before", "HEAD", "--output", str(tmp_path)])
     assert table["way"].tolist() == ["now", "before"]
+
+
+def test_the_benchmark_of_sizes(tmp_path, monkeypatch):
+    sizes = load(ROOT / "examples/benchmarks/sizes.py", monkeypatch)
+    quick = ["--channels", "5", "--degree", "3", "--repeats", "1", "--stream-size", "1000"]
+    run = partial(sizes.main, [*quick, "--nodes", "60", "40", "--output", str(tmp_path)])
+    table = run()
+    assert table["N"].tolist() == [40, 60]
+    assert (table[["epoch cpu s", "cpu s / counted", "counted GB"]] > 0).all(axis=None)
+    assert "an epoch grows as edges^" in (tmp_path / "sizes.md").read_text()
+    monkeypatch.setattr(sizes, "measure", None)  # what is in the table is not measured again
+    pd.testing.assert_frame_equal(run(), table)
 
 
 def test_the_benchmark_of_a_gpu(tmp_path, monkeypatch):
