@@ -22,7 +22,10 @@ def cluster(
     """Find clusters of cells, by :class:`~jsem_pyg.estimators.DiffusionClusterer`.
 
     Writes `obs[key_added]`, a categorical of "0", "1", ...; `obsm[f"{key_added}_probability"]`
-    [N, C], how probable each cluster is for each cell; and arguments in `uns[key_added]`.
+    [N, C], how probable each cluster is for each cell; for "auto" also `obs[f"{key_added}_{n}"]`,
+    the clusters of each other level (`DiffusionClusterer.tree_`). `uns[key_added]` has arguments,
+    `levels`, the persistence of each number of clusters, and `linkage` [C - 1, 4], the merges of
+    the clusters in SciPy's form.
 
     Args:
         adata: an AnnData with `obsm[use_rep]`.
@@ -46,7 +49,13 @@ def cluster(
     adata.obs[key_added] = _categorical(model.labels_, names)
     adata.obsm[f"{key_added}_probability"] = model.probabilities_
     params = {"n_clusters": n_clusters, "use_rep": use_rep, "random_state": random_state}
-    keep_params(adata, key_added, params, t=model.t_)
+    tree = model.tree_
+    for level in tree.levels[1:]:
+        of_level = [str(number) for number in range(level.n_clusters)]
+        adata.obs[f"{key_added}_{level.n_clusters}"] = _categorical(level.labels, of_level)
+    levels = {str(level.n_clusters): level.persistence for level in tree.levels}
+    merges = tree.linkage_of(model.labels_)
+    keep_params(adata, key_added, params, t=model.t_, levels=levels, linkage=merges)
     return adata if copy else None
 
 

@@ -23,6 +23,22 @@ def test_clusters_are_the_groups_and_the_same_again(tmp_path):
     assert anndata.read_h5ad(tmp_path / "cells.h5ad").uns["diffusion"]["params"]["n_clusters"] == 3
 
 
+def test_levels_and_merges_are_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    inner = np.arange(240) // 40  # six parts, two in each of three groups
+    points = np.eye(9)[inner // 2] + 0.45 * np.eye(9)[3 + inner] + 0.1 * rng.normal(size=(240, 9))
+    adata = anndata.AnnData(points, obsm={"X_pca": points})
+    cluster(adata)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    kept = anndata.read_h5ad(tmp_path / "cells.h5ad")
+    count = len(kept.obs["diffusion"].cat.categories)
+    assert kept.uns["diffusion"]["linkage"].shape == (count - 1, 4)
+    others = {number for number in kept.uns["diffusion"]["levels"] if number != str(count)}
+    assert len(others) + 1 == len(kept.uns["diffusion"]["levels"])
+    for number in others:
+        assert len(kept.obs[f"diffusion_{number}"].cat.categories) == int(number)
+
+
 def few(adata, each=2):
     """The labels of the first cells of each group."""
     order = adata.obs.groupby("group").cumcount()
