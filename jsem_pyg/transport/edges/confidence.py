@@ -104,7 +104,7 @@ def _share_of_best(first: csr_array, chosen: csr_array, second: csr_array, partn
     while start < len(partner):
         stop = max(start + 1, int(np.searchsorted(work, work[start] + _BLOCK, "right")) - 1)
         scores = (first[start:stop] @ beyond).tocoo()
-        row, column, value = *scores.coords, scores.data
+        (row, column), value = scores.coords, scores.data
         top, own = np.zeros((2, stop - start))
         np.maximum.at(top, row, value)
         is_own = column == partner[start:stop][row]

@@ -128,7 +128,7 @@ def match_graphs(
     like = torch.zeros((), dtype=dtype, device=costs[0].device)
     is_uniform = _is_uniform(problem)
     renamed = find_isomorphism(problem.source, problem.target) if is_uniform else None
-    believe = partial(_confidence, *matrices, kept)
+    believe = partial(_confidence, matrices[0], matrices[1], kept)
     if renamed is not None:
         found = Found(renamed, [("isomorphism", 0.0)])
         return replace(_assigned(found, kept, shape, like), believe=believe)

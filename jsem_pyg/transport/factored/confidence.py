@@ -90,7 +90,8 @@ def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, bac
         Factor(_without_shape(y, second, generator), kind=second.kind, sign=second.sign),
     )
     equal = torch.full_like(x[:, 0], 1 / count)
-    problem = make_problem(*(prepare_factor(each, equal) for each in sides), equal, equal)
+    source, target = (prepare_factor(each, equal) for each in sides)
+    problem = make_problem(source, target, equal, equal)
     one_pass = in_turn(SINKHORN.find(backend, x.device).sinkhorn_pass)
     points = [Points(each.x, "l2", None) for each in sides]
     starts = find_starts(None, problem, (points[0], points[1]), one_pass, 0)

@@ -153,7 +153,7 @@ class Plan:
         Of :func:`match_graphs` it is the probability of the true partner, which nodes with the same
         neighbours share. Of :func:`gromov_wasserstein` it is the probability that the partner is
         among the tenth of all target points that is nearest to the true one; features and known
-        pairs do not count. Zero without mass. Both are calibrated on simulated pairs, of which some
+        pairs do not count. Zero without mass. Both are fitted to simulated pairs, of which some
         had nothing in common (`examples/benchmarks/alignment_confidence.py`): a low mean says that
         the sides do not correspond, or that their costs do not show how. Computed when it is first
         read, which takes as long as a small alignment.
@@ -164,7 +164,7 @@ class Plan:
         if self.believe is None:
             raise ValueError(
                 "Expected a plan of match_graphs or gromov_wasserstein (got one of another solver, "
-                "whose confidence is not calibrated)."
+                "which has no model of its confidence)."
             )
         return self.believe(self)
 
