@@ -316,6 +316,16 @@ def test_the_benchmark_of_small_graphs(tmp_path, monkeypatch):
     assert (table.set_index("layer").loc[benchmark.BASELINE].filter(like="ratio") == 1).all()
 
 
+def test_the_benchmark_of_filters(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/filters.py", monkeypatch)
+    sizes = ["--num-points", "60", "--channels", "4", "--k", "5"]
+    table = benchmark.main([*sizes, "--repeats", "1", "--output", str(tmp_path)])
+    errors = table["relative difference"].dropna()
+    assert len(errors) == 5
+    assert errors.max() < 2e-6
+    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+
+
 @pytest.mark.slow  # it begins a browser, where there is one
 def test_the_benchmark_of_reports(tmp_path, monkeypatch):
     benchmark = load(ROOT / "examples/benchmarks/report.py", monkeypatch)
