@@ -62,7 +62,13 @@ def test_one_command_runs_everything_and_resumes(study, tmp_path, monkeypatch, w
     assert set(runs["dataset"]) == {"digits"}
     assert runs[["ari", "nmi", "acc", "cpu_seconds"]].notna().all(axis=None)
     labellings = runs.loc[runs["purity"].isna(), "method"].unique().tolist()
-    assert labellings == ["Leiden", "self-training", "isotropic self-training"]
+    assert labellings == [
+        "heat, time by modularity",
+        "PPR, alpha by modularity",
+        "Leiden",
+        "self-training",
+        "isotropic self-training",
+    ]
     mean = runs.groupby("method")["ari"].mean()
     assert mean["raw"] > 0.4  # 0.1 or less of a broken method
     assert mean["heat"] > mean["raw"]

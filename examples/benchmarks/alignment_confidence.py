@@ -237,7 +237,6 @@ Calibration error: mean difference of confidence and share right, in ten bins.
 
 def main(argv: list[str] | None = None) -> pd.DataFrame | None:
     args = parse_args(argv)
-    logging.getLogger("jsem_pyg").setLevel(logging.ERROR)  # some pairs do not converge
     first = args.first if args.first is not None else 0 if args.fit else 100
     samples = []
     for seed in range(first, first + args.seeds):
@@ -265,4 +264,5 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
 
 
 if __name__ == "__main__":
+    logging.getLogger("jsem_pyg").setLevel(logging.ERROR)  # some pairs do not converge
     main()

@@ -41,7 +41,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 PARTS = [
     *("kernels", "datasets", "graph", "curvature", "operators", "diffusion", "partition"),
     *("transport", "nn", "evaluation", "training", "transforms", "estimators", "jax", "report"),
-    "command",
+    *("command", "cells", "models"),
 ]
 TARGETS = [f"jsem_pyg/{part}" for part in (*PARTS, "_checks")]
 # Where tests of these stand; examples and notebooks take too long.
@@ -51,6 +51,7 @@ TESTS = [
     "tests/trust/test_bad_input.py",
     "tests/trust/test_differential.py",
     "tests/trust/test_differential_geometry.py",
+    "tests/trust/test_differential_transport.py",
     "tests/trust/test_layouts.py",
     "tests/trust/test_silent_input.py",
     "jsem_pyg",

@@ -41,6 +41,10 @@ class State:
     sent: Tensor  # [S, r, r] float64, second moments of the masses that leave
     received: Tensor  # [S, s, s] of the masses that arrive
 
+    def like(self, z: Tensor) -> "State":
+        """The same with potentials of the type of the coordinates `z`."""
+        return replace(self, psi=self.psi.to(z), f=self.f.to(z))
+
     def take(self, index: Tensor | int | slice) -> "State":
         """Some of the descents."""
         return State(*(getattr(self, name)[index] for name in self.__dataclass_fields__))

@@ -19,7 +19,7 @@ from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import Prepared, as_kernels, prepare_factor
 from ..problem.problem import Problem, make_problem, second_moments
 from ..problem.relaxation import Relaxation
-from ..problem.resolution import resolved
+from ..problem.resolution import FINAL_BITS, resolved
 from ..sinkhorn.loop import Pass, in_turn
 from ..sinkhorn.scores import FactoredScores, average, plan_sums
 from .annealing import COOLING, FINAL_SHARP, Report, Schedule, anneal, cool
@@ -273,6 +273,8 @@ class Task:
     ) -> Plan:
         """The plan of a state's scores, scaled once more: its own errors count."""
         options = self.options
+        problem = resolved(problem, float(state.epsilon), unit, FINAL_BITS)
+        state = state.like(problem.source.z)
         for effort in (Effort(options.tol, _PASSES, options.max_iter, is_careful=True), None):
             # More than asked for, so that marginal errors do not change the moments.
             found = scale(problem, state, one_pass, Effort(0.1 * options.tol, _PASSES, 1, True))
@@ -343,7 +345,7 @@ def _sharpened(
         return problem, state
     coldest = schedule.lowest / _SHARPENING
     colder = resolved(problem, coldest, unit)
-    begun = replace(state, psi=state.psi.to(colder.source.z), f=state.f.to(colder.source.z))
+    begun = state.like(colder.source.z)
     begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
     found = cool(colder, begun, replace(schedule, lowest=coldest), one_pass, report)
     is_better = found.error < schedule.tol and _mismatch(colder, found) < _EXACT

@@ -5,17 +5,22 @@ import torch
 from .problem import LOG2E, Problem, Side
 
 # Bits. Scores are sums of products with relative errors of 2^-23 in float32: beyond this, entries
-# of the plan would be off by a per cent, and float64 is taken, up to its own limit.
-_SINGLE_BITS, _DOUBLE_BITS = 2.0**18, 2.0**45
+# of the plan would be off by a per cent, and float64 is taken, up to its own limit, which leaves
+# coordinates below the 2^40 that the kernels hold them within.
+_SINGLE_BITS, _DOUBLE_BITS = 2.0**18, 2.0**38
+FINAL_BITS = 2.0**10  # of the plan that is returned, whose marginals are known to 1e-4
 
 
-def resolved(problem: Problem, epsilon: float, unit: float) -> Problem:
+def resolved(
+    problem: Problem, epsilon: float, unit: float, single_bits: float = _SINGLE_BITS
+) -> Problem:
     """The problem in a type that resolves its scores at a temperature.
 
     Args:
         problem: the problem.
         epsilon: the temperature.
         unit: what one of its squared costs is in those of the user.
+        single_bits: the largest score, in bits, for which float32 is enough.
 
     Raises:
         ValueError: if float64 does not.
@@ -27,7 +32,7 @@ def resolved(problem: Problem, epsilon: float, unit: float) -> Problem:
             f"Expected 'epsilon' to be at least {smallest * unit:.3g} in the unit of squared "
             f"costs, below which scores cannot be told apart (got {epsilon * unit:.3g})."
         )
-    if bits <= _SINGLE_BITS or problem.source.z.dtype == torch.float64:
+    if bits <= single_bits or problem.source.z.dtype == torch.float64:
         return problem
     return problem.at(*(_double(side) for side in (problem.source, problem.target)))
 
