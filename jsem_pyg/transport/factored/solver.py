@@ -299,7 +299,10 @@ class Task:
         cost = plan_cost(self.first, self.second, scores, self.features, self.alpha)
         epsilon = float(state.epsilon) * unit
         believe = partial(near_confidence, self.first, self.second, backend=options.backend)
-        return Plan(scores, cost, epsilon, is_converged, steps, *problem.coordinates, believe)
+        dtype = torch.promote_types(self.first.x.dtype, self.second.x.dtype)
+        return Plan(
+            scores, cost, epsilon, is_converged, steps, *problem.coordinates, believe, dtype
+        )
 
     def _remedy(self) -> str:
         options = self.options

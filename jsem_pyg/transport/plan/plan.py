@@ -40,6 +40,8 @@ class Plan:
             are none.
         target: [K, s] the same of the other side.
         believe: what computes :attr:`confidence` of a plan; None where nothing does.
+        dtype: the type of the tensors that the methods return; None for that of the scores, which
+            are float64 where float32 would not resolve them.
     """
 
     scores: Scores
@@ -50,6 +52,7 @@ class Plan:
     source: Tensor | None = None
     target: Tensor | None = None
     believe: "Callable[[Plan], Tensor] | None" = field(default=None, repr=False)
+    dtype: torch.dtype | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,7 +83,7 @@ class Plan:
         kept = min(k, self.shape[1])
         if isinstance(self.scores, AssignmentScores):
             index = torch.stack(self.scores.pairs())
-            value = self.scores.mass[index[0]].exp2()
+            value = self._cast(self.scores.mass[index[0]].exp2())
             return torch.sparse_coo_tensor(
                 index, value, self.shape, check_invariants=False
             ).coalesce()
@@ -93,7 +96,7 @@ class Plan:
         index = torch.cat([part[0] for part in parts], 1)
         return torch.sparse_coo_tensor(
             index,
-            torch.cat([part[1] for part in parts]),
+            self._cast(torch.cat([part[1] for part in parts])),
             self.shape,
             check_invariants=False,  # indices of `topk` are what they should be
         ).coalesce()
@@ -116,7 +119,8 @@ class Plan:
         check_finite("y", y)
         dtype = torch.promote_types(self.scores.like.dtype, y.dtype)
         columns = y.to(dtype).reshape(self.shape[1], -1)
-        return average(shares(self.scores, dtype), columns).reshape(self.shape[0], *y.shape[1:])
+        means = average(shares(self.scores, dtype), columns).reshape(self.shape[0], *y.shape[1:])
+        return means.to(torch.promote_types(self.dtype or dtype, y.dtype))
 
     def dense(self) -> Tensor:
         """The plan itself: [N, K].
@@ -129,7 +133,7 @@ class Plan:
                 f"Expected a plan of at most {DENSE_LIMIT} entries (got {self.shape[0]} x "
                 f"{self.shape[1]}). To fix this, ask for 'topk', 'argmax' or 'apply' instead."
             )
-        return self.scores.rows(0, self.shape[0]).exp2()
+        return self._cast(self.scores.rows(0, self.shape[0]).exp2())
 
     def marginals(self) -> tuple[Tensor, Tensor]:
         """The masses that leave the source points [N] and reach the target points [K], float64."""
@@ -142,9 +146,9 @@ class Plan:
         one without mass.
         """
         if isinstance(self.scores, AssignmentScores):
-            return (self.scores.partner >= 0).to(self.scores.like)
+            return self._cast((self.scores.partner >= 0).to(self.scores.like))
         parts = [_perplexity(block) for _, block in row_blocks(self.scores)]
-        return torch.cat(parts) if parts else self.scores.like.new_zeros(0)
+        return self._cast(torch.cat(parts) if parts else self.scores.like.new_zeros(0))
 
     @cached_property
     def confidence(self) -> Tensor:
@@ -179,7 +183,11 @@ class Plan:
             self.target,
             self.source,
             None if self.believe is None else self._confidence_of_targets,
+            self.dtype,
         )
+
+    def _cast(self, result: Tensor) -> Tensor:
+        return result.to(self.dtype or result.dtype)
 
     def _confidence_of_targets(self, received: "Plan") -> Tensor:
         """[K] means of the confidence of the source points that a target point's mass is from."""
@@ -211,7 +219,7 @@ class Plan:
         most = min(self.source.size(1), self.target.size(1))
         if dim > most:
             raise ValueError(f"Expected 'dim' to be at most {most}, the smaller rank (got {dim}).")
-        source, target = self.source.detach(), self.target.detach()
+        source, target = self._cast(self.source.detach()), self._cast(self.target.detach())
         mass = row_sums(self.scores).to(source)
         matched = source.T @ (mass[:, None] * self.apply(target))
         left, _, right = torch.linalg.svd(matched, full_matrices=False)
