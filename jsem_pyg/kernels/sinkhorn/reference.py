@@ -14,7 +14,7 @@ def sinkhorn_pass(
     g: Tensor,
     log2_p: Tensor,
     y: Tensor,
-    damping: float = 1.0,
+    damping: float | Tensor = 1.0,
 ) -> SinkhornPass:
     r"""Half a Sinkhorn step on scores of low rank, and what the plan does to `y`.
 
@@ -34,7 +34,7 @@ def sinkhorn_pass(
         g: [..., K] column potentials in bits.
         log2_p: [..., N] masses of the rows in bits.
         y: [..., K, C] a signal of the columns.
-        damping: how much of the constraint on the rows is met, from 0 to 1.
+        damping: how much of the constraint on the rows is met, from 0 to 1; or [..., 1].
 
     Leading dimensions broadcast; other backends than this one have none.
 

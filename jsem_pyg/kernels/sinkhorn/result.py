@@ -61,7 +61,7 @@ class Rows(NamedTuple):
     peak: Tensor  # [N]
 
 
-def close_rows(top: Tensor, z: Tensor, log2_p: Tensor, damping: float) -> Rows:
+def close_rows(top: Tensor, z: Tensor, log2_p: Tensor, damping: float | Tensor) -> Rows:
     """Potentials and masses of rows from their sums.
 
     Args:

@@ -56,26 +56,26 @@ def best_assignment(inner: Tensor, outer: Tensor, linear: Tensor, seed: int) -> 
 
 def _value(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tensor:
     """The objective [B] of assignments [B, m]."""
-    moved = outer[order[:, :, None], order[:, None, :]]
-    return (inner * moved).sum((1, 2)) + linear.gather(1, order.T).T.sum(1)
+    return (inner * _moved(outer, order)).sum((1, 2)) + linear.gather(1, order.T).T.sum(1)
+
+
+def _moved(outer: Tensor, order: Tensor) -> Tensor:
+    """B' [B, m, m] of assignments [B, m]."""
+    return outer.take(order[:, :, None] * outer.size(1) + order[:, None, :])
 
 
 def swap_gains(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tensor:
     """Change of the objective if a and b are swapped: [B, m, m]."""
-    moved = outer[order[:, :, None], order[:, None, :]]
-    cross = inner @ moved  # sum_k A_ak B'_kb
-    own = cross.diagonal(dim1=1, dim2=2)
-    total = cross + cross.mT - own[:, :, None] - own[:, None, :]
-    # Less the terms of a and b themselves, which do not change as the others do.
+    moved = _moved(outer, order)
+    half = inner @ moved  # sum_k A_ak B'_kb; the change is the sum of this half and its transpose
     a, b = inner.diagonal(), moved.diagonal(dim1=1, dim2=2)
-    unequal = a[:, None] - a
-    apart = b[:, :, None] - b[:, None, :]
-    first = (a[:, None] - inner) * (moved - b[:, :, None])
-    second = (inner - a) * (b[:, None, :] - moved)
     placed = linear.gather(1, order.T).T
-    swapped = linear[:, order].transpose(0, 1)
-    line = swapped + swapped.mT - placed[:, :, None] - placed[:, None, :]
-    return 2 * (total - first - second) - unequal * apart + line
+    same = half.diagonal(dim1=1, dim2=2) - a * b / 2 + placed / 2  # without a swap
+    # The terms of a and b themselves, which do not change as the others do.
+    half.addcmul_(inner - a[:, None], moved).addcmul_(inner, b[:, :, None], value=-1)
+    half.addcmul_(a[:, None], b[:, None, :], value=0.5).sub_(same[:, :, None])
+    half.mul_(2).add_(linear[:, order].transpose(0, 1))
+    return half + half.mT
 
 
 def _perturbed(best: Tensor, gain: Tensor, generator: torch.Generator) -> Tensor:
@@ -99,18 +99,17 @@ def _perturbed(best: Tensor, gain: Tensor, generator: torch.Generator) -> Tensor
 
 def _climb(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tensor:
     """The best swap of each assignment, until none is better."""
-    each = torch.arange(order.size(0), device=order.device)
+    order = order.clone()
+    climbs = torch.arange(order.size(0), device=order.device)
     least = 1e-9 * float((inner.abs().sum() * outer.abs().max()).clamp(min=1e-300))
     for _ in range(4 * order.size(1)):
-        gain, swap = swap_gains(inner, outer, linear, order).flatten(1).max(1)
+        gain, swap = swap_gains(inner, outer, linear, order[climbs]).flatten(1).max(1)
         better = gain > least
-        if not bool(better.any()):
+        climbs, swap = climbs[better], swap[better]
+        if not len(climbs):
             break
         a, b = swap // order.size(1), swap % order.size(1)
-        first, second = order[each, a], order[each, b]
-        order = order.clone()
-        order[each, a] = torch.where(better, second, first)
-        order[each, b] = torch.where(better, first, second)
+        order[climbs, a], order[climbs, b] = order[climbs, b], order[climbs, a]
     return order
 
 

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from ...kernels.sinkhorn import SinkhornPass
+from ...kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
 from .anderson import Mixer
 
 _LOST = 2.0**-40  # a column with less than this share of its mass has lost it
+_FEW_ENTRIES = 1 << 17  # of several plans, whose dense matrices take less time than their calls
 _WORSE = 2.0  # a marginal error that grew by this factor: mixing has failed
 
 Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`, of several plans
@@ -127,7 +129,10 @@ def _column_step(kernel: Kernel, psi: Tensor, f: Tensor, one_pass: Pass) -> Tens
 
 
 def in_turn(one_pass: Callable[..., SinkhornPass]) -> Pass:
-    """A pass over several plans [S], one after the other, from a pass over one."""
+    """A pass over several plans [S], one after the other, from a pass over one.
+
+    Several small plans are dense matrices instead, all of them in one pass.
+    """
 
     def several(
         u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: Tensor
@@ -135,6 +140,8 @@ def in_turn(one_pass: Callable[..., SinkhornPass]) -> Pass:
         if u.dim() == 2:
             return one_pass(u, v, g, log2_p, y, float(damping))
         count = u.size(0)
+        if count > 1 and count * u.size(1) * v.size(-2) <= _FEW_ENTRIES:
+            return dense_pass(u, v, g, log2_p, y, damping[:, None].to(u))
         shared = ((v, 2), (g, 1), (log2_p, 1), (y, 2))
         parts = [each.expand(count, *each.shape[-dim:]) for each, dim in shared]
         done = [
