@@ -25,7 +25,7 @@ _KEPT_DECORATORS = (
     "abstract", "class", "compiled", "dataclass", "intrinsic", "overload", "property", "register",
     "static", "custom_op", "impl", "jit", "setter",
 )  # fmt: skip
-_SPEECH = ("_log", "warnings")
+_SPEECH = ("_log", "logger", "warnings")
 
 
 class Mutant(NamedTuple):
@@ -108,7 +108,9 @@ class _Breaker:
 
 
 def _is_speech(node: ast.AST) -> bool:
-    """A message to somebody."""
+    """A message, or what is read by type checkers alone."""
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return True
     return isinstance(node, ast.Expr) and (
         isinstance(node.value, ast.Constant) or ast.unparse(node).startswith(_SPEECH)
     )

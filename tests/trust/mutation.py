@@ -283,7 +283,7 @@ def main() -> None:
     parser.add_argument("--seed", default="0")
     parser.add_argument("--tests", nargs="*", default=[], help="instead of those that reach")
     parser.add_argument("--reach", type=Path, help="keep what reaches what here, or take it")
-    parser.add_argument("--report", type=Path, help="a JSON file")
+    parser.add_argument("--report", type=Path, help="a JSON file; what it has is not tried again")
     parser.add_argument("--only", help="mutants whose key holds this text")
     options = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stdout)
@@ -297,7 +297,7 @@ def main() -> None:
 
 
 def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, str]]:
-    """What became of each mutant; written down as it comes."""
+    """What became of each mutant; written down as it comes, so that a run can be continued."""
     reach = Reach({}, {}, [])
     if options.reach and options.reach.exists():
         reach = load(options.reach, ROOT)
@@ -314,10 +314,13 @@ def measure(options: argparse.Namespace, folder: Path) -> list[dict[str, str]]:
     ):
         raise RuntimeError("Tests fail without any mutant: " + place.log.read_text()[-2000:])
     equivalent, report = known_equivalent(), []
+    if options.report and options.report.exists():
+        report = json.loads(options.report.read_text())
+    done = {(row["file"], row["key"]) for row in report}
     for path in files(place.copy, options.paths):
         place.set_aside_what_a_comment_kills(path)
         for mutant in draw((place.copy / path).read_text(), options.per_file, options.seed + path):
-            if options.only and options.only not in mutant.key:
+            if (path, mutant.key) in done or (options.only and options.only not in mutant.key):
                 continue
             start = time.monotonic()
             known = (path, mutant.key) in equivalent
