@@ -121,7 +121,13 @@ Examples:
     show_default=True,
     help="How the map is laid out; none leaves it out.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of what is drawn at random; the same seed gives the same map.",
+)
 @click.option("--resume", is_flag=True, help="Go on with what was begun in the folder.")
 @click.option("--overwrite", is_flag=True, help="Replace the map that is in the folder.")
 @reading_options

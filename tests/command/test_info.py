@@ -1,10 +1,11 @@
 import re
 
+import click
 import pytest
 import torch
 from command.command_cases import run
 
-from jsem_pyg.command import info
+from jsem_pyg.command import info, main
 from jsem_pyg.kernels.table import FAMILIES
 
 
@@ -33,3 +34,8 @@ def test_help_is_there(words):
     result = run(*words)
     assert "Usage:" in result.output
     assert result.exit_code in (0, 2)
+
+
+def test_every_option_is_explained():
+    for command in main.commands.values():
+        assert all(each.help for each in command.params if isinstance(each, click.Option))

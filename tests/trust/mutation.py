@@ -216,6 +216,9 @@ class Workplace:
             return self._judge(path, mutant, more)
         finally:
             file.write_text(source)
+            if not _is_compiled(path, source) and self.spare.exists():
+                shutil.rmtree(self.cache)  # all that has been compiled is as it was, and more
+                self.spare.rename(self.cache)
 
     def _judge(self, path: str, mutant: Mutant, more: float) -> str:
         self.killer = ""
@@ -246,10 +249,11 @@ class Workplace:
 
     def set_aside_what_a_comment_kills(self, path: str) -> None:
         """Tests that fail by themselves, such as those that cannot stand that numba compiles."""
-        source = (self.copy / path).read_bytes()
-        if path not in CALLERS and b"@compiled(" not in source:
+        source = (self.copy / path).read_text()
+        if not _is_compiled(path, source):
             return
-        comment = Mutant(len(source), len(source), "# harmless", "comment", "", 0, "", "")
+        end = len(source.encode())
+        comment = Mutant(end, end, "# harmless", "comment", "", 0, "", "")
         while self.outcome(path, comment, 0.0) == "killed":
             test = self.killer.split(" ")[1]
             _log.warning("%s fails without a reason.", test)
@@ -259,6 +263,11 @@ class Workplace:
         """What the last mutant died of."""
         lines = self.log.read_text(errors="replace").splitlines()
         return next((line for line in lines if line.startswith(("FAILED", "ERROR"))), "")
+
+
+def _is_compiled(path: str, source: str) -> bool:
+    """Whether numba compiles some of a file."""
+    return path in CALLERS or "@compiled(" in source
 
 
 def files(root: Path, paths: list[str]) -> Iterator[str]:
