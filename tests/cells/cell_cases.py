@@ -1,13 +1,11 @@
 """Cells for the tests: what scanpy ships, and small made ones."""
 
 import numpy as np
-import pytest
+from lazily import Lazily
+from scipy.sparse import csr_matrix
 
-# The whole module is skipped where scanpy is missing, such as beside pandas 3, which it does not
-# take yet. (Not `anndata`: a folder of that name would count as it.)
-sc = pytest.importorskip("scanpy", reason="needs scanpy, of the extra [test]")
-import anndata  # noqa: E402
-from scipy.sparse import csr_matrix  # noqa: E402
+# scanpy may be missing, such as beside pandas 3, which it does not take yet.
+sc, anndata = Lazily("scanpy"), Lazily("anndata")
 
 
 def pbmc():

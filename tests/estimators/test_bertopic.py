@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from lazily import Lazily
 from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg.estimators import DiffusionClusterer
 
-bertopic = pytest.importorskip("bertopic", reason="BERTopic is in the extra [test]")
-
-from bertopic.dimensionality import BaseDimensionalityReduction  # noqa: E402
+bertopic = Lazily("bertopic")
 
 WORDS = ("stars planet orbit", "bread flour oven", "goal match referee", "court judge law")
 Y = np.arange(120) % 4
@@ -33,7 +32,7 @@ def fit(seed):
     clusterer = DiffusionClusterer(n_neighbors=8, max_clusters=6, random_state=seed)
     model = bertopic.BERTopic(
         hdbscan_model=clusterer,
-        umap_model=BaseDimensionalityReduction(),
+        umap_model=bertopic.dimensionality.BaseDimensionalityReduction(),
         calculate_probabilities=True,
     )
     topics, probabilities = model.fit_transform(documents(Y), embeddings(Y))
