@@ -1,4 +1,4 @@
-"""Packages that only some tests need and that take seconds to import: imported at their first use."""
+"""Packages that few tests need and that take seconds to import: imported at their first use."""
 
 import pytest
 
