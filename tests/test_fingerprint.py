@@ -155,6 +155,7 @@ print(texts)
 """
 
 
+@pytest.mark.slow
 def test_it_is_stable_from_process_to_process(capsys):
     environment = {"PYTHONPATH": str(Path(jsem_pyg.__file__).parents[1]), "PYTHONHASHSEED": "7"}
     run = subprocess.run(

@@ -75,6 +75,10 @@ data = FormanCurvature()(FaissKNNGraph(5)(Data(x=torch.randn(40, 3))))
 result = fit(AnisotropicDiffusion(), data, epochs=1)
 heat_diffusion(data.x, data.edge_index, data.edge_weight)
 try:
+    heat_diffusion(data.x, data.edge_index, backend="numba")
+except ValueError as error:
+    print(error)
+try:
     result.to_pandas()
 except ImportError as error:
     print(error)
@@ -87,6 +91,7 @@ def test_a_plain_installation_computes_and_names_the_extras_that_it_lacks():
     hidden = [name for name in [*EXTRAS, "rich", "matplotlib"] if name != "jinja2"]
     code = f"import sys; sys.modules.update(dict.fromkeys({hidden}))" + PLAIN
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "'numba': numba is not installed" in run.stdout
     assert "FitResult.to_pandas needs the package 'pandas'" in run.stdout, run.stderr
     assert 'pip install "jsem_pyg[tables]"' in run.stdout
     assert run.returncode == 1

@@ -219,6 +219,7 @@ def run(package=Path(jsem_pyg.__file__).parent, preexec_fn=None, **environment):
     ).stderr
 
 
+@pytest.mark.slow
 def test_a_process_in_which_numba_does_not_compile():
     assert run(NUMBA_DISABLE_JIT="1").count("'auto' takes 'torch'") == 1
 

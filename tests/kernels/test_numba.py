@@ -1,7 +1,5 @@
 """What is particular to the numba backend: tiles, tails, threads, and what it keeps."""
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -150,23 +148,6 @@ def test_scratch_memory_is_not_trusted(three_threads, monkeypatch):
 
     monkeypatch.setattr(np, "empty", poisoned)
     assert_backends_agree("numba", *case)
-
-
-def test_without_numba_auto_falls_back_and_the_name_is_refused():
-    code = """
-import sys
-sys.modules["numba"] = None
-import torch
-from jsem_pyg.diffusion import heat_diffusion
-path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-heat_diffusion(torch.ones(3, 1), path)
-try:
-    heat_diffusion(torch.ones(3, 1), path, backend="numba")
-except ValueError as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "'numba': numba is not installed" in run.stdout
 
 
 def test_it_is_said_once_that_kernels_compile(caplog):

@@ -37,12 +37,12 @@ def test_the_mean_of_copies_is_that_space():
 
 
 def test_order_of_points_and_of_members_does_not_matter():
-    spaces = members(6, 5, 7)
-    weights = torch.tensor([0.5, 0.2, 0.3])
+    spaces = members(6, 5)
+    weights = torch.tensor([0.7, 0.3])
     first = gw_barycenter(spaces, 5, weights=weights, **QUIET)
     order = torch.randperm(6, generator=torch.Generator().manual_seed(1))
-    mixed = [spaces[2], Factor(spaces[0].x[order], "kernel"), spaces[1]]
-    second = gw_barycenter(mixed, 5, weights=weights[[2, 0, 1]], **QUIET)
+    mixed = [spaces[1], Factor(spaces[0].x[order], "kernel")]
+    second = gw_barycenter(mixed, 5, weights=weights[[1, 0]], **QUIET)
     assert first.history[-1] == pytest.approx(second.history[-1], rel=1e-4)
     spectra = [torch.linalg.eigvalsh(each.factor.dense()) for each in (first, second)]
     torch.testing.assert_close(*spectra, rtol=0, atol=1e-3)
@@ -67,7 +67,7 @@ def test_a_weight_of_one_is_that_member():
 def test_rounds_lower_the_objective():
     init = Factor(points(7, seed=99), "kernel")
     found = gw_barycenter(
-        members(7, 8, 6), 7, init=init, epsilon=0.03, tol=1e-9, max_iter=8, progress=False
+        members(7, 6), 7, init=init, epsilon=0.03, tol=1e-9, max_iter=5, progress=False
     )
     assert len(found.history) > 2
     for before, after in itertools.pairwise(found.history):
@@ -125,13 +125,14 @@ def test_the_factor_is_the_mean_of_kernels():
 def test_awkward_sizes_and_masses():
     spaces = members(6, 5)
     p = torch.tensor([0.3, 0.3, 0.4, 0.0])
-    assert gw_barycenter(spaces, 4, p=p.double(), **QUIET).factor.num_points == 4
-    many = gw_barycenter(spaces, 9, rank=2, **QUIET)
+    quick = {"progress": False, "epsilon": 0.05}
+    assert gw_barycenter(spaces, 4, p=p.double(), **quick).factor.num_points == 4
+    many = gw_barycenter(spaces, 9, rank=2, **quick)
     assert (many.factor.num_points, many.factor.rank) == (9, 2)
     single = gw_barycenter([Factor(points(1), "kernel")] * 2, 1, progress=False)
     assert float(single.factor.dense()) == pytest.approx(0)
     floats = [Factor(each.x.float(), "kernel") for each in spaces]
-    found = gw_barycenter(floats, 5, masses=[None, torch.full((5,), 0.2)], **QUIET)
+    found = gw_barycenter(floats, 5, masses=[None, torch.full((5,), 0.2)], **quick)
     assert found.factor.x.dtype == torch.float32
     assert repr(found).startswith("Barycenter(Factor(kernel, num_points=5")
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from trust.mutants import draw, mutants
 from trust.reach import Reach, noting
 
@@ -63,6 +64,7 @@ def test_who_reaches_a_function():
     assert reach.tests("a.py", "") == ["fast", "slow"]
 
 
+@pytest.mark.slow
 def test_a_few_mutants(tmp_path):
     script, report = Path(__file__).with_name("mutation.py"), tmp_path / "report.json"
     path = "jsem_pyg/_groups.py"

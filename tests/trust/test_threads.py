@@ -254,6 +254,7 @@ def run_first_call(**environment):
     subprocess.run([sys.executable, "-c", FIRST_CALL], env=os.environ | environment, check=True)
 
 
+@pytest.mark.slow
 def test_the_first_call_of_a_process():
     run_first_call()
 
