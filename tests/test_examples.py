@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 import torch
 from safetensors.torch import load_file
+from scipy.spatial import Delaunay
 from torch_geometric.data import Data
 
 import jsem_pyg
@@ -1161,3 +1162,86 @@ def test_three_rounds_of_learning_find_the_creases(monkeypatch):
     torch.manual_seed(0)
     errors = example.denoise_normals("cube", 600, 0.2)
     assert errors["learned"] < 0.6 * min(errors["heat"], errors["open"])
+
+
+@pytest.fixture
+def surfaces(monkeypatch):
+    return load(ROOT / "examples/surfaces.py", monkeypatch)
+
+
+SMALL_SURFACES = ["--meshes", "5", "--epochs", "1", "--probes", "16"]
+
+
+def test_heat_on_surfaces(surfaces):
+    table = surfaces.main(["--vertices", "150", *SMALL_SURFACES]).set_index("what")["value"]
+    assert table["distance, beside potpourri3d"] < 1e-3
+    assert table["distance, beside the great circle"] < 0.05
+    assert table["signature, 16 probes, beside its exact columns"] < 0.6  # sqrt(2 / 16) = 0.35
+    assert table["signature, beside the dense exponential"] < 1e-5
+    assert table[table.index.str.startswith("parts")].between(0, 1).all()
+
+
+def test_surfaces_of_ones_own(surfaces, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in "abcde":
+        surface, _ = surfaces.body(90, rng)
+        surfaces.trimesh.Trimesh(surface.points, surface.faces).export(tmp_path / f"{name}.off")
+        np.savetxt(tmp_path / f"{name}.vts", np.arange(1, 91), fmt="%d")
+    table = surfaces.main([str(tmp_path), "--regions", "3", *SMALL_SURFACES])
+    assert table["value"].between(0, 1).all()
+    table = surfaces.main([str(tmp_path / "a.off")])
+    assert table["value"][0] < 1e-3
+    with pytest.raises(SystemExit, match=r"at least 5 files \.off beside \.vts"):
+        surfaces.main([str(tmp_path / "..")])
+
+
+def test_surfaces_that_are_thin_open_or_in_parts(surfaces):
+    points, faces = surfaces.sphere(300)
+    pair = np.concatenate([points, points + 3]), np.concatenate([faces, faces + 300])
+    both = surfaces.Surface.of(*pair)
+    found = surfaces.distances(both, np.array([0, 300]))
+    assert np.isfinite(found[:300, 0]).all()
+    assert np.isinf(found[300:, 0]).all()
+    np.testing.assert_allclose(found[:300, 0], found[300:, 1], atol=1e-6)
+    # A strip, with triangles of angles below a degree: the distance is the difference of x.
+    x, y = np.meshgrid(np.linspace(0, 2, 60), np.linspace(0, 0.5, 300), indexing="ij")
+    points = np.stack([x.ravel(), y.ravel(), 0 * x.ravel()], 1)
+    faces = Delaunay(points[:, :2] * [0.02, 1]).simplices
+    strip = surfaces.Surface.of(points, faces)
+    found = surfaces.distances(strip, np.array([150]), 4.0)[:, 0]
+    wanted = np.linalg.norm(strip.points - strip.points[150], axis=1)
+    assert np.abs(found - wanted).mean() < 0.03 * wanted.mean()
+    with pytest.raises(ValueError, match="'edge_weight' to be non-negative, .* .got 1 negative"):
+        surfaces.check_weights(torch.tensor([1.0, -0.1]))
+
+
+def test_gradients_along_a_surface_turn_with_it(surfaces):
+    """Scores do not depend on where a body is, and do on which side is outside."""
+    points, faces = surfaces.sphere(80)
+    points = points * [1.0, 0.8, 0.6] + 0.2 * points[:, [1, 2, 0]] ** 2
+    x = torch.from_numpy(points).float()
+    turn = surfaces.Rotation.from_euler("xyz", [0.3, 0.5, 0.7]).as_matrix()
+    torch.manual_seed(0)
+    model = surfaces.SurfaceNet(3, 2)
+    with torch.no_grad():
+        here, there, mirrored = (
+            model(x, surfaces.Surface.of(each, order))
+            for each, order in (
+                (points, faces),
+                (points @ turn.T, faces),
+                (points * [-1, 1, 1], faces[:, ::-1]),
+            )
+        )
+    torch.testing.assert_close(there, here, atol=1e-4, rtol=1e-3)
+    assert (mirrored - here).abs().max() > 1e-2 * here.abs().max()
+
+
+def test_the_benchmark_of_surfaces(tmp_path, monkeypatch):
+    benchmark = load(ROOT / "examples/benchmarks/surfaces.py", monkeypatch)
+    quick = ["--vertices", "200", "--eigenvectors", "20", "--output", str(tmp_path)]
+    table = benchmark.main(quick)
+    assert set(table["mesh"]) == {"sphere 200", "body 200"}
+    assert table["beside potpourri3d"].max() < 1e-3
+    assert "| 20 eigenvectors | " in (tmp_path / "surfaces.md").read_text()
+    monkeypatch.setattr(benchmark, "measure", None)  # what is in the table is not measured again
+    assert len(benchmark.main(quick)) == len(table)
