@@ -26,7 +26,10 @@ class SpectralFilter(Protocol):
     """Functions of the Laplacian that may take the place of times, see :mod:`.filters`."""
 
     num_filters: int | None
-    longest: float
+
+    @property
+    def longest(self) -> float:
+        """The largest slope, that of the heat being its time."""
 
     def coefficients(
         self, x: Tensor, operator: HeatOperator, options: HeatOptions

@@ -17,7 +17,10 @@ from torch import Tensor
 # Eigenvalues [M, G] -> the values [S, M, G] of S functions there
 Response = Callable[[Tensor], Tensor]
 
-_FEWEST, _MOST = 32, 2**16  # samples of a function
+_FEWEST, _MOST = 256, 2**16  # samples of a function
+_MISSED = 16  # times the error allowed: what a series may be off at the ends of the spectrum
+_KINK = 1e-3  # of the largest value: what a kink may be off, where the degree is given
+_EPS = torch.finfo(torch.float64).eps
 _LOSS = 16  # so many units in the last place of float64 are lost to the transform
 
 
@@ -45,23 +48,39 @@ def cosine_coefficients(
         found = _transform(values)
         sizes = found.detach().abs().amax((1, 2))
         tails = sizes.flip(0).cumsum(0).flip(0)[1:]  # what is left out after each degree
-        height = float(values.detach().abs().amax())
+        missed, height = _missed(response, rate, found)
+        height = max(height, float(values.detach().abs().amax()))
+        # A function can be zero in all samples, and one where the eigenvalue is.
+        allowed = max(bound, _LOSS * _EPS) * height
+        sees_ends = missed <= _MISSED * allowed
         if degree is None:
-            allowed = max(bound, _LOSS * torch.finfo(torch.float64).eps) * height
             enough = int((tails > allowed).sum())
             # Coefficients of the last half would alias: the function is not resolved yet.
-            if enough < count // 2:
+            if enough < count // 2 and sees_ends:
                 return found[: enough + 1].unsqueeze(-1)
-        # Where the degree is given, the samples are so fine that the coefficients have settled.
-        elif count >= _MOST or float(tails[count // 2 - 1]) <= 1e-12 * height:
-            return found[: degree + 1].unsqueeze(-1)
+        else:
+            # The samples are so fine that the coefficients have settled.
+            is_settled = float(tails[count // 2 - 1]) <= 1e-12 * height
+            if (is_settled and sees_ends) or (count >= _MOST and missed <= _KINK * height):
+                return found[: degree + 1].unsqueeze(-1)
         if count >= _MOST:
+            error = max(missed, float(tails[_MOST // 2]))
             raise ValueError(
                 f"Expected a filter that a polynomial of degree {_MOST // 2} follows within "
-                f"{bound:.1e} (got one with an error of {float(tails[_MOST // 2]):.1e}). To fix "
+                f"{bound:.1e} (got one with an error of {error:.1e}). To fix "
                 "this, take a smoother filter, a larger 'tol', or a 'degree'."
             )
         count *= 2
+
+
+def _missed(response: Response, rate: Tensor, found: Tensor) -> tuple[float, float]:
+    """How far the series is from its functions at eigenvalues 0 and 2 r, and their values there."""
+    ends = response(torch.stack([torch.zeros_like(rate), 2 * rate])).detach()
+    _check_values(ends)
+    signs = torch.ones(len(found), dtype=torch.float64)
+    signs[1::2] = -1  # T_k(-1)
+    series = torch.stack([found.detach().sum(0), torch.einsum("k,ksg->sg", signs, found.detach())])
+    return float((series.movedim(0, 1) - ends).abs().amax()), float(ends.abs().amax())
 
 
 def eigenvalue_samples(rate: Tensor, count: int) -> Tensor:

@@ -19,12 +19,15 @@ from .._precision import compute_dtype
 from ..graph.prepare import GraphReader
 from ..operators import HeatOperator, laplacian_operator
 from .evolve import MARGIN, evolve, sum_series
-from .filter_coefficients import cosine_coefficients
+from .filter_coefficients import cosine_coefficients, eigenvalue_samples
 from .heat import heat_operator
+from .heat_coefficients import LONGEST
 from .options import HeatOptions
+from .precision import check_precision
 from .times import check_signal
 
 _READER = GraphReader(size=0)
+_SLOPES = 256  # samples, between which a filter's slope is measured
 _HIDDEN = ("training", "value", "num_filters", "parts")  # no arguments of a filter
 
 
@@ -36,11 +39,23 @@ class Filter(torch.nn.Module):
 
     Attributes:
         num_filters: S, or None for one filter without an axis of its own.
-        longest: zero, the time that decides how precise the operator has to be.
     """
 
     num_filters: int | None = None
-    longest = 0.0
+
+    @property
+    @torch.no_grad()
+    def longest(self) -> float:
+        """The largest slope, relative to the largest value: that of the heat is its time.
+
+        Rounding changes eigenvalues, and results by so many times as much: so it decides in which
+        type they are computed. Of normalised Laplacians, whose eigenvalues are in [0, 2].
+        """
+        at = eigenvalue_samples(torch.ones(1, dtype=torch.float64), _SLOPES)
+        at = torch.cat([torch.zeros_like(at[:1]), at])
+        values = self._values(at)
+        slopes = (values.diff(dim=1) / at.diff(dim=0)).abs().nan_to_num(0, 0)
+        return float(slopes.amax() / values.abs().amax().clamp(min=1e-300))
 
     @property
     def learns(self) -> bool:
@@ -86,7 +101,7 @@ class Filter(torch.nn.Module):
         options = HeatOptions(degree, tol, normalization, backend, self_loop).for_graph(edge_index)
         structure, weight = _READER.read(edge_index, x, edge_weight)
         make = partial(laplacian_operator, node_mass=node_mass)
-        operator = heat_operator(structure, weight, x, 0.0, options, make=make)
+        operator = heat_operator(structure, weight, x, self.longest, options, make=make)
         out = evolve(x, operator, self, options)
         return out if self.num_filters else out.squeeze(-3)
 
@@ -96,6 +111,7 @@ class Filter(torch.nn.Module):
         """The coefficients [K + 1, S, G, 1] of the series, and the group [N] of each node."""
         scaling = operator.scaling
         dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
+        check_precision(x, scaling, min(self.longest, LONGEST / scaling.rates[1]), dtype, options)
         one = torch.ones(1, dtype=torch.float64)
         rate = one if scaling.rate is None else scaling.rate.detach().cpu().double()
         bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / scaling.condition

@@ -109,8 +109,8 @@ def check_precision(
     error = rounding_error(dtype, longest * fastest)
     if error > _allowed(x, options.tol):
         _log.warning(
-            "rounding in %s can change the result by %.2g of its norm at t = %.3g, more than "
-            "tol = %.2g allows.",
+            "rounding in %s can change the result by %.2g of its norm at t = %.3g (of a filter: "
+            "its largest slope), more than tol = %.2g allows.",
             dtype,
             error,
             longest,

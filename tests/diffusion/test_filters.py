@@ -69,6 +69,33 @@ def test_filter_is_the_function_of_the_dense_laplacian(name, normalization):
     assert torch.allclose(narrow.double(), out, atol=2e-5)
 
 
+STEEP = [Heat(1e4), Resolvent(1e4), PersonalizedPageRank(1e-3), LowPass(1e-3), Wavelets([1e3])]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("normalization", ["sym", None])
+@pytest.mark.parametrize("a_filter", STEEP, ids=lambda each: type(each).__name__)
+def test_steep_filters_keep_the_tolerance(a_filter, normalization, dtype):
+    weight = WEIGHT * 20 if normalization is None else WEIGHT
+    laplacian = dense_laplacian(EDGES, weight, N, normalization)
+    value, vector = torch.linalg.eigh(laplacian)
+    value = value.where(value > 1e-10, 0)
+    exact = (vector * a_filter.response(value).unsqueeze(-2)) @ vector.T @ X
+    out = a_filter(X.to(dtype), EDGES, weight.to(dtype), normalization=normalization)
+    assert (out.double() - exact).abs().max() < 2e-6 * X.abs().max()
+
+
+def test_a_filter_that_is_narrower_than_all_samples_is_refused():
+    for degree in (None, 5):
+        with pytest.raises(ValueError, match="got one with an error of"):
+            Heat(1e12)(X, EDGES, WEIGHT, degree=degree)
+
+
+def test_an_operator_that_is_too_narrow_for_a_filter_is_named(caplog):
+    diffuse(X.float(), _operator(dtype=torch.float32), Resolvent(1e4))
+    assert "rounding in torch.float32" in caplog.text
+
+
 def test_random_walk_is_similar_to_the_symmetric_one():
     laplacian = dense_laplacian(EDGES, WEIGHT, N, "rw")
     alpha = 0.15
