@@ -5,9 +5,11 @@ import importlib.util
 import io
 import json
 import multiprocessing
+import os
 import re
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -374,16 +376,52 @@ def test_the_benchmark_of_sizes(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(run(), table)
 
 
-def test_the_benchmark_of_a_gpu(tmp_path, monkeypatch):
-    gpu_epoch = load(ROOT / "examples/benchmarks/gpu_epoch.py", monkeypatch)
+def test_the_first_hour_on_a_gpu_writes_down_what_fails(tmp_path, monkeypatch, capsys):
+    gpu = load(ROOT / "examples/benchmarks/gpu_epoch.py", monkeypatch)
     if not torch.cuda.is_available():
         with pytest.raises(SystemExit, match="needs a CUDA device"):
-            gpu_epoch.main([])
-    sizes = ["--num-points", "60", "--channels", "8", "--large-points", "90", "--degree", "4"]
-    table = gpu_epoch.main(["--device", "cpu", *sizes, "--repeats", "1", "--output", str(tmp_path)])
-    assert set(table["N"]) == {60, 90}
-    assert (table["epoch / limit"] > 1).all()
-    assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
+            gpu.main([])
+
+    def fails(args, note):
+        note(way="one", error=0.5)
+        raise MemoryError("too large\nby far")
+
+    def hangs(args, note):
+        note(way="two")
+        time.sleep(60)
+
+    def crashes(args, note):
+        os._exit(7)
+
+    def works(args, note):
+        note(way="three", failed=None)
+
+    parts = {"correct": fails, "newsgroups": hangs, "million": crashes, "alignment": works}
+    monkeypatch.setattr(gpu, "PARTS", parts)
+    monkeypatch.setitem(gpu.LIMITS, "newsgroups", 0.5)
+    table = gpu.main(["--rehearse", "--output", str(tmp_path)])
+    rest = "the rest of this part"
+    assert table["way"].tolist() == ["one", rest, "two", rest, rest, "three"]
+    failed = table["failed"].dropna().tolist()
+    assert failed[0].startswith("MemoryError: too large (test_examples.py:")
+    assert failed[1:] == ["stopped after 0.5 s", "the process ended with code 7"]
+    assert "3 of 6 rows failed." in (tmp_path / "gpu_epoch.md").read_text()
+    columns = {"part": "newsgroups", "way": ["triton", "cuSPARSE"], "forward ms": [2.0, 5.0]}
+    measured = pd.DataFrame(columns | {"epoch ms": [6.0, np.nan]})
+    assert gpu.goals(measured, False) == [
+        "newsgroups: forward 2.50 times as fast as cuSPARSE (goal 1.6). "
+        "newsgroups: 6.0 ms an epoch (goal 8)."
+    ]
+
+
+@pytest.mark.slow  # Triton's interpreter, in a process of its own
+def test_the_first_hour_on_a_gpu_is_rehearsed(tmp_path):
+    command = [sys.executable, ROOT / "examples/benchmarks/gpu_epoch.py", "--rehearse", "--output"]
+    subprocess.run([*command, tmp_path], check=True)
+    table = pd.read_csv(tmp_path / "gpu_epoch.csv")
+    assert set(table["part"]) == {"correct", "newsgroups", "million", "alignment"}
+    assert "failed" not in table
+    assert table.loc[table["part"] == "correct", "error"].max() < 1e-4
 
 
 def test_the_benchmark_of_curvature(tmp_path, monkeypatch):

@@ -1,36 +1,61 @@
-"""How long does one training epoch take on a GPU, and how far is that from what its memory allows?
+"""The first hour on a GPU: are all Triton kernels right, and how fast is an epoch?
 
-An epoch is forward, and backward in x, the edge weights and t, in float32. Every way is checked
-against the plain reference in float64 on eight columns before it is timed, by CUDA events, as the
-median over repeats after a warm-up. The naive way is autograd over `torch.sparse.mm` on a COO
-matrix, whose gradient in the values is a dense N x N product; it runs on the smaller graph only.
+Four parts, each in a process of its own with a limit of time, under ten minutes together. What
+fails is written down with the last line of its error, and the others run; the page is written anew
+after each part.
 
-The limit is counted by hand: the bytes that have to move if every term is read once and written
-once, whatever a neighbour's row costs beyond its first reading, divided by the bandwidth of a large
-copy measured in the same run. With X the size of x, a term forward reads T_(k-1), T_(k-2) and Y and
-writes T_k and Y (5 X); backward it reads B_(k+1), B_(k+2), T_(k+1), T_k and G, and writes two of
-them (7 X); on top come 8 bytes an edge forward, and 16 backward.
+- `correct`: values and gradients of every Triton family against its reference.
+- `newsgroups`: an epoch, forward and backward in x, the edge weights and t, on the graph of 20
+  Newsgroups, beside the same recurrence by cuSPARSE (torch's CSR products), torch-sparse where it
+  is installed, and PyG's ChebConv with as many terms. Every way of ours is checked on a few columns
+  before it is timed by events, as the median over repeats.
+- `million`: the same with a million nodes and 128 channels.
+- `alignment`: 20,000 points of a spiral to 25,000 of a Swiss roll.
+
+`epoch / limit` is over the time that the bytes take which have to move if every term is read once
+and written once: 12 copies of x and 24 bytes an edge for each term, over the bandwidth of a large
+copy in the same process.
 
     python examples/benchmarks/gpu_epoch.py --embeddings 20newsgroups_train_minilm.npz
-    python examples/benchmarks/gpu_epoch.py --large-points 0     # the smaller graph only
+    python examples/benchmarks/gpu_epoch.py --rehearse    # all of it, tiny, in Triton's interpreter
 """
 
 import argparse
+import json
+import logging
+import os
 import statistics
+import sys
+import tempfile
 import time
+import traceback
+from collections.abc import Callable
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+if "--rehearse" in sys.argv:
+    os.environ["TRITON_INTERPRET"] = "1"  # which Triton reads when it is imported
+
+import alignment
 import pandas as pd
 import torch
-from reporting import machine, write_table
+from reporting import PeakMemory, machine, write_table
 from scaling import random_structure
+from sinkhorn_pass import scores
 from torch import Tensor
-from training_epoch import Epoch, check, fused, load_points, naive, symmetric_part
+from torch_geometric.nn import ChebConv
+from training_epoch import Epoch, fused, load_points, symmetric_part
 
+from jsem_pyg.diffusion import heat_coefficients
 from jsem_pyg.graph import GraphStructure, knn_graph
-from jsem_pyg.kernels.table import CHEBYSHEV
+from jsem_pyg.kernels.table import CHEBYSHEV, SINKHORN
+from jsem_pyg.operators import laplacian_operator
+from jsem_pyg.transport import GeodesicCost, gromov_wasserstein
+
+Note = Callable[..., None]
+LIMITS = {"correct": 100, "newsgroups": 120, "million": 230, "alignment": 120}  # seconds
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -38,49 +63,28 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--embeddings", type=Path, help=".npz file of points x [N, D]")
     parser.add_argument("--num-points", type=int, default=11_314, help="of random points")
     parser.add_argument("--channels", type=int, default=384, help="of random points")
-    parser.add_argument("--large-points", type=int, default=1_000_000, help="0: no larger graph")
+    parser.add_argument("--large-points", type=int, default=1_000_000)
+    parser.add_argument("--large-channels", type=int, default=128)
+    parser.add_argument("--align", default="20000x25000")
     parser.add_argument("--k", type=int, default=15)
     parser.add_argument("--degree", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--device", default="cuda", help="cpu only tries the script out")
+    parser.add_argument("--parts", nargs="+", choices=list(LIMITS), default=list(LIMITS))
+    parser.add_argument("--rehearse", action="store_true", help="everything small, on the CPU")
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     args = parser.parse_args(argv)
-    if args.device.startswith("cuda") and not torch.cuda.is_available():
-        raise SystemExit("This benchmark needs a CUDA device, and torch finds none.")
+    args.device = "cpu" if args.rehearse else "cuda"
+    if args.rehearse:
+        args.num_points, args.channels, args.k, args.degree = 9, 3, 2, 2
+        args.large_points, args.large_channels, args.align, args.repeats = 12, 3, "20x24", 1
     return args
 
 
-def run_epoch(epoch: Epoch, x: Tensor, weight: Tensor) -> list[Tensor]:
-    leaves = [x.clone(), weight.clone(), torch.tensor(5.0)]
-    leaves = [leaf.requires_grad_() for leaf in leaves]
-    out = epoch(*leaves)
-    out.backward(torch.ones_like(out))
-    return [out.detach(), *(leaf.grad for leaf in leaves)]
+# Time and memory.
 
 
-def seconds(epoch: Epoch, x: Tensor, weight: Tensor, repeats: int) -> dict[str, float]:
-    """Medians of the time forward and backward, apart."""
-    leaves = [x.clone(), weight.clone(), torch.tensor(5.0)]
-    leaves = [leaf.requires_grad_() for leaf in leaves]
-    timings = []
-    for repeat in range(repeats + 3):  # three to warm up, record and replay
-        marks = [now(x)]
-        out = epoch(*leaves)
-        marks.append(now(x))
-        torch.autograd.grad(out, leaves, torch.ones_like(out))
-        marks.append(now(x))
-        if repeat >= 3:
-            timings.append([between(*pair) for pair in pairwise(marks)])
-    forward, backward = (statistics.median(each) for each in zip(*timings, strict=True))
-    return {
-        "forward ms": 1e3 * forward,
-        "backward ms": 1e3 * backward,
-        "epoch ms": 1e3 * (forward + backward),
-    }
-
-
-def now(x: Tensor) -> torch.cuda.Event | float:
-    if not x.is_cuda:
+def now(device: str) -> torch.cuda.Event | float:
+    if device == "cpu":
         return time.perf_counter()
     event = torch.cuda.Event(enable_timing=True)
     event.record()
@@ -94,72 +98,301 @@ def between(first: torch.cuda.Event | float, second: torch.cuda.Event | float) -
     return first.elapsed_time(second) / 1e3
 
 
+def peak(work: Callable[[], object], device: str) -> float:
+    """The most memory beyond that at the start, in MB."""
+    if device == "cpu":
+        memory = PeakMemory()
+        work()
+        return memory.stop() / 1e6
+    base = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    work()
+    return (torch.cuda.max_memory_allocated() - base) / 1e6
+
+
 def bandwidth(device: str) -> float:
     """Bytes a second that a copy reads and writes."""
-    source = torch.ones((1 << 28) if device != "cpu" else (1 << 22), device=device)
+    source = torch.ones((1 << 28) if device != "cpu" else (1 << 16), device=device)
     target = torch.empty_like(source)
     best = float("inf")
     for _ in range(5):
-        start = now(source)
+        start = now(device)
         target.copy_(source)
-        best = min(best, between(start, now(source)))
+        best = min(best, between(start, now(device)))
     return 2 * source.numel() * source.element_size() / best
 
 
-def limit(structure: GraphStructure, x: Tensor, degree: int, bytes_a_second: float) -> float:
-    """The seconds that the counted traffic of an epoch takes; see the top of the file."""
-    size = x.numel() * x.element_size()
-    traffic = degree * (12 * size + 24 * structure.num_edges)
-    return traffic / bytes_a_second
+def run_epoch(epoch: Epoch, x: Tensor, weight: Tensor) -> list[Tensor]:
+    leaves = [x.clone(), weight.clone(), torch.tensor(5.0)]
+    leaves = [leaf.requires_grad_() for leaf in leaves]
+    out = epoch(*leaves)
+    out.backward(torch.ones_like(out))
+    return [out.detach(), *(leaf.grad for leaf in leaves)]
 
 
-def ways(structure: GraphStructure, degree: int, device: torch.device, is_small: bool) -> dict:
-    able = [name for name in CHEBYSHEV.backends if CHEBYSHEV.can_run(name, device)]
-    # The reference stores a message for every edge, channel and term.
-    found = {name: fused(structure, degree, name) for name in able if name != "reference"}
-    if is_small:
-        found["naive COO autograd"] = naive(structure, degree)
+def seconds(epoch: Epoch, x: Tensor, weight: Tensor, repeats: int) -> dict[str, float]:
+    """Medians of the time forward and backward, apart; and the peak of memory of an epoch."""
+    device = x.device.type
+    leaves = [x.clone(), weight.clone(), torch.tensor(5.0)]
+    leaves = [leaf.requires_grad_() for leaf in leaves]
+    timings = []
+    warm_up = min(3, repeats)
+    for repeat in range(repeats + warm_up):
+        marks = [now(device)]
+        out = epoch(*leaves)
+        marks.append(now(device))
+        if out.requires_grad:
+            torch.autograd.grad(out, leaves, torch.ones_like(out), allow_unused=True)
+        marks.append(now(device))
+        if repeat >= warm_up:
+            timings.append([between(*pair) for pair in pairwise(marks)])
+    forward, backward = (1e3 * statistics.median(each) for each in zip(*timings, strict=True))
+    found = {"forward ms": forward}
+    if out.requires_grad:
+        found |= {"backward ms": backward, "epoch ms": forward + backward}
+        found["peak MB"] = peak(lambda: run_epoch_once(epoch, leaves), device)
     return found
 
 
-def measure(
-    structure: GraphStructure, x: Tensor, weight: Tensor, args: argparse.Namespace, is_small: bool
-) -> list[dict]:
-    columns = x[:, :8].double()
-    exact = run_epoch(fused(structure, args.degree, "reference"), columns, weight.double())
-    best = limit(structure, x, args.degree, bandwidth(args.device))
-    rows = []
-    for name, epoch in ways(structure, args.degree, x.device, is_small).items():
-        results = run_epoch(epoch, columns.float(), weight)
-        check(name, symmetric_part(results, structure), [each.float() for each in exact])
+def run_epoch_once(epoch: Epoch, leaves: list[Tensor]) -> None:
+    out = epoch(*leaves)
+    torch.autograd.grad(out, leaves, torch.ones_like(out), allow_unused=True)
+
+
+def error(found: Tensor, wanted: Tensor) -> float:
+    found, wanted = found.double(), wanted.double()
+    return float((found - wanted).norm() / wanted.norm().clamp_min(1e-300))
+
+
+# The parts.
+
+
+def correct(args: argparse.Namespace, note: Note) -> None:
+    """Every Triton family against its reference, in both precisions."""
+    size = 9 if args.rehearse else 3000
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(size, 3 if args.rehearse else 67, generator=generator)
+    edge_index, weight = knn_graph(x, args.k)
+    structure = GraphStructure(edge_index.to(args.device), size)
+    for dtype, tol in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
+        given = x.to(args.device, dtype), weight.to(args.device, dtype)
+        found, wanted = (
+            symmetric_part(run_epoch(fused(structure, args.degree, way), *given), structure)
+            for way in ("triton", "reference")
+        )
+        largest = max(error(*pair) for pair in zip(found, wanted, strict=True))
+        note(way=f"Chebyshev series, {dtype}", error=largest, failed=_too_large(largest, tol))
+    shape = (5, 7, 3) if args.rehearse else (2000, 2500, 33)
+    for dtype, tol in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
+        case = [each.to(args.device, dtype) for each in scores(*shape, 30.0)]
+        modules = (SINKHORN.find(way, torch.device(args.device)) for way in ("triton", "reference"))
+        found, wanted = (module.sinkhorn_pass(*case) for module in modules)
+        largest = max(error(*pair) for pair in zip(found, wanted, strict=True))
+        note(way=f"Sinkhorn pass, {dtype}", error=largest, failed=_too_large(largest, tol))
+
+
+def _too_large(found: float, tol: float) -> str | None:
+    return None if found <= tol else f"an error of {found:.2g}, where {tol:g} is allowed"
+
+
+def cusparse(structure: GraphStructure, weight: Tensor, degree: int) -> Epoch:
+    """The recurrence by torch's CSR products, forward only, with S made beforehand."""
+    operator = laplacian_operator(structure, weight).matrix
+    csr, size = operator.csr, structure.num_nodes
+    matrix = torch.sparse_csr_tensor(
+        csr.rowptr, csr.col.long(), operator.values[0], (size, size), check_invariants=False
+    )
+    c = heat_coefficients(torch.tensor(5.0), degree).tolist()
+
+    def run(x: Tensor, weight: Tensor, t: Tensor) -> Tensor:
+        with torch.no_grad():
+            before, term = x, matrix @ x
+            out = c[0] * before + c[1] * term
+            for each in c[2:]:
+                before, term = term, 2 * (matrix @ term) - before
+                out += each * term
+            return out
+
+    return run
+
+
+def cheb_conv(structure: GraphStructure, channels: int, degree: int) -> Epoch:
+    """PyG's, with a matrix of channels for each term, whose own gradients are left out."""
+    conv = ChebConv(channels, channels, degree + 1, bias=False).to(structure.device)
+    conv.requires_grad_(False)
+    edge_index = torch.stack(structure.edges).flip(0)
+    return lambda x, weight, t: conv(x, edge_index, weight)
+
+
+def compare(
+    structure: GraphStructure, x: Tensor, weight: Tensor, args: argparse.Namespace, note: Note
+) -> None:
+    """Time all ways on a graph."""
+    columns = x[:, :2].double()
+    exact = run_epoch(fused(structure, args.degree, "torch"), columns, weight.double())
+    size = x.numel() * x.element_size()
+    least = args.degree * (12 * size + 24 * structure.num_edges) / bandwidth(args.device)
+    shape = {"N": x.size(0), "D": x.size(1)}
+    ours = [
+        name
+        for name in CHEBYSHEV.backends
+        if name != "reference" and CHEBYSHEV.can_run(name, x.device)
+    ]
+    makers = {name: lambda name=name: fused(structure, args.degree, name) for name in ours}
+    makers["cuSPARSE (torch CSR), forward"] = lambda: cusparse(structure, weight, args.degree)
+    makers["PyG ChebConv, with its maps"] = lambda: cheb_conv(structure, x.size(1), args.degree)
+    for name, make in makers.items():
         try:
-            timing = seconds(epoch, x, weight, args.repeats)
-        except torch.cuda.OutOfMemoryError:
-            timing = dict.fromkeys(("forward ms", "backward ms", "epoch ms"), np.nan)
-        rows.append({"way": name, "N": x.size(0), "D": x.size(1), **timing})
-        rows[-1]["epoch / limit"] = timing["epoch ms"] / (1e3 * best)
-        print(rows[-1], flush=True)
-    slowest = rows[-1]["epoch ms"]
-    return [row | {f"{rows[-1]['way']} / this": slowest / row["epoch ms"]} for row in rows]
+            epoch, off = make(), None
+            if name in ours:
+                found = symmetric_part(run_epoch(epoch, columns.float(), weight), structure)
+                pairs = zip(found, symmetric_part(exact, structure), strict=True)
+                off = max(error(*pair) for pair in pairs)
+            elif name.startswith("cuSPARSE"):
+                off = error(epoch(columns.float(), weight, weight), exact[0])
+            row = seconds(epoch, x, weight, args.repeats)
+            if "epoch ms" in row:
+                row["epoch / limit"] = row["epoch ms"] / (1e3 * least)
+            wrong = None if off is None else _too_large(off, 1e-4)
+            note(way=name, **shape, **row, error=off, failed=wrong)
+        except Exception as problem:
+            note(way=name, **shape, failed=last_line(problem))
+        if x.is_cuda:
+            torch.cuda.empty_cache()
+
+
+def newsgroups(args: argparse.Namespace, note: Note) -> None:
+    """An epoch on the neighbours of documents."""
+    x = load_points(args)
+    edge_index, weight = knn_graph(x, args.k)
+    structure = GraphStructure(edge_index.to(args.device), x.size(0))
+    compare(structure, x.to(args.device), weight.to(args.device), args, note)
+
+
+def million(args: argparse.Namespace, note: Note) -> None:
+    """An epoch on neighbours of points in four dimensions."""
+    edge_index = torch.stack(random_structure(args.large_points).edges).to(args.device)
+    structure = GraphStructure(edge_index, args.large_points)
+    x = torch.randn(args.large_points, args.large_channels, device=args.device)
+    weight = torch.ones(structure.num_edges, device=args.device)
+    compare(structure, x, weight, args, note)
+
+
+def align(args: argparse.Namespace, note: Note) -> None:
+    """A spiral and a Swiss roll."""
+    case = alignment.spiral_case(args, args.align, 0)
+    source, target = case.source.to(args.device), case.target.to(args.device)
+    cost = GeodesicCost(k=alignment.NEIGHBOURS)
+    options = {"backend": "triton", "starts": ("costs",), "max_iter": 1} if args.rehearse else {}
+    plans = []
+
+    def work() -> None:
+        start = now(args.device)
+        plans.append(gromov_wasserstein(cost(source), cost(target), progress=False, **options))
+        plans.append(between(start, now(args.device)))
+
+    memory = peak(work, args.device)
+    partner = plans[0].argmax().cpu()
+    first, second = case.places
+    rho = abs(float(alignment.spearmanr(first, second[partner]).statistic))
+    note(way=f"gromov_wasserstein, {args.align}, rank correlation {rho:.4f}",
+         **{"forward ms": 1e3 * plans[1], "peak MB": memory})  # fmt: skip
+
+
+PARTS = {"correct": correct, "newsgroups": newsgroups, "million": million, "alignment": align}
+
+
+# Each in a process of its own.
+
+
+def last_line(problem: BaseException) -> str:
+    """The last line of a traceback, and where it was raised."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return traceback.format_exception_only(problem)[-1].strip().split("\n")[0] + where
+
+
+def work_alone(work: Callable[..., None], args: argparse.Namespace, path: Path) -> None:
+    logging.getLogger("jsem_pyg").setLevel(logging.ERROR)  # the page says what is wrong
+    with path.open("a") as file:
+
+        def note(**row: Any) -> None:
+            row = {name: value for name, value in row.items() if value is not None}
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            print(row, flush=True)
+
+        try:
+            work(args, note)
+        except BaseException as problem:
+            note(way="the rest of this part", failed=last_line(problem))
+
+
+def guarded(work: Callable[..., None], args: argparse.Namespace, limit: float) -> list[dict]:
+    """What a part noted until it ended, failed, crashed or ran out of time."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows"
+        path.touch()
+        child = get_context("fork").Process(target=work_alone, args=(work, args, path))
+        child.start()  # nothing was computed here yet: neither CUDA nor threads are inherited
+        child.join(limit)
+        is_late = child.is_alive()
+        if is_late:
+            child.kill()
+            child.join()
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+    if is_late:
+        rows.append({"way": "the rest of this part", "failed": f"stopped after {limit:g} s"})
+    elif child.exitcode:
+        ended = f"the process ended with code {child.exitcode}"
+        rows.append({"way": "the rest of this part", "failed": ended})
+    return rows
+
+
+def find_device(args: argparse.Namespace, note: Note) -> None:
+    is_there = args.device == "cpu" or torch.cuda.is_available()
+    name = "CPU" if args.device == "cpu" else torch.cuda.get_device_name() if is_there else None
+    note(way=name)
+
+
+def goals(table: pd.DataFrame, is_rehearsal: bool) -> list[str]:
+    """The goals, beside what was measured."""
+    lines: list[str] = []
+    if is_rehearsal:
+        return lines
+    if {"way", "forward ms"} <= set(table.columns):
+        for part, rows in table.groupby("part"):
+            forward = rows.set_index("way")["forward ms"].dropna()
+            peers = forward.filter(regex="^cuSPARSE")
+            if "triton" in forward and len(peers):
+                ratio = peers.iloc[0] / forward["triton"]
+                lines.append(f"{part}: forward {ratio:.2f} times as fast as cuSPARSE (goal 1.6).")
+    if "epoch ms" in table:
+        rows = table[(table["part"] == "newsgroups") & (table["way"] == "triton")]
+        lines += [f"newsgroups: {each:.1f} ms an epoch (goal 8)." for each in rows["epoch ms"]]
+    return [" ".join(lines)] if lines else []
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    x = load_points(args)
-    edge_index, weight = knn_graph(x, args.k)
-    structure = GraphStructure(edge_index.to(args.device), x.size(0))
-    rows = measure(structure, x.to(args.device), weight.to(args.device), args, is_small=True)
-    if args.large_points:
-        pattern = random_structure(args.large_points)
-        edge_index = torch.stack(pattern.edges).to(args.device)
-        structure = GraphStructure(edge_index, args.large_points)
-        x = torch.randn(args.large_points, 128, device=args.device)
-        weight = torch.ones(structure.num_edges, device=args.device)
-        rows += measure(structure, x, weight, args, is_small=False)
-    table = pd.DataFrame(rows)
-    device = "CPU" if args.device == "cpu" else torch.cuda.get_device_name()
-    notes = [f"{device}, {machine()}", f"K = {args.degree}, t = 5, float32"]
-    write_table(table, args.output, "gpu_epoch", notes)
+    device = guarded(find_device, args, 60)[0].get("way")
+    if device is None:
+        raise SystemExit("This benchmark needs a CUDA device, and torch finds none.")
+    rows, started = [], time.perf_counter()
+    for part in args.parts:
+        found = guarded(PARTS[part], args, LIMITS[part])
+        rows += [{"part": part, **row} for row in found]
+        table = pd.DataFrame(rows).dropna(axis=1, how="all")
+        failed = table["failed"].notna().sum() if "failed" in table else 0
+        taken = time.perf_counter() - started
+        notes = [
+            f"# An epoch on a GPU{' (a rehearsal: its times mean nothing)' * args.rehearse}",
+            f"`python examples/benchmarks/gpu_epoch.py`: {device}, {machine()}. K = {args.degree}, "
+            f"t = 5, float32; {taken:.0f} s in all.",
+            *goals(table, args.rehearse),
+            f"{failed} of {len(table)} rows failed.",
+        ]
+        write_table(table, args.output, "gpu_epoch", notes)
     return table
 
 
