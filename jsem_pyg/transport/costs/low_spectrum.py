@@ -50,7 +50,6 @@ class LowSpectrum:
         """Signals [N, M] without their component in the constant mode."""
         return x - self.still @ (self.still.T @ x)
 
-    @torch.no_grad()
     def modes(self, rank: int, seed: int, tol: float = 1e-4) -> tuple[Tensor, Tensor]:
         r"""The lowest eigenvalues [r] above zero, ascending, and their eigenvectors [N, r].
 
@@ -101,7 +100,6 @@ class LowSpectrum:
         vector = block @ turn
         return value, vector, (image @ turn - vector * value).norm(dim=0)
 
-    @torch.no_grad()
     def inverse_beyond(self, x: Tensor, value: Tensor, vector: Tensor, power: int) -> Tensor:
         r"""L^(-power) on what of signals [N, M] lies beyond the slowest modes.
 
