@@ -62,7 +62,7 @@ def histograms(graph: Data, conductance: Tensor, group: np.ndarray) -> list[Hist
     ends = np.quantile(bent, [0.005, 0.995])
     return [
         _histogram("Conductance", conducting, same, 0.0, 1.0),
-        _histogram("Forman-Ricci curvature, augmented", bent, same, *ends.tolist()),
+        _histogram("Forman-Ricci curvature, augmented", bent, same, *ends),
     ]
 
 

@@ -134,6 +134,8 @@ def test_vectors_may_be_named_by_text_and_scored_by_names():
     Path("both.jsonl").write_text("\n".join(map(json.dumps, rows)))
     said = good("map", "both.jsonl", "-k", "2", "--labels", "note", "--column", "embedding", *QUICK)
     assert "named by text" not in said  # it is the label
+    assert "no label" not in said
+    assert "k-means with as many, 3 seeds" in Path("both-map/report.md").read_text()
     said = good("map", "both.jsonl", "-k", "2", "-o", "named", *QUICK)
     assert "Clusters are named by text of: note" in said
     names = set(pd.read_csv("named/clusters.csv").name)

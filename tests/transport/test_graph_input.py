@@ -6,7 +6,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.graph import GraphStructure, knn_graph
 from jsem_pyg.testing import random_graph
-from jsem_pyg.transport import CommuteCost, GeodesicCost, HeatCost
+from jsem_pyg.transport import CommuteCost, GeodesicCost, HeatCost, gromov_wasserstein
 from jsem_pyg.transport.costs.graph_input import read_graph
 
 COSTS = [HeatCost(2.0), GeodesicCost(), CommuteCost()]
@@ -52,6 +52,16 @@ def test_points_get_the_graph_of_their_neighbors(cost):
     torch.testing.assert_close(by_points.dense(), dense(cost, Data(pos=x)))
     if not isinstance(cost, GeodesicCost):
         torch.testing.assert_close(by_points.dense(), dense(cost, edge_index, weight))
+
+
+def test_a_node_without_mass_does_not_disturb_the_start():
+    edge_index, _ = random_graph(12, probability=0.4)
+    order = torch.randperm(12, generator=torch.Generator().manual_seed(0))
+    factors = CommuteCost()(edge_index), CommuteCost()(order[edge_index])
+    p = torch.ones(12).index_fill(0, torch.tensor([3]), 0.0) / 11
+    q = torch.zeros(12).index_copy(0, order, p)
+    expected = order.index_fill(0, torch.tensor([3]), -1)
+    assert gromov_wasserstein(*factors, p=p, q=q).argmax().tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("cost", COSTS)

@@ -9,6 +9,8 @@ from torch_geometric.data import Data
 
 from jsem_pyg.transport import Plan, match_graphs
 from jsem_pyg.transport.edges import matching as matching_module
+from jsem_pyg.transport.sparse import candidates
+from jsem_pyg.transport.sparse.candidates import find_candidates
 from jsem_pyg.transport.sparse.profiles import local_profiles
 from jsem_pyg.transport.sparse.search import (
     greedy_assignment,
@@ -100,6 +102,20 @@ def test_sides_of_different_sizes_leave_nodes_alone(monkeypatch):
         there = np.setdiff1d(np.arange(300), gone)
         assert (partner[there] == name[there]).mean() > 0.8
         assert float(plan.marginals()[0].sum()) == pytest.approx(1)
+
+
+def test_among_many_nodes_candidates_are_sought_in_cells(monkeypatch):
+    source, target, _ = noisy_pair(300)
+    exact, _ = find_candidates(source, target, 30, 0)
+    monkeypatch.setattr(candidates, "_EXACT", 100)
+    column, _ = find_candidates(source, target, 30, 0)
+    assert np.mean([np.isin(*each).mean() for each in zip(exact, column, strict=True)]) > 0.9
+    monkeypatch.setattr(candidates, "_PROBES", 1)
+    column, distance = find_candidates(source, target, 30, 0)  # more than there are in a cell
+    lost = np.isinf(distance)
+    assert lost[:, -1].any()
+    assert not lost[:, 0].any()
+    assert (column == column[:, :1])[lost].all()
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])

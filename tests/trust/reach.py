@@ -7,7 +7,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_COMPILED = ("compiled", "intrinsic", "jit")  # by decorators that take no strangers' calls
+# Decorators that take no strangers' calls, or answer all calls but the first by themselves.
+_UNSEEN = ("compiled", "intrinsic", "jit", "cache")
 
 
 class Reach(NamedTuple):
@@ -58,7 +59,7 @@ def noting(source: str, path: str) -> str:
     def visit(node: ast.AST, scope: tuple[str, ...]) -> None:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             scope = (*scope, node.name)
-            if any(name in ast.unparse(each) for each in node.decorator_list for name in _COMPILED):
+            if any(name in ast.unparse(each) for each in node.decorator_list for name in _UNSEEN):
                 return
         if isinstance(node, ast.FunctionDef):
             body = node.body[1:] if ast.get_docstring(node) else node.body

@@ -93,7 +93,7 @@ def partial_result(
         OSError: if the folder cannot be made.
     """
     partial = PartialResult(target, settings, progress)
-    partial.folder.mkdir(parents=True, exist_ok=True)
+    partial.folder.mkdir(exist_ok=True)
     with _held(partial.folder):
         journal = partial.folder / _JOURNAL
         if resume and journal.exists():

@@ -55,7 +55,12 @@ def read_masses(name: str, mass: Any, count: int, what: str = "point") -> Tensor
 
 
 def read_bounds(name: str, mass: Any, count: int, default: float) -> Tensor:
-    """The most that each point of a partial plan may send or receive: [count] float64."""
+    """The most that each point of a partial plan may send or receive: [count] float64.
+
+    Example:
+        >>> read_bounds("p", torch.tensor([0.5, 0.25]), 2, 1.0)
+        tensor([0.5000, 0.2500], dtype=torch.float64)
+    """
     if mass is None:
         return torch.full((count,), default, dtype=torch.float64)
     check_masses(name, mass, count)

@@ -45,8 +45,7 @@ def find_candidates(
         index.train(second)
     index.add(second)
     distance, column = index.search(first, count)
-    lost = (
-        column < 0
-    )  # an inverted file may find fewer: the nearest once more, which is worth nothing
+    # An inverted file may find fewer: the nearest once more, which is worth nothing.
+    lost = column < 0
     column, distance = np.where(lost, column[:, :1], column), np.where(lost, np.inf, distance)
     return np.maximum(column, 0).astype(np.int32), np.maximum(distance, 0)

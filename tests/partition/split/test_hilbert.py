@@ -16,6 +16,11 @@ def test_the_curve_steps_from_cell_to_cell(axes, side):
     assert (np.abs(steps).sum(1) == 1).all()
 
 
+def test_points_that_are_near_for_their_extent_are_told_apart():
+    key = along_curve(np.array([[0.0, 0.0], [0.0, 2.0**-29], [2.0**-29, 0.0], [1.0, 1.0]]))
+    assert np.unique(key).size == 4
+
+
 def test_more_axes_than_four_are_turned_into_the_principal_ones():
     generator = np.random.default_rng(0)
     plane = generator.normal(size=(500, 2)) * [10, 5]
