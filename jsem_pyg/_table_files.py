@@ -121,10 +121,10 @@ def _read_json_lines(file: TextIO) -> "pd.DataFrame":
 
 def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.DataFrame":
     pd = import_optional("pandas", _READING)
-    # Empty lines before the first other one: rows of a file without a header, else nothing.
+    # Blank lines before the first other one: rows of a file without a header, else nothing.
     place, empty = 0, -1
     line = "\n"
-    while line and not line.strip("\r\n"):
+    while line and not line.strip():
         place, empty, line = file.tell(), empty + 1, file.readline()
     if not line:
         raise ValueError("it has no line that is not empty.")

@@ -43,6 +43,7 @@ def test_a_table_may_begin_with_empty_lines():
     table = read("a.csv", "\r\n\n\na;b\n1;2\n\n")
     assert list(table.columns) == ["a", "b"]
     assert table.a.tolist() == ["1", ""]
+    assert list(read("a.csv", "\n  \n\t\na;b\n1;2\n").columns) == ["a", "b"]
     table = read("a.csv", "\n\none\n\ntwo\n", header=False)
     assert table["0"].tolist() == ["", "", "one", "", "two"]
 

@@ -110,7 +110,7 @@ class MapFolder:
                 "one: a pickle, which is not read since it could execute code). To fix this, "
                 f"{_REMEDY}."
             )
-        if not self._run.exists():
+        if not self._run.is_file():
             raise FileNotFoundError(
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
                 f"there is no {_RUN})."

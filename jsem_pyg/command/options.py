@@ -1,6 +1,7 @@
 """Options that several commands have."""
 
 import codecs
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +20,16 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 def _check_encoding(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
     try:
-        return value and codecs.lookup(value).name
+        return None if value is None else codecs.lookup(value).name
     except LookupError as error:
         raise click.BadParameter(f"{value!r} is no encoding that Python knows.") from error
+
+
+def check_finite(context: click.Context, parameter: click.Parameter, value: float) -> float:
+    """Refuse NaN and infinity, which ranges of click's let through."""
+    if not math.isfinite(value):
+        raise click.BadParameter(f"expected a finite number (got {value}).")
+    return value
 
 
 def _check_delimiter(context: click.Context, parameter: click.Parameter, value: Any) -> Any:

@@ -9,7 +9,15 @@ from click.core import ParameterSource
 
 from .._extras import import_optional, version_of
 from .._files import write_whole
-from .options import FILE, LAYOUTS, cache_option, reading_of, reading_options, verbose_option
+from .options import (
+    FILE,
+    LAYOUTS,
+    cache_option,
+    check_finite,
+    reading_of,
+    reading_options,
+    verbose_option,
+)
 from .steps import Steps, logged
 
 # What does the work, and with it torch, is imported where it begins: help comes at once.
@@ -110,6 +118,7 @@ Examples:
 @click.option(
     "--words",
     type=click.FloatRange(min=0),
+    callback=check_finite,
     default=0.5,
     show_default=True,
     help="Weight of the words of documents beside their embeddings; 0 leaves them out.",

@@ -34,9 +34,9 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
 
     Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
     :func:`~jsem_pyg.training.self_train`. New points do not change what was fitted, nor each other:
-    one that is equal to a fitted point is of its cluster; any other is joined to its nearest fitted
-    points, classified by its own features, and receives the diffused probabilities of its
-    neighbours (:mod:`jsem_pyg.nn.class_field`).
+    one that is equal to a fitted point, or to several, has the probabilities of the first; any
+    other is joined to its nearest fitted points, classified by its own features, and receives the
+    diffused probabilities of its neighbours (:mod:`jsem_pyg.nn.class_field`).
 
     Args:
         n_clusters: how many, or "auto": as many as keep heat to themselves and a classifier can

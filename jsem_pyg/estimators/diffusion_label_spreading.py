@@ -16,9 +16,10 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
     :func:`~jsem_pyg.training.self_train`: a linear classifier is trained on the known
     labels, its probabilities diffuse, and it is trained again on the result. New points do not
-    change what was fitted, nor each other: one that is equal to a fitted point gets its
-    probabilities; any other is joined to its nearest fitted points, classified by its own features,
-    and receives the diffused probabilities of its neighbours (:mod:`jsem_pyg.nn.class_field`).
+    change what was fitted, nor each other: one that is equal to a fitted point, or to several, has
+    the probabilities of the first; any other is joined to its nearest fitted points, classified by
+    its own features, and receives the diffused probabilities of its neighbours
+    (:mod:`jsem_pyg.nn.class_field`).
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.

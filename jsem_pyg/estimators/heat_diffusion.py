@@ -23,8 +23,9 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
     neighbours first; noise goes, clusters draw together. The columns are those of X.
 
     New points do not change what was fitted, nor each other. One that is equal to a fitted point
-    becomes what that became. Any other, x, is joined to its k nearest fitted points with the
-    weights w_j that the graph's kernel gives, receives their heat for the same time, and becomes
+    becomes what that became, or the first of several: equal rows are nodes of their own, which may
+    have other neighbours. Any other, x, is joined to its k nearest fitted points with the weights
+    w_j that the graph's kernel gives, receives their heat for the same time, and becomes
 
     .. math::
         e^{-t} \, \mathbf{x} + \sum_j \frac{w_j}{\sum_i w_i} \int_0^t e^{-(t - s)} \,

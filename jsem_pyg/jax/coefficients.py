@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .._checks import check_nonnegative_int
+from .._checks import check_nonnegative_int, real_numbers
 from ..diffusion.heat_coefficients import scaled_bessel
 
 
@@ -26,7 +26,7 @@ def heat_coefficients(t: Any, degree: int) -> Array:
         `[K + 1, *t.shape]` in float64 where JAX has it enabled, else in float32.
 
     Raises:
-        TypeError: if `degree` is no integer.
+        TypeError: if `degree` is no integer, or `t` holds no real numbers.
         ValueError: if `degree` is negative, or a time that is not traced is negative, NaN or
             infinite.
 
@@ -38,7 +38,9 @@ def heat_coefficients(t: Any, degree: int) -> Array:
     if isinstance(t, jax.core.Tracer):
         bessel = _traced_bessel(degree, t.astype(float))
     else:  # so that a time in float64 keeps all its digits
-        times = np.asarray(t, np.float64)
+        is_float = isinstance(t, Array) and jnp.issubdtype(t.dtype, jnp.floating)  # of any width
+        given = np.asarray(t, np.float64 if is_float else None) if isinstance(t, Array) else t
+        times = real_numbers("t", given).cpu().double().numpy()
         if not bool(((times >= 0) & np.isfinite(times)).all()):
             raise ValueError(f"Expected 't' to be finite and >= 0 (got {times.tolist()}).")
         bessel = jnp.asarray(_on_host(degree, times))

@@ -135,8 +135,13 @@ def flip(path):
     path.write_bytes(content)
 
 
+def a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
 @pytest.mark.parametrize("name", ["clusterer.safetensors", "points.safetensors", "run.json"])
-@pytest.mark.parametrize("damage", [Path.unlink, empty, cut, flip])
+@pytest.mark.parametrize("damage", [Path.unlink, empty, cut, flip, a_folder])
 def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
     damage(copy_of_map / name)
     said = refused(copy_of_map, "documents.csv")

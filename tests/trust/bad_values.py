@@ -67,6 +67,10 @@ def bad_values(annotation: Any, good: Any) -> Iterator[tuple[str, Any]]:
         for name, value in bad_tensors(good):
             if not (isinstance(value, np.ndarray) and np.ndarray in accepted):
                 yield name, value
+    elif isinstance(good, np.ndarray):
+        for name, value in bad_tensors(torch.from_numpy(good)):
+            if name not in ("an array", "a list"):
+                yield name, _to_array(value)
     elif isinstance(good, Data):
         yield "an empty Data", Data()
         yield from _bad_data(good)
@@ -83,6 +87,12 @@ def bad_values(annotation: Any, good: Any) -> Iterator[tuple[str, Any]]:
         yield "fractions and NaN", [1.7, float("nan")]
         yield "None inside", [None]
         yield "negative", [-2]
+
+
+def _to_array(value: Tensor) -> Tensor | np.ndarray:
+    """Of NumPy, where NumPy has it."""
+    is_plain = value.layout == torch.strided and not value.is_meta and value.dtype != FLOAT8
+    return value.numpy() if is_plain else value
 
 
 def bad_tensors(good: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -139,7 +149,7 @@ def snapshot(value: Any) -> Any:
         return {name: snapshot(each) for name, each in value.to_dict().items()}
     if isinstance(value, Tensor):
         return value if value.is_meta or value.layout != torch.strided else value.clone()
-    if isinstance(value, list | dict):
+    if isinstance(value, list | dict | np.ndarray):
         return copy.copy(value)
     return value
 
@@ -156,6 +166,10 @@ def same(before: Any, after: Any) -> bool:
         return before.keys() == after.keys() and all(same(before[k], after[k]) for k in before)
     if isinstance(before, tuple | list):
         return len(before) == len(after) and all(map(same, before, after))
+    if isinstance(before, np.ndarray):
+        return before.dtype == after.dtype and np.array_equal(
+            before, after, before.dtype.kind == "f"
+        )
     return before is after or bool(np.all(before == after)) or before != before
 
 

@@ -9,6 +9,7 @@ that are left out have their defaults. :func:`good_call` draws other data of the
 from collections.abc import Callable
 from copy import copy
 from functools import cache
+from importlib.util import find_spec
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -367,6 +368,7 @@ GOOD: dict[str, Callable[[], Call]] = {
             "edge_weight": _per_edge(),
             "conductance": torch.linspace(0.5, 1.0, 6).repeat(2),
             "memory": "64GB",
+            "resume": False,
         },
     ),
     "partition.prune_edges": lambda: (
@@ -757,3 +759,26 @@ GOOD: dict[str, Callable[[], Call]] = {
         {"data": _points()},
     ),
 }
+
+
+def _by_jax(name: str, **given: Any) -> Call:
+    from jsem_pyg import jax
+
+    return getattr(jax, name), given
+
+
+if find_spec("jax") is not None:
+    GOOD |= {
+        "jax.heat_coefficients": lambda: _by_jax("heat_coefficients", t=1.0, degree=3),
+        "jax.heat_diffusion": lambda: _by_jax(
+            "heat_diffusion",
+            x=_x().numpy(),
+            edge_index=_edges().numpy(),
+            edge_weight=_per_edge().numpy(),
+            degree=5,
+            backend="reference",
+        ),
+        "jax.prepare_graph": lambda: _by_jax(
+            "prepare_graph", edge_index=_edges().numpy(), num_nodes=N
+        ),
+    }

@@ -6,6 +6,10 @@ LEGAL: dict[str, str] = {
     # Times
     r".* t: (a list|an array)": "several times are several scales",
     r"\S+heat_coefficients t: (a scalar|of no entries|with .*)": "of any shape",
+    # JAX
+    r"jax\.heat_diffusion edge_weight: None": "ones",
+    r"jax\.heat_diffusion x: with a dimension in front": "leading dimensions are batches",
+    r"jax\.heat_coefficients t: a tensor": "of any shape",
     # Files
     r"partition\.diffuse_file source: a string": "a path, and an OSError where there is no file",
     r"report\.report path: another string": "a path",

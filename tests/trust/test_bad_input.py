@@ -6,11 +6,13 @@ exceptions of `legal_values.py`.
 """
 
 import importlib
+import importlib.util
 import inspect
 import re
 import time
 import typing
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -21,6 +23,7 @@ from trust.legal_values import is_legal
 import jsem_pyg
 
 STAGES = [name for name in jsem_pyg.__all__ if name != "testing"]  # whose errors are AssertionError
+STAGES += ["jax"] if importlib.util.find_spec("jax") is not None else []
 OWN_ERRORS = (TypeError, ValueError, RuntimeError, NotImplementedError)
 
 # What takes arguments and is no door: nobody outside hands it what has not been checked.
@@ -45,6 +48,7 @@ NOT_DOORS = {
     r"partition\.PrunedGraph": "a result",
     r"training\.(EpochEnd|FitResult|Triplets)(\.\w+)?": "a result",
     r"training\.PruneEdges\.(__call__|load_state_dict)": "what `fit` calls",
+    r"jax\.Graph": "made by prepare_graph",
     r"models\..*": "PyG's own constructors; the layers check what they get, in tests/nn",
     r"estimators\..*": "scikit-learn's checks and messages, tried in tests/estimators",
     r"datasets\..*": "they read files, and are tried beside these, in tests/datasets",
@@ -141,8 +145,9 @@ def _names(name, bad, given):
     """What a message may name: the argument, an attribute of it, or what it does not fit to."""
     if isinstance(bad, Data):
         return [name, *bad.to_dict(), "x_new"]  # which an extension is asked for
-    tensors = {each: value for each, value in given.items() if isinstance(value, torch.Tensor)}
-    if name in tensors and isinstance(bad, torch.Tensor) and bad.shape != tensors[name].shape:
+    kinds = (torch.Tensor, np.ndarray)
+    tensors = {each: value for each, value in given.items() if isinstance(value, kinds)}
+    if name in tensors and isinstance(bad, kinds) and bad.shape != tensors[name].shape:
         return [name, *tensors]
     return [name]
 

@@ -6,6 +6,7 @@ same, or the call is refused in the same words.
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -19,6 +20,9 @@ LAYOUTS = ["transposed", "sliced", "strided", "expanded", "int32"]
 
 def anew(value, layout):
     """(the same tensor in another layout, its numbers in the usual one), or None if it has none."""
+    if isinstance(value, np.ndarray):
+        pair = anew(torch.from_numpy(value), layout)
+        return None if pair is None else tuple(each.numpy() for each in pair)
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.dim() == 0:
         return None
     if layout == "int32":
@@ -66,6 +70,9 @@ def numbers(result):
     """All tensors and numbers in a result, in a fixed order."""
     if isinstance(result, torch.Tensor):
         return [result.detach().to_dense().double()]
+    if hasattr(result, "__array__"):  # of NumPy or JAX
+        result = np.array(result)
+        return [torch.from_numpy(result).double()] if result.dtype.kind in "biuf" else []
     if isinstance(result, bool | int | float):
         return [torch.tensor(float(result), dtype=torch.float64)]
     if isinstance(result, torch.nn.Module):

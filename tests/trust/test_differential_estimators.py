@@ -1,0 +1,194 @@
+"""The estimators on a few rows, against a graph of loops and SciPy's exponential of its matrix.
+
+A few cases in every run, as many as `JSEM_CASES` on demand, see `settings.py`.
+"""
+
+import numpy as np
+import pytest
+import scipy.linalg
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from trust.draws import SEEDS
+from trust.settings import draws
+
+from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading, HeatDiffusion
+
+METRICS = st.sampled_from(["l2", "cosine"])
+
+
+@st.composite
+def rows(draw, kinds=("apart", "repeated", "collinear", "zeros", "integers")):
+    """X [N, D] of 3 to 24 rows, and how it is handed over."""
+    r = np.random.default_rng(draw(SEEDS))
+    n, d = draw(st.integers(3, 24)), draw(st.integers(1, 5))
+    x = r.normal(size=(n, d)) + draw(st.sampled_from([0.0, 4.0]))
+    kind = draw(st.sampled_from(kinds))
+    if kind == "repeated":
+        x = x[r.integers(n, size=n)]
+    elif kind == "collinear":
+        x = x[r.integers(3, size=n)] * r.uniform(0.1, 9, (n, 1))
+    elif kind == "zeros" and n > 4:
+        x[: n - 4][r.random(n - 4) < 0.3] = 0
+    elif kind == "integers":
+        return np.ceil(3 * x).astype(np.int64)
+    return x.astype(draw(st.sampled_from([np.float32, np.float64])))
+
+
+def handed_over(x, form):
+    if form == "fortran":
+        return np.asfortranarray(x)
+    if form == "strided":
+        wide = np.full((2 * len(x), x.shape[1] + 3), 7, x.dtype)
+        wide[::2, 1:-2] = x
+        return wide[::2, 1:-2]
+    if form == "reversed":
+        return x[::-1].copy()[::-1]
+    return csr_matrix(x) if form == "sparse" else x.tolist() if form == "list" else x
+
+
+FORMS = st.sampled_from(["fortran", "strided", "reversed", "sparse", "list"])
+
+
+def distances(a, b, metric):
+    if metric == "l2":
+        return np.linalg.norm(a[:, None] - b[None], axis=-1)
+    a, b = (each / np.linalg.norm(each, axis=1, keepdims=True) for each in (a, b))
+    return ((a[:, None] - b[None]) ** 2).sum(-1) / 2
+
+
+def naive_graph(x, k, metric, kernel):
+    """Weights [N, N], and how distances become weights."""
+    apart = distances(x, x, metric)
+    np.fill_diagonal(apart, np.inf)
+    near = np.argsort(apart, 1)[:, :k]
+    width = np.sort(np.take_along_axis(apart, near[:, -1:], 1), None)[(len(x) - 1) // 2]
+
+    def weigh(distance):
+        if kernel is None:
+            return np.ones_like(distance)
+        if kernel == "cosine":
+            return np.maximum(1 - distance / 2, 1e-6)
+        return np.maximum(np.exp(-((distance / width) ** 2) / 2), 1e-6)
+
+    joined = np.zeros_like(apart, dtype=bool)
+    np.put_along_axis(joined, near, True, 1)
+    joined |= joined.T
+    part = np.arange(len(x))  # components are joined by their shortest links
+    for i, j in sorted(np.argwhere(np.triu(joined)).tolist()):
+        part[part == part[i]] = part[j]
+    pairs = np.argwhere(np.triu(np.ones_like(joined), 1)).tolist()
+    for i, j in sorted(pairs, key=lambda pair: apart[tuple(pair)]):
+        if part[i] != part[j]:
+            joined[i, j] = joined[j, i] = True
+            part[part == part[i]] = part[j]
+    return np.where(joined, weigh(apart), 0.0), weigh
+
+
+def naive_heat(x, new, w, links, t, normalization):
+    """What nodes become, and new points by their links [M, N]: one-way edges of a larger matrix."""
+    n, m = len(x), len(new)
+    out = w.sum(1)
+    of_new = links.sum(1)
+    if normalization == "rw":
+        s, received = w / out[:, None], links / of_new[:, None]
+    else:
+        s = w / np.sqrt(out[:, None] * out[None])
+        received = links / np.sqrt(of_new[:, None] * out[None])
+    whole = np.zeros((n + m, n + m))
+    whole[:n, :n], whole[n:, :n] = s, received
+    return scipy.linalg.expm(-t * (np.eye(n + m) - whole)) @ np.concatenate([x, new])
+
+
+@draws(12)
+@given(st.data())
+def test_heat_is_the_exponential_of_a_naive_graph(data):
+    x = data.draw(rows(kinds=["apart"]))
+    exact, metric = x.astype(np.float64), data.draw(METRICS)
+    if metric == "cosine" and x.shape[1] < 2:
+        return  # two directions in all
+    kernel = data.draw(st.sampled_from(["gaussian", None, *["cosine"][metric == "l2" :]]))
+    t = data.draw(st.sampled_from([0.0, 0.7, 6.0, 50.0]))
+    normalization = data.draw(st.sampled_from(["rw", "sym"]))
+    wanted = data.draw(st.integers(1, 9))
+    k = min(wanted, (len(x) - 1) // 2)
+    options = {"metric": metric, "kernel": kernel, "t": t, "normalization": normalization}
+    heat = HeatDiffusion(wanted, scale=None, **options).fit(x)
+    assert (heat.n_neighbors_, heat.t_) == (k, t)
+    new = (exact[:2] + exact[1:3]) / 2 + 0.1
+    w, weigh = naive_graph(exact, k, metric, kernel)
+    apart = distances(new, exact, metric)
+    near = np.argsort(apart, 1)[:, :k]
+    links = np.zeros_like(apart)
+    np.put_along_axis(links, near, weigh(np.take_along_axis(apart, near, 1)), 1)
+    expected = naive_heat(exact, new, w, links, t, normalization)
+    scale = np.abs(exact).max()
+    tol = 2e-4 if x.dtype == np.float32 else 1e-5
+    np.testing.assert_allclose(heat.embedding_, expected[: len(x)], atol=tol * scale)
+    found = heat.transform(new.astype(x.dtype))
+    np.testing.assert_allclose(found, expected[len(x) :], atol=tol * scale)
+
+
+def made(data):
+    """An estimator of any kind, and the labels that it takes."""
+    metric = data.draw(METRICS)
+    kernels = ["gaussian", "self_tuning", None, *["cosine"][metric == "l2" :]]
+    options = {
+        "n_neighbors": data.draw(st.integers(1, 9)),
+        "metric": metric,
+        "scale": data.draw(st.sampled_from([None, "robust", "standard", "auto"])),
+        "kernel": data.draw(st.sampled_from(kernels)),
+        "t": data.draw(st.sampled_from([0.5, 5.0])),
+        "random_state": 0,
+    }
+    kind = data.draw(st.sampled_from(["heat"] * 3 + ["clusterer", "spreading"]))
+    if kind == "heat":
+        return HeatDiffusion(**options), "embedding_"
+    if kind == "spreading":
+        return DiffusionLabelSpreading(**options), "label_distributions_"
+    return DiffusionClusterer(data.draw(st.integers(1, 3)), **options), "probabilities_"
+
+
+def say(estimator, x):
+    is_heat = isinstance(estimator, HeatDiffusion)
+    return estimator.transform(x) if is_heat else estimator.predict_proba(x)
+
+
+@draws(12)
+@given(st.data())
+def test_laws_of_estimators(data):
+    """Rows alone and in company, twice, and in other forms; fitted rows get what they got."""
+    x, (estimator, attribute) = data.draw(rows()), made(data)
+    y = np.full(len(x), -1)
+    y[:2] = [4, 7]
+    if estimator.metric == "cosine" and (x != 0).any(1).sum() < 3:
+        with pytest.raises(ValueError, match="three rows or more that are not zero"):
+            estimator.fit(x, y)
+        return
+    known = getattr(estimator.fit(x, y), attribute).copy()
+    assert np.isfinite(known).all()
+    found = say(estimator, x)
+    _, first = np.unique(x, axis=0, return_index=True)
+    first = np.sort(first)  # of equal rows the first stands for all
+    assert np.array_equal(found[first], known[first])
+    assert np.array_equal(
+        np.concatenate([say(estimator, row[None]) for row in x[::-1]])[::-1], found
+    )
+    new = x[:3] + x[-3:] * (2 if x.dtype == np.int64 else 0.37)
+    together = say(estimator, np.concatenate([new, x, new]))
+    assert np.array_equal(together[:3], say(estimator, new))
+    assert np.array_equal(together[-3:], np.concatenate([say(estimator, row[None]) for row in new]))
+    assert np.isfinite(together).all()
+    if attribute != "embedding_":
+        np.testing.assert_allclose(together.sum(1), 1, atol=1e-5)
+    if attribute == "probabilities_":
+        assert np.array_equal(estimator.predict(x)[first], estimator.labels_[first])
+        assert set(estimator.labels_) == set(range(estimator.n_clusters_))
+    if attribute == "label_distributions_":
+        assert estimator.transduction_[:2].tolist() == [4, 7]
+        assert np.array_equal(estimator.predict(x)[first], estimator.transduction_[first])
+    form = data.draw(FORMS)
+    if form == "list" and x.dtype == np.float32:
+        form = "strided"  # a list is of float64
+    again = getattr(estimator.fit(handed_over(x, form), y), attribute)
+    assert np.array_equal(again, known)
