@@ -236,8 +236,10 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
     if missing:
         steps.note(f"{missing:,} rows have no label: they are not in the scores.")
     with steps.step("scoring"):
-        x = result.x[result.content.point]
-        scores = score(x, result.row_clusters, result.labels, len(result.names))
+        scale, metric = result.clusterer.scale_, result.clusterer.metric_
+        x = (result.x if scale is None else result.x / scale)[result.content.point]
+        count, by_angle = len(result.names), metric == "cosine"
+        scores = score(x, result.row_clusters, result.labels, count, normalize=by_angle)
     if scores is None:
         steps.note("Too few rows have a label for scores.")
     return result._replace(scores=scores)

@@ -20,14 +20,17 @@ class Scores(NamedTuple):
     labelled: int  # rows
 
 
-def score(x: np.ndarray, clusters: np.ndarray, labels: Labels, count: int) -> Scores | None:
+def score(
+    x: np.ndarray, clusters: np.ndarray, labels: Labels, count: int, normalize: bool
+) -> Scores | None:
     """Compare clusters with labels.
 
     Args:
-        x: [N, D] what was clustered, for each row; anything for an empty one.
+        x: [N, D] what was clustered, scaled, for each row; anything for an empty one.
         clusters: [N] the cluster of each row, -1 for an empty one.
         labels: of the rows.
         count: how many clusters there are.
+        normalize: whether rows were compared by the cosine, as k-means then does, too.
 
     Returns:
         The scores; None where fewer rows than clusters have a label.
@@ -38,5 +41,6 @@ def score(x: np.ndarray, clusters: np.ndarray, labels: Labels, count: int) -> Sc
     clusters, y = clusters[scored], labels.codes[scored]
     table = np.zeros((len(labels.classes), count), dtype=np.int64)
     np.add.at(table, (y, clusters), 1)
-    kmeans = clustering_scores(torch.from_numpy(x[scored]), y, count, seeds=_SEEDS)
+    points = torch.from_numpy(x[scored])
+    kmeans = clustering_scores(points, y, count, seeds=_SEEDS, normalize=normalize)
     return Scores(partition_scores(clusters, y), kmeans, table, len(y))

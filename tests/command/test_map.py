@@ -14,6 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from jsem_pyg.command import draw, make_map
 from jsem_pyg.datasets import text
 from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.evaluation import clustering_scores
 
 QUICK = ("--layout", "none")
 
@@ -108,6 +109,10 @@ def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
     )
     report = Path("wine-map/report.md").read_text()
     assert "## Levels" in report
+    scaled = wine.drop(columns=["name", "target"]).to_numpy()
+    scaled /= np.subtract(*np.quantile(scaled, [0.75, 0.25], axis=0))
+    kmeans = clustering_scores(scaled, wine.target.to_numpy(), 3, seeds=3, normalize=False)
+    assert f"seeds | {kmeans.ari:.3f} ±" in report  # of the columns as they were clustered
     assert "\n  - " in report  # a tree
     wine.drop(columns="target").head(9).to_csv("new.csv", index=False)
     assert run("predict", "wine-map", "new.csv", "-o", "out.csv").exit_code == 0

@@ -1,15 +1,19 @@
-"""Our diffusion map as the start of t-SNE."""
+"""Our neighbours and diffusion map in other packages: t-SNE, UMAP, spectral clustering."""
 
 import numpy as np
 import pytest
-from sklearn.manifold import TSNE
-from sklearn.metrics import silhouette_score
+import torch
+from sklearn.cluster import SpectralClustering
+from sklearn.metrics import adjusted_rand_score, silhouette_score
+from torch_geometric.utils import to_scipy_sparse_matrix
+
+from jsem_pyg.graph import NeighborIndex, knn_graph
 
 Y = np.repeat(np.arange(3), 50)
 X = (np.eye(8)[Y] + 0.15 * np.random.default_rng(0).normal(size=(150, 8))).astype(np.float32)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def start():
     anndata = pytest.importorskip("anndata")
     from jsem_pyg.anndata import diffusion_map
@@ -17,10 +21,31 @@ def start():
     cells = anndata.AnnData(X, obsm={"X_pca": X})
     diffusion_map(cells, 4)
     modes = cells.obsm["X_diffmap"][:, 1:3]
-    return modes / np.abs(modes).max()
+    return (modes / np.abs(modes).max()).astype(np.float32)
 
 
 def test_tsne_takes_a_start(start):
-    model = TSNE(init=1e-4 * start.astype(np.float32), perplexity=10, max_iter=300)
+    from sklearn.manifold import TSNE
+
+    model = TSNE(init=1e-4 * start, perplexity=10, max_iter=300)
     positions = model.fit_transform(X)
     assert silhouette_score(positions, Y) > 0.5
+
+
+@pytest.mark.slow  # UMAP compiles itself
+def test_umap_takes_our_neighbours_and_a_start(start, monkeypatch):
+    umap = pytest.importorskip("umap")
+    neighbor, distance = NeighborIndex(torch.from_numpy(X), k=15).query(torch.from_numpy(X))
+    knn = (neighbor.numpy(), distance.numpy())
+    monkeypatch.setattr(umap.umap_, "nearest_neighbors", None)  # UMAP does not search itself
+    model = umap.UMAP(15, precomputed_knn=knn, init=10 * start, random_state=0, n_epochs=30)
+    with pytest.warns(UserWarning, match="transform"):
+        positions = model.fit_transform(X)
+    assert silhouette_score(positions, Y) > 0.5
+
+
+@pytest.mark.filterwarnings("error")
+def test_spectral_clustering_takes_our_graph():
+    graph = to_scipy_sparse_matrix(*knn_graph(X, k=10), num_nodes=len(X))
+    model = SpectralClustering(3, affinity="precomputed", random_state=0)
+    assert adjusted_rand_score(Y, model.fit_predict(graph)) == 1

@@ -1,6 +1,7 @@
 import base64
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -188,3 +189,29 @@ def test_what_is_missing_is_named_before_the_work(tmp_path, monkeypatch, package
     with pytest.raises(ImportError, match=rf'{needed}.*pip install "jsem_pyg\[report\]"'):
         write(tmp_path, layout="umap")
     page.plotly_script.cache_clear()
+
+
+def test_pictures_are_packed_in_256_greys_of_a_type_that_the_script_reads(tmp_path):
+    images = np.linspace(-1.0, 1.0, 60 * 4).reshape(60, 2, 2)
+    content, arrays = write(tmp_path, images=images).content()
+    assert content["picture"] == [2, 2]
+    np.testing.assert_array_equal(arrays["images"], np.rint((images + 1) * 127.5))
+    script = (Path(page.__file__).parent / "assets/payload.js").read_text()
+    known = dict(re.findall(r"(\w+): (\w+Array)", script))
+    for array in arrays.values():
+        assert known[array.dtype.name].lower() == f"{array.dtype.name}array"
+    assert write(tmp_path).content()[0]["picture"] is None
+
+
+@pytest.mark.parametrize(
+    ("images", "error", "message"),
+    [
+        (np.zeros((60, 4)), ValueError, r"'images' to be \[60, H, W\].*got \[60, 4\]"),
+        (np.zeros((59, 2, 2)), ValueError, r"'images' to be \[60, H, W\].*got \[59, 2, 2\]"),
+        (np.full((60, 2, 2), np.nan), ValueError, "'images' to be finite"),
+        (np.full((60, 2, 2), "ink"), TypeError, "'images' to be an array of numbers"),
+    ],
+)
+def test_pictures_that_are_refused(tmp_path, images, error, message):
+    with pytest.raises(error, match=message):
+        write(tmp_path, images=images)

@@ -1,5 +1,7 @@
 // The map: plotly draws it from the state anew, and its events are handed on.
 
+const MOST_MOVING_NAMES = 12;
+
 function makeMap(content, state, on) {
   const element = document.getElementById("map"), margin = 0.03 * content.side;
   const whole = [-margin, content.side + margin];
@@ -33,6 +35,7 @@ function makeMap(content, state, on) {
     const points = pointTraces(content, state, shown.at);
     const traces = [...closedTrace(content, state), ...points, ...chosenTraces(content, state)];
     const config = { displayModeBar: false, scrollZoom: true, doubleClick: false };
+    element.classList.remove("zooming");
     const done = Plotly.react(element, traces, layout(), config);
     if (!size) listen();
     size = sizeOf(element);
@@ -60,6 +63,9 @@ function makeMap(content, state, on) {
       if (!event?.lassoPoints) return; // drawing anew lets go of it
       const inside = event.points.map(pointOf).filter((point) => point !== null);
       setTimeout(() => on.select(inside)); // once plotly has done with its event
+    });
+    element.on("plotly_relayouting", () => { // many names would run into one another
+      if (element.layout.annotations.length > MOST_MOVING_NAMES) element.classList.add("zooming");
     });
     element.on("plotly_relayout", (change) => {
       if (!Object.keys(change).some((key) => key.startsWith("xaxis.range"))) return;

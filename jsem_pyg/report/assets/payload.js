@@ -21,7 +21,7 @@ function bytesOf(base64) {
 }
 
 function arrayAt(buffer, first, { type, shape, start }) {
-  const kinds = { uint16: Uint16Array, uint32: Uint32Array };
+  const kinds = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array };
   const kind = kinds[type];
   const count = shape.reduce((a, b) => a * b, 1);
   const begin = first + start;

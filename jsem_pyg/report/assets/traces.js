@@ -33,7 +33,8 @@ function pointTraces(content, state, at) {
   }));
 }
 
-// A name for each shown group, at the median of its points; the larger first, none over another.
+// A name for each shown group, at the median of its points, above or below it; the larger first,
+// none over another.
 function nameTags(content, state, at, unitsPerPixel) {
   const { names, members } = content.groupings[state.colouring], taken = [];
   const order = names.map((_, group) => group).sort((a, b) => members[b].length - members[a].length);
@@ -41,11 +42,14 @@ function nameTags(content, state, at, unitsPerPixel) {
   for (const group of order) {
     if (state.hidden.has(group) || !members[group].length) continue;
     const text = shortName(names[group]);
-    const x = median(at[group].x), y = median(at[group].y);
+    const x = median(at[group].x), middle = median(at[group].y);
     const halfWidth = (4 + 3.6 * text.length) * unitsPerPixel, halfHeight = 10 * unitsPerPixel;
-    const box = [x - halfWidth, x + halfWidth, y - halfHeight, y + halfHeight];
-    if (taken.some((other) => box[0] < other[1] && other[0] < box[1] && box[2] < other[3] && other[2] < box[3])) continue;
-    taken.push(box);
+    const boxAt = (y) => [x - halfWidth, x + halfWidth, y - halfHeight, y + halfHeight];
+    const covers = (a, b) => a[0] < b[1] && b[0] < a[1] && a[2] < b[3] && b[2] < a[3];
+    const isFree = (y) => !taken.some((other) => covers(boxAt(y), other));
+    const y = [middle, middle + 2 * halfHeight, middle - 2 * halfHeight].find(isFree);
+    if (y === undefined) continue;
+    taken.push(boxAt(y));
     tags.push({
       x, y, text: escapeText(text), showarrow: false, captureevents: false, borderpad: 2,
       font: { size: 12, color: pageColour("--ink") }, bgcolor: pageColour("--tag"),
