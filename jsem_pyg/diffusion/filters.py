@@ -26,6 +26,18 @@ from .options import HeatOptions
 from .precision import check_precision
 from .times import check_signal
 
+__all__ = [
+    "Filter",
+    "FilterBank",
+    "FromFunction",
+    "Heat",
+    "Learned",
+    "LowPass",
+    "PersonalizedPageRank",
+    "Resolvent",
+    "Wavelets",
+]
+
 _READER = GraphReader(size=0)
 _SLOPES = 256  # samples, between which a filter's slope is measured
 _HIDDEN = ("training", "value", "num_filters", "parts")  # no arguments of a filter
@@ -275,7 +287,14 @@ class Wavelets(Filter):
         inverse, since the frame is tight.
         """
         options = HeatOptions(tol=tol)
-        check_signal(y)
+        check_signal(y, "y")
+        check_instance("operator", operator, HeatOperator, "a HeatOperator")
+        sizes = (self.num_filters, operator.num_nodes)
+        if y.shape[-3:-1] != sizes:
+            raise ValueError(
+                f"Expected 'y' to have shape [..., {sizes[0]}, {sizes[1]}, D], of the filters and "
+                f"nodes (got {list(y.shape)})."
+            )
         coefficients, group = self.coefficients(y, operator, options)
         parts = zip(y.unbind(-3), coefficients.split(1, 1), strict=True)
         return torch.cat([sum_series(part, operator, c, group) for part, c in parts], -3).sum(-3)
@@ -334,6 +353,8 @@ class Learned(Filter):
     def __init__(self, degree: int = 10, start: Filter | None = None) -> None:
         super().__init__()
         check_positive_int("degree", degree)
+        if start is not None:
+            check_instance("start", start, Filter, "a filter or None")
         self.degree, self.start = degree, start
         self.value = torch.nn.Parameter(torch.empty(degree + 1))
         self.reset_parameters()
@@ -398,8 +419,10 @@ class FilterBank(Filter):
 def _positive(name: str, value: Any, dim: int = 0) -> Any:
     """A number, or a tensor as it is, where it is positive and has so many dimensions."""
     if not isinstance(value, Tensor):
-        if dim == 0:
-            check_positive(name, value)
+        if dim > 0:
+            check_instance(name, value, (list, tuple), "a list or a tensor of numbers")
+        for each in value if dim > 0 else (value,):
+            check_positive(name, each)
         value = torch.tensor(value, dtype=torch.float64)
     if value.dim() != dim or value.numel() == 0 or not value.is_floating_point():
         what = "a number or a 0-d tensor" if dim == 0 else "a list or a tensor [S] of numbers"

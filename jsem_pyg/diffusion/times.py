@@ -76,13 +76,13 @@ def is_single(t: float | Tensor) -> bool:
     return t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)
 
 
-def check_signal(x: Tensor) -> None:
-    """Raise unless `x` is a dense floating-point tensor of shape [..., N, D]."""
-    check_float("x", x)
+def check_signal(x: Tensor, name: str = "x") -> None:
+    """Raise unless a signal is a dense floating-point tensor of shape [..., N, D]."""
+    check_float(name, x)
     if x.layout != torch.strided:
         raise ValueError(
-            f"Expected 'x' to be dense, since heat soon fills every row (got {x.layout}). To fix "
-            "this, pass x.to_dense(), or map the features to fewer channels first."
+            f"Expected '{name}' to be dense, since heat soon fills every row (got {x.layout}). To "
+            f"fix this, pass {name}.to_dense(), or map the features to fewer channels first."
         )
     if x.dim() < 2:
-        raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
+        raise ValueError(f"Expected '{name}' to have shape [..., N, D] (got {list(x.shape)}).")

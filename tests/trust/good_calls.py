@@ -32,6 +32,7 @@ from jsem_pyg import (
     transforms,
     transport,
 )
+from jsem_pyg.diffusion import filters
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 N, D = 6, 3
@@ -782,3 +783,41 @@ if find_spec("jax") is not None:
             "prepare_graph", edge_index=_edges().numpy(), num_nodes=N
         ),
     }
+
+
+# Every filter, made, and called on a graph.
+_FILTERS: dict[str, dict[str, Any]] = {
+    "FilterBank": {},
+    "FromFunction": {"function": torch.cos},
+    "Heat": {"t": 2.0},
+    "Learned": {"degree": 4},
+    "LowPass": {"cutoff": 0.5, "order": 2},
+    "PersonalizedPageRank": {"alpha": 0.2},
+    "Resolvent": {"t": 2.0},
+    "Wavelets": {"scales": [2.0, 1.0]},
+}
+
+
+def _filter(name: str) -> filters.Filter:
+    parts = (filters.Heat(), filters.Learned(4)) if name == "FilterBank" else ()
+    made: filters.Filter = getattr(filters, name)(*parts, **_FILTERS[name])
+    return made
+
+
+for _name, _given in _FILTERS.items():
+    if _given:
+        GOOD[f"diffusion.filters.{_name}"] = lambda name=_name, given=_given: (
+            getattr(filters, name),
+            dict(given),
+        )
+    GOOD[f"diffusion.filters.{_name}.forward"] = lambda name=_name: (
+        _filter(name),
+        _on_graph(degree=5),
+    )
+GOOD["diffusion.filters.Wavelets.synthesize"] = lambda: (
+    _filter("Wavelets").synthesize,
+    {
+        "y": _x(3 * N).view(3, N, D),
+        "operator": operators.laplacian_operator(_structure(), _per_edge()),
+    },
+)

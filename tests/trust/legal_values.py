@@ -52,6 +52,8 @@ LEGAL: dict[str, str] = {
     ),
     r"operators\.\S+ \w+: with (NaN|infinity)": "checked where a graph is read, not at every step",
     r"diffusion\.diffuse x: with (NaN|infinity)": "checked by those who know the operator",
+    r"diffusion\.filters\.Wavelets\.synthesize y: with (NaN|infinity)": "as of diffuse",
+    r"diffusion\.filters\.Wavelets\.synthesize y: with a dimension in front": "a batch",
     r"transforms\.(Forman|EdgeG)\S* data: edge_attr (complex|of integers|of booleans|with .*)": (
         "what is there already is kept as it is, beside the new columns"
     ),

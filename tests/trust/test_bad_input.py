@@ -40,6 +40,8 @@ NOT_DOORS = {
     ),
     r"partition\.DistributedGraph(\.\w+)?": "made by distribute and load_part",
     r"partition\.(load_part|save_parts)": "they read and write files, see tests/partition",
+    r"diffusion\.filters\.Filter(\.\w+)?": "the base of the others",
+    r"diffusion\.filters\.\w+\.(coefficients|response)": "what the package calls",
     r"graph\.SimplicialStructure\.check_\w+_shape": "parts of other checks",
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
@@ -60,7 +62,7 @@ LONGEST = 5.0  # seconds of the processor: a bad call must not start to work
 def public_calls():
     """The names of all that a user can call, and that takes an argument."""
     seen = set()
-    for stage in STAGES:
+    for stage in (*STAGES, "diffusion.filters"):
         module = importlib.import_module(f"jsem_pyg.{stage}")
         for name in module.__all__:
             public = getattr(module, name)
