@@ -519,6 +519,24 @@ def test_the_benchmark_of_levels(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_the_benchmark_of_topics(tmp_path, monkeypatch):
+    pytest.importorskip("bertopic")
+    topics = load(ROOT / "examples/benchmarks/bertopic_topics.py", monkeypatch)
+    output = ["--quick", "--output", str(tmp_path)]
+    runs = topics.main(output)
+    assert len(runs) == 4
+    assert runs["without a topic"].between(0, 1).all()
+    assert (runs["without a topic"][runs["way"].str.startswith("Diff")] == 0).all()
+    assert runs["coherence"].between(-1, 1).all()
+    assert (tmp_path / "bertopic.md").read_text().count("| quick |") == 4
+    monkeypatch.setattr(topics, "fits", lambda *_: dict.fromkeys(runs["way"]))  # none runs again
+    assert topics.main(output)["ari"].tolist() == pytest.approx(runs["ari"].tolist(), abs=1e-5)
+    texts = ["sun moon", "sun moon", "rain", "snow"]
+    assert topics.coherence([["sun", "moon"]], texts) == pytest.approx(1)  # always together
+    assert topics.coherence([["sun", "rain"]], texts) == -1  # never
+
+
+@pytest.mark.slow
 def test_the_benchmark_of_choices(tmp_path, monkeypatch):
     choosing = load(ROOT / "examples/benchmarks/choosing.py", monkeypatch)
     by_time, by_k = choosing.main(

@@ -1,8 +1,7 @@
 """The steps of `jsem-pyg map`: read, embed, cluster, name, score, draw, write."""
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,12 +21,12 @@ from .result import EMPTY, Level, MapResult
 from .scores import score
 from .steps import Steps
 from .summary import summarize
+from .threads import few_threads
 
 if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
 
-SMALL = 5_000  # points
 _SCALED = {
     "robust": "each column divided by its interquartile range",
     "standard": "each column divided by its standard deviation",
@@ -78,7 +77,7 @@ def make_map(
         check_installed(embedder.model)
     folder.start(_depends(settings, choice, embedder), resume)
     x = _points(content, settings.words, embedder, folder, steps)
-    with few_threads(len(x) <= SMALL):
+    with few_threads(len(x)):
         clusterer = _fitted(x, settings, choice, folder, steps)
         levels = _levels(content, x, choice, clusterer, steps)
         _show_levels(levels, settings, steps)
@@ -209,24 +208,6 @@ def _show_levels(levels: list[Level], settings: MapSettings, steps: Steps) -> No
             f"{level.n_clusters} clusters ({use}; persist over {level.persistence:.0%} of the "
             f"scales): {' | '.join(level.names)}"
         )
-
-
-@contextmanager
-def few_threads(is_small: bool) -> Iterator[None]:
-    """Within, one thread for a small job, which more would only wait for each other in."""
-    if not is_small:
-        yield
-        return
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(1):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _scores(result: MapResult, steps: Steps) -> MapResult:

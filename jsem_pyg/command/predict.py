@@ -14,6 +14,7 @@ from .embedding import Embedder
 from .folder import MapFolder
 from .result import assignments
 from .steps import Steps
+from .threads import few_threads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +82,7 @@ def _of_vectors(
             f"Expected vectors of {clusterer.n_features_in_} dimensions, as the map has them (got "
             f"{x.shape[1]} in '{file}')."
         )
-    with steps.step("assigning"):
+    with steps.step("assigning"), few_threads(len(x)):
         return clusterer.predict_proba(x)
 
 
@@ -109,7 +110,7 @@ def _of_documents(
             x = embedder.embed(new, advance)
         if points["words"] is not None:
             x = WordFeatures(settings["words"]).load_state(points["words"]).beside(x, new)
-        with steps.step("assigning"):
+        with steps.step("assigning"), few_threads(len(x)):
             found = clusterer.predict_proba(x.numpy())
     place |= {text: len(place) + i for i, text in enumerate(new)}
     return np.concatenate([clusterer.probabilities_, found])[[place[text] for text in texts]]
