@@ -216,9 +216,9 @@ def log_resolvent(surface: Surface, sources: np.ndarray, t: float) -> np.ndarray
     pattern = (stiffness != 0).astype(float)
     todo = np.ones_like(rest, dtype=bool)
     while True:
-        u = diffuse(torch.from_numpy(rest), surface.operator, Resolvent(t), tol=1e-15).numpy()
+        u = diffuse(torch.from_numpy(rest), surface.operator, Resolvent(t), tol=1e-12).numpy()
         u = np.where(todo, u, 0.0)
-        kept = u > 1e-9 * u.max(0).clip(1e-300)
+        kept = u > 1e-8 * u.max(0).clip(1e-300)
         if not kept.any():
             return out
         u = np.where(kept, u, 0.0)

@@ -329,17 +329,6 @@ def test_the_benchmark_of_filters(tmp_path, monkeypatch):
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 
 
-def test_filters_beside_libraries_for_other_jobs(tmp_path, monkeypatch):
-    benchmark = load(ROOT / "examples/benchmarks/filter_peers.py", monkeypatch)
-    sizes = ["--num-points", "60", "--channels", "4", "--k", "5"]
-    table = benchmark.main([*sizes, "--repeats", "1", "--output", str(tmp_path)])
-    assert "PyG GDC, exact, of all nodes" in set(table["way"])
-    assert table["relative difference"].max() < 5e-6
-    args = benchmark.parse_args(sizes)
-    head = benchmark.notes(args, torch.zeros(60, 4), table.iloc[:1])[1]
-    assert "Not installed: pygsp, scikit-network, torch-ppr. GDC's exact way is left out" in head
-
-
 @pytest.mark.slow  # it begins a browser, where there is one
 def test_the_benchmark_of_reports(tmp_path, monkeypatch):
     benchmark = load(ROOT / "examples/benchmarks/report.py", monkeypatch)
