@@ -10,7 +10,7 @@ from jsem_pyg.transport import (
     batch_gw_distance,
 )
 from jsem_pyg.transport.small.proximal import Pairs, anneal
-from jsem_pyg.transport.small.starts import random_start
+from jsem_pyg.transport.small.starts import random_start, start
 
 
 def clouds(sizes, seed=0, dtype=torch.float64):
@@ -171,17 +171,23 @@ def test_the_plan_moves_attributes():
         plan.plan(2)
 
 
+def test_the_start_at_zero_is_nearly_the_independent_plan():
+    pairs = Pairs(*torch.zeros(2, 1, 8, 8), *torch.full((2, 1, 8), 1 / 8))
+    little, whole = (start(pairs, name, 0) for name in ("zero", "random"))
+    assert 0 < float(little.abs().max()) < 0.2 < float(whole.std())  # bits
+
+
 def test_settled_pairs_leave_with_what_they_had():
     """Pairs that settle at different steps, side by side: each as if alone."""
     x = clouds([8, 8, 8])
     c = torch.stack([torch.cdist(each, each) for each in x])
     p = torch.full((3, 8), 1 / 8, dtype=torch.float64)
     pairs = Pairs(c, torch.stack([c[0], c[2], c[1]]), p, p)
-    start = random_start(pairs, 0)
-    start[0] = 60 * torch.eye(8)  # this one is where it ends
-    plans = anneal(pairs, start, 40, 0.2)
+    begun = random_start(pairs, 0)
+    begun[0] = 60 * torch.eye(8)  # this one is where it ends
+    plans = anneal(pairs, begun, 40, 0.2)
     for index in range(3):
-        alone = anneal(pairs.take(torch.tensor([index])), start[index, None], 40, 0.2)
+        alone = anneal(pairs.take(torch.tensor([index])), begun[index, None], 40, 0.2)
         torch.testing.assert_close(plans[index], alone[0])
     torch.testing.assert_close(plans.sum(1), p)
 

@@ -73,9 +73,11 @@ def test_groups_that_were_exchanged_are_put_back():
     state = settle(problem, begin(problem, moments, cold), one_pass, Effort(updates=30))
     truth = settle(problem, begin(problem, z.T @ z / 96, cold), one_pass, Effort(updates=30))
     assert float(state.energy) > float(truth.energy) + 0.01 * abs(float(truth.energy))
+    found, right = exchange(problem, state, one_pass, seed=0), z.T @ z / 96
+    assert min(float((each - right).norm() / right.norm()) for each in found) < 0.05
     better = [
         settle(problem, begin(problem, each, cold), one_pass, Effort(updates=30)).energy
-        for each in exchange(problem, state, one_pass, seed=0)
+        for each in found
     ]
     assert float(min(better)) == pytest.approx(float(truth.energy), rel=1e-3)
 

@@ -1,0 +1,28 @@
+import numpy as np
+import pytest
+
+from jsem_pyg.report.content import read_images
+
+
+def test_pictures_take_all_greys():
+    images = np.array([[[-8.0, 0.0]], [[8.0, -4.0]]])
+    assert read_images(images, 2).tolist() == [[[0, 128]], [[255, 64]]]
+    assert read_images(images > 0, 2).tolist() == [[[0, 0]], [[255, 0]]]
+    assert not read_images(np.full((1, 2, 2), 7), 1).any()
+    assert read_images(None, 3) is None
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (np.ones((2, 4)), r"\[2, H, W\]"),
+        (np.ones((3, 4, 4)), r"\[2, H, W\]"),
+        (np.ones((2, 0, 4)), r"\[2, H, W\]"),
+        (np.full((2, 1, 1), np.nan), "finite"),
+    ],
+)
+def test_what_is_no_picture_is_refused(images, message):
+    with pytest.raises(ValueError, match=message):
+        read_images(images, 2)
+    with pytest.raises(TypeError, match="array of numbers"):
+        read_images([[["a"]]] * 2, 2)
