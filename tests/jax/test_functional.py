@@ -274,6 +274,11 @@ X = np.ones((5, 3), np.float32)
         (bad(normalization="none"), ValueError, "'normalization'"),
         (bad(backend="triton"), ValueError, "'backend'"),
         (bad(edge_index=np.array([[0], [1]])), ValueError, "'edge_index' to be undirected"),
+        (
+            bad(x=X[:4], edge_index=make_case(ring(), t=1.0).graph),
+            ValueError,
+            "'x' to have 5 nodes",
+        ),
         (bad(edge_index=np.array([[0.5], [1]])), TypeError, "'edge_index' to hold integers"),
     ],
 )

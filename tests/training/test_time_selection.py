@@ -17,6 +17,7 @@ def test_the_losses_are_those_of_isotropic_diffusion():
     for t in TIMES:
         z = heat_diffusion(data.x, *graph, t)
         assert chosen.losses[t] == pytest.approx(TripletLoss()(z, triplets).item(), abs=1e-5)
+    assert {type(each) for each in chosen.losses.values()} == {float}
     assert chosen.t == min(chosen.losses, key=chosen.losses.get)
 
 

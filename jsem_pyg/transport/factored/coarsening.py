@@ -45,7 +45,7 @@ def merge(side: Side, label: Tensor) -> Cells:
     total.index_add_(0, dense, mass[has_mass].double())
     share = (mass[has_mass].double() / total[dense])[:, None]
     z = side.z.new_zeros(kept.numel(), side.z.size(1), dtype=torch.float64)
-    z.index_add_(0, dense, share * side.z[has_mass].double())
+    z.index_add_(0, dense, share * side.z[has_mass])
     place = torch.zeros(int(label.max()) + 1, dtype=torch.int64, device=label.device)
     place[kept] = torch.arange(kept.numel(), device=label.device)
     return Cells(Side(z.to(side.z.dtype), total.log2().to(side.z.dtype)), place[label])
