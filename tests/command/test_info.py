@@ -12,6 +12,11 @@ from jsem_pyg.kernels.table import FAMILIES
 def test_versions_and_backends_are_told():
     result = run("info")
     assert result.exit_code == 0
+    python, packages, machine, *backends = result.output.split("\n\n")
+    assert python.startswith("Python 3.")
+    assert "torch " in packages
+    assert machine.startswith("CPU ")
+    assert len(backends) == 1 + torch.cuda.is_available()
     assert re.search(rf"torch +{re.escape(torch.__version__)}", result.output)
     assert len(FAMILIES) == 8
     for name, family in FAMILIES.items():

@@ -216,6 +216,8 @@ def test_weights_of_any_size_give_the_same_plan():
         scaled = match_graphs(first, second)
         assert torch.equal(scaled.argmax(), plan.argmax())
         assert scaled.cost == pytest.approx(plan.cost * factor**2, rel=1e-5)
+        for step, before in zip(scaled.history, plan.history, strict=True):
+            assert step.cost == pytest.approx(before.cost * factor**2, rel=1e-5)
 
 
 def test_random_numbers_are_left_alone():
