@@ -1,4 +1,6 @@
+import importlib
 import re
+import sys
 
 import click
 import pytest
@@ -32,6 +34,14 @@ def test_what_is_missing_is_told_with_its_fix(monkeypatch):
     assert 'not installed (no .parquet: pip install "jsem_pyg[parquet]")' in said
     assert 'no documents: pip install "jsem_pyg[text]"' in said
     assert re.search("numba +not installed .*slower.*: pip install numba", said)
+
+
+def test_without_click_the_error_names_the_extra(monkeypatch):
+    for name in [each for each in sys.modules if each.startswith("jsem_pyg.command")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "click", None)
+    with pytest.raises(ImportError, match=r"`jsem-pyg` needs the package 'click'.*\[command\]"):
+        importlib.import_module("jsem_pyg.command")
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("map", "--help"), ("predict", "-h")])

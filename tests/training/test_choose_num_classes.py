@@ -13,6 +13,7 @@ from jsem_pyg.training.choose_num_classes import (
     Level,
     _fewer_channels,
     _stability,
+    choose_levels,
     join_levels,
     rank_levels,
 )
@@ -28,8 +29,9 @@ def blobs(num_classes=4, each=30, channels=8, spread=0.15):
 
 @pytest.mark.parametrize("num_classes", [3, 8])
 def test_groups_that_lie_apart_are_counted(num_classes):
-    chosen = choose_num_classes(blobs(num_classes), largest=12)
+    chosen, finest = choose_levels(prepare_graph(blobs(num_classes)), largest=12)
     assert chosen.num_classes == num_classes
+    assert len(finest.unique()) == 12
     assert list(chosen.curve) == list(range(1, 13))
     assert max(chosen.curve, key=chosen.curve.get) == num_classes
 

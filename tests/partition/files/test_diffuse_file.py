@@ -238,8 +238,9 @@ def test_what_source_must_be(tmp_path):
     refused(path, ValueError, "'source' to be a whole .npy file, of 25328 bytes")
 
 
-def test_a_source_that_changes_meanwhile(tmp_path, panels):
-    panels(2)
+@pytest.mark.parametrize("units", [1, 9])  # rows are sorted into panels, or read as they are
+def test_a_source_that_changes_meanwhile(tmp_path, panels, units):
+    panels(units)
     edges, _ = random_graph()
     source = write(tmp_path, signal())
 

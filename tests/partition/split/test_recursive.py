@@ -154,6 +154,7 @@ def test_costly_rows_are_split_more(method):
         ([1, 1, 1, 9], 2, [0, 0, 0, 1]),
         ([9, 1, 1, 1], 2, [0, 1, 1, 1]),
         ([9, 1, 1, 1, 1], 3, [0, 1, 1, 2, 2]),  # a share is one of what is left
+        ([2, 1, 4, 0.5], 2, [0, 0, 1, 1]),  # at the node that is nearer to an equal share
         ([1, 1, 1], 3, [0, 1, 2]),
         ([0.1] * 10, 1, [0] * 10),
         ([1e-9, 1, 1e-9], 3, [0, 1, 2]),  # never an empty block
