@@ -35,6 +35,14 @@ def test_tables_and_embeddings_are_told_apart(x, metric, scaled):
     assert choose_metric("auto", x, True) == "cosine"
 
 
+def test_a_median_beyond_half_of_the_quartiles_range_is_off_zero():
+    x = np.array([[0.0], [0.0], [0.75], [1.0], [1.0]])
+    assert choose_scale("auto", x, "l2") is not None
+    assert choose_scale("auto", x - 0.375, "l2") is None
+    with np.errstate(over="raise"):
+        assert choose_metric("auto", 1e300 * x, False) == "l2"
+
+
 def test_the_spread_is_robust_and_never_zero():
     x = np.stack([np.arange(100.0), np.ones(100), np.repeat([0.0, 9.0], [90, 10])], axis=1)
     x[0, 0] = 1e9

@@ -19,8 +19,9 @@ def test_means_are_joined_by_their_spread():
 
 
 def test_scores_in_a_mapping():
-    assert score_table({"ARI": (0.5, 0.0125), "t": 123.456}).rows == [
+    assert score_table({"ARI": (0.5, 0.0125), "u": 10.25, "t": 123.456}).rows == [
         ["ARI", "0.500 ± 0.013"],
+        ["u", "10.2"],
         ["t", "123"],
     ]
     nested = score_table({"raw": {"ARI": 0.25}, "heat": {"ARI": 0.5, "NMI": "none"}})

@@ -9,6 +9,7 @@ from training.training_cases import two_clusters
 from jsem_pyg.nn import DiffusionClassifier, EndpointConductance, MLPConductance
 from jsem_pyg.training import label_propagation, propagate_labels, select_time, self_train
 from jsem_pyg.training.edge_features import EdgeFeatures
+from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
 UNKNOWN = -1
@@ -248,3 +249,12 @@ def test_self_training_goes_along_the_edges():
 def test_errors(labels, options, message):
     with pytest.raises(ValueError, match=message):
         propagate_labels(two_clusters(), torch.tensor(labels), **options)
+
+
+def test_features_of_edges_tell_edges_apart():
+    data = two_clusters()
+    features = EdgeFeatures(prepare_graph(data), 2.0)(
+        data.y.masked_fill(torch.arange(24) % 4 > 0, -1)
+    )
+    assert features.shape == (data.num_edges, 3)
+    assert bool((features.std(0) > 0.1).all())
