@@ -70,6 +70,39 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
         os.replace(file.name, path)
 
 
+@contextmanager
+def sole_writer(name: str, folder: Path) -> Iterator[None]:
+    """Within, no other run writes to a folder, which the argument `name` gave; it is made.
+
+    The lock ends with its process. A folder that is still empty at the end is removed.
+
+    Raises:
+        OSError: If another run holds the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(
+                f"Expected '{name}' to be a folder that no other run is writing to (got "
+                f"'{folder}'). To fix this, wait for that run, or take another folder."
+            ) from error
+        except OSError:  # a file system without locks
+            pass
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                folder.rmdir()
+    finally:
+        os.close(descriptor)
+
+
 def _check_replaceable(name: str, path: Path) -> None:
     """Raise an OSError unless there is a file or nothing: a device would be gone, not written."""
     if path.exists() and not path.is_file():

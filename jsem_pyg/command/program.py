@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from .._extras import import_optional, version_of
-from .._files import write_whole
+from .._files import sole_writer, write_whole
 from .options import (
     FILE,
     LAYOUTS,
@@ -201,7 +201,9 @@ def map_command(
             seed=seed,
             command=_typed(context),
         )
-        make_map(settings, folder, Embedder(model, cache), resume, steps)
+        with sole_writer("--output", folder.path):
+            folder.check_free(resume, overwrite)
+            make_map(settings, folder, Embedder(model, cache), resume, steps)
     shown = f"{folder.report}" if layout == "none" else f"{folder.map} and {folder.report}"
     click.echo(f"Done: see {shown}.")
 

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from command.command_cases import FakeEncoder, vectors
 from torch import nn
 from training.training_cases import SmoothingStub, two_clusters
 
 from jsem_pyg._tensor_file import load_tree, save_tree
+from jsem_pyg.command import main
+from jsem_pyg.command.folder import MapFolder
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
+from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.partition import diffuse_file
+from jsem_pyg.partition import diffuse_file, recursive_partition, save_parts
 from jsem_pyg.partition.files.panel_width import Budget
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint
@@ -138,6 +142,85 @@ class Diffusion:
         return sum(done[step] for step in ("gathered", "diffused", "scattered"))
 
 
+class Parts:
+    """A graph that is cut for several processes: all parts of one call, or none to be read."""
+
+    name, writes = "save_parts", 5
+
+    def __init__(self):
+        names = (f"part-{rank:05d}-of-00004.safetensors" for rank in range(4))
+        self.files = {"parts.json", *names}
+        self.data = two_clusters(400)
+        self.parts = recursive_partition(self.data.edge_index, 4, num_nodes=400)
+
+    def run(self, folder):
+        save_parts(folder, self.data, self.parts)
+        return {"parts": [{**tree, "name": ""} for tree in self.read(folder)]}
+
+    def read(self, folder):
+        return [load_tree(path, "part") for path in sorted(folder.glob("part-*"))]
+
+    def progress(self, folder):
+        parts = self.read(folder)  # each of them whole
+        if not (folder / "parts.json").exists():
+            return len(parts)
+        name = json.loads((folder / "parts.json").read_text())["name"]
+        assert [part["name"] for part in parts] == [name] * 4
+        return 10**6
+
+
+class Embedding:
+    """Documents in blocks; nobody may lose a block that was written."""
+
+    name, texts = "embedding", [f"{word} {number}" for number in range(40) for word in "abc"]
+
+    def __init__(self):
+        embedding = importlib.import_module("jsem_pyg.command.embedding")
+        embedding._BLOCK = 6
+        embedding.load_encoder = lambda model: FakeEncoder()
+        self.embedder = embedding.Embedder
+        blocks = [self.texts[at : at + 6] for at in range(0, len(self.texts), 6)]
+        keys = map(self.embedder(None, Path())._key, blocks)
+        self.files, self.writes = {f"{key}.safetensors" for key in keys}, len(blocks)
+
+    def run(self, folder):
+        return {"x": self.embedder(None, folder).embed(self.texts, lambda count: None)}
+
+    def progress(self, folder):
+        return sum(bool(load_tree(path, "block of embeddings")) for path in folder.glob("*.s*"))
+
+
+class Map:
+    """`jsem-pyg map`, which is resumed; nobody may lose a file that was written."""
+
+    name, writes = "map", 4
+
+    def __init__(self, source):
+        self.files = {"run.json", "clusters.csv", "clusterer.safetensors", "report.md"}
+        self.path = source / "vectors.npy"
+        np.save(self.path, vectors()[0])
+
+    def run(self, folder):
+        out = folder / "map"
+        resume = ["--resume"] if (out / "run.json").exists() else []
+        words = ["map", self.path, "-k", "2", "--layout", "none", "-o", out, *resume]
+        main([str(word) for word in words], standalone_mode=False)
+        clusterer = DiffusionClusterer.load(out / "clusterer.safetensors")
+        text = (out / "clusters.csv").read_text()
+        return {"text": text, "p": torch.from_numpy(clusterer.predict_proba(vectors()[0] + 0.1))}
+
+    def progress(self, folder):
+        there = [path for path in folder.rglob("*") if path.name in self.files]
+        for path in there:
+            if path.suffix == ".json":
+                MapFolder(path.parent).read()
+            elif path.suffix == ".safetensors":
+                MapFolder(path.parent).read_clusterer()
+            else:
+                assert path.read_text().endswith("\n")
+        return len(there)
+
+
 def centred(data):
     data.x = data.x - data.x.mean(0)
     return data
@@ -152,12 +235,15 @@ def all_cases(source: Path):
         TripletRun(lambda: SmoothingStub(dropout=0.5), every=2),
         SelfTraining(),
         TripletRun(lambda: AnisotropicDiffusion(t=[1.0, 4.0], backend="torch"), every=1),
+        Parts(),
+        Embedding(),
+        Map(source),
     ]
 
 
 def import_what_children_need():
     """What is imported at the first use, or every child would: seconds each."""
-    for module in ("safetensors.torch", "sklearn.cluster", "sklearn.datasets"):
+    for module in ("pandas", "safetensors.torch", "sklearn.cluster", "sklearn.datasets"):
         importlib.import_module(module)
     optimizer = torch.optim.Adam([nn.Parameter(torch.zeros(1))])
     optimizer.zero_grad()

@@ -43,7 +43,7 @@ def test_a_kill_loses_nothing(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)  # three minutes on two idle cores
+@pytest.mark.timeout(3600)  # five minutes on two idle cores
 def test_many_kills_lose_nothing(tmp_path, record_property):
     report = kill(ALL_KILLS, tmp_path)
     for name, value in report.items():

@@ -1,0 +1,133 @@
+"""Two that write to the same place at once: each result is whole, one wins, or one is refused."""
+
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+from command.command_cases import run, vectors
+from training.training_cases import two_clusters
+from trust.disk_cases import file_size_limit
+
+from jsem_pyg._tensor_file import load_tree, save_tree
+from jsem_pyg.command.embedding import Embedder
+from jsem_pyg.estimators import DiffusionClusterer
+from jsem_pyg.partition import load_part, recursive_partition, save_parts
+
+WORDS = ("--layout", "none", "-k", "2")
+
+
+def test_a_file_is_always_one_of_its_writers(tmp_path):
+    path = tmp_path / "a.safetensors"
+
+    def write(number):
+        for _ in range(20):
+            save_tree(path, "test", "x", {"x": torch.full((5000,), float(number))})
+
+    write(0)
+    with ThreadPoolExecutor(3) as pool:
+        writers = [pool.submit(write, number) for number in range(3)]
+        seen = []
+        while not all(each.done() for each in writers) or not seen:
+            seen.append(load_tree(path, "test")["x"].unique())
+        for each in writers:
+            each.result()
+    assert all(len(values) == 1 for values in seen)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def cut(nodes):
+    data = two_clusters(nodes)
+    return data, recursive_partition(data.edge_index, 1, num_nodes=nodes)
+
+
+def test_parts_of_two_calls_are_not_mixed(tmp_path, monkeypatch):
+    """A call that begins and ends while another one is between its parts and their list."""
+    module = import_module("jsem_pyg.partition.processes.saved_parts")
+    real, calls = module.write_whole, []
+
+    def interrupted(path, write):
+        if not calls:
+            calls.append(path)
+            save_parts(tmp_path, *cut(30))
+        real(path, write)
+
+    monkeypatch.setattr(module, "write_whole", interrupted)
+    save_parts(tmp_path, *cut(40))
+    with pytest.raises(ValueError, match="a part of another call"):
+        load_part(tmp_path)
+    save_parts(tmp_path, *cut(40))
+    assert load_part(tmp_path).num_nodes == 40
+
+
+def test_a_second_run_on_the_folder_of_a_map_is_refused(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", vectors()[0])
+    make_map = import_module("jsem_pyg.command.make_map")
+    real, seen = make_map.read_rows, []
+    words = ["map", tmp_path / "x.npy", *WORDS, "-o", tmp_path / "map"]
+
+    def meanwhile(*args):
+        if not seen:
+            seen.append(None)
+            seen[0] = run(*words, "--overwrite")
+        return real(*args)
+
+    monkeypatch.setattr(make_map, "read_rows", meanwhile)
+    assert run(*words).exit_code == 0
+    assert seen[0].exit_code == 1
+    assert "'--output' to be a folder that no other run is writing to" in seen[0].output
+    assert run("predict", tmp_path / "map", tmp_path / "x.npy").exit_code == 0
+
+
+def test_what_a_full_disk_stops_is_not_there_or_as_it_was(tmp_path, monkeypatch):
+    """Parts, models, blocks of embeddings and maps."""
+    full = pytest.raises(OSError, match="too large|No space")
+    x, _ = vectors()
+    save_parts(tmp_path / "parts", *cut(40))
+    with file_size_limit(300), full:
+        save_parts(tmp_path / "parts", *cut(50))
+    with pytest.raises(FileNotFoundError, match="which is written last"):
+        load_part(tmp_path / "parts")
+    save_parts(tmp_path / "parts", *cut(50))
+    assert load_part(tmp_path / "parts").num_nodes == 50
+
+    model = DiffusionClusterer(2, t=2.0, random_state=0).fit(x)
+    model.save(tmp_path / "model.st")
+    with file_size_limit(1000), full:
+        model.save(tmp_path / "model.st")
+    known = DiffusionClusterer.load(tmp_path / "model.st").predict_proba(x)
+    assert np.array_equal(known, model.predict_proba(x))
+
+    embedding = import_module("jsem_pyg.command.embedding")
+    monkeypatch.setattr(embedding, "load_encoder", lambda model: None)
+    monkeypatch.setattr(embedding, "encode", lambda encoder, texts: torch.ones(len(texts), 64))
+    with file_size_limit(1000), full:
+        Embedder(None, tmp_path / "cache").embed(["a", "b", "c", "d", "e"], lambda count: None)
+    assert not list((tmp_path / "cache").iterdir())
+
+    np.save(tmp_path / "x.npy", x)
+    words = ["map", tmp_path / "x.npy", *WORDS, "-o", tmp_path / "map"]
+    with file_size_limit(2000):
+        result = run(*words)
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert "Error: " in result.output
+    assert run("predict", tmp_path / "map", tmp_path / "x.npy").exit_code == 1
+    assert run(*words, "--resume").exit_code == 0
+    assert run("predict", tmp_path / "map", tmp_path / "x.npy").exit_code == 0
+
+
+def test_a_folder_below_a_file_is_refused(tmp_path):
+    """A place where nobody can write, also not the administrator."""
+    np.save(tmp_path / "x.npy", vectors()[0])
+    below = tmp_path / "x.npy" / "map"
+    for path in (below, below / "deeper"):
+        result = run("map", tmp_path / "x.npy", *WORDS, "-o", path)
+        assert result.exit_code == 1
+        assert "--output" in result.output
+        assert "Traceback" not in result.output
+        with pytest.raises(OSError, match="folder|Not a directory"):
+            save_parts(path, *cut(30))
+        with pytest.raises(OSError, match="Not a directory"):
+            DiffusionClusterer(2, t=2.0).fit(vectors()[0]).save(path / "a.st")
