@@ -376,6 +376,20 @@ def test_the_benchmark_of_sizes(tmp_path, monkeypatch):
     pd.testing.assert_frame_equal(run(), table)
 
 
+def test_the_benchmark_of_memory(tmp_path, monkeypatch):
+    memory = load(ROOT / "examples/benchmarks/memory.py", monkeypatch)
+    folders = ["--scratch", str(tmp_path / "scratch"), "--output", str(tmp_path)]
+    run = partial(memory.main, ["--only", "1d", "--scale", "0.01", *folders])
+    table = run()
+    assert len(table) == len(memory.LIMITS)
+    [measured] = table.dropna()["call"]
+    assert "1d" in measured
+    assert 0.001 < table["peak GB"].dropna().item() < 0.5
+    assert (tmp_path / "memory.md").read_text().count("| yes |") == 1
+    monkeypatch.setattr(memory, "watch", None)  # what is in the table is not measured again
+    pd.testing.assert_frame_equal(run(), table)
+
+
 def test_the_first_hour_on_a_gpu_writes_down_what_fails(tmp_path, monkeypatch, capsys):
     gpu = load(ROOT / "examples/benchmarks/gpu_epoch.py", monkeypatch)
     if not torch.cuda.is_available():

@@ -17,7 +17,7 @@ class PeakMemory(threading.Thread):
     def __init__(self) -> None:
         super().__init__(daemon=True)
         self.process, self.done = psutil.Process(), threading.Event()
-        _give_back_what_is_free()
+        give_back_what_is_free()
         self.base = self.peak = self.process.memory_info().rss
         self.start()
 
@@ -33,7 +33,7 @@ class PeakMemory(threading.Thread):
         return self.peak - self.base
 
 
-def _give_back_what_is_free() -> None:
+def give_back_what_is_free() -> None:
     """Memory that the allocator keeps for later would be taken without being seen."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):  # of the GNU C library
