@@ -31,7 +31,8 @@ def expm_multiply(
     e^{t b} e^{-t r (\mathbf{I} - \mathbf{S})}`, where r = (b - a) / 2. The bounds are those of
     Gershgorin for :math:`\mathbf{V}^{-1} \mathbf{A} \mathbf{V}`, with a positive diagonal V that
     makes them tight (Collatz and Wielandt): they hold for every V. Differentiable in the values of
-    A, in x and in t, where these are tensors of torch.
+    A, in x and in t, where these are tensors of torch: of a sparse A in the entries that it has, of
+    a dense one in all.
 
     Args:
         A: [N, N] symmetric: a sparse or dense torch tensor, a sparse matrix or array of SciPy's, or
@@ -71,6 +72,11 @@ def expm_multiply(
     value = sign * value.to(
         columns.device, torch.promote_types(value.dtype, compute_dtype(columns))
     )
+    pairs, mirrored = row * columns.size(-2) + col, col * columns.size(-2) + row
+    if not torch.equal(pairs.unique(), mirrored.unique()):
+        raise ValueError(
+            "Expected 'A' to be symmetric (got entries without one across the diagonal)."
+        )
     loops = row == col
     diagonal = value.new_zeros(columns.size(-2)).index_add(0, row[loops], value[loops])
     structure = GraphStructure(torch.stack([row[~loops], col[~loops]]), columns.size(-2))
@@ -135,8 +141,12 @@ def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
         return _read(scipy.sparse.coo_array((np.array(A.data), at), A.shape), num_nodes)
     elif isinstance(A, Tensor):
         check_float("A", A)
-        sparse = A.to_sparse_coo().coalesce() if A.layout != torch.strided else A.to_sparse()
-        index, value, shape = sparse.indices(), sparse.values(), tuple(A.shape)
+        shape = tuple(A.shape)
+        if A.layout == torch.strided and A.dim() == 2 and A.requires_grad:  # by zeros as well
+            index, value = torch.ones_like(A).nonzero().T, A.reshape(-1)
+        else:
+            sparse = A.to_sparse() if A.layout == torch.strided else A.to_sparse_coo().coalesce()
+            index, value = sparse.indices(), sparse.values()
     else:
         raise TypeError(
             "Expected 'A' to be a torch tensor or a sparse matrix of SciPy's "

@@ -50,6 +50,11 @@ def test_gradients_in_values_x_and_t():
 
     assert gradcheck(ours, (value, x, t), atol=1e-6, fast_mode=True)
 
+    def of_dense(full):
+        return expm_multiply((full + full.T) / 2, x.detach(), tol=1e-11)
+
+    assert gradcheck(of_dense, (dense.clone().requires_grad_(),), atol=1e-6)  # zeros as well
+
 
 def test_jax_matrices():
     jax = pytest.importorskip("jax")
