@@ -324,7 +324,7 @@ def test_the_benchmark_of_filters(tmp_path, monkeypatch):
     sizes = ["--num-points", "60", "--channels", "4", "--k", "5"]
     table = benchmark.main([*sizes, "--repeats", "1", "--output", str(tmp_path)])
     errors = table["relative difference"].dropna()
-    assert len(errors) == 5
+    assert len(errors) >= 6  # more where peers are installed
     assert errors.max() < 2e-6
     assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md"}
 

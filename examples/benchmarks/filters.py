@@ -2,6 +2,7 @@
 
 The neighbour graph of a data set; one thread, all in turn, in seconds of the processor.
 APPNP(K=10) is compared with a filter that gives the same numbers: its polynomial of degree ten.
+pygsp, scikit-network and torch-ppr are measured where they are installed.
 
     python examples/benchmarks/filters.py                # a small random cloud
     python examples/benchmarks/filters.py --embeddings 20newsgroups_train_minilm.npz \
@@ -9,6 +10,7 @@ APPNP(K=10) is compared with a filter that gives the same numbers: its polynomia
 """
 
 import argparse
+import importlib
 import statistics
 import time
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from reporting import machine, write_table
 from scipy.sparse.linalg import expm_multiply as scipy_expm_multiply
 from torch import Tensor
 from torch_geometric.nn import APPNP, ChebConv, SSGConv
+from torch_geometric.transforms import GDC
 
 from jsem_pyg.diffusion import diffuse, expm_multiply
 from jsem_pyg.diffusion.filters import Filter, FromFunction, PersonalizedPageRank
@@ -29,6 +32,8 @@ from jsem_pyg.graph import GraphStructure, knn_graph
 from jsem_pyg.operators import laplacian_operator
 
 ALPHA, STEPS, TIME = 0.1, 10, 5.0
+COLUMNS = ["what", "way", "s", "times as fast", "as", "relative difference"]
+RESTARTS, GDC_NODES = 64, 2000  # nodes from which walks restart; nodes of a dense inverse
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -136,8 +141,80 @@ def compare(x: Tensor, k: int, repeats: int) -> pd.DataFrame:
             error = float((call().double() - exact).norm() / exact.norm()) if alike else np.nan
             speed = seconds[base] / seconds[name]
             rows.append((part, name, round(seconds[name], 4), speed, base, error))
-    names = ["what", "way", "s", "times as fast", "as", "relative difference"]
-    return pd.DataFrame(rows, columns=names)
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def compare_with_peers(x: Tensor, k: int, repeats: int) -> tuple[pd.DataFrame, list[str]]:
+    """Other libraries on the graph without loops; and the names of those that are missing."""
+    edge_index, _ = knn_graph(x, k)
+    size, missing, rows = len(x), [], []
+    operator = laplacian_operator(GraphStructure(edge_index, size))
+    root = operator.matrix.csr.rowptr.diff().float().sqrt()[:, None]
+    ones = np.ones(edge_index.size(1))
+    matrix = scipy.sparse.csr_matrix((ones, edge_index.numpy()), (size, size))
+    limit, restarts = PersonalizedPageRank(ALPHA), torch.arange(min(RESTARTS, size))
+
+    def walks() -> Tensor:
+        """Rows of alpha (I - (1 - alpha) D^-1 W)^-1."""
+        starts = torch.eye(size)[:, restarts] / root[restarts].T
+        return (root * diffuse(starts, operator, limit)).T
+
+    def pygsp(library: object) -> Tensor:
+        graph = library.graphs.Graph(matrix, lap_type="normalized")
+        graph.estimate_lmax()
+        heat = library.filters.Heat(graph, scale=TIME * graph.lmax)
+        return torch.from_numpy(heat.filter(x.double().numpy(), method="chebyshev", order=30))
+
+    def scikit_network(library: object) -> Tensor:
+        rank = library.PageRank(1 - ALPHA, "piteration", n_iter=150, tol=1e-9)
+        return torch.stack(
+            [torch.from_numpy(rank.fit_predict(matrix, {i: 1})) for i in restarts.tolist()]
+        )
+
+    def torch_ppr(library: object) -> Tensor:
+        return library.personalized_page_rank(
+            edge_index=edge_index, indices=restarts, alpha=ALPHA, epsilon=1e-7, max_iter=1000
+        )
+
+    heat, walking = f"heat, t = {TIME:g}", f"walks that restart at {len(restarts)} nodes"
+    ways: list[tuple[str, str, str, Callable, Callable]] = [
+        ("pygsp", heat, "pygsp", pygsp, lambda: diffuse(x, operator, TIME)),
+        ("scikit-network", walking, "sknetwork.ranking", scikit_network, walks),
+        ("torch-ppr", walking, "torch_ppr", torch_ppr, walks),
+    ]
+    for name, part, module, peer, ours in ways:
+        try:
+            library = importlib.import_module(module)
+        except ImportError:
+            missing.append(name)
+            continue
+        rows += _pair(part, name, lambda p=peer, m=library: p(m), ours, repeats)
+
+    few = x[:GDC_NODES]
+    edges = knn_graph(few, k)[0]
+    small = laplacian_operator(GraphStructure(edges, len(few)))
+    gdc = GDC(self_loop_weight=None, exact=True)
+    weight = gdc.transition_matrix(edges, torch.ones(edges.size(1)), len(few), "sym")[1]
+
+    def dense() -> Tensor:
+        return gdc.diffusion_matrix_exact(edges, weight, len(few), "ppr", alpha=ALPHA)
+
+    part = f"PageRank between all of {len(few):,} nodes"
+    rows += _pair(
+        part, "GDC, exact", dense, lambda: diffuse(torch.eye(len(few)), small, limit), repeats
+    )
+    return pd.DataFrame(rows, columns=COLUMNS), missing
+
+
+def _pair(
+    part: str, name: str, peer: Callable[[], Tensor], ours: Callable[[], Tensor], repeats: int
+) -> list[tuple]:
+    seconds = medians({name: peer, "ours": ours}, repeats)
+    found, expected = ours().double(), peer().double()
+    error = float((found - expected).norm() / expected.norm())
+    speed = seconds[name] / seconds["ours"]
+    peer_row = (part, name, round(seconds[name], 4), 1.0, name, np.nan)
+    return [peer_row, (part, "ours", round(seconds["ours"], 4), speed, name, error)]
 
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
@@ -146,7 +223,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     torch.set_num_threads(1)
     try:
         x = load_points(args)
-        table = compare(x, args.k, args.repeats)
+        peers, missing = compare_with_peers(x, args.k, args.repeats)
+        table = pd.concat([compare(x, args.k, args.repeats), peers], ignore_index=True)
         notes = [
             "# Filters beside other libraries",
             f"`python examples/benchmarks/filters.py`: {x.size(0):,} points of {x.size(1)} "
@@ -154,6 +232,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
             f"seconds of the processor. APPNP keeps its normalisation from call to call, and our "
             f"operator is made once. {machine()}.",
         ]
+        if missing:
+            notes.append(f"Not installed: {', '.join(missing)}.")
         write_table(table, args.output, "filters", notes)
     finally:
         torch.set_num_threads(threads)

@@ -72,14 +72,14 @@ def expm_multiply(
     value = sign * value.to(
         columns.device, torch.promote_types(value.dtype, compute_dtype(columns))
     )
-    pairs, mirrored = row * columns.size(-2) + col, col * columns.size(-2) + row
-    if not torch.equal(pairs.unique(), mirrored.unique()):
-        raise ValueError(
-            "Expected 'A' to be symmetric (got entries without one across the diagonal)."
-        )
     loops = row == col
     diagonal = value.new_zeros(columns.size(-2)).index_add(0, row[loops], value[loops])
-    structure = GraphStructure(torch.stack([row[~loops], col[~loops]]), columns.size(-2))
+    try:
+        structure = GraphStructure(torch.stack([row[~loops], col[~loops]]), columns.size(-2))
+    except ValueError as error:
+        raise ValueError(
+            "Expected 'A' to be symmetric (got entries without one across the diagonal)."
+        ) from error
     slots = structure.to_slots(value[~loops])
     symmetric = structure.symmetric(slots)
     uneven_entries = uneven(slots.detach(), slots.detach().index_select(0, structure.reverse))

@@ -75,7 +75,12 @@ def test_no_entries_and_one_node():
 
 def test_errors_name_the_argument():
     x = torch.ones(2)
-    for bad in ([[0.0, 1.0], [2.0, 0.0]], [[0.0, float("nan")], [0.0, 0.0]], [[1.0, 0.0]]):
+    for bad in (
+        [[0.0, 1.0], [2.0, 0.0]],
+        [[0.0, 1.0], [0.0, 0.0]],
+        [[0.0, float("nan")], [0.0, 0.0]],
+        [[1.0, 0.0]],
+    ):
         with pytest.raises(ValueError, match="'A'"):
             expm_multiply(torch.tensor(bad), x)
     with pytest.raises(TypeError, match="'A'"):
