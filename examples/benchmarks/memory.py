@@ -127,14 +127,14 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
     measured = pd.DataFrame(columns=columns)
     if path.exists():
         measured = pd.read_csv(path)[columns].dropna()
-    table = page(measured)
+    table, about = page(measured), f"{machine()}. Calls without a peak have not been run."
     for name in chosen(args):
         if name in set(measured["call"]):
             continue
         row = pd.DataFrame([{"call": name, **watch(name, LIMITS[name], args)}])
         measured = pd.concat([measured, row]) if len(measured) else row
         table = page(measured)
-        write_table(table, args.output, "memory", [*NOTES, f"{machine()}."])
+        write_table(table, args.output, "memory", [*NOTES, about])
     return table
 
 

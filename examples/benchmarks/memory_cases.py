@@ -206,7 +206,7 @@ LIMITS = {
     "gromov_wasserstein, 2,000 x 2,500": _coordinates(0.022, 2_000, 2_500),
     "gromov_wasserstein, 20,000 x 25,000": _coordinates(0.16, 20_000, 25_000),
     "match_graphs, 200,000 nodes": Limit(2.7, "beyond", TRANSPORT, _matching),
-    "forman_curvature, 1d, 1,000,000 nodes": _curvature(0.5, "1d"),
+    "forman_curvature, 1d, 1,000,000 nodes": _curvature(0.6, "1d"),
     "forman_curvature, augmented, 1,000,000 nodes": _curvature(0.6, "augmented"),
     "forman_curvature, balanced, 1,000,000 nodes": _curvature(1.6, "balanced"),
     "an epoch of heat_diffusion, 1,000,000 x 128": Limit(6.5 * 0.512, "beyond", FIGURES, _epoch),
