@@ -118,6 +118,13 @@ def page(measured: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+def notes(table: pd.DataFrame) -> list[str]:
+    """The head of the page."""
+    measured, kept = int(table["peak GB"].notna().sum()), int((table["kept"] == "yes").sum())
+    counts = f"{measured} of {len(table)} calls have been run; {kept} of them keep their promise."
+    return [*NOTES, counts, f"{machine()}."]
+
+
 def _verdict(share: float) -> str:
     return "yes" if share <= 1 else f"no, {share:.2f} times"
 
@@ -132,14 +139,14 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
     measured = pd.DataFrame(columns=columns)
     if path.exists():
         measured = pd.read_csv(path)[columns].dropna()
-    table, about = page(measured), f"{machine()}. Calls without a peak have not been run."
+    table = page(measured)
     for name in chosen(args):
         if name in set(measured["call"]):
             continue
         row = pd.DataFrame([{"call": name, **watch(name, LIMITS[name], args)}])
         measured = pd.concat([measured, row]) if len(measured) else row
         table = page(measured)
-        write_table(table, args.output, "memory", [*NOTES, about])
+        write_table(table, args.output, "memory", notes(table))
     return table
 
 
