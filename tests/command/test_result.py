@@ -1,8 +1,14 @@
+import sys
+from io import StringIO
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 
+from jsem_pyg.command.draw import draw_map
 from jsem_pyg.command.result import MapResult
+from jsem_pyg.command.steps import Steps
+from jsem_pyg.command.summary import _by_size
 
 
 def test_typical_documents_are_those_near_the_middle():
@@ -14,3 +20,36 @@ def test_typical_documents_are_those_near_the_middle():
     assert MapResult.typical(result, 0, 3) == ["middle", "above", "left"]
     result.content.texts = None
     assert MapResult.typical(result, 0, 3) == []
+
+
+def test_clusters_of_one_size_stay_in_their_order():
+    sizes = np.tile([3, 5], 40)
+    assert _by_size(SimpleNamespace(sizes=sizes)) == [*range(1, 80, 2), *range(0, 80, 2)]
+
+
+def test_a_counted_step_is_drawn_on_a_terminal(monkeypatch):
+    shown = StringIO()
+    shown.isatty = lambda: True
+    monkeypatch.setattr(sys, "stderr", shown)
+    with Steps().counted_step("embedding", 2) as advance:
+        advance(2)
+    assert "/2" in shown.getvalue()
+
+
+def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
+    given = {}
+    take = lambda data, *_, **more: given.update(more, y=data.y)  # noqa: E731
+    monkeypatch.setattr("jsem_pyg.report.report", take)
+    result = SimpleNamespace(
+        x=np.zeros((3, 2), np.float32),
+        clusterer=None,
+        names=["sea"],
+        levels=[None],
+        scores=None,
+        content=SimpleNamespace(point=np.array([0, 1, 2, 1]), first_row=np.arange(3), texts=None),
+        labels=SimpleNamespace(codes=np.array([1, -1, 0, -1]), classes=["x", "y"]),
+    )
+    draw_map(result, Path("map.html"), "title", "pca", 0, {})
+    assert given["y"].tolist() == [1, 2, 0]
+    assert given["label_names"] == ["x", "y", "(no label)"]
+    assert given["text"] == ["row 0", "row 1 and 1 like it", "row 2"]
