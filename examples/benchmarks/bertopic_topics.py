@@ -95,8 +95,11 @@ def coherence(words: list[list[str]], texts: list[str]) -> float:
     place = {word: i for i, word in enumerate(vocabulary)}
     means = []
     for topic in words:
-        pairs = list(combinations([place[word] for word in topic], 2))
-        i, j = np.array(pairs).T
+        # BERTopic strips signs inside words, so that some are in no document as they are
+        seen_words = [place[word] for word in topic if both[place[word], place[word]] > 0]
+        if len(seen_words) < 2:
+            continue
+        i, j = np.array(list(combinations(seen_words, 2))).T
         together = both[i, j]
         seen = np.where(together > 0, together, 1.0)
         mutual = np.log(seen / (both[i, i] * both[j, j]))
