@@ -149,12 +149,29 @@ def test_more_starts_are_not_worse_than_one_of_them():
 
 def test_an_unbalanced_plan_without_mass_is_refused_with_advice_that_works():
     x = points(30, 3, 0, torch.float64) + 10  # inner products far from zero
-    options = {"marginals": "unbalanced", "rho": 10.0}
-    with pytest.raises(ValueError, match=r"mass of 0\)\. .* 'rho', such as to 100; .*center=True"):
-        align(x, x[:24], cost=FeatureCost("kernel"), **options)
-    plan = align(x, x[:24], cost=FeatureCost("kernel", center=True), **options)
-    assert plan.converged
-    assert float(plan.marginals()[0].sum()) == pytest.approx(1, abs=0.05)
+    options = {"marginals": "unbalanced", "cost": FeatureCost("kernel")}
+    with pytest.raises(
+        ValueError, match=r"mass of \S+\)\. .* 'rho', such as to 0\.01; .*center=True"
+    ):
+        align(x, x[:24], rho=1e-3, **options)
+    centred = options | {"cost": FeatureCost("kernel", center=True)}
+    for each in (centred, options | {"max_iter": 100}):
+        plan = align(x, x[:24], rho=10.0, **each)
+        assert plan.converged
+        assert float(plan.marginals()[0].sum()) == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (1, 4), (2, 2)])
+def test_converged_partial_plans_of_few_points_stay_where_they_are(sizes):
+    n, k = sizes
+    for seed in range(3):
+        sides = points(n, 3, seed), points(k, 3, seed + 9)
+        options = {"marginals": "partial", "mass": 1.0}
+        plan = align(*sides, **options)
+        assert float(plan.marginals()[0].sum()) == pytest.approx(1, abs=1e-3)
+        if plan.converged:
+            again = align(*sides, **options, starts=plan)
+            torch.testing.assert_close(again.dense(), plan.dense(), rtol=0, atol=0.05)
 
 
 @pytest.mark.parametrize("sizes", [(1, 4), (1, 1), (2, 7), (20, 25)])

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...kernels.sinkhorn import SinkhornPass
 from ..plan.plan import Plan
 from ..problem.problem import LOG2E, Problem, second_moments
 from ..problem.relaxation import held
@@ -21,6 +20,8 @@ from ..sinkhorn.scores import FactoredScores, average, column_sums, row_sums
 _MASS_BITS = 128.0  # by which masses may differ
 _SMALLEST = 1e-30  # of moments that a change is compared with
 _DAMPING = 0.5  # of steps of second moments
+_LOST = 0.01  # marginal error of plans whose moments say little
+_WORSE = 2.0  # a change of the moments that grew by this factor: steps are too long
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +171,7 @@ def settle(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
     convex part of it, which full steps of the moments would overshoot: these are damped, or mixed.
     """
     mixer = Mixer(torch.ones_like(_all_moments(state)))
+    damping, best = _DAMPING, (torch.inf, torch.empty(0), torch.empty(0))
     for _ in range(effort.updates):
         before = state
         state = _update(problem, state, one_pass, effort)
@@ -177,12 +179,22 @@ def settle(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
             break
         if problem.relaxation.is_balanced:
             continue
-        x, new = _all_moments(before), _all_moments(state)
-        if effort.is_careful:
-            x = mixer.next(x, _DAMPING * (new - x))
-        else:
+        x = _all_moments(before)
+        residual = _all_moments(state) - x
+        if not effort.is_careful:
             count = state.moments.flatten(-2).size(-1)
-            x = torch.cat([new[..., :count], torch.lerp(x, new, _DAMPING)[..., count:]], -1)
+            residual[..., count:] *= _DAMPING
+            x = x + residual
+        elif float(state.error) > _LOST:
+            x = x + damping * residual
+        elif (size := float(residual.norm())) > _WORSE * best[0]:
+            damping /= 2
+            mixer.forget()
+            x = best[1] + damping * best[2]
+        else:
+            best = min(best, (size, x, residual), key=lambda each: each[0])
+            damping = min(_DAMPING, 1.3 * damping)
+            x = mixer.next(x, residual, damping)
         state = _with_moments(state, x)
     return state
 
@@ -205,12 +217,14 @@ def _with_moments(state: State, x: Tensor) -> State:
 
 def _update(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> State:
     """The plan of the moments, and the moments of that plan."""
-    relaxation = problem.relaxation
-    found = scale(problem, state, one_pass, effort)
-    done = found.done
-    moments = moments_of(problem, done)
-    size = state.moments.flatten(-2).norm(dim=-1).clamp(min=_SMALLEST)
-    moved = (moments - state.moments).flatten(-2).norm(dim=-1) / size
+    return renewed(problem, state, scale(problem, state, one_pass, effort))
+
+
+def renewed(problem: Problem, state: State, found: Scaling) -> State:
+    """The moments of the plan that :func:`scale` found for a state."""
+    relaxation, done = problem.relaxation, found.done
+    averages = done.average[..., : problem.target.z.size(1)]
+    moments = (problem.wide[0].z.mT @ averages).double()
     energy, sent, received = problem.coupling.energy(moments), state.sent, state.received
     row_mass, column_mass = masses_of(problem, found)
     x, y = problem.coordinates
@@ -221,7 +235,7 @@ def _update(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> S
         received = second_moments(y, column_mass)
         energy = energy + problem.coupling.self_energy(received, 1)
     peak = done.peak[..., : problem.shape[0]]
-    return State(
+    new = State(
         moments=moments,
         psi=found.following * state.epsilon[..., None].to(found.psi),
         epsilon=state.epsilon,
@@ -229,10 +243,16 @@ def _update(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> S
         energy=energy,
         error=found.error,
         peak=((peak * row_mass).sum(-1) / row_mass.sum(-1)).double(),
-        moved=moved,
+        moved=state.moved,
         sent=sent,
         received=received,
     )
+    old, now = (
+        each.moments.flatten(-2) if relaxation.is_balanced else _all_moments(each)
+        for each in (state, new)
+    )
+    size = old.norm(dim=-1).clamp(min=_SMALLEST)
+    return replace(new, moved=(now - old).norm(dim=-1) / size)
 
 
 def scale(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> Scaling:
@@ -252,13 +272,8 @@ def scale(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> Sca
         passes=effort.passes,
         limit=_largest_potential(problem, state).to(state.psi),
         is_careful=effort.is_careful,
+        is_partial=problem.relaxation.mass is not None,
     )
-
-
-def moments_of(problem: Problem, done: SinkhornPass) -> Tensor:
-    """The moments [S, R, R'] of the plan of a pass of :func:`scale`."""
-    averages = done.average[..., : problem.target.z.size(1)]
-    return (problem.wide[0].z.mT @ averages).double()
 
 
 def masses_of(problem: Problem, found: Scaling) -> tuple[Tensor, Tensor]:

@@ -30,7 +30,7 @@ from .descent import (
     begin_from_plan,
     make_kernel,
     masses_of,
-    moments_of,
+    renewed,
     scale,
     settle,
 )
@@ -38,6 +38,8 @@ from .progress import progress_bar
 from .starts import STARTS, Points, find_starts
 
 logger = logging.getLogger(__name__)
+
+_FURTHER = 0.3  # of `tol`, to which steps that are mixed settle: another one moves the plan again
 
 _MOST_MASS = 1e3  # of an unbalanced plan between masses of one
 _KNOWN_WEIGHT = 1.0  # of known pairs, as a share of all mass
@@ -275,13 +277,12 @@ class Task:
         options = self.options
         problem = resolved(problem, float(state.epsilon), unit, FINAL_BITS)
         state = state.like(problem.source.z)
-        for effort in (Effort(options.tol, _PASSES, options.max_iter, is_careful=True), None):
+        tol = options.tol * (1.0 if problem.relaxation.is_balanced else _FURTHER)
+        for effort in (Effort(tol, _PASSES, options.max_iter, is_careful=True), None):
             # More than asked for, so that marginal errors do not change the moments.
             found = scale(problem, state, one_pass, Effort(0.1 * options.tol, _PASSES, 1, True))
             self._check_mass(float(masses_of(problem, found)[1].sum()))
-            size = state.moments.norm().clamp(min=1e-30)
-            moved = float((moments_of(problem, found.done) - state.moments).norm() / size)
-            error = float(found.error)
+            moved, error = float(renewed(problem, state, found).moved), float(found.error)
             is_converged = error < options.tol and moved < options.tol
             if is_converged or effort is None:
                 break
@@ -308,7 +309,8 @@ class Task:
         options = self.options
         if options.marginals == "balanced":
             return f"raise 'max_iter' ({options.max_iter}) or 'epsilon'"
-        return f"raise 'epsilon' ({options.epsilon:g}), such as to {10 * options.epsilon:g}"
+        epsilon = f"'epsilon' ({options.epsilon:g}), such as to {10 * options.epsilon:g}"
+        return f"raise {epsilon}, or 'max_iter' ({options.max_iter})"
 
     def _check_mass(self, total: float) -> None:
         """Raise a ValueError if an unbalanced plan has lost its mass, or gains without end."""

@@ -139,7 +139,14 @@ class Problem:
         ]
         # |M_ab| is at most the product of both deviations, by Cauchy and Schwarz.
         most = self.coupling.scores(spread[0][:, None] * spread[1]).abs()
-        return float((z.abs() @ most @ v.abs().amax(0)).max())
+        products = float((z.abs() @ most @ v.abs().amax(0)).max())
+        if self.relaxation.is_balanced:
+            return products
+        sides = zip(self.coordinates, (self.source, self.target), self.coupling.signs, strict=True)
+        return products + sum(
+            float(self.coupling.squares(x, second_moments(x, side.mass), signs).max())
+            for x, side, signs in sides
+        )
 
     def critical_epsilon(self) -> float:
         """Above it, the independent plan is the stable solution.

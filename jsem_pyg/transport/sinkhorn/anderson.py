@@ -28,8 +28,8 @@ class Mixer:
         self.last: tuple[Tensor, Tensor] | None = None
         self.size = float("inf")
 
-    def next(self, x: Tensor, residual: Tensor) -> Tensor:
-        """The next iterate [..., K] after x, whose residual is r(x)."""
+    def next(self, x: Tensor, residual: Tensor, damping: float = 1.0) -> Tensor:
+        """The next iterate [..., K] after x, whose residual is r(x); r counts `damping` times."""
         size = float((self.weight * residual.square()).sum())
         if size > _JUMP * self.size:
             self.forget()
@@ -39,11 +39,11 @@ class Mixer:
             self.changes = [*self.changes, residual - self.last[1]][-MEMORY:]
         self.last = (x, residual)
         if not self.changes:
-            return x + residual
+            return x + damping * residual
         changes = torch.stack(self.changes, -2)  # [..., m, K]
         share = self._solve(changes, residual)
-        moves = torch.stack(self.steps, -2) + changes
-        return x + residual - (share[..., None, :] @ moves)[..., 0, :]
+        moves = torch.stack(self.steps, -2) + damping * changes
+        return x + damping * residual - (share[..., None, :] @ moves)[..., 0, :]
 
     def _solve(self, changes: Tensor, residual: Tensor) -> Tensor:
         """Shares [..., m] of the past changes that explain most of the residual."""

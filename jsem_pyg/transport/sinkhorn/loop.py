@@ -17,6 +17,8 @@ from .anderson import Mixer
 _LOST = 2.0**-40  # a column with less than this share of its mass has lost it
 _FEW_ENTRIES = 1 << 17  # of several plans, whose dense matrices take less time than their calls
 _WORSE = 2.0  # a marginal error that grew by this factor: mixing has failed
+_FAR = 10.0  # times the tolerance: errors of plans that may have lost their mass
+_AS_GOOD = 1.001  # the same of an error that stays as it is while potentials travel
 
 Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`, of several plans
 
@@ -55,6 +57,7 @@ def sinkhorn(
     passes: int,
     limit: Any = torch.inf,
     is_careful: bool = False,
+    is_partial: bool = False,
 ) -> Scaling:
     """Scale a kernel to its marginals, by passes with Anderson mixing.
 
@@ -68,6 +71,8 @@ def sinkhorn(
         limit: [S, 1] of the size of potentials, which mixing could throw far away.
         is_careful: for a single plan with fixed marginals: if the error grows, go back to the best
             potentials, and return these in the end.
+        is_partial: whether the last row and column are dummies, which may take all the mass: then
+            the error stays as it is while potentials travel, and steps become longer.
     """
     q = kernel.log2_q.exp2()
     nothing, floor = signal[..., :0], torch.finfo(q.dtype).tiny
@@ -75,6 +80,9 @@ def sinkhorn(
     is_careful = is_careful and is_fixed
     share = kernel.columns[..., None].to(psi)
     mixer, best, lowest = Mixer(q), psi, torch.inf
+    stride = torch.ones_like(kernel.columns)
+    before = torch.full_like(stride, torch.inf)
+    even = _AS_GOOD if is_partial else 1.0
     is_last = False
     for index in range(passes):
         is_last = is_last or index == passes - 1
@@ -85,8 +93,8 @@ def sinkhorn(
         worst = float(error.max())
         is_lost = is_fixed and bool(((done.column_mass < _LOST * q) & (q > 0)).any())
         is_worse = is_careful and not worst < _WORSE * lowest
-        if is_careful and worst < lowest:
-            best, lowest = psi, worst
+        if is_careful and worst < even * lowest:
+            best, lowest = psi, min(worst, lowest)
         if is_last:
             break
         if is_worse:
@@ -97,17 +105,31 @@ def sinkhorn(
             psi = _column_step(kernel, psi, done.f, one_pass)
             mixer.forget()
         else:
-            psi = mixer.next(psi, residual)
-        psi = psi.clamp(-limit, limit)
+            mixed = mixer.next(psi, residual)
+            if is_partial:
+                stays = (error - before).abs() < (_AS_GOOD - 1) * error
+                stride = torch.where(stays & (error > _FAR * tol), 2 * stride, 1)
+                before, longer = error, psi + stride[..., None].to(psi) * residual
+                mixed = torch.where((stride > 1)[..., None], longer, mixed)
+            psi = mixed
+        psi = _within(kernel, psi, limit, is_partial)
         is_last = worst < tol
-    if is_careful and worst > lowest:
+    if is_careful and worst > even * lowest:
         psi = best
         done, error = _pass(kernel, psi, signal, one_pass), error.new_full(error.shape, lowest)
         return Scaling(psi, psi, done, error)
     following = (
         _column_step(kernel, psi, done.f, one_pass) if is_lost else mixer.next(psi, residual)
     )
-    return Scaling(psi, following.clamp(-limit, limit), done, error)
+    return Scaling(psi, _within(kernel, following, limit, is_partial), done, error)
+
+
+def _within(kernel: Kernel, psi: Tensor, limit: Any, is_partial: bool) -> Tensor:
+    """Potentials within a limit; those of a partial plan travel together, which is taken away."""
+    if is_partial:
+        q = kernel.log2_q.exp2()
+        psi = psi - ((q * psi).sum(-1) / q.sum()).unsqueeze(-1)
+    return psi.clamp(-limit, limit)
 
 
 def _pass(kernel: Kernel, psi: Tensor, signal: Tensor, one_pass: Pass) -> SinkhornPass:
