@@ -7,6 +7,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay
 
+from jsem_pyg.kernels.branches.graph import read_neighbours
 from jsem_pyg.transport import AdjacencyCost, match_graphs
 from jsem_pyg.transport.edges import branches
 from jsem_pyg.transport.edges.matching import _profile_distance
@@ -57,6 +58,14 @@ def test_probabilities_of_pairs(monkeypatch, most):
     assert true.mean() > 0.5
     certain = likely.toarray().argmax(1) == names
     assert true[certain].mean() > 2 * true[~certain].mean()
+
+
+def test_edges_that_a_side_has_fewer_of_are_likely_to_be_missing_there():
+    ring = np.stack([np.arange(200), (np.arange(200) + 1) % 200])
+    sides = (read_neighbours(symmetric(each, 200)) for each in (ring, ring[:, :150]))
+    rates = branches._rates(*sides)
+    assert rates.source == pytest.approx(0.25 + branches._MISSING)
+    assert rates.target == pytest.approx(branches._MISSING)
 
 
 def test_dense_graphs_and_hubs_are_left_to_features():

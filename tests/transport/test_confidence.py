@@ -6,7 +6,7 @@ import torch
 from scipy.sparse import csr_array
 from transport.problems import points
 
-from jsem_pyg.transport import gromov_wasserstein, match_graphs
+from jsem_pyg.transport import Factor, gromov_wasserstein, match_graphs
 from jsem_pyg.transport.edges import confidence as edges
 from jsem_pyg.transport.plan.plan import Plan
 from jsem_pyg.transport.sinkhorn.scores import DenseScores
@@ -96,6 +96,13 @@ def test_points_are_believed_to_match_their_copy_but_not_other_points():
     assert same.confidence.dtype == same.scores.like.dtype
     back = other.transposed().confidence
     assert float(back.mean()) == pytest.approx(float(other.confidence.mean()), abs=0.05)
+
+
+def test_kernels_with_negative_directions_are_believed_to_match_their_copy():
+    x, sign = points(30, 3, 0) * torch.tensor([2.0, 1.5, 1.0]), torch.tensor([1.0, 1.0, -1.0])
+    sides = (Factor(each, kind="kernel", sign=sign) for each in (x, x.flip(0)))
+    plan = gromov_wasserstein(*sides, starts=["costs"], progress=False)
+    assert float(plan.confidence.mean()) > 0.9
 
 
 def test_points_without_mass_are_not_believed():
