@@ -72,6 +72,13 @@ def test_a_layout_is_turned_onto_another():
     assert np.allclose(layout._onto(target, turned), expected / expected.std(), atol=1e-5)
 
 
+def test_a_bar_counts_every_time(monkeypatch):
+    monkeypatch.setattr(layout, "_umap", lambda z, start, epochs, seed: start)
+    steps = []
+    layout._by_umap([torch.rand(40, 3)] * 4, 0, steps.append)
+    assert sum(steps) == 4
+
+
 @pytest.mark.slow  # umap compiles for some seconds
 def test_umap_keeps_points_where_they_were():
     data, found = blobs(each=30)
