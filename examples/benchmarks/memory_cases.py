@@ -207,14 +207,14 @@ LIMITS = {
     "gromov_wasserstein, 20,000 x 25,000": _coordinates(0.16, 20_000, 25_000),
     "match_graphs, 200,000 nodes": Limit(2.7, "beyond", TRANSPORT, _matching),
     "forman_curvature, 1d, 1,000,000 nodes": _curvature(0.6, "1d"),
-    "forman_curvature, augmented, 1,000,000 nodes": _curvature(0.6, "augmented"),
-    "forman_curvature, balanced, 1,000,000 nodes": _curvature(1.6, "balanced"),
-    "an epoch of heat_diffusion, 1,000,000 x 128": Limit(6.5 * 0.512, "beyond", FIGURES, _epoch),
+    "forman_curvature, augmented, 1,000,000 nodes": _curvature(0.61, "augmented"),
+    "forman_curvature, balanced, 1,000,000 nodes": _curvature(1.7, "balanced"),
+    "an epoch of heat_diffusion, 1,000,000 x 128": Limit(7 * 0.512, "beyond", FIGURES, _epoch),
     "knn_graph, 1,000,000 x 64": Limit(3.4, "process", FIGURES, _neighbours),
     "fit without labels, 120,000 nodes": _self_training(1.35, 120_000),
     "fit without labels, 1,000,000 nodes": _self_training(4.8, 1e6),
     "anndata.heat, 20,000 cells x 10,000 genes, 5 % of them": Limit(
-        1.05, "beyond", "guide/anndata.md", _cells
+        1.1, "beyond", "guide/anndata.md", _cells
     ),
     "cut and save_parts, 8,000,000 edges": Limit(0.72, "beyond", PARTITION, _cut),
 }
