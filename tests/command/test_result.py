@@ -49,7 +49,9 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
         content=SimpleNamespace(point=np.array([0, 1, 2, 1]), first_row=np.arange(3), texts=None),
         labels=SimpleNamespace(codes=np.array([1, -1, 0, -1]), classes=["x", "y"]),
     )
-    draw_map(result, Path("map.html"), "title", "pca", 0, {})
+    draw_map(result, Path("map.html"), "title", "pca", 7, {"t": 2.0})
+    settings = {"title": "title", "layout": "pca", "random_state": 7, "settings": {"t": 2.0}}
+    assert settings.items() <= given.items()
     assert given["y"].tolist() == [1, 2, 0]
     assert given["label_names"] == ["x", "y", "(no label)"]
     assert given["text"] == ["row 0", "row 1 and 1 like it", "row 2"]

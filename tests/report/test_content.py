@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
+from report_cases import blobs
 
-from jsem_pyg.report.content import read_images
+from jsem_pyg.report.content import read_groupings, read_images
 
 
 def test_pictures_take_all_greys():
@@ -26,3 +30,10 @@ def test_what_is_no_picture_is_refused(images, message):
         read_images(images, 2)
     with pytest.raises(TypeError, match="array of numbers"):
         read_images([[["a"]]] * 2, 2)
+
+
+def test_levels_are_no_groupings_of_their_own():
+    data, found = blobs(each=10)
+    found = replace(found, levels=[torch.zeros(30, dtype=torch.int64)])
+    read = read_groupings(data, found, None, None, None)
+    assert [each.is_level for each in read] == [False, False, True]

@@ -1,14 +1,18 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
 from scipy.linalg import expm
 from torch import nn
 from torch_geometric.data import Data
+from torch_geometric.nn import Linear
 from torch_geometric.utils import stochastic_blockmodel_graph
 from training.training_cases import two_clusters
 
 from jsem_pyg.nn import DiffusionClassifier, EndpointConductance, MLPConductance
 from jsem_pyg.training import label_propagation, propagate_labels, select_time, self_train
 from jsem_pyg.training.edge_features import EdgeFeatures
+from jsem_pyg.training.pseudo_labels import fit_classifier
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
@@ -258,3 +262,11 @@ def test_features_of_edges_tell_edges_apart():
     )
     assert features.shape == (data.num_edges, 3)
     assert bool((features.std(0) > 0.1).all())
+
+
+def test_without_features_classes_are_as_probable_as_they_are_frequent():
+    model = SimpleNamespace(lin=Linear(3, 2))
+    x, is_known = torch.zeros(8, 3), torch.arange(8) < 5
+    fit_classifier(model, x, is_known, torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]))
+    expected = torch.tensor([0.8, 0.2])
+    torch.testing.assert_close(model.lin(x)[0].softmax(0), expected, atol=1e-4, rtol=0)

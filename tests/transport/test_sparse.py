@@ -139,6 +139,9 @@ def test_greedy_takes_the_largest_first():
     value = np.array([[0.9, 0.8], [1.0, 0.1], [0.7, 0.0]])
     assert greedy_assignment(column, value, 3).tolist() == [1, 0, -1]
     assert greedy_assignment(column, -value, 3).tolist() == [-1, -1, -1]
+    column, value = np.arange(80)[:, None] // 4, np.tile([[1.0], [3.0]], (40, 1))
+    partner = greedy_assignment(column, value, 20)
+    assert np.flatnonzero(partner >= 0).tolist() == [*range(1, 80, 4)]  # the first of equals
 
 
 def test_differences_count_matched_nodes_only():
