@@ -7,7 +7,7 @@ import pytest
 import torch
 from night import night
 from torch_geometric.data import Data
-from transport.problems import align, masses, permutation, points
+from transport.problems import align, masses, permutation, points, rotation
 
 from jsem_pyg.transport import Factor, FeatureCost
 from jsem_pyg.transport.factored import annealing
@@ -130,6 +130,13 @@ def test_an_exchange_that_misses_its_marginals_is_no_better(monkeypatch):
     monkeypatch.setattr(annealing, "cool", lambda *_: other)
     schedule = annealing.Schedule(0.1, 1.0, 1e-3, 300, 0, 20, True, True)
     assert annealing._improved(problem, state, schedule, None, None) is state
+
+
+@pytest.mark.parametrize("seed", [7, 9])
+def test_copies_of_points_whose_axes_are_nearly_alike_are_found(seed):
+    x, order = points(700, 3, seed, torch.float32), permutation(700, seed)
+    plan = align(x, (x @ rotation(3, seed, torch.float32))[order])
+    assert torch.equal(order[plan.argmax()], torch.arange(700))
 
 
 @pytest.mark.slow

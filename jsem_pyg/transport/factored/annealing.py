@@ -36,6 +36,7 @@ _KEPT = 4  # states that go on to the second level
 _RACING = Effort(updates=3)
 _COOLING = Effort(tol=1e-2, updates=12)  # among all points, before the last temperature
 _EXCHANGES = 3  # rounds of exchange moves
+_CLOSE = 0.05  # of the energy: states between cells that are compared among all points
 _RESTARTED = 0.06  # of the critical temperature: warm enough for points to find new partners
 _RESTARTS = 6  # at most
 _LOWER = 1e-4  # of the energy: a better plan
@@ -76,7 +77,7 @@ def anneal(
 ) -> State:
     """The best plan that the starts lead to."""
     level, names, states = _coarse_to_fine(problem, starts, schedule, one_pass, report)
-    begun = _finalists(level, problem, names, states, schedule)
+    begun = _finalists(level, problem, names, states, schedule, one_pass)
     if not schedule.is_balanced:
         # Cells of two sides of which one lacks a part differ so much that the heat starts do better
         # among all points: one for each graph.
@@ -175,18 +176,33 @@ def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
 
 
 def _finalists(
-    level: Problem, problem: Problem, names: list[str], states: State, schedule: Schedule
+    level: Problem,
+    problem: Problem,
+    names: list[str],
+    states: State,
+    schedule: Schedule,
+    one_pass: Pass,
 ) -> list[State]:
-    """The best state, and that of the heat start: among all points.
+    """The states that are cooled among all points.
 
-    Energies between cells differ less than two coarsenings do.
+    Energies between cells differ less than two coarsenings do. In a space of few dimensions they
+    hardly tell one turn from another: the best of these states is chosen among all points. Where
+    there are more dimensions, the state of the heat start goes on beside the best.
     """
     chosen = [0]
-    if float(states.peak[0]) >= _LIMITED and "heat" in names[1:] and names[0] != "heat":
+    is_flat = min(problem.coupling.fixed.shape) <= FEW_AXES
+    if is_flat and level is not problem:
+        closest = states.energy - states.energy[0] <= _CLOSE * states.energy[0].abs()
+        chosen = closest.nonzero()[:, 0].tolist()
+    elif float(states.peak[0]) >= _LIMITED and "heat" in names[1:] and names[0] != "heat":
         chosen.append(names.index("heat"))
-    return [
+    begun = [
         _carry(level, problem, states.take(slice(index, index + 1)), schedule) for index in chosen
     ]
+    if is_flat and len(begun) > 1:
+        settled = [settle(problem, each, one_pass, _COOLING) for each in begun]
+        begun = [min(settled, key=lambda each: float(rating(each)))]
+    return begun
 
 
 def _carry(level: Problem, finer: Problem, states: State, schedule: Schedule) -> State:
