@@ -211,8 +211,8 @@ LIMITS = {
     "forman_curvature, balanced, 1,000,000 nodes": _curvature(1.7, "balanced"),
     "an epoch of heat_diffusion, 1,000,000 x 128": Limit(7 * 0.512, "beyond", FIGURES, _epoch),
     "knn_graph, 1,000,000 x 64": Limit(3.4, "process", FIGURES, _neighbours),
-    "fit without labels, 120,000 nodes": _self_training(1.35, 120_000),
-    "fit without labels, 1,000,000 nodes": _self_training(4.8, 1e6),
+    "fit without labels, 120,000 nodes": _self_training(1.6, 120_000),
+    "fit without labels, 1,000,000 nodes": _self_training(5.5, 1e6),
     "anndata.heat, 20,000 cells x 10,000 genes, 5 % of them": Limit(
         1.1, "beyond", "guide/anndata.md", _cells
     ),
