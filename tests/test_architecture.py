@@ -156,6 +156,7 @@ def test_the_import_check_sees_imports():
     assert "kernels" in imported_parts(ROOT / "operators" / "laplacian.py")
 
 
+@pytest.mark.ci
 def test_importing_the_package_loads_nothing_optional():
     # What PyG itself loads (numba, where it is installed) is not our doing.
     parts = ", ".join(f"jsem_pyg.{part}" for part in [*STAGES, "transforms", "models", "testing"])

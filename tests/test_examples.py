@@ -25,6 +25,8 @@ import jsem_pyg
 from jsem_pyg.datasets import embed_texts
 from jsem_pyg.evaluation import modularity
 
+pytestmark = pytest.mark.ci
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -43,6 +43,7 @@ def no_files(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.ci
 def test_runs_on_data_that_need_no_file(path, no_files, monkeypatch):
     """In this process, which has imported everything; figures are drawn, but not painted."""
     plt = pytest.importorskip("matplotlib.pyplot")

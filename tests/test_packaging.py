@@ -86,6 +86,7 @@ main()
 """
 
 
+@pytest.mark.ci
 def test_a_plain_installation_computes_and_names_the_extras_that_it_lacks():
     # numba as well, which a platform may lack; Jinja comes with PyG.
     hidden = [name for name in [*EXTRAS, "rich", "matplotlib"] if name != "jinja2"]

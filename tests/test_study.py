@@ -17,6 +17,8 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import modularity
 from jsem_pyg.nn import AnisotropicDiffusion
 
+pytestmark = pytest.mark.ci
+
 STUDY = Path(__file__).parent.parent / "examples/study"
 
 

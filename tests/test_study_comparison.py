@@ -78,6 +78,7 @@ def test_verdicts_are_corrected_over_all_data_sets_and_methods():
     assert two["p_holm"].to_numpy() == pytest.approx(holm_correction(two["p"]))
 
 
+@pytest.mark.ci
 def test_chance_alone_is_rarely_called_better_or_worse():
     rng = np.random.default_rng(2)
     alarms = sum(

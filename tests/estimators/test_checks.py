@@ -31,6 +31,7 @@ def cannot_hold(estimator):
     return CANNOT_HOLD[type(estimator).__name__]
 
 
+@pytest.mark.ci
 @parametrize_with_checks(
     [HeatDiffusion(t=1.0), DiffusionClusterer(3, t=2.0), DiffusionLabelSpreading(t=2.0)],
     expected_failed_checks=cannot_hold,

@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 CASES = [str(HERE / "triton_cases.py"), str(HERE / "sinkhorn" / "triton_cases.py")]
 
 
+@pytest.mark.ci
 def test_cases():
     interpreted = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
     run = subprocess.run(

@@ -12,6 +12,8 @@ from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture(autouse=True)
 def _forget_compiled_code():

@@ -5,10 +5,13 @@ import torch
 from parallel_cases import CASES, WORLD, run, train
 from processes import run_together
 
-pytestmark = pytest.mark.skipif(
-    not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
-    reason="this build of torch has no gloo",
-)
+pytestmark = [
+    pytest.mark.ci,
+    pytest.mark.skipif(
+        not (torch.distributed.is_available() and torch.distributed.is_gloo_available()),
+        reason="this build of torch has no gloo",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

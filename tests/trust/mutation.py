@@ -75,6 +75,7 @@ USEFUL = [
     "torch._dynamo", "torch._inductor", "torch.testing",
 ]  # fmt: skip
 PYTEST = ["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist"]
+PYTEST += ["-m", "not slow"]
 MEMORY, FILE_SIZE = 16 << 30, 1 << 30  # bytes, of a mutant that takes all it can get
 FIRST_TESTS, MORE_TESTS = 20.0, 40.0  # seconds; the latter for mutants that survive the former
 MOST_TESTS = 300  # of which finding each by its name takes a while

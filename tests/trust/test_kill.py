@@ -11,9 +11,12 @@ import pytest
 
 import jsem_pyg
 
-pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or not hasattr(signal, "SIGKILL"), reason="needs fork and /proc"
-)
+pytestmark = [
+    pytest.mark.ci,
+    pytest.mark.skipif(
+        sys.platform != "linux" or not hasattr(signal, "SIGKILL"), reason="needs fork and /proc"
+    ),
+]
 
 HARNESS = Path(__file__).with_name("kill_harness.py")
 ALL_KILLS = int(os.environ.get("JSEM_KILLS", "200"))

@@ -15,6 +15,8 @@ from trust.good_calls import GOOD
 
 from jsem_pyg.training import FitResult
 
+pytestmark = pytest.mark.ci
+
 LAYOUTS = ["transposed", "sliced", "strided", "expanded", "int32"]
 
 

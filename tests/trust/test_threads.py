@@ -35,6 +35,8 @@ from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 from jsem_pyg.training import fit_triplets
 from jsem_pyg.transforms import FormanCurvature
 
+pytestmark = pytest.mark.ci
+
 NUM_THREADS = 4
 
 # Calls that change the object, so that threads cannot share it.
