@@ -84,6 +84,9 @@ QUESTIONS = (
     ("open", "gcn"),
     ("ends", "gcn"),
     ("learned", "gcn"),
+    ("learned", "cheb"),
+    ("learned", "open"),
+    ("learned_ends", "learned"),
     ("open", "none"),
 )
 NUM_LOOKS = 20  # at the validation nodes, in a training

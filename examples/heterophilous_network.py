@@ -8,7 +8,7 @@ from heterophilous_graphs import node_geometry
 from torch import Tensor
 from torch.nn import BatchNorm1d, LayerNorm, Linear, Module, ModuleList, Parameter
 from torch_geometric.data import Data
-from torch_geometric.nn import GCNConv
+from torch_geometric.nn import ChebConv, GCNConv
 from torch_geometric.utils import to_torch_csr_tensor
 
 from jsem_pyg.diffusion.filters import FilterBank, Heat, Learned
@@ -26,9 +26,11 @@ VARIANTS = (
     "open_maps",
     "ends_maps",
     "learned",
+    "learned_ends",
+    "cheb",
 )
 TIMES = [0.5, 2.0]
-DEGREE = 4  # of polynomials that are learned
+DEGREE = 4  # of polynomials that are learned, and of ChebConv's
 HEADS = 4
 _MANY_FEATURES = 100  # of which a node has a few
 
@@ -89,11 +91,15 @@ class LearnedBands(Module):
 
     def __init__(self, variant: str, channels: int) -> None:
         super().__init__()
-        self.bank = FilterBank(*(Learned(DEGREE, start=Heat(t)) for t in TIMES))
+        bank = FilterBank(*(Learned(DEGREE, start=Heat(t)) for t in TIMES))
+        conductance: str | Module = "sigmoid"
+        if variant == "learned_ends":
+            conductance = EndpointConductance(channels, 8, rate=3.0)
+        self.diffusion = AnisotropicDiffusion(edge_dim=0, conductance=conductance, filter=bank)
         self.width = (len(TIMES) + 1) * channels
 
     def forward(self, x: Tensor, graph: GraphStructure) -> Tensor:
-        return torch.cat([x, *self.bank(x, graph)], dim=-1)
+        return torch.cat([x, self.diffusion(x, graph)], dim=-1)
 
 
 class Beside(Module):
@@ -104,6 +110,9 @@ class Beside(Module):
         self.width = 2 * channels
         if variant == "gcn":
             self.conv: Module = GCNConv(channels, channels, cached=True)
+            return
+        if variant == "cheb":
+            self.conv = ChebConv(channels, channels, DEGREE + 1)
             return
         is_open = variant == "open_maps"
         conductance = "sigmoid" if is_open else EndpointConductance(channels, 8, rate=3.0)
@@ -121,7 +130,9 @@ _FORMS = {
     "gcn": Beside,
     "open_maps": Beside,
     "ends_maps": Beside,
+    "cheb": Beside,
     "learned": LearnedBands,
+    "learned_ends": LearnedBands,
 }
 
 
@@ -174,7 +185,11 @@ class Net(Module):
         self.how, self.x = how, data.x
         size = (data.num_nodes, data.num_nodes)
         # PyG's sparse path: the same numbers as messages, three times as fast.
-        self.edges = to_torch_csr_tensor(data.edge_index, size=size) if variant == "gcn" else graph
+        self.edges: Tensor | GraphStructure = graph
+        if variant == "gcn":
+            self.edges = to_torch_csr_tensor(data.edge_index, size=size)
+        elif variant == "cheb":
+            self.edges = data.edge_index
         is_sparse = data.num_features > _MANY_FEATURES
         self.words = BagOfWords(data.x, how.hidden) if is_sparse else None
         self.lin = None if is_sparse else Linear(data.num_features, how.hidden)

@@ -101,7 +101,8 @@ class DiffusionLayer(HeatLayer, MessagePassing):
     @torch.compiler.disable
     def _run_eagerly(self, *given: Any) -> Tensor:
         """The way of filters and masses, for which there is no registered op."""
-        return self._run(*given)
+        out, unused = self._run(*given), self._unused(given[3])
+        return out if self.filter is None or unused is None else out + unused.to(out)
 
     def _prepare(
         self,
@@ -167,16 +168,21 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         )
 
     def _times(self, edge_attr: OptTensor) -> Tensor:
-        """The times; through them, a conductance that is not used gets gradients of zero.
+        """The times, through which a conductance that is not used gets gradients of zero."""
+        unused = self._unused(edge_attr)
+        return self.t if unused is None else self.t + unused
+
+    def _unused(self, edge_attr: OptTensor) -> OptTensor:
+        """A zero that gives gradients of zero to a conductance that is not used, or None.
 
         `DistributedDataParallel` takes a parameter without a gradient for an error.
         """
         if self.conductance is None or edge_attr is not None or self.sees_nodes:
-            return self.t
+            return None
         parameters = [each for each in self.conductance.parameters() if each.requires_grad]
         if not (self.training and parameters and torch.is_grad_enabled()):
-            return self.t
-        return self.t + 0 * sum(each.sum() for each in parameters)
+            return None
+        return 0 * torch.stack([each.sum() for each in parameters]).sum()
 
     def _describe(self) -> str:
         return (

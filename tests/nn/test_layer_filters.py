@@ -1,5 +1,7 @@
 """Layers with a filter in place of the heat, and with masses of the nodes."""
 
+from functools import partial
+
 import pytest
 import torch
 from hypergraph_cases import random_hypergraph
@@ -215,3 +217,13 @@ def test_what_is_refused():
         HypergraphDiffusion()(torch.ones(9, 1), HYPEREDGES, node_mass=torch.ones(9))
     with pytest.raises(TypeError, match="node_mass"):
         SimplicialDiffusion()(torch.ones(3, 1), torch.tensor([[0], [1]]), node_mass=torch.ones(1))
+
+
+@pytest.mark.parametrize("layer", [AnisotropicDiffusion, partial(AnisotropicChebConv, 3, 4)])
+def test_a_conductance_that_is_not_used_gets_gradients_of_zero(layer):
+    """`DistributedDataParallel` takes a parameter without a gradient for an error."""
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    layer = layer(filter=Learned(3), conductance="mlp")
+    layer(torch.randn(3, 3), edge_index).sum().backward()
+    assert all(each.grad is not None for each in layer.parameters() if each.requires_grad)
+    assert all(not each.grad.any() for each in layer.conductance.parameters())
