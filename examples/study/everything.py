@@ -17,6 +17,7 @@ from types import ModuleType
 import ablations
 import calibration
 import few_labels
+import nodes
 import num_classes
 import run
 import runner
@@ -31,6 +32,7 @@ PARTS: dict[str, ModuleType] = {
     "number of clusters": num_classes,
     "calibration": calibration,
     "two views": two_views,
+    "nodes with features and edges": nodes,
 }
 
 
