@@ -204,7 +204,7 @@ LIMITS = {
     "diffuse_file, 100,000 x 512, memory='1GB'": _from_file(1e5, 512, "1GB"),
     "diffuse_file, 1,000,000 x 1,024, memory='2GB'": _from_file(1e6, 1024, "2GB"),
     "gromov_wasserstein, 2,000 x 2,500": _coordinates(0.022, 2_000, 2_500),
-    "gromov_wasserstein, 20,000 x 25,000": _coordinates(0.16, 20_000, 25_000),
+    "gromov_wasserstein, 20,000 x 25,000": _coordinates(0.2, 20_000, 25_000),
     "match_graphs, 200,000 nodes": Limit(2.7, "beyond", TRANSPORT, _matching),
     "forman_curvature, 1d, 1,000,000 nodes": _curvature(0.6, "1d"),
     "forman_curvature, augmented, 1,000,000 nodes": _curvature(0.61, "augmented"),
