@@ -85,6 +85,7 @@ QUESTIONS = (
     ("ends", "gcn"),
     ("learned", "gcn"),
     ("learned", "cheb"),
+    ("learned_maps", "cheb"),
     ("learned", "open"),
     ("learned_ends", "learned"),
     ("open", "none"),

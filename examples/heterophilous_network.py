@@ -27,6 +27,7 @@ VARIANTS = (
     "ends_maps",
     "learned",
     "learned_ends",
+    "learned_maps",
     "cheb",
 )
 TIMES = [0.5, 2.0]
@@ -114,6 +115,10 @@ class Beside(Module):
         if variant == "cheb":
             self.conv = ChebConv(channels, channels, DEGREE + 1)
             return
+        if variant == "learned_maps":  # as many filters as ChebConv has polynomials
+            bank = FilterBank(*(Learned(DEGREE, start=Heat(2.0**k)) for k in range(-2, 3)))
+            self.conv = AnisotropicChebConv(channels, channels, edge_dim=0, filter=bank)
+            return
         is_open = variant == "open_maps"
         conductance = "sigmoid" if is_open else EndpointConductance(channels, 8, rate=3.0)
         self.conv = AnisotropicChebConv(
@@ -131,6 +136,7 @@ _FORMS = {
     "open_maps": Beside,
     "ends_maps": Beside,
     "cheb": Beside,
+    "learned_maps": Beside,
     "learned": LearnedBands,
     "learned_ends": LearnedBands,
 }
