@@ -6,6 +6,8 @@ from cells.cell_cases import anndata, made
 
 from jsem_pyg.anndata import align
 
+pytestmark = pytest.mark.ci
+
 
 def sides(sizes=(40, 50)):
     """Cells of the same groups, of which two have other shares; partners share a group."""

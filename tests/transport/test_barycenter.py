@@ -10,6 +10,7 @@ import torch
 from jsem_pyg.transport import Factor, gw_barycenter
 from jsem_pyg.transport.distance.barycenter import _mean_kernel
 
+pytestmark = pytest.mark.ci
 QUIET = {"progress": False, "epsilon": 2e-3}
 
 

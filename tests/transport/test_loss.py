@@ -5,6 +5,8 @@ import torch
 
 from jsem_pyg.transport import Factor, GromovWassersteinLoss, gw_distance
 
+pytestmark = pytest.mark.ci
+
 
 def points(num_points=12, dim=2, seed=0):
     return torch.randn(num_points, dim, generator=torch.Generator().manual_seed(seed)).double()
