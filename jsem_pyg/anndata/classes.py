@@ -68,7 +68,7 @@ def propagate_labels(
     random_state: int = 0,
     copy: bool = False,
 ) -> Any:
-    """Give every cell a label, from those of a few.
+    """Propagate the labels of a few cells to all cells.
 
     By :class:`~jsem_pyg.estimators.DiffusionLabelSpreading`: a classifier learns the known labels,
     and its probabilities diffuse. To bring labels from one set of cells to another, concatenate

@@ -21,7 +21,7 @@ from .conductance_base import FLOOR, ConstantAtFirst, Ends, NodeConductance
 
 
 class SigmoidConductance(ConstantAtFirst):
-    r"""A logistic function of the edge features, of the published form
+    r"""A logistic function of the edge features.
 
     .. math::
         h(\mathbf{k}) = \epsilon + (1 - \epsilon) \,
@@ -37,7 +37,7 @@ class SigmoidConductance(ConstantAtFirst):
     Shapes:
         - **input:** edge features :math:`(|\mathcal{E}|, F)`
         - **output:** conductance :math:`(|\mathcal{E}|)`
-    """  # noqa: D415
+    """
 
     def __init__(self, edge_dim: int = 1, floor: float = FLOOR, rate: float = 1.0) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ from .running_mean import RunningMean
 
 
 class DiffusionClassifier(torch.nn.Module):
-    r"""A linear classifier whose probabilities diffuse, twice: everywhere, then within classes.
+    r"""A linear classifier whose probabilities diffuse, along all edges and then within classes.
 
     .. math::
         \mathbf{Q} &= \mathrm{softmax}(\hat{\mathbf{X}} \mathbf{W} + \mathbf{b})

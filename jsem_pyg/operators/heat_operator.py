@@ -29,7 +29,7 @@ class NumericalRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Scaling:
-    """What stands between S and the Laplacian; by default nothing: L = I - S."""
+    """The rates and the diagonal that turn S into the Laplacian; by default L = I - S."""
 
     rate: Tensor | None = None  #: [G] the rate r of each group of nodes; None: one everywhere
     group: Tensor | None = None  #: [N] the group of each node; None: a single group

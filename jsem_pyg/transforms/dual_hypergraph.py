@@ -16,7 +16,7 @@ from ._hypergraph import check_single
 
 @functional_transform("dual_hypergraph")
 class DualHypergraph(BaseTransform):
-    r"""Lets nodes and (hyper)edges change places (`dual_hypergraph`).
+    r"""Exchanges nodes and (hyper)edges (`dual_hypergraph`).
 
     The dual of a graph or hypergraph has a node for each edge, with the features `edge_attr` as its
     `x`, and a hyperedge for each node, with the features `x` as its `edge_attr` (`"Edge

@@ -29,7 +29,7 @@ class PrunedGraph(NamedTuple):
 def prune_edges(
     data: Data, conductance: Tensor, threshold: float = 0.01, *, max_share: float = MAX_SHARE
 ) -> PrunedGraph:
-    r"""Drop the edges whose conductance is below a threshold, as far as no node misses them.
+    r"""Drop edges that hardly conduct, but at most a share of each node's degree.
 
     An edge goes with both its directions, and only if it is below the threshold in both, and in
     every column of `conductance`. Each node keeps the edge that conducts best, and as many more as

@@ -37,7 +37,7 @@ _NEGLIGIBLE = 10  # eigenvalues below that many roundings of the largest
 
 @dataclass(frozen=True, eq=False)
 class Barycenter:
-    """A space in the middle of several.
+    """The barycenter of several spaces, see :func:`gw_barycenter`.
 
     Args:
         factor: its costs.
