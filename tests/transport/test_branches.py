@@ -10,8 +10,6 @@ from scipy.spatial import Delaunay
 from jsem_pyg.kernels.branches.graph import read_neighbours
 from jsem_pyg.transport import AdjacencyCost, match_graphs
 from jsem_pyg.transport.edges import branches
-from jsem_pyg.transport.edges.matching import _profile_distance
-from jsem_pyg.transport.edges.proximal import Problem
 
 
 def roads(size, removed, seed=0):
@@ -48,12 +46,10 @@ def test_probabilities_of_pairs(monkeypatch, most):
     monkeypatch.setattr(branches, "_MOST_PAIRS", most)
     edges, other, names = roads(250, 0.08)
     source, target = symmetric(edges, 250), symmetric(other, 250)
-    equal = np.full(250, 1 / 250)
-    distance = _profile_distance(Problem(source, target, equal, equal))
-    likely = branches.likely_pairs(source, target, distance)
+    likely = branches.likely_pairs(source, target)
     assert likely.data.min() >= 0
     assert max(likely.sum(0).max(), likely.sum(1).max()) < 1 + 1e-9
-    assert likely.nnz < 250 * 120
+    assert likely.nnz < 250 * 125
     true = likely.toarray()[np.arange(250), names]
     assert true.mean() > 0.5
     certain = likely.toarray().argmax(1) == names

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..compiled import compiled
-from .graph import CERTAIN, EXACT, LEAST, Neighbours, Pairs, Rates
+from .graph import CERTAIN, EXACT, LEAST, SMALLEST, Kinds, Neighbours, Pairs, Rates
 
 Array = NDArray[Any]
 
@@ -23,6 +23,43 @@ def sweep(
     scores, following = np.empty(len(pairs.node)), np.empty_like(message)
     _sweep(*source, *target, *pairs, message, belief, *rates, scores, following)
     return scores, following
+
+
+def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
+    """As :func:`.reference.compare`."""
+    scores = np.empty([len(each.indptr) - 1 for each in (source, target)], np.float32)
+    _compare(*source, *target, known, *rates, scores)
+    return scores
+
+
+@compiled(nogil=True)
+def _compare(
+    source_ptr: Array,
+    source_kind: Array,
+    target_ptr: Array,
+    target_kind: Array,
+    known: Array,
+    source_rate: float,
+    target_rate: float,
+    match: float,
+    base: float,
+    scores: Array,
+) -> None:
+    if scores.size == 0:
+        return
+    weight = np.empty((max(1, np.diff(source_ptr).max()), max(1, np.diff(target_ptr).max())))
+    sums = np.empty(1 << EXACT)
+    match /= source_rate * target_rate
+    for i in range(scores.shape[0]):
+        a = source_ptr[i + 1] - source_ptr[i]
+        for j in range(scores.shape[1]):
+            b = target_ptr[j + 1] - target_ptr[j]
+            for x in range(a):
+                row = known[source_kind[source_ptr[i] + x]]
+                for y in range(b):
+                    weight[x, y] = match * min(row[target_kind[target_ptr[j] + y]], CERTAIN)
+            whole = base * source_rate**a * target_rate**b
+            scores[i, j] = max(whole * _matchings(weight, a, b, sums), SMALLEST)
 
 
 @compiled(nogil=True)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .graph import CERTAIN, EXACT, LEAST, Neighbours, Pairs, Rates
+from .graph import CERTAIN, EXACT, LEAST, SMALLEST, Kinds, Neighbours, Pairs, Rates
 
 Array = NDArray[Any]
 
@@ -67,6 +67,31 @@ def sweep(
                 at = pairs.offset[each] + x * len(second) + y
                 following[at] = _score(left, rates) / scores[each]
     return scores, following
+
+
+def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
+    """Scores of all pairs of lists, from those of the branches in them.
+
+    The same sum as that of :func:`sweep`, where every pair of nodes is compared and none competes:
+    then knowledge of two branches depends on nothing but their kinds.
+
+    Args:
+        source: L lists.
+        target: K lists.
+        known: float32, for each kind of the source and each of the target, the likelihood ratio.
+        rates: as there.
+
+    Returns:
+        [L, K] float32 scores.
+    """
+    sides = [np.split(each.kind, each.indptr[1:-1]) for each in (source, target)]
+    factor = rates.match / (rates.source * rates.target)
+    scores = np.empty([len(each.indptr) - 1 for each in (source, target)], np.float32)
+    for i, j in np.ndindex(scores.shape):
+        several = known[np.ix_(sides[0][i], sides[1][j])].astype(float)
+        weight = np.minimum(several, CERTAIN) * factor
+        scores[i, j] = max(_score(weight, rates), SMALLEST)
+    return scores
 
 
 def _score(weight: Array, rates: Rates) -> float:

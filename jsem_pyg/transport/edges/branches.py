@@ -22,13 +22,14 @@ from torch import Tensor
 
 from ...kernels.branches.graph import Neighbours, Pairs, Rates, read_neighbours
 from ...kernels.table import BRANCHES
+from .depths import branch_scores
 
 Array = NDArray[Any]
 
 MEAN_DEGREE, LARGEST_DEGREE = 4.0, 64  # of graphs that are searched: above, features do as well
-_MOST_PAIRS = 1 << 21  # in the first rounds
-_PAIRS, _UNLIKELY = 120, 1e-5  # of a node in later rounds; and the least probability
-_ALONE, _ROUNDS = 3, 24  # rounds without competition, and all
+_MOST_PAIRS = 1 << 23  # in the first rounds
+_PAIRS, _UNLIKELY = 600, 1e-7  # of a node in later rounds; and the least probability
+_ALONE, _ROUNDS = 3, 48  # rounds without competition, and all
 _EVERY = 3  # rounds, pairs are dropped
 _LIKELY = 0.3  # the probability of a pair whose neighbours come back
 _MISSING = 0.05  # chance of a missing edge, besides those that the numbers of edges show
@@ -44,20 +45,21 @@ def is_sparse(source: csr_array, target: csr_array) -> bool:
     )
 
 
-def likely_pairs(source: csr_array, target: csr_array, distance: Tensor) -> csr_array:
+def likely_pairs(source: csr_array, target: csr_array) -> csr_array:
     """Probabilities [N, N] of pairs of nodes, a few for each, with sums of one or less.
 
     Args:
         source: [N, N] symmetric; weights do not count.
         target: [N, N] likewise.
-        distance: [N, N] how little nodes look alike; decides what is tried in large graphs.
     """
-    sweep = BRANCHES.find("auto", torch.device("cpu")).sweep
+    kernels = BRANCHES.find("auto", torch.device("cpu"))
+    sweep = kernels.sweep
     sides = read_neighbours(source), read_neighbours(target)
     rates = _rates(*sides)
     size = source.shape[0]
     count = min(size, _MOST_PAIRS // (2 * size) if size**2 > _MOST_PAIRS else size)
-    closest = (distance.topk(count, dim, largest=False).indices.numpy() for dim in (1, 0))
+    scores = _competing(torch.from_numpy(branch_scores(kernels.compare, sides, rates)))
+    closest = (scores.topk(count, dim).indices.numpy() for dim in (1, 0))
     node = np.arange(size)
     rows, columns = next(closest), next(closest)
     key = (node[:, None] * size + rows).reshape(-1), (columns * size + node).reshape(-1)
@@ -78,6 +80,15 @@ def likely_pairs(source: csr_array, target: csr_array, distance: Tensor) -> csr_
             pairs, found = _pairs(sides, kept), kept
             message, belief = _carried(before, old, pairs, found, message, belief)
     return likely
+
+
+def _competing(scores: Tensor, steps: int = 20) -> Tensor:
+    """Scores [N, K] scaled towards sums of one of rows and columns, in place."""
+    right = scores.new_ones(scores.size(1))
+    for _ in range(steps):
+        left = 1 / (scores @ right)
+        right = 1 / (scores.T @ left)
+    return scores.mul_(left[:, None]).mul_(right)
 
 
 def _rates(first: Neighbours, second: Neighbours) -> Rates:

@@ -83,15 +83,15 @@ def search_assignment(
     for start in starts:
         if isinstance(start, str) and start == "heat":
             found = from_features(task)
-            if found.kept < _NEARLY * most:
+            if found.kept < _COPY * most and is_sparse(source, target):
+                likely = likely_pairs(source, target)
+                alike = improve("branches", harden(task, likely, found.partner))
+                found = max(found, alike, key=_kept)
+            elif found.kept < _NEARLY * most:
                 both = _with_local(source, target, task.distance)
                 other = from_features(assignment_task(source, target, both))
                 mixed = improve("both profiles", anneal(task, found, other))
                 found = max(found, other, mixed, key=_kept)
-            if found.kept < _COPY * most and is_sparse(source, target):
-                likely = likely_pairs(source, target, distance)
-                alike = improve("branches", harden(task, likely, found.partner))
-                found = max(found, alike, key=_kept)
         else:
             is_random = isinstance(start, str)
             partner = generator.permutation(len(distance)) if is_random else np.asarray(start)
