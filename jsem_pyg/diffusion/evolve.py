@@ -136,7 +136,9 @@ def _count_terms(
         return options.degree
     bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / condition
     if not learns_t:
-        return heat_degree(longest, bound)
+        # One at least, without which no gradient reaches the weights: of 1e-10 and t = 1, it is not
+        # small, as the change of the result is.
+        return max(heat_degree(longest, bound), int(longest > 0))
     # At short times the rest of the series grows 1 / t times as fast as it is large; and x itself,
     # the first term, is precise enough at the shortest, but its derivative, -L x, is not.
     return max(heat_degree(longest, bound * min(longest, 1.0)), 1)

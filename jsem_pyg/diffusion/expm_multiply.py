@@ -68,6 +68,7 @@ def expm_multiply(
     read_times(time.abs(), columns)
     check_finite("x", columns)
     sign = -1.0 if float(time.detach()) < 0 else 1.0
+    duration = sign * time  # not abs(), whose derivative at zero is zero
     row, col, value = _read(A, columns.size(-2))
     value = sign * value.to(
         columns.device, torch.promote_types(value.dtype, compute_dtype(columns))
@@ -98,7 +99,7 @@ def expm_multiply(
             f"of up to {span:.3g})."
         )
     options = HeatOptions(tol=tol, backend=backend)
-    times = read_times(time.abs() * radius, columns)
+    times = read_times(duration * radius, columns)
 
     def make(off: Tensor, diag: Tensor, dtype: torch.dtype) -> HeatOperator:
         matrix = structure.make_matrix((off / radius).to(dtype), diag.to(dtype), backend)
@@ -107,7 +108,7 @@ def expm_multiply(
     scaled = (diagonal.double() - shift) / radius
     operator = precise_operator(make, columns, times.longest, options, off=symmetric, diag=scaled)
     out = evolve(columns, operator, times, options).squeeze(-3)
-    out = out * torch.exp(time.abs() * high).to(out)
+    out = out * torch.exp(duration * high).to(out)
     out = out.squeeze(-1) if signal.dim() == 1 else out
     if isinstance(x, Tensor):
         return out

@@ -182,7 +182,9 @@ def _degree(longest: float, times: Any, operator: HeatOperator, tol: float, dtyp
         bound /= _CONDITION if roots is None else float(roots.max() / roots.min())
     if isinstance(times, jax.core.Tracer):  # a derivative in t will come
         return max(heat_degree(longest, bound * min(longest, 1.0)), 1)
-    return heat_degree(longest, bound)
+    return max(
+        heat_degree(longest, bound), int(longest > 0)
+    )  # through one, gradients reach weights
 
 
 def _check_precision(longest: float, tol: float, dtype: Any) -> None:

@@ -56,6 +56,14 @@ def test_gradients_in_values_x_and_t():
     assert gradcheck(of_dense, (dense.clone().requires_grad_(),), atol=1e-6)  # zeros as well
 
 
+def test_the_derivative_in_time_at_time_zero():
+    A, x = torch.from_numpy(_matrix(8).toarray()), torch.randn(8, dtype=torch.float64)
+    t = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(
+        torch.autograd.functional.jacobian(lambda t: expm_multiply(A, x, t), t), A @ x
+    )
+
+
 def test_jax_matrices():
     jax = pytest.importorskip("jax")
     sparse = pytest.importorskip("jax.experimental.sparse")

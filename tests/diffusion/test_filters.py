@@ -240,6 +240,23 @@ def test_no_edges_and_isolated_nodes_keep_the_value_at_zero(edges, nodes):
         assert torch.allclose(last, at_zero, atol=1e-6), name
 
 
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+def test_no_nodes(normalization):
+    for name, a_filter in FILTERS.items():
+        count = () if a_filter.num_filters is None else (a_filter.num_filters,)
+        x, edges = torch.ones(0, 2), torch.zeros(2, 0, dtype=torch.long)
+        assert a_filter(x, edges, normalization=normalization).shape == (*count, 0, 2), name
+
+
+def test_gradients_reach_weights_that_are_close_to_zero():
+    edges, x = torch.tensor([[0, 1], [1, 0]]), torch.tensor([[3.0], [1.0]], dtype=torch.float64)
+    for size in (1e-6, 1e-10):
+        weight = torch.full((2,), size, dtype=torch.float64, requires_grad=True)
+        y = PersonalizedPageRank(0.5)(x, edges, weight, normalization=None)
+        (grad,) = torch.autograd.grad((x * y).sum(), weight)
+        torch.testing.assert_close(grad, torch.full_like(grad, -2.0), rtol=1e-4, atol=0)
+
+
 def test_batches_filter_alike():
     out = FILTERS["bank"](torch.stack([X, 2 * X]), EDGES, WEIGHT)
     assert out.shape == (2, 6 - 2, N, 3)

@@ -120,6 +120,20 @@ def test_gradients_are_those_of_the_dense_oracle(normalization):
         torch.testing.assert_close(actual, expected, rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("backend", ["torch", "numba", "reference"])
+def test_gradients_reach_weights_that_are_close_to_zero(backend):
+    """They do not shrink with the weights, though the result hardly differs from x."""
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    x = torch.tensor([[1.0], [0.0], [4.0]], dtype=torch.float64)
+    for size in (1e-6, 1e-10, 1e-20):
+        weight = torch.full((4,), size, dtype=torch.float64, requires_grad=True)
+        y = heat_diffusion(x, edge_index, weight, normalization=None, backend=backend)
+        (grad,) = torch.autograd.grad((x * y).sum(), weight)  # minus half of (x_i - x_j)^2
+        torch.testing.assert_close(
+            grad, -torch.tensor([0.5, 0.5, 8, 8]).double(), rtol=1e-4, atol=0
+        )
+
+
 def test_learned_weights_stay_valid():
     edge_index, weight = random_graph(12, 0.3)
     weight = torch.nn.Parameter(weight)

@@ -104,6 +104,18 @@ def rows(leaves, axis, size=2):
     return [*leaves[:axis], many, *leaves[axis + 1 :]], [0 if i == axis else None for i in range(3)]
 
 
+def test_gradients_reach_weights_that_are_close_to_zero():
+    with enable_x64():
+        x = jnp.array([[3.0], [1.0]])
+
+        def energy(weight):
+            graph = jnp.array([[0, 1], [1, 0]])
+            y = heat_diffusion(x, graph, weight, normalization=None, backend="reference")
+            return (x * y).sum()
+
+        np.testing.assert_allclose(jax.grad(energy)(jnp.full(2, 1e-10)), [-2.0, -2.0], rtol=1e-4)
+
+
 def test_vmap_over_weights():
     case = make_case(star(), t=1.5)
     graph, weights = case.graph, np.stack([case.weight, case.weight[::-1], 0 * case.weight])
