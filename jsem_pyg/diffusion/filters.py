@@ -403,6 +403,11 @@ class FilterBank(Filter):
             self.add_module(str(at), each)
         self.num_filters = sum(each.num_filters or 1 for each in filters)
 
+    @property
+    def longest(self) -> float:
+        """The largest of the filters, each relative to its own largest value."""
+        return max((each.longest for each in self.parts), default=0.0)
+
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
         values = [each.response(eigenvalue) for each in self.parts]

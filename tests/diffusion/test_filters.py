@@ -170,6 +170,14 @@ def test_several_filters_share_products():
     assert torch.allclose(both[1], alone, atol=1e-7)
 
 
+def test_a_filter_is_as_precise_beside_a_larger_one():
+    node = torch.arange(400)
+    ring = torch.stack([node, (node + 1) % 400])
+    ring, x = torch.cat([ring, ring.flip(0)], 1), torch.randn(400, 2)
+    bank = FilterBank(Heat(3000.0), FromFunction(lambda each: 1e4 + 0 * each))
+    torch.testing.assert_close(bank(x, ring)[0], Heat(3000.0)(x, ring), rtol=1e-5, atol=1e-6)
+
+
 def test_learned_is_the_polynomial_through_its_values():
     learned = Learned(7, start=Heat(1.0))
     dense = _dense(learned, dense_laplacian(EDGES, WEIGHT, N))
