@@ -16,6 +16,10 @@ from .simple_graph import simple_graph
 
 METHODS = ("augmented", "1d", "balanced")
 
+_NARROWEST = (
+    1e-16  # of the largest weight: roots of these are eight digits apart, half of float64's
+)
+
 
 @lists_backends(TRIANGLES)
 def forman_curvature(
@@ -111,12 +115,19 @@ def _weighted(
 ) -> Tensor:
     """F_1d or F_aug in the slots."""
     weight = None if edge_weight is None else graph.to_slots(edge_weight.detach().to(graph.device))
+    if with_triangles and weight is not None and _are_far_apart(weight):
+        kernels = TRIANGLES.find("reference", graph.device)
     curvature = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
     if curvature is None and edge_weight is not None:
         # Not good at first sight: either it is refused, or both directions differ by rounding.
         weight = _positive_means(graph, edge_weight)
         curvature = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
     return curvature
+
+
+def _are_far_apart(weight: Tensor) -> bool:
+    """True where sums over all neighbours, less those in triangles, would leave rounding alone."""
+    return weight.numel() > 0 and float(weight.min()) < _NARROWEST * float(weight.max())
 
 
 def _positive_means(graph: GraphStructure, edge_weight: Tensor) -> Tensor:
