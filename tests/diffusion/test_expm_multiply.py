@@ -37,6 +37,31 @@ def test_hubs_do_not_loosen_the_bound():
     np.testing.assert_allclose(expm_multiply(A, x), exact, atol=1e-5 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_entries_of_both_signs_do_not_loosen_the_bound(dtype, scale):
+    """Minus a Gram matrix: no eigenvalue is positive, but that of absolute entries is."""
+    if dtype == torch.float32 and scale != 1:
+        pytest.skip("out of the type's range")
+    factor = torch.randn(12, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    A = torch.triu(-(factor @ factor.T)).to(dtype)
+    A = A + torch.triu(A, 1).T
+    x = torch.randn(12, 2, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    for t in (3.0, 30.0):
+        exact = torch.linalg.matrix_exp(t * A.double()) @ x
+        out = expm_multiply(A * scale, x.to(dtype), t / scale)
+        assert (out - exact).norm() <= 1e-5 * exact.norm()
+
+
+def test_a_random_symmetric_matrix_both_ways():
+    """Of both signs of t one at least makes entries negative: to SciPy's precision all the same."""
+    A = scipy.sparse.random(60, 60, 0.2, random_state=np.random.default_rng(2))
+    A, x = (A + A.T).tocsr(), np.random.default_rng(3).normal(size=(60, 2))
+    for t in (-12.0, 12.0):
+        exact = scipy.sparse.linalg.expm_multiply(t * A, x)
+        np.testing.assert_allclose(expm_multiply(A, x, t), exact, atol=1e-5 * np.abs(exact).max())
+
+
 def test_gradients_in_values_x_and_t():
     dense = torch.from_numpy(_matrix(8).toarray())
     index = dense.to_sparse().indices()
