@@ -56,6 +56,15 @@ def test_probabilities_of_pairs(monkeypatch, most):
     assert true[certain].mean() > 2 * true[~certain].mean()
 
 
+def test_nodes_compete_for_partners():
+    scores = torch.from_numpy(np.random.default_rng(0).random((40, 40)).astype(np.float32)) + 0.1
+    found = branches._competing(scores.clone())
+    for dim in (0, 1):
+        np.testing.assert_allclose(found.sum(dim), 1, rtol=1e-3)
+    ratio = found / scores  # a factor for each row, and one for each column
+    np.testing.assert_allclose(ratio[0, 0] * ratio[1, 1], ratio[0, 1] * ratio[1, 0], rtol=1e-4)
+
+
 def test_edges_that_a_side_has_fewer_of_are_likely_to_be_missing_there():
     ring = np.stack([np.arange(200), (np.arange(200) + 1) % 200])
     sides = (read_neighbours(symmetric(each, 200)) for each in (ring, ring[:, :150]))

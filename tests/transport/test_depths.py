@@ -49,6 +49,13 @@ def test_one_hop_less_where_nearly_all_branches_differ(monkeypatch):
     np.testing.assert_allclose(found, swept(sides, 2), rtol=1e-4)
 
 
+def test_lists_in_another_order_are_the_same():
+    kinds, number = depths._distinct(np.array([0, 2, 4, 4]), np.array([3, 1, 1, 3]))
+    assert number.tolist() == [0, 0, 1]
+    assert kinds.indptr.tolist() == [0, 2, 2]
+    assert kinds.kind.tolist() == [1, 3]
+
+
 def test_graphs_without_edges():
     sides = [read_neighbours(sparse_graph(3, 0, seed)) for seed in (0, 1)]
     found = depths.branch_scores(numba_cpu.compare, sides, RATES)
