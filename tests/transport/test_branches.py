@@ -73,6 +73,17 @@ def test_edges_that_a_side_has_fewer_of_are_likely_to_be_missing_there():
     assert rates.target == pytest.approx(branches._MISSING)
 
 
+def test_a_side_with_hardly_an_edge():
+    ring = np.stack([np.arange(200), (np.arange(200) + 1) % 200])
+    source, target = symmetric(ring, 200), symmetric(ring[:, :3], 200)
+    rates = branches._rates(read_neighbours(source), read_neighbours(target))
+    assert rates.source == pytest.approx(1 - branches._MISSING)
+    assert np.isfinite(rates).all()
+    likely = branches.likely_pairs(source, target)
+    assert np.isfinite(likely.data).all()
+    assert max(likely.sum(0).max(), likely.sum(1).max()) < 1 + 1e-9
+
+
 def test_dense_graphs_and_hubs_are_left_to_features():
     ring = np.stack([np.arange(200), (np.arange(200) + 1) % 200])
     hub = np.stack([np.zeros(70, np.int64), np.arange(1, 71)])

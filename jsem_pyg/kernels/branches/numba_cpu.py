@@ -47,8 +47,8 @@ def _compare(
 ) -> None:
     if scores.size == 0:
         return
-    weight = np.empty((max(1, np.diff(source_ptr).max()), max(1, np.diff(target_ptr).max())))
-    sums = np.empty(1 << EXACT)
+    widths = max(1, np.diff(source_ptr).max()), max(1, np.diff(target_ptr).max())
+    weight, sums = np.empty(widths), np.empty(max(1 << EXACT, min(widths)))
     match /= source_rate * target_rate
     for i in range(scores.shape[0]):
         a = source_ptr[i + 1] - source_ptr[i]
@@ -84,7 +84,7 @@ def _sweep(
 ) -> None:
     widths = max(1, np.diff(source_ptr).max()), max(1, np.diff(target_ptr).max())
     weight, left = np.empty(widths), np.empty(widths)
-    sums = np.empty(1 << EXACT)
+    sums = np.empty(max(1 << EXACT, min(widths)))
     match /= source_rate * target_rate
     for i in range(len(pair_ptr) - 1):
         a = source_ptr[i + 1] - source_ptr[i]
@@ -141,17 +141,13 @@ def _matchings(weight: Array, a: int, b: int, sums: Array) -> float:
     table = weight if a >= b else weight.T
     long, short = max(a, b), min(a, b)
     if short > EXACT:
-        product = 1.0
-        for column in range(short):
-            total = 0.0
-            for row in range(long):
-                others = 0.0
-                for rival in range(short):
-                    if rival != column:
-                        others += table[row, rival]
-                total += table[row, column] / (1 + others)
-            product *= 1 + total
-        return product
+        sums[:short] = 1.0
+        for row in range(long):
+            whole = table[row, :short].sum()
+            for column in range(short):
+                rivals = max(0.0, whole - table[row, column])
+                sums[column] += table[row, column] / (1 + rivals)
+        return sums[:short].prod()
     size = 1 << short
     sums[:size] = 0.0
     sums[0] = 1.0

@@ -94,7 +94,8 @@ def _competing(scores: Tensor, steps: int = 20) -> Tensor:
 def _rates(first: Neighbours, second: Neighbours) -> Rates:
     """From the numbers of edges, and the neighbours that a node has beside a given one."""
     edges = [max(1, len(each.node)) for each in (first, second)]
-    missing = [max(0.0, 1 - edges[1 - side] / edges[side]) + _MISSING for side in (0, 1)]
+    fewer = [max(0.0, 1 - edges[1 - side] / edges[side]) for side in (0, 1)]
+    missing = [min(each + _MISSING, 1 - _MISSING) for each in fewer]
     squares = [float((np.diff(each.indptr) ** 2).sum()) for each in (first, second)]
     mean = [max(0.1, squares[side] / edges[side] - 1) for side in (0, 1)]
     shared = np.sqrt(mean[0] * (1 - missing[0]) * mean[1] * (1 - missing[1]))
