@@ -123,6 +123,13 @@ def _guess_points(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:
     if len(numbers) > 1:
         return numbers
     texts = [name for name, kind in kinds.items() if kind == "texts"]
+    commas = [name for name in texts if _has_commas(table[name])]
+    if commas:
+        raise ValueError(
+            f"Expected numbers without commas (got {table[commas[0]].dropna().iloc[0]!r} in "
+            f"{', '.join(map(repr, commas))}). To fix this, write 1.5 for 1,5 and 1000 for 1,000; "
+            "or name the columns to cluster by --column, if these are texts."
+        )
     if texts:
         return [max(texts, key=lambda name: table[name].astype(str).str.len().mean())]
     listed = ", ".join(f"{name!r} ({kind})" for name, kind in kinds.items())
@@ -143,6 +150,13 @@ def _mean_words(column: "pd.Series") -> float:
     """Of the cells that are not empty."""
     words = column.dropna().astype(str).str.split().str.len()
     return float(words[words > 0].mean())
+
+
+def _has_commas(column: "pd.Series") -> bool:
+    """True if cells would be numbers but for decimal commas, or commas between thousands."""
+    cells = column.dropna().astype(str)
+    cells = cells[cells != ""]
+    return bool(as_numbers(cells.str.replace(",", "")).notna().all())
 
 
 def _is_row_number(column: "pd.Series") -> bool:

@@ -120,3 +120,11 @@ def test_labels_of_any_kind_and_missing_ones():
     assert codes.tolist() == [0, 1, -1, -1, 0]
     with pytest.raises(ValueError, match="labels in the column 'y' .got none in 2 rows"):
         read_labels(pd.DataFrame({"y": ["", None]}), "y")
+
+
+@pytest.mark.parametrize("cells", [["1,5", "-2,25", "3"], ["1,000", "12,500", "7,000"]])
+def test_numbers_with_commas_are_no_documents(cells):
+    table = pd.DataFrame({"height": cells, "width": cells})
+    with pytest.raises(ValueError, match=r"without commas \(got .* in 'height', 'width'\)"):
+        choose_columns(table)
+    assert choose_columns(table, ["height"]).kind == "texts"

@@ -1,5 +1,7 @@
 """The number type in which scores of a problem are distinct at a temperature."""
 
+import math
+
 import torch
 
 from .problem import LOG2E, Problem, Side
@@ -23,9 +25,14 @@ def resolved(
         single_bits: the largest score, in bits, for which float32 is enough.
 
     Raises:
-        ValueError: if float64 does not.
+        ValueError: if float64 does not, or scores overflow.
     """
     bits = problem.largest_score * LOG2E / epsilon
+    if math.isnan(bits):
+        raise ValueError(
+            f"Expected 'features' near the scale of the costs, whose squares are about {unit:.3g} "
+            "(got ones so much larger that their ratio overflows). To fix this, scale either."
+        )
     if bits > _DOUBLE_BITS:
         smallest = epsilon * bits / _DOUBLE_BITS
         raise ValueError(
