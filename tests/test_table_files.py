@@ -147,3 +147,10 @@ def test_without_pandas_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"'pandas'.*jsem_pyg\[tables\]"):
         read("a.csv", "a,b\n1,2\n")
+
+
+def test_a_null_character_does_not_cut_a_cell_short(tmp_path):
+    path = tmp_path / "damaged.csv"
+    path.write_bytes(b"a,b\n1.5,2.5\n1.5\x0099,2.5\n")
+    with pytest.raises(ValueError, match="holds a null character"):
+        read_rows(path, Reading())
