@@ -22,7 +22,7 @@ from .times import check_signal, check_single_time, read_times
 
 _ROUNDS = 30  # of the bound's iteration, each a product with |A|
 _STEPS = 300  # of Lanczos' iteration, each a product with A
-_CHECK = 10  # steps, after which its residual is looked at
+_CHECK = 25  # steps, after which its residual is looked at
 _CLOSE = 0.1  # so far may its bound of t A be above the largest eigenvalue: a tenth of the result
 
 
