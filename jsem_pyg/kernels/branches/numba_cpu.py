@@ -107,6 +107,12 @@ def _sweep(
             score = max(whole * _matchings(weight, a, b, sums), LEAST)
             scores[pair] = score
             share = whole / (source_rate * target_rate) / score
+            if min(a, b) > EXACT + 1:
+                _matchings_without(weight, a, b, left)
+                for x in range(a):
+                    for y in range(b):
+                        following[offset[pair] + x * b + y] = share * left[x, y]
+                continue
             for x in range(a):
                 for y in range(b):
                     _without(weight, left, a, b, x, y)
@@ -157,3 +163,35 @@ def _matchings(weight: Array, a: int, b: int, sums: Array) -> float:
                 if subset >> column & 1:
                     sums[subset] += table[row, column] * sums[subset ^ (1 << column)]
     return sums[:size].sum()
+
+
+@compiled(nogil=True)
+def _matchings_without(weight: Array, a: int, b: int, found: Array) -> None:
+    """The sums between hubs, without each row and column in turn: their columns share the work.
+
+    Terms of the rows that stay are added from both ends, since to subtract the one that goes would
+    leave its rounding.
+    """
+    table, out = (weight, found) if a >= b else (weight.T, found.T)
+    long, short = max(a, b), min(a, b)
+    term, after, whole = np.empty(long), np.empty(long), np.empty(long)
+    for left_out in range(short):
+        out[:long, left_out] = 1.0
+        for row in range(long):
+            whole[row] = 0.0
+            for column in range(short):
+                if column != left_out:
+                    whole[row] += table[row, column]
+        for column in range(short):
+            if column == left_out:
+                continue
+            following = 0.0
+            for row in range(long - 1, -1, -1):
+                rivals = max(0.0, whole[row] - table[row, column])
+                term[row] = table[row, column] / (1 + rivals)
+                after[row] = following
+                following += term[row]
+            before = 0.0
+            for row in range(long):
+                out[row, left_out] *= 1 + before + after[row]
+                before += term[row]

@@ -25,14 +25,33 @@ def pairs_of(source, target, key):
 
 PATH = [(0, 1), (1, 2), (2, 3)]
 STAR = [(0, leaf) for leaf in range(1, 9)]
+HUB = [*STAR[:6], (7, 8)]  # one neighbour more than are matched exactly
 TREE = [(0, 1), (0, 2), (2, 3), (2, 4), (4, 5), (5, 0)]
 RATES = Rates(0.1, 0.2, 0.7, 1.3)
 
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [(PATH, TREE), (STAR, STAR), (STAR, PATH), (TREE, STAR), ([], PATH), ([], [])],
-    ids=["path, tree", "stars", "star, path", "tree, star", "no edges, path", "no edges"],
+    [
+        (PATH, TREE),
+        (STAR, STAR),
+        (STAR, PATH),
+        (TREE, STAR),
+        (STAR, STAR[:7]),
+        (HUB, STAR),
+        ([], PATH),
+        ([], []),
+    ],
+    ids=[
+        "path, tree",
+        "stars",
+        "star, path",
+        "tree, star",
+        "star, smaller star",
+        "hub, star",
+        "no edges, path",
+        "no edges",
+    ],
 )
 @pytest.mark.parametrize("share", [1.0, 0.6])
 def test_compiled_is_as_defined(first, second, share):
