@@ -106,7 +106,7 @@ def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[
     """Everything that the files of a map depend on, except packages."""
     return {
         "file": settings.file.name,
-        "content": content_hash(settings.file),
+        "hash of the file": content_hash(settings.file),
         "columns": choice.points,
         "kind": choice.kind,
         "texts": choice.texts,

@@ -79,7 +79,7 @@ def knn_graph(
         metric: "cosine" (1 - cos) or "l2" (Euclidean).
         index: "auto", "flat", "hnsw" or "ivf", see :func:`~.knn.knn_search`.
         kernel: how a distance d becomes a weight in [1e-6, 1]: "gaussian", exp(-d^2 / 2 s^2) with
-            the median distance to the k-th neighbour as the width s; "self_tuning",
+            the lower median distance to the k-th neighbour as the width s; "self_tuning",
             exp(-d^2 / s_i s_j) with the distances to the 7th neighbours; "cosine", (1 + cos) / 2;
             None, ones. See the page on mathematics.
         symmetrize: "max" (union, larger weight), "mean" ((W + W^T) / 2) or "mutual" (edges found

@@ -222,7 +222,7 @@ def test_other_content_is_not_resumed(texts):
     with open("documents.csv", "a") as file:
         file.write("a storm on the sea,sea\n")
     said = bad("map", "documents.csv", "-k", "3", "--resume", *QUICK)
-    assert "Expected 'content' to be" in said
+    assert "Expected 'hash of the file' to be" in said
 
 
 @pytest.mark.parametrize(
