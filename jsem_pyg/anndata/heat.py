@@ -86,6 +86,8 @@ class _Flow:
         self.structure = GraphStructure(edges, graph.shape[0])
         self.weight = torch.from_numpy(graph.data)
         self.normalization = normalization
+        size, single = graph.data, np.finfo(np.float32)
+        self.fits_single = bool(((size >= single.tiny) & (size <= single.max)).all())
 
     def __call__(self, x: Any, times: list[float]) -> list[np.ndarray]:
         """A result [N, G] for every time."""
@@ -98,10 +100,12 @@ class _Flow:
         else:
             take = lambda genes: np.asarray(x[:, genes])  # noqa: E731
         t = torch.tensor(times, dtype=torch.float64)
-        weight = self.weight.to(torch.float64 if dtype is np.float64 else torch.float32)
+        # Weights that float32 would round to zero or infinity are taken in float64.
+        precision = dtype if self.fits_single else np.float64
+        weight = self.weight.to(torch.float64 if precision is np.float64 else torch.float32)
         for first in range(0, x.shape[1], BLOCK):
             genes = slice(first, min(first + BLOCK, x.shape[1]))
-            block = torch.from_numpy(as_float("x", take(genes)))
+            block = torch.from_numpy(as_float("x", take(genes)).astype(precision, copy=False))
             heated = heat_diffusion(
                 block, self.structure, weight, t, normalization=self.normalization
             )

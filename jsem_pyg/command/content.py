@@ -18,7 +18,7 @@ class Content(NamedTuple):
 
     point: np.ndarray  # [N] the point of each row, -1 for an empty one
     texts: list[str] | None  # the P documents, where there are any
-    vectors: np.ndarray | None  # [P, D] float32, where no text is to be embedded
+    vectors: np.ndarray | None  # [P, D] floats, where no text is to be embedded
 
     @property
     def first_row(self) -> np.ndarray:
@@ -90,7 +90,9 @@ def _as_text(name: str, row: int, cell: object) -> str:
 
 
 def _vectors(table: "pd.DataFrame", names: Sequence[str]) -> np.ndarray:
-    """[N, D] float32.
+    """[N, D] in float32 where the file has that, else in float64.
+
+    Dates in seconds, for instance, differ in digits that float32 does not have.
 
     Raises:
         ValueError: if a vector is missing or of another length, or an entry no finite number.
@@ -98,14 +100,14 @@ def _vectors(table: "pd.DataFrame", names: Sequence[str]) -> np.ndarray:
     listed = ", ".join(map(repr, names))
     try:
         if len(names) == 1 and len(table) and not np.isscalar(table[names[0]].iloc[0]):
-            stacked = np.stack([np.asarray(cell) for cell in table[names[0]]])
+            vectors = np.stack([np.asarray(cell) for cell in table[names[0]]])
         else:
             columns = [as_numbers(table[name]) for name in names]
-            stacked = np.stack([each.to_numpy(float, na_value=np.nan) for each in columns], axis=1)
-        if stacked.dtype.kind == "c":
+            vectors = np.stack([each.to_numpy(float, na_value=np.nan) for each in columns], axis=1)
+        if vectors.dtype.kind == "c":
             raise TypeError("they are complex")
-        with np.errstate(over="ignore"):  # what is infinite then is said below
-            vectors = stacked.astype(np.float32)
+        single = vectors.dtype in (np.float16, np.float32)
+        vectors = vectors.astype(np.float32 if single else np.float64)
     except (ValueError, TypeError) as error:
         raise ValueError(f"Expected {listed} to hold vectors of one length: {error}.") from error
     if vectors.ndim != 2 or vectors.size == 0:

@@ -18,6 +18,8 @@ _Y_NAMES = ("y", "labels")
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
 _MAX_UNNAMED_CLASSES = 100_000
+_MOST_ROUNDING = 1e-3  # of the deviations from the mean
+_SAME = 1e-12  # of all numbers, below which deviations are their own rounding
 
 
 class LabelledPoints(NamedTuple):
@@ -46,8 +48,7 @@ def labelled_points(
     """
     points = torch.as_tensor(x)
     check_points("x", points)
-    points = points.float()
-    check_finite("x", points)  # again: the cast of a float64 may overflow
+    points = _to_float32(points)
     if labels is None:
         return LabelledPoints(points, None, [])
     labels = np.asarray(labels)
@@ -60,6 +61,23 @@ def labelled_points(
     y = torch.from_numpy(labels.astype(np.int64))
     check_labels("y", y, points.size(0))
     return LabelledPoints(points, y, _class_names(y, names))
+
+
+def _to_float32(x: Tensor) -> Tensor:
+    """`x`, unless float32 cannot hold it, or what its points differ in."""
+    points = x.float()
+    check_finite("x", points)  # again: the cast of a float64 may overflow
+    if x.dtype == torch.float64:
+        rounding = float((points.double() - x).norm())
+        deviation = float((x - x.mean(0)).norm())
+        differs = deviation > _SAME * float(x.norm())
+        if differs and rounding > _MOST_ROUNDING * deviation:
+            raise ValueError(
+                "Expected 'x' to differ in digits that float32 has (got deviations from the mean "
+                f"of norm {deviation:.3g}, of which rounding would change {rounding:.3g}). To fix "
+                "this, subtract the mean of each column, and divide by a common scale."
+            )
+    return points
 
 
 def read_embeddings(path: Path) -> LabelledPoints:

@@ -65,13 +65,14 @@ class NeighborEstimator(BaseEstimator):
         """Points [M, D] that come later, in the type of the fitted ones."""
         check_is_fitted(self)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        return self._to_tensor(validate_data(self, X, reset=False, **options)).to(self._dtype)
+        return self._to_tensor(validate_data(self, X, reset=False, **options), self._dtype)
 
-    def _to_tensor(self, X: Any) -> Tensor:
-        """A copy of X, so that a later change of X does not change the fitted estimator."""
+    def _to_tensor(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
+        """A copy of X, scaled in `dtype`; a later change of X does not change the estimator."""
         if self.reducer_ is not None:
             X = self.reducer_.transform(csr_matrix(X))  # row by row, unlike a product of dense X
-        return self._scaled(torch.tensor(X.toarray() if issparse(X) else np.ascontiguousarray(X)))
+        x = torch.tensor(X.toarray() if issparse(X) else np.ascontiguousarray(X), dtype=dtype)
+        return self._scaled(x)
 
     def _scaled(self, x: Tensor) -> Tensor:
         return x if self.scale_ is None else x / torch.from_numpy(self.scale_).to(x.dtype)

@@ -43,6 +43,15 @@ def test_a_layer_in_float64_and_coordinates():
     assert np.allclose(adata.obsm["X_pca_heat"], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e-45, 1e-200, 1e60])
+def test_weights_that_float32_does_not_hold(scale):
+    adata, expected = made(), heat(made(), 2.0, copy=True).layers["heat"]
+    adata.obsp["connectivities"] = adata.obsp["connectivities"].astype(float) * scale
+    heat(adata, 2.0)
+    assert adata.layers["heat"].dtype == np.float32
+    assert np.allclose(adata.layers["heat"], expected, atol=1e-5)
+
+
 def test_blocks_of_genes_change_nothing(monkeypatch):
     whole = heat(made(), 1.5, copy=True).layers["heat"]
     monkeypatch.setattr(sys.modules["jsem_pyg.anndata.heat"], "BLOCK", 5)

@@ -123,6 +123,17 @@ def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
     assert "Did you mean 'target'?" in " ".join(said.split())
 
 
+def test_digits_that_float32_does_not_have_are_kept():
+    draw, group = np.random.default_rng(0), np.repeat([0, 1], 30)
+    seconds = 1.7e9 + 40 * group + draw.normal(size=60)
+    pd.DataFrame({"seconds": seconds, "meters": 5.0}).to_csv("times.csv", index=False)
+    good("map", "times.csv", "-k", "2", *QUICK)
+    assert adjusted_rand_score(group, pd.read_csv("times-map/clusters.csv").cluster) == 1
+    assert run("predict", "times-map", "times.csv", "-o", "out.csv").exit_code == 0
+    found = pd.read_csv("out.csv"), pd.read_csv("times-map/clusters.csv")
+    pd.testing.assert_frame_equal(*found)
+
+
 def test_the_map_is_drawn(points):
     pytest.importorskip("plotly")
     good("map", "points.npy", "-k", "2", "--layout", "pca")

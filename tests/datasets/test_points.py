@@ -16,6 +16,10 @@ def test_points_become_float32(dtype):
     assert classes == []
 
 
+def test_points_that_are_all_the_same_are_taken():
+    assert torch.equal(labelled_points(np.full((7, 3), 0.1)).x, torch.full((7, 3), 0.1))
+
+
 def test_class_indices_are_kept_and_class_names_are_numbered():
     assert labelled_points(X, np.array([2, 0, 2], dtype=np.uint8)).y.tolist() == [2, 0, 2]
     assert labelled_points(X, np.array([2, 0, 2])).classes == ["0", "1", "2"]
@@ -30,6 +34,8 @@ def test_class_indices_are_kept_and_class_names_are_numbered():
     [
         ((np.array([[np.nan, 1.0]]),), ValueError, "'x' to be finite"),
         ((np.array([[1e300, 1.0]]),), ValueError, "'x' to be finite"),
+        ((1.7e9 + X,), ValueError, "digits that float32 has.*subtract the mean"),
+        ((1e-60 * X,), ValueError, "digits that float32 has"),
         ((np.ones(3),), ValueError, "'x' to have shape"),
         ((np.ones((0, 3)),), ValueError, "'x' to have shape"),
         ((np.ones((2, 3), dtype=int),), TypeError, "'x' to be a floating-point"),

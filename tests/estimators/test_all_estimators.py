@@ -71,6 +71,14 @@ def test_fitted_points_are_what_they_became(estimator):
     assert np.array_equal(say(estimator, X), of_fitted(estimator))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fitted_points_are_known_in_another_precision(estimator, dtype):
+    other = np.float64 if dtype == np.float32 else np.float32
+    points = X + np.float32(3)
+    fitted(estimator.set_params(metric="l2", scale="robust"), points.astype(dtype))
+    assert np.array_equal(say(estimator, points.astype(other)), of_fitted(estimator))
+
+
 def test_many_points_are_placed_part_by_part(estimator, monkeypatch):
     fitted(estimator)
     at_once = say(estimator, np.concatenate([X_NEW, X]))
