@@ -107,8 +107,11 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
                 f"Expected 'model_id' to be a folder with {path.name} (got "
                 f"'{model_id}', which has none)."
             )
-        model = cls(**kwargs)
-        model.load_state_dict(load_file(path), strict=strict)
+        model, state = cls(**kwargs), load_file(path)
+        precisions = {each.dtype for each in state.values() if each.is_floating_point()}
+        if len(precisions) == 1:
+            model.to(precisions.pop())  # else loading would round to that of a new model
+        model.load_state_dict(state, strict=strict)
         return model.to(map_location).eval()
 
 

@@ -56,6 +56,16 @@ def shake(model):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_a_folder_keeps_the_precision(name, x, tmp_path):
+    make, graph = MODELS[name]
+    model = shake(make(getattr(hub, name)).double()).eval()
+    graph = [each.double() if each is ATTR else each for each in graph]
+    model.save_pretrained(tmp_path)
+    found = getattr(hub, name).from_pretrained(tmp_path)
+    assert torch.equal(found(x.double(), *graph), model(x.double(), *graph))
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_a_folder_gives_the_same_model(name, x, tmp_path):
     make, graph = MODELS[name]
     model = shake(make(getattr(hub, name))).eval()

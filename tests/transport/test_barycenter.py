@@ -1,6 +1,7 @@
 """The laws of a mean, and that no lower value is known."""
 
 import itertools
+import sys
 
 import numpy as np
 import ot
@@ -35,6 +36,16 @@ def test_the_mean_of_copies_is_that_space():
         assert plan.cost < 1e-4 * size
         matched = copy.dense()[plan.argmax()][:, plan.argmax()]
         torch.testing.assert_close(found.factor.dense(), matched, rtol=0, atol=0.02)
+
+
+def test_it_has_not_converged_where_a_plan_has_not(monkeypatch):
+    module = sys.modules["jsem_pyg.transport.distance.barycenter"]
+    monkeypatch.setattr(module, "_ALIGNMENT_STEPS", 1)
+    p = torch.arange(1, 7, dtype=torch.float64)
+    found = gw_barycenter(members(8, 8, 8, seed=5), 6, p=p, epsilon=3e-3, tol=1e-2, progress=False)
+    assert len(found.history) < 10  # the objective has settled, or risen
+    assert not all(plan.converged for plan in found.plans)
+    assert not found.converged
 
 
 def test_order_of_points_and_of_members_does_not_matter():

@@ -44,7 +44,8 @@ class Barycenter:
         p: [N] the masses of its points.
         plans: from its points to those of each member.
         history: the objective after each round at the temperature asked for.
-        converged: whether the last round lowered it by less than the tolerance.
+        converged: whether the last round changed it by less than the tolerance, and all plans
+            have converged.
     """
 
     factor: Factor
@@ -106,7 +107,8 @@ def gw_barycenter(
             space as large as all of them in the mean.
         absolute: whether `epsilon` is in the unit of squared costs instead, for all the same.
         init: a factor [N, r] to begin with. None: all members are tried, with S^2 alignments.
-        tol: rounds end when they lower the objective by less than this share; and of alignments.
+        tol: rounds end when they lower the objective by less than this share; and of alignments,
+            which warn where they miss it. Then a larger `epsilon` helps.
         max_iter: rounds at most.
         seed: of alignments, and of the start where a member has fewer than N points.
         backend: see :func:`.gromov_wasserstein`.
@@ -150,8 +152,10 @@ def gw_barycenter(
     for _ in range(max_iter):
         state = task.round(state, wanted)
         history.append(state.objective)
-        converged = history[-2] - history[-1] <= tol * abs(history[-2])
-        if converged:
+        change, least = history[-2] - history[-1], tol * abs(history[-2])
+        if change <= least:
+            # Between plans that miss their marginals, the objective may rise.
+            converged = change >= -least and all(plan.converged for plan in state.plans)
             break
     return Barycenter(replace(state.factor, kind=kind), mass, state.plans, history, converged)
 
