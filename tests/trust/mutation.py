@@ -165,7 +165,10 @@ def find_reach(copy: Path, cache: Path, where: list[str]) -> Reach:
 
     take_note(copy)
     run(copy, cache, job, copy / "log", 3600)
-    return load(found, copy)
+    reach = load(found, copy)
+    if not reach.functions:
+        raise RuntimeError("No test ran: " + (copy / "log").read_text()[-2000:])
+    return reach
 
 
 def retry_failed(copy: Path, cache: Path, reach: Reach) -> Reach:

@@ -47,9 +47,10 @@ def take_note(root: Path) -> None:
     for path in (root / "jsem_pyg").rglob("*.py"):
         path.write_text(noting(path.read_text(), str(path.relative_to(root))))
     main = root / "jsem_pyg" / "__init__.py"
-    main.write_text(
-        "import builtins\nbuiltins.__dict__.setdefault('__hit__', set().add)\n" + main.read_text()
-    )
+    lines = main.read_text().splitlines()
+    after = ast.parse(main.read_text()).body[0].end_lineno  # the docstring, which a test reads
+    lines[after:after] = ["import builtins", "builtins.__dict__.setdefault('__hit__', set().add)"]
+    main.write_text("\n".join(lines) + "\n")
 
 
 def noting(source: str, path: str) -> str:
