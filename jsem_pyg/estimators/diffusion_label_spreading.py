@@ -127,8 +127,7 @@ def _is_known(y: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: if these are no classes, or none is known.
     """
-    is_text = y.dtype.kind in "US"
-    known = np.array([is_text or label != -1 for label in y.tolist()], dtype=bool)
+    known = np.array([label != -1 for label in y.tolist()], dtype=bool)
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
     check_classification_targets(y[known])

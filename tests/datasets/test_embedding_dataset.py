@@ -78,6 +78,12 @@ def test_what_changes_the_points_embeds_again_and_nothing_else_does(tmp_path, fa
     assert len(fake_model) == 4
 
 
+def test_points_do_not_depend_on_a_model(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((2, 2)))
+    dataset = EmbeddingDataset(tmp_path / "root", tmp_path / "a.npy")
+    assert sorted(dataset.fingerprint()) == ["kind", "source"]
+
+
 def test_an_edit_that_leaves_size_and_time_is_noticed(tmp_path):
     for value in (1.0, 2.0):
         np.save(tmp_path / "a.npy", np.full((2, 2), value))

@@ -56,6 +56,8 @@ def test_models_are_told_apart(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     before = model_fingerprint(tmp_path)
     assert before == model_fingerprint(str(tmp_path))
+    (tmp_path / "1_Pooling").mkdir()
+    assert model_fingerprint(tmp_path) == before
     os.utime(tmp_path / "config.json", ns=(1, 1))
     assert model_fingerprint(tmp_path) != before
     assert model_fingerprint(None) != model_fingerprint("org/name") == "org/name"

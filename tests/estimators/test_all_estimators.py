@@ -160,7 +160,7 @@ def test_wide_sparse_points_are_reduced_first(estimator):
 
 
 def test_narrow_sparse_points_are_what_they_are_dense(estimator):
-    sparse = fitted(clone(estimator), csr_matrix(X))
+    sparse = fitted(clone(estimator).set_params(n_components=DIM), csr_matrix(X))
     assert sparse.reducer_ is None
     np.testing.assert_array_equal(of_fitted(sparse), of_fitted(fitted(estimator)))
     np.testing.assert_array_equal(say(sparse, csr_matrix(X_NEW)), say(estimator, X_NEW))

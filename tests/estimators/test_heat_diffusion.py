@@ -79,6 +79,19 @@ def test_auto_is_the_time_that_the_triplet_loss_likes():
     assert heat.t_ == chosen.t
 
 
+@pytest.mark.parametrize("normalization", ["rw", "sym"])
+def test_auto_measures_the_heat_that_is_used(normalization, monkeypatch):
+    measured = []
+
+    def measure(data, **options):
+        measured.append(options["normalization"])
+        return select_time(data, **options)
+
+    monkeypatch.setattr("jsem_pyg.estimators.heat_diffusion.select_time", measure)
+    HeatDiffusion(8, normalization=normalization).fit(X)
+    assert measured == [normalization]
+
+
 def test_what_comes_out_may_be_changed():
     heat = HeatDiffusion(8, t=1.0)
     out = heat.fit_transform(X)

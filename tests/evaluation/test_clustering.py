@@ -29,6 +29,7 @@ def test_seeds_fix_the_result_and_a_number_counts_them():
     x, y = torch.randn(60, 4, generator=torch.Generator().manual_seed(1)), torch.arange(60) % 3
     assert clustering_scores(x, y, seeds=2) == clustering_scores(x, y, seeds=(0, 1))
     assert len({run.ari for run in clustering_scores(x, y, seeds=5, n_init=1).per_seed}) > 1
+    assert clustering_scores(x, y, n_init=10) != clustering_scores(x, y, n_init=1)
 
 
 def test_means_and_deviations_follow_from_the_seeds():

@@ -18,6 +18,10 @@ def test_means_are_joined_by_their_spread():
     assert table.rows[1] == ["heat", "0.750 ± 0.125", "", "5"]
 
 
+def test_a_spread_without_a_mean_is_a_column():
+    assert score_table(pd.DataFrame({"ari_std": [0.5]})).columns == ["", "ari_std"]
+
+
 def test_scores_in_a_mapping():
     assert score_table({"ARI": (0.5, 0.0125), "u": 10.25, "t": 123.456}).rows == [
         ["ARI", "0.500 ± 0.013"],

@@ -60,3 +60,10 @@ def test_follows_from_the_seed():
 def test_what_does_not_fit_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         outlier_probability(**{"data": with_copies(), **change})
+
+
+def test_no_gradient_is_kept():
+    data = with_copies()
+    data.x.requires_grad_()
+    data.edge_weight.requires_grad_()
+    assert not outlier_probability(data, num_probes=2).requires_grad

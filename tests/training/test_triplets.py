@@ -4,7 +4,7 @@ from torch_geometric.utils import to_undirected
 from training.training_cases import two_clusters
 
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.training import GraphTriplets, LabelTriplets
+from jsem_pyg.training import GraphTriplets, LabelTriplets, TripletLoss
 
 
 def generator(seed=0):
@@ -28,6 +28,12 @@ def directed_edges_in_any_order():
 
 
 AWKWARD = [star_with_tail, random_graph, directed_edges_in_any_order]
+
+
+@pytest.mark.parametrize("triplets", [None, (0, 1, 2), (torch.zeros(1, dtype=torch.long),) * 2])
+def test_the_loss_refuses_what_are_no_triplets(triplets):
+    with pytest.raises(TypeError, match="'triplets' to be Triplets, three tensors"):
+        TripletLoss()(torch.ones(2, 2), triplets)
 
 
 @pytest.mark.parametrize("graph", AWKWARD)

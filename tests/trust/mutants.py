@@ -191,7 +191,12 @@ def _call(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
         if keyword.arg not in (None, "strict"):
             rest = node.keywords[:place] + node.keywords[place + 1 :]
             yield "keyword", _replaced(node, keywords=rest)
-    if isinstance(node.func, ast.Attribute) and not node.args and not node.keywords:
+    if (
+        isinstance(node.func, ast.Attribute)
+        and not node.args
+        and not node.keywords
+        and node.func.attr != "cpu"  # on a CPU it returns the tensor itself
+    ):
         yield "method", node.func.value
 
 
