@@ -71,6 +71,15 @@ def repeated(dtype, size):
     return graph(torch.cat([edge_index, first], dim=1), 20, dtype), even(20, size, seed=2)
 
 
+def repeated_in_one(dtype, size):
+    """An edge twice, within the first process: the others have no such edge."""
+    edge_index, _ = random_graph(20, 0.3)
+    both = (edge_index < 20 // size).all(0).nonzero()[0, 0]
+    pair = edge_index[:, both : both + 1]
+    data = graph(torch.cat([edge_index, pair, pair.flip(0)], dim=1), 20, dtype)
+    return data, even(20, size)
+
+
 def components(dtype, size):
     """Some within a process, some across, of very different rates."""
     parts = [random_graph(12, 0.4, seed=seed)[0] + 12 * seed for seed in range(4)]
@@ -112,6 +121,7 @@ GRAPHS = {
         random,
         weights_of_zero,
         repeated,
+        repeated_in_one,
         components,
         empty_part,
         no_interior,
@@ -197,7 +207,13 @@ CASES = {
 
 def cases_of(size, graph_name):
     """All cases on some graphs of a pair; elsewhere those that differ most."""
-    if size == 2 and graph_name in ("random", "repeated", "components", "empty_part"):
+    if size == 2 and graph_name in (
+        "random",
+        "repeated",
+        "repeated_in_one",
+        "components",
+        "empty_part",
+    ):
         return list(CASES)
     few = ["auto, None, channels", "sees nodes, sym"]
     if graph_name in ("random", "empty_part", "more_ranks_than_nodes"):

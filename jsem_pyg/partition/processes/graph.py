@@ -113,11 +113,14 @@ class DistributedGraph(GraphRows):
         self._slot[~is_inner] = inner.num_slots + crossing
         has_one_each = self.row.numel() == self._slot.numel()
         self._order = self._slot.argsort() if has_one_each else None  # the edge of each slot
+        # Of all processes, which send other values where edges are repeated.
+        repeated = self.ranks.largest(torch.tensor([float(not has_one_each)]))
+        self._has_repeated_edges = bool(repeated.item())
 
     @property
     def has_repeated_edges(self) -> bool:
-        """True if some edge of this process was handed in more than once."""
-        return self._order is None
+        """True if some edge of the whole graph was handed in more than once."""
+        return self._has_repeated_edges
 
     @property
     def row(self) -> Tensor:

@@ -38,6 +38,9 @@ class Quiet(Ranks):
     def __init__(self, rank, size):
         self.rank, self.size, self.group = rank, size, None
 
+    def largest(self, values):
+        return values
+
 
 def parts_of(data, partition):
     cutter = Cutter(GraphStructure(data.edge_index, data.num_nodes), partition)
