@@ -24,16 +24,20 @@ Array = NDArray[Any]
 _AHEAD = 8  # edges: the rows of their other ends are prefetched, the first three lines of each
 _LINE = 8  # numbers
 _LONG_SCAN = 1 << 20  # entries; a shorter one is over before another thread has begun
+_LONG_WALK = 1 << 15  # entries, of which each is as long as the shorter of two rows
 
 # Sums may be taken in any order, by several at once.
 _SUMS = {"reassoc", "nsz", "contract"}
+
+_scan = partial(run_on_rows, threads_from=_LONG_SCAN)
+_walk = partial(run_on_rows, threads_from=_LONG_WALK)
 
 
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
     """See :func:`.reference.triangle_counts`."""
     col = csr.col.numpy()
     count = np.zeros(col.size, np.int64)
-    run_on_rows(_count, csr.rowptr.numpy(), col, reverse.numpy(), count)
+    _walk(_count, csr.rowptr.numpy(), col, reverse.numpy(), count)
     return torch.from_numpy(count)
 
 
@@ -43,16 +47,15 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
     length, reach = np.empty(col.size), np.empty(rowptr.size - 1)
     values = np.ones(col.size) if weight is None else _as_array(weight)
     is_good = np.ones(reach.size, np.bool_)
-    scan = partial(run_on_rows, threads_from=_LONG_SCAN)
     # The tolerance as an argument: a number of another file would be kept with what is compiled.
-    scan(_lengths, rowptr, back, values, SYMMETRY_RTOL, length, reach, is_good)
+    _scan(_lengths, rowptr, back, values, SYMMETRY_RTOL, length, reach, is_good)
     if not is_good.all():
         return None
     curvature = np.empty(col.size)
     if with_triangles:
-        run_on_rows(_augmented, rowptr, col, back, length, reach, curvature)
+        _walk(_augmented, rowptr, col, back, length, reach, curvature)
     else:
-        scan(_one_dimensional, rowptr, col, length, reach, curvature)
+        _scan(_one_dimensional, rowptr, col, length, reach, curvature)
     return torch.from_numpy(curvature)
 
 
