@@ -165,7 +165,7 @@ def prepare_graph(
 
     Args:
         data: A graph with finite `x` [N, D], `edge_index` [2, E], and optionally `edge_weight` [E]
-            and `edge_attr` [E, edge_dim]. It is not changed.
+            and `edge_attr` [E, edge_dim]. It is not changed, and no gradient flows back to it.
         device: The device of the training; that of `data.x` if omitted.
 
     Raises:
@@ -190,11 +190,11 @@ def prepare_graph(
     place = _read_device(device, data.x)
     found = {name: data.get(name) for name in EDGE_INPUTS}
     return TrainingGraph(
-        data.x.to(place),
+        data.x.detach().to(place),
         graph.to(place) if isinstance(graph, Tensor) else graph,
         y=data.get("y"),
         train_mask=data.get("train_mask"),
-        **{name: value.to(place) for name, value in found.items() if value is not None},
+        **{name: value.detach().to(place) for name, value in found.items() if value is not None},
     )
 
 

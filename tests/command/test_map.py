@@ -58,6 +58,9 @@ def test_documents_become_a_folder(texts):
     assert "2 rows are empty" in said
     assert "1 rows hold the same as one before" in said
     assert "1 rows have no label" in said
+    assert "Done: see documents-map/report.md." in said
+    took = json.loads(Path("documents-map/run.json").read_text())["progress"]["seconds"].values()
+    assert 0 < sum(took) < 1000
     table = pd.read_csv("documents-map/clusters.csv", keep_default_na=False)
     assert table.row.tolist() == list(range(len(texts)))
     assert table.cluster[[1, 4]].tolist() == [-1, -1]

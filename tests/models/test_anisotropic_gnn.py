@@ -6,6 +6,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from jsem_pyg.models import AnisotropicGNN
+from jsem_pyg.nn import AnisotropicChebConv
 
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
 
@@ -51,6 +52,8 @@ def test_graphgym_builds_and_trains_it(name):
     torch.manual_seed(0)
     model = GNN(4, 2)
     assert sum("AnisotropicCheb" in type(each).__name__ for each in model.modules()) == 4
+    layers = [each for each in model.modules() if isinstance(each, AnisotropicChebConv)]
+    assert all(each.bias is None for each in layers)  # a batch norm follows
     data = Data(x=torch.randn(5, 4), edge_index=EDGES, y=torch.tensor([0, 0, 0, 1, 1]))
     data.edge_weight, data.edge_attr = torch.ones(6), torch.rand(3).repeat_interleave(2)[:, None]
     data.split, data.train_mask = "train", torch.ones(5, dtype=torch.bool)

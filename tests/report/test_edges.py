@@ -37,4 +37,5 @@ def test_a_histogram_of_one_value():
     data = Data(x=torch.eye(2), edge_index=torch.tensor([[0, 1], [1, 0]]))
     charts = histograms(data, torch.ones(2), np.zeros(2))
     assert [sum(chart.inside) for chart in charts] == [1, 1]
+    assert charts[1].borders[0] < charts[1].borders[-1]
     assert charts[1].borders == sorted(charts[1].borders)

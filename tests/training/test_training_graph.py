@@ -1,8 +1,12 @@
+from copy import deepcopy
+
 import pytest
 import torch
 from torch_geometric.data import Data
 from training.training_cases import two_clusters
 
+from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
+from jsem_pyg.training import fit
 from jsem_pyg.training.training_graph import prepare_graph
 
 
@@ -11,9 +15,9 @@ def test_holds_the_graph_and_leaves_the_data_alone():
     before = data.clone()
     graph = prepare_graph(data, "cpu")
     assert graph.structure.num_nodes == 24
-    assert graph.x is data.x
     assert graph.edge_index is data.edge_index
-    assert graph.edge_weight is data.edge_weight
+    for name in ("x", "edge_weight"):
+        assert getattr(graph, name).data_ptr() == data[name].data_ptr()
     assert all(torch.equal(data[key], value) for key, value in before)
     assert prepare_graph(graph) is graph
     del data.edge_weight
@@ -33,3 +37,18 @@ def test_what_cannot_be_diffused_on_is_refused():
         data[name] = bad
         with pytest.raises(ValueError, match=message):
             prepare_graph(data).structure  # noqa: B018
+
+
+@pytest.mark.parametrize("model", [DiffusionClassifier(6, 2), AnisotropicDiffusion(1)])
+def test_no_gradient_flows_back_to_the_data(model):
+    """Features of an encoder, and weights of a layer before."""
+    data, leaf = two_clusters(), torch.ones(1, requires_grad=True)
+    if isinstance(model, DiffusionClassifier):
+        del data.edge_attr
+    start = deepcopy(model.state_dict())
+    expected = fit(model, data, epochs=3, progress=False).model.state_dict()
+    model.load_state_dict(start)
+    data.x, data.edge_weight = leaf * data.x, leaf * data.edge_weight
+    found = fit(model, data, epochs=3, progress=False).model.state_dict()
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert leaf.grad is None

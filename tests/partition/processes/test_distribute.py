@@ -59,6 +59,13 @@ def test_a_single_process_has_all_rows():
     torch.testing.assert_close(y, expected[part.nodes])
 
 
+def test_features_of_edges_that_are_not_finite_are_refused():
+    part = distribute(whole())
+    part.data.edge_attr[3] = torch.nan
+    with pytest.raises(ValueError, match="'edge_attr' to be finite"):
+        part.check_attr(part.data.edge_attr)
+
+
 @pytest.mark.parametrize("graph_name", GRAPHS)
 @pytest.mark.parametrize("size", [2, 4])
 def test_all_parts_together_are_the_graph(graph_name, size):
