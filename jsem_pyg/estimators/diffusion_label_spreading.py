@@ -1,5 +1,6 @@
 """A few labels that spread over the neighbour graph, as a classifier of scikit-learn's."""
 
+import logging
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -8,6 +9,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from .class_estimator import ClassEstimator
+
+logger = logging.getLogger(__name__)
 
 
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
@@ -96,6 +99,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             TypeError: if a parameter is of the wrong type.
             ValueError: if X, y or a parameter does not fit, or no label is known.
         """
+        _check_none_missing(y)
         with self._threads():
             graph, seed, y = self._fit_graph(X, y)
             known = _is_known(y)
@@ -127,8 +131,25 @@ def _is_known(y: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: if these are no classes, or none is known.
     """
-    known = np.array([label != -1 for label in y.tolist()], dtype=bool)
+    labels = y.tolist()
+    if "-1" in labels:
+        logger.warning(
+            "'y' holds the text '-1', which counts as a class. Where it stands for an unknown "
+            "label, pass the number, in an array of dtype=object: NumPy makes text of it elsewhere."
+        )
+    known = np.array([label != -1 for label in labels], dtype=bool)
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
     check_classification_targets(y[known])
     return known
+
+
+def _check_none_missing(y: Any) -> None:
+    """Raise a ValueError if a label is None or pandas.NA, which scikit-learn cannot compare."""
+    if getattr(getattr(y, "dtype", None), "kind", "O") != "O" or not np.iterable(y):
+        return
+    for row, label in enumerate(y):
+        if label is None or type(label).__name__ == "NAType":
+            raise ValueError(
+                f"Expected 'y' to hold -1 where a label is unknown (got {label!r} in row {row})."
+            )

@@ -1,4 +1,5 @@
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs, few_labels
@@ -92,3 +93,22 @@ def test_five_labels_of_each_digit_tell_unseen_ones():
     model = DiffusionLabelSpreading(random_state=0).fit(X[:700], known)
     assert (model.transduction_ == y[:700]).mean() > 0.85
     assert model.score(X[700:900], y[700:900]) > 0.75  # by other hands
+
+
+@pytest.mark.parametrize("missing", [None, pd.NA])
+def test_missing_labels_are_refused_by_row(missing):
+    y = np.array(["a", "b"] * (NUM_FITTED // 2), dtype=object)
+    y[[3, 5]] = missing
+    with pytest.raises(ValueError, match="'y' to hold -1 where a label is unknown .* in row 3"):
+        DiffusionLabelSpreading().fit(X, y)
+
+
+def test_the_text_of_minus_one_is_a_class_and_said(caplog):
+    y = (["a", "b", -1] * NUM_FITTED)[:NUM_FITTED]  # NumPy makes text of it
+    model = DiffusionLabelSpreading(8).fit(X, y)
+    assert model.classes_.tolist() == ["-1", "a", "b"]
+    assert "'y' holds the text '-1', which counts as a class" in caplog.text
+    caplog.clear()
+    model.fit(X, np.array(y, dtype=object))
+    assert model.classes_.tolist() == ["a", "b"]
+    assert not caplog.text
