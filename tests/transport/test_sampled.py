@@ -254,3 +254,18 @@ def test_wrong_types():
         align([[0.0]], torch.ones(1, 1), epsilon=1)
     with pytest.raises(TypeError, match="'starts' to be a Plan"):
         align(torch.ones(1, 1), torch.ones(1, 1), epsilon=1, starts=3)
+
+
+@pytest.mark.parametrize("seed", [20, 200, 407])
+def test_a_sharp_plan_that_misses_its_masses_has_not_converged(seed, caplog):
+    """Half a percent of the mass is elsewhere after 2,000 scalings."""
+    g = torch.Generator().manual_seed(seed)
+    x, y = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((4, 1), (3, 2)))
+    p, q = (torch.rand(n, generator=g, dtype=torch.float64) + 0.1 for n in (4, 3))
+    costs = torch.cdist(x, x), torch.cdist(y, y)
+    plan = sampled_gromov_wasserstein(*costs, p=p, q=q, num_anchors=None, epsilon=0.05)
+    table = plan.dense()
+    missed = (table.sum(1) - p / p.sum()).abs().sum() + (table.sum(0) - q / q.sum()).abs().sum()
+    assert missed > 1e-3
+    assert not plan.converged
+    assert f"the marginal error is {missed:.1e}" in caplog.text

@@ -147,8 +147,8 @@ def test_sampled_gromov_wasserstein(data):
     table = check_plan(plan, sizes)
     left, right = (shares(mass, n) for mass, n in zip((p, q), sizes, strict=True))
     if plan.converged:
-        assert float((table.sum(1) - left).abs().sum()) <= 5e-3
-        assert float((table.sum(0) - right).abs().sum()) <= 5e-3
+        assert float((table.sum(1) - left).abs().sum()) <= 1.01e-3
+        assert float((table.sum(0) - right).abs().sum()) <= 1.01e-3
     unit = float(max(each.max() for each in costs)) ** 2
     assert plan.cost == pytest.approx(gw_cost(*costs, table), rel=1e-3, abs=1e-4 * unit)
 
