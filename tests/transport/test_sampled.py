@@ -7,7 +7,7 @@ from night import night
 
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.transport import ColumnCost, Plan, geodesic_columns, sampled_gromov_wasserstein
-from jsem_pyg.transport.sampled.columns import Columns
+from jsem_pyg.transport.sampled import steps as sampled_steps
 from jsem_pyg.transport.sinkhorn.dense import entropic_plan
 from jsem_pyg.transport.sinkhorn.scores import DenseScores
 
@@ -46,16 +46,21 @@ def test_an_isometric_copy_is_found(dtype, num_anchors):
         assert plan.cost < 0.01
 
 
-def test_columns_on_demand_find_it_as_well():
+def test_columns_on_demand_find_it_as_well(monkeypatch):
     c = distances(40)
     d, where = shuffled(c)
-    plan = align(oracle(c), oracle(d), epsilon=0.02, mode="per_anchor", num_anchors=30)
+    expected = align(c, d, epsilon=0.02, num_anchors=30)
+    plan = align(oracle(c), oracle(d), epsilon=0.02, num_anchors=30)
     assert torch.equal(plan.argmax(), where)
-    assert plan.cost < 0.01
+    assert plan.cost == pytest.approx(expected.cost)
+    monkeypatch.setattr(sampled_steps, "_DRAWS", 1)  # 30 pairs are fewer than 40 columns
+    estimated = align(oracle(c), oracle(d), epsilon=0.02, num_anchors=30)
+    assert estimated.cost != pytest.approx(expected.cost)
+    assert estimated.cost < 0.01
 
 
-@pytest.mark.parametrize("mode", ["precomputed", "per_anchor", "factor"])
-def test_a_spiral_is_unrolled_onto_a_swiss_roll(mode):
+@pytest.mark.parametrize("view", ["table", "columns", "factor"])
+def test_a_spiral_is_unrolled_onto_a_swiss_roll(view):
     generator = torch.Generator().manual_seed(0)
 
     def roll(n, width):
@@ -70,9 +75,11 @@ def test_a_spiral_is_unrolled_onto_a_swiss_roll(mode):
         edge_index, _ = knn_graph(x, 8, metric="l2")
         length = (x[edge_index[0]] - x[edge_index[1]]).norm(dim=1) / 90
         columns.append(geodesic_columns(edge_index, x.size(0), length))
-    if mode == "factor":
-        columns, mode = [each.factor(num_columns=64, rank=32) for each in columns], "precomputed"
-    plan = align(*columns, epsilon=0.002, mode=mode, num_anchors=50)
+    if view == "table":
+        columns = [each.dense() for each in columns]
+    elif view == "factor":
+        columns = [each.factor(num_columns=64, rank=32) for each in columns]
+    plan = align(*columns, epsilon=0.002, num_anchors=50)
     ranks = positions[1][plan.argmax()].argsort().argsort().double()
     expected = positions[0].argsort().argsort().double()
     assert abs(float(torch.corrcoef(torch.stack([ranks, expected]))[0, 1])) > 0.99
@@ -180,14 +187,15 @@ def test_columns_that_are_kept_and_that_are_not(monkeypatch):
         asked.extend(nodes.tolist())
         return c[:, nodes]
 
-    source = Columns(ColumnCost(columns, 9), torch.arange(9), "per_anchor", c.dtype)
-    anchors = torch.tensor([2, 5, 2])
-    torch.testing.assert_close(source.of(anchors), c[:, anchors])
-    torch.testing.assert_close(source.of(anchors), c[:, anchors])
-    assert asked == [2, 5]
-    source.room = 1
-    source.of(torch.tensor([1, 7]))
-    assert list(source.kept) == [7]
+    cost, points = ColumnCost(columns, 9), torch.arange(1, 9)
+    source = sampled_steps.Columns(cost, points, c.dtype)
+    for anchors in ([2, 5, 2], [5, 2]):
+        torch.testing.assert_close(source.of(torch.tensor(anchors)), c[1:, 1:][:, anchors])
+    assert asked == [3, 6]
+    monkeypatch.setattr(sampled_steps, "_KEPT", 8)
+    few = sampled_steps.Columns(cost, points, c.dtype)
+    few.of(torch.tensor([1, 7, 7, 1]))
+    assert asked[2:] == [2, 8, 2]
 
 
 def test_epsilon_is_a_share_of_the_critical_temperature():
@@ -225,10 +233,7 @@ def test_a_plan_whose_scalings_leave_the_range():
     ("change", "message"),
     [
         ({"epsilon": 0}, "'epsilon' to be positive"),
-        ({"mode": "all"}, "'mode' to be one of"),
-        ({"mode": "per_anchor", "num_anchors": None}, "'mode' to be 'precomputed'"),
         ({"num_anchors": 0}, "'num_anchors' to be a positive"),
-        ({"averaging": 1.0}, "'averaging' to lie in"),
         ({"p": torch.ones(4)}, "one entry for each point"),
         ({"p": torch.zeros(3)}, "mass somewhere"),
         ({"q": -torch.ones(3)}, "'q' to be non-negative"),

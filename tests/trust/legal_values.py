@@ -37,7 +37,6 @@ LEGAL: dict[str, str] = {
     r"\S+TripletLoss\.forward z: with (NaN|infinity)": "`fit` says it, where a GPU waits anyway",
     r"transport\.heat_profiles (times|averaging): an array": "times are numbers in any form",
     r"transport\.batch_costs attribute: (another|an empty) string": "paths ask for no features",
-    r"transport\.batch_costs name: (another|an empty) string": "what messages call the graphs",
     r"transport\.transfer_attributes fill: -1.0": "any number",
     r"transport\.transfer_attributes prefix: (another|an empty) string": "any name",
     r"partition\.sum_gradients parameters: no entry": "a model may have nothing to learn",

@@ -26,7 +26,7 @@ from ..problem.inputs import as_factor
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
 from ..problem.problem import second_moments
-from .distance import value_at
+from .envelope import value_at
 
 _WARM = 0.05  # of the critical temperature, where the first plans are looked for
 _COOLING = 2.0  # a round
@@ -136,21 +136,33 @@ def gw_barycenter(
     )  # fmt: skip
     if rank is not None:
         check_positive_int("rank", rank)
-    members, kind = _read_members(sources, cost, masses, weights)
-    like = members[0].factor.x
-    mass = read_masses("p", p, size).detach().to(like)
     options = replace(options, absolute=True, max_iter=_ALIGNMENT_STEPS)
-    task = _Rounds(members, mass, _critical(members), rank, options)
-    wanted = [epsilon if absolute else epsilon * each for each in task.critical]
+    members, kind = _read_members(sources, cost, masses, weights, epsilon, absolute)
+    mass = read_masses("p", p, size).detach().to(members[0].factor.x)
+    if init is not None:
+        starts = [_read_init(init, size, members[0].factor)]
+    else:
+        generator = torch.Generator().manual_seed(seed)
+        starts = [_sampled(each.factor, size, generator) for each in members]
     share = _WARM
-    state = task.begin(init, size, task.temperatures(share, wanted))
-    while any(share * each > low for each, low in zip(task.critical, wanted, strict=True)):
+    begun = [_matched(members, each, mass, None, share, options) for each in starts]
+    state = min(begun, key=lambda each: each.objective)
+
+    def next_round(state: _State, share: float) -> _State:
+        parts = [
+            (each.weight, plan.apply(each.factor.x), each.factor.signs)
+            for each, plan in zip(members, state.plans, strict=True)
+        ]
+        factor = _mean_kernel(parts, mass, rank)
+        return _matched(members, factor, mass, state.plans, share, options)
+
+    while any(share * each.critical > each.lowest for each in members):
         share /= _COOLING
-        state = task.round(state, task.temperatures(share, wanted))
+        state = next_round(state, share)
     history = [state.objective]
     converged = False
     for _ in range(max_iter):
-        state = task.round(state, wanted)
+        state = next_round(state, 0.0)
         history.append(state.objective)
         change, least = history[-2] - history[-1], tol * abs(history[-2])
         if change <= least:
@@ -164,61 +176,47 @@ class _Member(NamedTuple):
     factor: Factor  # a kernel
     mass: Tensor
     weight: float
+    critical: float  # the temperature above which it goes everywhere
+    lowest: float  # that of its last plan
 
 
 class _State(NamedTuple):
-    factor: Factor
-    plans: list[Plan]
+    factor: Factor  # the barycentre
+    plans: list[Plan]  # from it to each member
     objective: float
 
 
-class _Rounds(NamedTuple):
-    """Rounds of plans and kernels."""
+def _matched(
+    members: list[_Member],
+    factor: Factor,
+    p: Tensor,
+    starts: list[Plan] | None,
+    share: float,
+    options: SolverOptions,
+) -> _State:
+    """Plans between a kernel and all members, from those before on.
 
-    members: list[_Member]
-    p: Tensor
-    critical: list[float]  # temperatures
-    rank: int | None
-    options: SolverOptions  # of the alignments
-
-    def temperatures(self, share: float, lowest: list[float]) -> list[float]:
-        """A share of the critical temperature for each member, or what is asked for."""
-        return [max(share * each, low) for each, low in zip(self.critical, lowest, strict=True)]
-
-    def begin(self, init: Factor | None, size: int, epsilon: list[float]) -> _State:
-        """The best of the starts."""
-        if init is not None:
-            factors = [_read_init(init, size, self.members[0].factor)]
-        else:
-            generator = torch.Generator().manual_seed(self.options.seed)
-            factors = [_sampled(each.factor, size, generator) for each in self.members]
-        states = [self._matched(each, [None] * len(self.members), epsilon) for each in factors]
-        return min(states, key=lambda each: each.objective)
-
-    def round(self, state: _State, epsilon: list[float]) -> _State:
-        """The kernel of the plans, and the plans of that kernel."""
-        parts = [
-            (each.weight, plan.apply(each.factor.x), each.factor.signs)
-            for each, plan in zip(self.members, state.plans, strict=True)
-        ]
-        return self._matched(_mean_kernel(parts, self.p, self.rank), state.plans, epsilon)
-
-    def _matched(
-        self, factor: Factor, starts: Sequence[Plan | None], epsilon: list[float]
-    ) -> _State:
-        """Plans between a kernel and all members, from those before on."""
-        plans, objective = [], 0.0
-        for member, start, low in zip(self.members, starts, epsilon, strict=True):
-            options = replace(self.options, epsilon=low, starts=start)
-            sides, masses = (factor, member.factor), (self.p, member.mass)
-            task = read_task(*sides, None, *masses, None, None, options)
-            plans.append(task.solve())
-            objective += member.weight * float(value_at(task, plans[-1], *sides, *masses))
-        return _State(factor, plans, objective)
+    Temperatures are a share of the critical ones, or the lowest, whichever is higher.
+    """
+    plans, objective = [], 0.0
+    for index, member in enumerate(members):
+        start, low = starts and starts[index], max(share * member.critical, member.lowest)
+        sides, masses = (factor, member.factor), (p, member.mass)
+        task = read_task(
+            *sides, None, *masses, None, None, replace(options, epsilon=low, starts=start)
+        )
+        plans.append(task.solve())
+        objective += member.weight * float(value_at(task, plans[-1], *sides, *masses))
+    return _State(factor, plans, objective)
 
 
 def _read_members(
-    sources: Any, cost: Any, masses: Any, weights: Tensor | None
+    sources: Any,
+    cost: Any,
+    masses: Any,
+    weights: Tensor | None,
+    epsilon: float,
+    absolute: bool,
 ) -> tuple[list[_Member], str]:
     """The members as kernels, and what kind of cost they had."""
     if isinstance(sources, Tensor) or not isinstance(sources, Sequence) or not sources:
@@ -241,13 +239,20 @@ def _read_members(
         read_masses("masses", mass, each.num_points).detach().to(each.x)
         for mass, each in zip(masses, factors, strict=True)
     ]
-    shares = _read_weights(weights, len(factors))
+    shares = read_masses("weights", weights, len(factors), "member").tolist()
     kernels = [_as_kernel(*each) for each in zip(factors, read, strict=True)]
-    return [_Member(*each) for each in zip(kernels, read, shares, strict=True)], first.kind
+    spreads = [_spread(*each) for each in zip(kernels, read, strict=True)]
+    mean = sum(share * spread for share, spread in zip(shares, spreads, strict=True))
+    critical = [4 * spread * mean or 1.0 for spread in spreads]  # of each with their mean
+    lowest = [epsilon if absolute else epsilon * each for each in critical]
+    fields = zip(kernels, read, shares, critical, lowest, strict=True)
+    return [_Member(*each) for each in fields], first.kind
 
 
-def _read_weights(weights: Tensor | None, count: int) -> list[float]:
-    return [float(each) for each in read_masses("weights", weights, count, "member")]
+def _spread(factor: Factor, mass: Tensor) -> float:
+    """The largest variance of the coordinates along any axis."""
+    x, mass = factor.x.double(), mass.double()
+    return float(torch.linalg.eigvalsh(second_moments(x - mass @ x, mass))[-1])
 
 
 def _as_kernel(factor: Factor, mass: Tensor) -> Factor:
@@ -256,16 +261,6 @@ def _as_kernel(factor: Factor, mass: Tensor) -> Factor:
         return factor
     mean = (mass.double() @ factor.x.double()).to(factor.x)
     return Factor(factor.x - mean, "kernel", edge_index=factor.edge_index)
-
-
-def _critical(members: list[_Member]) -> list[float]:
-    """The temperatures above which each member goes everywhere, as one matched with their mean."""
-    tops = []
-    for each in members:
-        x, mass = each.factor.x.double(), each.mass.double()
-        tops.append(float(torch.linalg.eigvalsh(second_moments(x - mass @ x, mass))[-1]))
-    mean = sum(each.weight * top for each, top in zip(members, tops, strict=True))
-    return [4 * top * mean or 1.0 for top in tops]
 
 
 def _read_init(init: Any, size: int, member: Factor) -> Factor:

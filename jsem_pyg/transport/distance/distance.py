@@ -6,14 +6,12 @@ from typing import Any
 from torch import Tensor
 
 from ..._checks import check_choice, check_instance
-from ..costs.factor import Factor
-from ..factored.solver import Task, read_task
+from ..factored.solver import read_task
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor
-from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
 from ..sinkhorn.scores import FactoredScores
-from .envelope import Objective
+from .envelope import value_at
 
 DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # what may be asked of marginals
 
@@ -111,60 +109,16 @@ def gw_distance(
     task = read_task(first, second, None, p, q, features, known_pairs, options)
     if plan is None:
         plan = task.solve()
+    else:
+        _check_plan(plan, (first.num_points, second.num_points))
     return value_at(task, plan, first, second, p, q)
 
 
-def value_at(
-    task: Task, plan: Any, first: Factor, second: Factor, p: Tensor | None, q: Tensor | None
-) -> Tensor:
-    """The objective of a task at its optimum, with gradients in what was given.
-
-    Args:
-        task: the problem, without gradients except those of its features.
-        plan: its optimum.
-        first: the source, with its history.
-        second: the target.
-        p: masses as they were given.
-        q: those of the target.
-    """
-    scores = _check_plan(plan, task)
-    objective = Objective(
-        first,
-        second,
-        read_masses("p", p, first.num_points).to(first.x.device),
-        read_masses("q", q, second.num_points).to(second.x.device),
-        task.given_features,
-        task.alpha,
-        task.known_pairs,
-        task.relaxation(),
-        plan.epsilon,
-    )
-    _check_free_masses(objective)
-    return objective.value(scores).to(first.x.dtype)
-
-
-def _check_plan(plan: Any, task: Task) -> FactoredScores:
-    """The scores of a plan that fits."""
+def _check_plan(plan: Any, shape: tuple[int, int]) -> None:
+    """Raise unless this is a plan of factored costs between so many points."""
     check_instance("plan", plan, Plan, "a Plan or None")
-    shape = (task.first.num_points, task.second.num_points)
     if plan.shape != shape or not isinstance(plan.scores, FactoredScores):
         raise ValueError(
             f"Expected 'plan' to be a plan of gromov_wasserstein between {shape[0]} x {shape[1]} "
             f"points (got {plan.shape[0]} x {plan.shape[1]}, {type(plan.scores).__name__})."
         )
-    return plan.scores
-
-
-def _check_free_masses(objective: Objective) -> None:
-    """Raise a ValueError if a gradient is asked for that is not known."""
-    relaxation = objective.relaxation
-    sides = (
-        ("p", objective.p, relaxation.fixes_rows),
-        ("q", objective.q, relaxation.fixes_columns),
-    )
-    for name, mass, is_fixed in sides:
-        if mass.requires_grad and not is_fixed and bool((mass == 0).any()):
-            raise ValueError(
-                f"Expected '{name}' to be positive, as its gradient is asked for and its marginal "
-                "is not fixed (got zeros). To fix this, leave these points out."
-            )

@@ -13,81 +13,96 @@ order in what a solver has left of the marginal error.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..costs.factor import Factor
+from ..factored.solver import Task
+from ..problem.masses import read_masses
 from ..problem.objective import fused_cost, known_pull
 from ..problem.relaxation import Relaxation
 from ..sinkhorn.scores import FactoredScores, PlanSums, average, plan_sums, row_potentials
 
 
-@dataclass(frozen=True, eq=False)
-class Objective:
-    """The objective, as a function of tensors that keep their history."""
+def value_at(
+    task: Task, plan: Any, first: Factor, second: Factor, p: Tensor | None, q: Tensor | None
+) -> Tensor:
+    """The objective of a task at its optimum, with gradients in what was given.
 
-    first: Factor
-    second: Factor
-    p: Tensor  # [N] float64, with sum one
-    q: Tensor  # [K]
-    features: tuple[Tensor, Tensor] | None
-    alpha: float
-    known_pairs: Tensor | None
-    relaxation: Relaxation  # in the unit of squared costs
-    epsilon: float  # likewise
+    Args:
+        task: the problem, without gradients except those of its features.
+        plan: its optimum, of :func:`.gromov_wasserstein`.
+        first: the source, with its history.
+        second: the target.
+        p: masses as they were given.
+        q: those of the target.
+    """
+    left = read_masses("p", p, first.num_points).to(first.x.device)
+    right = read_masses("q", q, second.num_points).to(second.x.device)
+    relaxation = task.relaxation()
+    fixed = relaxation.fixes_rows, relaxation.fixes_columns
+    for name, mass, is_fixed in zip("pq", (left, right), fixed, strict=True):
+        if mass.requires_grad and not is_fixed and bool((mass == 0).any()):
+            raise ValueError(
+                f"Expected '{name}' to be positive, as its gradient is asked for and its marginal "
+                "is not fixed (got zeros). To fix this, leave these points out."
+            )
+    with torch.enable_grad():  # also for those who want the value alone: of the prices
+        value = _lagrangian(task, plan, first, second, left, right, relaxation)
+    inputs = (first.x, second.x, left, right, *(task.given_features or ()))
+    if not (torch.is_grad_enabled() and any(each.requires_grad for each in inputs)):
+        value = value.detach()
+    return value.to(first.x.dtype)
 
-    def value(self, scores: FactoredScores) -> Tensor:
-        """The Lagrangian of the plan that is the optimum: a number, float64."""
-        with torch.enable_grad():  # also for those who want the value alone: of the prices
-            value = self._lagrangian(scores)
-        has_history = any(each.requires_grad for each in self._tensors())
-        return value if has_history and torch.is_grad_enabled() else value.detach()
 
-    def _tensors(self) -> tuple[Tensor, ...]:
-        return self.first.x, self.second.x, self.p, self.q, *(self.features or ())
+def _lagrangian(
+    task: Task,
+    plan: Any,
+    first: Factor,
+    second: Factor,
+    p: Tensor,
+    q: Tensor,
+    relaxation: Relaxation,
+) -> Tensor:
+    """The Lagrangian of the plan that is the optimum: a number, float64.
 
-    def _lagrangian(self, scores: FactoredScores) -> Tensor:
-        sums = plan_sums(scores)
-        tilt = _Tilt(scores, sums, self.p.detach(), self.q.detach())
-        cost = self._cost(tilt)
-        value = cost + self.epsilon * self._entropy(sums)
-        prices = torch.autograd.grad(cost, (tilt.w, tilt.z), retain_graph=True)
-        relaxation = self.relaxation
-        sides = (
-            (relaxation.fixes_rows, relaxation.rows, self.p, self.q, sums.r, scores),
-            (relaxation.fixes_columns, relaxation.columns, self.q, self.p, sums.c, None),
+    Args:
+        task: the problem.
+        plan: its optimum.
+        first: the source.
+        second: the target.
+        p: [N] float64, of sum one.
+        q: [K] likewise.
+        relaxation: penalties in the unit of squared costs.
+    """
+    scores, epsilon = plan.scores, plan.epsilon
+    sums = plan_sums(scores)
+    tilt = _Tilt(scores, sums, p.detach(), q.detach())
+    first, second = (replace(each, x=each.x.double()) for each in (first, second))
+    cost = fused_cost(first, second, task.given_features, task.alpha, tilt.average, tilt.r, tilt.c)
+    if task.known_pairs is not None:
+        cost = cost + task.alpha * known_pull(
+            first, second, task.known_pairs, tilt.average, tilt.r, tilt.c, relaxation.is_balanced
         )
-        for price, (is_fixed, rho, mass, other, sent, seen) in zip(prices, sides, strict=True):
-            if is_fixed:
-                seen = scores.transposed() if seen is None else seen
-                price = price + self.epsilon * _mean_logarithms(seen, mass, other)
-                value = value + price @ (mass - sent)
-            elif rho > 0:
-                value = value + rho * _divergence(sent, mass)
-        if relaxation.is_balanced:  # the mean of all prices is in both
-            value = value - (price @ mass.detach()) * (1 - sums.c.sum())
-        return value
-
-    def _cost(self, tilt: "_Tilt") -> Tensor:
-        first, second = (replace(each, x=each.x.double()) for each in (self.first, self.second))
-        cost = fused_cost(first, second, self.features, self.alpha, tilt.average, tilt.r, tilt.c)
-        if self.known_pairs is None:
-            return cost
-        is_balanced = self.relaxation.is_balanced
-        pull = known_pull(
-            first, second, self.known_pairs, tilt.average, tilt.r, tilt.c, is_balanced
-        )
-        return cost + self.alpha * pull
-
-    def _entropy(self, sums: PlanSums) -> Tensor:
-        """KL(T | p q^T), of any mass; where a marginal is fixed, its derivative there is zero."""
-        relaxation = self.relaxation
-        p = self.p.detach() if relaxation.fixes_rows else self.p
-        q = self.q.detach() if relaxation.fixes_columns else self.q
-        logarithms = math.log(2) * sums.log2 - _weighted_log(sums.r, p) - _weighted_log(sums.c, q)
-        return logarithms - sums.r.sum() + p.sum() * q.sum()
+    value = cost + epsilon * _entropy(sums, p, q, relaxation)
+    prices = torch.autograd.grad(cost, (tilt.w, tilt.z), retain_graph=True)
+    rows = relaxation.fixes_rows, relaxation.rows, p, q, sums.r, scores
+    columns = relaxation.fixes_columns, relaxation.columns, q, p, sums.c, None
+    for price, (is_fixed, rho, mass, other, sent, seen) in zip(
+        prices, (rows, columns), strict=True
+    ):
+        if is_fixed:
+            seen = scores.transposed() if seen is None else seen
+            price = price + epsilon * _mean_logarithms(seen, mass, other)
+            value = value + price @ (mass - sent)
+        elif rho > 0:
+            value = value + rho * _divergence(sent, mass)
+    if relaxation.is_balanced:  # the mean of all prices is in both
+        value = value - (price @ mass.detach()) * (1 - sums.c.sum())
+    return value
 
 
 class _Tilt:
@@ -108,6 +123,14 @@ class _Tilt:
         """T y [N, D] of y [K, D]; sums are in the scores' type."""
         sent = average(self.scores, y.to(self.scores.like)).to(y)
         return sent + self.w[:, None] * (self.q @ y) + self.p[:, None] * (self.z @ y)
+
+
+def _entropy(sums: PlanSums, p: Tensor, q: Tensor, relaxation: Relaxation) -> Tensor:
+    """KL(T | p q^T), of any mass; where a marginal is fixed, its derivative there is zero."""
+    p = p.detach() if relaxation.fixes_rows else p
+    q = q.detach() if relaxation.fixes_columns else q
+    logarithms = math.log(2) * sums.log2 - _weighted_log(sums.r, p) - _weighted_log(sums.c, q)
+    return logarithms - sums.r.sum() + p.sum() * q.sum()
 
 
 def _mean_logarithms(scores: FactoredScores, p: Tensor, q: Tensor) -> Tensor:

@@ -2,75 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..._checks import check_bool, check_choice
 from ...kernels.table import SINKHORN
-from ..costs.factor import Factor
-from ..factored.solver import read_task
+from ..factored.solver import Task, read_task
 from ..factored.starts import STARTS
 from ..plan.plan import Plan
-from ..problem.inputs import as_factor, check_cost, check_known_pairs, read_features
-from ..problem.masses import read_masses
+from ..problem.inputs import as_factor, check_cost
 from ..problem.options import SolverOptions, read_starts
-from .distance import DIFFERENTIABLE, value_at
+from .distance import DIFFERENTIABLE
+from .envelope import value_at
+
+_Inputs = tuple[list[Tensor], list[Tensor], Tensor]
 
 _CHANGE = 0.5  # of costs, features or masses between two calls, relative to their norm
-
-
-class _Inputs(NamedTuple):
-    """Detached copies of the inputs of one call, to detect another pair in the next call."""
-
-    sides: list[Tensor]  # coordinates [N, r], centred, of both sides and of their features
-    masses: list[Tensor]  # [N] and [K], with sum one
-    known_pairs: Tensor | None
-
-    @classmethod
-    def of(
-        cls,
-        first: Factor,
-        second: Factor,
-        p: Tensor | None,
-        q: Tensor | None,
-        features: tuple[Tensor, Tensor] | None,
-        known_pairs: Tensor | None,
-    ) -> "_Inputs":
-        """Read and check the arguments of a call."""
-        read = () if features is None else read_features(features, first, second)
-        sides = [each.detach().double() for each in (first.x, second.x, *read)]
-        masses = [
-            read_masses(name, mass, each.num_points).detach().cpu()
-            for name, mass, each in (("p", p, first), ("q", q, second))
-        ]
-        if known_pairs is not None:
-            check_known_pairs(known_pairs, first, second)
-            known_pairs = known_pairs.clone()
-        return cls([each - each.mean(0) for each in sides], masses, known_pairs)
-
-    def is_near(self, other: "_Inputs") -> bool:
-        """True if the optimum of one is a good start for the other."""
-        ours, theirs = ([each.size(0) for each in inputs.sides] for inputs in (self, other))
-        if ours != theirs or not _is_same(self.known_pairs, other.known_pairs):
-            return False
-        return all(map(_is_near, self.sides, other.sides)) and all(
-            float((new - old).abs().sum()) <= _CHANGE
-            for new, old in zip(self.masses, other.masses, strict=True)
-        )
-
-
-def _is_same(one: Tensor | None, other: Tensor | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return torch.equal(one, other)
-
-
-def _is_near(x: Tensor, y: Tensor) -> bool:
-    """True if X X^T and Y Y^T differ by at most half of the larger; no rotation of X counts."""
-    xx, yy, xy = (float((a.T @ b).square().sum()) for a, b in ((x, x), (y, y), (x, y)))
-    return xx + yy - 2 * xy <= _CHANGE**2 * max(xx, yy)
 
 
 class GromovWassersteinLoss(torch.nn.Module):
@@ -150,7 +99,7 @@ class GromovWassersteinLoss(torch.nn.Module):
     def forget(self) -> None:
         """Look for the optimum anew in the next call."""
         self._plan: Plan | None = None
-        self._inputs: _Inputs | None = None
+        self._inputs: _Inputs = [], [], torch.empty(0)
         self._rho = 0.0
 
     @property
@@ -172,15 +121,15 @@ class GromovWassersteinLoss(torch.nn.Module):
             as_factor(name, side, self.cost)
             for name, side in (("source", source), ("target", target))
         )
-        inputs = _Inputs.of(first, second, p, q, features, known_pairs)
-        follows = self.warm_start and self._inputs is not None and inputs.is_near(self._inputs)
-        options = self._options
-        if follows and self._plan is not None:
+        task = read_task(first, second, None, p, q, features, known_pairs, self._options)
+        inputs = _snapshot(task)
+        if self.warm_start and self._plan is not None and _is_near(inputs, self._inputs):
             options = replace(
-                options, epsilon=self._plan.epsilon, absolute=True, rho=self._rho, starts=self._plan
-            )
-        task = read_task(first, second, None, p, q, features, known_pairs, options)
-        if options is self._options:
+                self._options, epsilon=self._plan.epsilon, absolute=True, rho=self._rho,
+                starts=self._plan,
+            )  # fmt: skip
+            task = replace(task, options=options)
+        else:
             columns = task.relaxation().columns
             self._rho = columns if columns < float("inf") else 0.0
         self._plan, self._inputs = task.solve(is_sharpened=True), inputs
@@ -192,3 +141,28 @@ class GromovWassersteinLoss(torch.nn.Module):
             f"{type(self).__name__}(cost={self.cost!r}, epsilon={options.epsilon:g}, "
             f"marginals={options.marginals!r}, warm_start={self.warm_start})"
         )
+
+
+def _snapshot(task: Task) -> _Inputs:
+    """Centred coordinates and features [N, r], masses, and known pairs, all copied."""
+    sides = [each.double() for each in (task.first.x, task.second.x, *(task.features or ()))]
+    none = torch.empty(2, 0, dtype=torch.int64)
+    pairs = none if task.known_pairs is None else task.known_pairs.cpu().long().clone()
+    return [each - each.mean(0) for each in sides], [task.p, task.q], pairs
+
+
+def _is_near(new: _Inputs, old: _Inputs) -> bool:
+    """True if the optimum of one call is a good start for the other."""
+    sizes, old_sizes = ([each.size(0) for each in sides] for sides, _, _ in (new, old))
+    if sizes != old_sizes or not torch.equal(new[2], old[2]):
+        return False
+    return all(map(_are_alike, new[0], old[0])) and all(
+        float((mass - before).abs().sum()) <= _CHANGE
+        for mass, before in zip(new[1], old[1], strict=True)
+    )
+
+
+def _are_alike(x: Tensor, y: Tensor) -> bool:
+    """True if X X^T and Y Y^T differ by at most half of the larger; no rotation of X counts."""
+    xx, yy, xy = (float((a.T @ b).square().sum()) for a, b in ((x, x), (y, y), (x, y)))
+    return xx + yy - 2 * xy <= _CHANGE**2 * max(xx, yy)

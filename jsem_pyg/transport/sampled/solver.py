@@ -6,19 +6,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..._checks import (
-    check_choice,
-    check_number,
-    check_positive_int,
-)
+from ..._checks import check_positive_int
 from ..._precision import full_precision
 from ..costs.cost import Cost, read_cost
 from ..plan.plan import Plan
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions, read_starts
 from ..sinkhorn.scores import DenseScores
-from .columns import MODES, Columns
-from .steps import Options, Problem, coarse_cost, critical_epsilon, exact_steps, sampled_steps
+from .steps import Columns, Problem, coarse_cost, critical_epsilon, exact_steps, sampled_steps
 
 _MARGINAL_ERROR = 1e-3  # of all mass, of rows and columns together, in a plan that has converged
 
@@ -37,10 +32,7 @@ def sampled_gromov_wasserstein(
     q: Tensor | None = None,
     epsilon: float = 0.05,
     absolute: bool = False,
-    mode: str = "precomputed",
     num_anchors: int | None = 100,
-    averaging: float = 0.8,
-    patience: int = 30,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-4,
     max_iter: int = 300,
@@ -61,20 +53,16 @@ def sampled_gromov_wasserstein(
     Where costs have a factor, :func:`.gromov_wasserstein` needs neither draws nor a plan [N, K].
 
     Args:
-        source: a symmetric matrix [N, N], or a cost with columns, such as :class:`ColumnCost`,
-            :func:`geodesic_columns` or a :class:`Factor`.
+        source: a symmetric matrix [N, N], or a cost with columns, such as a :class:`Factor`. Of a
+            :class:`ColumnCost`, such as :func:`geodesic_columns`, only columns that are drawn are
+            computed, and the latest are kept.
         target: the same of the other side, [K, K]. N K is at most 2^26.
         p: [N] masses of the source points, divided by their sum; None: the same for all.
         q: [K] masses of the target points, likewise.
         epsilon: the temperature, as a share of the critical one, above which plans are blurred
             (estimated from at most 256 points of each side).
         absolute: whether `epsilon` is in the unit of squared costs instead.
-        mode: "precomputed", all columns are computed once and kept; "per_anchor", those that are
-            drawn, and the latest are kept.
-        num_anchors: pairs M that are drawn in a step; None: the exact gradient, of all pairs, for
-            which all columns are needed.
-        averaging: the weight in [0, 1) of the past in the mean of the estimates.
-        patience: steps without improvement after which to stop.
+        num_anchors: pairs M that are drawn in a step; None: the exact gradient, of all pairs.
         starts: "coarse", the best plan between some points of either side, by
             :func:`.batch_gromov_wasserstein`; "zero", the independent plan; of both, the better
             result is returned; or a plan to go on from. None: "coarse".
@@ -84,8 +72,9 @@ def sampled_gromov_wasserstein(
         seed: of the draws.
 
     Returns:
-        The plan, in the type of the costs. Its cost is that of the plan where all columns are kept,
-        else an estimate from twenty times as many pairs as a step draws.
+        The plan, in the type of the costs. Its cost is exact, except where a side is a
+        :class:`ColumnCost` of more points than the twentyfold of `num_anchors`: then it is
+        estimated from as many pairs.
 
     Raises:
         TypeError: if an argument is of the wrong type.
@@ -106,40 +95,46 @@ def sampled_gromov_wasserstein(
         tensor([3, 1, 4, 0, 2])
     """
     starts = read_starts(starts, STARTS, default=STARTS[:1])
-    options = SolverOptions(
-        epsilon=epsilon, absolute=absolute, starts=starts, tol=tol, max_iter=max_iter, seed=seed
-    )
-    check_choice("mode", mode, MODES)
-    check_positive_int("patience", patience)
+    SolverOptions(epsilon=epsilon, absolute=absolute, tol=tol, max_iter=max_iter, seed=seed)
     if num_anchors is not None:
         check_positive_int("num_anchors", num_anchors)
-    elif mode != "precomputed":
-        raise ValueError(
-            f"Expected 'mode' to be 'precomputed' with num_anchors=None (got {mode!r}): the exact "
-            "gradient takes all columns. To fix this, say how many pairs to draw."
-        )
-    check_number("averaging", averaging)
-    if not 0 <= averaging < 1:
-        raise ValueError(f"Expected 'averaging' to lie in [0, 1) (got {averaging}).")
     sides = read_cost("source", source), read_cost("target", target)
-    sizes = tuple(side.num_points for side in sides)
+    sizes = sides[0].num_points, sides[1].num_points
     if sizes[0] * sizes[1] > LARGEST:
         raise ValueError(
             f"Expected a plan of at most {LARGEST} entries (got {sizes[0]} x {sizes[1]}). To fix "
             "this, factor the costs and call gromov_wasserstein, which stores no plan."
         )
-    masses = (
-        read_masses("p", p, sizes[0]).detach().cpu(),
-        read_masses("q", q, sizes[1]).detach().cpu(),
-    )
-    points = tuple(mass.nonzero()[:, 0] for mass in masses)
-    how = Options(num_anchors, max_iter, averaging, tol, patience, seed)
+    masses = [
+        read_masses(name, mass, size).detach().cpu()
+        for name, mass, size in zip("pq", (p, q), sizes, strict=True)
+    ]
+    points = [mass.nonzero()[:, 0] for mass in masses]
+    if isinstance(starts, Plan) and starts.shape != sizes:
+        raise ValueError(
+            f"Expected 'starts' to be a plan of {sizes[0]} x {sizes[1]} points (got "
+            f"{starts.shape[0]} x {starts.shape[1]})."
+        )
     with torch.no_grad():
-        problem = _problem(sides, masses, points, mode, options)
+        looks = [side.columns(where[:1]) for side, where in zip(sides, points, strict=True)]
+        dtype = torch.promote_types(looks[0].dtype, looks[1].dtype)
+        first, second = (
+            Columns(side, where, dtype) for side, where in zip(sides, points, strict=True)
+        )
+        left, right = (
+            mass[where].to(looks[0].device, dtype)
+            for mass, where in zip(masses, points, strict=True)
+        )
+        problem = Problem(first, second, left, right, epsilon)
+        if not absolute:
+            problem = problem._replace(epsilon=epsilon * critical_epsilon(problem, seed))
         with full_precision(problem.p.device):
-            solve = exact_steps if num_anchors is None else sampled_steps
-            firsts = _first_plans(options, sizes, points, problem)
-            found = [solve(problem, first, how) for first in firsts]
+            found = [
+                exact_steps(problem, begin, tol, max_iter)
+                if num_anchors is None
+                else sampled_steps(problem, begin, num_anchors, tol, max_iter, seed)
+                for begin in _first_plans(problem, starts, points, seed)
+            ]
     log_plan, cost, converged, history = min(found, key=lambda each: each[1])
     # Of the plan that is returned: scaling a sharp one to its masses takes very long.
     error = problem.report(log_plan, cost, "").marginal_error
@@ -157,46 +152,20 @@ def sampled_gromov_wasserstein(
     return Plan(DenseScores(table), cost, problem.epsilon, converged, history)
 
 
-def _problem(
-    sides: tuple[Cost, ...],
-    masses: tuple[Tensor, ...],
-    points: tuple[Tensor, ...],
-    mode: str,
-    options: SolverOptions,
-) -> Problem:
-    looks = [side.columns(where[:1]) for side, where in zip(sides, points, strict=True)]
-    dtype = torch.promote_types(looks[0].dtype, looks[1].dtype)
-    source, target = (
-        Columns(side, where, mode, dtype) for side, where in zip(sides, points, strict=True)
-    )
-    p, q = (
-        mass[where].to(looks[0].device, dtype) for mass, where in zip(masses, points, strict=True)
-    )
-    problem = Problem(source, target, p, q, options.epsilon)
-    if options.absolute:
-        return problem
-    return problem._replace(epsilon=options.epsilon * critical_epsilon(problem, options.seed))
-
-
 def _first_plans(
-    options: SolverOptions, sizes: tuple[int, ...], points: tuple[Tensor, ...], problem: Problem
+    problem: Problem, starts: Sequence[str] | Plan, points: list[Tensor], seed: int
 ) -> list[Tensor]:
     """Log T [N, K] of the points that have mass, with their marginals."""
     independent, nothing = problem.p.log()[:, None] + problem.q.log(), torch.zeros_like(problem.q)
-    if not isinstance(options.starts, Plan):
+    if not isinstance(starts, Plan):
         is_tiny = min(independent.shape) < 2
         return [
             independent
             if name == "zero" or is_tiny
-            else problem.step(coarse_cost(problem, options.seed), nothing)[0]
-            for name in options.starts
+            else problem.step(coarse_cost(problem, seed), nothing)[0]
+            for name in starts
         ]
-    if options.starts.shape != sizes:
-        raise ValueError(
-            f"Expected 'starts' to be a plan of {sizes[0]} x {sizes[1]} points (got "
-            f"{options.starts.shape[0]} x {options.starts.shape[1]})."
-        )
-    given = options.starts.dense().detach().to(independent)[points[0][:, None], points[1]]
+    given = starts.dense().detach().to(independent)[points[0][:, None], points[1]]
     # A little of the independent plan, so that marginals can be met wherever zeros are.
     total = given.sum(dtype=torch.float64).clamp(min=torch.finfo(given.dtype).tiny).to(given)
     return [problem.project((given / total + 1e-6 * independent.exp()).log(), nothing)[0]]

@@ -1,36 +1,65 @@
 """Steps of entropic Gromov-Wasserstein transport with a dense plan, exact or at drawn anchors."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from ..costs.columns import ColumnCost
+from ..costs.cost import Cost, check_symmetry
 from ..plan.plan import Step
 from ..sinkhorn.dense import entropic_plan
 from ..small.batched import batch_gromov_wasserstein
-from .columns import Columns
 
 _INNER = 2000  # Sinkhorn iterations of a step, at most
 _LOOSE, _LOOSE_TOL = 50, 1e-3  # the same of a step at an estimated cost
 _INNER_TOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # the marginal error that ends them
 _HALVINGS = 20  # of a step that does not lower the objective
+_AVERAGING = 0.8  # weight of the past in the mean of the estimates
+_PATIENCE = 30  # steps without improvement after which to stop
 _SMOOTH = 0.9  # of the costs that the plateau is looked for in
 _COARSE = 128  # points of a coarse problem
 _SAMPLED = 256  # points that the critical temperature is estimated from
 _STARTS = ("costs", "zero", *["random"] * 6)
 _DRAWS = 20  # times as many pairs as in a step tell the cost in the end
+_KEPT = 1 << 26  # numbers of columns that are kept
 _ROUNDING = 10  # units in the last place of an objective that has not risen
 
 
-class Options(NamedTuple):
-    """Settings of the steps."""
+class Columns:
+    """Columns of a cost matrix between the points that have mass.
 
-    num_anchors: int | None
-    max_iter: int
-    averaging: float
-    tol: float
-    patience: int
-    seed: int
+    Args:
+        cost: the matrix; of a :class:`ColumnCost` columns are computed when they are drawn, and the
+            latest are kept.
+        points: [N] those that have mass.
+        dtype: of the columns.
+    """
+
+    def __init__(self, cost: Cost, points: Tensor, dtype: torch.dtype) -> None:
+        self.cost, self.points, self.dtype = cost, points, dtype
+        self.matrix: Tensor | None = None
+        self.column = lru_cache(max(1, _KEPT // points.numel()))(self._column)
+        if not isinstance(cost, ColumnCost):
+            self.whole()
+
+    def whole(self) -> Tensor:
+        """The matrix [N, N]."""
+        if self.matrix is None:
+            matrix = self.cost.columns(self.points)[self.points].to(self.dtype)
+            check_symmetry("columns", matrix)
+            self.matrix = (matrix + matrix.mT) / 2
+        return self.matrix
+
+    def of(self, anchors: Tensor) -> Tensor:
+        """The columns [N, M] of M anchors."""
+        if self.matrix is not None:
+            return self.matrix[:, anchors]
+        return torch.stack([self.column(each) for each in anchors.tolist()], 1)
+
+    def _column(self, anchor: int) -> Tensor:
+        return self.cost.columns(self.points[anchor, None])[self.points, 0].to(self.dtype)
 
 
 class Problem(NamedTuple):
@@ -64,33 +93,35 @@ class Problem(NamedTuple):
 Answer = tuple[Tensor, float, bool, list[Step]]
 
 
-def sampled_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answer:
-    """Steps at estimated costs, until these fall no more."""
-    generator = torch.Generator().manual_seed(options.seed)
+def sampled_steps(
+    problem: Problem, log_plan: Tensor, count: int, tol: float, max_iter: int, seed: int
+) -> Answer:
+    """Steps at costs that are estimated from so many pairs, until these fall no more."""
+    generator = torch.Generator().manual_seed(seed)
     mean, weight, g = torch.zeros_like(log_plan), 0.0, torch.zeros_like(problem.q)
     history: list[Step] = []
     smooth, norm, best, waited, converged = 0.0, 0.0, float("inf"), 0, False
-    count = options.num_anchors or 1
-    for _ in range(options.max_iter):
+    for _ in range(max_iter):
         plan = log_plan.exp()
         estimate = _estimate(problem, plan, count, generator)
         cost = float((estimate * plan).sum(dtype=torch.float64))
         smooth, norm = _SMOOTH * smooth + (1 - _SMOOTH) * cost, _SMOOTH * norm + 1 - _SMOOTH
-        if smooth / norm < best * (1 - options.tol):
+        if smooth / norm < best * (1 - tol):
             best, waited = smooth / norm, 0
         else:
             waited += 1
-        if waited >= options.patience:
+        if waited >= _PATIENCE:
             converged = True
             break
-        mean.mul_(options.averaging).add_(estimate, alpha=1 - options.averaging)
-        weight = options.averaging * weight + 1 - options.averaging
+        mean.mul_(_AVERAGING).add_(estimate, alpha=1 - _AVERAGING)
+        weight = _AVERAGING * weight + 1 - _AVERAGING
         log_plan, g = problem.step(mean / weight, g, loose=True)
         history.append(problem.report(log_plan, cost, "sampled"))
     if weight > 0:
         log_plan, g = problem.step(mean / weight, g)
     plan = log_plan.exp()
-    if problem.source.matrix is not None and problem.target.matrix is not None:
+    is_known = problem.source.matrix is not None and problem.target.matrix is not None
+    if is_known or max(plan.shape) <= _DRAWS * count:  # which no estimate is cheaper than
         return log_plan, _exact_cost(problem, plan)[0], converged, history
     costs = []
     for _ in range(_DRAWS):
@@ -109,13 +140,13 @@ def _estimate(problem: Problem, plan: Tensor, count: int, generator: torch.Gener
     return out.mul_(1 / count).clamp_(min=0)
 
 
-def exact_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answer:
+def exact_steps(problem: Problem, log_plan: Tensor, tol: float, max_iter: int) -> Answer:
     """Steps at the exact cost, halved until the objective does not rise."""
     g, history, converged = torch.zeros_like(problem.q), [], False
     plan = log_plan.exp()
     cost, gradient = _exact_cost(problem, plan)
     energy = cost - problem.epsilon * _entropy(plan)
-    for _ in range(options.max_iter):
+    for _ in range(max_iter):
         new_log, new_g = problem.step(gradient, g)
         slack = _ROUNDING * torch.finfo(plan.dtype).eps * abs(energy)
         target, share = new_log.exp(), 1.0
@@ -133,7 +164,7 @@ def exact_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answer:
         plan, cost, gradient, energy, g = moved, new_cost, new_gradient, new_energy, new_g
         log_plan = new_log if share == 1 else plan.log()
         history.append(problem.report(log_plan, cost, "exact"))
-        if change <= options.tol:
+        if change <= tol:
             converged = True
             break
     return log_plan, cost, converged, history
@@ -141,9 +172,7 @@ def exact_steps(problem: Problem, log_plan: Tensor, options: Options) -> Answer:
 
 def _exact_cost(problem: Problem, plan: Tensor) -> tuple[float, Tensor]:
     """The objective of a plan, and the linear cost sum_kl |C_ik - D_jl|^2 T_kl [N, K]."""
-    c, d = problem.source.matrix, problem.target.matrix
-    assert c is not None
-    assert d is not None
+    c, d = problem.source.whole(), problem.target.whole()
     linear = (c.square() @ plan.sum(1))[:, None] + d.square() @ plan.sum(0) - 2 * (c @ plan @ d)
     return float((linear * plan).sum(dtype=torch.float64)), linear
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..._checks import check_vector
+from ..._checks import as_argument, check_vector
 from ..._precision import compute_dtype, full_precision, power_of_two
 from ...kernels.table import LINEAR_TRANSPORT, lists_backends
 from ..problem.masses import check_masses, normalized
@@ -24,6 +24,7 @@ _TOL = 1e-9  # of a descent's gain, relative to the constant terms of the object
 _DESCENT = 100  # vertices that a pair may go to
 _PERFECT = 1e-9  # a cost, relative to the same terms, that another start cannot better
 _MULTIPLE = 8  # sizes of pairs are rounded up to it, and pairs of one size go together
+_CPU = torch.device("cpu")
 _BLOCK = 1 << 22  # numbers of plans that are moved at a time
 
 
@@ -87,13 +88,12 @@ def batch_gromov_wasserstein(
         >>> plan.argmax()
         tensor([1, 2, 0])
     """
-    first, second = _costs(source, target, cost)
-    masses = _masses("p", p, first), _masses("q", q, second)
+    sides = _read_sides(source, target, cost, p, q)
     starts = read_starts(starts, STARTS, default=STARTS[:2], takes_plans=False)
     options = SolverOptions(starts=starts, max_iter=max_iter, seed=seed, backend=backend)
     LINEAR_TRANSPORT.find(backend, _CPU)
-    with torch.no_grad(), full_precision(first.matrix.device):
-        return _solve(first, second, *masses, options)
+    with torch.no_grad(), full_precision(sides[0].matrix.device):
+        return _solve(*sides, options)
 
 
 def batch_gw_distance(
@@ -134,25 +134,20 @@ def batch_gw_distance(
         >>> bool((x.grad[2] < x.grad[1]))  # to stretch x brings it closer
         True
     """
-    first, second = _costs(source, target, cost)
-    own, other = _masses("p", p, first), _masses("q", q, second)
+    first, second, own, other = _read_sides(source, target, cost, p, q)
     plan = batch_gromov_wasserstein(
         BatchCosts(first.matrix.detach(), first.sizes),
         BatchCosts(second.matrix.detach(), second.sizes),
-        p=_ragged(own.detach(), first),
-        q=_ragged(other.detach(), second),
+        p=own.detach()[first.is_point],
+        q=other.detach()[second.is_point],
         **options,
     )
-    dtype, device = first.matrix.dtype, first.matrix.device
-    value = plan.cost.to(device, dtype)
+    value = plan.cost.to(first.matrix)
     needs = (first.matrix, second.matrix, own, other)
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in needs)):
         return value
     linear = _at_fixed_plan(plan, *(each.double() for each in needs))
-    return value + (linear - linear.detach()).to(dtype)
-
-
-_CPU = torch.device("cpu")
+    return value + (linear - linear.detach()).to(value)
 
 
 def _at_fixed_plan(plan: BatchPlan, c: Tensor, d: Tensor, p: Tensor, q: Tensor) -> Tensor:
@@ -166,11 +161,14 @@ def _at_fixed_plan(plan: BatchPlan, c: Tensor, d: Tensor, p: Tensor, q: Tensor) 
     return own + other - 2 * shared + (f * p).sum(1) + (g * q).sum(1)
 
 
-def _costs(source: Any, target: Any, cost: str) -> tuple[BatchCosts, BatchCosts]:
-    first, second = (
-        batch_costs(source, cost, name="source"),
-        batch_costs(target, cost, name="target"),
-    )
+def _read_sides(
+    source: Any, target: Any, cost: str, p: Any, q: Any
+) -> tuple[BatchCosts, BatchCosts, Tensor, Tensor]:
+    """The costs of both sides, of one type, and shares of mass [B, N]."""
+    with as_argument("source", "graphs"):
+        first = batch_costs(source, cost)
+    with as_argument("target", "graphs"):
+        second = batch_costs(target, cost)
     if first.sizes.numel() != second.sizes.numel():
         raise ValueError(
             "Expected 'source' and 'target' to hold as many graphs each, a pair for every graph "
@@ -182,45 +180,32 @@ def _costs(source: Any, target: Any, cost: str) -> tuple[BatchCosts, BatchCosts]
             f"{str(first.matrix.device)!r} and {str(second.matrix.device)!r})."
         )
     dtype = torch.promote_types(compute_dtype(first.matrix), compute_dtype(second.matrix))
-    return (
-        first._replace(matrix=first.matrix.to(dtype)),
-        second._replace(matrix=second.matrix.to(dtype)),
-    )
+    first, second = (each._replace(matrix=each.matrix.to(dtype)) for each in (first, second))
+    return first, second, _masses("p", p, first), _masses("q", q, second)
 
 
 def _masses(name: str, given: Any, costs: BatchCosts) -> Tensor:
     """[B, N] shares of mass, zero in what pads a graph; differentiable in what is given."""
-    is_point, like = costs.is_point, costs.matrix
+    like, sizes = costs.matrix, costs.sizes.tolist()
     if given is None:
-        return is_point.to(like) / costs.sizes.to(like)[:, None]
-    total = int(costs.sizes.sum())
+        return costs.is_point.to(like) / costs.sizes.to(like)[:, None]
     if isinstance(given, list | tuple):
-        given = _joined(name, given, costs)
-    check_masses(name, given, total, "point of all graphs in their order")
-    mass = like.new_zeros(like.shape[:2]).index_put((is_point,), given.reshape(-1).to(like))
-    largest = mass.detach().amax(1)
-    if not bool((largest > 0).all()):
-        empty = int((largest == 0).nonzero()[0, 0])
+        if len(given) != len(sizes):
+            raise ValueError(
+                f"Expected '{name}' to hold a vector for each of {len(sizes)} graphs (got "
+                f"{len(given)})."
+            )
+        for index, (each, size) in enumerate(zip(given, sizes, strict=True)):
+            check_vector(f"{name}[{index}]", each, size, "point of this graph")
+        given = torch.cat(list(given))
+    check_masses(name, given, sum(sizes), "point of all graphs in their order")
+    mass = like.new_zeros(like.shape[:2]).index_put((costs.is_point,), given.to(like))
+    empty = (mass.detach().amax(1) == 0).nonzero()[:, 0]
+    if empty.numel():
         raise ValueError(
-            f"Expected every graph to have mass in '{name}' (got none in graph {empty})."
+            f"Expected every graph to have mass in '{name}' (got none in graph {int(empty[0])})."
         )
     return normalized(mass)
-
-
-def _joined(name: str, given: Sequence[Any], costs: BatchCosts) -> Tensor:
-    """[sum of n_b] of a vector for each graph."""
-    if len(given) != costs.sizes.numel():
-        raise ValueError(
-            f"Expected '{name}' to hold a vector for each of {costs.sizes.numel()} graphs (got "
-            f"{len(given)})."
-        )
-    for index, (each, size) in enumerate(zip(given, costs.sizes.tolist(), strict=True)):
-        check_vector(f"{name}[{index}]", each, size, "point of this graph")
-    return torch.cat(list(given))
-
-
-def _ragged(mass: Tensor, costs: BatchCosts) -> Tensor:
-    return mass[costs.is_point]
 
 
 def _solve(

@@ -8,6 +8,7 @@ from torch import Tensor
 from ..._checks import check_finite, check_float, check_nonnegative_int, check_rows
 from ..plan.plan import Plan
 from ..sinkhorn.scores import DenseScores
+from .costs import is_point
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ class BatchPlan:
         mass, place = self.table.max(2)
         first = (self.sizes[1].cumsum(0) - self.sizes[1]).to(place.device)
         place = torch.where(mass > 0, place + first[:, None], -1)
-        return place[self._is_point(0)]
+        return place[is_point(self.sizes[0], self.table)]
 
     def apply(self, y: Tensor) -> Tensor:
         """The barycentric projection: each source node gets the mean of what it is sent to.
@@ -85,16 +86,12 @@ class BatchPlan:
         check_finite("y", y)
         signal = y[:, None] if y.dim() == 1 else y
         padded = signal.new_zeros(len(self), self.table.size(2), signal.size(1))
-        padded = padded.index_put((self._is_point(1),), signal)
+        padded = padded.index_put((is_point(self.sizes[1], padded),), signal)
         mass = self.table.sum(2, keepdim=True)
         share = self.table / torch.where(mass > 0, mass, 1)
         dtype = torch.promote_types(share.dtype, signal.dtype)
-        out = (share.to(dtype) @ padded.to(dtype))[self._is_point(0)]
+        out = (share.to(dtype) @ padded.to(dtype))[is_point(self.sizes[0], self.table)]
         return out[:, 0] if y.dim() == 1 else out
-
-    def _is_point(self, side: int) -> Tensor:
-        place = torch.arange(self.table.size(1 + side), device=self.table.device)
-        return place < self.sizes[side].to(place.device)[:, None]
 
     def __repr__(self) -> str:
         return (
