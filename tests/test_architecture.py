@@ -55,7 +55,6 @@ LAZY = [
     "sentence_transformers",
     "skimage",
     "sklearn",
-    "tensorboard",
     "triton",
     "umap",
 ]

@@ -28,7 +28,7 @@ from torch_geometric.data import Data
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import GraphTriplets, Triplets, fit, select_time, self_train
+from jsem_pyg.training import GraphTriplets, Triplets, fit, select_time
 from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
 FILE = "ablations.csv"
@@ -157,7 +157,7 @@ def self_training(
     sizes = (data.x.size(1), num_classes)
     model = DiffusionClassifier(*sizes, t=t, balance=balance, conductance=conductance)
     options = {} if own_time else {"times": None}
-    self_train(model, data, rounds=rounds, seed=seed, **options)
+    fit(model, data, epochs=rounds, seed=seed, **options)
     with torch.no_grad():
         return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
 

@@ -33,7 +33,7 @@ from torch_geometric.data import Data
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import DiffusionClassifier, EndpointConductance
-from jsem_pyg.training import propagate_labels, select_time, self_train
+from jsem_pyg.training import fit, propagate_labels, select_time
 
 RATE, ENDS_RATE = 0.05, 0.005
 COMPONENTS, HIDDEN = 8, 4
@@ -68,7 +68,7 @@ def then_self_training(data: Data, known: Tensor, num_classes: int, seed: int) -
     learned = propagate_labels(data, known, t=time_of(data, seed), seed=seed)
     data.edge_weight = data.edge_weight * learned.conductance
     model = DiffusionClassifier(data.x.size(1), num_classes, conductance=Open())
-    self_train(model, data, labels=known, seed=seed)
+    fit(model, data, labels=known, seed=seed)
     with torch.no_grad():
         return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
 

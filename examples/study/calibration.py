@@ -35,7 +35,7 @@ from scipy.optimize import brentq, linear_sum_assignment, minimize_scalar
 from torch import Tensor
 
 from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import self_train
+from jsem_pyg.training import fit
 
 FILE = "calibration.csv"
 BINS = 15
@@ -67,7 +67,7 @@ def clusters(study_set: StudySet, seed: int) -> Prediction:
     """Without labels, but for the matching."""
     data, y = study_set.data, study_set.y
     model = DiffusionClassifier(data.x.size(1), study_set.num_classes)
-    self_train(model, data, seed=seed)
+    fit(model, data, seed=seed)
     with torch.no_grad():
         q, p = model.classify(data.x), model(data.x, data.edge_index, data.edge_weight)
     agreement = (q.argmax(-1) == p.argmax(-1)).double().mean().item()
@@ -81,7 +81,7 @@ def ten_labels(study_set: StudySet, seed: int) -> Prediction:
     teach = draw_labels(known.where(known >= 0, y.max() + 1), TEACH, seed)
     teach = teach.where(known >= 0, -1)
     model = DiffusionClassifier(data.x.size(1), study_set.num_classes)
-    self_train(model, data, labels=teach, seed=seed)
+    fit(model, data, labels=teach, seed=seed)
     with torch.no_grad():
         p = model(data.x, data.edge_index, data.edge_weight)
     held, rest = (known >= 0) & (teach < 0), known < 0

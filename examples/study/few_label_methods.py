@@ -18,7 +18,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GCNConv
 
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import classify_by_heat, fit, select_time, self_train
+from jsem_pyg.training import classify_by_heat, fit, select_time
 from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
 
 REFERENCE = "heat + logistic regression"
@@ -107,7 +107,7 @@ def _self_trained(
     data: Data, known: Tensor, num_classes: int, seed: int, conductance: torch.nn.Module | None
 ) -> Tensor:
     model = DiffusionClassifier(data.x.size(1), num_classes, conductance=conductance)
-    self_train(model, data, labels=known, seed=seed)
+    fit(model, data, labels=known, seed=seed)
     with torch.no_grad():
         return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
 

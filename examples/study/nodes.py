@@ -50,7 +50,7 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import partition_scores
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, DiffusionClassifier
-from jsem_pyg.training import self_train
+from jsem_pyg.training import fit
 from jsem_pyg.transforms import FaissKNNGraph
 
 FILE = "nodes.csv"
@@ -180,7 +180,7 @@ def find(data: Data, num_classes: int, part: str, seed: int) -> Tensor:
     graph = with_neighbours(data) if part == JOINT else data
     data = Data(columns(data, part, seed), graph.edge_index, edge_weight=graph.edge_weight)
     model = DiffusionClassifier(data.x.size(1), num_classes)
-    self_train(model, data, seed=seed)
+    fit(model, data, seed=seed)
     with torch.no_grad():
         return model(data.x, data.edge_index, data.edge_weight).argmax(-1)
 

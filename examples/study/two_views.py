@@ -52,7 +52,7 @@ from torch_geometric.data import Data
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import partition_scores
 from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import self_train
+from jsem_pyg.training import fit
 from jsem_pyg.transforms import FaissKNNGraph
 
 FILE = "two_views.csv"
@@ -213,7 +213,7 @@ def make(given: TwoViews, key: Key) -> list[Row]:
     data.x = read_by(given, key["reads"])
     conductance = None if key["edges"] == AGREEMENT else Open()
     model = DiffusionClassifier(data.x.size(1), given.num_classes, conductance=conductance)
-    _, seconds = runner.timed(lambda: self_train(model, data, seed=key["seed"]))
+    _, seconds = runner.timed(lambda: fit(model, data, seed=key["seed"]))
     with torch.no_grad():
         found = model(data.x, data.edge_index, data.edge_weight).argmax(-1)
     return [partition_scores(found, given.y)._asdict() | {SECONDS: seconds}]

@@ -9,9 +9,8 @@ from .._checks import check_positive
 from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..nn.class_field import ClassField
-from ..training import self_train
 from ..training.pseudo_labels import keep_known
-from ..training.self_training import TIMES
+from ..training.self_training import TIMES, self_train
 from .fitted_graph import FittedGraph
 from .neighbor_estimator import NeighborEstimator
 
@@ -32,7 +31,7 @@ class ClassEstimator(NeighborEstimator):
         with torch.random.fork_rng(devices=[]):  # training draws initial weights
             model = DiffusionClassifier(x.size(1), num_classes).to(x.dtype)
         times = TIMES if self.t == "auto" else [float(self.t)]
-        self_train(model, graph.data, times=times, labels=labels, seed=seed)
+        self_train(model, graph.graph, times=times, labels=labels, seed=seed)
         q = keep_known(model.classify(x).detach(), labels)
         self._place_classes(graph, model, q, graph.graph.structure, graph.data.edge_weight)
         self.t_ = model.t.item()

@@ -33,7 +33,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     """Clusters points without labels, by self-training of a classifier with diffused probabilities.
 
     Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
-    :func:`~jsem_pyg.training.self_train`. New points do not change what was fitted, nor each other:
+    :func:`~jsem_pyg.training.fit`. New points do not change what was fitted, nor each other:
     one that is equal to a fitted point, or to several, has the probabilities of the first; any
     other is joined to its nearest fitted points, classified by its own features, and receives the
     diffused probabilities of its neighbours (:mod:`jsem_pyg.nn.class_field`).

@@ -17,7 +17,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     """Classifies points of which few have labels; -1 means that there is none.
 
     Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
-    :func:`~jsem_pyg.training.self_train`: a linear classifier is trained on the known
+    :func:`~jsem_pyg.training.fit`: a linear classifier is trained on the known
     labels, its probabilities diffuse, and it is trained again on the result. New points do not
     change what was fitted, nor each other: one that is equal to a fitted point, or to several, has
     the probabilities of the first; any other is joined to its nearest fitted points, classified by

@@ -1,8 +1,8 @@
 """Stage 9: model, data -> trained model, history.
 
-`fit` picks one of two trainers by the model. `self_train` is for a `DiffusionClassifier`: it learns
-from clusters, and then from its own diffused probabilities. `fit_triplets` is for any other model,
-and a loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph alone,
+`fit` picks one of two trainers by the model. A `DiffusionClassifier` trains itself: it learns from
+clusters, and then from its own diffused probabilities. Any other model is trained by triplets, in a
+loop, not a framework: an epoch draws triplets of nodes (`GraphTriplets` from the graph alone,
 `LabelTriplets` from labels), passes once over the whole graph, compares the triplets' features
 (`TripletLoss`) and makes one step; `PruneEdges` drops edges of low conductance on the way. Both
 return a `FitResult` and write no file unless given a path. Two functions for a few labels have no
@@ -16,13 +16,10 @@ from .graph_triplets import GraphTriplets
 from .heat_classifier import classify_by_heat
 from .history import EpochEnd, FitResult
 from .label_propagation import propagate_labels
-from .label_triplets import LabelTriplets
 from .outlier_probability import outlier_probability
 from .prune_edges import PruneEdges
-from .self_training import self_train
 from .time_selection import select_time
-from .triplet_training import fit_triplets
-from .triplets import TripletLoss, Triplets
+from .triplets import LabelTriplets, TripletLoss, Triplets
 
 __all__ = [
     "EpochEnd",
@@ -35,9 +32,7 @@ __all__ = [
     "choose_num_classes",
     "classify_by_heat",
     "fit",
-    "fit_triplets",
     "outlier_probability",
     "propagate_labels",
     "select_time",
-    "self_train",
 ]

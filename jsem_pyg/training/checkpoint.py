@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from .._files import as_path, check_writable
 from .._fingerprint import describe
 from .._journal import check_same_settings
 from .._tensor_file import check_tree, load_tree, save_tree
-from .history import BestEpoch, EpochRow, StatefulCallback
+from .history import BestEpoch, EpochRow
 from .run import Run
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
         The `state` that was saved. From `fit`: "model" (weights after the last epoch, for
         `model.load_state_dict`), "optimizer", "epoch", "history" (rows), "best" (lowest
         validation loss, its epoch, its weights if `patience` was set), "settings" (texts that
-        identify the model, the data and what else shapes the result), "kept", "callbacks".
+        identify the model, the data and what else shapes the result), "kept".
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -67,7 +67,6 @@ class CheckpointFile:
         every: Epochs between two writes.
         run: The run before its first epoch.
         settings: What else shapes the result, by name, data included.
-        callbacks: Those whose state is to be kept.
 
     Raises:
         TypeError: If `path` is no path, or the model's state holds what no file takes.
@@ -81,9 +80,8 @@ class CheckpointFile:
         every: int,
         run: Run,
         settings: Mapping[str, Any],
-        callbacks: Sequence[StatefulCallback] = (),
     ) -> None:
-        self.path, self.every, self.callbacks = _read_path(path), every, callbacks
+        self.path, self.every = _read_path(path), every
         self.settings: dict[str, str] = {}
         if self.path is None:
             return
@@ -104,7 +102,6 @@ class CheckpointFile:
             "history": [row._asdict() for row in run.history],
             "best": vars(run.best),
             "kept": run.kept,
-            "callbacks": [callback.state_dict() for callback in self.callbacks],
         }
         save_checkpoint(self.path, state)
 
@@ -145,11 +142,8 @@ class CheckpointFile:
         run.optimizer.load_state_dict(state["optimizer"])
         run.history = [EpochRow(**row) for row in state["history"]]
         run.best = BestEpoch(**state["best"])
-        # Files of earlier versions lack both: none of their callbacks had a state.
-        if state.get("kept") is not None:
+        if state.get("kept") is not None:  # which files of earlier versions may lack
             run.keep_edges(state["kept"])
-        for callback, saved in zip(self.callbacks, state.get("callbacks", []), strict=True):
-            callback.load_state_dict(saved)
 
 
 def _read_path(value: Any) -> Path | None:

@@ -114,18 +114,7 @@ def choose_num_classes(
     check_positive("t", t)
     check_times(times, check_positive)
     check_nonnegative_int("seed", seed)
-    return count_clusters(prepare_graph(data), largest, t, times, seed)
-
-
-def count_clusters(
-    graph: TrainingGraph,
-    largest: int = LARGEST,
-    t: float = STABILITY_TIME,
-    times: Sequence[float] = TIMES,
-    seed: int = 0,
-) -> ChosenClasses:
-    """`choose_num_classes` for a graph and arguments that have been checked."""
-    return choose_levels(graph, largest, t, times, seed)[0]
+    return choose_levels(prepare_graph(data), largest, t, times, seed)[0]
 
 
 def choose_levels(

@@ -1,14 +1,20 @@
-"""The entry to training: `fit` picks one of two trainers by the model, or by name."""
+"""The entry to training: the graph is checked once, then the trainer that suits the model runs."""
 
 import inspect
-from collections.abc import Mapping
-from typing import Any, Literal, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from .._checks import check_bool, check_choice, check_instance, check_positive_int
+from .._checks import (
+    check_bool,
+    check_choice,
+    check_instance,
+    check_nonnegative_int,
+    check_positive_int,
+)
 from ..nn import DiffusionClassifier
 from .history import FitResult
 from .self_training import ROUNDS, self_train
@@ -17,11 +23,7 @@ from .triplet_training import EPOCHS, fit_triplets
 from .triplets import Loss, TripletSampler
 
 _LOSSES = ("auto", "self_training", "triplet")
-_TRAINERS = {each.__name__: each for each in (fit_triplets, self_train)}
-_OTHERWISE = {
-    "fit_triplets": "pass loss='triplet'",
-    "self_train": "train a DiffusionClassifier",
-}
+_NAMES = {self_train: "self-training", fit_triplets: "training by triplets"}
 
 
 def fit(
@@ -36,45 +38,100 @@ def fit(
     progress: bool = True,
     **options: Any,
 ) -> FitResult:
-    """Train a graph model, without labels or with few, by the trainer that suits it.
+    r"""Train a graph model, without labels or with few.
 
     A :class:`~jsem_pyg.nn.DiffusionClassifier` trains itself: it learns from clusters of the
-    diffused features, and then from its own diffused probabilities
-    (:func:`~jsem_pyg.training.self_train`). Its diffusion time is chosen without labels. Any other
-    model is trained by triplets of nodes (:func:`~jsem_pyg.training.fit_triplets`), so that nodes
-    which are alike come to lie together.
+    diffused features, and then from its own diffused probabilities. Features are centred and rows
+    brought to length one, so that their scale does not matter. The diffusion time is chosen without
+    labels. The centre and the class means of this graph stay with the model, for use on others.
+
+    Any other model is trained by triplets of nodes, so that nodes which are alike come to lie
+    together. An epoch draws triplets, passes once forward over the whole graph and once backward,
+    and makes one step of Adam. The model is called as `model(x, edge_index)`, with `edge_weight`
+    and `edge_attr` by name if `data` has them.
+
+    All randomness follows from `seed` and the number of the epoch: the caller's generators are
+    neither read nor changed, and a run that was killed and resumed ends with the same weights as
+    one that was not, bit for bit on a CPU (dropout included).
+
+    Sketching: a diffusion acts on each channel by itself, so it commutes with a projection of the
+    channels, :math:`e^{-tL} (X R) = (e^{-tL} X) R`. `sketch_dim` trains on :math:`X R` with a
+    fixed Gaussian `R` of variance 1 / sketch_dim: the operator is exact, and the distances in
+    the loss are kept up to about :math:`\sqrt{1 / \text{sketch\_dim}}` (Johnson and
+    Lindenstrauss, 1984). The trained model then takes all channels.
+
+    Several processes train one model by triplets on a graph that they share, if each passes its
+    part by :func:`~jsem_pyg.partition.distribute`: all draw the triplets that one process would,
+    and make its steps. Their models need not have equal weights before: all begin with those of the
+    first process. It also writes the checkpoint, which all read; the loss has to be a mean over
+    triplets, and the sampler "graph".
 
     Label propagation is an entry of its own, :func:`~jsem_pyg.training.propagate_labels`: it takes
     labels and returns the probabilities of this graph's nodes, and has no model to fit.
 
-    `data` is checked once and brought to the device. A model is called as `model(x, edge_index)`,
-    with `edge_weight` and `edge_attr` by name if `data` has them.
-
     Args:
-        model: The module to train, in place.
+        model: The module to train, in place. A `DiffusionClassifier` that has no number of classes
+            yet gets that of the labels, or else the result of
+            :func:`~jsem_pyg.training.choose_num_classes`.
         data: A graph with `x` [N, D] and `edge_index` [2, E], both directions; optionally
             `edge_weight` [E] and, for triplets, `edge_attr` [E, edge_dim]. It is not changed.
-        loss: "self_training", "triplet", a function of (z, triplets) to a scalar, z being the
-            model's output, or "auto": "self_training" for a `DiffusionClassifier`, else "triplet".
-        sampler: "graph", which needs no labels; "labels", for `data.y` on `data.train_mask`, or
-            everywhere if there is no mask; or, for triplets, a sampler of your own.
-        epochs: Number of epochs; 100 if omitted, or 4 rounds of self-training, each of which solves
-            for the classifier anew.
+        loss: "self_training"; "triplet" (see :class:`~jsem_pyg.training.TripletLoss`); a function
+            of (z, triplets) to a scalar, z being the model's output; or "auto": "self_training" for
+            a `DiffusionClassifier`, else "triplet".
+        sampler: "graph", which needs no labels (see :class:`~jsem_pyg.training.GraphTriplets`);
+            "labels", for `data.y` on `data.train_mask`, or everywhere if there is no mask (see
+            :class:`~jsem_pyg.training.LabelTriplets`); or, for triplets, an object with
+            `sample(num_triplets, generator)`.
+        epochs: Number of epochs, those before a resume included: 100 if omitted, or 4 rounds of
+            self-training, each of which solves for the classifier anew.
         device: Where to train; the model stays there. Where `data.x` lies if omitted.
         seed: A non-negative number that fixes all randomness.
         progress: Show a bar where there is a terminal; self-training is too short for one.
-        **options: Other arguments of the trainer: `times` for self-training; `lr`, `batch_size`,
-            `margin`, `sketch_dim`, `patience`, `checkpoint`, `checkpoint_every`, `resume`,
-            `callbacks` and `tensorboard` for triplets.
+        **options: Of self-training:
+
+            - `times`: diffusion times of the features to choose from, or None for the model's own.
+              Probabilities diffuse for the chosen time, or half of it.
+            - `labels`: [N] known classes in [0, C), -1 where unknown, in place of `data.y`.
+
+            Of triplets:
+
+            - `lr`: learning rate of Adam, 0.01.
+            - `batch_size`: number of triplets an epoch, 4096.
+            - `margin`: margin of the "triplet" loss, a distance on the unit sphere, 0.5.
+            - `sketch_dim`: number of channels to train on, less than D; all if omitted. Needs an
+              `AnisotropicDiffusion` that treats all channels alike.
+            - `patience`: stop after this many epochs without a lower validation loss, and give back
+              the weights that had the lowest. The validation loss is that of fixed triplets in the
+              epoch's own forward pass: it belongs to the weights with which the epoch began, and
+              those after the very last step are never compared.
+            - `checkpoint`: file to keep the run in, replaced whole (a safetensors file, of which
+              nothing can be executed); nothing is written if omitted.
+            - `checkpoint_every`: epochs between two writes, 10. The end of a run is always written.
+            - `resume`: continue from `checkpoint` if that file exists. `epochs` may have grown;
+              what else shapes the result must be as it was: the arguments, the data to the last
+              entry, and the model's configuration.
+            - `callbacks`: functions that are called with an :class:`~jsem_pyg.training.EpochEnd`
+              after each epoch, before the checkpoint is written. Training stops if any of them
+              returns True. No checkpoint holds their state.
 
     Returns:
-        The model in evaluation mode, with the history of the run.
+        The model in evaluation mode, with the history of the run. A round of self-training has the
+        classifier's cross-entropy on the confident nodes ("loss"), and on the others against their
+        pseudo-labels ("val_loss"); its model is that of the last round, whichever `best_epoch` is.
 
     Raises:
-        TypeError: If an argument has the wrong type, or a name that no trainer takes, or if the
-            `forward` of `model` does not take what `data` has.
-        ValueError: If an argument, or what `data` holds, cannot be trained with, or if an argument
-            is the other trainer's.
+        TypeError: If an argument has the wrong type, or a name that the trainer does not take, or
+            if the `forward` of `model` does not take what `data` has.
+        ValueError: If an argument, or what `data` holds, cannot be trained with, or if the run
+            disagrees with the checkpoint it is to continue; model and file are then untouched.
+        OSError: If `checkpoint` cannot be written, which the start of a run tries.
+        RuntimeError: If a loss or gradient is not finite; the weights are then those with which
+            that epoch began. Also if another process ended or hangs.
+        NotImplementedError: If several processes cannot share the sampler, or train by themselves.
+
+    Sources: Lee, "Pseudo-Label", 2013, for self-training; Zhou et al., "Learning with local and
+    global consistency", 2004, for labels that diffuse; Newman and Girvan, 2004, for modularity,
+    which chooses the time; Schroff et al., "FaceNet", CVPR 2015, for the triplet loss.
 
     Example:
         >>> from torch_geometric.nn import GCNConv
@@ -82,8 +139,14 @@ def fit(
         >>> result = fit(GCNConv(4, 2), Data(x=torch.eye(4), edge_index=ring), epochs=3)
         >>> len(result.to_pandas())
         3
+        >>> x = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
+        >>> graph = Data(x=x, edge_index=torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
+        >>> p = fit(DiffusionClassifier(2, 2), graph).model(graph.x, graph.edge_index)
+        >>> (p.argmax(-1) == p.argmax(-1)[0]).tolist()
+        [True, True, False, False]
     """
     check_instance("model", model, nn.Module, "a torch.nn.Module")
+    check_nonnegative_int("seed", seed)
     check_bool("progress", progress)
     if epochs is not None:
         check_positive_int("epochs", epochs)
@@ -92,44 +155,41 @@ def fit(
         if loss == "auto":
             loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
     if isinstance(loss, str) and loss == "self_training":
-        _check_options(options, "self_train")
+        _check_options(options, self_train)
+        if not isinstance(model, DiffusionClassifier):
+            raise TypeError(
+                "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
+                f"{type(model).__name__}). To fix this error, train it with loss='triplet'."
+            )
         graph = prepare_graph(data, device)
-        options |= {"rounds": epochs or ROUNDS, "labels": graph.known_labels(sampler)}
-        return self_train(cast(DiffusionClassifier, model), graph, seed=seed, **options)
-    _check_options(options, "fit_triplets")
+        labels = graph.known_labels(sampler, options.pop("labels", None))
+        rounds = epochs or ROUNDS
+        return self_train(model, graph, rounds=rounds, labels=labels, seed=seed, **options)
+    _check_options(options, fit_triplets)
     return fit_triplets(
         model,
-        data,
+        prepare_graph(data, device),
         loss=loss,
         sampler=sampler,
         epochs=epochs or EPOCHS,
-        device=device,
         seed=seed,
         progress=progress,
         **options,
     )
 
 
-def _options_of(trainer: str) -> set[str]:
-    """Arguments of a trainer that `fit` has under no name of its own."""
-    own = {*inspect.signature(fit).parameters, "rounds", "labels"}
-    return set(inspect.signature(_TRAINERS[trainer]).parameters) - own
-
-
-def _check_options(options: Mapping[str, Any], trainer: str) -> None:
-    """Raise unless the trainer takes all options."""
-    taken = {each: _options_of(each) for each in _TRAINERS}
+def _check_options(options: Mapping[str, Any], trainer: Callable[..., FitResult]) -> None:
+    """Raise a TypeError unless the trainer takes all options."""
+    own = {*inspect.signature(fit).parameters, "graph", "rounds"}
+    taken = {
+        each: sorted(set(inspect.signature(each).parameters) - own)
+        for each in (self_train, fit_triplets)
+    }
     for name, value in options.items():
-        owners = [each for each, names in taken.items() if name in names]
-        if not owners:
-            takes = [f"{each} takes {', '.join(sorted(names))}" for each, names in taken.items()]
+        if name not in taken[trainer]:
             raise TypeError(
-                f"Expected '{name}' to be left out, since no trainer takes it (got {value!r}). "
-                f"To fix this error, correct the name: fit takes loss, sampler, epochs, device, "
-                f"seed and progress, {'; '.join(takes)}."
-            )
-        if trainer not in owners:
-            raise ValueError(
-                f"Expected '{name}' to be left out for {trainer}, since only {owners[0]} takes it "
-                f"(got {value!r}). To fix this error, leave it out, or {_OTHERWISE[owners[0]]}."
+                f"Expected '{name}' to be left out for {_NAMES[trainer]} (got {value!r}). To fix "
+                "this error, correct the name or 'loss': "
+                + "; ".join(f"{_NAMES[each]} takes {', '.join(taken[each])}" for each in taken)
+                + "."
             )

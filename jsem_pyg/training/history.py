@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor, nn
 from torch_geometric.data import Data
@@ -36,7 +36,7 @@ class EpochEnd(NamedTuple):
     #: The graph of the epoch, with `x`, `edge_index`, `edge_weight` and `edge_attr`.
     input: TrainingGraph
     #: Called with booleans [E] for the edges of `input`, both directions alike: only these are kept
-    #: for the epochs to come. Only a callback with a state may call it, see `fit_triplets`.
+    #: for the epochs to come, also where the run is resumed.
     keep_edges: Callable[[Tensor], None]
 
 
@@ -63,27 +63,6 @@ class BestEpoch:
 
 
 Callback = Callable[[EpochEnd], bool | None]
-
-
-@runtime_checkable
-class StatefulCallback(Protocol):
-    """A callback with a state that a checkpoint keeps.
-
-    It is called before the checkpoint is written, so that a resumed run goes on as one that was
-    not interrupted. Its public attributes have to be as they were.
-    """
-
-    def __call__(self, end: EpochEnd) -> bool | None:
-        """Act after an epoch; True stops the training."""
-        ...
-
-    def state_dict(self) -> dict[str, Any]:
-        """Tensors, numbers, texts, None, and lists, tuples and dicts of them."""
-        ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`; tensors arrive on the CPU."""
-        ...
 
 
 @dataclass(frozen=True, repr=False)

@@ -15,10 +15,9 @@ from torch import Tensor, nn
 from .._checks import check_choice
 from .._fingerprint import describe
 from ..partition import DistributedGraph, sum_gradients
-from .graph_triplets import GraphTriplets, RowEdges
-from .label_triplets import LabelTriplets
+from .graph_triplets import GraphTriplets
 from .training_graph import TrainingGraph
-from .triplets import Loss, Triplets, TripletSampler, check_draw
+from .triplets import LabelTriplets, Loss, Triplets, TripletSampler, check_draw
 
 
 class LocalGroup:
@@ -147,10 +146,10 @@ class DistributedTriplets(GraphTriplets):
 
     def __init__(self, graph: DistributedGraph, edge_weight: Tensor | None) -> None:
         self.graph = graph
-        first = int(graph.record.begin[graph.ranks.rank])
-        self._prepare(
-            _read_rows(graph, edge_weight), graph.num_nodes_in_all, graph.num_nodes, first
-        )
+        record, count = graph.record, graph.num_nodes
+        first = int(record.begin[graph.ranks.rank])
+        nodes = record.num_nodes_in_all
+        self._prepare(record.row, record.col, edge_weight, nodes, count, first)
         counts = torch.zeros(graph.ranks.size, dtype=torch.int64)
         counts[graph.ranks.rank] = self._anchors.numel()
         counts = graph.ranks.total(counts)
@@ -169,15 +168,3 @@ class DistributedTriplets(GraphTriplets):
         at = (u[0] * self._num_anchors).long() - self._before
         is_own = (at >= 0) & (at < self._anchors.numel())
         return self._draw(self._anchors[at[is_own]], *u[1:, is_own])
-
-
-def _read_rows(graph: DistributedGraph, edge_weight: Tensor | None) -> RowEdges:
-    """The slots of these rows, sorted by row, then by the place of the column."""
-    record = graph.record
-    weight = torch.ones(graph.num_edges) if edge_weight is None else edge_weight.detach()
-    key = record.row * record.num_nodes_in_all + record.col
-    distinct, slot = torch.unique(key.cpu(), return_inverse=True)
-    total = torch.zeros(distinct.numel(), dtype=torch.float64)
-    total.index_add_(0, slot, weight.cpu().double())
-    row, col = distinct // record.num_nodes_in_all, distinct % record.num_nodes_in_all
-    return RowEdges(row, col, total, distinct)

@@ -1,33 +1,24 @@
 """A callback that drops edges of low conductance during training."""
 
 import logging
-from typing import Any, NamedTuple
+from contextlib import ExitStack
+from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn.conv import MessagePassing
 
-from .._checks import check_positive, check_positive_int
-from ..diffusion import heat_degree
-from ..graph import GraphStructure
+from .._checks import check_number, check_positive, check_positive_int
 from ..nn.diffusion_layer import DiffusionLayer
-from ..partition.prune.spare_edges import (
-    MAX_SHARE,
-    check_share,
-    closed_slots,
-    conducting_weight,
-    slots_to_keep,
-)
-from .conductance_hook import diffusion_layers, observe_conductances
+from ..partition import prune_edges
 from .history import EpochEnd
+from .seeds import Purpose, seeded_rng
+from .training_graph import TrainingGraph
 
 _log = logging.getLogger(__name__)
 
-_MOST_LOOKS = 255  # that a byte counts
-
-# An epoch visits every edge, term and column once forward, and about twice backward: the recurrence
-# that runs back, and the gradient of the edge's value. To sort, check and order an edge of a new
-# structure takes 170 to 300 such visits (measured at 10^4 and 10^5 nodes).
-_VISITS, _PREPARING = 3, 500
+_LEAST_SHARE = 0.01  # of the edges: fewer of them are not worth the preparation of another graph
 
 
 class PruningStep(NamedTuple):
@@ -39,33 +30,32 @@ class PruningStep(NamedTuple):
 
 
 class PruneEdges:
-    r"""A callback of `fit` that drops edges whose conductance stays below a threshold.
+    r"""A callback of `fit` that drops edges whose conductance is below a threshold.
 
-    Every few epochs it reads the conductance of the edges in all diffusions of the model. An edge
-    that was below the threshold in all of them, `patience` times in a row, is dropped from the
-    epochs to come, in both directions, as far as the nodes at its ends can spare it
-    (:func:`~jsem_pyg.partition.prune_edges`), and if the epochs that are left save more than it
-    costs to prepare a smaller graph; otherwise it waits. Triplets are still drawn from the graph as
-    it was given, so that the learning problem stays the same.
+    Every few epochs it reads the conductance of the edges in all diffusions of the model. Edges
+    that are below the threshold in all of them are dropped from the epochs to come, in both
+    directions, as far as the nodes at their ends can spare them
+    (:func:`~jsem_pyg.partition.prune_edges`). Fewer than one in a hundred wait for the next look.
+    Triplets are still drawn from the graph as it was given, so that the learning problem stays the
+    same.
 
-    An edge that is dropped does not come back. `steps` lists what was dropped, as records of
-    `epoch`, `num_edges` and `num_dropped`. Of the result of `fit`, `kept` are the edges that were
-    left, and `pruned(data)` is their graph.
+    An edge that is dropped does not come back. Of the result of `fit`, `kept` are the edges that
+    were left, and `pruned(data)` is their graph. A resumed run is that of one which was never
+    interrupted, bit for bit.
 
     It is for models of :class:`~jsem_pyg.nn.AnisotropicDiffusion` and
     :class:`~jsem_pyg.nn.AnisotropicChebConv` that train by triplets. A
     :class:`~jsem_pyg.nn.DiffusionClassifier` has no use for it: its first diffusion goes along all
     edges alike, so that none can be dropped.
 
-    A checkpoint keeps its state, and a resumed run is that of one which was never interrupted, bit
-    for bit. If `epochs` grows with a resume, earlier decisions stay.
-
     Args:
         threshold: An edge of a lower conductance may go, > 0.
-        every: Epochs from one look to the next. A look costs a forward pass, and next to nothing
-            for a model that is a single layer.
-        patience: Looks in a row that an edge has to be below the threshold, 1 to 255.
+        every: Epochs from one look to the next. A look costs a forward pass.
         max_share: The largest share of a node's degree that may go at once, in (0, 1].
+
+    Attributes:
+        steps: What was dropped since the run began or went on, as records of `epoch`, `num_edges`
+            and `num_dropped`.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -74,7 +64,6 @@ class PruneEdges:
     Example:
         >>> from jsem_pyg.nn import AnisotropicDiffusion
         >>> from jsem_pyg.training import fit
-        >>> from torch_geometric.data import Data
         >>> ring = torch.tensor([[0, 1, 2, 3, 1, 2, 3, 0], [1, 2, 3, 0, 0, 1, 2, 3]])
         >>> graph = Data(x=torch.eye(4), edge_index=ring, edge_attr=torch.ones(8, 1))
         >>> pruning = PruneEdges(threshold=0.01)
@@ -83,79 +72,108 @@ class PruneEdges:
         8
     """
 
-    def __init__(
-        self,
-        threshold: float = 0.01,
-        *,
-        every: int = 5,
-        patience: int = 2,
-        max_share: float = MAX_SHARE,
-    ) -> None:
+    def __init__(self, threshold: float = 0.01, *, every: int = 5, max_share: float = 0.05) -> None:
         check_positive("threshold", threshold)
         check_positive_int("every", every)
-        check_positive_int("patience", patience)
-        if patience > _MOST_LOOKS:
-            raise ValueError(f"Expected 'patience' to be at most {_MOST_LOOKS} (got {patience}).")
-        check_share(max_share)
-        self.threshold, self.every, self.patience = threshold, every, patience
-        self.max_share = max_share
-        self._looks: Tensor | None = None  # [E] how often in a row an edge was below the threshold
+        check_number("max_share", max_share)
+        if not 0 < max_share <= 1:
+            raise ValueError(f"Expected 'max_share' to lie in (0, 1] (got {max_share!r}).")
+        self.threshold, self.every, self.max_share = threshold, every, max_share
         self._steps: list[PruningStep] = []
 
     @property
     def steps(self) -> list[PruningStep]:
-        """The edges dropped in this run, with the epochs."""
+        """The edges dropped since the run began or went on, with the epochs."""
         return list(self._steps)
 
     def __call__(self, end: EpochEnd) -> None:
         """Look at the edges if it is time; see the class."""
-        epoch = end.row.epoch
-        if epoch == 1:  # of another run, if there was one before
-            self._looks, self._steps = None, []
-            diffusion_layers(end.model)  # what cannot be pruned is refused at once
+        epoch, graph = end.row.epoch, end.input
+        if epoch == 1:
+            self._steps = []  # of another run, if there was one before
+            _diffusion_layers(end.model)  # what cannot be pruned is refused at once
         if epoch % self.every or epoch >= end.epochs:
             return
-        observed = observe_conductances(end.model, end.input)
-        found = [each.conductance for each in observed]
-        structure = GraphStructure(end.input.edge_index, end.input.x.size(0))
-        weight = end.input.edge_weight
-        weight = torch.ones_like(found[0]) if weight is None else weight
-        conducting = [conducting_weight(structure, weight, each) for each in found]
-        lasting = self._count(structure, closed_slots(structure, found, self.threshold))
-        kept = structure.to_edges(slots_to_keep(structure, conducting, lasting, self.max_share))
-        num_dropped = structure.num_edges - int(kept.sum())
-        terms = sum(_num_terms(each.layer) for each in observed)
-        passes = end.input.x.size(1) * terms * (end.epochs - epoch)
-        # Counts, not seconds: a resumed run decides as it did before.
-        if num_dropped * _VISITS * passes > _PREPARING * (structure.num_edges - num_dropped):
-            end.keep_edges(kept)
-            self._looks = None if self._looks is None else self._looks[kept]
-            self._steps.append(PruningStep(epoch, structure.num_edges, num_dropped))
+        data = Data(edge_index=graph.whole_edge_index(), num_nodes=graph.x.size(0))
+        data.edge_weight = graph.edge_weight
+        conductance = observe_conductances(end.model, graph)
+        pruned = prune_edges(data, conductance, self.threshold, max_share=self.max_share)
+        if pruned.num_dropped > _LEAST_SHARE * data.num_edges:
+            end.keep_edges(pruned.kept)
+            self._steps.append(PruningStep(epoch, data.num_edges, pruned.num_dropped))
             _log.info("%s", self._steps[-1])
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state that a checkpoint keeps."""
-        return {"looks": self._looks, "steps": [step._asdict() for step in self._steps]}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a `state_dict`, which may have entries of an older release."""
-        self._looks = state["looks"]
-        fields = PruningStep._fields
-        self._steps = [PruningStep(*(step[name] for name in fields)) for step in state["steps"]]
+def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
+    """The conductance of the edges [E, L] in all L calls of diffusions by a model.
 
-    def _count(self, structure: GraphStructure, closed: Tensor) -> Tensor:
-        """Count this look; return the slots [nnz] that were below the threshold for long enough."""
-        edges = structure.to_edges(closed)
-        before = torch.zeros_like(edges, dtype=torch.uint8) if self._looks is None else self._looks
-        before = before.to(edges.device)
-        # Up to the byte's limit, from which it must not begin anew.
-        looks = torch.where(edges, before.clamp(max=_MOST_LOOKS - 1) + 1, 0).to(torch.uint8)
-        self._looks = looks
-        return closed & (structure.to_slots((looks >= self.patience).double()) > 0)
+    The model is called in evaluation mode, without gradients, and left as it was.
+
+    Raises:
+        ValueError: If the model has no such layers, or others that use the edges, if a layer is
+            not called or gets no edge features, or if a layer is called with other edges.
+    """
+    layers, num_edges = _diffusion_layers(model), graph.whole_edge_index().size(1)
+    found: list[tuple[DiffusionLayer, Tensor]] = []
+
+    def observe(layer: DiffusionLayer) -> None:
+        hook = layer.get_submodule("conductance").register_forward_hook(
+            lambda module, given, out: found.append((layer, out))
+        )
+        stack.callback(hook.remove)
+
+    with ExitStack() as stack:
+        for layer in layers:
+            observe(layer)
+        for module in model.modules():
+            stack.callback(setattr, module, "training", module.training)
+        stack.enter_context(seeded_rng(graph.x.device, 0, Purpose.MODEL))
+        stack.enter_context(torch.no_grad())
+        graph.forward(model.eval())
+    for layer in layers:
+        if all(called is not layer for called, _ in found):
+            raise ValueError(
+                f"Expected 'model' to compute the conductance of edges in {layer} (got no call, or "
+                "one without 'edge_attr', where every edge conducts in full). To fix this error, "
+                "give data.edge_attr, or train without PruneEdges."
+            )
+    for layer, conductance in found:
+        if conductance.numel() != num_edges:
+            raise ValueError(
+                f"Expected 'model' to call {layer} with the {num_edges} edges that it is given "
+                f"(got a conductance of {conductance.numel()}), so that edges to drop can be found."
+            )
+    return torch.stack([conductance for _, conductance in found], -1)
 
 
-def _num_terms(layer: DiffusionLayer) -> int:
-    """Products with the operator in one call of a layer."""
-    if layer.options.degree is not None:
-        return layer.options.degree
-    return heat_degree(float(layer.t.detach().max()), layer.options.tol)
+def _diffusion_layers(model: nn.Module) -> list[DiffusionLayer]:
+    """The diffusions of a model, all of which have a conductance in [0, 1].
+
+    Raises:
+        ValueError: If there is none, or if some layer sends messages along all edges alike: there,
+            none can be dropped.
+    """
+    layers = []
+    for name, module in model.named_modules():
+        if not isinstance(module, MessagePassing):
+            continue
+        if not isinstance(module, DiffusionLayer) or module.conductance is None:
+            raise ValueError(
+                "Expected 'model' to be made of diffusions that learn the conductance of edges, "
+                "AnisotropicDiffusion or AnisotropicChebConv with edge_dim > 0 or a conductance of "
+                f"the nodes (got {name or 'the model itself'}: {module}, where every edge counts "
+                "in full). To fix this error, train it without PruneEdges."
+            )
+        if getattr(module.conductance, "signed", False):
+            raise ValueError(
+                "Expected conductances in [0, 1], of which the lowest belong to edges that can go "
+                f"(got signed ones, of {module}). To fix this error, train it without PruneEdges."
+            )
+        layers.append(module)
+    if not layers:
+        raise ValueError(
+            "Expected 'model' to have an AnisotropicDiffusion or AnisotropicChebConv, which learn "
+            f"the conductance of edges (got {model}). To fix this error, train it without "
+            "PruneEdges."
+        )
+    return layers

@@ -17,7 +17,7 @@ from ..evaluation import modularity
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import center_and_normalize
 from .clusters import k_means
-from .time_selection import time_of_lowest_loss
+from .time_selection import select_time
 from .training_graph import TrainingGraph
 
 CONFIDENT_SHARE = 0.5  # of the nodes of every class
@@ -53,7 +53,7 @@ def learn_labels(
     seed: int,
 ) -> PseudoLabels:
     """Train the classifier on labels [N] (-1: unknown) and diffused features, and diffuse it."""
-    t = time_of_lowest_loss(graph, times, seed=seed).t
+    t = select_time(graph, times, seed=seed).t
     [(_, z)] = diffused_rows(features, graph, [t])
     fit_classifier(model, center_and_normalize(z), labels >= 0, labels)
     with torch.no_grad():

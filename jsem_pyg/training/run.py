@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -73,10 +72,10 @@ class Run:
         self.history.append(row)
         return row
 
-    def epoch_end(self, epochs: int, is_stateful: bool) -> EpochEnd:
+    def epoch_end(self, epochs: int) -> EpochEnd:
         """The argument of a callback."""
-        keep_edges = self.keep_edges if is_stateful else _refuse_to_keep_edges
-        return EpochEnd(self.model, self.history[-1], self.history, epochs, self.graph, keep_edges)
+        row = self.history[-1]
+        return EpochEnd(self.model, row, self.history, epochs, self.graph, self.keep_edges)
 
     def _share_of_loss(self, z: Tensor, triplets: Triplets) -> Tensor:
         return self.group.share_of_loss(self.loss, z, triplets, self.batch_size)
@@ -95,13 +94,6 @@ def mean_time(model: nn.Module) -> float | None:
         if isinstance(module, DiffusionTime)
     ]
     return torch.cat(times).mean().item() if times else None
-
-
-def _refuse_to_keep_edges(kept: Tensor) -> NoReturn:
-    raise RuntimeError(
-        "Expected 'keep_edges' to be called by a callback with state_dict and load_state_dict (got "
-        "one without), since a checkpoint that is written before the call would lack it."
-    )
 
 
 def _check_finite(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) -> None:

@@ -21,12 +21,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
-from .._checks import check_labels, check_nonnegative_int, check_positive, check_positive_int
+from .._checks import check_labels, check_positive
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import center_and_normalize
-from .choose_num_classes import count_clusters
+from .choose_num_classes import choose_num_classes
 from .history import BestEpoch, EpochRow, FitResult
 from .pseudo_labels import (
     PseudoLabels,
@@ -39,7 +38,7 @@ from .pseudo_labels import (
     learn_labels,
 )
 from .seeds import Purpose, seeded_rng
-from .training_graph import TrainingGraph, check_known_classes, check_times, prepare_graph
+from .training_graph import TrainingGraph, check_known_classes, check_times
 
 _log = logging.getLogger(__name__)
 
@@ -49,64 +48,17 @@ ROUNDS = 4
 
 def self_train(
     model: DiffusionClassifier,
-    data: Data | TrainingGraph,
+    graph: TrainingGraph,
     *,
     rounds: int = ROUNDS,
     times: Sequence[float] | None = TIMES,
     labels: Tensor | None = None,
-    device: torch.device | str | None = None,
     seed: int = 0,
 ) -> FitResult:
-    """Train a classifier on its own diffused probabilities, without labels or with a few.
-
-    This is what :func:`~jsem_pyg.training.fit` does with a `DiffusionClassifier`. Features are
-    centred and rows brought to length one, so that their scale does not matter. The centre and the
-    class means of this graph stay with the model, for use on other graphs.
-
-    Args:
-        model: The model to train, in place. If it has no number of classes yet, it gets that of the
-            labels, or else the result of :func:`~jsem_pyg.training.choose_num_classes`.
-        data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
-            `edge_weight` [E]. It is not changed, and labels in it are not used.
-        rounds: How often the classifier is fitted.
-        times: Diffusion times to choose from, for features; None for the model's own. Probabilities
-            diffuse for the chosen time, or half of it.
-        labels: [N] known classes in [0, C), -1 where unknown; none if omitted.
-        device: Where to train; the model stays there. Where `data.x` lies if omitted.
-        seed: Of k-means, or of the triplets that choose the time. k-means of more than 100,000
-            nodes starts on 20,000 that are drawn at random.
-
-    Returns:
-        The model in evaluation mode, with a row for each round: the classifier's cross-entropy on
-        the confident nodes ("loss"), and on the others against their pseudo-labels ("val_loss").
-        The model is that of the last round, whichever `best_epoch` is.
-
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `data` cannot be trained with, has fewer nodes than the model has classes,
-            or if a class has no known label while others have.
-
-    Sources: Lee, "Pseudo-Label", 2013, for self-training; Zhou et al., "Learning with local and
-    global consistency", 2004, for labels that diffuse; Newman and Girvan, 2004, for modularity.
-
-    Example:
-        >>> x = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
-        >>> graph = Data(x=x, edge_index=torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]))
-        >>> p = self_train(DiffusionClassifier(2, 2), graph).model(graph.x, graph.edge_index)
-        >>> (p.argmax(-1) == p.argmax(-1)[0]).tolist()
-        [True, True, False, False]
-    """
-    check_positive_int("rounds", rounds)
-    check_nonnegative_int("seed", seed)
-    if not isinstance(model, DiffusionClassifier):
-        raise TypeError(
-            f"Expected 'model' to be a DiffusionClassifier (got {type(model).__name__}). To fix "
-            "this error, train it by fit_triplets."
-        )
+    """Train a classifier on its own diffused probabilities; see `fit`."""
     if times is None:
         times = [model.t.item()]
     check_times(times, check_positive)
-    graph = prepare_graph(data, device)
     num_classes = _read_num_classes(model, graph, labels, seed)
     with seeded_rng(graph.x.device, seed, Purpose.MODEL):
         model.set_num_classes(num_classes)
@@ -175,4 +127,4 @@ def _read_num_classes(
         )
     if labels is not None:
         return check_known_classes(labels, num_nodes, num_classes)
-    return num_classes or count_clusters(graph, seed=seed).num_classes
+    return num_classes or choose_num_classes(graph, seed=seed).num_classes

@@ -13,8 +13,6 @@ from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph, check_times, prepare_graph
 from .triplets import TripletLoss
 
-NUM_TRIPLETS = 20_000
-
 
 class SelectedTime(NamedTuple):
     """The best of several diffusion times."""
@@ -28,7 +26,7 @@ def select_time(
     times: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0),
     *,
     margin: float = 0.5,
-    num_triplets: int = NUM_TRIPLETS,
+    num_triplets: int = 20_000,
     normalization: str | None = "sym",
     seed: int = 0,
 ) -> SelectedTime:
@@ -63,28 +61,15 @@ def select_time(
     check_times(times, check_nonnegative)
     check_positive_int("num_triplets", num_triplets)
     check_nonnegative_int("seed", seed)
-    return time_of_lowest_loss(
-        prepare_graph(data), times, margin, num_triplets, normalization, seed
-    )
-
-
-def time_of_lowest_loss(
-    graph: TrainingGraph,
-    times: Sequence[float],
-    margin: float = 0.5,
-    num_triplets: int = NUM_TRIPLETS,
-    normalization: str | None = "sym",
-    seed: int = 0,
-) -> SelectedTime:
-    """`select_time` for a graph and arguments that have been checked."""
-    loss = TripletLoss(margin)
-    sampler = GraphTriplets(graph.structure, graph.edge_weight, graph.structure.num_nodes)
+    graph, loss = prepare_graph(data), TripletLoss(margin)
+    structure = graph.structure
+    sampler = GraphTriplets(graph.edge_index, graph.edge_weight, structure.num_nodes)
     triplets = sampler.sample(num_triplets, derive_generator(seed, Purpose.VALIDATION))
     triplets = triplets.to(graph.x.device)
     with torch.no_grad():
         scales = heat_diffusion(
             graph.x,
-            graph.structure,
+            structure,
             graph.edge_weight,
             torch.tensor(times, dtype=torch.float64),
             normalization=normalization,

@@ -107,13 +107,13 @@ class TrainingGraph:
             TypeError: If `kept` is not a boolean tensor, or several processes share the graph.
             ValueError: If it has another shape.
         """
-        num_edges = self.check_is_whole().size(1)
+        num_edges = self.whole_edge_index().size(1)
         check_mask("kept", kept, (num_edges,), "edges that the model was called with")
         edges = kept.to(self.x.device).nonzero()[:, 0]
         inputs = {name: value.index_select(0, edges) for name, value in self.edge_inputs.items()}
         return replace(self, edge_index=self.edge_index.index_select(1, edges), **inputs)
 
-    def check_is_whole(self) -> Tensor:
+    def whole_edge_index(self) -> Tensor:
         """Return `edge_index` [2, E], or raise a TypeError if several processes share the graph."""
         if not isinstance(self.edge_index, Tensor):
             raise TypeError(
@@ -135,11 +135,11 @@ class TrainingGraph:
         if self.train_mask is not None:
             check_mask("data.train_mask", self.train_mask, tuple(self.y.shape), "nodes")
 
-    def known_labels(self, sampler: object) -> Tensor | None:
-        """The labels for self-training: None for "graph", those of the mask for "labels".
+    def known_labels(self, sampler: object, labels: Tensor | None) -> Tensor | None:
+        """The labels for self-training: those given, or, for "labels", `y` on the mask.
 
         Returns:
-            [N] classes, -1 outside the mask.
+            [N] classes, -1 outside the mask; None for "graph" where none are given.
 
         Raises:
             TypeError: If labels or mask have the wrong type.
@@ -152,10 +152,15 @@ class TrainingGraph:
             )
         check_choice("sampler", sampler, ("graph", "labels"))
         if sampler == "graph":
-            return None
+            return labels
+        if labels is not None:
+            raise ValueError(
+                "Expected 'labels' to be left out for sampler='labels', which stands for data.y "
+                "(got both). To fix this error, leave one of them out."
+            )
         self.check_labels()
-        labels: Tensor = self.y.clamp(min=-1)
-        return labels if self.train_mask is None else torch.where(self.train_mask, labels, -1)
+        known: Tensor = self.y.clamp(min=-1)
+        return known if self.train_mask is None else torch.where(self.train_mask, known, -1)
 
 
 def prepare_graph(

@@ -11,7 +11,7 @@ from jsem_pyg.estimators import (
     HeatDiffusion,
     class_estimator,
 )
-from jsem_pyg.training import self_train
+from jsem_pyg.training.self_training import self_train
 
 SPARSE = "it takes whoever has predict_proba for a classifier, and asks a clusterer for its classes"
 CANNOT_HOLD = {

@@ -16,7 +16,7 @@ from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.estimators import class_estimator as class_estimator_module
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import self_train
+from jsem_pyg.training import fit
 
 X, Y = blobs(NUM_FITTED)
 X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
@@ -27,7 +27,7 @@ def test_it_is_self_training_on_the_neighbour_graph():
     x = torch.from_numpy(X)
     edge_index, edge_weight = knn_graph(x, 8)
     data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)
-    model = self_train(DiffusionClassifier(X.shape[1], 3), data, seed=4).model
+    model = fit(DiffusionClassifier(X.shape[1], 3), data, seed=4).model
     p = model(x, edge_index, edge_weight).detach()
     np.testing.assert_array_equal(clusterer.labels_, p.argmax(-1))
     np.testing.assert_allclose(clusterer.probabilities_, p, atol=1e-4)

@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from jsem_pyg.estimators import DiffusionLabelSpreading
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import self_train
+from jsem_pyg.training import fit
 from jsem_pyg.training.pseudo_labels import keep_known
 
 X, Y = blobs(NUM_FITTED)
@@ -21,7 +21,7 @@ def test_it_is_self_training_from_the_labels():
     x, labels = torch.from_numpy(X), torch.from_numpy(few_labels(Y))
     edge_index, edge_weight = knn_graph(x, 8)
     data = Data(x=x, edge_index=edge_index, edge_weight=edge_weight)
-    trained = self_train(DiffusionClassifier(X.shape[1], 3), data, labels=labels, seed=4).model
+    trained = fit(DiffusionClassifier(X.shape[1], 3), data, labels=labels, seed=4).model
     with torch.no_grad():
         q = keep_known(trained.classify(x), labels)
         p = keep_known(trained.diffuse(q, edge_index, edge_weight), labels)

@@ -7,7 +7,7 @@ from jsem_pyg.graph import NeighborIndex
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.nn.class_field import ClassField
 from jsem_pyg.nn.diffusion_classifier import balance_classes
-from jsem_pyg.training import self_train
+from jsem_pyg.training import fit
 from jsem_pyg.training.training_graph import prepare_graph
 
 NUM_CLASSES, NUM_NEW = 3, 4
@@ -24,7 +24,7 @@ def trained():
     x = blobs(45, 0)
     index = NeighborIndex(x, 5)
     data = Data(x=x, edge_index=index.edge_index, edge_weight=index.edge_weight)
-    model = self_train(DiffusionClassifier(5, NUM_CLASSES), data, times=[2.0], rounds=2).model
+    model = fit(DiffusionClassifier(5, NUM_CLASSES), data, times=[2.0], epochs=2).model
     graph = prepare_graph(data)
     field = ClassField(model, model.classify(x), graph.structure, graph.edge_weight)
     x_new = blobs(NUM_NEW, 1)

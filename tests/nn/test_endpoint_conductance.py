@@ -13,7 +13,6 @@ from jsem_pyg.nn import (
     EndpointConductance,
 )
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.training.conductance_hook import diffusion_layers
 
 
 def make(signed=False, seed=0):
@@ -223,11 +222,6 @@ def test_no_edges(signed, num_nodes):
             lambda: DiffusionClassifier(3, 2, conductance=make(True)),
             ValueError,
             r"'conductance' in \[0, 1\].*signed=False",
-        ),
-        (
-            lambda: diffusion_layers(AnisotropicDiffusion(0, conductance=make(True))),
-            ValueError,
-            "signed ones.*without PruneEdges",
         ),
     ],
 )

@@ -5,7 +5,7 @@ from sklearn.linear_model import Ridge
 from torch_geometric.data import Data
 
 from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import choose_num_classes, self_train
+from jsem_pyg.training import choose_num_classes, fit
 from jsem_pyg.training import clusters as clusters_module
 from jsem_pyg.training.choose_num_classes import (
     SHRINKAGE,
@@ -39,10 +39,10 @@ def test_groups_that_lie_apart_are_counted(num_classes):
 @pytest.mark.parametrize("scale", [1e-38, 1e-20, 1e-10, 1e20])
 def test_the_scale_of_features_does_not_matter(scale):
     data = blobs(3)
-    expected = self_train(DiffusionClassifier(8, 3), data).model(data.x, data.edge_index)
+    expected = fit(DiffusionClassifier(8, 3), data).model(data.x, data.edge_index)
     data.x = data.x * scale
     assert choose_num_classes(data, largest=6).num_classes == 3
-    found = self_train(DiffusionClassifier(8, 3), data).model(data.x, data.edge_index)
+    found = fit(DiffusionClassifier(8, 3), data).model(data.x, data.edge_index)
     assert torch.equal(found.argmax(-1), expected.argmax(-1))
 
 

@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 from torch_geometric.data import Data
 
 from jsem_pyg.nn import DiffusionClassifier
-from jsem_pyg.training import clusters, self_train
+from jsem_pyg.training import clusters, fit
 from jsem_pyg.training.clusters import k_means, merged_clusters
 
 
@@ -71,7 +71,7 @@ def test_self_training_of_many_rows(few_rows):
     x, y = blobs()
     ring = torch.stack([torch.arange(600), (torch.arange(600) + 6) % 600])
     data = Data(x=x, edge_index=torch.cat([ring, ring.flip(0)], dim=1))
-    model = self_train(DiffusionClassifier(6, 6), data, times=[1.0, 2.0]).model
+    model = fit(DiffusionClassifier(6, 6), data, times=[1.0, 2.0]).model
     found = model(data.x, data.edge_index).argmax(-1)
     pairs = torch.stack([found, y]).unique(dim=1)
     assert pairs.size(1) == 6

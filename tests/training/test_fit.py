@@ -1,7 +1,5 @@
 import io
 import math
-import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -19,11 +17,10 @@ from jsem_pyg.training import (
     TripletLoss,
     Triplets,
     fit,
-    fit_triplets,
 )
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 from jsem_pyg.training.history import EpochRow
-from jsem_pyg.training.watchers import epoch_bar
+from jsem_pyg.training.triplet_training import epoch_bar
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
@@ -228,27 +225,22 @@ def test_sampler_and_model_leave_the_global_generator_alone():
     assert numbers(other) != numbers(first)
 
 
-def test_fit_is_the_trainer_it_picks():
-    for change in ({}, {"seed": 3, "margin": 0.7, "patience": 2}):
-        results = [
-            train(SmoothingStub(dropout=0.3), two_clusters(), epochs=4, **QUICK, **change)
-            for train in (fit, fit_triplets)
-        ]
-        assert numbers(results[0]) == numbers(results[1])
-        assert_equal_weights(results[0].model, results[1].model)
+def test_a_run_has_a_hundred_epochs_if_nothing_else_is_said():
     assert len(fit(SmoothingStub(), two_clusters(), **QUICK).history) == 100
 
 
-def test_wrong_keywords_are_named_with_who_takes_them():
-    model, data = SmoothingStub(), two_clusters()
-    with pytest.raises(ValueError, match="'times' .* only self_train takes it .got .1.0..*Diffusi"):
-        fit(model, data, times=[1.0])
-    with pytest.raises(TypeError, match="'lrr' to be left out, since no trainer .*got 0.1.* lr, "):
-        fit(model, data, lrr=0.1)
-    with pytest.raises(ValueError, match="'lr' .* only fit_triplets takes it .* loss='triplet'"):
-        fit(DiffusionClassifier(6, 2), data, lr=0.1)
-    with pytest.raises(TypeError, match="'rounds' to be left out, since no .*fit takes .*epochs"):
-        fit(DiffusionClassifier(6, 2), data, rounds=2)
+@pytest.mark.parametrize(
+    ("model", "option", "message"),
+    [
+        (SmoothingStub(), {"times": [1.0]}, "'times' .* for training by triplets .got .1.0"),
+        (SmoothingStub(), {"lrr": 0.1}, "'lrr' to be left out .*got 0.1.* by triplets takes .* lr"),
+        (DiffusionClassifier(6, 2), {"lr": 0.1}, "'lr' .* self-training .*self-training takes lab"),
+        (DiffusionClassifier(6, 2), {"rounds": 2}, "'rounds' to be left out for self-training"),
+    ],
+)
+def test_wrong_options_are_named_with_those_that_are_taken(model, option, message):
+    with pytest.raises(TypeError, match=message):
+        fit(model, two_clusters(), **option)
 
 
 # ---------------------------------------------------------------- stopping
@@ -376,7 +368,7 @@ def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_mod
     kwargs = {"epochs": 8, "patience": 6, **QUICK}
     whole = fit(make_model(), data, **kwargs)
     kept = {"checkpoint": path, "checkpoint_every": every, "resume": True}
-    for epoch in (3, 6) if every < 3 else (3,):
+    for epoch in (3, 7) if every < 3 else (3,):
         with pytest.raises(Interruption):
             fit(make_model(), data, callbacks=[interrupt_at(epoch)], **kept, **kwargs)
         assert path.exists() == (every < 3)
@@ -643,7 +635,7 @@ def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_writte
 def test_the_bar_shows_loss_t_and_time():
     screen = io.StringIO()
     screen.isatty = lambda: True
-    with epoch_bar(epochs=2, file=screen) as watch:
+    with epoch_bar(2, 0, file=screen) as watch:
         watch(EpochRow(1, 0.25, 0.3, 4.5, 0.125))
     shown = screen.getvalue()
     for text in ("1/2", "0.2500", "4.50", "0.125"):
@@ -652,7 +644,7 @@ def test_the_bar_shows_loss_t_and_time():
 
 def test_the_bar_is_silent_in_a_file():
     log = io.StringIO()
-    with epoch_bar(epochs=2, file=log) as watch:
+    with epoch_bar(2, 0, file=log) as watch:
         watch(EpochRow(1, 0.25, 0.3, 4.5, 0.125))
     assert log.getvalue() == ""
 
@@ -661,28 +653,6 @@ def test_nothing_is_printed(capfd):
     fit(SmoothingStub(), two_clusters(), epochs=3, **(QUICK | {"progress": True}))
     out, err = capfd.readouterr()
     assert out == err == ""
-
-
-def test_tensorboard_gets_the_curves(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TensorBoard's own
-        accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-        result = fit(
-            AnisotropicDiffusion(), two_clusters(), epochs=3, tensorboard=tmp_path / "tb", **QUICK
-        )
-        events = accumulator.EventAccumulator(str(tmp_path / "tb"))
-        events.Reload()
-    assert set(events.Tags()["scalars"]) == {"loss", "val_loss", "t", "seconds"}
-    curve = events.Scalars("loss")
-    assert [point.step for point in curve] == [1, 2, 3]
-    assert [point.value for point in curve] == pytest.approx([row.loss for row in result.history])
-
-
-def test_tensorboard_that_is_missing_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(ImportError, match="pip install tensorboard"):
-        fit(SmoothingStub(), two_clusters(), epochs=1, tensorboard=tmp_path / "tb", **QUICK)
-    assert not (tmp_path / "tb").exists()
 
 
 # ---------------------------------------------------------------- sketching

@@ -10,7 +10,7 @@ from torch_geometric.utils import stochastic_blockmodel_graph
 from training.training_cases import two_clusters
 
 from jsem_pyg.nn import DiffusionClassifier, EndpointConductance, MLPConductance
-from jsem_pyg.training import label_propagation, propagate_labels, select_time, self_train
+from jsem_pyg.training import fit, label_propagation, propagate_labels, select_time
 from jsem_pyg.training.edge_features import EdgeFeatures
 from jsem_pyg.training.pseudo_labels import fit_classifier
 from jsem_pyg.training.training_graph import prepare_graph
@@ -229,7 +229,7 @@ def test_self_training_goes_along_the_edges():
     data = overlapping(1)
     labels = some_labels(data.y, 5)
     data.edge_weight = data.edge_weight * propagate_labels(data, labels).conductance
-    model = self_train(DiffusionClassifier(8, 3), data, labels=labels).model
+    model = fit(DiffusionClassifier(8, 3), data, labels=labels).model
     p = model(data.x, data.edge_index, data.edge_weight)
     assert (p.argmax(-1) == data.y).float().mean() > 0.8
 

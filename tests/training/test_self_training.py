@@ -1,5 +1,4 @@
 import math
-from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -11,10 +10,8 @@ from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import (
-    GraphTriplets,
     fit,
     pseudo_labels,
-    self_train,
     time_selection,
     training_graph,
 )
@@ -42,7 +39,7 @@ def classes(model, data):
 
 def test_finds_clusters_that_are_apart():
     data = blobs()
-    result = self_train(DiffusionClassifier(6, 4), data)
+    result = fit(DiffusionClassifier(6, 4), data)
     assert not result.model.training
     assert partition_scores(classes(result.model, data), data.y).ari == 1
     assert [row.epoch for row in result.history] == [1, 2, 3, 4]
@@ -60,7 +57,7 @@ def test_finds_out_how_many_clusters_there_are():
     assert partition_scores(classes(model, data), data.y).ari == 1
     known = torch.where(torch.arange(100) % 5 == 0, data.y, -1)
     labelled = DiffusionClassifier(6)
-    self_train(labelled, data, labels=torch.where(known == 3, -1, known))
+    fit(labelled, data, labels=torch.where(known == 3, -1, known))
     assert labelled.num_classes == 3
 
 
@@ -69,7 +66,7 @@ def test_is_better_than_k_means_where_clusters_are_long():
     y = torch.arange(4).repeat_interleave(60)
     noise = torch.randn(len(y), 6, generator=generator) * torch.tensor([0.6, 0.6, 0.6, 0.6, 3, 3])
     data = FaissKNNGraph(k=6)(Data(x=3 * torch.eye(4, 6)[y] + noise, y=y))
-    found = classes(self_train(DiffusionClassifier(6, 4), data).model, data)
+    found = classes(fit(DiffusionClassifier(6, 4), data).model, data)
     raw = clustering_scores(data.x, data.y)
     assert partition_scores(found, data.y).ari > raw.ari + 0.02
 
@@ -80,7 +77,7 @@ def test_follows_from_the_seed_and_leaves_the_callers_generator_alone():
         torch.manual_seed(start)
         model = DiffusionClassifier(6, 4)
         state = torch.get_rng_state()
-        self_train(model, data, seed=3)
+        fit(model, data, seed=3)
         assert torch.equal(torch.get_rng_state(), state)
         weights.append(model.lin.weight.detach())
     torch.testing.assert_close(*weights, rtol=0, atol=0)
@@ -110,10 +107,10 @@ def test_known_labels_name_the_classes():
 
 def test_known_labels_are_those_of_the_mask():
     data = Data(x=torch.eye(3), y=torch.tensor([0, 1, -2]), edge_index=torch.tensor([[0], [1]]))
-    assert prepare_graph(data).known_labels("graph") is None
-    assert prepare_graph(data).known_labels("labels").tolist() == [0, 1, -1]
+    assert prepare_graph(data).known_labels("graph", None) is None
+    assert prepare_graph(data).known_labels("labels", None).tolist() == [0, 1, -1]
     data.train_mask = torch.tensor([True, False, True])
-    assert prepare_graph(data).known_labels("labels").tolist() == [0, -1, -1]
+    assert prepare_graph(data).known_labels("labels", None).tolist() == [0, -1, -1]
 
 
 def test_the_more_certain_half_of_every_class_teaches():
@@ -143,15 +140,15 @@ def test_known_probabilities_are_kept():
 def test_times_are_chosen_from_those_given():
     data = blobs()
     model = DiffusionClassifier(6, 4, t=2.5)
-    assert self_train(model, data, times=[0.5, 4.0]).history[0].t in (0.25, 0.5, 2.0, 4.0)
+    assert fit(model, data, times=[0.5, 4.0]).history[0].t in (0.25, 0.5, 2.0, 4.0)
     model.reset_parameters()
-    (t,) = {row.t for row in self_train(model, data, times=None).history}
+    (t,) = {row.t for row in fit(model, data, times=None).history}
     assert t == pytest.approx(2.5) or t == pytest.approx(1.25)
 
 
 def test_probabilities_diffuse_for_the_time_or_half_of_it_by_modularity():
     data, model = blobs(spread=2.0), DiffusionClassifier(6, 4)
-    self_train(model, data)
+    fit(model, data)
     q = model.classify(data.x).detach()
     halved = []
     for t in (0.1, 1.0, 3.0, 10.0, 30.0, 100.0):
@@ -171,14 +168,14 @@ def test_labels_start_where_diffused_features_are_told_apart():
     data = blobs(spread=1.0)
     labels = torch.full((100,), -1)
     labels[::25] = data.y[::25]
-    result = self_train(DiffusionClassifier(6, 4), data, rounds=1, labels=labels)
+    result = fit(DiffusionClassifier(6, 4), data, epochs=1, labels=labels)
     assert (classes(result.model, data) == data.y).float().mean() > 0.9
 
 
 def test_a_graph_without_edges_and_points_that_coincide_are_no_error():
     none = torch.empty(2, 0, dtype=torch.int64)
     data = Data(x=torch.eye(6)[torch.arange(12) % 6], edge_index=none)
-    model = self_train(DiffusionClassifier(6, 3), data).model
+    model = fit(DiffusionClassifier(6, 3), data).model
     assert torch.isfinite(model(data.x, data.edge_index)).all()
 
 
@@ -204,7 +201,7 @@ def test_training_elsewhere_leaves_the_data_where_it_is(monkeypatch):
 def test_in_either_precision(dtype):
     data = blobs()
     data.x, data.edge_weight = data.x.to(dtype), data.edge_weight.to(dtype)
-    model = self_train(DiffusionClassifier(6, 4).to(dtype), data).model
+    model = fit(DiffusionClassifier(6, 4).to(dtype), data).model
     assert model(data.x, data.edge_index, data.edge_weight).dtype == dtype
     assert partition_scores(classes(model, data), data.y).ari == 1
 
@@ -260,22 +257,20 @@ def test_the_graph_is_sorted_once(monkeypatch):
     record(pseudo_labels, "heat_diffusion", 1)
     record(time_selection, "heat_diffusion", 1)
     record(DiffusionClassifier, "diffuse", 2)
-    monkeypatch.setattr(time_selection, "GraphTriplets", Witness := MagicMock(wraps=GraphTriplets))
     labels = torch.full((100,), -1)
     labels[::25] = data.y[::25]
     for known in (None, labels):
-        self_train(DiffusionClassifier(6, 4), data, labels=known, rounds=2)
+        fit(DiffusionClassifier(6, 4), data, labels=known, epochs=2)
         [structure] = prepared
         assert len(used) > 5
         assert all(each is structure for each in used)
         prepared.clear()
         used.clear()
-    assert Witness.call_args.args[0] is structure
 
 
 def test_centre_and_class_means_of_the_graph_stay_with_the_model():
     data, other = blobs(), blobs(seed=1)
-    model = self_train(DiffusionClassifier(6, 4), data).model
+    model = fit(DiffusionClassifier(6, 4), data).model
     torch.testing.assert_close(model.center.mean, data.x.mean(0))
     graph = data.edge_index, data.edge_weight
     with torch.no_grad():
@@ -284,7 +279,7 @@ def test_centre_and_class_means_of_the_graph_stay_with_the_model():
         torch.testing.assert_close(alone, model.classify(data.x)[:7])
         model.reset_means()  # then evaluation takes the means of the call, which are the same
         torch.testing.assert_close(model(data.x, *graph), p)
-    self_train(model, other)  # which forgets them
+    fit(model, other)  # which forgets them
     torch.testing.assert_close(model.center.mean, other.x.mean(0))
 
 
@@ -295,27 +290,20 @@ def test_what_a_model_was_trained_on_before_does_not_matter():
     for before in (None, other):
         model = DiffusionClassifier(6, 4)
         if before is not None:
-            self_train(model, before)
-        weights.append(self_train(model, data).model.state_dict())
+            fit(model, before)
+        weights.append(fit(model, data).model.state_dict())
     assert weights[0].keys() == weights[1].keys()
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-
-
-def test_fit_hands_on_what_self_training_takes():
-    data = blobs()
-    result = fit(DiffusionClassifier(6, 4), data, times=[4.0], epochs=1)
-    assert [row.t in (2.0, 4.0) for row in result.history] == [True]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lr": 0.01}, "'lr' to be left out for self_train, since only fit_triplets .*got 0.01"),
-        ({"tensorboard": "runs"}, "'tensorboard' to be left out"),
         ({"sampler": object()}, "'sampler' to be 'graph' or 'labels' for self-training"),
         ({"sampler": "all"}, "'sampler' to be one of 'graph', 'labels'"),
         ({"epochs": 0}, "'epochs' to be a positive integer"),
         ({"seed": -1}, "'seed' to be a non-negative integer"),
+        ({"sampler": "labels", "labels": torch.arange(24) % 2}, "'labels' .* .got both"),
     ],
 )
 def test_arguments_that_self_training_has_no_use_for_are_refused(change, message):
@@ -324,7 +312,7 @@ def test_arguments_that_self_training_has_no_use_for_are_refused(change, message
 
 
 def test_other_models_cannot_train_themselves():
-    with pytest.raises(TypeError, match="'model' to be a DiffusionClassifier .got Linear"):
+    with pytest.raises(TypeError, match="'model' to be a DiffusionClassifier for .*got Linear"):
         fit(nn.Linear(6, 2), two_clusters(), loss="self_training")
 
 
@@ -346,7 +334,7 @@ def test_other_models_cannot_train_themselves():
 )
 def test_what_does_not_fit_is_refused(model, change, message):
     with pytest.raises(ValueError, match=message):
-        self_train(model, two_clusters(), **change)
+        fit(model, two_clusters(), **change)
 
 
 def test_losses_of_confident_nodes_and_of_the_others():

@@ -2,16 +2,18 @@
 
 Bad input (`test_bad_input.py`), layouts in memory (`test_layouts.py`) and threads
 (`test_threads.py`) are tried on these calls. A key is a stage and a name, with a method behind it
-where it has one. A value makes the call anew: what is called, and its arguments by name. Arguments
-that are left out have their defaults. :func:`good_call` draws other data of the same shapes.
+where it has one, and a word after a colon in a second call. A value makes the call anew: what is
+called, and its arguments by name. Arguments that are left out have their defaults.
+:func:`good_call` draws other data of the same shapes.
 """
 
+import inspect
 from collections.abc import Callable
 from copy import copy
 from functools import cache
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from hypergraph_cases import every
@@ -33,6 +35,8 @@ from jsem_pyg import (
     transport,
 )
 from jsem_pyg.diffusion import filters
+from jsem_pyg.training.self_training import self_train
+from jsem_pyg.training.triplet_training import fit_triplets
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 N, D = 6, 3
@@ -47,6 +51,22 @@ def good_call(key: str, seed: int = 0) -> Call:
         return GOOD[key]()
     finally:
         _seed = 0
+
+
+def _fit_with_options_of(trainer: Callable[..., Any]) -> Callable[..., Any]:
+    """`fit`, with the options that a trainer takes in its signature, so that each is tried."""
+
+    def fit(**given: Any) -> Any:
+        return training.fit(**given)
+
+    own = dict(inspect.signature(training.fit).parameters)
+    left_out = {*own, "graph", "rounds"}
+    del own["options"]
+    options = inspect.signature(trainer).parameters
+    taken = [each for name, each in options.items() if name not in left_out]
+    fit.__signature__ = inspect.Signature([*own.values(), *taken])
+    fit.__annotations__ = get_type_hints(trainer) | get_type_hints(training.fit)
+    return fit
 
 
 def _generator() -> torch.Generator:
@@ -640,15 +660,7 @@ GOOD: dict[str, Callable[[], Call]] = {
         {"data": _unlabelled(), "largest": 3, "times": [1.0]},
     ),
     "training.fit": lambda: (
-        training.fit,
-        {"model": SmoothingStub(), "data": _unlabelled(), "epochs": 1, "batch_size": 8},
-    ),
-    "training.classify_by_heat": lambda: (
-        training.classify_by_heat,
-        {"data": _unlabelled(), "labels": _few_labels(), "t": 2.0},
-    ),
-    "training.fit_triplets": lambda: (
-        training.fit_triplets,
+        _fit_with_options_of(fit_triplets),
         {
             "model": SmoothingStub(),
             "data": _labelled(),
@@ -656,6 +668,20 @@ GOOD: dict[str, Callable[[], Call]] = {
             "epochs": 1,
             "batch_size": 8,
         },
+    ),
+    "training.fit:self_training": lambda: (
+        _fit_with_options_of(self_train),
+        {
+            "model": nn.DiffusionClassifier(6, 2),
+            "data": _unlabelled(),
+            "epochs": 1,
+            "times": [1.0],
+            "labels": two_clusters(num_nodes=12, seed=_seed).y,
+        },
+    ),
+    "training.classify_by_heat": lambda: (
+        training.classify_by_heat,
+        {"data": _unlabelled(), "labels": _few_labels(), "t": 2.0},
     ),
     "training.outlier_probability": lambda: (
         training.outlier_probability,
@@ -668,16 +694,6 @@ GOOD: dict[str, Callable[[], Call]] = {
     "training.select_time": lambda: (
         training.select_time,
         {"data": _unlabelled(), "times": [1.0, 2.0], "num_triplets": 8},
-    ),
-    "training.self_train": lambda: (
-        training.self_train,
-        {
-            "model": nn.DiffusionClassifier(6, 2),
-            "data": _unlabelled(),
-            "rounds": 1,
-            "times": [1.0],
-            "labels": two_clusters(num_nodes=12, seed=_seed).y,
-        },
     ),
     # Report
     "report.report": lambda: (

@@ -21,7 +21,7 @@ from jsem_pyg.nn import (
     ExpertCoupler,
     HypergraphChebConv,
 )
-from jsem_pyg.training import fit, fit_triplets, select_time, self_train
+from jsem_pyg.training import fit, select_time
 from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
 
 EDGES, N = ring(4)  # columns 01, 12, 23, 30, then reversed
@@ -245,13 +245,9 @@ def test_groups_that_do_not_fit_the_values(group, num_groups, message):
 class TestTraining:
     @pytest.mark.parametrize("device", ["nonsense", "cuda:77", "meta", 3.5])
     def test_devices_that_are_not_there(self, device):
-        for train, model in (
-            (fit_triplets, SmoothingStub()),
-            (self_train, DiffusionClassifier(6, 2)),
-            (fit, SmoothingStub()),
-        ):
+        for model in (SmoothingStub(), DiffusionClassifier(6, 2)):
             with pytest.raises((TypeError, ValueError), match="'device' to be"):
-                train(model, two_clusters(), device=device)
+                fit(model, two_clusters(), device=device)
 
     @pytest.mark.parametrize("extra", [1, -1])
     def test_labels_of_more_or_fewer_nodes(self, extra):

@@ -32,7 +32,7 @@ from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading, Hea
 from jsem_pyg.graph import GraphStructure, HypergraphStructure, NeighborIndex
 from jsem_pyg.graph.memory import Memory
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
-from jsem_pyg.training import fit_triplets
+from jsem_pyg.training import fit
 from jsem_pyg.transforms import FormanCurvature
 
 pytestmark = pytest.mark.ci
@@ -281,9 +281,7 @@ def test_trainings_share_one_global_generator():
 
     def train(number):
         data = make_data(number)
-        model = fit_triplets(
-            SmoothingStub(CHANNELS, dropout=0.5), data, epochs=2, progress=False
-        ).model
+        model = fit(SmoothingStub(CHANNELS, dropout=0.5), data, epochs=2, progress=False).model
         return list(model.state_dict().values())
 
     before = torch.random.get_rng_state()
