@@ -11,15 +11,10 @@ import numpy as np
 
 @contextmanager
 def open_arrays(path: Path, alone: str) -> Iterator[Mapping[str, np.ndarray]]:
-    """The arrays of a file by name; those of an .npz are read where they are looked up.
-
-    Args:
-        path: of the file.
-        alone: the name of the array of an .npy.
+    """The arrays of a file by name, that of an .npy as `alone`; read where they are looked up.
 
     Raises:
-        ValueError: if the file is damaged, no such file, or holds objects of Python, whose reading
-            could execute code.
+        ValueError: if the file is damaged, or holds objects of Python, which could execute code.
         OSError: if the file cannot be opened.
     """
     with path.open("rb") as file:  # since np.load leaves a broken file open

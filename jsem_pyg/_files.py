@@ -75,9 +75,6 @@ def sole_writer(name: str, folder: Path) -> Iterator[None]:
     """Within, no other run writes to a folder, which the argument `name` gave; it is made.
 
     The lock ends with its process. A folder that is still empty at the end is removed.
-
-    Raises:
-        OSError: If another run holds the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if fcntl is None:
@@ -89,8 +86,8 @@ def sole_writer(name: str, folder: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise BlockingIOError(
-                f"Expected '{name}' to be a folder that no other run is writing to (got "
-                f"'{folder}'). To fix this, wait for that run, or take another folder."
+                f"Expected no other run to be writing to '{name}' (got one that holds the folder "
+                f"'{folder}'). To fix this, wait for that run, or give another path."
             ) from error
         except OSError:  # a file system without locks
             pass

@@ -31,18 +31,7 @@ def write_journal(
     settings: Mapping[str, Any],
     progress: Mapping[str, Any],
 ) -> None:
-    """Write a journal, whole or not at all.
-
-    Args:
-        path: File to write; an existing one is replaced.
-        version: Format of the files that the journal is about; another one is refused later.
-        settings: What the result depends on, values of JSON by name.
-        progress: How far the run has come, values of JSON by name.
-
-    Raises:
-        TypeError: If a value has no form in JSON.
-        OSError: If the file cannot be written.
-    """
+    """Write a journal, whole or not at all: settings and progress are values of JSON by name."""
     content = {"version": version, "settings": dict(settings), "progress": dict(progress)}
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
@@ -51,10 +40,7 @@ def write_journal(
 def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Journal:
     """Read what `write_journal` wrote.
 
-    Args:
-        path: File to read.
-        version: The format that is expected.
-        remedy: What to do about a file that cannot be continued, such as "pass resume=False".
+    `remedy` says what to do about a file that cannot be continued.
 
     Raises:
         FileNotFoundError: If there is no such file.

@@ -21,9 +21,7 @@ def progress_bar(
 def open_bar(shown: bool = True, **options: Any) -> Any:
     """A bar of tqdm, silent unless the standard error (or `file`) is a terminal or a notebook.
 
-    Args:
-        shown: False for a bar that stays silent.
-        options: of `tqdm.tqdm`; the bar goes when it is done, unless ``leave=True``.
+    The options are tqdm's; the bar goes when it is done, unless ``leave=True``.
     """
     # Without ipywidgets a bar of a notebook would warn instead.
     if find_spec("ipywidgets") is None:

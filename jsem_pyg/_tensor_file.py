@@ -41,11 +41,8 @@ _DTYPES = {str(dtype): dtype for dtype in _SUPPORTED}
 def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> None:
     """Write a tree, whole or not at all; missing folders are made.
 
-    Args:
-        path: File to write; an existing one is replaced.
-        kind: The kind of file, which `load_tree` checks.
-        name: How errors call the tree.
-        tree: Dense tensors, numbers, strings, None, and lists, tuples and dicts of them.
+    A tree holds dense tensors, numbers, strings, None, and lists, tuples and dicts of them. Errors
+    call it `name`; `load_tree` checks its `kind`.
 
     Raises:
         TypeError: If the tree holds anything else; it names the place.

@@ -103,13 +103,7 @@ def has_tiny(weight: Tensor) -> bool:
 
 
 def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Mask of values that differ from the other direction by more than rounding.
-
-    Args:
-        forward: the values.
-        backward: those of the other direction.
-        dtype: the type that they were rounded to; their own by default.
-    """
+    """Mask of values that differ from the other direction by more than rounding to `dtype`."""
     largest = forward.abs().max() if forward.numel() else 0
     rounding = SYMMETRY_ULPS * torch.finfo(forward.dtype if dtype is None else dtype).eps
     return (forward - backward).abs() > SYMMETRY_RTOL * forward.abs() + rounding * largest

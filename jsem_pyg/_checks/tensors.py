@@ -61,12 +61,7 @@ def check_integers(name: str, value: Any) -> None:
 
 
 def real_numbers(name: str, value: Any) -> Tensor:
-    """A tensor of what is a number, a list of numbers of one length, or a tensor; in float64.
-
-    Raises:
-        TypeError: if it is something else, such as text, complex or Boolean.
-        ValueError: if it is a tensor without values, or lists are of different lengths.
-    """
+    """The tensor itself, or a float64 tensor of a number or of lists of numbers of one length."""
     if not isinstance(value, Tensor):
         try:
             array = np.asarray(value)

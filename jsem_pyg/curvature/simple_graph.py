@@ -10,17 +10,12 @@ from ..graph.read_structure import read_structure
 def simple_graph(
     edge_index: Tensor | GraphStructure, num_nodes: int | None = None
 ) -> GraphStructure:
-    """Sort and check the edges of a simple, undirected graph, unless they are.
-
-    Args:
-        edge_index: [2, E] both directions of every edge once, in any order, no self-loops; or a
-            prepared structure of such a graph.
-        num_nodes: N; the largest index + 1, or that of the structure, where it is None.
+    """Sort and check the edges of a simple, undirected graph, unless they are prepared.
 
     Raises:
         TypeError: if `edge_index` is not a tensor.
-        ValueError: if it is not an integer tensor of shape [2, E] with entries in [0, N), or holds
-            self-loops, repeated edges, or edges without their reverse.
+        ValueError: if it is not of integers in [0, N), or holds self-loops, repeated edges, or
+            edges without their reverse.
     """
     if not isinstance(edge_index, GraphStructure):
         check_edge_index_shape(edge_index)  # the values of a sparse matrix would be lost

@@ -47,18 +47,10 @@ def evolve(
     options: HeatOptions,
     learns_t: bool = False,
 ) -> Tensor:
-    """Diffuse or filter a signal by an operator.
+    """Diffuse or filter a signal [..., N, D] by an operator -> [..., S, N, D].
 
-    Args:
-        x: [..., N, D].
-        operator: S and its scaling.
-        times: S scales, for one or D channels; or S filters.
-        options: how precise the result has to be.
-        learns_t: whether to take as many terms as a derivative in t needs, also where the times
-            themselves require no gradient.
-
-    Returns:
-        [..., S, N, D].
+    With `learns_t`, as many terms are taken as a derivative in t needs, also where the times
+    themselves require no gradient.
     """
     if isinstance(times, Times):
         found = series_coefficients(x, operator, times, options, learns_t)

@@ -28,16 +28,9 @@ _LOSS = 16  # so many units in the last place of float64 are lost to the transfo
 def cosine_coefficients(
     response: Response, rate: Tensor, degree: int | None, bound: float
 ) -> Tensor:
-    """The coefficients of functions of r (1 - s), with s in [-1, 1].
+    """The coefficients [K + 1, S, G, 1] of functions of r (1 - s), s in [-1, 1], for rates r [G].
 
-    Args:
-        response: the functions, differentiable in parameters of their own.
-        rate: [G] float64, the r of each group of nodes.
-        degree: K; None: the smallest that leaves an error of `bound`.
-        bound: the error allowed, relative to the largest value of the functions.
-
-    Returns:
-        [K + 1, S, G, 1], float64.
+    With degree None, the fewest that leave an error of `bound`, relative to the largest value.
 
     Raises:
         ValueError: if values are NaN or infinite, or no series of 65,536 terms is precise enough.

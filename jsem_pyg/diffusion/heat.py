@@ -26,17 +26,10 @@ def heat_operator(
     make: Callable[..., HeatOperator] = laplacian_operator,
     memory: Memory | None = None,
 ) -> HeatOperator:
-    """Make the operator of the weights of a graph times the conductances, for signals like x.
+    """Make the operator of weights [E] times conductances [E], for signals like x.
 
-    Args:
-        structure: the graph, or the rows of it that this process has.
-        edge_weight: [E], checked; None: ones.
-        x: the signal.
-        longest: the longest time, which decides how precise the operator has to be.
-        options: how it is computed.
-        conductance: [E] or None.
-        make: what makes it.
-        memory: where an operator without learned values is remembered from call to call.
+    The longest time decides how precise it has to be. Where there is a memory, an operator without
+    learned values is remembered from call to call.
     """
     make = partial(
         make,

@@ -68,15 +68,9 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
 
 
 def remembered_coefficients(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
-    """The coefficients of checked times, in `dtype`; the tables of the last few are remembered.
+    """The coefficients [K + 1, S, G, C] of checked times [S, G, C], in `dtype`.
 
-    Args:
-        t: [S, G, C] float64 times on the CPU.
-        degree: K.
-        dtype: the type of the result.
-
-    Returns:
-        [K + 1, S, G, C], not to be written to.
+    They are not to be written to: the tables of the last few times are remembered.
     """
     if t.requires_grad or is_transformed():
         out: Tensor = _Coefficients.call(t, degree, dtype)

@@ -47,16 +47,9 @@ _TERM_OVERHEAD = 10_000
 def method_costs(
     structure: HypergraphStructure, num_columns: int, num_kernels: int = 1, num_scales: int = 1
 ) -> dict[str, float]:
-    """Count the multiplications that each method needs, in those of a sparse product.
+    """The multiplications that each method needs, in those of a sparse product.
 
-    Args:
-        structure: the hypergraph.
-        num_columns: B D, all signals and channels together.
-        num_kernels: how many different times there are: S scales, or S D of scales and channels.
-        num_scales: S.
-
-    Returns:
-        A number for each of "csr", "incidence" and "dense".
+    For all columns of all signals, and so many different times (S D, if channels have their own).
     """
     size = structure.num_nodes**2
 

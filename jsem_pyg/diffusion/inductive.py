@@ -59,15 +59,10 @@ class HeatField:
     normalization: str
 
     def at(self, x_new: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
-        """The heat of new points: row by row, so that none depends on another.
+        """The heat [M, D] of new points, row by row: none depends on another.
 
-        Args:
-            x_new: [M, D] their own signal, u(0).
-            neighbor: [M, k] nodes.
-            weight: [M, k] >= 0. A point that has no weight is isolated, and keeps its signal.
-
-        Returns:
-            [M, D], like `x_new`.
+        Of their own signal u(0) [M, D], and neighbours [M, k] with their weights. A point that has
+        no weight is isolated, and keeps its signal.
         """
         weight = weight.to(self.incoming.dtype)
         degree = weight.sum(1, keepdim=True)
@@ -97,17 +92,8 @@ def heat_field(
 ) -> HeatField:
     """Diffuse a signal [N, D], and keep what the heat of new points is computed from.
 
-    Args:
-        x: [N, D] the signal.
-        structure: the graph.
-        edge_weight: [E] its weights.
-        t: how long, >= 0.
-        conductance: [E] what the weights are multiplied by, or None for ones.
-        normalization: "sym" or "rw"; without one, a point's own weights would set its pace.
-        tol: the relative error allowed, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
-
-    Raises:
-        ValueError: if an argument is out of its range.
+    Options are those of :func:`~jsem_pyg.diffusion.heat_diffusion`; without a normalisation, a
+    point's own weights would set its pace.
     """
     check_choice("normalization", normalization, _SHARES)
     options = HeatOptions(tol=tol, normalization=normalization)

@@ -30,12 +30,7 @@ DOMAINS = {
 
 @dataclass(frozen=True)
 class HeatOptions:
-    """The options of a diffusion on a graph, a hypergraph, a simplicial complex, or another domain.
-
-    Raises:
-        TypeError: if an option is of the wrong type.
-        ValueError: if an option is out of its range, or none of the choices of the domain.
-    """
+    """The options of a diffusion on a graph, hypergraph, complex, or another domain; checked."""
 
     degree: int | None = None  # the number of products with S; None: as many as `tol` needs
     tol: float = 1e-6  # the relative error allowed

@@ -56,12 +56,8 @@ def precise_operator(
 ) -> HeatOperator:
     """Make an operator in the type that signals like x and times up to `longest` need.
 
-    Args:
-        make: makes it, called with `dtype` and the weights by name.
-        x: the signal.
-        longest: the longest time.
-        options: how precise the result has to be.
-        weights: what it is made of; `make` gets all in one type, the widest of theirs and its own.
+    `make` is called with `dtype` and the weights by name, all in one type: the widest of theirs and
+    its own.
     """
 
     def make_in(dtype: torch.dtype) -> HeatOperator:

@@ -38,14 +38,10 @@ CompiledGraph = tuple[Adjacency, Tensor | None, Tensor | None, Tensor | None, He
 
 
 def compiled_heat(graph: CompiledGraph, x: Tensor, times: Times) -> Tensor:
-    """Diffuse [..., N, D] -> [..., S, N, D], in compiled code.
+    """Diffuse [..., N, D] -> [..., S, N, D], in compiled code, which knows no times.
 
-    Args:
-        graph: edges, neither prepared nor checked; their weights [E], None for ones; their features
-            [E, F] or None, which are checked and not used; their conductance [E] or None; and how
-            the diffusion is computed.
-        x: the signal.
-        times: [S, 1 or D], whose values are not known.
+    The graph: edges, neither prepared nor checked; their weights [E], None for ones; their features
+    [E, F] or None, which are checked and not used; their conductance [E] or None; the options.
     """
     adjacency, edge_weight, edge_attr, conductance, options = graph
     inputs = (x, times.value, edge_weight, conductance)

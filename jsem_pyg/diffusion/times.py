@@ -25,12 +25,7 @@ class Times(NamedTuple):
 
 
 def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:
-    """Check diffusion times for signals x, and bring them to the shape [S, 1 or D].
-
-    Raises:
-        TypeError: if `t` holds no real numbers.
-        ValueError: if its shape does not fit, or a time is negative, NaN or infinite.
-    """
+    """Check diffusion times for signals x, and bring them to the shape [S, 1 or D]."""
     times = shape_times(t, x, name)
     numbers = numbers_of(times).flatten().tolist()
     if not all(0 <= each < math.inf for each in numbers):

@@ -32,12 +32,7 @@ class Adjacency(NamedTuple):
 
 
 def read_adjacency(edge_index: Any, num_nodes: int) -> Adjacency:
-    """Read an `edge_index`, `EdgeIndex`, `SparseTensor` or torch sparse tensor.
-
-    Args:
-        edge_index: [2, E] integer tensor (source, target), or an N x N sparse matrix whose rows are
-            targets: `torch_sparse.SparseTensor`, or torch COO, CSR or CSC.
-        num_nodes: the number N of nodes.
+    """Read an `edge_index` [2, E], or an N x N sparse matrix whose rows are targets.
 
     Raises:
         TypeError: if `edge_index` is none of these.

@@ -56,16 +56,11 @@ SYMMETRIZATIONS = {"max": (_larger, 1), "mean": (_mean, 1), "mutual": (_larger, 
 
 
 def node_width(distance: Tensor, kernel: str | None, groups: Groups | None = None) -> Tensor:
-    """The width [N] of each node, against which the kernels measure distances.
+    """The width [N] of each node, of distances [N, k] that ascend in each row.
 
     It is the median distance to the k-th neighbour, the same for all nodes of a graph, or the
     node's own distance to its 7th neighbour, or the k-th where k < 7 ("self_tuning"). A node
     surrounded by its duplicates has no width of its own and gets the median of all of them.
-
-    Args:
-        distance: [N, k] distances to the nearest neighbours, ascending in each row.
-        kernel: one of `KERNELS`; "cosine" and None ignore widths.
-        groups: the graphs that the nodes belong to; one if omitted.
     """
     groups = one_group(distance.size(0)) if groups is None else groups
     fallback = common_width(distance, groups)[groups.label]
@@ -93,21 +88,14 @@ def _unless_negligible(width: Tensor, fallback: Tensor) -> Tensor:
 
 
 def affinity(distance: Tensor, i: Tensor, j: Tensor, width: Tensor, kernel: str | None) -> Tensor:
-    r"""Turn distances into weights in [1e-6, 1]; symmetric in i and j.
+    r"""Turn distances between nodes i and j, of one shape, into weights in [1e-6, 1].
 
     .. math::
         w_{ij} = \exp(-d_{ij}^2 / 2 \sigma^2), \qquad
         w_{ij} = \exp(-d_{ij}^2 / \sigma_i \sigma_j), \qquad
         w_{ij} = 1 - d_{ij} / 2 = (1 + \cos_{ij}) / 2, \qquad w_{ij} = 1
 
-    for "gaussian", "self_tuning", "cosine" (of cosine distances) and None.
-
-    Args:
-        distance: [M] or [M, k] distances.
-        i: the nodes at one end, of the same shape.
-        j: the nodes at the other end, of the same shape.
-        width: [N] positive widths, from :func:`node_width`.
-        kernel: one of `KERNELS`.
+    for "gaussian", "self_tuning", "cosine" (of cosine distances) and None, with widths [N].
     """
     return KERNELS[kernel].weight(distance, width[i], width[j]).clamp(min=MIN_WEIGHT)
 

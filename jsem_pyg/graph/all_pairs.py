@@ -9,17 +9,10 @@ from .points import Points
 def all_pairs_neighbors(
     points: Points, nodes: Tensor, valid: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The k nearest other points of every point in its graph.
+    """The k nearest other points of every point in its graph: neighbours and distances [B, n, k].
 
-    Args:
-        points: the N points.
-        nodes: [B, n] the points of B graphs, ascending in each.
-        valid: [B, n] whether there is a point, or only the end of a graph.
-        k: how many, at most n.
-
-    Returns:
-        Neighbours and distances [B, n, k], ascending; ties go to the lower index. Distances are
-        infinite where a graph has fewer other points.
+    Of the points [B, n] of B graphs, ascending in each, where they are valid [B, n]. Ties go to the
+    lower index. Distances are infinite where a graph has fewer other points.
     """
     distance = _distances(points, nodes)
     apart = ~torch.eye(nodes.size(1), dtype=torch.bool)
@@ -30,17 +23,7 @@ def all_pairs_neighbors(
 
 
 def all_pairs_links(points: Points, nodes: Tensor, valid: Tensor, label: Tensor) -> Tensor:
-    """The nearest point with another label, of every point that has one in its graph.
-
-    Args:
-        points: the N points.
-        nodes: [B, n] the points of B graphs.
-        valid: [B, n] whether there is a point.
-        label: [N] the component of each point.
-
-    Returns:
-        Links [2, M], from those points to the ones found.
-    """
+    """Links [2, M] from every point to the nearest with another label [N] in its graph, if any."""
     outside = (label[nodes][:, :, None] != label[nodes][:, None]) & valid[:, None]
     distance = _distances(points, nodes).masked_fill(~outside, torch.inf)
     nearest = nodes.gather(1, distance.argmin(2))

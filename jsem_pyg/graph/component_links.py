@@ -19,22 +19,12 @@ _MOST_IMPROVEMENTS = 8
 
 
 def component_links(points: Points, label: Tensor, small: Tensor, budget: int) -> Tensor:
-    """Links out of components, among them the shortest one of each, or nearly so.
+    """Links [2, M] out of the `small` [C] components, among them the shortest, or nearly.
 
-    Exact as long as searching from all points of these components costs no more than the budget:
-    Q N F for Q points. Otherwise the search begins at a few points of each component, and goes on
+    Exact as long as searching from all points of these components costs no more than the budget: Q
+    N F for Q points. Otherwise the search begins at a few points of each component, and goes on
     from the best link found: from its far end to the nearest point of the component, from there to
-    the nearest point outside, as long as the links become shorter. They may remain longer than the
-    shortest.
-
-    Args:
-        points: the N points.
-        label: [N] the component of each point, numbered from zero.
-        small: [C] whether a component needs a link to another one.
-        budget: multiplications.
-
-    Returns:
-        Links [2, M], at least one from each of these components.
+    the nearest point outside, as long as the links become shorter.
     """
     query = small[label].nonzero()[:, 0]
     most = budget // points.coordinates.numel()

@@ -34,22 +34,12 @@ def component_labels(pair: Tensor, num_nodes: int) -> Tensor:
 def shortest_links(
     points: Points, label: Tensor, groups: Groups | None = None, budget: int = BUDGET
 ) -> tuple[Tensor, Tensor]:
-    """The fewest, shortest links that join all components of each graph.
+    """The fewest, shortest links that join the components of each graph, and their lengths.
 
     They are a minimum spanning tree of the components, in which the distance between two components
     is that of their nearest points. With C components of which the largest lacks Q points, a round
     costs Q N distances; there are at most log2(C) + 1 rounds. Where Q N F exceeds the budget, each
-    component searches from some of its points only, see `component_links.py`: the links still join
-    everything, and are as few, but a link may be longer than the shortest.
-
-    Args:
-        points: the N points.
-        label: [N] the component of each point, numbered from zero.
-        groups: the graphs that the points belong to; one if omitted.
-        budget: multiplications in one round.
-
-    Returns:
-        The links [2, C - G] for G graphs, with i < j, and their lengths [C - G].
+    component searches from some of its points only, see `component_links.py`.
 
     Source: Nešetřil, Milková and Nešetřilová, "Otakar Borůvka on minimum spanning tree problem",
     Discrete Mathematics 233, 2001.

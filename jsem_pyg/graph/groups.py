@@ -58,14 +58,10 @@ class Groups(NamedTuple):
         return (self.size > SMALL).nonzero()[:, 0].tolist()
 
     def small(self, wanted: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor]]:
-        """Small graphs side by side, those of about the same size together.
+        """Small graphs (`wanted` [G]) side by side, those of about the same size together.
 
-        Args:
-            wanted: [G] whether a graph is to be among them; all if omitted.
-
-        Yields:
-            The points [B, n] of B graphs, ascending in each, and whether there is a point [B, n]:
-            what is behind the end of a graph repeats some point.
+        Yields the points [B, n] of B graphs, ascending in each, and whether there is a point [B,
+        n]: what is behind the end of a graph repeats some point.
         """
         chosen = self.size <= SMALL if wanted is None else (self.size <= SMALL) & wanted
         graph = chosen.nonzero()[:, 0]
@@ -93,12 +89,7 @@ def one_group(num_points: int) -> Groups:
 
 
 def group_points(batch: Any, num_points: int) -> Groups:
-    """The graphs of a PyG `batch` vector [N], in the order of their numbers there.
-
-    Raises:
-        TypeError: if `batch` is not an integer tensor.
-        ValueError: if it does not have one entry for each point.
-    """
+    """The graphs of a PyG `batch` vector [N], in the order of their numbers there."""
     check_tensor("batch", batch, "a tensor of integer type")
     check_dense("batch", batch)
     if batch.dtype not in INDICES:

@@ -21,11 +21,9 @@ _FLOATS = ("float16", "float32", "float64")
 
 
 class MappedRows:
-    """A matrix [N, F] of numbers in an array, in place of a tensor; as much of one as is needed.
+    """A matrix [N, F] in an array, in place of a tensor; as much of one as is needed.
 
-    Args:
-        array: [N, F], mapped or not.
-        scale: what the numbers are divided by, or None for rows of unit length.
+    Numbers are divided by `scale`, or rows by their length if it is None.
     """
 
     def __init__(self, array: NDArray[Any], scale: float | None = 1.0) -> None:

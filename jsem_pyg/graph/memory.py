@@ -44,17 +44,13 @@ class _Entry(NamedTuple):
 
 
 class Memory:
-    """A cache of results by the tensors that they were made of; the last few are kept.
+    """The last few results, by the tensors that they were made of.
 
     Tensors are the same as before if they share memory, shape and version with them: what is
     remembered is kept alive, so no other tensor can take its place in memory, and a change in place
-    raises the version. A change through `.data` or an array of NumPy's leaves no trace: after
-    one, prepare the graph anew, as a :class:`~jsem_pyg.graph.GraphStructure`. With
-    ``by_entries=True`` tensors are compared entry by entry, which costs a copy of them.
-
-    Args:
-        size: how many to remember.
-        by_entries: whether to compare entries.
+    raises the version. A change through `.data` or an array of NumPy's leaves no trace: after one,
+    prepare the graph anew, as a :class:`~jsem_pyg.graph.GraphStructure`. With ``by_entries=True``
+    tensors are compared entry by entry, which costs a copy of them.
     """
 
     def __init__(self, size: int = 1, by_entries: bool = False) -> None:
@@ -64,10 +60,7 @@ class Memory:
     def recall(self, tensors: tuple[Tensor, ...], make: Callable[[], T], *context: Any) -> T:
         """The result for `tensors` in this context: the remembered one, or that of `make()`.
 
-        Args:
-            tensors: what the result depends on.
-            make: called without arguments; what it raises leaves nothing behind.
-            context: what else it depends on, compared by `==`, or for structures by identity.
+        Contexts are compared by `==`, or for structures by identity.
         """
         tensors = tuple(map(numbers_of, tensors))
         key = (context, self._identity(tensors))

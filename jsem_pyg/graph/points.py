@@ -79,18 +79,9 @@ class Points(NamedTuple):
 
 
 def prepare_points(x: Any, metric: str, groups: Groups | None = None) -> Points:
-    """Check the points and bring them into the geometry of the metric.
+    """Check points [N, F] and bring them into the geometry of the metric, without their gradient.
 
-    Args:
-        x: [N, F] floating-point tensor of any precision and device, whose gradient is not followed;
-            or an array of NumPy's, which is read in blocks unless it is small.
-        metric: "cosine" (1 - cos) or "l2" (Euclidean).
-        groups: the graphs that the points belong to; one if omitted.
-
-    Raises:
-        TypeError: if `x` is not a floating-point tensor.
-        ValueError: if `x` is not of shape [N, F] with F > 0, is not finite, or holds zero vectors
-            under the cosine metric.
+    An array of NumPy's is read in blocks unless it is small.
     """
     check_choice("metric", metric, METRICS)
     check_matrix("x", x, arrays=True)
@@ -130,13 +121,7 @@ def _array_points(x: NDArray[Any], metric: str, groups: Groups | None) -> Points
 
 
 def place_points(x_new: Any, fitted: Points) -> Points:
-    """Check new points and bring them into the geometry that other points were brought into.
-
-    Raises:
-        TypeError: if `x_new` is not a tensor of the fitted points' precision.
-        ValueError: if `x_new` is not of shape [M, F] with the fitted F, is not finite, holds zero
-            vectors under the cosine metric, or lies beyond all comparison with the fitted points.
-    """
+    """Check new points and bring them into the geometry that other points were brought into."""
     check_matrix("x_new", x_new)
     check_finite("x_new", x_new)
     num_features = fitted.coordinates.size(1)

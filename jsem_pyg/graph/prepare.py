@@ -16,15 +16,11 @@ T = TypeVar("T")
 
 
 class GraphReader:
-    """Remembers the last structures, and which values have passed their checks on them.
+    """Remembers the last `size` structures, and which values have passed their checks on them.
 
     On a CPU all values are looked at, weights and features once as long as they stay the same. On
     other devices a look would make the device wait, so there it comes with the first values that a
     structure meets.
-
-    Args:
-        size: how many structures to remember; zero: none.
-        by_entries: see :class:`~jsem_pyg.graph.memory.Memory`.
     """
 
     def __init__(self, size: int = 1, by_entries: bool = False) -> None:
@@ -34,10 +30,7 @@ class GraphReader:
     def recall(self, given: tuple[Any, ...], make: Callable[[], T], *context: Any) -> T:
         """The structure that `make()` prepares of what was given, or the one remembered for it.
 
-        Args:
-            given: dense tensors; with anything else `make` is called, which refuses it.
-            make: called without arguments.
-            context: what else the structure depends on.
+        With anything but dense tensors `make` is called, which refuses it.
         """
         if all(isinstance(each, Tensor) and each.layout == torch.strided for each in given):
             return self._structures.recall(given, make, *context)
@@ -76,17 +69,9 @@ class GraphReader:
         edge_weight: Tensor | None = None,
         edge_attr: Tensor | None = None,
     ) -> tuple[GraphRows, Tensor | None]:
-        """Prepare the graph of a signal x [..., N, D], and check its weights and features.
+        """Prepare the graph of a signal [..., N, D]; check it, weights [E], features [E, F].
 
-        Args:
-            edge_index: any form of graph, read already or not, or prepared :class:`GraphRows`, such
-                as a :class:`GraphStructure`.
-            x: the signal, which is checked as well.
-            edge_weight: [E] or None.
-            edge_attr: [E, F] or None.
-
-        Returns:
-            The structure, and the weights [E], which a sparse tensor may bring; None: ones.
+        Returns the structure, and the weights, which a sparse tensor may bring; None: ones.
 
         Raises:
             TypeError: if an argument is of the wrong type.

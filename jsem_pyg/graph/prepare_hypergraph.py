@@ -23,16 +23,7 @@ def read_hypergraph(
     Of a `HyperGraphData` are read: `edge_index` (the memberships), `edge_weight` (of hyperedges, if
     there are any and none are given), and `num_hyperedges`, if it is set.
 
-    Args:
-        reader: what remembers structures.
-        hypergraph: memberships [2, M], a `HyperGraphData` or a batch of them, or a
-            :class:`HypergraphStructure`.
-        x: [..., N, D], the signal.
-        weight: [E] or None.
-        num_hyperedges: the number E of hyperedges; None: from the other arguments.
-
-    Returns:
-        The structure, and the weights [E]; None: ones.
+    Returns the structure, and the weights [E]; None: ones.
 
     Raises:
         TypeError: if an argument is of the wrong type.

@@ -12,12 +12,7 @@ from .structure import GraphStructure
 
 
 def read_structure(edge_index: Any, num_nodes: int | None = None) -> GraphStructure:
-    """Prepare a graph, unless it is prepared; see :func:`count_nodes` for N.
-
-    Raises:
-        TypeError: if `edge_index` is no graph, or `num_nodes` no integer.
-        ValueError: if the graph is malformed, or `num_nodes` is not that of the structure.
-    """
+    """Prepare a graph, unless it is prepared; see :func:`count_nodes` for N."""
     size = count_nodes(edge_index, num_nodes)
     if not isinstance(edge_index, GraphStructure):
         return GraphStructure(edge_index, size)
@@ -30,17 +25,7 @@ def read_structure(edge_index: Any, num_nodes: int | None = None) -> GraphStruct
 
 
 def count_nodes(edge_index: Any, num_nodes: int | None = None, nodes: Tensor | None = None) -> int:
-    """N: `num_nodes` if given, else the size that the graph has, else the largest index + 1.
-
-    Args:
-        edge_index: a graph in any form.
-        num_nodes: N, if it is known.
-        nodes: further indices of nodes.
-
-    Raises:
-        TypeError: if `edge_index` is no graph, or `num_nodes` no integer.
-        ValueError: if `num_nodes` is negative, or `edge_index` of the wrong shape.
-    """
+    """N: `num_nodes` if given, else the size that the graph has, else the largest index + 1."""
     if num_nodes is not None:
         check_nonnegative_int("num_nodes", num_nodes)
         return int(num_nodes)

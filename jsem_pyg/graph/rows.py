@@ -80,14 +80,7 @@ class GraphRows(Prepared):
 
     @abstractmethod
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Any:
-        """The operator S of entries [nnz] in the slots, and [n] on the diagonal, if it has one.
-
-        Returns:
-            An :class:`~jsem_pyg.operators.Operator`.
-
-        Raises:
-            ValueError: if the backend cannot apply it.
-        """
+        """The operator S of entries [nnz] in the slots, and [n] on the diagonal, if it has one."""
 
     def whole(self, purpose: str, remedy: str) -> Any:
         """Return this graph where all its rows are here, as a `GraphStructure`.

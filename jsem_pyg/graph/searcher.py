@@ -62,13 +62,7 @@ class SearchOptions:
 
 
 class Searcher:
-    """Finds the nearest of N points, again and again.
-
-    Args:
-        points: the N points.
-        k: the number of neighbours for which the recall is measured.
-        options: how to search.
-    """
+    """Finds the nearest of N points, again and again; the recall is measured for k neighbours."""
 
     def __init__(self, points: Points, k: int, options: SearchOptions) -> None:
         self.points = points
@@ -255,11 +249,7 @@ def nearest_rows(
 ) -> tuple[Tensor, Tensor]:
     """For each query [Q, F] the k nearest rows of `base`: squared distances and rows [Q, k].
 
-    Args:
-        query: points.
-        base: points.
-        k: how many rows.
-        device: that of the input, where torch searches if there is no Faiss for it.
+    Torch searches, on the device of the input, if there is no Faiss for that.
     """
     if has_faiss_gpu() or (has_faiss() and device.type == "cpu"):
         return faiss_nearest(query, base, k)
@@ -269,11 +259,9 @@ def nearest_rows(
 def rank(
     points: Points, query: Points, index: Tensor, candidate: Tensor, itself: Tensor | None, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The k nearest of the candidates [Q, C], without `itself` [Q] and those that are -1.
+    """The k nearest of the candidates [Q, C] (without `itself` [Q] and -1), and distances: [Q, k].
 
-    Returns:
-        Neighbours and distances [Q, k], ascending; ties go to the lower index. Where there are
-        fewer, distances are infinite.
+    They ascend; ties go to the lower index. Where there are fewer, distances are infinite.
     """
     candidate = candidate.sort(dim=1).values
     source = index.repeat_interleave(candidate.size(1))

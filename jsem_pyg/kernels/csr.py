@@ -56,12 +56,7 @@ class CSR:
         return self.rowptr.diff()
 
     def derived(self, make: Callable[..., T], *args: Any) -> T:
-        """The result of `make` for this pattern, cached. Two threads may both make it; one stays.
-
-        Args:
-            make: called with this pattern and `args`.
-            args: further arguments of `make`; hashable, part of the key of the result.
-        """
+        """The result of `make(self, *args)`, cached. Two threads may both make it; one stays."""
         key = (make, *args)
         if key not in self._derived:
             self._derived[key] = lasting(make)(self, *args)

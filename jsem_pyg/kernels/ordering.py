@@ -57,13 +57,8 @@ Ordering = Callable[[CSR], RowOrder]  # taken by `csr.derived(ordering)`, so tha
 def choose_ordering(csr: CSR, row_bytes: int, ns_of_new: float) -> Ordering:
     """Choose the order that takes least time, including the time to make it.
 
-    Patterns whose rows fit a cache, or are in a good order already, keep their order.
-
-    Args:
-        csr: a symmetric pattern.
-        row_bytes: size of a gathered row.
-        ns_of_new: nanoseconds that the call, or all calls that the order serves, lose for each slot
-            whose row is in no cache.
+    Patterns whose rows fit a cache, or are in a good order already, keep their order. `ns_of_new`:
+    nanoseconds that all calls which the order serves lose for each slot whose row is in no cache.
     """
     base = csr.base or csr
     fits = base.num_rows * row_bytes <= _CACHE_BYTES
@@ -87,11 +82,7 @@ def choose_ordering(csr: CSR, row_bytes: int, ns_of_new: float) -> Ordering:
 def choose_for_series(csr: CSR, row_bytes: int, visits: int, trains: bool) -> Ordering:
     """Choose the order for a Chebyshev series, or for ten epochs of training with it.
 
-    Args:
-        csr: a symmetric pattern.
-        row_bytes: size of a row of a tile.
-        visits: terms times tiles: how often the series passes the whole pattern.
-        trains: whether a backward pass follows.
+    `visits`, terms times tiles, is how often the series passes the whole pattern.
     """
     ns = _FORWARD_NS + _BACKWARD_NS if trains else _FORWARD_NS
     ns *= visits * (_EPOCHS if trains else 1) * max(row_bytes, _LINE_BYTES) / _ROW_BYTES

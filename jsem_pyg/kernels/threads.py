@@ -25,13 +25,9 @@ def map_ranges(work: Callable[[int, int], T], bounds: Sequence[int], threads: in
 def run_on_rows(
     kernel: Callable[..., None], rowptr: Array, *arrays: Array | float, threads_from: int = 0
 ) -> None:
-    """Run a kernel on ranges of rows that have about as many entries each.
+    """Call kernel(rowptr, *arrays, first, last + 1) for ranges of rows of as many entries.
 
-    Args:
-        kernel: called as kernel(rowptr, *arrays, first row, last row + 1).
-        rowptr: [N + 1] where each row begins.
-        arrays: what else the kernel takes.
-        threads_from: the number of entries from which more than one thread is worth its start.
+    On more than one thread from the number `threads_from` of entries on.
     """
     threads = torch.get_num_threads() if rowptr[-1] >= threads_from else 1
     cuts = np.searchsorted(rowptr, np.linspace(0, rowptr[-1], threads * _PARTS + 1)[1:-1])

@@ -47,15 +47,10 @@ class Halfway(NamedTuple):
 
 
 class FactoredOperator(AdjointOperator):
-    """S = alpha I + beta D B M B^T D, in bounded memory.
+    """S = alpha I + beta D B M B^T D, in bounded memory, of B and its transpose.
 
-    Args:
-        b: B and its transpose.
-        root: the diagonal of D, an entry for each row of B.
-        share: the diagonal of M, an entry for each column of B.
-        alpha: of the identity.
-        beta: of the product.
-        by_messages: whether to multiply by messages, on any device, instead of CSR products.
+    D (`root`) has an entry for each row of B, M (`share`) for each column. Messages multiply on any
+    device, CSR products where torch has them.
     """
 
     def __init__(

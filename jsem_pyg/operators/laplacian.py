@@ -235,18 +235,10 @@ def _with_self_loops(
 def symmetric_normalize(
     structure: GraphRows, a: Tensor, b: Tensor, self_loop: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    r"""Entries a_ij / sqrt(d_i d_j), degrees d_i = l + sum_j b_ij; zero in rows without weight.
+    """Entries a_ij / sqrt(d_i d_j), degrees d_i = l + sum_j b_ij; zero in rows without weight.
 
-    Computed so that nothing over- or underflows whose result does not, gradients included.
-
-    Args:
-        structure: the pattern.
-        a: [nnz] non-negative, symmetric, at most of the order of b.
-        b: [nnz] non-negative.
-        self_loop: l >= 0.
-
-    Returns:
-        [nnz] and [N]; differentiable, more than once.
+    Both are [nnz] and non-negative, a symmetric and at most of the order of b. Computed so that
+    nothing over- or underflows whose result does not, gradients included.
     """
     degree = self_loop + structure.row_sums(b)
     values = _DivideByRoots.call(a, structure.spread(degree), structure.row, structure.col)

@@ -18,7 +18,7 @@ from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import diffuse_file, recursive_partition, save_parts
-from jsem_pyg.partition.files.panel_width import Budget
+from jsem_pyg.partition.files.memory import Budget
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint
 

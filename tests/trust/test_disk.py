@@ -13,7 +13,7 @@ from training.training_cases import SmoothingStub, two_clusters
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.partition import diffuse_file
-from jsem_pyg.partition.files.panel_width import Budget
+from jsem_pyg.partition.files.memory import Budget
 from jsem_pyg.training import fit
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 

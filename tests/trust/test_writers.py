@@ -76,7 +76,7 @@ def test_a_second_run_on_the_folder_of_a_map_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(make_map, "read_rows", meanwhile)
     assert run(*words).exit_code == 0
     assert seen[0].exit_code == 1
-    assert "'--output' to be a folder that no other run is writing to" in seen[0].output
+    assert "no other run to be writing to '--output'" in seen[0].output
     assert run("predict", tmp_path / "map", tmp_path / "x.npy").exit_code == 0
 
 

@@ -54,15 +54,7 @@ _LINES_AHEAD = 384
 
 
 class SparseOperator(SeriesOperator):
-    """A sparse symmetric S.
-
-    Args:
-        csr: the pattern, with N rows.
-        value: [nnz] the entries.
-
-    Raises:
-        ValueError: if there are more nodes or entries than int32 can count.
-    """
+    """A sparse symmetric S, of a pattern of N rows and its values [nnz]; both are below 2^31."""
 
     def __init__(self, csr: CSR, value: Tensor) -> None:
         if csr.num_slots >= 2**31 or csr.num_rows >= 2**31:

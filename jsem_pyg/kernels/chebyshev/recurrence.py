@@ -14,18 +14,9 @@ def per_row(coefficient: Tensor, group: Tensor | None) -> Tensor:
 def chebyshev_recurrence(
     apply_s: Callable[[Tensor], Tensor], x: Tensor, coefficients: Tensor, group: Tensor | None
 ) -> Tensor:
-    r"""Sum c_k T_k(S) x over k, with T_0 = x, T_1 = S x, T_k = 2 S T_(k-1) - T_(k-2).
+    """Sum c_k T_k(S) x over k, with T_0 = x, T_1 = S x, T_k = 2 S T_(k-1) - T_(k-2): -> [S, N, M].
 
     Plain autograd: it stores every term, and may be differentiated as often as `apply_s` may.
-
-    Args:
-        apply_s: maps [N, M] to S times it.
-        x: [N, M].
-        coefficients: [K + 1, S, G, C], see :mod:`jsem_pyg.kernels.chebyshev`.
-        group: [N] or None.
-
-    Returns:
-        [S, N, M].
     """
     before, term = x, x
     out = per_row(coefficients[0], group) * x

@@ -88,15 +88,7 @@ def resumed_series(
     coefficients: Tensor,
     group: Tensor | None,
 ) -> Tensor:
-    """A series that was evaluated before: zeros in place of the values, the right derivative.
-
-    Args:
-        operator: the same as then.
-        kept: what its `evaluate` returned beside the values.
-        x: [N, M], as then, like all that follow.
-        coefficients: [K + 1, S, G, C].
-        group: [N] or None.
-    """
+    """A series that was evaluated before: zeros in place of values, the right derivative."""
     out, _ = _Series.call(operator, True, kept, x, coefficients, group, *operator.values)
     return out
 

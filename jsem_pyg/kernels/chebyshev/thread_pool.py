@@ -13,11 +13,8 @@ Stage = Callable[[Share], object]  # a part of the work on a tile, on a thread's
 class TilePool:
     """A thread pool and the way in which its threads divide the tiles.
 
-    Args:
-        num_threads: the largest number of threads.
-        num_tiles: the number of tiles.
-        together: True if all threads work on the same tile, with scratch memory for one tile, and
-            wait for each other after every stage; False if thread i of n takes tiles i, i + n, ...
+    Together, all threads work on the same tile, with scratch memory for one tile, and wait for each
+    other after every stage; otherwise thread i of n takes the tiles i, i + n, ...
     """
 
     def __init__(self, num_threads: int, num_tiles: int, together: bool) -> None:
@@ -30,12 +27,7 @@ class TilePool:
         allocate: Callable[[], Memory],
         stages: Callable[[int, int, Memory], Iterable[Stage]],
     ) -> None:
-        """Work on all tiles.
-
-        Args:
-            allocate: makes the scratch memory for a tile.
-            stages: the stages of a tile, for (tile, thread, memory).
-        """
+        """Work on all tiles: on the `stages` of each, for (tile, thread, what `allocate` made)."""
         if not self.together:
 
             def work(thread: int) -> None:

@@ -15,12 +15,7 @@ from .adjoint import AdjointOperator
 
 
 class SparseOperator(AdjointOperator):
-    """A sparse symmetric S.
-
-    Args:
-        csr: the pattern, with N rows.
-        value: [nnz] the entries.
-    """
+    """A sparse symmetric S, of a pattern of N rows and its values [nnz]."""
 
     def __init__(self, csr: CSR, value: Tensor) -> None:
         self.num_nodes = csr.num_rows

@@ -9,12 +9,7 @@ from .series import refuse_transform
 
 
 class SparseOperator(Operator):
-    """A sparse symmetric S. Every term is stored while training, but no [nnz, M] messages.
-
-    Args:
-        csr: the pattern, with N rows.
-        value: [nnz] the entries.
-    """
+    """A sparse symmetric S. Every term is stored while training, but no [nnz, M] messages."""
 
     def __init__(self, csr: CSR, value: Tensor) -> None:
         from torch_sparse import SparseTensor

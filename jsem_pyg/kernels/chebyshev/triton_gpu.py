@@ -32,15 +32,7 @@ _HUB = 8  # times the mean number of neighbours
 
 
 class SparseOperator(SeriesOperator):
-    """A sparse symmetric S.
-
-    Args:
-        csr: the pattern, with N rows.
-        value: [nnz] the entries.
-
-    Raises:
-        ValueError: if there are more entries than int32 can count.
-    """
+    """A sparse symmetric S, of a pattern of N rows and its values [nnz], fewer than 2^31."""
 
     def __init__(self, csr: CSR, value: Tensor) -> None:
         if csr.num_slots >= 2**31:

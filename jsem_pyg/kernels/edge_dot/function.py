@@ -15,18 +15,10 @@ _MANY = 1 << 23
 
 
 def edge_dot(a: Tensor, b: Tensor, i: Tensor, j: Tensor, backend: str = "auto") -> Tensor:
-    """The product <a[i], b[j]> for every edge, differentiable to any order; see the package.
+    """The product <a[i], b[j]> for every edge, differentiable to any order.
 
-    Args:
-        a: [N, C] numbers of the nodes at one end.
-        b: [M, C] those at the other, of the same type; perhaps the same tensor.
-        i: [E] rows of a, int32 or int64.
-        j: [E] rows of b, likewise.
-        backend: of :data:`~jsem_pyg.kernels.table.EDGE_DOT`, or "auto", which for little work and
-            for half precision is "torch".
-
-    Returns:
-        [E] numbers.
+    Rows are of one type; perhaps a and b are the same tensor. "auto" is "torch" for little work and
+    for half precision.
 
     Raises:
         IndexError: if an edge names a row that is not there.

@@ -46,14 +46,7 @@ def _wide(csr: CSR) -> CSR:
 
 
 def list_triangles(csr: CSR) -> Tensor:
-    """List the sets of three nodes of which every two are joined.
-
-    Args:
-        csr: the symmetric pattern of a graph without self-loops.
-
-    Returns:
-        [3, F] int64, nodes i < j < k, in lexicographic order.
-    """
+    """The triangles [3, F] of a graph, nodes i < j < k, in lexicographic order."""
     csr = csr.derived(_wide)
     found = [csr.col.new_empty(3, 0)]
     for uv, vw, _ in _triangles(csr):

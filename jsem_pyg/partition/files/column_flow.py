@@ -19,8 +19,8 @@ from ...graph import GraphStructure
 from ...graph.prepare import GraphReader
 from ...graph.rows import GraphRows
 from ...operators import HeatOperator
-from .panel_width import Sizes
-from .source import ArraySource
+from .memory import Sizes
+from .source import Source
 
 Array = NDArray[Any]
 
@@ -59,7 +59,7 @@ class ColumnFlow(NamedTuple):
 
 
 def column_flow(
-    source: ArraySource,
+    source: Source,
     edge_index: Any,
     t: float | Tensor,
     edge_weight: Tensor | None,

@@ -2,23 +2,28 @@
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from io import BytesIO
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.lib import format as npy
 from torch import Tensor
 
 from ..._checks import check_bool
 from ..._files import as_path, check_writable
+from ..._progress import progress_bar
 from ...diffusion.options import HeatOptions
-from .column_flow import column_flow
-from .memory import parse_memory
-from .panel_width import choose_width
-from .partial_result import folder_of, partial_result
-from .source import ArraySource, open_source
-from .steps import first_progress, take_steps
+from .column_flow import ColumnFlow, column_flow
+from .memory import Budget, choose_width, in_words, parse_memory
+from .panel_file import PanelFile, write_all
+from .partial_result import PartialResult, folder_of, partial_result
+from .source import Source
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -42,14 +47,10 @@ def diffuse_file(
     r"""Diffuse an array that does not fit into memory, from a file to a file.
 
     The numbers are those of :func:`~jsem_pyg.diffusion.heat_diffusion` on the whole array. Heat
-    flows in every column by itself. So a few columns at a time (a panel) are read, diffused and
-    written; the next panel is read and the last one written meanwhile. The graph has to fit into
-    memory.
-
-    A file in C's order would have to be read as a whole for every panel. If there are many panels,
-    it is read once instead, and kept beside the target panel by panel; results are kept likewise,
-    and put together at last. That takes room on the disk: twice that of the result, or once that of
-    result and source together, if that is more.
+    flows in every column by itself. So the rows are sorted into columns in a file, a few columns at
+    a time are read, diffused and written, and those of the result are put together to rows. What
+    comes next is read, and what came last is written, meanwhile. The graph has to fit into memory,
+    and the disk needs room for twice the result, or for result and source, if that is more.
 
     The target is complete or not there. What is done is kept in a folder beside it, `target` +
     ".partial": a run that was killed, or whose disk was full, goes on from there when it is called
@@ -88,9 +89,8 @@ def diffuse_file(
         ValueError: if shapes do not fit, a number is NaN or infinite (row and column are named),
             `memory` is too small (what is needed is named), the source changes, it is the target,
             or the target was begun with other arguments.
-        RuntimeError: if another process is writing to the target.
-        OSError: if a file cannot be read or written, or the disk is full; the target is then as it
-            was before, and what is done is kept.
+        OSError: if a file cannot be read or written, the disk is full, or another process is
+            writing to the target; the target is then as it was before, and what is done is kept.
 
     Example:
         >>> import tempfile
@@ -109,17 +109,140 @@ def diffuse_file(
     check_bool("progress", progress)
     options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
     path = _target_path(target)
-    with closing(open_source(source)) as array, torch.no_grad():
-        _check_apart(array, path)
-        check_writable("target", path)
+    array = Source(source)
+    _check_apart(array, path)
+    check_writable("target", path)
+    with torch.no_grad():
         flow, settings = column_flow(array, edge_index, t, edge_weight, conductance, options)
         budget = choose_width(limit, flow.sizes, flow.try_out)
-        begun = first_progress(array, budget)
-        with _full_disk_named(path), partial_result(path, settings, begun, resume) as partial:
+        with _full_disk_named(path), partial_result(path, settings, resume) as partial:
             if not partial.progress.finished:
                 take_steps(array, flow, budget, partial, progress)
             partial.finish()
     return path
+
+
+def take_steps(
+    source: Source, flow: ColumnFlow, budget: Budget, partial: PartialResult, shows: bool
+) -> None:
+    """Do what is left to do: rows into panels, panels through time, panels into rows.
+
+    Panels in files have the width of a unit, whatever the memory: a run that goes on may have
+    another limit, and takes other numbers of them at once.
+    """
+    sizes = flow.sizes
+    every, nodes = slice(0, sizes.channels), slice(0, sizes.num_nodes)
+    rows = slice(0, sizes.scales * sizes.num_nodes)
+    header, row_bytes = _header(source, flow), sizes.channels * sizes.itemsize
+    _check_room(partial, flow, len(header))
+
+    with ExitStack() as files:
+
+        def panels(name: str, rows: slice) -> PanelFile:
+            shape = (rows.stop, sizes.channels)
+            file = PanelFile(partial.folder / name, shape, sizes.unit, source.dtype)
+            return files.enter_context(closing(file))
+
+        def step(counter: str, name: str, total: int, size: int, *work: Any) -> None:
+            """Work on what is not done; a piece is noted once it is on the disk."""
+            done = getattr(partial.progress, counter)
+            ends = [*range(done, total, size), total]
+            read, make, write = work
+            with progress_bar(name, total, shows, done=done) as advance:
+
+                def store(piece: slice, made: Any) -> None:
+                    write(piece, made)
+                    partial.note(**{counter: piece.stop})
+                    advance(piece.stop - piece.start)
+
+                read_ahead(list(map(slice, ends, ends[1:])), read, make, store)
+
+        def append(piece: slice, values: Any) -> None:
+            result.seek(len(header) + piece.start * row_bytes)
+            write_all(result, values)
+            os.fsync(result.fileno())
+
+        before, after = panels("source.panels", nodes), panels("result.panels", rows)
+        step(
+            "gathered", "reading", sizes.num_nodes, budget.strip,
+            source.read, lambda _, values: values,
+            lambda piece, values: before.write(piece, every, values),
+        )  # fmt: skip
+        source.check_unchanged()
+        step(
+            "diffused", "diffusing", sizes.channels, budget.width,
+            lambda piece: before.read(nodes, piece), flow.diffuse,
+            lambda piece, values: after.write(rows, piece, values),
+        )  # fmt: skip
+        before.close()  # an open file keeps its room on the disk
+        before.path.unlink()
+        partial.result.touch()
+        result = files.enter_context(partial.result.open("r+b", buffering=0))
+        result.write(header)
+        step(
+            "scattered", "writing", rows.stop, budget.strip,
+            lambda piece: after.read(piece, every), lambda _, values: values, append,
+        )  # fmt: skip
+        os.fsync(result.fileno())
+
+
+def read_ahead(
+    pieces: Sequence[Any],
+    read: Callable[[Any], Any],
+    work: Callable[[Any, Any], Any],
+    write: Callable[[Any, Any], None],
+) -> None:
+    """Work on every piece in order, while the next one is read and the last one is written.
+
+    At any time at most two pieces that were read and two that were made are held. An error of any
+    of the three is raised here, once all calls that have begun are over; no later piece is written.
+
+    Example:
+        >>> done = []
+        >>> def write(piece, made):
+        ...     done.append(made)
+        >>> read_ahead([1, 2], str, lambda piece, read: read * piece, write)
+        >>> done
+        ['1', '22']
+    """
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
+        ahead: Future[Any] | None = None
+        behind: Future[None] | None = None
+        for piece, following in zip_longest(pieces, pieces[1:]):
+            taken = read(piece) if ahead is None else ahead.result()
+            ahead = None if following is None else reader.submit(read, following)
+            made = work(piece, taken)
+            del taken
+            if behind is not None:
+                behind.result()
+            behind = writer.submit(write, piece, made)
+            del made
+        if behind is not None:
+            behind.result()
+
+
+def _header(source: Source, flow: ColumnFlow) -> bytes:
+    """The header of the `.npy` file of the result."""
+    num_nodes, channels, scales, _ = flow.sizes
+    shape = (scales, num_nodes, channels) if flow.has_scales else (num_nodes, channels)
+    file, descr = BytesIO(), npy.dtype_to_descr(source.dtype)
+    entries = {"descr": descr, "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(file, entries)
+    return file.getvalue()
+
+
+def _check_room(partial: PartialResult, flow: ColumnFlow, header: int) -> None:
+    """Raise an OSError unless the disk has room for what is still to be written."""
+    of_source = flow.sizes.column * flow.sizes.channels
+    of_result = flow.sizes.scales * of_source
+    missing = header + of_result + max(of_result, of_source) - partial.num_bytes()
+    free = shutil.disk_usage(partial.folder).free
+    if missing > free:
+        raise OSError(
+            errno.ENOSPC,
+            f"Expected 'target' to be on a disk with {in_words(missing)} free (got "
+            f"{in_words(free)} beside '{partial.target}')",
+        )
 
 
 def _target_path(target: Any) -> Path:
@@ -131,7 +254,7 @@ def _target_path(target: Any) -> Path:
     return path
 
 
-def _check_apart(source: ArraySource, target: Path) -> None:
+def _check_apart(source: Source, target: Path) -> None:
     """Raise a ValueError if source and target are the same file."""
     path = source.path
     if path is not None and path.exists() and target.exists() and os.path.samefile(path, target):

@@ -4,49 +4,40 @@ import contextlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..._files import fcntl
+from ..._files import sole_writer
 from ..._journal import check_same_settings, read_journal, write_journal
 
-_VERSION = 1
+_VERSION = 2
 _BLOCK = 512  # bytes: the unit in which systems count what a file takes
-_JOURNAL, _LOCK = "journal.json", "lock"
+_JOURNAL = "journal.json"
 _REMEDY = "begin anew, with resume=False, or give another 'target'"
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """Progress of a run, in rows and columns on the disk."""
 
-    gathers: bool  # whether rows are sorted into panels before they are diffused
-    scatters: bool  # whether panels are put together to rows after that
-    gathered: int = 0  # rows
+    gathered: int = 0  # rows of the source
     diffused: int = 0  # columns
-    scattered: int = 0  # rows
+    scattered: int = 0  # rows of the result
     finished: bool = False
-
-    @property
-    def has_begun(self) -> bool:
-        """True if anything is done."""
-        return self.finished or self.gathered + self.diffused > 0
 
 
 class PartialResult:
-    """The files of an unfinished result, locked for one process.
+    """The files of an unfinished result.
 
     Attributes:
         folder: where they are, `target` with ".partial" behind it.
+        result: the file that will take the name of the target.
         progress: how far it has come.
     """
 
-    RESULT = "result.npy"  # the file that will take the name of the target
-
-    def __init__(self, target: Path, settings: Mapping[str, str], progress: Progress) -> None:
+    def __init__(self, target: Path, settings: Mapping[str, str]) -> None:
         self.target, self.folder = target, folder_of(target)
-        self.settings, self.progress = settings, progress
+        self.settings, self.progress = settings, Progress()
+        self.result = self.folder / "result.npy"
 
     def num_bytes(self) -> int:
         """The room that all files take on the disk."""
@@ -55,17 +46,16 @@ class PartialResult:
 
     def note(self, **done: Any) -> None:
         """Write to the journal what has been done, and is on the disk."""
-        self.progress = replace(self.progress, **done)
+        self.progress = self.progress._replace(**done)
         journal = self.folder / _JOURNAL
-        write_journal(journal, _VERSION, self.settings, asdict(self.progress))
+        write_journal(journal, _VERSION, self.settings, self.progress._asdict())
 
     def finish(self) -> None:
         """Rename the result to the target, in one step, and remove everything else."""
         if not self.progress.finished:
             self.note(finished=True)
-        result = self.folder / self.RESULT
-        if result.exists():  # it does not if a run was killed after this
-            os.replace(result, self.target)
+        if self.result.exists():  # it does not if a run was killed after this
+            os.replace(self.result, self.target)
             _sync_folder(self.target.parent)
         shutil.rmtree(self.folder)
 
@@ -77,57 +67,26 @@ def folder_of(target: Path) -> Path:
 
 @contextlib.contextmanager
 def partial_result(
-    target: Path, settings: Mapping[str, str], progress: Progress, resume: bool
+    target: Path, settings: Mapping[str, str], resume: bool
 ) -> Iterator[PartialResult]:
-    """The unfinished result of a target: what a run left, or a new one.
-
-    Args:
-        target: the path of the result.
-        settings: a short text for each argument on which the result depends.
-        progress: where a new run begins.
-        resume: whether to go on with what a run left.
+    """The unfinished result of a target, for one process: what a run left, or a new one.
 
     Raises:
         ValueError: if that run had other settings; it names them.
-        RuntimeError: if another process is at work on it.
-        OSError: if the folder cannot be made.
+        OSError: if the folder cannot be made, or another process is at work on it.
     """
-    partial = PartialResult(target, settings, progress)
-    partial.folder.mkdir(exist_ok=True)
-    with _held(partial.folder):
+    partial = PartialResult(target, settings)
+    with sole_writer("target", partial.folder):
         journal = partial.folder / _JOURNAL
         if resume and journal.exists():
             then = read_journal(journal, _VERSION, _REMEDY)
             check_same_settings(partial.folder, then.settings, settings, _REMEDY)
-            known = Progress(**then.progress)
-            if known.has_begun:  # otherwise another limit may need other steps
-                partial.progress = known
+            partial.progress = Progress(**then.progress)
         else:
-            _remove_all_but_lock(partial.folder)
+            for path in partial.folder.iterdir():
+                path.unlink()
             partial.note()
         yield partial
-
-
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    with (folder / _LOCK).open("wb") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RuntimeError(
-                    "Expected 'target' to be written by one process at a time (got a folder "
-                    f"'{folder}' in which another one is at work)."
-                ) from error
-            except OSError:  # a file system without locks
-                pass
-        yield
-
-
-def _remove_all_but_lock(folder: Path) -> None:
-    for path in folder.iterdir():
-        if path.name != _LOCK:
-            path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -65,12 +65,7 @@ def distribute(
 
 
 def check_graph(data: Data) -> GraphStructure:
-    """Prepare the whole graph, and check its weights and edge features.
-
-    Raises:
-        TypeError: if something is of the wrong type.
-        ValueError: if there are no edges, or they are directed, or values do not fit.
-    """
+    """Prepare the whole graph, and check its weights and edge features."""
     if data.get("edge_index") is None:
         raise ValueError(f"Expected 'data' to have 'edge_index' (got {data}).")
     structure = GraphStructure(data.edge_index, _count_nodes(data))

@@ -10,13 +10,9 @@ from .routes import Routes, linear
 class Halo(Routes):
     """Routes of the rows of the halo, and of slots that cross to the process of their reverse.
 
-    Args:
-        ranks: the processes.
-        num_rows: n, the rows of this process.
-        outside: [h] ascending places of the halo nodes in the order of the partition.
-        begin: [P + 1] the places where the rows of each process begin.
-        row: [nx] the row of every crossing slot, ascending by row, then column.
-        col: [nx] its column, as a place in `outside`.
+    The halo is at ascending places `outside` [h] in the order of the partition, in which the rows
+    of each process begin at `begin` [P + 1]. Crossing slots [nx] have a row and a column in
+    `outside`, and ascend by both.
     """
 
     def __init__(

@@ -32,11 +32,6 @@ class PlainHaloOperator(Operator):
     """Plain torch, term by term: the reference for :class:`HaloOperator`.
 
     Differentiable any number of times; it holds every term, and messages of all slots.
-
-    Args:
-        pattern: the slots.
-        value: [nnz] entries in the slots.
-        diagonal: [n] entries on the diagonal, or None.
     """
 
     def __init__(self, pattern: HaloPattern, value: Tensor, diagonal: Tensor | None) -> None:
@@ -52,13 +47,7 @@ class PlainHaloOperator(Operator):
 
 
 class HaloOperator(AdjointOperator):
-    """CSR products in bounded memory; one exchange of rows for each term, two at once backward.
-
-    Args:
-        pattern: the slots.
-        value: [nnz] entries in the slots.
-        diagonal: [n] entries on the diagonal, or None.
-    """
+    """CSR products in bounded memory; one exchange of rows for each term, two at once backward."""
 
     def __init__(self, pattern: HaloPattern, value: Tensor, diagonal: Tensor | None) -> None:
         self.num_nodes = pattern.num_rows

@@ -23,9 +23,6 @@ _ROLL_CALL = timedelta(seconds=5)
 class Ranks:
     """A process group; a single process if `torch.distributed` was not started.
 
-    Args:
-        group: a process group; None: that of all processes.
-
     Raises:
         TypeError: if `group` is none.
         ValueError: if this process is not in it.

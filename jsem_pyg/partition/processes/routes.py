@@ -12,12 +12,8 @@ from .ranks import Pending, Ranks
 class Routes:
     """The rows that travel between the processes, the same at every call.
 
-    Args:
-        ranks: the processes.
-        num_rows: n, the rows of this process.
-        send_row: [s] the rows that other ranks need, in the order of these ranks.
-        send: how many of these go to each rank.
-        receive: how many rows come from each rank: h in all.
+    Rows `send_row` [s] go to the other ranks in turn, `send` of them to each; `receive` come from
+    each, h in all.
     """
 
     def __init__(
@@ -28,13 +24,7 @@ class Routes:
 
     @classmethod
     def to_places(cls, ranks: Ranks, begin: Tensor, places: Tensor) -> "Routes":
-        """The routes that bring rows of any ascending places here; every process names its own.
-
-        Args:
-            ranks: the processes.
-            begin: [P + 1] the places where the rows of each process begin.
-            places: [h] the places whose rows this process needs.
-        """
+        """The routes that bring rows of ascending places [h] here; every process names its own."""
         owner = torch.searchsorted(begin, places, right=True) - 1
         receive = torch.bincount(owner, minlength=ranks.size)
         one_each = [1] * ranks.size

@@ -45,11 +45,7 @@ class RowRecord(NamedTuple):
 class Cutter:
     """Cuts a whole graph into the rows of each process.
 
-    Args:
-        structure: the whole graph.
-        partition: of its nodes. Blocks that follow each other go to one process where there are
-            several times as many as processes.
-        num_ranks: P, how many processes there are; None: as many as blocks.
+    Blocks that follow each other go to one process where there are several times as many.
 
     Raises:
         ValueError: if the blocks cannot be shared evenly, or the nodes are of another number.

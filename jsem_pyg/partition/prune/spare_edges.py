@@ -41,16 +41,9 @@ def closed_slots(
 def slots_to_keep(
     structure: GraphStructure, weights: Sequence[Tensor], closed: Tensor, max_share: float
 ) -> Tensor:
-    """All slots except those that are closed and that both ends can spare, in every layer.
+    """All slots [nnz], except the closed ones that both ends can spare in every layer.
 
-    Args:
-        structure: the graph.
-        weights: [nnz] what the slots conduct, for each layer.
-        closed: [nnz] which slots may go, both directions alike.
-        max_share: the largest share of a node's degree that may go.
-
-    Returns:
-        [nnz], the same in both directions.
+    The largest share of a node's degree that may go is that of the `weights` [nnz] of each layer.
     """
     spare = closed
     for weight in weights:

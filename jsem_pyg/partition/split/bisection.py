@@ -14,12 +14,7 @@ Array = NDArray[Any]
 
 
 def order_rows(structure: GraphStructure, part: Array) -> Array:
-    """[N] the nodes block by block, those of each block in reverse Cuthill-McKee order.
-
-    Args:
-        structure: the graph, of which only the edges inside of blocks count.
-        part: [N] the block of each node.
-    """
+    """[N] the nodes block by block, those of each block in reverse Cuthill-McKee order."""
     block = torch.from_numpy(part)
     row, col = structure.row.cpu(), structure.col.cpu()
     is_inside = block.index_select(0, row) == block.index_select(0, col)

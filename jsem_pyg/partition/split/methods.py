@@ -110,18 +110,10 @@ def find_method(name: str) -> tuple[str, Method]:
 
 
 def cut(order: Array, cost: Array, num_parts: int) -> Array:
-    """Cut an order of the nodes into ranges of about equal cost, none of them empty.
+    """Cut an order [N] of the nodes into P <= N ranges of about equal cost, none empty.
 
     A range begins where the one before ends, and gets an equal share of the cost that is left. So a
     node that costs more than a share fills a range, and the others stay alike.
-
-    Args:
-        order: [N] the node at each place.
-        cost: [N] the cost of each node.
-        num_parts: P, at most N.
-
-    Returns:
-        [N] the range of each node.
     """
     size = order.size
     total = np.concatenate([[0.0], np.cumsum(cost[order])])

@@ -14,13 +14,7 @@ _POINTER_BYTES = 8
 
 
 def halo_sizes(structure: GraphStructure, part: Tensor, num_parts: int) -> Tensor:
-    """[P] how many nodes outside of each block are neighbours of a node inside.
-
-    Args:
-        structure: the graph.
-        part: [N] the block of each node.
-        num_parts: P.
-    """
+    """[P] how many nodes outside of each block are neighbours of a node inside."""
     row, col = structure.row.cpu().long(), structure.col.cpu().long()
     of_row = part.index_select(0, row)
     is_cut = of_row != part.index_select(0, col)
@@ -31,15 +25,7 @@ def halo_sizes(structure: GraphStructure, part: Tensor, num_parts: int) -> Tenso
 def working_sets(
     structure: GraphStructure, part: Tensor, num_parts: int, channels: int, itemsize: int
 ) -> Tensor:
-    """[P] the bytes that kernels work on in each block: rows, halo, edges and all tiles of these.
-
-    Args:
-        structure: the graph.
-        part: [N] the block of each node.
-        num_parts: P.
-        channels: the columns of a tile.
-        itemsize: bytes of a number.
-    """
+    """[P] the bytes of each block: rows, halo, edges and all tiles of these."""
     rows = torch.bincount(part, minlength=num_parts)
     slots = torch.bincount(part.index_select(0, structure.row.cpu().long()), minlength=num_parts)
     halo = halo_sizes(structure, part, num_parts)
