@@ -23,14 +23,7 @@ EXTRAS = {
 
 
 def import_optional(module: str, purpose: str) -> Any:
-    """Import a module that a plain installation may lack.
-
-    Args:
-        module: its name, a key of `EXTRAS`, or a submodule of one.
-        purpose: what needs it, the subject of the error.
-
-    Raises:
-        ImportError: if it cannot be imported; the error says how to install it.
+    """Import a module of one of the `EXTRAS`, or raise an ImportError that says how to install it.
 
     Example:
         >>> import_optional("pandas", "FitResult.to_pandas").__name__

@@ -38,24 +38,12 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     The temporary file lies in the same folder, so that the step is one renaming, and has a name
     that nobody else has: threads, processes and containers that share a folder may write to one
     path at once, and the last one wins. Its bytes reach the disk (fsync) before it takes the name.
-
     A process that is killed leaves its temporary file behind. The next one that writes to the
     folder removes it: a writer holds a lock, which ends with its process. No time stamp is used.
-
-    Args:
-        path: File to write; an existing one is replaced. Missing folders are made.
-        write: Called with the temporary file, open for writing bytes.
 
     Raises:
         OSError: If the file cannot be written. Whatever is raised, `path` is then as it was, and
             the temporary file is gone.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     write_whole(f"{folder}/a.txt", lambda file: file.write(b"done"))
-        ...     os.listdir(folder)
-        ['a.txt']
     """
     path = Path(path)
     _check_replaceable("path", path)

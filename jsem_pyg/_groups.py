@@ -9,15 +9,9 @@ from torch import Tensor
 
 
 def group_order(values: Tensor, group: Tensor | None, *, descending: bool = False) -> Tensor:
-    """The order that sorts by group, and within a group by value; equals keep their order.
+    """The order [M] that sorts by group, and within a group by value; equals keep their order.
 
-    Args:
-        values: [M] what to sort by.
-        group: [M] the group of each entry; None where there is only one, which saves half the time.
-        descending: Whether the largest value of a group comes first.
-
-    Returns:
-        [M] indices.
+    Without groups [M] there is only one, which saves half the time.
 
     Example:
         >>> group_order(torch.tensor([5, 3, 4]), torch.tensor([1, 0, 1]))
@@ -28,16 +22,9 @@ def group_order(values: Tensor, group: Tensor | None, *, descending: bool = Fals
 
 
 def group_starts(group: Tensor, num_groups: int) -> Tensor:
-    """First index of each group of sorted entries, and the end of the last.
+    """First index of each group of sorted entries, and the end of the last: [G + 1], from 0 to M.
 
     With the sizes of the groups as its differences, this is the row pointer of a CSR matrix.
-
-    Args:
-        group: [M] the group of each entry, in any order.
-        num_groups: The number G of groups; those without an entry count too.
-
-    Returns:
-        [G + 1] int64, from 0 to M.
 
     Example:
         >>> group_starts(torch.tensor([1, 0, 1]), num_groups=3)
@@ -50,16 +37,7 @@ def group_starts(group: Tensor, num_groups: int) -> Tensor:
 def group_places(
     values: Tensor, group: Tensor, num_groups: int, *, descending: bool = False
 ) -> Tensor:
-    """The place of each entry in its group, from zero on; of equals, the first comes first.
-
-    Args:
-        values: [M] what to sort by.
-        group: [M] the group of each entry.
-        num_groups: The number of groups.
-        descending: Whether the largest value of a group has place zero.
-
-    Returns:
-        [M] int64, in the order of the entries.
+    """The place [M] of each entry in its group, from zero on; of equals, the first comes first.
 
     Example:
         >>> group_places(torch.tensor([5, 3, 4]), torch.tensor([1, 0, 1]), num_groups=2)
@@ -73,15 +51,7 @@ def group_places(
 
 
 def group_ranks(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """The rank of each value in its group, from one on; equal values share their mean rank.
-
-    Args:
-        values: [M] numbers, finite.
-        group: [M] the group of each value.
-        num_groups: The number of groups.
-
-    Returns:
-        [M] float64.
+    """The rank [M] of each value in its group, from one on; equal values share their mean rank.
 
     Example:
         >>> group_ranks(torch.tensor([5.0, 3.0, 5.0]), torch.tensor([0, 0, 0]), num_groups=1)
@@ -100,13 +70,7 @@ def group_ranks(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
 
 
 def group_firsts(group: Tensor) -> Tensor:
-    """True if an entry is the first of its group, where entries are sorted by group.
-
-    Args:
-        group: [M] the group of each entry, the same ones side by side.
-
-    Returns:
-        [M] booleans.
+    """True [M] if an entry is the first of its group, where entries are sorted by group.
 
     Example:
         >>> group_firsts(torch.tensor([0, 0, 2]))

@@ -69,11 +69,8 @@ def check_same_settings(
 ) -> None:
     """Raise a ValueError that names the settings in which a run differs from one to be resumed.
 
-    Args:
-        path: The file or folder of the run to be resumed.
-        then: The settings with which it was begun.
-        now: Those of the run that is to go on with it.
-        remedy: What else the user can do, such as "pass resume=False".
+    It says that of the file or folder `path`, and what else the user can do, such as "pass
+    resume=False".
 
     Example:
         >>> check_same_settings("run.st", {"lr": "0.1"}, {"lr": "0.2"}, "pass resume=False")

@@ -3,8 +3,9 @@
 import csv
 import gzip
 import json
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from ._array_file import open_arrays
 from ._extras import import_optional
 
 if TYPE_CHECKING:
@@ -208,6 +208,29 @@ def _read_arrays(path: Path) -> "pd.DataFrame":
     }
     names = next((arrays[name] for name in CLASS_NAMES if name in arrays), None)
     return pd.DataFrame({name: _named(column, names) for name, column in columns.items()})
+
+
+@contextmanager
+def open_arrays(path: Path, alone: str) -> Iterator[Mapping[str, np.ndarray]]:
+    """The arrays of a file by name, that of an .npy as `alone`; read where they are looked up.
+
+    Raises:
+        ValueError: if the file is damaged, or holds objects of Python, which could execute code.
+        OSError: if the file cannot be opened.
+    """
+    with path.open("rb") as file:  # since np.load leaves a broken file open
+        try:
+            loaded = np.load(file, allow_pickle=False)
+            yield {alone: loaded} if isinstance(loaded, np.ndarray) else loaded
+        except (ValueError, EOFError, OSError, zlib.error, zipfile.BadZipFile) as error:
+            # NumPy takes what it does not know for a pickle, and advises to execute it.
+            pickled = "pickle" in str(error) and (
+                "it holds objects of Python (a pickle), which are not read since they could "
+                "execute code, or it is damaged."
+            )
+            raise ValueError(
+                f"Could not read '{path}' as a file of arrays: {pickled or error}"
+            ) from error
 
 
 def _named(column: list | np.ndarray, names: np.ndarray | None) -> list | np.ndarray:

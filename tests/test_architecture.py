@@ -22,7 +22,6 @@ STAGES = re.findall(r"^\d+\. :mod:`~jsem_pyg\.(\w+)`", jsem_pyg.__doc__, re.MULT
 PARTS = [*STAGES, "transforms", "models", "estimators", "anndata", "jax", "report", "command"]
 GROUND = {
     "kernels",
-    "_array_file",
     "_checks",
     "_extras",
     "_files",

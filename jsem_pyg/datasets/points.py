@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._array_file import open_arrays
 from .._checks import check_finite, check_labels, check_points
-from .._table_files import CLASS_NAMES
+from .._table_files import CLASS_NAMES, open_arrays
 
 # The first name of each that an .npz file holds is taken; numpy itself calls a lone array arr_0.
 _X_NAMES = ("x", "embeddings", "arr_0")

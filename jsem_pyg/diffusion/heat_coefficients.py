@@ -209,11 +209,10 @@ def _tails(t: float, negligible: float = 0.0) -> np.ndarray:
 
 
 def scaled_bessel(order: np.ndarray | float, t: np.ndarray | float) -> np.ndarray:
-    r"""e^(-t) I_k(t), of orders k >= 0 and t >= 0 that are broadcast.
+    """e^(-t) I_k(t), of orders k >= 0 and t >= 0 that are broadcast.
 
     SciPy's is NaN beyond t = 2^30, and slow at high orders. Large t have Debye's expansion
-    (Abramowitz and Stegun 1964, 9.7.7 and 9.3.9), whose first four terms are precise to 1e-15 from
-    :math:`t = 10^4` on.
+    (Abramowitz and Stegun 1964, 9.7.7, 9.3.9): four terms are precise to 1e-15 from 10^4 on.
     """
     order, t = np.broadcast_arrays(np.asarray(order, float), np.asarray(t, float))
     large = t > _LARGE

@@ -101,18 +101,13 @@ def affinity(distance: Tensor, i: Tensor, j: Tensor, width: Tensor, kernel: str 
 
 
 def undirected_edges(neighbor: Tensor, weight: Tensor, symmetrize: str) -> tuple[Tensor, Tensor]:
-    """Join the directions of a neighbour relation.
+    """Join the directions of neighbours [N, k] with weights [N, k].
 
-    Args:
-        neighbor: [N, k] the neighbours of each node; the node itself, where it has fewer, is left
-            out.
-        weight: [N, k] the weights W of these edges.
-        symmetrize: "max" for the union of both directions with the larger weight, "mean" for
-            (W + W^T) / 2, in which an edge in one direction only gets half its weight, "mutual"
-            for the edges in both directions.
+    Returns edges [2, M] with i < j, sorted, and their weights [M].
 
-    Returns:
-        The edges [2, M] with i < j, sorted, and their weights [M].
+    "max" is the union of both directions with the larger weight, "mean" (W + W^T) / 2, in which an
+    edge in one direction only gets half its weight, "mutual" the edges in both directions. A node
+    among its own neighbours, where it has fewer, is left out.
 
     Example:
         >>> neighbor, weight = torch.tensor([[1], [2], [1]]), torch.ones(3, 1)

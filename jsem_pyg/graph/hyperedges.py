@@ -198,16 +198,8 @@ def as_memberships(members: Tensor) -> Tensor:
 def dual_hypergraph(hyperedge_index: Tensor) -> Tensor:
     """Let nodes and hyperedges change places: hyperedges become nodes, and nodes hyperedges.
 
-    The dual of the dual is the hypergraph itself. Features of hyperedges are those of the dual's
-    nodes, and diffuse there.
-
     Source: Jo et al., "Edge representation learning with hypergraphs", 2021, section 3.1 (the dual
     hypergraph transformation).
-
-    Example:
-        >>> dual_hypergraph(torch.tensor([[0, 1, 1, 2], [0, 0, 1, 1]]))
-        tensor([[0, 0, 1, 1],
-                [0, 1, 1, 2]])
     """
     check_pairs("hyperedge_index", hyperedge_index, "M")
     return hyperedge_index.flip(0)

@@ -10,16 +10,9 @@ _CHUNK_NUMBERS = 1 << 26
 def torch_nearest(
     query: Tensor, base: Tensor, k: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """For each query the k nearest rows of `base`, by Euclidean distance, the nearest first.
+    """For each query [Q, F] the k nearest rows of `base` [B, F], the nearest first, on any device.
 
-    Args:
-        query: [Q, F] float32.
-        base: [B, F] float32, B >= k.
-        k: how many rows.
-        device: where to search; the inputs need not be there.
-
-    Returns:
-        The squared distances and the rows, [Q, k] each, on the CPU.
+    Returns the squared distances and the rows, [Q, k] each, on the CPU.
 
     Example:
         >>> base = torch.tensor([[0.0], [1.0], [3.0]])

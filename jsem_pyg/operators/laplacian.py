@@ -8,6 +8,7 @@ connected component otherwise.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -176,36 +177,27 @@ def _size(conductance: Tensor) -> Tensor:
     return torch.where(conductance < 0, -conductance, conductance)
 
 
-def _symmetric(
-    structure: GraphRows, weight: Tensor, conductance: Tensor | None, self_loop: float
-) -> Entries:
-    """L = I - D^(-1/2) W D^(-1/2)."""
-    if self_loop > 0:
-        return _with_self_loops(structure, _product(weight, conductance), self_loop, False)
-    return _normalized(structure, weight, conductance, False)
-
-
-def _random_walk(
-    structure: GraphRows, weight: Tensor, conductance: Tensor | None, self_loop: float
-) -> Entries:
-    """L = I - D^(-1) W, which is similar to the symmetric one, by the roots of the degrees."""
-    if self_loop > 0:
-        return _with_self_loops(structure, _product(weight, conductance), self_loop, True)
-    return _normalized(structure, weight, conductance, True)
-
-
 def _product(weight: Tensor, conductance: Tensor | None) -> Tensor:
     return weight if conductance is None else weight * conductance
 
 
 def _normalized(
-    structure: GraphRows, weight: Tensor, conductance: Tensor | None, random_walk: bool
+    structure: GraphRows,
+    weight: Tensor,
+    conductance: Tensor | None,
+    self_loop: float,
+    *,
+    random_walk: bool,
 ) -> Entries:
-    r"""S_ij = w_ij h_ij / sqrt(d'_i d'_j), from numbers of order one, whatever the scale of w.
+    r"""L = I - S, S_ij = w_ij h_ij / sqrt(d'_i d'_j), or L = I - D^(-1) W, which is similar to it.
 
     With P_ij = w_ij / d_i and S0 = D^(-1/2) W D^(-1/2) of the weights as they are given,
-    S_ij = S0_ij h_ij / sqrt(q_i q_j), where q_i = sum_j P_ij h_ij = d'_i / d_i.
+    S_ij = S0_ij h_ij / sqrt(q_i q_j), where q_i = sum_j P_ij h_ij = d'_i / d_i: numbers of order
+    one, whatever the scale of w.
     """
+    if self_loop > 0:
+        weight = _product(weight, conductance)
+        return _with_self_loops(structure, weight, self_loop, random_walk)
     values, degree = symmetric_normalize(structure, weight, weight)
     isolated = degree == 0
     safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
@@ -361,7 +353,7 @@ def _round_up(rate: Tensor) -> Tensor:
 
 # How a Laplacian is made of weights, for each word that stands for one.
 NORMALIZATIONS: dict[str | None, Callable[..., Entries]] = {
-    "sym": _symmetric,
-    "rw": _random_walk,
+    "sym": partial(_normalized, random_walk=False),
+    "rw": partial(_normalized, random_walk=True),
     None: _combinatorial,
 }

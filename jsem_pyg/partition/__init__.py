@@ -5,13 +5,13 @@ device or a process. :func:`prune_edges` drops the edges that hardly conduct. :f
 diffuses an array that does not fit into memory, from file to file. :func:`distribute` gives every
 process of `torch.distributed` its rows of the graph, a :class:`DistributedGraph`.
 
-Each has a folder: :mod:`~jsem_pyg.partition.split`, :mod:`~jsem_pyg.partition.prune`,
-:mod:`~jsem_pyg.partition.files` and :mod:`~jsem_pyg.partition.processes`.
+See :mod:`~jsem_pyg.partition.split`, `pruning.py`, :mod:`~jsem_pyg.partition.files` and
+:mod:`~jsem_pyg.partition.processes`.
 """
 
 from .files import diffuse_file
 from .processes import DistributedGraph, distribute, load_part, save_parts, sum_gradients
-from .prune import PrunedGraph, prune_edges
+from .pruning import PrunedGraph, prune_edges
 from .split import Partition, recursive_partition
 
 __all__ = [

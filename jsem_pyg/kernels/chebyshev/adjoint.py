@@ -42,15 +42,9 @@ class AdjointOperator(SeriesOperator):
     def add_gradient(
         self, totals: Sequence[Tensor], b: Tensor, t: Tensor, of_b: Any, of_t: Any, scale: float
     ) -> None:
-        """Add `scale` times the gradient of <b, S t> in each of the values.
+        """Add `scale` times the gradient of <b, S t> in each of the values to `totals`.
 
-        Args:
-            totals: tensors like the values, which are added to.
-            b: [N, M].
-            t: [N, M].
-            of_b: what `product(b)` returned beside S b.
-            of_t: what `product(t)` returned beside S t.
-            scale: a number.
+        `of_b` and `of_t` are what `product` returned beside S b and S t.
         """
 
     def apply(self, x: Tensor) -> Tensor:

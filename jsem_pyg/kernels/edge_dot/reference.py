@@ -4,16 +4,7 @@ from torch import Tensor
 
 
 def dots(a: Tensor, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
-    """The product of two rows for every edge.
-
-    Args:
-        a: [N, C] numbers of the nodes at one end.
-        b: [M, C] those at the other.
-        i: [E] rows of a, int32 or int64.
-        j: [E] rows of b, likewise.
-
-    Returns:
-        [E] numbers of the type of `a` and `b`.
+    """The product [E] of row i of a [N, C] and row j of b [M, C] for every edge (i, j).
 
     Raises:
         IndexError: if an edge names a row that is not there.
@@ -22,17 +13,7 @@ def dots(a: Tensor, b: Tensor, i: Tensor, j: Tensor) -> Tensor:
 
 
 def sums(g: Tensor, z: Tensor, i: Tensor, j: Tensor, num_rows: int) -> Tensor:
-    """The sum over edges, for each row that they lead to, of the row that they come from.
-
-    Args:
-        g: [E] the weight of each edge.
-        z: [M, C] rows.
-        i: [E] the target row of each edge.
-        j: [E] the row of z that it comes from.
-        num_rows: N.
-
-    Returns:
-        [N, C] numbers of the type of `z`.
+    """The sums [N, C] over edges, for each row i that they lead to, of g [E] times the row j of z.
 
     Raises:
         IndexError, RuntimeError: if an edge names a row that is not there.

@@ -30,14 +30,9 @@ def split_blocks(
 ) -> tuple[Array, Array]:
     """Split every block that is to become several parts in two, with shares of its cost to match.
 
-    Args:
-        structure: the graph.
-        cost: [N] the cost of each node.
-        part: [N] the block of each node, 0 to B - 1; none is empty.
-        num_parts: [B] how many parts each block is to become, at most as many as its nodes.
-
-    Returns:
-        [N] the blocks, which now are more, and how many parts each of them is to become.
+    Blocks [N] are numbered from 0 to B - 1, none is empty, and each becomes `num_parts` [B], at
+    most as many as its nodes. Returns the blocks, which now are more, and how many parts each of
+    them is to become.
     """
     order, size = order_rows(structure, part), np.bincount(part)
     end = size.cumsum()

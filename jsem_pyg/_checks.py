@@ -1,0 +1,414 @@
+"""Every check of user input: one place, one tone.
+
+Messages name the argument, what was expected, what was given and, where there is one, the fix:
+``Expected 'k' to be a positive integer (got 0).``
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+
+# What is computed with; float8 is for storage, torch has hardly a function for it.
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+INDICES = (torch.int64, torch.int32)
+
+# How far values may differ between both directions of an edge: relative to the entry, and, of the
+# largest entry, by a few units of the last place of their type. Rounding and the small steps of
+# numerical differentiation pass, real asymmetry does not.
+SYMMETRY_RTOL, SYMMETRY_ULPS = 1e-4, 4
+
+# Float32 has fewer digits below 1e-38, and halves of its smallest numbers are zero.
+_TINY = 1e-30
+
+# How far signals have to stay away from the largest number of their type.
+_HEADROOM = 1e-7
+
+
+@contextmanager
+def as_argument(name: str, *parts: str) -> Iterator[None]:
+    """Errors about `parts` become errors about the argument `name`, as its user calls it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        quoted = rf"'({'|'.join(map(re.escape, parts))})(?=['.\[])"
+        said = re.sub(quoted, f"'{name}", str(error))
+        if type(error) not in (TypeError, ValueError) or said == str(error):
+            raise
+        raise type(error)(said) from error
+
+
+def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
+    """Raise a ValueError unless `value` is one of `choices`, and of its type: 1 is not True."""
+    # By type first: arrays, tensors and lists cannot be asked whether they are among the choices.
+    is_bool = isinstance(value, bool)  # which is an int as well
+    of_type = [
+        each
+        for each in choices
+        if isinstance(value, type(each)) and isinstance(each, bool) == is_bool
+    ]
+    if not any(value == each for each in of_type):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"Expected '{name}' to be one of {listed} (got {value!r}).")
+
+
+def check_bool(name: str, value: Any) -> None:
+    """Raise a TypeError unless `value` is True or False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"Expected '{name}' to be True or False (got {value!r}).")
+
+
+def check_instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
+    """Raise a TypeError unless `value` is of one of these kinds, which `what` describes."""
+    if not isinstance(value, kinds):
+        raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
+
+
+def check_text(name: str, value: Any) -> None:
+    """Raise a TypeError unless `value` is a string."""
+    check_instance(name, value, str, "a string")
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise a TypeError unless `value` is a real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected '{name}' to be a number (got {value!r}).")
+
+
+def check_between(name: str, value: Any, low: float, high: float) -> None:
+    """Raise a TypeError or ValueError unless `value` is a number strictly between two others."""
+    check_number(name, value)
+    if not low < float(value) < high:
+        raise ValueError(f"Expected '{name}' to lie in ({low}, {high}) (got {value!r}).")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected '{name}' to be a positive number (got {value!r}).")
+    if not 0 < float(value) < float("inf"):
+        raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
+
+
+def check_nonnegative(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a finite number, zero or above."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"Expected '{name}' to be a non-negative number (got {value!r}).")
+    if not 0 <= float(value) < float("inf"):
+        raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
+
+
+def check_positive_int(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is an integer above zero."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"Expected '{name}' to be a positive integer (got {value!r}).")
+    if value <= 0:
+        raise ValueError(f"Expected '{name}' to be a positive integer (got {value}).")
+
+
+def check_nonnegative_int(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is an integer, zero or above."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"Expected '{name}' to be a non-negative integer (got {value!r}).")
+    if value < 0:
+        raise ValueError(f"Expected '{name}' to be a non-negative integer (got {value}).")
+
+
+def numbers_of(value: Tensor) -> Tensor:
+    """The tensor behind the wrappers of `torch.func`, whose values can be looked at."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        value = torch._C._functorch.get_unwrapped(value)
+    with temporarily_clear_interpreter_stack():  # where it would be wrapped again
+        return value.detach()
+
+
+def check_unbatched(name: str, value: Tensor) -> None:
+    """Raise a ValueError if `value` is what `torch.func.vmap` maps over."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(value):
+        if torch._C._functorch.is_batchedtensor(value):
+            raise ValueError(
+                f"Expected '{name}' to be the same for all that 'vmap' maps over, since a graph is "
+                "prepared once (got one for each). To fix this, pass one disjoint union of the "
+                "graphs, as torch_geometric.data.Batch makes it."
+            )
+        value = torch._C._functorch.get_unwrapped(value)
+
+
+def check_finite(name: str, value: Tensor) -> None:
+    """Raise a ValueError that counts the NaN and infinite entries of `value`, if there are any."""
+    value = numbers_of(value)
+    # A sum of finite numbers may overflow, but no sum over a NaN or an infinity is finite.
+    if value.layout == torch.strided and bool(value.sum().isfinite()):
+        return
+    stored = value.coalesce() if value.is_sparse else value
+    finite = torch.isfinite(stored if stored.layout == torch.strided else stored.values())
+    if not bool(finite.all()):
+        bad = int((~finite).sum())
+        raise ValueError(
+            f"Expected '{name}' to be finite (got {bad} NaN or infinite of "
+            f"{value.numel()} entries, shape {list(value.shape)})."
+        )
+
+
+def check_nonnegative_entries(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless all entries of `value` are finite and non-negative."""
+    check_finite(name, value)
+    lowest = float(numbers_of(value).min()) if value.numel() > 0 else 0.0
+    if lowest < 0:
+        raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {lowest}).")
+
+
+def signal_limit(dtype: torch.dtype) -> float:
+    """The largest absolute value that entries of a signal of this type may have."""
+    return _HEADROOM * torch.finfo(torch.promote_types(dtype, torch.float32)).max
+
+
+def check_signal_range(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless sums of the entries of `value` are far from overflowing.
+
+    A term of a series is as long as the signal: its entries may grow by the root of their number,
+    and the sums on the way there by a few times that.
+    """
+    if value.layout != torch.strided or value.numel() == 0:
+        check_finite(name, value)
+        return
+    limit = signal_limit(value.dtype)
+    # In the order of memory, which is eight times as fast for a transposed matrix.
+    numbers = numbers_of(value)
+    order = sorted(range(numbers.dim()), key=numbers.stride, reverse=True)
+    low, high = (float(each) for each in torch.aminmax(numbers.permute(order)))
+    if -limit <= low and high <= limit:
+        return
+    check_finite(name, value)
+    raise ValueError(
+        f"Expected '{name}' to lie within {limit:.3g} of zero, so that no sum overflows (got "
+        f"values from {low:.3g} to {high:.3g}). To fix this, divide by the largest, and multiply "
+        "the result by it."
+    )
+
+
+def check_device(name: str, device: torch.device, x: Tensor, other: str = "x") -> None:
+    """Raise unless `device`, that of the argument `name`, is the device of x, called `other`."""
+    if device != x.device:
+        raise ValueError(
+            f"Expected '{name}' to be on the device of '{other}', {str(x.device)!r} "
+            f"(got {str(device)!r})."
+        )
+
+
+def check_tensor(name: str, value: Any, what: str = "a torch.Tensor") -> None:
+    """Raise a TypeError or ValueError unless `value` is a tensor that has values."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
+    if value.is_meta:
+        raise ValueError(
+            f"Expected '{name}' to have values (got a tensor on the device 'meta'). To fix this, "
+            "make it on the CPU or a GPU."
+        )
+
+
+def check_dense(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless a tensor is dense."""
+    if value.layout != torch.strided:
+        raise ValueError(
+            f"Expected '{name}' to be dense (got {value.layout}). To fix this, pass "
+            f"{name}.to_dense()."
+        )
+
+
+def check_float(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a floating-point tensor with values."""
+    check_tensor(name, value)
+    if value.dtype not in FLOATS:
+        raise TypeError(
+            f"Expected '{name}' to be a floating-point tensor, of 16 bits at least "
+            f"(got {value.dtype})."
+        )
+
+
+def check_integers(name: str, value: Any) -> None:
+    """Raise a TypeError or ValueError unless `value` is a dense tensor of integers with values."""
+    check_tensor(name, value)
+    check_dense(name, value)
+    if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
+        raise TypeError(f"Expected '{name}' to be of integer type (got {value.dtype}).")
+
+
+def real_numbers(name: str, value: Any) -> Tensor:
+    """The tensor itself, or a float64 tensor of a number or of lists of numbers of one length."""
+    if not isinstance(value, Tensor):
+        try:
+            array = np.asarray(value)
+        except ValueError as error:
+            raise ValueError(
+                f"Expected '{name}' to hold numbers in rows of one length (got {value!r})."
+            ) from error
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"Expected '{name}' to be a real number or several (got {value!r}).")
+        return torch.tensor(array, dtype=torch.float64, device="cpu")
+    if value.is_complex() or value.dtype == torch.bool:
+        raise TypeError(f"Expected '{name}' to hold real numbers (got {value.dtype}).")
+    if value.is_meta:
+        raise ValueError(
+            f"Expected '{name}' to have values (got a tensor on the device 'meta'). To fix this, "
+            "make it with device='cpu', or pass a list."
+        )
+    return value
+
+
+def check_vector(name: str, value: Any, count: int, what: str) -> None:
+    """Raise unless `value` is a dense floating-point tensor [count], an entry for each `what`."""
+    check_float(name, value)
+    check_dense(name, value)
+    if list(value.shape) != [count]:
+        raise ValueError(
+            f"Expected '{name}' to have shape [{count}], one entry for each {what} "
+            f"(got {list(value.shape)})."
+        )
+
+
+def check_rows(name: str, value: Any, count: int, what: str) -> None:
+    """Raise unless `value` is a dense floating-point tensor [count] or [count, F], a row each."""
+    check_float(name, value)
+    check_dense(name, value)
+    if value.dim() not in (1, 2) or value.size(0) != count:
+        raise ValueError(
+            f"Expected '{name}' to have shape [{count}, F], a row for each {what} (got "
+            f"{list(value.shape)})."
+        )
+
+
+def check_labels(name: str, value: Any, num_points: int | None = None) -> None:
+    """Raise unless `value` is a 1-D integer tensor, with `num_points` entries where it is given."""
+    check_integers(name, value)
+    expected = "N" if num_points is None else num_points
+    if value.dim() != 1 or (num_points is not None and value.numel() != num_points):
+        raise ValueError(
+            f"Expected '{name}' to have shape [{expected}], one label for each point "
+            f"(got {list(value.shape)})."
+        )
+
+
+def check_points(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite floating-point tensor of shape [N, D] that is not empty."""
+    check_float(name, value)
+    check_dense(name, value)
+    if value.dim() != 2 or value.numel() == 0:
+        raise ValueError(
+            f"Expected '{name}' to have shape [N, D], not empty (got {list(value.shape)})."
+        )
+    check_finite(name, value)
+
+
+def check_pairs(name: str, value: Any, columns: str) -> None:
+    """Raise unless `value` is an integer tensor of shape [2, `columns`]."""
+    check_tensor(name, value, f"a [2, {columns}] integer tensor")
+    if value.dim() != 2 or value.size(0) != 2:
+        raise ValueError(
+            f"Expected '{name}' to have shape [2, {columns}] (got {list(value.shape)})."
+        )
+    if value.dtype not in INDICES:
+        raise ValueError(f"Expected '{name}' to be of integer type (got {value.dtype}).")
+    check_dense(name, value)
+
+
+def check_edge_index_shape(edge_index: Any) -> None:
+    """Raise unless `edge_index` is an integer tensor of shape [2, E]."""
+    check_pairs("edge_index", edge_index, "E")
+
+
+def check_node_index(name: str, index: Tensor, num_nodes: int) -> None:
+    """Raise unless all entries of `index` are in [0, num_nodes)."""
+    if index.numel() > 0:
+        low, high = int(index.min()), int(index.max())
+        if low < 0 or high >= num_nodes:
+            raise ValueError(
+                f"Expected '{name}' to hold node indices in [0, {num_nodes}) "
+                f"(got values from {low} to {high})."
+            )
+
+
+def check_nodes(name: str, nodes: Any, num_nodes: int) -> None:
+    """Raise unless `nodes` is an integer tensor [M] with entries in [0, num_nodes)."""
+    check_integers(name, nodes)
+    if nodes.dim() != 1:
+        raise ValueError(f"Expected '{name}' to have shape [M] (got {list(nodes.shape)}).")
+    check_node_index(name, nodes, num_nodes)
+
+
+def check_edge_index(edge_index: Any, num_nodes: int) -> None:
+    """Raise unless `edge_index` is a [2, E] integer tensor with entries in [0, num_nodes)."""
+    check_edge_index_shape(edge_index)
+    check_nonnegative_int("num_nodes", num_nodes)
+    check_node_index("edge_index", edge_index, num_nodes)
+
+
+def check_edge_vector(name: str, value: Any, num_edges: int) -> None:
+    """Raise unless `value` is a floating-point tensor of shape [num_edges]."""
+    check_vector(name, value, num_edges, "column of 'edge_index'")
+
+
+def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight") -> None:
+    """Raise unless `edge_weight` is a finite, non-negative float tensor of shape [num_edges]."""
+    check_edge_vector(name, edge_weight, num_edges)
+    check_nonnegative_entries(name, edge_weight)
+
+
+def check_degree(
+    name: str, weight: Tensor, num_terms: int, degree: Callable[[Tensor], Tensor]
+) -> None:
+    """Raise a ValueError if `degree(weight)`, sums of at most `num_terms` weights, overflows.
+
+    An operator would take the inverse root of an infinite degree for that of a node without edges.
+    """
+    weight = numbers_of(weight)
+    weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    highest, largest = float(weight.max()) if weight.numel() else 0.0, torch.finfo(weight.dtype).max
+    if highest * num_terms <= largest:
+        return
+    overflown = int((~degree(weight).isfinite()).sum())
+    if overflown:
+        raise ValueError(
+            f"Expected '{name}' to have sums below {largest:.3g} at every node (got {overflown} "
+            f"nodes whose weighted degree overflows, and a maximum of {highest:.3g}). To fix this, "
+            "divide the weights by their maximum."
+        )
+
+
+def has_tiny(weight: Tensor) -> bool:
+    """True if weights of float32 are so small that sums of them would lose digits."""
+    weight = numbers_of(weight)
+    if weight.dtype == torch.float64 or weight.numel() == 0 or float(weight.min()) > _TINY:
+        return False
+    return bool(((weight > 0) & (weight < _TINY)).any())
+
+
+def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Mask of values that differ from the other direction by more than rounding to `dtype`."""
+    largest = forward.abs().max() if forward.numel() else 0
+    rounding = SYMMETRY_ULPS * torch.finfo(forward.dtype if dtype is None else dtype).eps
+    return (forward - backward).abs() > SYMMETRY_RTOL * forward.abs() + rounding * largest
+
+
+def check_symmetric(
+    name: str, forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None
+) -> None:
+    """Raise a ValueError unless edges have the same values [E] as their reverses, to rounding."""
+    forward, backward = numbers_of(forward), numbers_of(backward)
+    if torch.equal(forward, backward):
+        return
+    differs = uneven(forward, backward, dtype)
+    if bool(differs.any()):
+        difference = float((forward - backward).abs().max())
+        raise ValueError(
+            f"Expected '{name}' to be the same in both directions of an edge (got "
+            f"{int(differs.sum())} entries that differ, by up to {difference:.3g}). To "
+            f"fix this, call torch_geometric.utils.to_undirected(edge_index, {name}, "
+            "reduce='mean')."
+        )
