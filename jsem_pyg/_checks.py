@@ -262,14 +262,14 @@ def real_numbers(name: str, value: Any) -> Tensor:
     return value
 
 
-def check_vector(name: str, value: Any, count: int, what: str) -> None:
+def check_vector(name: str, value: Any, count: int, what: str, remedy: str = "") -> None:
     """Raise unless `value` is a dense floating-point tensor [count], an entry for each `what`."""
     check_float(name, value)
     check_dense(name, value)
     if list(value.shape) != [count]:
         raise ValueError(
             f"Expected '{name}' to have shape [{count}], one entry for each {what} "
-            f"(got {list(value.shape)})."
+            f"(got {list(value.shape)}).{remedy}"
         )
 
 

@@ -12,12 +12,11 @@ from torch import Tensor
 
 from .._checks import (
     check_degree,
-    check_dense,
-    check_float,
     check_nonnegative_entries,
     check_nonnegative_int,
     check_pairs,
     check_unbatched,
+    check_vector,
     numbers_of,
 )
 from .._groups import group_starts
@@ -53,6 +52,7 @@ class HypergraphStructure(Prepared):
     Attributes:
         node, hyperedge: [M'] the distinct memberships, sorted by node, then hyperedge.
         multiplicity: [M'] how often each was given.
+        num_memberships: M'.
         size: [E] the members of each hyperedge, counted as often as they were given: its degree.
         num_pairs: the ordered pairs of distinct members, summed over the hyperedges.
 
@@ -85,19 +85,10 @@ class HypergraphStructure(Prepared):
         width = max(num_hyperedges, 1)
         key, self.multiplicity = torch.unique(node * width + hyperedge, return_counts=True)
         self.node, self.hyperedge = key // width, key % width
+        self.num_memberships, self.device = self.node.numel(), self.node.device
         self.size = torch.bincount(hyperedge, minlength=num_hyperedges)
         self._members = torch.bincount(self.hyperedge, minlength=num_hyperedges)
         self.num_pairs = int(self._members.square().sum())
-
-    @property
-    def num_memberships(self) -> int:
-        """The number M' of distinct memberships."""
-        return self.node.numel()
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the index tensors."""
-        return self.node.device
 
     @cached_property
     def num_slots(self) -> int:
@@ -160,14 +151,9 @@ class HypergraphStructure(Prepared):
 
     def check_weight_shape(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is a floating-point tensor of shape [E]."""
-        check_float("hyperedge_weight", hyperedge_weight)
-        check_dense("hyperedge_weight", hyperedge_weight)
-        if list(hyperedge_weight.shape) != [self.num_hyperedges]:
-            raise ValueError(
-                f"Expected 'hyperedge_weight' to have shape [{self.num_hyperedges}], one entry for "
-                f"each hyperedge (got {list(hyperedge_weight.shape)}). To fix this, give "
-                "'num_hyperedges' where the last hyperedges are empty."
-            )
+        remedy = " To fix this, give 'num_hyperedges' where the last hyperedges are empty."
+        name, count = "hyperedge_weight", self.num_hyperedges
+        check_vector(name, hyperedge_weight, count, "hyperedge", remedy)
 
     def __repr__(self) -> str:
         return (

@@ -4,7 +4,7 @@ A memory is a tuple of immutable entries that is swapped in one step: threads th
 prepare a graph twice, but never see half of an entry.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -20,12 +20,8 @@ class Prepared(ABC):
     """Abstract: a graph, hypergraph or complex, sorted and checked once, as the reader sees it."""
 
     argument: ClassVar[str] = "edge_index"  # the name by which users hand it over
+    device: torch.device  # of the index tensors
     _passed: frozenset[str] = frozenset()  # names of values that have passed a check
-
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """The device of the index tensors."""
 
     def check_once(self, name: str, values: Tensor, check: Callable[[Tensor], None]) -> None:
         """Call `check(values)`; on a GPU, where it has to wait, only until one has passed."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
+from .._checks import check_degree, check_edge_weight, check_finite, check_rows
 from .._precision import widen
 from .memory import Prepared
 
@@ -24,28 +25,19 @@ class GraphRows(Prepared):
     Attributes:
         num_nodes: the number n of rows, and so of the nodes of a signal.
         num_edges: E, the number of edges handed in whose rows these are.
+        has_repeated_edges: whether some edge was handed in more than once.
+        row: [nnz] the row of every slot.
+        col: [nnz] the place of every slot's column in what `spread` returns.
         can_remember: whether an operator of unchanged weights may be taken from a memory; not where
             processes make it together, since each knows only its own weights.
     """
 
     num_nodes: int
     num_edges: int
+    has_repeated_edges: bool
+    row: Tensor
+    col: Tensor
     can_remember: bool = True
-
-    @property
-    @abstractmethod
-    def has_repeated_edges(self) -> bool:
-        """True if some edge was handed in more than once."""
-
-    @property
-    @abstractmethod
-    def row(self) -> Tensor:
-        """[nnz] the row of every slot."""
-
-    @property
-    @abstractmethod
-    def col(self) -> Tensor:
-        """[nnz] the place of every slot's column in what `spread` returns."""
 
     @property
     @abstractmethod
@@ -71,12 +63,27 @@ class GraphRows(Prepared):
         """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
 
     @abstractmethod
-    def check_weight(self, edge_weight: Tensor) -> None:
-        """Raise unless weights [E] are finite, non-negative and alike in both directions."""
+    def check_symmetric(self, name: str, values: Tensor) -> None:
+        """Raise unless values [E, ...] are alike in both directions, as far as both are here."""
 
-    @abstractmethod
+    def check_weight(self, edge_weight: Tensor) -> None:
+        """Raise unless weights [E] are finite, non-negative and alike in both directions.
+
+        Their sums, the degrees, have to be finite as well: of an infinite one the operator would
+        make a node without edges.
+        """
+        check_edge_weight(edge_weight, self.num_edges)
+        check_degree("edge_weight", edge_weight, self.num_edges, self._degree)
+        self.check_symmetric("edge_weight", edge_weight)
+
     def check_attr(self, edge_attr: Tensor) -> None:
         """Raise unless features [E, F] are finite and alike in both directions."""
+        check_rows("edge_attr", edge_attr, self.num_edges, "column of 'edge_index'")
+        check_finite("edge_attr", edge_attr)
+        self.check_symmetric("edge_attr", edge_attr)
+
+    def _degree(self, edge_weight: Tensor) -> Tensor:
+        return self.row_sums(self.to_slots(edge_weight))
 
     @abstractmethod
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Any:

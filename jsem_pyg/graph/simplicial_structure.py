@@ -13,15 +13,23 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
+from torch_geometric import EdgeIndex
 
 from .._checks import (
+    INDICES,
     check_dense,
+    check_device,
+    check_edge_index_shape,
     check_edge_vector,
     check_finite,
     check_float,
+    check_node_index,
     check_nonnegative_entries,
+    check_nonnegative_int,
     check_signal_range,
     check_symmetric,
+    check_tensor,
+    check_vector,
     numbers_of,
     uneven,
 )
@@ -29,7 +37,6 @@ from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
 from ..kernels.triangles.torch_wedges import list_triangles
 from .memory import Prepared
-from .simplices import check_repeats, find_edges, read_edges, read_triangles
 from .structure import GraphStructure
 
 
@@ -51,6 +58,8 @@ class SimplicialStructure(Prepared):
     Attributes:
         num_nodes: N.
         num_columns: E, the number of columns handed in.
+        num_edges: M, the number of edges, each counted once.
+        num_triangles: F.
         edges: [2, M] the edges i < j, in lexicographic order.
         triangles: [3, F] the triangles i < j < k, in the order given.
         triangle_edges: [3, F] the edges (i, j), (i, k), (j, k) of each triangle.
@@ -76,7 +85,7 @@ class SimplicialStructure(Prepared):
     def __init__(
         self, edge_index: Tensor, num_nodes: int | None = None, triangles: Tensor | None = None
     ) -> None:
-        edge_index, num_nodes = read_edges(edge_index, num_nodes)
+        edge_index, num_nodes = _read_edges(edge_index, num_nodes)
         self.num_nodes, self.num_columns = num_nodes, edge_index.size(1)
         both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
         self.graph = graph = GraphStructure(both, num_nodes)
@@ -85,32 +94,19 @@ class SimplicialStructure(Prepared):
         self._edge_of_slot = torch.where(self._is_forward, number, number[graph.reverse.long()])
         ends = torch.stack([graph.row, graph.col])
         self.edges = ends[:, self._is_forward].long()
+        self.num_edges, self.device = self.edges.size(1), self.edges.device
         self._edge = self._edge_of_slot[graph.slot[: self.num_columns].long()]
         self._sign = torch.where(edge_index[0] < edge_index[1], 1.0, -1.0)
         columns = torch.bincount(self._edge, minlength=self.num_edges)
         self.has_both_directions = self.num_columns > self.num_edges
-        check_repeats(edge_index, self._edge, self._sign)
+        _check_repeats(edge_index, self._edge, self._sign)
         self._share = 1.0 / columns[self._edge]
         if triangles is None:
             self.triangles = list_triangles(graph.csr)
         else:
-            self.triangles = read_triangles(triangles, edge_index.device, num_nodes)
-        self.triangle_edges = find_edges(self.edges, self.triangles, num_nodes)
-
-    @property
-    def num_edges(self) -> int:
-        """The number M of edges, each counted once."""
-        return self.edges.size(1)
-
-    @property
-    def num_triangles(self) -> int:
-        """F."""
-        return self.triangles.size(1)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the index tensors."""
-        return self.edges.device
+            self.triangles = _read_triangles(triangles, edge_index, num_nodes)
+        self.num_triangles = self.triangles.size(1)
+        self.triangle_edges = _find_edges(self.edges, self.triangles, num_nodes)
 
     @cached_property
     @torch.inference_mode(False)
@@ -214,14 +210,11 @@ class SimplicialStructure(Prepared):
 
     def check_triangle_shape(self, triangle_weight: Tensor) -> None:
         """Raise unless `triangle_weight` is a floating-point tensor [F]."""
-        check_float("triangle_weight", triangle_weight)
-        check_dense("triangle_weight", triangle_weight)
-        if list(triangle_weight.shape) != [self.num_triangles]:
-            raise ValueError(
-                f"Expected 'triangle_weight' to have shape [{self.num_triangles}], one entry for "
-                f"each triangle (got {list(triangle_weight.shape)}). Without 'triangles', these "
-                "are all of the graph, in the order of SimplicialStructure(edge_index).triangles."
-            )
+        remedy = (
+            " Without 'triangles', these are all of the graph, in the order of "
+            "SimplicialStructure(edge_index).triangles."
+        )
+        check_vector("triangle_weight", triangle_weight, self.num_triangles, "triangle", remedy)
 
     def check_triangle_weight(self, triangle_weight: Tensor) -> None:
         """Raise unless `triangle_weight` [F] is finite and non-negative."""
@@ -233,3 +226,76 @@ class SimplicialStructure(Prepared):
             f"SimplicialStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges}, "
             f"num_triangles={self.num_triangles})"
         )
+
+
+def _read_edges(edge_index: Tensor, num_nodes: int | None) -> tuple[Tensor, int]:
+    """The columns in int64, and N."""
+    if isinstance(edge_index, EdgeIndex):
+        edge_index = edge_index.as_tensor()
+    check_edge_index_shape(edge_index)
+    edge_index = edge_index.detach().long()
+    if num_nodes is None:
+        num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
+    check_nonnegative_int("num_nodes", num_nodes)
+    check_node_index("edge_index", edge_index, num_nodes)
+    loops = int((edge_index[0] == edge_index[1]).sum())
+    if loops:
+        raise ValueError(
+            f"Expected 'edge_index' without self-loops (got {loops}), along which nothing flows. "
+            "To fix this, call torch_geometric.utils.remove_self_loops(edge_index, x)."
+        )
+    return edge_index, int(num_nodes)
+
+
+def _check_repeats(edge_index: Tensor, edge: Tensor, sign: Tensor) -> None:
+    """Raise if two columns are the same edge in the same direction."""
+    times = torch.bincount(2 * edge + (sign > 0))
+    repeated = (times > 1).nonzero()[:, 0]
+    if repeated.numel():
+        column = int((2 * edge + (sign > 0) == repeated[0]).nonzero()[0])
+        raise ValueError(
+            "Expected 'edge_index' to have each edge once, or once in each direction (got "
+            f"{repeated.numel()} repeated columns, such as {edge_index[:, column].tolist()}). To "
+            "fix this, call torch_geometric.utils.coalesce(edge_index, x)."
+        )
+
+
+def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
+    """The given triangles, each with its nodes in ascending order."""
+    check_tensor("triangles", triangles, "a [3, F] integer tensor")
+    if triangles.dim() != 2 or triangles.size(0) != 3 or triangles.dtype not in INDICES:
+        raise ValueError(
+            "Expected 'triangles' to be a [3, F] integer tensor, the nodes of each triangle "
+            f"(got {triangles.dtype} of shape {list(triangles.shape)})."
+        )
+    check_dense("triangles", triangles)
+    check_device("triangles", triangles.device, edge_index, "edge_index")
+    check_node_index("triangles", triangles, num_nodes)
+    triangles = triangles.detach().long().sort(0).values
+    distinct = torch.unique(triangles, dim=1).size(1) if triangles.numel() else 0
+    if distinct < triangles.size(1):
+        raise ValueError(
+            "Expected 'triangles' to hold each triangle once, in whatever order of its nodes (got "
+            f"{triangles.size(1) - distinct} repeated). To fix this, call "
+            "torch.unique(triangles.sort(0).values, dim=1)."
+        )
+    return triangles
+
+
+def _find_edges(edges: Tensor, triangles: Tensor, num_nodes: int) -> Tensor:
+    """The numbers [3, F] of the edges (i, j), (i, k), (j, k) of triangles i < j < k.
+
+    Raises:
+        ValueError: if one is not among the sorted `edges` [2, M].
+    """
+    i, j, k = triangles
+    key = edges[0] * num_nodes + edges[1]
+    wanted = torch.stack([i, i, j]) * num_nodes + torch.stack([j, k, k])
+    missing = ~torch.isin(wanted, key)
+    if bool(missing.any()):
+        alone = missing.any(0).nonzero()[:, 0]
+        raise ValueError(
+            "Expected 'triangles' whose three edges are in 'edge_index' (got "
+            f"{alone.numel()} without, such as {triangles[:, alone[0]].tolist()})."
+        )
+    return torch.searchsorted(key, wanted)

@@ -15,13 +15,10 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from .._checks import (
-    check_degree,
     check_edge_vector,
-    check_edge_weight,
     check_finite,
     check_node_index,
     check_nonnegative_int,
-    check_rows,
     check_symmetric,
     check_unbatched,
     numbers_of,
@@ -51,6 +48,10 @@ class GraphStructure(GraphRows):
     Attributes:
         num_nodes: N.
         num_edges: E, the number of columns handed in.
+        num_slots: nnz, the number of distinct directed edges.
+        has_repeated_edges: whether some edge was handed in more than once.
+        device: of the index tensors.
+        rowptr: [N + 1] where each row begins.
         row, col, slot: [nnz] the row and the column of every slot; [E] the slot of every column
             of `edge_index`. Like `reverse` they are int32 wherever that is wide enough: products of
             two of them may overflow.
@@ -87,38 +88,11 @@ class GraphStructure(GraphRows):
             _refuse(row, col, num_nodes)
         self.num_nodes, self.num_edges = num_nodes, row.numel()
         self.csr, self.reverse, self._order, self._slot = found
+        self.rowptr, self.row, self.col = self.csr.rowptr, self.csr.row, self.csr.col
+        self.num_slots, self.device = self.csr.num_slots, self.col.device
+        self.has_repeated_edges = self.num_slots != self.num_edges
         self._inverse: Tensor | None = None  # of the order, made on first use
         self._rows_are_targets = adjacency.rows_are_targets
-
-    @property
-    def rowptr(self) -> Tensor:
-        """[N + 1] where each row begins."""
-        return self.csr.rowptr
-
-    @property
-    def row(self) -> Tensor:
-        """[nnz] the row of every slot."""
-        return self.csr.row
-
-    @property
-    def col(self) -> Tensor:
-        """[nnz] the column of every slot."""
-        return self.csr.col
-
-    @property
-    def num_slots(self) -> int:
-        """The number nnz of distinct directed edges."""
-        return self.csr.num_slots
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the index tensors."""
-        return self.csr.col.device
-
-    @property
-    def has_repeated_edges(self) -> bool:
-        """True if some edge was handed in more than once."""
-        return self.num_slots != self.num_edges
 
     @property
     def slot(self) -> Tensor:
@@ -245,29 +219,13 @@ class GraphStructure(GraphRows):
         check_symmetric(name, slots, backward, values.dtype)
         return slots / 2 + backward / 2
 
-    def check_weight(self, edge_weight: Tensor) -> None:
-        """Raise unless `edge_weight` [E] is finite, non-negative and alike in both directions.
-
-        Their sums, the degrees, have to be finite as well: of an infinite one the operator would
-        make a node without edges.
-        """
-        check_edge_weight(edge_weight, self.num_edges)
-        check_degree("edge_weight", edge_weight, self.num_edges, self._degree)
-        self._check_symmetric("edge_weight", edge_weight)
-
-    def check_attr(self, edge_attr: Tensor) -> None:
-        """Raise unless `edge_attr` [E, F] is finite and alike in both directions."""
-        check_rows("edge_attr", edge_attr, self.num_edges, "column of 'edge_index'")
-        check_finite("edge_attr", edge_attr)
-        self._check_symmetric("edge_attr", edge_attr)
-
-    def _check_symmetric(self, name: str, values: Tensor) -> None:
+    def check_symmetric(self, name: str, values: Tensor) -> None:
+        """Raise unless values [E, ...] of the columns are alike in both directions."""
         slots = self.to_slots(values.detach())
         check_symmetric(name, slots, slots.index_select(0, self.reverse))
 
     def _degree(self, edge_weight: Tensor) -> Tensor:
-        slots = self.symmetric(self.to_slots(edge_weight))
-        return slots.new_zeros(self.num_nodes).index_add(0, self.row, slots)
+        return self.row_sums(self.symmetric(self.to_slots(edge_weight)))
 
     def __repr__(self) -> str:
         return f"GraphStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges})"

@@ -1,9 +1,9 @@
 """Rows of a graph on several processes and machines, by `torch.distributed`.
 
 :func:`distribute` and :func:`load_part` give a process its :class:`DistributedGraph`. `rows.py`
-cuts the rows out of the whole graph, `routes.py` and `halo.py` list which rows travel to which
-rank, `matrix.py` multiplies while they travel, and `ranks.py` is the process group, whose errors
-name the ranks that are missing. `saved_parts.py` keeps the parts in a folder.
+cuts the rows out of the whole graph, `routes.py` lists which rows travel to which rank, `matrix.py`
+multiplies while they travel, and `ranks.py` is the process group, whose errors name the ranks that
+are missing. `saved_parts.py` keeps the parts in a folder.
 """
 
 from .distribute import distribute

@@ -9,10 +9,6 @@ from torch_geometric.data import Data
 
 from ..._checks import (
     check_choice,
-    check_degree,
-    check_edge_weight,
-    check_finite,
-    check_rows,
     check_symmetric,
 )
 from ...graph import GraphStructure
@@ -21,10 +17,9 @@ from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
 from ...operators import Operator, Scaling
 from ...operators.heat_operator import NumericalRange
-from .halo import Halo
 from .matrix import HaloOperator, HaloPattern, PlainHaloOperator
 from .ranks import Ranks
-from .routes import Routes, sum_over_ranks
+from .routes import Halo, Routes, sum_over_ranks
 from .rows import RowRecord
 
 
@@ -108,6 +103,7 @@ class DistributedGraph(GraphRows):
             torch.cat([inner.row.long(), row]),
             torch.cat([inner.col.long(), n + col]),
         )
+        self.row, self.col, self.device = self.pattern.row, self.pattern.col, inner.device
         self._slot = torch.empty_like(record.row)
         self._slot[is_inner] = inner.slot.long()
         self._slot[~is_inner] = inner.num_slots + crossing
@@ -115,27 +111,7 @@ class DistributedGraph(GraphRows):
         self._order = self._slot.argsort() if has_one_each else None  # the edge of each slot
         # Of all processes, which send other values where edges are repeated.
         repeated = self.ranks.largest(torch.tensor([float(not has_one_each)]))
-        self._has_repeated_edges = bool(repeated.item())
-
-    @property
-    def has_repeated_edges(self) -> bool:
-        """True if some edge of the whole graph was handed in more than once."""
-        return self._has_repeated_edges
-
-    @property
-    def row(self) -> Tensor:
-        """[nnz] the row of every slot."""
-        return self.pattern.row
-
-    @property
-    def col(self) -> Tensor:
-        """[nnz] the column: a row of this process, or n plus a place in the halo."""
-        return self.pattern.col
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the index tensors."""
-        return self.row.device
+        self.has_repeated_edges = bool(repeated.item())
 
     @property
     def component(self) -> Tensor:
@@ -214,25 +190,10 @@ class DistributedGraph(GraphRows):
         shared = self.record.num_shared
         return torch.cat([self.ranks.largest(found[:shared]), found[shared:]])
 
-    def check_weight(self, edge_weight: Tensor) -> None:
-        """Raise unless `edge_weight` [E] is finite, non-negative and, here, symmetric."""
-        check_edge_weight(edge_weight, self.num_edges)
-        check_degree("edge_weight", edge_weight, self.num_edges, self._degree)
-        self._check_symmetric("edge_weight", edge_weight)
-
-    def check_attr(self, edge_attr: Tensor) -> None:
-        """Raise unless `edge_attr` [E, F] is finite and, here, symmetric."""
-        check_rows("edge_attr", edge_attr, self.num_edges, "edge of this process")
-        check_finite("edge_attr", edge_attr)
-        self._check_symmetric("edge_attr", edge_attr)
-
-    def _check_symmetric(self, name: str, values: Tensor) -> None:
+    def check_symmetric(self, name: str, values: Tensor) -> None:
         """Check edges between rows of this process; nothing is sent, so that no check can hang."""
         slots = self.to_slots(values.detach())[: self.inner.num_slots]
         check_symmetric(name, slots, slots.index_select(0, self.inner.reverse))
-
-    def _degree(self, edge_weight: Tensor) -> Tensor:
-        return self.row_sums(self.to_slots(edge_weight))
 
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Operator:
         """See :class:`~jsem_pyg.graph.rows.GraphRows`; backends are "torch" and "reference"."""

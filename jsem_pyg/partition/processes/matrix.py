@@ -10,7 +10,7 @@ from ...kernels.chebyshev import AdjointOperator, Operator
 from ...kernels.chebyshev.series import differentiable_series
 from ...kernels.chebyshev.torch_csr import csr_matrix
 from ...kernels.csr import CSR
-from .halo import Halo
+from .routes import Halo
 
 
 class HaloPattern(NamedTuple):

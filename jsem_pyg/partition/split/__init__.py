@@ -1,8 +1,7 @@
 """Nodes of a graph -> blocks with few edges between them.
 
 :func:`recursive_partition` reads the graph, and a method of `methods.py` gives every node a block:
-METIS, halves of halves (`bisection.py`), or ranges of a Hilbert curve. `working_set.py` counts the
-bytes that a block needs.
+METIS, halves of halves, or ranges of a Hilbert curve.
 """
 
 from .methods import METHODS

@@ -11,9 +11,8 @@ from jsem_pyg.graph import GraphStructure, knn_graph
 from jsem_pyg.partition import recursive_partition
 from jsem_pyg.partition.split import METHODS as NAMES
 from jsem_pyg.partition.split import methods
-from jsem_pyg.partition.split.bisection import split_blocks
-from jsem_pyg.partition.split.methods import cut
-from jsem_pyg.partition.split.working_set import working_sets
+from jsem_pyg.partition.split.methods import cut, split_blocks
+from jsem_pyg.partition.split.recursive import working_sets
 
 METHODS = [each for each in NAMES[1:] if each != "metis" or find_spec("pymetis")]
 
