@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,8 +22,6 @@ from .._checks import (
 from .._groups import group_firsts, group_order
 from ..graph import GraphStructure
 
-MAX_SHARE = 0.05
-
 
 class PrunedGraph(NamedTuple):
     """A graph without the edges that hardly conduct."""
@@ -34,7 +32,7 @@ class PrunedGraph(NamedTuple):
 
 
 def prune_edges(
-    data: Data, conductance: Tensor, threshold: float = 0.01, *, max_share: float = MAX_SHARE
+    data: Data, conductance: Tensor, threshold: float = 0.01, *, max_share: float = 0.05
 ) -> PrunedGraph:
     r"""Drop edges that hardly conduct, but at most a share of each node's degree.
 
@@ -77,12 +75,17 @@ def prune_edges(
         [[0, 1, 1, 2], [1, 0, 2, 1]]
     """
     check_positive("threshold", threshold)
-    check_share(max_share)
+    check_number("max_share", max_share)
+    if not 0 < max_share <= 1:
+        raise ValueError(f"Expected 'max_share' to lie in (0, 1] (got {max_share!r}).")
     structure, weight = _read_data(data)
     columns = _read_conductance(conductance, structure)
-    conducting = [conducting_weight(structure, weight, each) for each in columns]
-    closed = closed_slots(structure, columns, threshold)
-    kept = structure.to_edges(slots_to_keep(structure, conducting, closed, max_share))
+    spare = closed = _closed_slots(structure, columns, threshold)
+    for column in columns:
+        product = weight.detach().double() * column.double()
+        conducting = structure.symmetric(structure.to_slots(product))
+        spare = spare & _spare_slots(structure, conducting, closed, max_share)
+    kept = structure.to_edges(~(spare & spare.index_select(0, structure.reverse)))
     return PrunedGraph(data.edge_subgraph(kept), kept, structure.num_edges - int(kept.sum()))
 
 
@@ -122,22 +125,7 @@ def _read_conductance(conductance: Tensor, structure: GraphStructure) -> tuple[T
     return columns.unbind(-1)
 
 
-def check_share(max_share: Any) -> None:
-    """Raise unless `max_share` is a number in (0, 1]."""
-    check_number("max_share", max_share)
-    if not 0 < max_share <= 1:
-        raise ValueError(f"Expected 'max_share' to lie in (0, 1] (got {max_share!r}).")
-
-
-def conducting_weight(
-    structure: GraphStructure, edge_weight: Tensor, conductance: Tensor
-) -> Tensor:
-    """The weights times the conductance, [nnz] in float64, the mean of both directions."""
-    product = edge_weight.detach().double() * conductance.detach().double()
-    return structure.symmetric(structure.to_slots(product))
-
-
-def closed_slots(
+def _closed_slots(
     structure: GraphStructure, conductances: Sequence[Tensor], threshold: float
 ) -> Tensor:
     """Mask [nnz] of slots below the threshold in all layers, directions and parallel columns."""
@@ -145,19 +133,6 @@ def closed_slots(
     open_edges = torch.stack(opened).any(0).double()
     is_open = structure.to_slots(open_edges) > 0
     return ~(is_open | is_open.index_select(0, structure.reverse))
-
-
-def slots_to_keep(
-    structure: GraphStructure, weights: Sequence[Tensor], closed: Tensor, max_share: float
-) -> Tensor:
-    """All slots [nnz], except the closed ones that both ends can spare in every layer.
-
-    The largest share of a node's degree that may go is that of the `weights` [nnz] of each layer.
-    """
-    spare = closed
-    for weight in weights:
-        spare = spare & _spare_slots(structure, weight, closed, max_share)
-    return ~(spare & spare.index_select(0, structure.reverse))
 
 
 def _spare_slots(
