@@ -50,6 +50,15 @@ def test_is_the_commute_time(normalization, dtype, tol):
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
+@pytest.mark.parametrize("unit", [1e-30, 1e30])
+def test_the_unit_of_the_weights_does_not_matter(normalization, unit):
+    edge_index, weight = random_graph(30, 0.3, num_isolated=0)
+    cost = CommuteCost(normalization=normalization)
+    expected = cost(edge_index, weight.double()).dense()
+    assert relative(cost(edge_index, unit * weight.double()).dense(), expected) < 1e-12
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("is_dense", [True, False])
 def test_is_that_of_the_slowest_modes(graph, normalization, power, is_dense, monkeypatch):

@@ -83,10 +83,10 @@ def test_a_ring_is_no_line():
 def test_lengths_come_from_where_they_are_said_to():
     x = torch.tensor([[0.0], [1.0], [3.0]])
     edge_index = path(3)
-    given = Data(x=x, edge_index=edge_index, edge_attr=torch.tensor([[4.0], [5.0]]).repeat(2, 1))
+    given = Data(x=x, edge_index=edge_index)
     ends = {
         GeodesicCost()(given): 9.0,
-        GeodesicCost(length_name="edge_attr")(given): 81.0,
+        GeodesicCost()(given, torch.tensor([4.0, 5.0]).repeat(2)): 81.0,
         GeodesicCost()(edge_index): 4.0,
         GeodesicCost()(edge_index, torch.tensor([1.0, 4.0]).repeat(2)): 25.0,
     }
@@ -99,9 +99,7 @@ def test_similarities_are_no_lengths():
     assert float(GeodesicCost()(data).dense()[0, 2]) == pytest.approx(4.0)
 
 
-def test_lengths_that_are_named_have_to_be_there():
-    with pytest.raises(ValueError, match="lengths of its edges in 'edge_attr'"):
-        GeodesicCost(length_name="edge_attr")(Data(x=torch.eye(3), edge_index=path(3)))
+def test_points_that_give_lengths_are_finite():
     with pytest.raises(ValueError, match=r"'source.x' to be finite"):
         GeodesicCost()(Data(x=torch.full((3, 1), torch.nan), edge_index=path(3)))
 
@@ -151,7 +149,5 @@ def test_refuses():
         GeodesicCost(rank=50)
     with pytest.raises(ValueError, match="power"):
         GeodesicCost(power=3)
-    with pytest.raises(TypeError, match="length_name"):
-        GeodesicCost(length_name=1)
     with pytest.raises(ValueError, match="metric"):
         GeodesicCost(metric="l1")

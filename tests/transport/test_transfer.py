@@ -87,7 +87,6 @@ def test_nothing_is_changed_in_place_or_overwritten_unasked():
     named = transfer_attributes(known, other, WHOLE, prefix="matched_")
     assert named.matched_y.tolist() == [4, 4]
     assert named.y.tolist() == [1, 1]
-    assert transfer_attributes(known, other, WHOLE, overwrite=True).y.tolist() == [4, 4]
     assert sorted(other.keys()) == sorted(before.keys())
     assert torch.equal(other.y, before.y)
 

@@ -8,9 +8,10 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_edge_index_shape, check_edge_weight, check_nodes, check_nonnegative_int
+from ..._checks import check_edge_index_shape, check_edge_weight, check_nodes
 from ..._precision import compute_dtype
 from ...graph import GraphStructure
+from ...graph.read_structure import read_structure
 from ...kernels.ordering import scipy_indices
 
 
@@ -49,13 +50,20 @@ class AdjacencyCost:
         num_nodes: int | None = None,
     ) -> None:
         if isinstance(edge_index, Data):
-            edge_index, edge_weight, num_nodes = _read_data(edge_index, edge_weight, num_nodes)
-        self.graph = _structure(edge_index, num_nodes)
+            if edge_weight is not None or num_nodes is not None:
+                raise ValueError(
+                    "Expected 'edge_weight' and 'num_nodes' to be None beside a Data, which has "
+                    "its own (got others as well)."
+                )
+            data = edge_index
+            edge_index, edge_weight, num_nodes = data.edge_index, data.edge_weight, data.num_nodes
+            if edge_index is None:
+                raise ValueError(f"Expected the Data to have 'edge_index' (got {data!r}).")
+        if not isinstance(edge_index, GraphStructure):
+            check_edge_index_shape(edge_index)  # a sparse tensor would bring weights of its own
+        self.graph = read_structure(edge_index, num_nodes)
         if edge_weight is None:
-            dtype = torch.get_default_dtype()
-            edge_weight = torch.ones(self.graph.num_edges, dtype=dtype, device=self.graph.device)
-            self.weight = self.graph.to_slots(edge_weight)
-            return
+            edge_weight = torch.ones(self.graph.num_edges, device=self.graph.device)
         check_edge_weight(edge_weight, self.graph.num_edges)
         edge_weight = edge_weight.detach().to(compute_dtype(edge_weight))
         self.graph.check_weight(edge_weight)
@@ -102,37 +110,3 @@ class AdjacencyCost:
             f"{type(self).__name__}(num_points={self.num_points}, "
             f"num_edges={self.graph.num_slots // 2})"
         )
-
-
-def _read_data(
-    data: Data, edge_weight: Tensor | None, num_nodes: int | None
-) -> tuple[Any, Tensor | None, int | None]:
-    if edge_weight is not None or num_nodes is not None:
-        raise ValueError(
-            "Expected 'edge_weight' and 'num_nodes' to be None beside a Data, which has its own "
-            "(got others as well)."
-        )
-    if data.edge_index is None:
-        raise ValueError(f"Expected the Data to have 'edge_index' (got {data!r}).")
-    return data.edge_index, data.edge_weight, data.num_nodes
-
-
-def _structure(edge_index: Any, num_nodes: int | None) -> GraphStructure:
-    if num_nodes is not None:
-        check_nonnegative_int("num_nodes", num_nodes)
-    if isinstance(edge_index, GraphStructure):
-        if num_nodes not in (None, edge_index.num_nodes):
-            raise ValueError(
-                f"Expected 'num_nodes' to be {edge_index.num_nodes}, as the prepared 'edge_index' "
-                f"(got {num_nodes})."
-            )
-        return edge_index
-    if num_nodes is None:
-        if not isinstance(edge_index, Tensor):
-            raise TypeError(
-                "Expected 'edge_index' to be a [2, E] integer tensor, a GraphStructure or a Data "
-                f"(got {type(edge_index).__name__})."
-            )
-        check_edge_index_shape(edge_index)
-        num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
-    return GraphStructure(edge_index, num_nodes)

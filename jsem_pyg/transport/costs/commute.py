@@ -7,12 +7,13 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_choice, check_nonnegative_int, check_positive_int
+from ...diffusion import dense_laplacian
 from ...graph.points import METRICS
 from .factor import Factor
 from .factor_error import column_error
 from .graph_input import GraphInput, check_connected, read_graph
 from .low_spectrum import LowSpectrum, weighted_degree
-from .roots import inverse_root, leading_basis
+from .roots import leading_basis, signed_root
 
 NORMALIZATIONS = ("rw", "sym", None)
 DENSE_LIMIT = 400  # nodes of a graph whose Laplacian is inverted as a table
@@ -110,33 +111,28 @@ class CommuteCost:
         return Factor(x.to(graph.dtype), "sqdist", error=error, edge_index=graph.edge_index)
 
     def _exact(self, graph: GraphInput) -> tuple[Tensor, float]:
+        structure, size = graph.structure, graph.num_nodes
         weight = graph.weight
         if weight is None:
-            weight = torch.ones(graph.structure.num_edges, device=graph.structure.device)
+            weight = torch.ones(structure.num_edges, device=structure.device)
         weight = weight.double()
-        scale, still, laplacian = self._dense(graph, weight)
-        # The constant mode gets the eigenvalue one, so that no threshold on rounding is needed.
-        root = inverse_root(laplacian + still @ still.T, 0.0) - still @ still.T
-        x = scale * (root if self.power == 1 else root @ root)
-        whole = x.detach() @ x.detach().T
-        gram = x.T @ x if self.normalization != "rw" else root.T @ root
-        if self.rank < graph.num_nodes - 1:
-            x = x @ leading_basis(gram, self.rank)
-        return x, column_error(x, torch.arange(graph.num_nodes, device=x.device), whole, "sqdist")
-
-    def _dense(self, graph: GraphInput, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The scale [N, 1] of rows, the mode [N, 1] that stays, and the Laplacian [N, N]."""
-        structure, size = graph.structure, graph.num_nodes
-        slots = structure.symmetric(structure.to_slots(weight))
-        place = (structure.row.long(), structure.col.long())
-        adjacency = weight.new_zeros(size, size).index_put(place, slots)
         degree = weighted_degree(structure, weight)[:, None]
-        still = torch.ones_like(degree) if self.normalization is None else degree.sqrt()
-        if self.normalization is None:
-            laplacian = degree[:, 0].diag() - adjacency
+        kind = None if self.normalization is None else "sym"
+        laplacian = dense_laplacian(graph.edge_index, weight, size, kind)
+        still = torch.ones_like(degree) if kind is None else degree.sqrt()
+        still = still / still.norm()
+        # The constant mode gets the mean eigenvalue, so that no threshold on rounding is needed.
+        mean = laplacian.detach().trace() / size
+        inverse = torch.linalg.inv(laplacian + mean * still @ still.T) - still @ still.T / mean
+        rank = min(self.rank, size - 1)
+        if self.power == 1:
+            modes = signed_root(inverse, rank, 0.0)[0]
         else:
-            laplacian = torch.eye(size).to(adjacency) - adjacency / (still * still.T)
-        return self._row_scale(degree), still / still.norm(), laplacian
+            modes = inverse @ leading_basis(inverse, rank)
+        scale = self._row_scale(degree)
+        x = scale * modes
+        whole = scale * torch.linalg.matrix_power(inverse, self.power) * scale.T
+        return x, column_error(x, torch.arange(size, device=x.device), whole, "sqdist")
 
     def _row_scale(self, degree: Tensor) -> Tensor:
         """Factors [N, 1] of the rows of eigenvectors."""

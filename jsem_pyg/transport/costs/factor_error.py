@@ -47,8 +47,10 @@ def _squared_distances(gram: Tensor) -> Tensor:
 
 def relative_norm(difference: Tensor, whole: Tensor) -> float:
     """|difference| / |whole|, in the Frobenius norm; zero if both are zero."""
-    size = float(difference.norm())
-    return size / float(whole.norm()) if size else 0.0
+    size, most = (
+        float(torch.linalg.vector_norm(each, dtype=torch.float64)) for each in (difference, whole)
+    )
+    return size / most if size else 0.0
 
 
 def warn_if_large(what: str, error: float, remedy: str) -> None:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 from torch import Tensor
-from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from ..._checks import (
@@ -58,8 +57,6 @@ class GeodesicCost:
         power: 2 for squared lengths, 1 for the lengths themselves.
         k: neighbours of each point, where a graph has to be made of points.
         metric: of that graph, and of the lengths of edges between points: "l2" or "cosine".
-        length_name: the attribute of a `Data` that has the lengths of its edges, such as
-            "edge_attr", where `torch_geometric.transforms.Distance(norm=False)` writes them.
         tol: how much larger the relative error of fewer columns may be than that of the best.
         seed: of where the landmarks begin, and of the nodes that the error is estimated from.
 
@@ -84,7 +81,6 @@ class GeodesicCost:
     power: int = 2
     k: int = 10
     metric: str = "l2"
-    length_name: str | None = None
     tol: float = 1e-3
     seed: int = 0
 
@@ -99,10 +95,6 @@ class GeodesicCost:
         check_choice("power", self.power, (1, 2))
         check_positive_int("k", self.k)
         check_choice("metric", self.metric, METRICS)
-        if self.length_name is not None and not isinstance(self.length_name, str):
-            raise TypeError(
-                f"Expected 'length_name' to be a string or None (got {self.length_name!r})."
-            )
         check_loss("tol", self.tol)
         check_nonnegative_int("seed", self.seed)
 
@@ -125,10 +117,9 @@ class GeodesicCost:
             ValueError: if there is no graph, if it or its lengths are malformed, if it has several
                 components, between which there is no path, or if lengths ask for a gradient.
         """
-        self._check_named(source)
-        with as_argument(self.length_name or "edge_length", "edge_weight"):
+        with as_argument("edge_length", "edge_weight"):
             graph = read_graph(
-                source, edge_length, num_nodes, self.k, self.metric, weight_name=self.length_name
+                source, edge_length, num_nodes, self.k, self.metric, weight_name=None
             )
         if graph.weight is not None and graph.weight.requires_grad:
             raise ValueError(
@@ -137,19 +128,10 @@ class GeodesicCost:
                 "which is differentiable in edge weights."
             )
         check_connected(graph, "in which a path leads from any node to any other", by_weight=False)
-        search = PathSearch(graph.structure, self._lengths(graph))
-        x, error = self._embed(search)
+        x, error = self._embed(_length_matrix(graph.structure, self._lengths(graph)))
         warn_if_large("GeodesicCost", error, "take a larger 'rank' and more landmarks")
         x = x.to(graph.structure.device, graph.dtype)
         return Factor(x, "sqdist", error=error, edge_index=graph.edge_index)
-
-    def _check_named(self, source: Any) -> None:
-        name = self.length_name
-        if isinstance(source, Data) and name is not None and source.get(name) is None:
-            raise ValueError(
-                f"Expected 'source' to have the lengths of its edges in {name!r}, as 'length_name' "
-                f"says (got {source}). To fix this, add them, or omit 'length_name'."
-            )
 
     def _lengths(self, graph: GraphInput) -> Tensor:
         """[E], in float64."""
@@ -163,16 +145,17 @@ class GeodesicCost:
         apart = points.distance(i.cpu(), j.cpu()).double()
         return (2 * apart).sqrt() if self.metric == "cosine" else apart
 
-    def _embed(self, search: "PathSearch") -> tuple[Tensor, float]:
+    def _embed(self, length: csr_array) -> tuple[Tensor, float]:
         """Coordinates [N, r], and the error."""
+        num_nodes = length.shape[0]
         generator = torch.Generator().manual_seed(self.seed)
-        probe = torch.randperm(search.num_nodes, generator=generator)[:NUM_PROBES].tolist()
-        first = search.distances(probe[0])
-        landmark, distance = farthest_landmarks(search, first, self.num_landmarks)
-        if len(landmark) == search.num_nodes:
+        probe = torch.randperm(num_nodes, generator=generator)[:NUM_PROBES].tolist()
+        first = dijkstra(length, indices=probe[0])
+        landmark, distance = farthest_landmarks(length, first, self.num_landmarks)
+        if len(landmark) == num_nodes:
             probe, held_out = landmark, distance
         else:
-            held_out = np.vstack([first, search.distances(probe[1:])])
+            held_out = np.vstack([first, dijkstra(length, indices=probe[1:])])
         cost = torch.from_numpy(distance) ** self.power
         x = landmark_scaling(cost, torch.tensor(landmark), self.rank)
         error = errors_by_rank(x, probe, torch.from_numpy(held_out) ** self.power)
@@ -181,35 +164,19 @@ class GeodesicCost:
         return x[:, :rank], error[rank - 1]
 
 
-class PathSearch:
-    """Searches for shortest paths in one graph.
-
-    Args:
-        structure: the graph.
-        length: [E] non-negative, float64; the shortest of parallel edges counts.
-    """
-
-    def __init__(self, structure: GraphStructure, length: Tensor) -> None:
-        self.num_nodes = structure.num_nodes
-        slots = torch.full((structure.num_slots,), torch.inf, dtype=torch.float64)
-        shortest = slots.scatter_reduce(0, structure.slot.long().cpu(), length.cpu(), "amin")
-        shape = (self.num_nodes, self.num_nodes)
-        self._graph = csr_array((shortest.numpy(), *scipy_indices(structure.csr)), shape=shape)
-
-    def distances(self, source: int | list[int]) -> Array:
-        """[N] or [S, N] lengths of shortest paths from a node or several, infinite where none is.
-
-        Source: Dijkstra, "A note on two problems in connexion with graphs", 1959, as in SciPy.
-        """
-        found: Array = dijkstra(self._graph, indices=source)
-        return found
+def _length_matrix(structure: GraphStructure, length: Tensor) -> csr_array:
+    """The lengths [E] as a matrix [N, N] for SciPy; the shortest of parallel edges counts."""
+    slots = torch.full((structure.num_slots,), torch.inf, dtype=torch.float64)
+    shortest = slots.scatter_reduce(0, structure.slot.long().cpu(), length.cpu(), "amin")
+    shape = (structure.num_nodes, structure.num_nodes)
+    return csr_array((shortest.numpy(), *scipy_indices(structure.csr)), shape=shape)
 
 
-def farthest_landmarks(search: PathSearch, first: Array, most: int) -> tuple[list[int], Array]:
+def farthest_landmarks(length: csr_array, first: Array, most: int) -> tuple[list[int], Array]:
     """Landmarks, each farthest from those before, and their distances [M, N] to all nodes.
 
     Args:
-        search: in the graph.
+        length: [N, N] of the edges.
         first: [N] distances from any node; the first landmark is the farthest one.
         most: M, if so many nodes are apart from each other.
 
@@ -217,11 +184,11 @@ def farthest_landmarks(search: PathSearch, first: Array, most: int) -> tuple[lis
     Computer Science 38, 1985.
     """
     landmark = [int(first.argmax())]
-    distance = [search.distances(landmark[0])]
+    distance = [dijkstra(length, indices=landmark[0])]
     nearest = distance[0].copy()
-    while len(landmark) < min(most, search.num_nodes) and nearest.max() > 0:
+    while len(landmark) < min(most, len(first)) and nearest.max() > 0:
         landmark.append(int(nearest.argmax()))
-        distance.append(search.distances(landmark[-1]))
+        distance.append(dijkstra(length, indices=landmark[-1]))
         np.minimum(nearest, distance[-1], out=nearest)
     return landmark, np.stack(distance)
 
@@ -286,10 +253,10 @@ def geodesic_columns(
     length = edge_length.detach().cpu().double()
     edges, length = remove_self_loops(edge_index.cpu().long(), length)
     edges, length = to_undirected(edges, length, num_nodes, reduce="min")
-    search = PathSearch(GraphStructure(edges, num_nodes), length)
+    matrix = _length_matrix(GraphStructure(edges, num_nodes), length)
 
     def columns(nodes: Tensor) -> Tensor:
-        paths = search.distances(nodes.tolist()).T
+        paths = dijkstra(matrix, indices=nodes.tolist()).T
         if np.isinf(paths).any():
             raise ValueError(
                 "Expected a connected graph (got nodes that no path joins). To fix this, join its "

@@ -10,6 +10,7 @@ from torch_geometric.typing import SparseTensor
 from ..._checks import (
     as_argument,
     check_float,
+    check_instance,
     check_points,
     check_positive_int,
     numbers_of,
@@ -149,11 +150,8 @@ def _neighbor_graph(
 def _given_graph(
     graph: Any, edge_weight: Tensor | None, num_nodes: int | None, points: Tensor | None
 ) -> GraphInput:
-    if not isinstance(graph, Tensor | GraphStructure | SparseTensor):
-        raise TypeError(
-            "Expected 'source' to be a Data, edges [2, E], a sparse tensor, a GraphStructure, or "
-            f"points [N, D] (got {type(graph).__name__})."
-        )
+    kinds = Tensor | GraphStructure | SparseTensor
+    check_instance("source", graph, kinds, "a Data, a graph in any form, or points [N, D]")
     size = count_nodes(graph, num_nodes)
     if size == 0:
         raise ValueError("Expected a graph of at least one node (got none).")
@@ -164,8 +162,8 @@ def _given_graph(
         )
     if edge_weight is not None:
         check_float("edge_weight", edge_weight)
-    like = edge_weight if isinstance(edge_weight, Tensor) else points
-    dtype = torch.float32 if like is None or not like.is_floating_point() else like.dtype
+    like = points if edge_weight is None else edge_weight
+    dtype = torch.float32 if like is None else like.dtype
     # Nothing flows here: a column of zeros stands for the signal that a graph is read with.
     device = graph.device() if isinstance(graph, SparseTensor) else graph.device
     structure, weight = _READER.read(

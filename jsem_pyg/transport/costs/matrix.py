@@ -10,13 +10,12 @@ from ..._checks import check_nonnegative_int, check_positive_int
 from ..._precision import compute_dtype
 from .cost import check_matrix
 from .factor import Factor
-from .factor_error import check_loss, warn_if_large
+from .factor_error import check_loss, relative_norm, warn_if_large
 from .roots import signed_root
 
 DENSE_LIMIT = 512  # points of a matrix whose eigenvalues are all computed
 SPARE = 16  # more random vectors than columns
 POWERS = 2  # power iterations
-BLOCK = 1 << 24  # numbers of the residual at a time
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,9 @@ class MatrixCost:
             x, sign = signed_root(matrix, self.rank, share)
         else:
             x, sign = self._from_range(matrix, share)
-        error = _residual(matrix.detach(), x.detach(), sign)
+        rest = (x.detach() * sign) @ x.detach().T
+        rest -= matrix.detach()
+        error = relative_norm(rest, matrix.detach())
         warn_if_large("MatrixCost", error, "take a larger 'rank'")
         return Factor(x, "kernel", sign, error)
 
@@ -94,15 +95,3 @@ class MatrixCost:
         core = basis.double().T @ (matrix @ basis).double()
         x, sign = signed_root(core, self.rank, share)
         return basis @ x.to(basis.dtype), sign.to(basis.dtype)
-
-
-def _residual(matrix: Tensor, x: Tensor, sign: Tensor) -> float:
-    """|C - X diag(sign) X^T| / |C|, a few rows at a time."""
-    missing, whole = 0.0, 0.0
-    step = max(1, BLOCK // matrix.size(0))
-    for start in range(0, matrix.size(0), step):
-        rows = matrix[start : start + step].double()
-        found = (x[start : start + step] * sign) @ x.T
-        missing += float((rows - found).square().sum())
-        whole += float(rows.square().sum())
-    return (missing / whole) ** 0.5 if missing else 0.0

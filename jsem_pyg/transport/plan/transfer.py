@@ -11,7 +11,6 @@ from torch_geometric.data import Data
 
 from ..._checks import (
     check_between,
-    check_bool,
     check_choice,
     check_finite,
     check_float,
@@ -35,7 +34,6 @@ def transfer_attributes(
     mode: str = "mean",
     fill: float | None = None,
     prefix: str = "",
-    overwrite: bool = False,
 ) -> Data:
     """Write node attributes of the source onto the target nodes that they are matched with.
 
@@ -52,7 +50,6 @@ def transfer_attributes(
             "argmax": of all kinds, the row of the one node that most mass comes from.
         fill: what a target node gets that no mass comes to; None: that is an error.
         prefix: before the names under which the target gets them, such as `"matched_"`.
-        overwrite: whether attributes of the target that are there already may be replaced.
 
     Returns:
         A copy of `target`, which shares its other tensors and is not changed itself.
@@ -76,56 +73,43 @@ def transfer_attributes(
     check_instance("plan", plan, Plan, "a Plan")
     check_choice("mode", mode, MODES)
     check_text("prefix", prefix)
-    check_bool("overwrite", overwrite)
     if fill is not None:
         check_between("fill", fill, -math.inf, math.inf)
-    _check_shape(source, target, plan)
-    names = _read_names(attrs)
-    values = {name: _read(source, name, plan.shape[0]) for name in names}
-    taken = [prefix + name for name in names if prefix + name in target]
-    if taken and not overwrite:
-        raise ValueError(
-            f"Expected 'target' to have no attribute {taken[0]!r} yet (got {target}). To fix this, "
-            "pass a 'prefix', or overwrite=True."
-        )
-    received = plan.transposed()
-    best = received.argmax()
-    result = copy.copy(target)
-    for name, value in values.items():
-        moved = _moved(received, best, value, mode)
-        result[prefix + name] = _filled(name, moved, best < 0, fill)
-    return result
-
-
-def _check_shape(source: Data, target: Data, plan: Plan) -> None:
     if plan.shape != (source.num_nodes, target.num_nodes):
         raise ValueError(
             f"Expected 'plan' to go from the {source.num_nodes} nodes of 'source' to the "
             f"{target.num_nodes} of 'target' (got {plan.shape[0]} x {plan.shape[1]}). To fix this, "
             "swap both graphs, or take plan.transposed()."
         )
-
-
-def _read_names(attrs: Any) -> tuple[str, ...]:
     if isinstance(attrs, str) or not isinstance(attrs, Sequence) or not attrs:
         raise TypeError(
             f"Expected 'attrs' to be names of attributes, as in ('y',) (got {attrs!r})."
         )
+    received = plan.transposed()
+    best = received.argmax()
+    result = copy.copy(target)
     for name in attrs:
-        check_text("attrs", name)
-    return tuple(attrs)
+        value = _read(source, name)
+        if prefix + name in target:
+            raise ValueError(
+                f"Expected 'target' to have no attribute {prefix + name!r} yet (got {target}). To "
+                "fix this, pass a 'prefix'."
+            )
+        result[prefix + name] = _filled(name, _moved(received, best, value, mode), best < 0, fill)
+    return result
 
 
-def _read(source: Data, name: str, num_nodes: int) -> Tensor:
+def _read(source: Data, name: Any) -> Tensor:
     """An attribute of nodes."""
+    check_text("attrs", name)
     if name not in source:
         raise ValueError(f"Expected 'source' to have the attribute {name!r} (got {source}).")
     value = source[name]
     check_tensor(name, value)
-    if value.layout != torch.strided or value.dim() == 0 or value.size(0) != num_nodes:
+    if value.layout != torch.strided or value.dim() == 0 or value.size(0) != source.num_nodes:
         raise ValueError(
             f"Expected '{name}' of 'source' to be a dense tensor with a row for each of its "
-            f"{num_nodes} nodes (got {value.layout}, shape {list(value.shape)})."
+            f"{source.num_nodes} nodes (got {value.layout}, shape {list(value.shape)})."
         )
     if value.is_complex():
         raise TypeError(f"Expected '{name}' of 'source' to be real (got {value.dtype}).")
