@@ -12,10 +12,12 @@ from torch_geometric.transforms import BaseTransform
 from torch_geometric.typing import SparseTensor
 
 from .._checks import (
+    INDICES,
     check_choice,
     check_dense,
     check_edge_index,
     check_edge_index_shape,
+    check_node_index,
     check_positive_int,
     check_tensor,
 )
@@ -34,8 +36,10 @@ class LocalityOrder(BaseTransform):
 
     Attributes with a row for each node (`x`, `y`, masks, your own) move with their nodes. Columns
     of `edge_index` are renumbered and sorted, and attributes with a row for each edge move with
-    their columns. `data.node_order` [N] has, for each place, the former number of its node;
-    :meth:`restore` brings a result back into the order of the caller.
+    their columns. Other tensors that hold node numbers are renumbered too: `face`, and what has
+    "index" in its name, such as `edge_label_index`, as in PyG's mini-batches. `data.node_order` [N]
+    has, for each place, the former number of its node; :meth:`restore` brings a result back into
+    the order of the caller.
 
     Every call of :func:`~jsem_pyg.diffusion.heat_diffusion` or of a layer gives the same numbers on
     the permuted graph, up to rounding, and large graphs gain speed.
@@ -85,6 +89,9 @@ class LocalityOrder(BaseTransform):
         out = copy.copy(data)
         for key in set(data.keys()) - {"edge_index"}:
             value, dim = data[key], data.__cat_dim__(key, data[key])
+            if _holds_nodes(data, key, value):
+                check_node_index(key, value, size)
+                out[key] = value = place.to(value.device)[value.long()].to(value.dtype)
             # In this sequence: in a graph of as many edges as nodes, only the first answer is one.
             if data.is_edge_attr(key):
                 out[key] = _take(value, by_place, dim)
@@ -180,6 +187,12 @@ class LocalityOrder(BaseTransform):
 
     def __repr__(self) -> str:
         return f"LocalityOrder(method={self.method!r}, num_parts={self.num_parts})"
+
+
+def _holds_nodes(data: Data, key: str, value: Any) -> bool:
+    """True for tensors of node numbers, to which PyG's `Batch` adds those of the graphs before."""
+    is_index = isinstance(value, Tensor) and value.dtype in INDICES and "batch" not in key
+    return is_index and isinstance(added := data.__inc__(key, value), int) and added > 0
 
 
 def _is_sparse_signal(value: Any, num_nodes: int) -> bool:

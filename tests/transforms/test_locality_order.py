@@ -185,8 +185,26 @@ def test_the_functional_name():
     assert "node_order" in permuted
 
 
+def test_whatever_holds_node_numbers_is_renumbered():
+    data = make_data(30)
+    generator = torch.Generator().manual_seed(0)
+    data.face = torch.randint(30, (3, 30), generator=generator)  # as many as nodes
+    data.edge_label_index = torch.randint(30, (2, data.num_edges), generator=generator).int()
+    data.edge_label = data.edge_label_index.sum(0)
+    data.root_index = torch.tensor(7)
+    out = LocalityOrder(num_parts=2)(data)
+    former = out.node_order
+    triangles = former[out.face].T.tolist()
+    assert sorted(triangles) == sorted(data.face.T.tolist())
+    assert out.edge_label_index.dtype == torch.int32
+    assert torch.equal(former[out.edge_label_index.long()].sum(0), out.edge_label)
+    assert int(former[out.root_index]) == 7
+
+
 def test_what_is_refused():
     data, transform = make_data(20), LocalityOrder()
+    with pytest.raises(ValueError, match="'pair_index' to hold node indices in"):
+        transform(Data(x=data.x, edge_index=data.edge_index, pair_index=torch.tensor([[20], [0]])))
     with pytest.raises(ValueError, match="graph that has been permuted"):
         transform.restore(data.x)
     with pytest.raises(ValueError, match="without a 'node_order'"):
