@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ._checks import has_tiny
@@ -37,3 +38,17 @@ def power_of_two(value: Tensor) -> Tensor:
     """
     value = value.detach()
     return torch.ldexp(torch.ones_like(value), torch.frexp(value).exponent - 1)
+
+
+def unit_rows(x: Tensor) -> Tensor:
+    """Rows [..., D] of length one, however long they are; a row of zeros stays zero.
+
+    Example:
+        >>> unit_rows(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 0.0000]])
+    """
+    if x.size(-1) == 0:
+        return x
+    # By about the largest entry first, so that no square over- or underflows.
+    return F.normalize(x / power_of_two(x.abs().amax(-1, keepdim=True)), dim=-1)

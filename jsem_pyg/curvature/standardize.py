@@ -16,6 +16,7 @@ from .._checks import (
     check_positive_int,
 )
 from .._groups import group_order, group_ranks, group_starts
+from .._precision import power_of_two
 
 # What makes the two spreads below equal to the standard deviation of a normal distribution.
 _MEDIAN_DEVIATION, _MEAN_DEVIATION = 1.4826, 1.2533
@@ -57,8 +58,9 @@ def robust_standardize(
     if values.numel() == 0:
         return values.clone()
     group, count = _groups(values, group, num_groups)
-    median, spread = _median_and_spread(values, group, count)
-    return (values - median[group]) / spread[group]
+    numbers, unit = _in_units(values)
+    median, spread = _median_and_spread(numbers, unit, group, count, values.dtype)
+    return ((numbers - median[group]) / spread[group]).to(values.dtype)
 
 
 def rank_standardize(
@@ -187,13 +189,15 @@ def _columns(values: Tensor) -> tuple[Tensor, ...]:
 
 def _robust_scale(column: Tensor) -> tuple[Tensor, Tensor]:
     """The median and the spread of a column; its type sets what counts as rounding."""
-    median, spread = _median_and_spread(column, *_groups(column))
-    return median.double(), spread.double()
+    numbers, unit = _in_units(column)
+    median, spread = _median_and_spread(numbers, unit, *_groups(column), column.dtype)
+    return median * unit, spread * unit
 
 
 def _apply_robust(column: Tensor, scale: tuple[Tensor, Tensor]) -> Tensor:
     median, spread = scale
-    return (column - median) / spread
+    # Halves first, since the difference may overflow.
+    return (column / 2 - median / 2) / spread * 2
 
 
 def _rank_scale(column: Tensor) -> tuple[Tensor, Tensor]:
@@ -253,17 +257,27 @@ def _groups(
     return group, group.bincount(minlength=size)
 
 
-def _median_and_spread(values: Tensor, group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """The median [G] and the robust standard deviation [G] of each group.
+def _in_units(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Values in float64, within [-2, 2], so that nothing overflows, and their unit >= 1."""
+    numbers = values.double()
+    unit = power_of_two(numbers.abs().max().clamp(min=1.0))
+    return numbers / unit, unit
+
+
+def _median_and_spread(
+    values: Tensor, unit: Tensor, group: Tensor, count: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """The median [G] and the robust standard deviation [G] of each group, in the same units.
 
     A spread that vanishes is infinite: divided by it, the deviations of such a group become zero.
+    The rounding of `dtype`, the type that the values came in, counts as none.
     """
     median = _median(values, group, count)
     deviation = (values - median[group]).abs()
     spread = _MEDIAN_DEVIATION * _median(deviation, group, count)
     mean = deviation.new_zeros(count.numel()).index_add(0, group, deviation) / count.clamp(min=1)
-    largest = values.new_ones(count.numel()).scatter_reduce(0, group, values.abs(), "amax")
-    rounding = 8 * torch.finfo(values.dtype).eps * largest
+    largest = (1 / unit).expand(count.numel()).scatter_reduce(0, group, values.abs(), "amax")
+    rounding = 8 * torch.finfo(dtype).eps * largest
     spread = torch.where(spread > rounding, spread, _MEAN_DEVIATION * mean)
     return median, spread.masked_fill(spread <= rounding, torch.inf)
 

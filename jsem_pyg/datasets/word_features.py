@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import check_nonnegative, check_positive_int
+from .._precision import unit_rows
 from .text import check_texts
 
 _MAX_WORDS = 20_000
@@ -108,7 +109,7 @@ class WordFeatures:
                 f"Expected 'x' to have a row for each of {len(texts)} texts (got shape "
                 f"{list(x.shape)})."
             )
-        embedding = F.normalize(x.float())
+        embedding = unit_rows(x.float())
         if self.weight == 0:
             return embedding
         return F.normalize(torch.cat([embedding, self.weight * self.transform(texts)], dim=1))

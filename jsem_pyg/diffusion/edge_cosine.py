@@ -1,10 +1,10 @@
 """How alike the ends of an edge are after a short isotropic diffusion."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import check_edge_index_shape, check_finite, check_float
+from .._precision import unit_rows
 from ..graph import GraphStructure
 from ..kernels.edge_dot import edge_dot
 from .functional import heat_diffusion
@@ -79,13 +79,11 @@ def _check_inputs(x: Tensor, edge_index: Tensor, t: float | Tensor) -> None:
 def _directions(y: Tensor, structure: GraphStructure) -> Tensor:
     """The rows of y at unit length; float32 or wider."""
     y = y if y.dtype == torch.float64 else y.float()
-    largest = y.detach().abs().amax(1, keepdim=True) if y.size(1) else y.new_zeros(y.size(0), 1)
-    zeros = (largest[:, 0] == 0) & (structure.rowptr.diff() > 0)
+    zeros = (y == 0).all(1) & (structure.rowptr.diff() > 0)
     if bool(zeros.any()):
         raise ValueError(
             "Expected the diffused 'x' without zero vectors, which have no direction (got "
             f"{int(zeros.sum())} of {y.size(0)} rows at the ends of edges). To fix this, drop the "
             "points whose features, and whose neighbours' features, are all zero."
         )
-    # Divided by the largest entry first, so that no square under- or overflows.
-    return F.normalize(y / largest.masked_fill(largest == 0, 1), dim=1)
+    return unit_rows(y)

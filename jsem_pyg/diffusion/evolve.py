@@ -5,9 +5,11 @@ import math
 from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .._precision import compute_dtype, full_precision
+from ..kernels.chebyshev.series import SeriesOperator
 from ..operators import HeatOperator
 from .heat_coefficients import heat_degree, remembered_coefficients, truncation_bound
 from .options import HeatOptions
@@ -27,9 +29,8 @@ class SpectralFilter(Protocol):
 
     num_filters: int | None
 
-    @property
-    def longest(self) -> float:
-        """The largest slope, that of the heat being its time."""
+    def reach(self, fastest: float) -> float:
+        """The largest slope for eigenvalues up to 2 r, times r; that of the heat is its time."""
 
     def coefficients(
         self, x: Tensor, operator: HeatOperator, options: HeatOptions
@@ -65,11 +66,11 @@ def series_coefficients(
     """The coefficients [K + 1, S, G, 1 or D] of :func:`evolve`, and the group [N] of each node."""
     scaling = operator.scaling
     dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
-    check_precision(x, scaling, times.longest, dtype, options)
+    check_precision(x, scaling, times.reach(scaling.rates[1]), dtype, options)
     t = times.value.unsqueeze(1)
     if scaling.rate is not None:
         t = t * scaling.rate.cpu().double().unsqueeze(-1)
-    longest = times.longest * scaling.fastest
+    longest = times.reach(scaling.fastest)
     learns_t = learns_t or t.requires_grad
     num_terms = _count_terms(longest, options, dtype, scaling.condition, learns_t)
     coefficients = remembered_coefficients(t, num_terms, dtype).to(x.device)
@@ -86,6 +87,9 @@ def sum_series(
     Batches fold into the columns, since the operator acts on each column by itself.
     """
     batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
+    if len(coefficients) == 1 and not isinstance(operator.matrix, SeriesOperator):
+        # Autograd needs a product to see what S is made of, also where the derivative is zero.
+        coefficients = F.pad(coefficients, (0, 0) * 3 + (0, 1))
     row_scale = operator.scaling.row_scale
     columns = x if x.dtype == coefficients.dtype else x.to(coefficients.dtype)
     if row_scale is not None:

@@ -109,7 +109,7 @@ def expm_multiply(
         return HeatOperator(matrix, dtype=dtype)
 
     scaled = (diagonal.double() - shift) / radius
-    operator = precise_operator(make, columns, times.longest, options, off=symmetric, diag=scaled)
+    operator = precise_operator(make, columns, times.reach, options, off=symmetric, diag=scaled)
     out = evolve(columns, operator, times, options).squeeze(-3)
     out = out * torch.exp(duration * high).to(out)
     out = out.squeeze(-1) if signal.dim() == 1 else out

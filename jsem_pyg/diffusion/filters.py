@@ -39,7 +39,8 @@ __all__ = [
 ]
 
 _READER = GraphReader(size=0)
-_SLOPES = 256  # samples, between which a filter's slope is measured
+_SLOPES = 256  # samples of each kind, at and between which a filter's slope is measured
+_STEP = 1e-6  # of a difference quotient, relative
 _HIDDEN = ("training", "value", "num_filters", "parts")  # no arguments of a filter
 
 
@@ -55,19 +56,24 @@ class Filter(torch.nn.Module):
 
     num_filters: int | None = None
 
-    @property
     @torch.no_grad()
-    def longest(self) -> float:
-        """The largest slope, relative to the largest value: that of the heat is its time.
+    def reach(self, fastest: float) -> float:
+        """The largest slope over [0, 2 r], times the rate r and relative to the largest value.
 
-        Rounding changes eigenvalues, and results by so many times as much: so it decides in which
-        type they are computed. Of normalised Laplacians, whose eigenvalues are in [0, 2].
+        That of the heat is its time, in units of the rate. Rounding changes eigenvalues in
+        proportion to r, and results by so many times as much: so it decides in which type they are
+        computed.
         """
-        at = eigenvalue_samples(torch.ones(1, dtype=torch.float64), _SLOPES)
-        at = torch.cat([torch.zeros_like(at[:1]), at])
-        values = self._values(at)
-        slopes = (values.diff(dim=1) / at.diff(dim=0)).abs().nan_to_num(0, 0)
-        return float(slopes.amax() / values.abs().amax().clamp(min=1e-300))
+        # Evenly and ever closer to zero, where functions of large eigenvalues may be steep as well.
+        near = torch.logspace(-7, 0, _SLOPES, dtype=torch.float64).unsqueeze(1) * 2 * fastest
+        even = eigenvalue_samples(torch.full((1,), fastest, dtype=torch.float64), _SLOPES)
+        at = torch.cat([torch.zeros_like(near[:1]), near, even]).sort(0).values
+        values, before = self._values(at), self._values(at * (1 - _STEP))
+        slopes = (values.diff(dim=1) / at.diff(dim=0)).abs().nan_to_num(0, 0, 0)
+        # Between samples a function may rise and fall.
+        local = ((values - before) / (_STEP * at)).abs().nan_to_num(0, 0, 0)
+        steepest = torch.maximum(slopes.amax(), local.amax())
+        return float(fastest * steepest / values.abs().amax().clamp(min=1e-300))
 
     @property
     def learns(self) -> bool:
@@ -113,7 +119,7 @@ class Filter(torch.nn.Module):
         options = HeatOptions(degree, tol, normalization, backend, self_loop).for_graph(edge_index)
         structure, weight = _READER.read(edge_index, x, edge_weight)
         make = partial(laplacian_operator, node_mass=node_mass)
-        operator = heat_operator(structure, weight, x, self.longest, options, make=make)
+        operator = heat_operator(structure, weight, x, self.reach, options, make=make)
         out = evolve(x, operator, self, options)
         return out if self.num_filters else out.squeeze(-3)
 
@@ -123,7 +129,8 @@ class Filter(torch.nn.Module):
         """The coefficients [K + 1, S, G, 1] of the series, and the group [N] of each node."""
         scaling = operator.scaling
         dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
-        check_precision(x, scaling, min(self.longest, LONGEST / scaling.rates[1]), dtype, options)
+        steepness = min(self.reach(scaling.rates[1]), LONGEST)
+        check_precision(x, scaling, steepness, dtype, options)
         one = torch.ones(1, dtype=torch.float64)
         rate = one if scaling.rate is None else scaling.rate.detach().cpu().double()
         bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / scaling.condition
@@ -353,6 +360,10 @@ class Learned(Filter):
             last, out = out, 2 * s * out - last + each  # Clenshaw 1955
         return s * out - last + c[0]
 
+    def reach(self, fastest: float) -> float:
+        """See :class:`Filter`; of a function of the eigenvalue over the rate."""
+        return super().reach(1.0)
+
     def _chebyshev(self) -> Tensor:
         count = self.degree + 1
         k = torch.arange(count, dtype=torch.float64)
@@ -380,10 +391,9 @@ class FilterBank(Filter):
             self.add_module(str(at), each)
         self.num_filters = sum(each.num_filters or 1 for each in filters)
 
-    @property
-    def longest(self) -> float:
+    def reach(self, fastest: float) -> float:
         """The largest of the filters, each relative to its own largest value."""
-        return max((each.longest for each in self.parts), default=0.0)
+        return max((each.reach(fastest) for each in self.parts), default=0.0)
 
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""

@@ -109,7 +109,7 @@ def heat_diffusion(
     structure, weight = _READER.read(edge_index, x, edge_weight)
     times = read_times(t, x)
     make = partial(laplacian_operator, node_mass=node_mass)
-    operator = heat_operator(structure, weight, x, times.longest, options, make=make)
+    operator = heat_operator(structure, weight, x, times.reach, options, make=make)
     return squeeze_scales(evolve(x, operator, times, options), t)
 
 

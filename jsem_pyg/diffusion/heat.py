@@ -20,7 +20,7 @@ def heat_operator(
     structure: GraphRows,
     edge_weight: Tensor | None,
     x: Tensor,
-    longest: float,
+    reach: Callable[[float], float],
     options: HeatOptions,
     conductance: Tensor | None = None,
     make: Callable[..., HeatOperator] = laplacian_operator,
@@ -28,8 +28,9 @@ def heat_operator(
 ) -> HeatOperator:
     """Make the operator of weights [E] times conductances [E], for signals like x.
 
-    The longest time decides how precise it has to be. Where there is a memory, an operator without
-    learned values is remembered from call to call.
+    `reach`, called with a rate, is the longest time in units of it, which decides how precise the
+    operator has to be. Where there is a memory, an operator without learned values is remembered
+    from call to call.
     """
     make = partial(
         make,
@@ -43,7 +44,7 @@ def heat_operator(
     if memory is not None and is_constant and structure.can_remember and not is_transformed():
         make = partial(_recall, memory, make, (structure, options, x.device))
     weights = {"edge_weight": edge_weight, "conductance": conductance}
-    return precise_operator(make, x, longest, options, **weights)
+    return precise_operator(make, x, reach, options, **weights)
 
 
 def _recall(

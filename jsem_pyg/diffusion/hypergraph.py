@@ -155,7 +155,7 @@ def hypergraph_heat(
             return operator.factored(options.backend)
         return operator.sparse(options.backend)
 
-    heat = precise_operator(make, x, times.longest, options, weight=hyperedge_weight)
+    heat = precise_operator(make, x, times.reach, options, weight=hyperedge_weight)
     if not is_dense:
         return evolve(x, heat, times, options)
     # Every time, of whatever scale and channel, is a scale of the identity.

@@ -97,7 +97,7 @@ def heat_field(
     """
     check_choice("normalization", normalization, _SHARES)
     options = HeatOptions(tol=tol, normalization=normalization)
-    operator = heat_operator(structure, edge_weight, x, t, options, conductance)
+    operator = heat_operator(structure, edge_weight, x, lambda rate: t * rate, options, conductance)
     scaling = operator.scaling
     signal = x.to(operator.dtype)
     if scaling.row_scale is not None:

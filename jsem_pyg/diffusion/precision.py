@@ -50,14 +50,14 @@ def rounding_error(dtype: torch.dtype, t: float) -> float:
 def precise_operator(
     make: Callable[..., HeatOperator],
     x: Tensor,
-    longest: float,
+    reach: Callable[[float], float],
     options: HeatOptions,
     **weights: Tensor | None,
 ) -> HeatOperator:
-    """Make an operator in the type that signals like x and times up to `longest` need.
+    """Make an operator in the type that signals like x and times or filters need.
 
     `make` is called with `dtype` and the weights by name, all in one type: the widest of theirs and
-    its own.
+    its own. `reach`, called with the fastest rate, is the longest time in units of it.
     """
 
     def make_in(dtype: torch.dtype) -> HeatOperator:
@@ -67,13 +67,13 @@ def precise_operator(
         given = {name: w if w is None else w.to(wide) for name, w in weights.items()}
         return make(dtype=dtype, **given)
 
-    dtype = _choose(x, longest, options.tol)
+    dtype = _choose(x, reach(1.0), options.tol)
     operator = make_in(dtype)
     scaling = operator.scaling
     if dtype == torch.float64 or (scaling.rate is None and scaling.row_scale is None):
         return operator
     slowest, fastest = scaling.rates
-    needed = _choose(x, longest * fastest, options.tol)
+    needed = _choose(x, reach(fastest), options.tol)
     in_range = slowest > 1 / _RANGE and fastest < _RANGE and scaling.condition < _STEEPEST
     if not in_range and x.device.type != "mps":
         needed = torch.float64
@@ -81,7 +81,7 @@ def precise_operator(
 
 
 def check_precision(
-    x: Tensor, scaling: Scaling, longest: float, dtype: torch.dtype, options: HeatOptions
+    x: Tensor, scaling: Scaling, reach: float, dtype: torch.dtype, options: HeatOptions
 ) -> None:
     """Refuse a time or a scale that no type can follow; warn where `dtype` is too narrow.
 
@@ -89,12 +89,12 @@ def check_precision(
         ValueError: if a time is too long, or degrees are too far apart for the type.
     """
     fastest = scaling.rates[1]
-    if longest * fastest > LONGEST:
+    if reach > LONGEST:
         raise ValueError(
             f"Expected 't' to be at most {LONGEST / fastest:.3g}, 1e10 in units of the fastest "
-            f"rate of the Laplacian, which is {fastest:.3g} (got {longest:.3g}): beyond, rounding "
-            "hides the result. To fix this, take a shorter time, or the limit, which is the "
-            "(weighted) mean of 'x' over each connected component."
+            f"rate of the Laplacian, which is {fastest:.3g} (got {reach / fastest:.3g}): beyond, "
+            "rounding hides the result. To fix this, take a shorter time, or the limit, which is "
+            "the (weighted) mean of 'x' over each connected component."
         )
     if math.isinf(scaling.condition):
         raise ValueError(
@@ -102,14 +102,14 @@ def check_precision(
             "as a random walk needs them (got some that underflow beside the largest). To fix "
             "this, make the operator with dtype=torch.float64."
         )
-    error = rounding_error(dtype, longest * fastest)
+    error = rounding_error(dtype, reach)
     if error > _allowed(x, options.tol):
         _log.warning(
             "rounding in %s can change the result by %.2g of its norm at t = %.3g (of a filter: "
             "its largest slope), more than tol = %.2g allows.",
             dtype,
             error,
-            longest,
+            reach / fastest,
             options.tol,
         )
 

@@ -104,7 +104,7 @@ def heat_diffusion_op(
     structure, weight = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     times = read_times(t, x)
-    operator = heat_operator(structure, weight, x, times.longest, options, conductance)
+    operator = heat_operator(structure, weight, x, times.reach, options, conductance)
     matrix, kept = operator.matrix, x.new_empty(0, dtype=compute_dtype(x))
     # Both ops need the same number of terms, so those of a derivative in t wherever there is one.
     if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
@@ -170,7 +170,7 @@ def _backward_op(
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     with torch.enable_grad():
         times = read_times(times, signal)
-        operator = heat_operator(structure, weight, signal, times.longest, options, conducted)
+        operator = heat_operator(structure, weight, signal, times.reach, options, conducted)
         matrix = operator.matrix
         # Rows that are scaled back need the result of the series for their own derivative.
         is_scaled = operator.scaling.row_scale is not None

@@ -163,7 +163,7 @@ def simplicial_heat(
             normalization=options.normalization,
             backend=options.backend,
         )
-        operator = precise_operator(make, x, t.longest, options, **weights)
+        operator = precise_operator(make, x, t.reach, options, **weights)
         return evolve(flow, operator, t, options)
 
     with full_precision(x.device):

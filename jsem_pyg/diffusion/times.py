@@ -16,6 +16,10 @@ class Times(NamedTuple):
     value: Tensor  # [S, 1 or D], float64, on the CPU, where the Bessel functions are computed
     longest: float  # zero if there are no times, or in compiled code, which has no values
 
+    def reach(self, fastest: float) -> float:
+        """The longest time in units of a rate."""
+        return self.longest * fastest
+
     def scales(self) -> "list[Times]":
         """Each of the S scales by itself."""
         parts = self.value.split(1)
@@ -68,7 +72,7 @@ def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
 
 def is_single(t: float | Tensor) -> bool:
     """True if `t` is one time, without scales."""
-    return t.dim() == 0 if isinstance(t, Tensor) else isinstance(t, Real)
+    return t.ndim == 0 if hasattr(t, "ndim") else isinstance(t, Real)  # arrays and tensors
 
 
 def check_signal(x: Tensor, name: str = "x") -> None:

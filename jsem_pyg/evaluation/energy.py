@@ -12,7 +12,9 @@ from .._checks import (
     check_edge_index,
     check_finite,
     check_float,
+    numbers_of,
 )
+from .._precision import power_of_two
 from ..graph import GraphStructure
 
 
@@ -43,12 +45,13 @@ def dirichlet_energy(
             a zero signal has the relative energy zero.
 
     Returns:
-        [...] energies; a 0-d tensor for an `x` of shape [N, D].
+        [...] energies, in the wider type of `x` and `edge_weight`; a 0-d tensor for an `x` of shape
+        [N, D]. They are summed in float64.
 
     Raises:
         ValueError: if edges lack their reverse or are self-loops, if weights are negative or not
-            symmetric, if a value is NaN or infinite, or if shapes, indices or `normalization` are
-            wrong.
+            symmetric, if a value is NaN or infinite, if an energy overflows its type, or if shapes,
+            indices or `normalization` are wrong.
         TypeError: if `x` is not a floating-point tensor, or `relative` not a bool.
 
     Example:
@@ -71,14 +74,31 @@ def dirichlet_energy(
     structure.check_weight(edge_weight)
 
     row, col = edge_index
-    signal = x
+    weight = edge_weight.double()
+    # About the largest entry is one, so that no square under- or overflows.
+    flat = x.double().flatten(-2)
+    unit = power_of_two(flat.abs().amax(-1)) if flat.size(-1) else flat.new_ones(flat.shape[:-1])
+    flat = flat / unit.unsqueeze(-1)
+    signal = flat.unflatten(-1, x.shape[-2:])
     if normalization == "sym":
-        degree = edge_weight.new_zeros(num_nodes).index_add(0, row, edge_weight)
+        degree = weight.new_zeros(num_nodes).index_add(0, row, weight)
         # The edges of a node without degree weigh nothing: one is as good as any divisor.
-        signal = x / torch.where(degree > 0, degree, 1.0).sqrt().unsqueeze(-1)
+        signal = signal / torch.where(degree > 0, degree, 1.0).sqrt().unsqueeze(-1)
     difference = signal.index_select(-2, row) - signal.index_select(-2, col)
-    energy = 0.5 * (edge_weight * difference.square().sum(dim=-1)).sum(dim=-1)
+    energy = 0.5 * (weight * difference.square().sum(dim=-1)).sum(dim=-1)
     if relative:
-        norm = x.square().sum(dim=(-2, -1))
+        norm = flat.square().sum(dim=-1)
         energy = energy / torch.where(norm > 0, norm, 1.0)
+    else:
+        energy = energy * unit * unit
+    return _in_range(energy.to(torch.promote_types(x.dtype, edge_weight.dtype)), x)
+
+
+def _in_range(energy: Tensor, x: Tensor) -> Tensor:
+    if not bool(numbers_of(energy).isfinite().all()):
+        raise ValueError(
+            f"Expected 'x' to have an energy within {energy.dtype}, which squares it (got entries "
+            f"up to {float(numbers_of(x).abs().max()):.3g}). To fix this, divide 'x' by its "
+            "largest entry, or pass it in torch.float64."
+        )
     return energy

@@ -46,11 +46,13 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
     check_edge_weight(edge_weight, edge_index.size(1))
+    # A common factor cancels; without it no sum overflows.
+    unit = max(1.0, float(edge_weight.max())) if edge_weight.numel() else 1.0
     num_clusters = int(labels.max()) + 1 if labels.numel() else 0
     inside = edge_weight.new_zeros((), dtype=torch.float64)
     degree = edge_weight.new_zeros(num_clusters, dtype=torch.float64)
     for begin in range(0, edge_index.size(1), _CHUNK):
-        weight = edge_weight[begin : begin + _CHUNK].double()
+        weight = edge_weight[begin : begin + _CHUNK].double() / unit
         source, target = labels[edge_index[:, begin : begin + _CHUNK]]
         inside += weight[source == target].sum()
         degree += torch.bincount(source, weight, minlength=num_clusters)

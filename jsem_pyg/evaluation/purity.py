@@ -47,6 +47,8 @@ def neighbour_purity(edge_index: Tensor, y: Tensor, edge_weight: Tensor | None =
     source, target = edge_index
     # In double precision, so that the mean of a large graph is good to the last printed digit.
     weight = edge_weight.detach().double() * (source != target)
+    if weight.numel():
+        weight = weight / weight.max().clamp(min=1.0)  # so that no sum overflows
     same = weight * (y[source] == y[target])
     total = weight.new_zeros(y.numel()).index_add(0, target, weight)
     pure = weight.new_zeros(y.numel()).index_add(0, target, same)

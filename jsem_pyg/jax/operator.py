@@ -14,6 +14,8 @@ from jax import Array
 
 from .graph import Graph
 
+_SMALLEST, _LARGEST = 2.0**-60, 2.0**110  # what the largest weight may be
+
 
 class Matrix(NamedTuple):
     """A sparse symmetric matrix."""
@@ -47,13 +49,17 @@ def _symmetric(graph: Graph, weight: Array) -> HeatOperator:
 
 def _random_walk(graph: Graph, weight: Array) -> HeatOperator:
     operator, degree = _normalized(graph, weight)
-    return operator._replace(row_scale=jnp.sqrt(jnp.where(degree == 0, 1.0, degree)))
+    root = jnp.sqrt(jnp.where(degree == 0, 1.0, degree))
+    # A common factor cancels; without it no signal times a root overflows.
+    return operator._replace(row_scale=root / _power_of_two(jnp.max(root, initial=0.0)))
 
 
 def _normalized(graph: Graph, weight: Array) -> tuple[HeatOperator, Array]:
     """The symmetric operator, and the degrees [N] of the scaled weights."""
-    # A common factor of all weights cancels; without it no degree over- or underflows so easily.
-    weight = weight / _power_of_two(jnp.max(weight, initial=0.0))
+    # A common factor of all weights cancels: without it no degree over- or underflows so easily. It
+    # is no larger than that takes, since the smallest weights must not underflow.
+    unit = _power_of_two(jnp.max(weight, initial=0.0))
+    weight = weight / (unit / jnp.clip(unit, _SMALLEST, _LARGEST))
     values, degree = _normalize(graph.num_nodes, weight, graph.row, graph.col)
     matrix = Matrix(values, None, graph.row, graph.col)
     return HeatOperator(matrix, isolated=degree == 0), degree

@@ -3,7 +3,6 @@
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.typing import Adj, OptTensor
@@ -16,6 +15,7 @@ from .._checks import (
     check_positive,
     check_positive_int,
 )
+from .._precision import unit_rows
 from ..graph.prepare import GraphReader
 from ..graph.rows import GraphRows
 from .agreement_conductance import AgreementConductance, normalize_rows
@@ -261,12 +261,7 @@ def center_and_normalize(x: Tensor, center: Tensor | None = None) -> Tensor:
     The centre is their mean if omitted.
     """
     x = x - (x.mean(0) if center is None else center)
-    if x.size(-1) == 0:
-        return x
-    # The squares of what is far from one under- or overflow; all else keeps its bits.
-    size = x.detach().abs().amax(-1, keepdim=True)
-    is_far = (size > 0) & ((size < 1e-9) | (size > 1e9))
-    return F.normalize(x / torch.where(is_far, size, 1.0))
+    return unit_rows(x)
 
 
 def _check_conductance(conductance: Any) -> None:

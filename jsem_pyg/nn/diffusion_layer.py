@@ -126,7 +126,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         structure, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
         conductance = self._conduct(structure, edge_attr, x)
         options, times = self._options(conductance), self._read_times(x, t)
-        given = (structure, weight, x, times.longest)
+        given = (structure, weight, x, times.reach)
         if watched:
             make = partial(propagated_operator, self, node_mass=node_mass)
             operator = heat_operator(*given, options, conductance, make)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from scipy.linalg import orthogonal_procrustes
 from torch import Tensor
 from torch_geometric.data import Data
 
 from .._extras import import_optional
+from .._precision import unit_rows
 from .._progress import progress_bar
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure, knn_search
@@ -61,7 +61,7 @@ def reduce_features(x: Tensor, seed: int) -> Tensor:
     """
     x = x.double()
     x = x / x.abs().max().clamp(min=torch.finfo(x.dtype).tiny)  # so that no sum overflows
-    signal = F.normalize(x - x.mean(0)).float()
+    signal = unit_rows(x - x.mean(0)).float()
     if min(signal.shape) <= DIMENSIONS:
         return signal
     return torch.from_numpy(_pca(signal, DIMENSIONS, seed)(signal))
@@ -80,7 +80,7 @@ def _diffused(
             signal, structure, weight, t - before, normalization=found.normalization
         )
         before = t
-        yield F.normalize(signal)
+        yield unit_rows(signal)
 
 
 def _by_pca(stages: Sequence[Tensor], seed: int) -> np.ndarray:

@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Module, Parameter
 
+from .._precision import unit_rows
 from ..curvature import forman_curvature, robust_standardize
 from ..diffusion import heat_diffusion
 from ..kernels.edge_dot import edge_dot
@@ -30,7 +31,7 @@ class EdgeFeatures:
     def __init__(self, graph: TrainingGraph, t: float) -> None:
         self.graph, self.t = graph, t
         diffused = heat_diffusion(graph.x, graph.structure, graph.edge_weight, t)
-        self.z = F.normalize(diffused)  # [N, D]
+        self.z = unit_rows(diffused)  # [N, D]
         curvature = forman_curvature(graph.edge_index, graph.edge_weight, graph.x.size(0))
         curvature = robust_standardize(curvature).clamp(-_FARTHEST, _FARTHEST)
         self._columns = torch.stack([curvature.to(graph.x), self._cosine()], -1)  # [E, 2]
@@ -48,7 +49,7 @@ class EdgeFeatures:
 
     def _cosine(self) -> Tensor:
         """The cosine of both ends' features before diffusion, standardised: [E]."""
-        x, (source, target) = F.normalize(self.graph.x), self.graph.edge_index.long()
+        x, (source, target) = unit_rows(self.graph.x), self.graph.edge_index.long()
         cosine = edge_dot(x, x, source, target)
         return (cosine - cosine.mean()) / cosine.std().clamp(min=1e-6)
 

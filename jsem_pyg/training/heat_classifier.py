@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import check_nonnegative_int, check_positive
+from .._precision import unit_rows
 from ..diffusion import heat_diffusion
 from .time_selection import select_time
 from .training_graph import check_known_classes, prepare_graph
@@ -67,7 +67,7 @@ def classify_by_heat(
         raise ValueError("Expected 'labels' to name at least two classes (got 1).")
     t = select_time(graph, seed=seed).t if t is None else float(t)
     with torch.no_grad():
-        z = F.normalize(heat_diffusion(graph.x, graph.structure, graph.edge_weight, t))
+        z = unit_rows(heat_diffusion(graph.x, graph.structure, graph.edge_weight, t))
     return HeatClassified(logistic_regression(z, labels.to(z.device)), t)
 
 

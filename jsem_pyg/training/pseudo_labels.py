@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._groups import group_places
+from .._precision import unit_rows
 from ..diffusion import heat_diffusion
 from ..evaluation import modularity
 from ..nn import DiffusionClassifier
@@ -89,7 +90,7 @@ def diffused_rows(
     for t in sorted(times):
         z = heat_diffusion(z, graph.structure, graph.edge_weight, t - before)
         before = t
-        yield t, F.normalize(z)
+        yield t, unit_rows(z)
 
 
 def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:

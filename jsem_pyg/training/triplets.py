@@ -19,6 +19,7 @@ from .._checks import (
     check_positive_int,
 )
 from .._groups import group_starts
+from .._precision import unit_rows
 from .training_graph import check_mask
 
 
@@ -92,7 +93,7 @@ class TripletLoss(nn.Module):
                 "Expected 'triplets' to be Triplets, three tensors of node indices (got "
                 f"{type(triplets).__name__})."
             )
-        z = F.normalize(z, dim=-1)
+        z = unit_rows(z)
         # As a lookup, not z[index]: the gradient of indexing adds with atomics, in an order that
         # differs from run to run; that of a lookup does not.
         anchor, positive, negative = F.embedding(torch.stack(triplets), z)

@@ -29,6 +29,22 @@ def test_rounding_is_not_blown_up():
     assert (robust_standardize(values - 3) == 0).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_neither_sums_nor_differences_leave_the_type(dtype):
+    """Half of a column is equal, so that the mean deviation counts; and entries of any size."""
+    half_equal = torch.cat([torch.zeros(3000), torch.ones(2000)]).to(dtype)
+    expected = robust_standardize(half_equal.double()).to(dtype)
+    torch.testing.assert_close(robust_standardize(half_equal), expected)
+    fitted = Standardizer().fit(half_equal)
+    torch.testing.assert_close(fitted.transform(half_equal), expected)
+    largest = torch.finfo(dtype).max
+    values = torch.tensor([1.0, 0.97, -0.9, -1.0, 0.5, 0.9], dtype=torch.float64)
+    expected = robust_standardize(values.to(dtype).double()).to(dtype)
+    torch.testing.assert_close(robust_standardize(values.to(dtype) * largest), expected)
+    fitted = Standardizer().fit(values.to(dtype) * largest)
+    torch.testing.assert_close(fitted.transform(values.to(dtype) * largest), expected)
+
+
 def test_a_normal_sample_gets_mean_zero_and_variance_one():
     values = 5 + 3 * torch.randn(20_000, generator=torch.Generator().manual_seed(0))
     result = robust_standardize(values)

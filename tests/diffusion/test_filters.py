@@ -275,3 +275,23 @@ def test_errors_name_the_argument():
     with pytest.raises(ValueError, match="smoother filter"):
         FromFunction(lambda e: (e < 0.7).double())(X, EDGES)
     assert math.isfinite(float(FromFunction(torch.abs)(X, EDGES, degree=3).sum()))
+
+
+@pytest.mark.parametrize("name", ["low pass", "hump"])
+def test_steep_functions_of_large_eigenvalues_are_as_precise(name):
+    """Eigenvalues of 1e5, which float32 keeps to 1e-2 only."""
+    form = {
+        "low pass": LowPass(100.0, order=4),
+        "hump": FromFunction(lambda at: torch.exp(-(((at - 3000) / 100) ** 2))),
+    }[name]
+    weight = 1e5 * WEIGHT
+    value, vector = torch.linalg.eigh(dense_laplacian(EDGES, weight, N, None))
+    wanted = vector @ (form.response(value).unsqueeze(1) * (vector.T @ X))
+    found = form(X.float(), EDGES, weight.float(), normalization=None)
+    torch.testing.assert_close(found.double(), wanted, rtol=0, atol=2e-6)
+
+
+def test_the_reach_of_the_heat_is_its_time_in_units_of_the_rate():
+    for rate in (1e-3, 1.0, 1e4):
+        assert Heat(2.0).reach(rate) == pytest.approx(2 * rate, rel=1e-2, abs=1e-3)
+        assert Learned(6, Heat(2.0)).reach(rate) == pytest.approx(2.0, rel=0.1)

@@ -7,6 +7,7 @@ from torch.utils._pytree import tree_leaves
 from torch_geometric.data import Batch, Data
 
 from jsem_pyg.diffusion import exact_heat_diffusion, heat_diffusion
+from jsem_pyg.diffusion.filters import FromFunction
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.testing import assert_heat_laws, assert_permutation_equivariant, random_graph
 
@@ -371,3 +372,23 @@ def test_bad_arguments_are_named(change, error, message):
     arguments = {"x": torch.ones(3, 1), "edge_index": PATH, "edge_weight": None, "t": 1.0}
     with pytest.raises(error, match=message):
         heat_diffusion(**(arguments | change))
+
+
+@pytest.mark.parametrize("backend", [*BACKENDS, "numba"])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_weights_get_gradients_of_zero_where_they_change_nothing(backend, normalization):
+    needs(backend)
+    options = {"normalization": normalization, "backend": backend}
+    no_edges = torch.empty(2, 0, dtype=torch.int64)
+    calls = {
+        "no time": lambda w: heat_diffusion(signal(3, 2), PATH, w, t=0.0, **options),
+        "no product": lambda w: heat_diffusion(signal(3, 2), PATH, w, degree=0, **options),
+        "no edge": lambda w: heat_diffusion(signal(3, 2), no_edges, w[:0], **options),
+        "no column": lambda w: heat_diffusion(signal(3, 0), PATH, w, **options),
+        "no signal": lambda w: heat_diffusion(signal(0, 3, 2), PATH, w, **options),
+        "constant": lambda w: FromFunction(torch.ones_like)(signal(3, 2), PATH, w, **options),
+    }
+    for name, call in calls.items():
+        weight = torch.ones(4, dtype=torch.float64, requires_grad=True)
+        call(weight).sum().backward()
+        assert float(weight.grad.abs().max()) < 1e-15, name

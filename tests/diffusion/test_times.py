@@ -1,5 +1,6 @@
 """The shape of `t` means the same at every door: [S] scales, or [S, D] scales and channels."""
 
+import numpy as np
 import pytest
 import torch
 from hypergraph_cases import case
@@ -132,3 +133,9 @@ def test_the_gradient_in_the_shortest_times(t, normalization):
         gradients.append(torch.autograd.grad((direction * out).sum(), time)[0])
     # What is cut is a hundredth of the tolerance, of a derivative of some hundreds.
     torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-5)
+
+
+def test_an_array_without_dimensions_is_a_single_time():
+    expected = heat_diffusion(DATA.x, DATA.edge_index, DATA.edge_weight, 2.0)
+    for t in (np.array(2.0), np.float32(2.0), np.int64(2)):
+        assert torch.equal(heat_diffusion(DATA.x, DATA.edge_index, DATA.edge_weight, t), expected)

@@ -60,3 +60,12 @@ def test_sums_are_in_double_precision():
     edges = torch.tensor([[0, 2, 1, 1, 3, 2], [1, 3, 2, 0, 2, 1]])
     weight, labels = torch.tensor([0.1, 0.7, 0.3]).repeat(2), torch.tensor([0, 0, 1, 1])
     assert modularity(edges, weight, labels) == modularity(edges, weight.double(), labels)
+
+
+def test_sums_of_huge_weights_do_not_overflow():
+    edge_index = two_parts()[0]
+    weight = torch.full((edge_index.size(1),), 1e308, dtype=torch.float64)
+    labels = torch.arange(int(edge_index.max()) + 1) % 2
+    assert modularity(edge_index, weight, labels) == pytest.approx(
+        modularity(edge_index, None, labels)
+    )

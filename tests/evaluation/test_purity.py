@@ -54,3 +54,9 @@ def test_bad_input_is_refused(change, message):
     arguments = {"edge_index": TRIANGLE_WITH_TAIL, "y": Y, **change}
     with pytest.raises(ValueError, match=message):
         neighbour_purity(**arguments)
+
+
+def test_sums_of_huge_weights_do_not_overflow():
+    weight = torch.full((8,), 1e308, dtype=torch.float64)
+    expected = neighbour_purity(TRIANGLE_WITH_TAIL, Y)
+    assert neighbour_purity(TRIANGLE_WITH_TAIL, Y, weight) == pytest.approx(expected)

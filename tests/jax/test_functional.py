@@ -359,3 +359,18 @@ def test_graphs_of_the_same_edges_are_compiled_once():
     for graph in (one, same, other):
         run(graph)
     assert len(traced) == 2
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_light_parts_of_a_graph_diffuse_beside_heavy_ones(normalization):
+    """A common factor of all weights would make zeros of the light ones."""
+    edge_index = np.array([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
+    x = np.random.default_rng(0).standard_normal((5, 2)).astype(np.float32)
+    light = np.array([1, 1, 1, 1, 1, 1], np.float32)
+    heavy = np.array([1e30, 1e30, 1e30, 1e30, 1e-15, 1e-15], np.float32)
+    for backend in BACKENDS:
+        found, expected = (
+            heat_diffusion(x, edge_index, w, normalization=normalization, backend=backend)
+            for w in (heavy, light)
+        )
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5)

@@ -68,7 +68,7 @@ def prepare(reader, options, t, x, edge_index, weight=None):
     if weight is not None:
         reader.check(structure, x, "weight", weight, structure.check_weight)
     times, make = read_times(t, x), partial(citation_operator, structure, options.backend)
-    operator = precise_operator(make, x, times.longest, options, weight=weight)
+    operator = precise_operator(make, x, times.reach, options, weight=weight)
     return times, partial(evolve, operator=operator, options=options)
 
 

@@ -4,6 +4,7 @@ from torch_geometric.utils import to_undirected
 from training.training_cases import two_clusters
 
 from jsem_pyg.training import GraphTriplets, LabelTriplets, TripletLoss
+from jsem_pyg.training.triplets import Triplets
 
 
 def generator(seed=0):
@@ -199,3 +200,10 @@ def test_repr():
         "GraphTriplets(num_nodes=24, num_edges=98, num_anchors=24)"
     )
     assert repr(LabelTriplets(data.y)) == "LabelTriplets(num_labelled=24, num_anchors=24)"
+
+
+@pytest.mark.parametrize("scale", [1e-38, 1e-20, 1e-13, 1e18, 1e37])
+def test_the_loss_of_rows_of_any_length(scale):
+    z = torch.randn(5, 3, generator=generator())
+    triplets = Triplets(torch.tensor([0, 1]), torch.tensor([2, 3]), torch.tensor([4, 4]))
+    torch.testing.assert_close(TripletLoss()(z * scale, triplets), TripletLoss()(z, triplets))

@@ -29,6 +29,6 @@ class SparseOperator(Operator):
     def apply(self, x: Tensor) -> Tensor:
         """Multiply."""
         if x.numel() == 0:  # torch-sparse would divide by the number of columns
-            return x * 1
+            return x + 0 * self._matrix.storage.value().sum()
         product: Tensor = self._matrix.matmul(x)
         return product

@@ -81,7 +81,7 @@ def column_flow(
         check_instance("edge_index", structure, GraphStructure, "a whole graph")
         if conductance is not None:
             conductance = _checked_conductance(conductance, structure.num_edges)
-        operator = heat_operator(structure, weight, x, times.longest, options, conductance)
+        operator = heat_operator(structure, weight, x, times.reach, options, conductance)
         coefficients, group = series_coefficients(x, operator, times, options)
     sizes = Sizes(num_nodes, channels, times.value.size(0), source.dtype.itemsize)
     has_scales = not is_single(t)

@@ -139,7 +139,7 @@ class HeatCost:
             tol=max(1e-13, 10 * torch.finfo(signal.dtype).eps), normalization=self.normalization
         )
         times = read_times(torch.tensor(self.t, dtype=torch.float64), signal)
-        operator = heat_operator(graph.structure, graph.weight, signal, times.longest, options)
+        operator = heat_operator(graph.structure, graph.weight, signal, times.reach, options)
         mean = replace(operator, matrix=_MeanOfScales(operator.matrix))
         return evolve(signal, mean, times, options)[0]
 
