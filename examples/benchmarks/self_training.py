@@ -42,14 +42,14 @@ ROOT = Path(__file__).resolve().parents[2]
 BEFORE = "eb0ebbd"  # k-means on all points for every time, and a pair of rows for every edge
 LATENT, SPREAD, NOISE = 4, 0.5, 2.0
 
-# The file and the functions in it whose seconds a part is made of.
+# The folder and the functions in it whose seconds a part is made of.
 PARTS = {
-    "sorting": ("training_graph.py", {"structure"}),
-    "heat": ("pseudo_labels.py", {"diffused_rows"}),
-    "k-means": ("_kmeans.py", {"fit", "transform", "predict"}),
-    "teaching": ("pseudo_labels.py", {"fit_classifier"}),
-    "diffusing": ("diffusion_classifier.py", {"diffuse"}),
-    "modularity": ("modularity.py", {"modularity"}),
+    "sorting": ("training", {"structure"}),
+    "heat": ("training", {"diffused_rows"}),
+    "k-means": ("cluster", {"fit", "transform", "predict"}),
+    "teaching": ("training", {"fit_classifier"}),
+    "diffusing": ("nn", {"diffuse"}),
+    "modularity": ("evaluation", {"modularity"}),
 }
 
 
@@ -106,8 +106,8 @@ def seconds_of_parts(profile: cProfile.Profile) -> dict[str, float]:
     """Seconds within each of `PARTS`."""
     spent = dict.fromkeys(PARTS, 0.0)
     for (file, _, function), (*_, cumulative, _) in pstats.Stats(profile).stats.items():
-        for name, (part_file, functions) in PARTS.items():
-            if Path(file).name == part_file and function in functions:
+        for name, (folder, functions) in PARTS.items():
+            if Path(file).parent.name == folder and function in functions:
                 spent[name] += cumulative
     return spent
 

@@ -9,7 +9,7 @@ from .._checks import check_positive
 from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..nn.class_field import ClassField
-from ..training.pseudo_labels import keep_known
+from ..training.labels import keep_known
 from ..training.self_training import TIMES, self_train
 from .fitted_graph import FittedGraph
 from .neighbor_estimator import NeighborEstimator

@@ -13,8 +13,7 @@ from torch_geometric.data import Data
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
 from ..diffusion import heat_diffusion
 from ..nn.diffusion_classifier import center_and_normalize
-from .clusters import merged_clusters
-from .pseudo_labels import diffused_rows
+from .clusters import diffused_rows, merged_clusters
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import TrainingGraph, check_times, prepare_graph
 

@@ -11,7 +11,7 @@ from ..diffusion import heat_diffusion
 from ..kernels.edge_dot import edge_dot
 from ..nn import AgreementConductance
 from .heat_classifier import logistic_regression
-from .pseudo_labels import keep_known
+from .labels import keep_known
 from .training_graph import TrainingGraph
 
 NUM_FEATURES = 3

@@ -154,21 +154,21 @@ def fit(
         check_choice("loss", loss, _LOSSES)
         if loss == "auto":
             loss = "self_training" if isinstance(model, DiffusionClassifier) else "triplet"
-    if isinstance(loss, str) and loss == "self_training":
-        _check_options(options, self_train)
+    trains_itself = isinstance(loss, str) and loss == "self_training"
+    _check_options(options, self_train if trains_itself else fit_triplets)
+    graph = prepare_graph(data, device)
+    if trains_itself:
         if not isinstance(model, DiffusionClassifier):
             raise TypeError(
                 "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
                 f"{type(model).__name__}). To fix this error, train it with loss='triplet'."
             )
-        graph = prepare_graph(data, device)
         labels = graph.known_labels(sampler, options.pop("labels", None))
         rounds = epochs or ROUNDS
         return self_train(model, graph, rounds=rounds, labels=labels, seed=seed, **options)
-    _check_options(options, fit_triplets)
     return fit_triplets(
         model,
-        prepare_graph(data, device),
+        graph,
         loss=loss,
         sampler=sampler,
         epochs=epochs or EPOCHS,

@@ -9,8 +9,9 @@ from torch_geometric.data import Data
 from .._checks import check_nonnegative_int, check_positive
 from .._precision import unit_rows
 from ..diffusion import heat_diffusion
+from .labels import check_known_classes
 from .time_selection import select_time
-from .training_graph import check_known_classes, prepare_graph
+from .training_graph import prepare_graph
 
 _C = 100.0  # rows of length one: less shrinkage than scikit-learn's default
 

@@ -27,10 +27,10 @@ from .._checks import (
 from ..diffusion import heat_diffusion
 from ..nn.conductance import ModuleConductance
 from .edge_features import EdgeFeatures, EdgeGate
-from .pseudo_labels import keep_known
+from .labels import check_known_classes, keep_known
 from .seeds import Purpose, derive_generator, seeded_rng
 from .time_selection import select_time
-from .training_graph import TrainingGraph, check_known_classes, prepare_graph
+from .training_graph import TrainingGraph, prepare_graph
 
 LEARNING_RATE = 0.05
 _LEAST_HEAT = 1e-6  # added everywhere, as a share of a class's heat: the same for every class

@@ -17,33 +17,41 @@ labels.
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .._checks import check_labels, check_positive
+from .._groups import group_places
+from ..evaluation import modularity
 from ..nn import DiffusionClassifier
 from ..nn.diffusion_classifier import center_and_normalize
-from .choose_num_classes import choose_num_classes
-from .history import BestEpoch, EpochRow, FitResult
-from .pseudo_labels import (
-    PseudoLabels,
-    cluster_features,
-    confident_nodes,
-    cross_entropies,
-    diffuse_probabilities,
-    fit_classifier,
-    keep_known,
-    learn_labels,
-)
+from .choose_num_classes import choose_levels
+from .clusters import diffused_rows, k_means
+from .history import EpochRow, FitResult
+from .labels import check_known_classes, keep_known
 from .seeds import Purpose, seeded_rng
-from .training_graph import TrainingGraph, check_known_classes, check_times
+from .time_selection import select_time
+from .training_graph import TrainingGraph, check_times
 
 _log = logging.getLogger(__name__)
 
 TIMES = (1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0)
 ROUNDS = 4
+CONFIDENT_SHARE = 0.5  # of the nodes of every class
+LOGIT_SCALE = 10.0  # features have rows of length one: this conditions the classifier's problem
+WEIGHT_DECAY = 1e-3
+MOST_STEPS = 50  # of L-BFGS
+
+
+class PseudoLabels(NamedTuple):
+    """Class probabilities of the nodes, and the diffusion time that they come from."""
+
+    t: float
+    p: Tensor  # [N, C]
 
 
 def self_train(
@@ -66,26 +74,12 @@ def self_train(
     model.reset_means()
     features = center_and_normalize(graph.x)
     if labels is None:
-        start = cluster_features(features, num_classes, graph, times, seed)
+        t, p = _cluster(features, num_classes, graph, times, seed)
     else:
         labels = labels.to(graph.x.device, torch.int64)
-        start = learn_labels(model, features, graph, times, labels, seed)
-    _log.info("self-training from t = %g", start.t)
-    history, best = _run_rounds(model, features, graph, start, rounds, labels)
-    _keep_means(model, graph)
-    return FitResult(model, history, best.epoch, stopped_early=False)
-
-
-def _run_rounds(
-    model: DiffusionClassifier,
-    features: Tensor,
-    graph: TrainingGraph,
-    start: PseudoLabels,
-    rounds: int,
-    labels: Tensor | None,
-) -> tuple[list[EpochRow], BestEpoch]:
-    """Fit the classifier to confident nodes, diffuse its probabilities, and repeat."""
-    p, history, best = start.p, [], BestEpoch()
+        t, p = _learn_labels(model, features, graph, times, labels, seed)
+    _log.info("self-training from t = %g", t)
+    history: list[EpochRow] = []
     for epoch in range(1, rounds + 1):
         began = time.perf_counter()
         confident, target = confident_nodes(p, labels)
@@ -93,18 +87,12 @@ def _run_rounds(
         with torch.no_grad():
             q = model.classify(graph.x)
             loss, val_loss = cross_entropies(q, confident, target)
-            t, p = diffuse_probabilities(model, graph, keep_known(q, labels), start.t)
-        best.update(epoch, val_loss, model, keep_weights=False)
-        history.append(EpochRow(epoch, loss, val_loss, t, time.perf_counter() - began))
-    return history, best
-
-
-@torch.no_grad()
-def _keep_means(model: DiffusionClassifier, graph: TrainingGraph) -> None:
-    """Store the centre and the class means of the graph in the model, by one call in training."""
-    model.train()
-    model(graph.x, graph.structure, graph.edge_weight)
-    model.eval()
+            chosen, p = diffuse_probabilities(model, graph, keep_known(q, labels), t)
+        history.append(EpochRow(epoch, loss, val_loss, chosen, time.perf_counter() - began))
+    with torch.no_grad():  # one call in training, which keeps the centre and the class means
+        model.train()(graph.x, graph.structure, graph.edge_weight)
+    best = min(history, key=lambda row: row.val_loss).epoch
+    return FitResult(model.eval(), history, best, stopped_early=False)
 
 
 def _read_num_classes(
@@ -127,4 +115,120 @@ def _read_num_classes(
         )
     if labels is not None:
         return check_known_classes(labels, num_nodes, num_classes)
-    return num_classes or choose_num_classes(graph, seed=seed).num_classes
+    return num_classes or choose_levels(graph, seed=seed)[0].num_classes
+
+
+def _cluster(
+    features: Tensor, num_classes: int, graph: TrainingGraph, times: Sequence[float], seed: int
+) -> PseudoLabels:
+    """k-means of the diffused features, for the time of the highest modularity.
+
+    The nearer a centre, the more probable is its cluster.
+    """
+
+    def soft_clusters(t: float, z: Tensor) -> PseudoLabels:
+        kmeans = k_means(z, num_classes, seed)
+        distance = torch.from_numpy(kmeans.transform(z.cpu().numpy())).to(z).square()
+        width = distance.min(-1).values.mean().clamp(min=torch.finfo(z.dtype).tiny)
+        return PseudoLabels(t, (-4 * distance / width).softmax(-1))
+
+    found = (soft_clusters(t, z) for t, z in diffused_rows(features, graph, times))
+    return _of_highest_modularity(graph, found)
+
+
+def _learn_labels(
+    model: DiffusionClassifier,
+    features: Tensor,
+    graph: TrainingGraph,
+    times: Sequence[float],
+    labels: Tensor,
+    seed: int,
+) -> PseudoLabels:
+    """Train the classifier on labels [N] (-1: unknown) and diffused features, and diffuse it."""
+    t = select_time(graph, times, seed=seed).t
+    [(_, z)] = diffused_rows(features, graph, [t])
+    fit_classifier(model, center_and_normalize(z), labels >= 0, labels)
+    with torch.no_grad():
+        return diffuse_probabilities(model, graph, keep_known(model.classify(z), labels), t)
+
+
+def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The nodes of the highest probability in every class, and their classes.
+
+    Args:
+        p: [N, C] probabilities.
+        labels: [N] known classes, -1 where unknown, or None; these nodes are always confident.
+
+    Returns:
+        Whether a node is confident [N], and its class [N].
+    """
+    certainty, target = p.max(-1)
+    place = group_places(certainty, target, p.size(-1), descending=True)
+    size = torch.bincount(target, minlength=p.size(-1))
+    confident = place < (CONFIDENT_SHARE * size).ceil()[target]
+    if labels is not None:
+        known = labels >= 0
+        confident, target = confident | known, torch.where(known, labels, target)
+    return confident, target
+
+
+def fit_classifier(
+    model: DiffusionClassifier, features: Tensor, confident: Tensor, target: Tensor
+) -> None:
+    """Solve for `model.lin` by multinomial logistic regression on the confident nodes.
+
+    Args:
+        model: The classifier.
+        features: [N, D] of the nodes, centred, with rows of length one.
+        confident: [N] bool, the nodes to learn from.
+        target: [N] their classes.
+    """
+    features = features[confident] * LOGIT_SCALE
+    target = target[confident]
+    num_classes = model.lin.out_channels
+    weight = features.new_zeros(num_classes, features.size(-1), requires_grad=True)
+    bias = features.new_zeros(num_classes, requires_grad=True)
+    solver = torch.optim.LBFGS([weight, bias], max_iter=MOST_STEPS, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        logits = F.linear(features, weight, bias)
+        loss = F.cross_entropy(logits, target) + WEIGHT_DECAY * weight.square().sum()
+        loss.backward()
+        return loss
+
+    solver.step(closure)
+    with torch.no_grad():
+        model.lin.weight.copy_(LOGIT_SCALE * weight)
+        model.lin.bias.copy_(bias)
+
+
+def diffuse_probabilities(
+    model: DiffusionClassifier, graph: TrainingGraph, q: Tensor, t: float
+) -> PseudoLabels:
+    """Diffuse probabilities [N, C] for t or t / 2; the model keeps the time that is chosen.
+
+    Half of the time of features is often enough: probabilities are smoother, and diffuse twice.
+    """
+
+    def diffused(t: float) -> PseudoLabels:
+        model.isotropic.time.set(t)
+        return PseudoLabels(t, model.diffuse(q, graph.structure, graph.edge_weight))
+
+    best = _of_highest_modularity(graph, map(diffused, (t, t / 2)))
+    model.isotropic.time.set(best.t)
+    return best
+
+
+def cross_entropies(q: Tensor, confident: Tensor, target: Tensor) -> tuple[float, float]:
+    """Mean cross-entropy of probabilities [N, C] on the confident nodes, and on the others."""
+    surprise = -q.clamp(min=torch.finfo(q.dtype).tiny).log().gather(-1, target[:, None]).squeeze(-1)
+    others = surprise[~confident] if bool((~confident).any()) else surprise
+    return float(surprise[confident].mean()), float(others.mean())
+
+
+def _of_highest_modularity(graph: TrainingGraph, found: Iterable[PseudoLabels]) -> PseudoLabels:
+    """The one whose classes have the highest modularity on the graph, the first of equals."""
+    return max(
+        found, key=lambda each: modularity(graph.edge_index, graph.edge_weight, each.p.argmax(-1))
+    )

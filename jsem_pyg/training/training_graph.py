@@ -22,6 +22,7 @@ from .._checks import (
 )
 from ..graph import GraphStructure
 from ..graph.prepare import count_edges
+from .labels import check_mask
 
 EDGE_INPUTS = ("edge_weight", "edge_attr")  # passed to a model by name, if the data has them
 _REMEDY = {
@@ -213,49 +214,6 @@ def check_times(times: Any, check: Callable[[str, Any], None], name: str = "time
         raise ValueError(f"Expected '{name}' to hold at least one diffusion time (got none).")
     for t in times:
         check(name, t)
-
-
-def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
-    """Raise unless `mask` is a boolean tensor of a shape, one entry for each of `what`."""
-    check_tensor(name, mask, "a boolean tensor")
-    check_dense(name, mask)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"Expected '{name}' to be a boolean tensor (got {mask.dtype}).")
-    if mask.shape != shape:
-        raise ValueError(
-            f"Expected '{name}' to have shape {list(shape)}, one entry for each of the {what} "
-            f"(got {list(mask.shape)})."
-        )
-
-
-def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:
-    """Check known classes [N], -1 where unknown, each of which names a node.
-
-    Returns:
-        The number of classes: `num_classes`, or as many as the labels name.
-
-    Raises:
-        TypeError: If `labels` is no tensor of integers.
-        ValueError: If it has another shape or holds numbers below -1, or if a class has no label.
-    """
-    check_labels("labels", labels, num_nodes)
-    lowest = int(labels.min()) if labels.numel() else -1
-    if lowest < -1:
-        raise ValueError(
-            f"Expected 'labels' to hold classes from 0 on, and -1 where unknown (got {lowest}). To "
-            "fix this error, use -1 for every unknown label, as in labels.clamp(min=-1)."
-        )
-    known = labels[labels >= 0].unique()
-    if num_classes is None:
-        num_classes = int(known.max()) + 1 if known.numel() else 0
-    if num_classes == 0:
-        raise ValueError("Expected 'labels' to name a node of a class (got none that is known).")
-    if not torch.equal(known.cpu(), torch.arange(num_classes)):
-        raise ValueError(
-            f"Expected 'labels' to name a node of each class 0 to {num_classes - 1} (got "
-            f"{known.tolist()})."
-        )
-    return num_classes
 
 
 def _check_edge_inputs(data: Data, num_edges: int) -> None:

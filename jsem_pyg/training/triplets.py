@@ -20,7 +20,7 @@ from .._checks import (
 )
 from .._groups import group_starts
 from .._precision import unit_rows
-from .training_graph import check_mask
+from .labels import check_mask
 
 
 class Triplets(NamedTuple):

@@ -12,7 +12,7 @@ from training.training_cases import two_clusters
 from jsem_pyg.nn import DiffusionClassifier, EndpointConductance, MLPConductance
 from jsem_pyg.training import fit, label_propagation, propagate_labels, select_time
 from jsem_pyg.training.edge_features import EdgeFeatures
-from jsem_pyg.training.pseudo_labels import fit_classifier
+from jsem_pyg.training.self_training import fit_classifier
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 

@@ -10,16 +10,16 @@ from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import (
+    clusters,
     fit,
-    pseudo_labels,
     time_selection,
     training_graph,
 )
-from jsem_pyg.training.pseudo_labels import (
+from jsem_pyg.training.labels import keep_known
+from jsem_pyg.training.self_training import (
     confident_nodes,
     cross_entropies,
     diffuse_probabilities,
-    keep_known,
 )
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
@@ -254,7 +254,7 @@ def test_the_graph_is_sorted_once(monkeypatch):
         return prepared[-1]
 
     monkeypatch.setattr(training_graph, "GraphStructure", prepare)
-    record(pseudo_labels, "heat_diffusion", 1)
+    record(clusters, "heat_diffusion", 1)
     record(time_selection, "heat_diffusion", 1)
     record(DiffusionClassifier, "diffuse", 2)
     labels = torch.full((100,), -1)
