@@ -14,6 +14,7 @@ loss and the weights of the hyperedges as they evolve.
 """
 
 import argparse
+import itertools
 import statistics
 import time
 from pathlib import Path
@@ -33,7 +34,8 @@ from torch.profiler import ProfilerActivity, profile
 from torch_geometric import seed_everything
 
 from jsem_pyg.datasets import DigitsDataset
-from jsem_pyg.nn import ExpertCoupler
+from jsem_pyg.graph import HypergraphStructure
+from jsem_pyg.nn import HypergraphChebConv
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -48,6 +50,40 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3, help="trainings behind every accuracy")
     parser.add_argument("--output", type=Path, default=Path("output/expert_coupling"))
     return parser.parse_args(argv)
+
+
+class ExpertCoupler(torch.nn.Module):
+    r"""A stack of hypergraph layers over the experts of a mixture, for every token at once.
+
+    x <- x + gain * GELU(HypergraphChebConv(LayerNorm(x))), where every set of `size` experts is a
+    hyperedge, with a learned weight in each layer. The gains start at zero ("ReZero is all you
+    need", https://arxiv.org/abs/2003.04887, eq. 1), so that a new coupler changes nothing: it can
+    be put into a trained model.
+    """
+
+    def __init__(self, num_experts: int, channels: int, size: int, num_layers: int) -> None:
+        super().__init__()
+        groups = torch.tensor(list(itertools.combinations(range(num_experts), size)))
+        number = torch.arange(len(groups)).repeat_interleave(size)
+        self.hyperedge_index = torch.stack([groups.flatten(), number])  # [2, M]
+        self.structure = HypergraphStructure(self.hyperedge_index, num_experts)
+        self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(channels) for _ in range(num_layers))
+        self.convs = torch.nn.ModuleList(
+            HypergraphChebConv(channels, channels, num_hyperedges=len(groups))
+            for _ in range(num_layers)
+        )
+        self.gain = torch.nn.Parameter(torch.zeros(num_layers))
+
+    @property
+    def hyperedge_weight(self) -> Tensor:
+        """The learned weights of the hyperedges, [num_layers, num_hyperedges]."""
+        return torch.stack([conv.weight() for conv in self.convs])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs of the experts [..., E, D] -> coupled outputs of the same shape."""
+        for norm, conv, gain in zip(self.norms, self.convs, self.gain, strict=True):
+            x = torch.addcmul(x, gain, F.gelu(conv(norm(x), self.structure)))
+        return x
 
 
 class MixtureOfExperts(torch.nn.Module):
@@ -134,7 +170,7 @@ def inspect(model: MixtureOfExperts, images: Tensor, channels: int) -> str:
     """Profile a coupler's forward pass, with its time and peak memory."""
     coupler = model.coupler
     assert isinstance(coupler, ExpertCoupler)
-    x = torch.randn(len(images), 8, coupler.num_experts, channels)
+    x = torch.randn(len(images), 8, coupler.structure.num_nodes, channels)
     with torch.no_grad():
         coupler(x)
         started = time.perf_counter()
@@ -152,7 +188,7 @@ def inspect(model: MixtureOfExperts, images: Tensor, channels: int) -> str:
     return (
         f"Coupler, forward, {len(images)} x 8 tokens: {seconds * 1e3:.2f} ms; peak memory "
         f"{peak / 1e6:.1f} MB above its input of {size / 1e6:.1f} MB (a message for each of "
-        f"{memberships} memberships would be {size / coupler.num_experts * memberships / 1e6:.1f}"
+        f"{memberships} memberships would be {size / x.size(-2) * memberships / 1e6:.1f}"
         f" MB)\n{table}"
     )
 

@@ -845,6 +845,9 @@ def test_the_benchmark_of_hypergraphs(tmp_path, monkeypatch):
 
 def test_the_example_of_coupled_experts(tmp_path, monkeypatch):
     example = load(ROOT / "examples/expert_coupling.py", monkeypatch)
+    x, coupler = torch.randn(3, 6, 4), example.ExpertCoupler(6, 4, size=3, num_layers=2)
+    assert torch.equal(coupler(x), x)
+    assert coupler.hyperedge_weight.shape == (2, 20)
     table = example.main(
         [
             *("--experts", "4", "--channels", "8", "--hyperedges", "3", "--epochs", "6"),

@@ -144,7 +144,7 @@ class BothEnds(Module):
 
     def forward(self, columns: Tensor | None) -> Tensor:
         seen = self.conductance.project(self.z)
-        return self.conductance.between(None, seen[self.target], seen[self.source])
+        return self.conductance.along(None, seen, (self.target, self.source))
 
 
 OPEN, ENDS, EDGES = "every edge open", "both ends", "edge features"

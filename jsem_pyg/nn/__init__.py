@@ -7,7 +7,6 @@ from .conductance import MLPConductance, SigmoidConductance
 from .diffusion_classifier import DiffusionClassifier
 from .diffusion_time import DiffusionTime
 from .endpoint_conductance import EndpointConductance
-from .expert_coupler import ExpertCoupler
 from .hyperedge_weight import HyperedgeWeight
 from .hypergraph_cheb_conv import HypergraphChebConv
 from .hypergraph_diffusion import HypergraphDiffusion
@@ -20,7 +19,6 @@ __all__ = [
     "DiffusionClassifier",
     "DiffusionTime",
     "EndpointConductance",
-    "ExpertCoupler",
     "HyperedgeWeight",
     "HypergraphChebConv",
     "HypergraphDiffusion",

@@ -6,7 +6,7 @@ from torch_geometric.typing import OptTensor
 
 from .._checks import check_between, check_dense, check_float, check_positive
 from ..kernels.edge_dot import edge_dot
-from .conductance_base import Ends, NodeConductance
+from .node_conductance import Ends, NodeConductance
 
 AGREEMENT_FLOOR = 0.05
 
@@ -50,27 +50,13 @@ class AgreementConductance(NodeConductance):
         positive = x.clamp(min=torch.finfo(x.dtype).tiny)
         return normalize_rows(positive.pow(self.sharpness))
 
-    def between(self, edge_attr: OptTensor, z_i: Tensor, z_j: Tensor) -> Tensor:
-        """The conductance of edges, from the sharpened probabilities of both ends [E, C]."""
-        for name, z in (("z_i", z_i), ("z_j", z_j)):
-            _check(name, z)
-        _check_same("z_i", z_i, "z_j", z_j)
-        return self._conduct((z_i * z_j).sum(-1))
-
     def along(self, edge_attr: OptTensor, z: Tensor, ends: Ends) -> Tensor:
-        """The same, from those of all nodes [N, C]; no pair of rows an edge is ever made."""
+        """The conductance of edges, from the sharpened probabilities of all nodes [N, C].
+
+        No pair of rows an edge is ever made.
+        """
         _check("z", z)
-        return self._conduct(edge_dot(z, z, *ends))
-
-    def forward(self, edge_attr: OptTensor, x_i: Tensor, x_j: Tensor) -> Tensor:
-        """Return the conductance of each edge."""
-        for name, probability in (("x_i", x_i), ("x_j", x_j)):
-            _check(name, probability)
-        _check_same("x_i", x_i, "x_j", x_j)
-        return super().forward(edge_attr, x_i, x_j)
-
-    def _conduct(self, agreement: Tensor) -> Tensor:
-        return self.floor + (1 - self.floor) * agreement
+        return self.floor + (1 - self.floor) * edge_dot(z, z, *ends)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(sharpness={self.sharpness}, floor={self.floor})"
@@ -83,14 +69,6 @@ def _check(name: str, probability: Tensor) -> None:
         raise ValueError(
             f"Expected '{name}' to have shape [rows, C], a probability for every class (got "
             f"{list(probability.shape)})."
-        )
-
-
-def _check_same(name_i: str, p_i: Tensor, name_j: str, p_j: Tensor) -> None:
-    if p_i.shape != p_j.shape:
-        raise ValueError(
-            f"Expected '{name_i}' and '{name_j}' to have the same shape [E, C], the probabilities "
-            f"of both ends (got {list(p_i.shape)} and {list(p_j.shape)})."
         )
 
 

@@ -5,12 +5,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
-from .diffusion_layer import DiffusionLayer, LearningRateFactors, single_node_set
+from .diffusion_layer import DiffusionLayer, LearningRateFactors
 
 # At t = 5 the time moves by the learning rate in every step of Adam, as the slope does.
 _FACTORS = LearningRateFactors(time=0.2)
@@ -101,17 +100,3 @@ class AnisotropicDiffusion(DiffusionLayer):
     def sketchable(self) -> bool:
         """Whether all channels are treated alike, so that any projection of them diffuses alike."""
         return self.time.num_channels is None and not self.sees_nodes
-
-    def forward(
-        self,
-        x: Tensor | PairTensor,
-        edge_index: Adj,
-        edge_weight: OptTensor = None,
-        edge_attr: OptTensor = None,
-        node_mass: OptTensor = None,
-    ) -> Tensor:
-        """Diffuse the node features; see the class for shapes."""
-        given = (single_node_set(x), edge_index, edge_weight, edge_attr, node_mass)
-        if self.filter is None and node_mass is None:
-            return self._run(*given)
-        return self._run_eagerly(*given)

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ..diffusion.inductive import heat_field
 from ..graph import GraphStructure
-from .conductance import ModuleConductance
 from .diffusion_classifier import DiffusionClassifier, balance_classes
+from .node_conductance import ModuleConductance
 
 
 class ClassField:
@@ -57,7 +57,7 @@ class ClassField:
         self._means = [self._model.isotropic_mean(self._first.heat)]
         self._middle = self._balance(self._first.heat, 0)
         conduct = cast(ModuleConductance, self._model.anisotropic.conductance)
-        agreement = conduct(None, z=conduct.project(self._middle), ends=structure.edges)
+        agreement = conduct(None, x=self._middle, graph=structure)
         self._second = field_of(self._middle, conductance=agreement)
         self._means.append(self._model.anisotropic_mean(self._second.heat))
         self.conductance = agreement.to(q.dtype)

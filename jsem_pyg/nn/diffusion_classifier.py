@@ -16,12 +16,13 @@ from .._checks import (
     check_positive_int,
 )
 from .._precision import unit_rows
+from ..graph.adjacency import read_adjacency
 from ..graph.prepare import GraphReader
 from ..graph.rows import GraphRows
 from .agreement_conductance import AgreementConductance, normalize_rows
 from .anisotropic_diffusion import AnisotropicDiffusion
 from .channel_map import check_type_of_layer
-from .conductance import ModuleConductance
+from .node_conductance import ModuleConductance
 from .running_mean import RunningMean
 
 
@@ -209,9 +210,8 @@ class DiffusionClassifier(torch.nn.Module):
         graph = self._prepare(x, edge_index, edge_weight)
         q = self._classify(x, graph[0])
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
-        source, target = edge_index
         conductance = cast(ModuleConductance, self.anisotropic.conductance)
-        return conductance(None, z=conductance.project(p), ends=(target, source))
+        return conductance(None, x=p, graph=read_adjacency(edge_index, x.size(0)))
 
     def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
-from torch_geometric.typing import Adj, OptTensor
+from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool, check_nonnegative_int
 from .._precision import full_precision
@@ -22,9 +22,9 @@ from ..diffusion.times import Times, shape_times
 from ..graph.memory import Memory
 from ..graph.prepare import read_edges
 from ..operators import laplacian_operator
-from .conductance import ModuleConductance, as_columns, initial_conductance, make_conductance
-from .conduction_by_ends import Graph, conduct_by_ends
+from .conductance import as_columns
 from .heat_layer import Diffuse, HeatLayer
+from .node_conductance import Graph, initial_conductance, make_conductance
 from .propagation import is_watched, propagated_operator
 
 _log = logging.getLogger(__name__)
@@ -94,6 +94,20 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         """Whether the conductance looks at the features of the nodes."""
         return bool(getattr(self.conductance, "sees_nodes", False))
 
+    def forward(
+        self,
+        x: Tensor | PairTensor,
+        edge_index: Adj,
+        edge_weight: OptTensor = None,
+        edge_attr: OptTensor = None,
+        node_mass: OptTensor = None,
+    ) -> Tensor:
+        """Diffuse the node features, and map them in a convolution; see the class for shapes."""
+        given = (single_node_set(x), edge_index, edge_weight, edge_attr, node_mass)
+        if self.filter is None and node_mass is None:
+            return self._run(*given)
+        return self._run_eagerly(*given)
+
     def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
         """An edge's share of S X, on the watched path."""
         return norm.view(-1, 1) * x_j
@@ -153,7 +167,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         with full_precision(x.device):
             if not self.sees_nodes:
                 return self.conductance(edge_attr)
-            return conduct_by_ends(cast(ModuleConductance, self.conductance), graph, edge_attr, x)
+            return self.conductance(edge_attr, x=x, graph=graph)
 
     def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:
         if self._has_warned or self.edge_dim == 0 or edge_attr is not None:

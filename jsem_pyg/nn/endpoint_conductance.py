@@ -18,7 +18,8 @@ from .._checks import (
 )
 from ..kernels.edge_dot import edge_dot
 from .channel_map import check_type_of_layer
-from .conductance_base import FLOOR, Ends, NodeConductance
+from .conductance import FLOOR
+from .node_conductance import Ends, NodeConductance
 
 _SIGNED_START = 0.5  # of a signed edge: it can go to either side
 
@@ -102,50 +103,24 @@ class EndpointConductance(NodeConductance):
 
     def project(self, x: Tensor) -> Tensor:
         """What edges look at of the nodes, [N, D] -> [N, K]: layers call it before they gather."""
-        return self._project("x", x)
-
-    def between(self, edge_attr: OptTensor, z_i: Tensor, z_j: Tensor) -> Tensor:
-        """The conductance of edges, by what they look at of both ends [E, K]; see `project`."""
-        for name, z in (("z_i", z_i), ("z_j", z_j)):
-            self._check(name, z, self.apart.numel(), "hidden_channels")
-        if z_i.shape != z_j.shape:
-            raise ValueError(
-                "Expected both ends to have the same shape (got "
-                f"{list(z_i.shape)} for 'z_i' and {list(z_j.shape)} for 'z_j')."
-            )
-        apart, alike = (z_i - z_j).abs() @ self.apart, (z_i * z_j) @ self.alike
-        return self._conduct(apart + alike + (z_i + z_j) @ self.alone)
+        self._check("x", x, self.lin.in_channels, "in_channels")
+        out: Tensor = self.lin(x)
+        return out
 
     def along(self, edge_attr: OptTensor, z: Tensor, ends: Ends) -> Tensor:
-        """The same, from all nodes [N, K]; rows of an edge are made for what is apart alone."""
+        """The conductance of edges, by what they look at of all nodes [N, K]; see `project`.
+
+        Rows of an edge are made for what is apart alone.
+        """
         self._check("z", z, self.apart.numel(), "hidden_channels")
         target, source = ends
         apart = (z[target] - z[source]).abs() @ self.apart
         alike = edge_dot(z * self.alike, z, target, source)
         alone = z @ self.alone
-        return self._conduct(apart + alike + alone[target] + alone[source])
-
-    def forward(self, edge_attr: OptTensor, x_i: Tensor, x_j: Tensor) -> Tensor:
-        """Return the conductance of each edge.
-
-        Raises:
-            TypeError: if the features are of another type than the parameters.
-            ValueError: if shapes differ, or have other channels than `in_channels` says.
-        """
-        z_i, z_j = self._project("x_i", x_i), self._project("x_j", x_j)
-        return self.between(edge_attr, z_i, z_j)
-
-    def _conduct(self, u: Tensor) -> Tensor:
-        """The part of the logit that depends on the ends, without the bias."""
-        logit = self.rate * (u + self.bias)
+        logit = self.rate * (apart + alike + alone[target] + alone[source] + self.bias)
         if self.signed:
             return torch.tanh(logit + math.atanh(_SIGNED_START))
         return self.floor + (1 - self.floor) * torch.sigmoid(logit)
-
-    def _project(self, name: str, x: Tensor) -> Tensor:
-        self._check(name, x, self.lin.in_channels, "in_channels")
-        out: Tensor = self.lin(x)
-        return out
 
     def _check(self, name: str, x: Tensor, width: int, argument: str) -> None:
         check_float(name, x)

@@ -1,11 +1,9 @@
 """The stackable layer on hypergraphs: diffusion at one or several scales, then a linear map."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.typing import OptTensor
 
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
@@ -85,15 +83,3 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         )
         super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options, filter)
         self._make_map(in_channels, out_channels, bias)
-
-    def forward(
-        self,
-        x: Tensor,
-        hyperedge_index: Any,
-        hyperedge_weight: OptTensor = None,
-        hyperedge_attr: OptTensor = None,
-        num_hyperedges: int | None = None,
-    ) -> Tensor:
-        """Diffuse and map the node features; see the class for shapes."""
-        hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
-        return self._run(x, *hypergraph)

@@ -1,11 +1,9 @@
 """The layer that diffuses on a hypergraph and does not mix channels."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.typing import OptTensor
 
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
@@ -87,18 +85,3 @@ class HypergraphDiffusion(HypergraphLayer):
             degree, tol, normalization, backend, method=method, domain="hypergraph"
         )
         super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options, filter)
-
-    def forward(
-        self,
-        x: Tensor,
-        hyperedge_index: Any,
-        hyperedge_weight: OptTensor = None,
-        hyperedge_attr: OptTensor = None,
-        num_hyperedges: int | None = None,
-    ) -> Tensor:
-        """Diffuse the node features; see the class for shapes.
-
-        Without weights or features, give `num_hyperedges` if the last hyperedges may be empty.
-        """
-        hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
-        return self._run(x, *hypergraph)

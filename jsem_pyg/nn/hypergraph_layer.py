@@ -20,9 +20,10 @@ from ..diffusion.options import HeatOptions
 from ..diffusion.times import Times
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import read_hypergraph
-from .conductance import as_real, make_conductance
+from .conductance import as_real
 from .heat_layer import Diffuse, HeatLayer
 from .hyperedge_weight import HyperedgeWeight
+from .node_conductance import make_conductance
 
 
 class HypergraphLayer(HeatLayer):
@@ -57,6 +58,21 @@ class HypergraphLayer(HeatLayer):
             )
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
         self._make_heat(t, learn_t, options, filter=filter)
+
+    def forward(
+        self,
+        x: Tensor,
+        hyperedge_index: Any,
+        hyperedge_weight: OptTensor = None,
+        hyperedge_attr: OptTensor = None,
+        num_hyperedges: int | None = None,
+    ) -> Tensor:
+        """Diffuse the node features, and map them in a convolution; see the class for shapes.
+
+        Without weights or features, give `num_hyperedges` if the last hyperedges may be empty.
+        """
+        hypergraph = (hyperedge_index, hyperedge_weight, hyperedge_attr, num_hyperedges)
+        return self._run(x, *hypergraph)
 
     def _prepare(
         self,

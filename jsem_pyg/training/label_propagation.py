@@ -25,7 +25,7 @@ from .._checks import (
     check_positive_int,
 )
 from ..diffusion import heat_diffusion
-from ..nn.conductance import ModuleConductance
+from ..nn.node_conductance import ModuleConductance
 from .edge_features import EdgeFeatures, EdgeGate
 from .labels import check_known_classes, keep_known
 from .seeds import Purpose, derive_generator, seeded_rng
@@ -182,12 +182,7 @@ class _Propagation(Module):
         graph, structure = self.features.graph, self.features.graph.structure
         if self.conduct is None:
             return graph.x.new_ones(graph.edge_index.size(1))
-        if self.conduct.sees_nodes:
-            source, target = graph.edge_index.long()
-            z = self.conduct.project(self.features.z)
-            h = self.conduct(edge_attr, z=z, ends=(target, source))
-        else:
-            h = self.conduct(edge_attr)
+        h = self.conduct(edge_attr, x=self.features.z, graph=structure)
         return structure.to_edges(structure.symmetric(structure.to_slots(h)))
 
 

@@ -3,7 +3,8 @@ import torch
 from torch.nn import Linear, Sequential, Sigmoid
 
 from jsem_pyg.nn import MLPConductance, SigmoidConductance
-from jsem_pyg.nn.conductance import FLOOR, ModuleConductance, make_conductance
+from jsem_pyg.nn.conductance import FLOOR
+from jsem_pyg.nn.node_conductance import ModuleConductance, make_conductance
 
 FORMS = [SigmoidConductance, MLPConductance]
 

@@ -123,12 +123,13 @@ def test_all_nodes_at_once_as_pair_by_pair(num_edges, dtype, signed):
     conductance = make(signed).to(dtype)
     z = torch.randn(20, 3, dtype=dtype, requires_grad=True)  # some nodes have many edges
     target, source = ends = torch.randint(10, (2, num_edges))
+    pairs = torch.arange(2 * num_edges).view(2, num_edges)
     grad = torch.randn(num_edges, dtype=dtype)
     learned = (z, conductance.apart, conductance.alike, conductance.alone, conductance.bias)
     results = []
     for out in (
         conductance.along(None, z, ends),
-        conductance.between(None, z[target], z[source]),
+        conductance.along(None, torch.cat([z[target], z[source]]), pairs),
     ):
         results.append((out, *torch.autograd.grad(out, learned, grad)))
     torch.testing.assert_close(*results)
@@ -136,8 +137,8 @@ def test_all_nodes_at_once_as_pair_by_pair(num_edges, dtype, signed):
 
 def test_a_class_below_it_is_heard():
     class Half(EndpointConductance):
-        def between(self, edge_attr, z_i, z_j):
-            return super().between(edge_attr, z_i, z_j) / 2
+        def along(self, edge_attr, z, ends):
+            return super().along(edge_attr, z, ends) / 2
 
     data = make_data()
     conductance = bend(Half(CHANNELS, 3))
@@ -214,9 +215,9 @@ def test_no_edges(signed, num_nodes):
         ),
         (lambda: make().project(torch.ones(3, 4).double()), TypeError, "'x' to be torch.float32"),
         (
-            lambda: make().between(None, torch.ones(3, 3), torch.ones(2, 3)),
+            lambda: make()(None, torch.ones(3, 4), torch.ones(2, 4)),
             ValueError,
-            r"the same shape .got \[3, 3\] for 'z_i' and \[2, 3\]",
+            r"'x_i' and 'x_j' to have the same shape .* .got \[3, 4\],.* and \[2, 4\]",
         ),
         (
             lambda: DiffusionClassifier(3, 2, conductance=make(True)),

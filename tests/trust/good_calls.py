@@ -540,10 +540,6 @@ GOOD: dict[str, Callable[[], Call]] = {
     ),
     # 7. layers
     "nn.AgreementConductance": lambda: (nn.AgreementConductance, {}),
-    "nn.AgreementConductance.between": lambda: (
-        nn.AgreementConductance().between,
-        {"edge_attr": None, "z_i": _x().softmax(-1), "z_j": _x().softmax(-1)},
-    ),
     "nn.AgreementConductance.forward": lambda: (
         nn.AgreementConductance().forward,
         {"edge_attr": None, "x_i": _x().softmax(-1), "x_j": _x().softmax(-1)},
@@ -583,17 +579,11 @@ GOOD: dict[str, Callable[[], Call]] = {
     "nn.DiffusionTime": lambda: (nn.DiffusionTime, {"t": 1.0}),
     "nn.DiffusionTime.set": lambda: (nn.DiffusionTime(1.0).set, {"t": 2.0}),
     "nn.EndpointConductance": lambda: (nn.EndpointConductance, {}),
-    "nn.EndpointConductance.between": lambda: (
-        nn.EndpointConductance(D, 4).between,
-        {"edge_attr": None, "z_i": _x(N, 4), "z_j": _x(N, 4)},
-    ),
     "nn.EndpointConductance.forward": lambda: (
         nn.EndpointConductance(D).forward,
         {"edge_attr": None, "x_i": _x(), "x_j": _x()},
     ),
     "nn.EndpointConductance.project": lambda: (nn.EndpointConductance(D).project, {"x": _x()}),
-    "nn.ExpertCoupler": lambda: (nn.ExpertCoupler, {"num_experts": 4, "channels": D}),
-    "nn.ExpertCoupler.forward": lambda: (nn.ExpertCoupler(N, D).forward, {"x": _x()}),
     "nn.HyperedgeWeight": lambda: (nn.HyperedgeWeight, {"num_hyperedges": 3}),
     "nn.HypergraphChebConv": lambda: (
         nn.HypergraphChebConv,

@@ -42,7 +42,7 @@ LEGAL: dict[str, str] = {
     r"partition\.sum_gradients parameters: no entry": "a model may have nothing to learn",
     # Types
     r".* (hyper)?edge_attr: of (integers|booleans)": "features that are numbers will do",
-    r"nn\.(Agreement|Endpoint)Conductance\.(forward|between) edge_attr: .*": "it is not looked at",
+    r"nn\.(Agreement|Endpoint)Conductance\.forward edge_attr: .*": "it is not looked at",
     r"\S+read_symmetric name: .*": "the name of what is read, for messages",
     r"partition\.prune_edges data: x .*": "features are not looked at",
     r"training\.fit\S* data: x sparse": "some models take sparse features",

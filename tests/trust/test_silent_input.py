@@ -18,7 +18,6 @@ from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
     DiffusionClassifier,
-    ExpertCoupler,
     HypergraphChebConv,
 )
 from jsem_pyg.training import fit, select_time
@@ -65,19 +64,7 @@ class TestSymmetry:
         structure.check_flow(x)
 
 
-class TestGroupsOfExperts:
-    def test_too_many_are_refused_with_their_number_and_a_remedy(self):
-        with pytest.raises(ValueError, match=r"2,558,620,845 sets of 8 of 60.*random_hyperedges"):
-            ExpertCoupler(60, 4, hyperedges=8)
-        with pytest.raises(ValueError, match=r"got inf sets"):
-            ExpertCoupler(100_000, 4, hyperedges=50_000)
-
-    def test_the_remedy_works(self):
-        groups = random_hyperedges(60, 8, num_hyperedges=20)
-        coupler = ExpertCoupler(60, 4, hyperedges=groups)
-        assert coupler.hyperedge_weight.shape == (2, 20)
-        assert coupler(torch.randn(2, 60, 4)).shape == (2, 60, 4)
-
+class TestDrawnGroups:
     @pytest.mark.parametrize(("nodes", "size", "count"), [(60, 8, 50), (6, 3, 20), (5, 5, 1)])
     def test_drawn_groups_are_distinct_sets(self, nodes, size, count):
         index = random_hyperedges(nodes, size, count, seed=3)
