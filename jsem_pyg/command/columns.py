@@ -34,10 +34,6 @@ def choose_columns(
     A column of vectors comes first, then text (a column of that name, else all that hold
     sentences), then all columns of numbers but that of row numbers, then the longest of the
     columns of short texts.
-
-    Raises:
-        ValueError: if there are no rows, a named column is missing or of no use, or none can be
-            guessed.
     """
     if len(table) == 0:
         raise ValueError("Expected a file with rows (got none).")
@@ -166,11 +162,7 @@ def _is_row_number(column: "pd.Series") -> bool:
 
 
 def _common_kind(kinds: dict[str, Kind]) -> Kind:
-    """The kind of columns that are put together.
-
-    Raises:
-        ValueError: if they cannot be.
-    """
+    """The kind of columns that are put together."""
     listed = ", ".join(f"{name!r} ({kind})" for name, kind in kinds.items())
     found = set(kinds.values())
     if "other" in found or found == {"empty"}:

@@ -38,9 +38,6 @@ def read_content(table: "pd.DataFrame", choice: Choice, fewest: int = _FEWEST) -
     """Documents of the text columns, joined by a space, or vectors of the others.
 
     Documents of white space alone are left out: they have no meaning to embed.
-
-    Raises:
-        ValueError: if there are too few points, all are the same, or a number is missing.
     """
     texts = _documents(table, choice.texts) if choice.texts else None
     if choice.kind != "texts":
@@ -56,11 +53,7 @@ def read_content(table: "pd.DataFrame", choice: Choice, fewest: int = _FEWEST) -
 
 
 def read_labels(table: "pd.DataFrame", name: str) -> Labels:
-    """The class [N] of each row, -1 where its label is missing, and the names of the classes.
-
-    Raises:
-        ValueError: if no row has a label.
-    """
+    """The class [N] of each row, -1 where its label is missing, and the names of the classes."""
     import pandas as pd
 
     cells = table[name].astype(object)
@@ -93,9 +86,6 @@ def _vectors(table: "pd.DataFrame", names: Sequence[str]) -> np.ndarray:
     """[N, D] in float32 where the file has that, else in float64.
 
     Dates in seconds, for instance, differ in digits that float32 does not have.
-
-    Raises:
-        ValueError: if a vector is missing or of another length, or an entry no finite number.
     """
     listed = ", ".join(map(repr, names))
     try:

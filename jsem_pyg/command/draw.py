@@ -17,11 +17,7 @@ _LONGEST = 1_000  # characters of a document that the map holds
 
 
 def check_drawable(layout: str) -> None:
-    """See whether a map can be drawn, before any work.
-
-    Raises:
-        ImportError: if a package is missing.
-    """
+    """Raise an ImportError unless a map can be drawn; called before any work."""
     for module, layouts in _NEEDS.items():
         if layout in layouts and find_spec(module) is None:
             raise ImportError(
@@ -53,18 +49,16 @@ def draw_map(
             labels[labels < 0] = len(label_names)
             label_names.append("(no label)")
         data.y = labels
+    names = [[f"{i}: {name}" for i, name in enumerate(level)] for level in result.level_names]
     report(
         data,
         result.clusterer,
         path,
         text=_texts(result),
-        cluster_names=[f"{number}: {name}" for number, name in enumerate(result.names)],
+        cluster_names=names[0],
         label_names=label_names,
-        level_names=[
-            [f"{number}: {name}" for number, name in enumerate(level.names)]
-            for level in result.levels[1:]
-        ],
-        scores=_scores(result),
+        level_names=names[1:],
+        scores=None if result.scores is None else result.scores.methods(),
         settings=settings,
         title=title,
         layout=layout,
@@ -81,18 +75,3 @@ def _texts(result: MapResult) -> list[str]:
         f"row {row}{f' and {more} like it' if more else ''}{': ' if text else ''}{text[:_LONGEST]}"
         for row, more, text in zip(result.content.first_row, repeats, texts, strict=True)
     ]
-
-
-def _scores(result: MapResult) -> dict[str, dict[str, Any]] | None:
-    """The scores of both clusterings; those of k-means with their spread."""
-    if result.scores is None:
-        return None
-    ours, kmeans = result.scores.clusters, result.scores.kmeans
-    return {
-        "these clusters": {"ARI": ours.ari, "NMI": ours.nmi, "accuracy": ours.acc},
-        "k-means with as many": {
-            "ARI": (kmeans.ari, kmeans.ari_std),
-            "NMI": (kmeans.nmi, kmeans.nmi_std),
-            "accuracy": (kmeans.acc, kmeans.acc_std),
-        },
-    }

@@ -31,12 +31,7 @@ _KIND = "block of embeddings"
 
 
 class Embedder:
-    """Embeds documents, and reads those that it has embedded before.
-
-    Args:
-        model: name or folder of a sentence-transformers model; None for the one that comes along.
-        cache: the folder of what is embedded.
-    """
+    """Embeds documents, and reads those that it has embedded before from the folder `cache`."""
 
     def __init__(self, model: str | None, cache: Path) -> None:
         self.model = model
@@ -44,16 +39,7 @@ class Embedder:
         self.fingerprint = model_fingerprint(model)
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], object]) -> Tensor:
-        """Embed documents: [P, D] float32.
-
-        Args:
-            texts: P documents.
-            advance: called with the number of documents whenever some are done.
-
-        Raises:
-            ImportError: if the packages of the extra ``text`` are not installed.
-            OSError: if the cache cannot be written to, or there is no such model.
-        """
+        """Embed P documents: [P, D] float32; `advance` gets the number of those just done."""
         embeddings = []
         for start in range(0, len(texts), _BLOCK):
             block = list(texts[start : start + _BLOCK])

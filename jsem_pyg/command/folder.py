@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from .._extras import version_of
-from .._files import check_writable, write_whole
+from .._files import check_writable
 from .._journal import Journal, check_same_settings, read_journal, write_journal
 from .._tensor_file import load_tree, save_tree
 from ..datasets.word_features import WordFeatures
@@ -49,13 +49,7 @@ class MapFolder:
         return [*results, self.clusterer, self.points, self._run, self._pickle]
 
     def check_free(self, resume: bool, overwrite: bool) -> None:
-        """See whether a run may write here, before it reads anything.
-
-        Raises:
-            FileExistsError: if something is here, and neither was asked for.
-            ValueError: if there is nothing to resume, or foreign files to overwrite.
-            OSError: if the folder cannot be written to.
-        """
+        """Raise unless a run may write here; called before it reads anything."""
         check_writable("--output", self._run if self.path.is_dir() else self.path)
         if not self.path.exists():
             if resume:
@@ -79,11 +73,7 @@ class MapFolder:
             )
 
     def start(self, settings: dict[str, Any], resume: bool) -> None:
-        """Begin a run with these settings, or go on with one that has the same.
-
-        Raises:
-            ValueError: if what was begun here has other settings.
-        """
+        """Begin a run with these settings, or go on with one, which must have the same."""
         settings = json.loads(json.dumps({**settings, "made by": _versions()}))
         if resume:
             then = self.read().settings
@@ -98,12 +88,7 @@ class MapFolder:
         self._write(self.read().settings, {"finished": True, **result})
 
     def read(self) -> Journal:
-        """The settings of the run, and its progress: "finished", and then the "names".
-
-        Raises:
-            FileNotFoundError: if there is no map here.
-            ValueError: if the journal is damaged, or that of an earlier release.
-        """
+        """The settings of the run, and its progress: "finished", and then the "names"."""
         if self._pickle.exists():
             raise ValueError(
                 f"Expected a map of this release (got '{self._pickle}', the model of an earlier "
@@ -121,11 +106,7 @@ class MapFolder:
         return journal
 
     def read_points(self) -> dict[str, Any]:
-        """The embeddings "x" [P, D], the "documents" [P] and the state of their "words", or None.
-
-        Raises:
-            ValueError: if the file is missing or damaged.
-        """
+        """The embeddings "x" [P, D], the "documents" [P] and the state of their "words"."""
         points: dict[str, Any] = self._read(self.points, lambda path: load_tree(path, _POINTS))
         return points
 
@@ -136,11 +117,7 @@ class MapFolder:
         save_tree(self.points, _POINTS, "points", tree)
 
     def read_clusterer(self) -> "DiffusionClusterer":
-        """The fitted estimator.
-
-        Raises:
-            ValueError: if the file is missing or damaged.
-        """
+        """The fitted estimator."""
         from ..estimators import DiffusionClusterer
 
         clusterer: DiffusionClusterer = self._read(self.clusterer, DiffusionClusterer.load)
@@ -164,10 +141,6 @@ class MapFolder:
         """The packages that are here in another version than the map was made by."""
         then, now = self.read().settings["made by"], _versions()
         return [f"{name} {then[name]}, now {now[name]}" for name in then if then[name] != now[name]]
-
-    def write_text(self, path: Path, text: str) -> None:
-        """Write text in UTF-8."""
-        write_whole(path, lambda file: file.write(text.encode()))
 
     def _write(self, settings: dict[str, Any], progress: dict[str, Any]) -> None:
         hashed = {**progress, "hash": _hash(settings, progress)}

@@ -2,11 +2,14 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._files import write_whole
 from .._table_files import Reading, read_rows
 from ..datasets.base import content_hash
 from ..datasets.text import check_installed
@@ -17,16 +20,15 @@ from .draw import draw_map
 from .embedding import Embedder
 from .folder import MapFolder
 from .naming import name_by_columns, name_clusters
-from .result import EMPTY, Level, MapResult
+from .result import EMPTY, MapResult
 from .scores import score
 from .steps import Steps
 from .summary import summarize
-from .threads import few_threads
 
 if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
-
+_SMALL = 5_000  # points
 _SCALED = {
     "robust": "each column divided by its interquartile range",
     "standard": "each column divided by its standard deviation",
@@ -39,6 +41,7 @@ class MapSettings(NamedTuple):
 
     file: Path
     reading: Reading
+    command: Sequence[str]  # what was typed
     columns: Sequence[str]
     texts: Sequence[str]
     labels: str | None
@@ -49,19 +52,12 @@ class MapSettings(NamedTuple):
     words: float
     layout: str
     seed: int
-    command: Sequence[str]  # what was typed
 
 
 def make_map(
     settings: MapSettings, folder: MapFolder, embedder: Embedder, resume: bool, steps: Steps
 ) -> None:
-    """Write the map of a file to a folder.
-
-    Raises:
-        ValueError: if the file, a column or the folder is not what it has to be.
-        ImportError: if a package is missing that this file needs.
-        OSError: if something cannot be read or written.
-    """
+    """Write the map of a file to a folder."""
     with steps.step("reading"):
         table = read_rows(settings.file, settings.reading)
         choice = choose_columns(table, settings.columns, settings.texts, settings.labels)
@@ -79,16 +75,24 @@ def make_map(
     x = _points(content, settings.words, embedder, folder, steps)
     with few_threads(len(x)):
         clusterer = _fitted(x, settings, choice, folder, steps)
-        levels = _levels(content, x, choice, clusterer, steps)
-        _show_levels(levels, settings, steps)
-        result = MapResult(content, x, clusterer, levels[0].names, levels, labels, None, table)
+        names = _names(content, x, choice, clusterer, steps)
+        result = MapResult(content, x, clusterer, names, labels, None, table)
+        if settings.clusters == "auto":
+            _show_levels(result, steps)
         _write(_scores(result, steps), settings, folder, steps)
+
+
+def few_threads(num_points: int) -> AbstractContextManager[None]:
+    """Within, one thread for a few points: more would only wait for each other."""
+    from ..estimators.neighbor_estimator import limit_threads
+
+    return limit_threads(1 if num_points <= _SMALL else None)
 
 
 def _show_reading(choice: Choice, content: Content, steps: Steps) -> None:
     """Print what was read, and what was guessed."""
     listed = ", ".join(choice.points)
-    what = {"texts": "text", "numbers": "numbers", "vectors": "vectors"}[choice.kind]
+    what = "text" if choice.kind == "texts" else choice.kind
     guess = " (guessed; --column says otherwise)" if choice.guessed else ""
     steps.note(f"{len(content.point):,} rows; clustered is {what} of: {listed}{guess}.")
     if choice.kind != "texts" and choice.texts:
@@ -104,26 +108,20 @@ def _show_reading(choice: Choice, content: Content, steps: Steps) -> None:
 
 def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[str, Any]:
     """Everything that the files of a map depend on, except packages."""
-    return {
+    is_text = choice.kind == "texts"
+    depends = {
+        **settings._asdict(),
+        **asdict(settings.reading),
         "file": settings.file.name,
         "hash of the file": content_hash(settings.file),
         "columns": choice.points,
         "kind": choice.kind,
         "texts": choice.texts,
-        "labels": settings.labels,
-        "delimiter": settings.reading.delimiter,
-        "encoding": settings.reading.encoding,
-        "header": settings.reading.header,
         "model": embedder.model,
-        "state of the model": embedder.fingerprint if choice.kind == "texts" else None,
-        "words": settings.words if choice.kind == "texts" else None,
-        "clusters": settings.clusters,
-        "neighbors": settings.neighbors,
-        "metric": settings.metric,
-        "scale": settings.scale,
-        "layout": settings.layout,
-        "seed": settings.seed,
+        "state of the model": embedder.fingerprint if is_text else None,
+        "words": settings.words if is_text else None,
     }
+    return {name: value for name, value in depends.items() if name not in ("reading", "command")}
 
 
 def _points(
@@ -176,14 +174,14 @@ def _fitted(
     return clusterer
 
 
-def _levels(
+def _names(
     content: Content,
     x: np.ndarray,
     choice: Choice,
     clusterer: "DiffusionClusterer",
     steps: Steps,
-) -> list[Level]:
-    """The levels of the clusterer, with a name for each cluster."""
+) -> list[list[str]]:
+    """A name for each cluster of each level."""
 
     def name(labels: np.ndarray, count: int) -> list[str]:
         if content.texts is not None:
@@ -193,20 +191,16 @@ def _levels(
         return [f"cluster {cluster}" for cluster in range(count)]
 
     with steps.step("naming"):
-        return [
-            Level(*level, name(level.labels, level.n_clusters)) for level in clusterer.tree_.levels
-        ]
+        return [name(level.labels, level.n_clusters) for level in clusterer.tree_.levels]
 
 
-def _show_levels(levels: list[Level], settings: MapSettings, steps: Steps) -> None:
+def _show_levels(result: MapResult, steps: Steps) -> None:
     """Print what "auto" offers."""
-    if settings.clusters != "auto":
-        return
-    for place, level in enumerate(levels):
+    for place, (level, names) in enumerate(result.levels):
         use = "taken" if place == 0 else f"--clusters {level.n_clusters}"
         steps.note(
             f"{level.n_clusters} clusters ({use}; persist over {level.persistence:.0%} of the "
-            f"scales): {' | '.join(level.names)}"
+            f"scales): {' | '.join(names)}"
         )
 
 
@@ -232,11 +226,9 @@ def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: S
         with steps.step("drawing"):
             shown = {"command": shlex.join(settings.command), "file": settings.file.name}
             draw_map(result, folder.map, settings.file.name, settings.layout, settings.seed, shown)
-    table = result.table()
-    folder.write_text(folder.clusters, table.to_csv(index=False, lineterminator="\n"))
-    said = summarize(
-        result, settings.file.name, settings.command, steps.notes, steps.seconds, folder
-    )
-    folder.write_text(folder.report, said)
+    table = result.table().to_csv(index=False, lineterminator="\n")
+    write_whole(folder.clusters, lambda file: file.write(table.encode()))
+    said = summarize(result, settings.file.name, settings.command, steps, folder)
+    write_whole(folder.report, lambda file: file.write(said.encode()))
     seconds = {name: round(took, 2) for name, took in steps.seconds.items()}
     folder.finish({"names": result.names, "seconds": seconds})

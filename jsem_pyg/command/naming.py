@@ -13,15 +13,11 @@ _LIFT = 2
 _FEWEST = 2  # documents of a cluster that a word has to be in
 _SHARE = 0.01  # of its documents, likewise
 _COLUMNS = 2  # in a name
-_APART = (
-    0.5  # how far from the median of all rows, in spreads, a column has to be to name a cluster
-)
+_APART = 0.5  # spreads that the median of a column that names a cluster is away from that of all
 _WORD = r"(?u)\b[^\W\d_][\w'-]*\w\b"  # begins with a letter, so that numbers name nothing
 
 
-def name_clusters(
-    texts: Sequence[str], clusters: NDArray[np.int64], count: int, words: int = _WORDS
-) -> list[str]:
+def name_clusters(texts: Sequence[str], clusters: NDArray[np.int64], count: int) -> list[str]:
     r"""Name each cluster by the words whose class-based TF-IDF is highest.
 
     .. math::
@@ -32,12 +28,6 @@ def name_clusters(
     it. Left out are words that are hardly more frequent in the cluster than in all documents, as
     those are that hold any language together, words of hardly any of its documents, and English
     stop words. A cluster without another word is called by its number.
-
-    Args:
-        texts: M documents.
-        clusters: [M] the cluster of each.
-        count: how many clusters there are.
-        words: how many words make a name.
 
     Source: Grootendorst, "BERTopic: Neural topic modeling with a class-based TF-IDF procedure",
     2022.
@@ -70,16 +60,14 @@ def name_clusters(
     score[tf < np.minimum(_LIFT, (1 + most) / 2) * in_all / in_all.sum()] = 0
     score[in_clusters < np.maximum(_FEWEST, _SHARE * size)] = 0
     vocabulary = counter.get_feature_names_out()
-    return [
-        _join(vocabulary, row, words) or f"cluster {cluster}" for cluster, row in enumerate(score)
-    ]
+    return [_join(vocabulary, row) or f"cluster {cluster}" for cluster, row in enumerate(score)]
 
 
-def _join(vocabulary: np.ndarray, score: np.ndarray, words: int) -> str:
+def _join(vocabulary: np.ndarray, score: np.ndarray) -> str:
     """The best words, without those that are another one with an ending."""
     chosen: dict[str, str] = {}  # by what is left without it
     for i in np.argsort(-score, kind="stable"):
-        if score[i] <= 0 or len(chosen) == words:
+        if score[i] <= 0 or len(chosen) == _WORDS:
             break
         word = str(vocabulary[i])
         chosen.setdefault(re.sub(r"('s|s)$", "", word), word)
@@ -92,11 +80,6 @@ def name_by_columns(
     """Name each cluster by the columns whose median is far from that of all rows.
 
     Distances are in interquartile ranges of the column; the farthest two make a name.
-
-    Args:
-        x: [M, D] numbers.
-        clusters: [M] the cluster of each row, 0 to C - 1.
-        columns: the D names.
 
     Example:
         >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.0]])

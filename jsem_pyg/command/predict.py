@@ -12,9 +12,9 @@ from .columns import choose_columns
 from .content import Content, read_content
 from .embedding import Embedder
 from .folder import MapFolder
+from .make_map import few_threads
 from .result import assignments
 from .steps import Steps
-from .threads import few_threads
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,12 +35,6 @@ def assign(
     The cluster of a row does not depend on the others in the file; its embedding does in the last
     digit, since documents are embedded in blocks, which are kept. A document that was mapped gets
     the cluster that it has there.
-
-    Raises:
-        ValueError: if the map is not finished, or its columns or dimension are not those of the
-            file.
-        ImportError: if a package is missing that this file needs.
-        OSError: if something cannot be read.
     """
     settings, progress = folder.read()
     if not progress["finished"]:
@@ -96,7 +90,7 @@ def _of_documents(
 ) -> np.ndarray:
     """Probabilities of the clusters for documents: those of the map for documents in it."""
     embedder = Embedder(settings["model"], cache)
-    if embedder.fingerprint != _as_noted(settings["state of the model"]):
+    if embedder.fingerprint != settings["state of the model"]:
         raise ValueError(
             f"Expected the model {settings['model']!r} as it was when the map was made (got "
             "changed files). To fix this, make the map anew."
@@ -114,8 +108,3 @@ def _of_documents(
             found = clusterer.predict_proba(x.numpy())
     place |= {text: len(place) + i for i, text in enumerate(new)}
     return np.concatenate([clusterer.probabilities_, found])[[place[text] for text in texts]]
-
-
-def _as_noted(fingerprint: object) -> object:
-    """A fingerprint that went through JSON, which has lists for tuples."""
-    return [tuple(each) for each in fingerprint] if isinstance(fingerprint, list) else fingerprint

@@ -147,17 +147,8 @@ def map_command(
     context: click.Context,
     file: Path,
     output: Path | None,
-    columns: tuple[str, ...],
-    texts: tuple[str, ...],
-    labels: str | None,
-    clusters: int | str,
-    neighbors: int,
-    metric: str,
-    scale: str,
-    model: str | None,
-    words: float,
     layout: str,
-    seed: int,
+    model: str | None,
     resume: bool,
     overwrite: bool,
     delimiter: str | None,
@@ -165,6 +156,7 @@ def map_command(
     no_header: bool,
     cache: Path,
     verbose: bool,
+    **options: Any,
 ) -> None:
     """Find the clusters of the rows of FILE, and write a folder that shows them.
 
@@ -186,21 +178,8 @@ def map_command(
     with logged(steps, verbose):
         check_drawable(layout)
         folder.check_free(resume, overwrite)
-        settings = MapSettings(
-            file=file,
-            reading=reading_of(delimiter, encoding, no_header),
-            columns=columns,
-            texts=texts,
-            labels=labels,
-            clusters=clusters,
-            neighbors=neighbors,
-            metric=metric,
-            scale=scale,
-            words=words,
-            layout=layout,
-            seed=seed,
-            command=_typed(context),
-        )
+        reading = reading_of(delimiter, encoding, no_header)
+        settings = MapSettings(file, reading, _typed(context), layout=layout, **options)
         with sole_writer("--output", folder.path):
             folder.check_free(resume, overwrite)
             make_map(settings, folder, Embedder(model, cache), resume, steps)

@@ -12,18 +12,9 @@ from .scores import Scores
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..estimators import DiffusionClusterer
+    from ..estimators import ClusterLevel, DiffusionClusterer
 
 EMPTY = -1  # the cluster of rows without content
-
-
-class Level(NamedTuple):
-    """Clusters that are offered at one scale."""
-
-    n_clusters: int
-    persistence: float
-    labels: np.ndarray  # [P]
-    names: list[str]
 
 
 class MapResult(NamedTuple):
@@ -32,11 +23,20 @@ class MapResult(NamedTuple):
     content: Content
     x: np.ndarray  # [P, D] what was clustered
     clusterer: "DiffusionClusterer"
-    names: list[str]  # of the clusters
-    levels: "list[Level]"  # that "auto" offers, the one that is taken first
+    level_names: list[list[str]]  # of the clusters of each level, the one that is taken first
     labels: Labels | None
     scores: Scores | None
     file: "pd.DataFrame"  # the table that was read
+
+    @property
+    def names(self) -> list[str]:
+        """Of the clusters."""
+        return self.level_names[0]
+
+    @property
+    def levels(self) -> "list[tuple[ClusterLevel, list[str]]]":
+        """The levels that "auto" offers, with the names of their clusters."""
+        return list(zip(self.clusterer.tree_.levels, self.level_names, strict=True))
 
     @property
     def row_clusters(self) -> np.ndarray:
@@ -70,12 +70,7 @@ def assignments(
     """The most probable cluster of each of the N rows; -1, without a name, for an empty one.
 
     The file's own columns follow, except vectors; one that is called as ours is "file NAME".
-
-    Args:
-        content: the rows, and the P points in them.
-        probabilities: [P, C].
-        names: the C names.
-        file: the table of N rows.
+    Probabilities are [P, C], of the P points.
     """
     import pandas as pd
 

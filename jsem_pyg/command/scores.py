@@ -1,6 +1,6 @@
 """Clusters against labels: scores, beside those of k-means on the same points."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,21 +19,25 @@ class Scores(NamedTuple):
     table: np.ndarray  # [classes, clusters] how many rows of each class are in each cluster
     labelled: int  # rows
 
+    def methods(self) -> dict[str, dict[str, Any]]:
+        """The scores of both clusterings; those of k-means with their spread."""
+        ours, kmeans = self.clusters, self.kmeans
+        return {
+            "these clusters": {"ARI": ours.ari, "NMI": ours.nmi, "accuracy": ours.acc},
+            f"k-means with as many, {len(kmeans.per_seed)} seeds": {
+                "ARI": (kmeans.ari, kmeans.ari_std),
+                "NMI": (kmeans.nmi, kmeans.nmi_std),
+                "accuracy": (kmeans.acc, kmeans.acc_std),
+            },
+        }
+
 
 def score(
     x: np.ndarray, clusters: np.ndarray, labels: Labels, count: int, normalize: bool
 ) -> Scores | None:
-    """Compare clusters with labels.
+    """Compare the `count` clusters [N] with labels; None where too few rows have one.
 
-    Args:
-        x: [N, D] what was clustered, scaled, for each row; anything for an empty one.
-        clusters: [N] the cluster of each row, -1 for an empty one.
-        labels: of the rows.
-        count: how many clusters there are.
-        normalize: whether rows were compared by the cosine, as k-means then does, too.
-
-    Returns:
-        The scores; None where fewer rows than clusters have a label.
+    `x` [N, D] is what was clustered, scaled; `normalize` if by the cosine, as k-means then is, too.
     """
     scored = (clusters >= 0) & (labels.codes >= 0)
     if scored.sum() < max(count, 2):

@@ -1,6 +1,5 @@
 """report.md: the result of a map, in words and tables."""
 
-import platform
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -8,35 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from .._extras import version_of
+from ..report.tables import score_table, version_table
 from .folder import MapFolder
-from .result import Level, MapResult
-from .scores import Scores
+from .result import MapResult
+from .steps import Steps
 
 _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
 _WIDEST = 20  # clusters or classes that a table has columns for
-_PACKAGES = ("jsem_pyg", "torch", "torch-geometric", "scikit-learn", "numpy", "faiss-cpu", "numba")
 
 
 def summarize(
-    result: MapResult,
-    title: str,
-    command: Sequence[str],
-    notes: Iterable[str],
-    seconds: dict[str, float],
-    folder: MapFolder,
+    result: MapResult, title: str, command: Sequence[str], steps: Steps, folder: MapFolder
 ) -> str:
-    """The report, as Markdown.
-
-    Args:
-        result: what came out.
-        title: the name of the file.
-        command: what was typed.
-        notes: what was said on the way.
-        seconds: of each step.
-        folder: where the other files are.
-    """
+    """The report, as Markdown; `command` is what was typed."""
     parts = [
         f"# Clusters of {_plain(title)}",
         _first_words(result, folder),
@@ -46,11 +30,11 @@ def summarize(
         *_documents(result),
         *_scores(result),
         "## Notes",
-        _list(map(_plain, notes)),
+        _list(map(_plain, steps.notes)),
         "## Files",
         _files(folder),
         "## To do it again",
-        _settings(result, command, seconds),
+        _settings(result, command, steps.seconds),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -124,25 +108,26 @@ def _levels(result: MapResult) -> Iterable[str]:
     yield _table(
         ("clusters", "share of the scales", "names"),
         [
-            (each.n_clusters, f"{each.persistence:.0%}", _plain(" | ".join(each.names)))
-            for each in result.levels
+            (level.n_clusters, f"{level.persistence:.0%}", _plain(" | ".join(names)))
+            for level, names in result.levels
         ],
     )
-    yield "\n".join(_tree(sorted(result.levels, key=lambda level: level.n_clusters)))
+    yield "\n".join(_tree(sorted(result.levels, key=lambda named: named[0].n_clusters)))
 
 
-def _tree(levels: Sequence[Level], inside: Sequence[int] = ()) -> Iterable[str]:
+def _tree(levels: Sequence[Any], inside: Sequence[int] = ()) -> Iterable[str]:
     """A nested list: each cluster below that of the coarser level which holds most of it."""
-    level, *finer = levels
-    for cluster, name in enumerate(level.names):
+    (level, names), *finer = levels
+    for cluster, name in enumerate(names):
         if inside and cluster not in inside:
             continue
         size = int((level.labels == cluster).sum())
         yield f"- {_plain(name)} ({size:,})"
         if not finer:
             continue
-        table = np.zeros((finer[0].n_clusters, level.n_clusters))
-        np.add.at(table, (finer[0].labels, level.labels), 1)
+        next_level, _ = finer[0]
+        table = np.zeros((next_level.n_clusters, level.n_clusters))
+        np.add.at(table, (next_level.labels, level.labels), 1)
         if children := np.flatnonzero(table.argmax(1) == cluster).tolist():
             yield from (f"  {line}" for line in _tree(finer, children))
 
@@ -160,20 +145,10 @@ def _scores(result: MapResult) -> Iterable[str]:
     scores, labels = result.scores, result.labels
     if scores is None or labels is None:
         return
-    ours, kmeans = scores.clusters, scores.kmeans
+    table = score_table(scores.methods())
+    assert table is not None
     yield "## Compared with the labels"
-    yield _table(
-        ("", "ARI", "NMI", "accuracy"),
-        [
-            ("these clusters", f"{ours.ari:.3f}", f"{ours.nmi:.3f}", f"{ours.acc:.3f}"),
-            (
-                f"k-means with as many, {len(kmeans.per_seed)} seeds",
-                f"{kmeans.ari:.3f} ± {kmeans.ari_std:.3f}",
-                f"{kmeans.nmi:.3f} ± {kmeans.nmi_std:.3f}",
-                f"{kmeans.acc:.3f} ± {kmeans.acc_std:.3f}",
-            ),
-        ],
-    )
+    yield _table(*table)
     yield (
         f"Over the {scores.labelled:,} rows that have a label, one of {len(labels.classes)} "
         f"classes, which took no part in the clustering. ARI (adjusted Rand index) and NMI "
@@ -182,13 +157,9 @@ def _scores(result: MapResult) -> Iterable[str]:
         "clusters than classes, or fewer, even if every cluster is pure."
     )
     if len(labels.classes) <= _WIDEST and len(result.names) <= _WIDEST:
-        yield _crossed(scores, labels.classes)
-
-
-def _crossed(scores: Scores, classes: list[str]) -> str:
-    heads = ("rows of the class", *(f"in {cluster}" for cluster in range(scores.table.shape[1])))
-    rows = [(_plain(name), *map(str, row)) for name, row in zip(classes, scores.table, strict=True)]
-    return _table(heads, rows)
+        heads = ("rows of the class", *(f"in {cluster}" for cluster in range(len(result.names))))
+        rows = zip(map(_plain, labels.classes), scores.table, strict=True)
+        yield _table(heads, [(name, *row) for name, row in rows])
 
 
 def _files(folder: MapFolder) -> str:
@@ -204,7 +175,7 @@ def _files(folder: MapFolder) -> str:
 
 
 def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, float]) -> str:
-    versions = ", ".join(f"{name} {version_of(name) or 'none'}" for name in _PACKAGES)
+    versions = ", ".join(map(" ".join, version_table().rows))
     times = ", ".join(f"{name} {took:.1f}" for name, took in seconds.items())
     clusterer = result.clusterer
     return (
@@ -215,7 +186,7 @@ def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, floa
                 f"each: {clusterer.n_neighbors_}, by {clusterer.metric_}; edges: "
                 f"{clusterer.edge_index_.shape[1] // 2:,}; seed: {clusterer.random_state}.",
                 f"Seconds: {times}.",
-                f"Python {platform.python_version()}, {versions}.",
+                f"Versions: {versions}.",
             ]
         )
         + "\n\nNew rows are assigned to these clusters by `jsem-pyg predict`."

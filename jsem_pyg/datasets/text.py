@@ -123,7 +123,7 @@ def model_fingerprint(model: str | os.PathLike[str] | None) -> object:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     # Size and time, not contents: weights may take gigabytes.
     return [
-        (path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns)
+        [path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns]
         for path in files
     ]
 

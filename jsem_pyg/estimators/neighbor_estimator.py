@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import joblib
@@ -20,6 +20,21 @@ from .._checks import check_choice, check_nonnegative, check_positive_int
 from ..graph.affinity import KERNELS
 from .columns import check_columns, choose_metric, choose_scale
 from .fitted_graph import FittedGraph
+
+
+@contextmanager
+def limit_threads(n_jobs: int | None) -> Iterator[None]:
+    """Within, as many threads as `n_jobs` allows; None leaves it to the libraries."""
+    if n_jobs is None:
+        yield
+        return
+    count, before = joblib.effective_n_jobs(n_jobs), torch.get_num_threads()
+    with threadpool_limits(count):
+        torch.set_num_threads(count)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
 
 
 class NeighborEstimator(BaseEstimator):
@@ -90,19 +105,8 @@ class NeighborEstimator(BaseEstimator):
         if not (isinstance(self.t, str) and self.t == "auto"):
             check_nonnegative("t", self.t)
 
-    @contextmanager
-    def _threads(self) -> Iterator[None]:
-        """Within, as many threads as `n_jobs` allows; None leaves it to the libraries."""
-        if self.n_jobs is None:
-            yield
-            return
-        count, before = joblib.effective_n_jobs(self.n_jobs), torch.get_num_threads()
-        with threadpool_limits(count):
-            torch.set_num_threads(count)
-            try:
-                yield
-            finally:
-                torch.set_num_threads(before)
+    def _threads(self) -> AbstractContextManager[None]:
+        return limit_threads(self.n_jobs)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

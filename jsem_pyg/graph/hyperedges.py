@@ -8,10 +8,8 @@ from torch import Tensor
 
 from .._checks import (
     check_edge_index,
-    check_edge_index_shape,
     check_labels,
     check_nonnegative_int,
-    check_pairs,
     check_positive_int,
     check_tensor,
 )
@@ -183,23 +181,7 @@ def count_sets(num_nodes: int, size: int) -> float:
     return math.exp(log) if log < 700 else math.inf
 
 
-def edge_hyperedges(edge_index: Tensor) -> Tensor:
-    """Make a hyperedge of the two ends of every column of `edge_index` [2, E]: [2, 2 E]."""
-    check_edge_index_shape(edge_index)
-    return as_memberships(edge_index.t())
-
-
 def as_memberships(members: Tensor) -> Tensor:
     """[E, s] the members of hyperedges of one size -> [2, E s] memberships."""
     hyperedge = torch.arange(members.size(0), device=members.device)
     return torch.stack([members.flatten(), hyperedge.repeat_interleave(members.size(1))])
-
-
-def dual_hypergraph(hyperedge_index: Tensor) -> Tensor:
-    """Let nodes and hyperedges change places: hyperedges become nodes, and nodes hyperedges.
-
-    Source: Jo et al., "Edge representation learning with hypergraphs", 2021, section 3.1 (the dual
-    hypergraph transformation).
-    """
-    check_pairs("hyperedge_index", hyperedge_index, "M")
-    return hyperedge_index.flip(0)

@@ -17,13 +17,13 @@ from ..diffusion.precision import rounding_error
 from .coefficients import heat_coefficients
 from .graph import Graph, prepare_graph
 from .inputs import is_known, known, read_signal, read_times, read_weight
-from .numba_call import NumbaKernel, numba_obstacle
+from .numba_call import numba_obstacle, numba_series
 from .operator import HeatOperator, heat_operator
-from .series import XlaKernel, bounded_series, reference_series
+from .series import series
 
 _log = logging.getLogger(__name__)
 
-BACKENDS = ("auto", "reference", "xla", "numba")
+BACKENDS = ("auto", "xla", "numba")
 
 # As in `diffusion/evolve.py`: the series is cut at a hundredth of the tolerance.
 _MARGIN = 0.01
@@ -49,9 +49,8 @@ def heat_diffusion(
         \mathbf{Y} = e^{-t \mathbf{L}} \mathbf{X}
 
     as :func:`jsem_pyg.diffusion.heat_diffusion` does, to the tolerance, values and gradients.
-    `jit`, `vmap` and `grad` work in `x`, `edge_weight` and `t`; so do second derivatives with the
-    backends "xla" and "reference", and forward mode (`jvp`, `jacfwd`) with "reference". An isolated
-    node keeps its features.
+    `jit`, `vmap` and `grad` work in `x`, `edge_weight` and `t`; so do second derivatives and
+    forward mode (`jvp`, `jacfwd`) with the backend "xla". An isolated node keeps its features.
 
     Under `jit` and `vmap` numbers cannot be looked at: the checks of `x`, weights and times, and
     the warnings about precision, need one call outside of them. Of a negative weight or time comes
@@ -75,15 +74,14 @@ def heat_diffusion(
         tol: the relative error allowed. Under `jit`, with "rw", degrees are taken to lie within a
             factor of 1e8 of each other.
         normalization: "sym", "rw" or None, as in :func:`jsem_pyg.diffusion.heat_diffusion`.
-        backend: "reference" (every transform; stores all terms for the gradient), "xla" (any
-            device; memory does not grow with K), "numba" (extra `[numba]`: calls the kernels of
+        backend: "xla" (any device, every transform), "numba" (extra `[numba]`: calls the kernels of
             torch's side on the CPU), or "auto": "numba" where it runs, else "xla".
 
     Returns:
         An array like `x`; [..., S, N, D] if `t` has scales.
 
     Raises:
-        TypeError: if an argument is of the wrong type, or in forward mode (except for "reference").
+        TypeError: if an argument is of the wrong type, or in forward mode with "numba".
         ValueError: if shapes do not fit, values are out of range, the backend cannot run, or
             `degree` has to be given and is not.
         NotImplementedError: if a second derivative is taken with "numba".
@@ -117,10 +115,7 @@ def _choose(backend: str) -> str:
         return backend
     obstacle = numba_obstacle()
     if backend == "numba" and obstacle is not None:
-        raise ValueError(
-            f"Expected a 'backend' that can run (got 'numba': {obstacle}). These can: 'reference', "
-            "'xla'."
-        )
+        raise ValueError(f"Expected a 'backend' that can run (got 'numba': {obstacle}). 'xla' can.")
     return "xla" if obstacle else "numba"
 
 
@@ -135,11 +130,11 @@ def _evolve(x: Array, graph: Graph, operator: HeatOperator, c: Array, backend: s
     columns = jnp.moveaxis(signal, -2, 0).reshape(num_nodes, -1)
     if c.shape[-1] > 1:
         c = jnp.tile(c, (1, 1, math.prod(batch)))
-    if backend == "reference":
-        out = reference_series(operator.matrix, columns, c)
+    matrix = operator.matrix
+    if backend == "xla":
+        out = series(matrix, columns, c)
     else:
-        kernel = XlaKernel() if backend == "xla" else NumbaKernel(graph.pattern)
-        out = bounded_series(kernel, operator.matrix, columns, c)
+        out = numba_series(graph.pattern, matrix.values, matrix.diagonal, columns, c)
     if isolated is not None:  # nodes that keep their features, which S does not hold
         out = jnp.where(isolated[:, None], columns, out)
     out = jnp.moveaxis(out.reshape(c.shape[1], num_nodes, *batch, channels), (0, 1), (-3, -2))
@@ -182,9 +177,8 @@ def _degree(longest: float, times: Any, operator: HeatOperator, tol: float, dtyp
         bound /= _CONDITION if roots is None else float(roots.max() / roots.min())
     if isinstance(times, jax.core.Tracer):  # a derivative in t will come
         return max(heat_degree(longest, bound * min(longest, 1.0)), 1)
-    return max(
-        heat_degree(longest, bound), int(longest > 0)
-    )  # through one, gradients reach weights
+    # Gradients reach weights through one product at least.
+    return max(heat_degree(longest, bound), int(longest > 0))
 
 
 def _check_precision(longest: float, tol: float, dtype: Any) -> None:

@@ -6,7 +6,7 @@ it on the very thread that would make it: large signals never returned.)
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -18,8 +18,6 @@ from jax import Array
 from ..kernels.chebyshev import RequiredGradients
 from ..kernels.table import CHEBYSHEV
 from .graph import Pattern
-from .operator import Matrix
-from .series import Gradients
 
 _CPU = torch.device("cpu")
 
@@ -35,80 +33,74 @@ def numba_obstacle() -> str | None:
     return CHEBYSHEV.backends["numba"].obstacle(_CPU)
 
 
-@dataclass(frozen=True)
-class NumbaKernel:
-    """Both passes; see :class:`.series.Kernel`."""
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def numba_series(
+    pattern: Pattern, values: Array, diagonal: Array | None, x: Array, coefficients: Array
+) -> Array:
+    """As :func:`.series.series`, of a matrix with the entries `values` and a diagonal."""
+    return _evaluate(pattern, values, diagonal, x, coefficients, keep=False)[0]
 
-    pattern: Pattern
 
-    def evaluate(self, matrix: Matrix, x: Array, coefficients: Array) -> Array:
-        """See :class:`.series.Kernel`."""
+def _forward(
+    pattern: Pattern, values: Array, diagonal: Array | None, x: Array, coefficients: Array
+) -> tuple[Array, tuple[Any, ...]]:
+    """Kept are the tiles of the last two terms, from which the recurrence runs backwards."""
+    out, kept = _evaluate(pattern, values, diagonal, x, coefficients, keep=True)
+    return out, (values, diagonal, kept, coefficients)
 
-        def compute(out: Any, *given: Any) -> None:
-            _write(out, self._evaluate(*given, keep=False)[0])
 
-        shape = jax.ShapeDtypeStruct((coefficients.shape[1], *x.shape), x.dtype)
-        return _call(compute, shape, matrix.values, matrix.diagonal, x, coefficients)
-
-    def evaluate_and_keep(self, matrix: Matrix, x: Array, coefficients: Array) -> tuple[Array, Any]:
-        """See :class:`.series.Kernel`. Kept are the tiles of the last two terms."""
-
-        def compute(out: Any, *given: Any) -> None:
-            for place, found in zip(out, self._evaluate(*given, keep=True), strict=True):
-                _write(place, found)
-
-        kind = torch.float32 if x.dtype == np.float32 else torch.float64
-        kept_shape = _kernel().kept_shape(*x.shape, kind)
-        shapes = (
-            jax.ShapeDtypeStruct((coefficients.shape[1], *x.shape), x.dtype),
-            jax.ShapeDtypeStruct(kept_shape, x.dtype),
+def _backward(pattern: Pattern, residuals: tuple[Any, ...], grad: Array) -> tuple[Any, ...]:
+    def compute(out: Any, values: Any, diagonal: Any, *given: Any) -> None:
+        kept, c, grad = map(_tensor, given)
+        needed = RequiredGradients(True, True)
+        found = _operator(pattern, values, diagonal).differentiate(
+            kept, c[:, :, None], None, grad, needed
         )
-        return _call(compute, shapes, matrix.values, matrix.diagonal, x, coefficients)
+        _write_entries(pattern, out[:2], found.values[0])
+        _write(out[2], found.x)
+        _write(out[3], found.coefficients[:, :, 0])
 
-    def differentiate(
-        self, matrix: Matrix, kept: Array, coefficients: Array, grad: Array
-    ) -> Gradients:
-        """See :class:`.series.Kernel`."""
+    values, diagonal, _, coefficients = residuals
+    shapes = jax.tree.map(_shape, (values, diagonal, grad[0], coefficients))
+    return _call(compute, shapes, *residuals, grad)
 
-        def compute(out: Gradients, values: Any, diagonal: Any, *given: Any) -> None:
-            kept, c, grad = map(_tensor, given)
-            operator = self._operator(values, diagonal)
-            found = operator.differentiate(
-                kept, c[:, :, None], None, grad, RequiredGradients(True, True)
-            )
-            (of_entries,) = found.values
-            self._write_entries(out, of_entries)
-            _write(out.x, found.x)
-            _write(out.coefficients, found.coefficients[:, :, 0])
 
-        like = Gradients(matrix.values, matrix.diagonal, grad[0], coefficients)
-        shapes = jax.tree.map(lambda each: jax.ShapeDtypeStruct(each.shape, each.dtype), like)
-        return _call(compute, shapes, matrix.values, matrix.diagonal, kept, coefficients, grad)
+numba_series.defvjp(_forward, _backward)
 
-    def _evaluate(
-        self, values: Any, diagonal: Any, x: Any, c: Any, *, keep: bool
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        operator = self._operator(values, diagonal)
-        return operator.evaluate(_tensor(x), _tensor(c)[:, :, None], None, keep)
 
-    def _operator(self, values: Any, diagonal: Any) -> Any:
-        on_diagonal = None if diagonal is None else _tensor(diagonal)
-        return self.pattern.structure.make_matrix(_tensor(values), on_diagonal, "numba")
+def _evaluate(
+    pattern: Pattern, values: Array, diagonal: Array | None, x: Array, c: Array, keep: bool
+) -> list[Array]:
+    """The series, and what the backward pass needs if it is to be kept."""
 
-    def _write_entries(self, out: Gradients, of_entries: torch.Tensor) -> None:
-        """Write the gradient of all entries, in the order of the kernel, where each belongs."""
-        if out.diagonal is None:
-            _write(out.values, of_entries)
-            return
-        _, order = self.pattern.structure.csr_with_diagonal
+    def compute(out: Any, values: Any, diagonal: Any, x: Any, c: Any) -> None:
+        operator = _operator(pattern, values, diagonal)
+        found = operator.evaluate(_tensor(x), _tensor(c)[:, :, None], None, keep)
+        for place, each in zip(out, found, strict=False):
+            _write(place, each)
+
+    shapes = [jax.ShapeDtypeStruct((c.shape[1], *x.shape), x.dtype)]
+    if keep:
+        kind = torch.float32 if x.dtype == np.float32 else torch.float64
+        kept = CHEBYSHEV.find("numba", _CPU).SparseOperator.kept_shape(*x.shape, kind)
+        shapes.append(jax.ShapeDtypeStruct(kept, x.dtype))
+    return _call(compute, shapes, values, diagonal, x, c)
+
+
+def _operator(pattern: Pattern, values: Any, diagonal: Any) -> Any:
+    on_diagonal = None if diagonal is None else _tensor(diagonal)
+    return pattern.structure.make_matrix(_tensor(values), on_diagonal, "numba")
+
+
+def _write_entries(pattern: Pattern, out: Any, of_entries: torch.Tensor) -> None:
+    """Write the gradient of all entries, in the order of the kernel, where each belongs."""
+    values, diagonal = out
+    if diagonal is not None:
+        _, order = pattern.structure.csr_with_diagonal
         apart = torch.empty_like(of_entries).index_copy_(0, order.long(), of_entries)
-        size = self.pattern.structure.num_slots
-        _write(out.values, apart[:size])
-        _write(out.diagonal, apart[size:])
-
-
-def _kernel() -> Any:
-    return CHEBYSHEV.find("numba", _CPU).SparseOperator
+        of_entries, on_diagonal = apart.tensor_split([pattern.structure.num_slots])
+        _write(diagonal, on_diagonal)
+    _write(values, of_entries)
 
 
 def _call(compute: Callable[..., None], shapes: Any, *arguments: Array | None) -> Any:
@@ -128,9 +120,12 @@ def _call(compute: Callable[..., None], shapes: Any, *arguments: Array | None) -
 
 def _refuse(primals: Any, tangents: Any) -> NoReturn:
     raise NotImplementedError(
-        "Expected 'backend' to be 'reference' or 'xla' for second derivatives (got 'numba', the "
-        "'auto' of a CPU)."
+        "Expected 'backend' to be 'xla' for second derivatives (got 'numba', the 'auto' of a CPU)."
     )
+
+
+def _shape(each: Array) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(each.shape, each.dtype)
 
 
 def _tensor(buffer: Any) -> torch.Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.data.hypergraph_data import HyperGraphData
 from torch_geometric.typing import SparseTensor
 
 from .._checks import check_instance, check_labels
@@ -21,6 +20,15 @@ def check_data(data: Any, name: str = "data") -> None:
     check_instance(name, data, Data, kind)
 
 
+def check_single(data: Any, name: str, fix: str) -> None:
+    """Raise unless `data` is a single homogeneous graph."""
+    check_data(data, name)
+    if data.get("batch") is not None:
+        raise ValueError(
+            f"Expected '{name}' to be a single graph (got a 'batch' vector). To fix this, {fix}."
+        )
+
+
 def count_nodes(data: Data) -> int:
     """N as PyG counts it, by features first; a ValueError for features that have no rows."""
     for name in ("x", "pos"):
@@ -29,19 +37,7 @@ def count_nodes(data: Data) -> int:
             check_instance(name, value, (Tensor, SparseTensor), "a torch.Tensor")
             if value.dim() == 0:
                 raise ValueError(f"Expected '{name}' to have a row for each node (got shape []).")
-    if isinstance(data, HyperGraphData):
-        return _count_in_hypergraph(data)
     return data.num_nodes or 0  # None for data without anything
-
-
-def _count_in_hypergraph(data: HyperGraphData) -> int:
-    """N of a hypergraph, whose `num_nodes` is that of its members wherever N hyperedges are there.
-
-    PyG infers it from the members alone then, in a tensor, and misses nodes in no hyperedge.
-    """
-    if any(name in data for name in ("num_nodes", "x", "pos", "batch")):
-        return int(Data.num_nodes.fget(data))
-    return int(data.edge_index[0].max()) + 1 if data.edge_index.numel() else 0
 
 
 def edge_graph(data: Data) -> Tensor | None:

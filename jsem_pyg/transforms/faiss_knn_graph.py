@@ -1,6 +1,7 @@
 """A PyG transform: the neighbour graph of the points of a `Data`."""
 
 import copy
+import logging
 from typing import Any
 
 import torch
@@ -9,12 +10,16 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import check_choice
+from .._checks import check_choice, check_tensor
 from ..graph import NeighborIndex, knn_graph
 from ..graph.build import GraphOptions
+from ..graph.points import METRICS
 from ..graph.searcher import SearchOptions
-from ._batch import check_data, record_edges
-from ._points import METRICS, MetricPoints, points_name
+from ._batch import check_data, check_single, record_edges
+
+logger = logging.getLogger(__name__)
+
+_FIX = "fit a transform to each graph"
 
 
 @functional_transform("faiss_knn_graph")
@@ -73,7 +78,7 @@ class FaissKNNGraph(BaseTransform):
         seed: int = 0,
         progress: bool = True,
     ) -> None:
-        check_choice("metric", metric, METRICS)
+        check_choice("metric", metric, ("auto", *METRICS))
         known = "cosine" if metric == "auto" else metric
         GraphOptions(k, known, kernel, symmetrize, connect)  # which checks them
         SearchOptions(index, recall_target, seed, progress)
@@ -86,13 +91,13 @@ class FaissKNNGraph(BaseTransform):
         self.recall_target = recall_target
         self.seed = seed
         self.progress = progress
-        self._points = MetricPoints(metric, kernel)
+        self._logged: set[str] = set()
         self._fitted: tuple[NeighborIndex, Data] | None = None
 
     def forward(self, data: Data) -> Data:
         """Give `data`, which `__call__` has copied, its new edges."""
         check_data(data)
-        points, metric = self._points.read(data)
+        points, metric = self._read(data)
         edges = knn_graph(points, metric=metric, batch=data.get("batch"), **self._options())
         return _with_edges(data, *edges)
 
@@ -110,8 +115,8 @@ class FaissKNNGraph(BaseTransform):
             ValueError: if there is a `batch`, or :func:`jsem_pyg.graph.knn_graph` refuses the
                 points.
         """
-        _check_single(data)
-        points, metric = self._points.read(data)
+        check_single(data, "data", _FIX)
+        points, metric = self._read(data)
         index = NeighborIndex(points, metric=metric, **self._options())
         self._fitted = index, _with_edges(copy.copy(data), index.edge_index, index.edge_weight)
         return self
@@ -170,9 +175,9 @@ class FaissKNNGraph(BaseTransform):
                 width than the fitted ones, or if an attribute of both does not fit together.
         """
         index, fitted = self._memory
-        name = points_name(fitted)
+        name = _points_name(fitted)
         new = Data.from_dict({name: new}) if isinstance(new, Tensor) else new
-        _check_single(new, "new")
+        check_single(new, "new", _FIX)
         if new.get(name) is None:
             raise ValueError(
                 f"Expected 'new' to have points in '{name}', as the fitted graph (got {new})."
@@ -182,6 +187,25 @@ class FaissKNNGraph(BaseTransform):
         data.edge_index, data.edge_weight = edges
         data.is_new = torch.arange(data[name].size(0), device=data[name].device) >= index.num_points
         return data
+
+    def _read(self, data: Data) -> tuple[Tensor, str]:
+        """The points [N, F] of a graph and their metric; what "auto" means is logged once."""
+        name, metric = _points_name(data), self.metric
+        check_tensor(name, data[name])
+        if metric == "auto":  # the kernel "cosine" is a function of the cosine alone
+            metric = "l2" if name == "pos" and self.kernel != "cosine" else "cosine"
+        if name not in self._logged:
+            logger.info("Neighbours of data.%s, metric=%r.", name, metric)
+            self._logged.add(name)
+            columns = data[name].size(-1) if data[name].dim() else 0
+            if self.metric == "auto" and metric == "cosine" and columns in (2, 3):
+                logger.warning(
+                    "data.%s has %d columns and is compared by the cosine, which sees directions "
+                    "only. For positions, pass metric='l2'.",
+                    name,
+                    columns,
+                )
+        return data[name], metric
 
     @property
     def _memory(self) -> tuple[NeighborIndex, Data]:
@@ -205,13 +229,12 @@ class FaissKNNGraph(BaseTransform):
         )
 
 
-def _check_single(data: Any, name: str = "data") -> None:
-    check_data(data, name)
-    if data.get("batch") is not None:
-        raise ValueError(
-            f"Expected '{name}' to be a single graph (got a 'batch' vector). To fix this, fit a "
-            "transform to each graph."
-        )
+def _points_name(data: Data) -> str:
+    """The attribute that holds the points: "x", or "pos" where there is none."""
+    for name in ("x", "pos"):
+        if data.get(name) is not None:
+            return name
+    raise ValueError("Expected 'data' to have points in 'x' or 'pos' (got neither).")
 
 
 def _with_edges(data: Data, edge_index: Tensor, edge_weight: Tensor) -> Data:

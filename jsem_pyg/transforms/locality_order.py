@@ -24,7 +24,7 @@ from .._checks import (
 from ..graph import GraphStructure
 from ..partition import Partition, recursive_partition
 from ..partition.split import METHODS, check_order
-from ._batch import check_data, count_nodes
+from ._batch import check_data, check_single, count_nodes
 
 # A tile of so many rows, with the rows that it gathers, stays in the L2 cache of a core.
 _ROWS_OF_A_BLOCK = 1024
@@ -76,8 +76,8 @@ class LocalityOrder(BaseTransform):
 
     def forward(self, data: Data) -> Data:
         """Permute a copy of `data`; its tensors are new, those of the caller stay as they are."""
-        check_data(data)
-        self._check(data)
+        check_single(data, "data", "apply LocalityOrder() to each graph before they are joined")
+        _check(data)
         size = count_nodes(data)
         check_edge_index(data.edge_index, size)
         partition = self._split(data, size)
@@ -101,44 +101,6 @@ class LocalityOrder(BaseTransform):
         out.node_order = order
         self.partition = partition
         return out
-
-    def _check(self, data: Data) -> None:
-        if data.get("edge_index") is None:
-            raise ValueError(
-                "Expected 'data' to have an 'edge_index' (got none). To fix this, apply "
-                "FaissKNNGraph() first."
-            )
-        check_edge_index_shape(data.edge_index)
-        for key in ("edge_weight", "edge_attr"):
-            if data.get(key) is not None:
-                self._check_edges(key, data[key], data.edge_index.size(1))
-        for key in ("adj", "adj_t"):
-            if data.get(key) is not None:
-                raise ValueError(
-                    f"Expected 'data' to have its edges in 'edge_index' (got '{key}' beside it). "
-                    "To fix this, apply torch_geometric.transforms.ToSparseTensor() after this."
-                )
-        if data.get("batch") is not None:
-            raise ValueError(
-                "Expected 'data' to be a single graph (got a mini-batch). To fix this, apply "
-                "LocalityOrder() to each graph before they are joined."
-            )
-        if data.get("node_order") is not None:
-            raise ValueError(
-                "Expected 'data' without a 'node_order' (got one: its nodes are permuted already). "
-                "To fix this, delete it, once it is of no use any more."
-            )
-
-    @staticmethod
-    def _check_edges(name: str, value: Any, num_edges: int) -> None:
-        """Raise unless there is a row for each edge, since other tensors would not be permuted."""
-        check_tensor(name, value)
-        check_dense(name, value)
-        if value.dim() == 0 or value.size(0) != num_edges:
-            raise ValueError(
-                f"Expected '{name}' to have a row for each of the {num_edges} columns of "
-                f"'edge_index' (got shape {list(value.shape)})."
-            )
 
     def _split(self, data: Data, size: int) -> Partition:
         pos = data.get("pos") if self.method == "hilbert" else None
@@ -193,6 +155,39 @@ def _holds_nodes(data: Data, key: str, value: Any) -> bool:
     """True for tensors of node numbers, to which PyG's `Batch` adds those of the graphs before."""
     is_index = isinstance(value, Tensor) and value.dtype in INDICES and "batch" not in key
     return is_index and isinstance(added := data.__inc__(key, value), int) and added > 0
+
+
+def _check(data: Data) -> None:
+    """Raise unless all that belongs to the edges of a graph will be permuted with them."""
+    if data.get("edge_index") is None:
+        raise ValueError(
+            "Expected 'data' to have an 'edge_index' (got none). To fix this, apply "
+            "FaissKNNGraph() first."
+        )
+    check_edge_index_shape(data.edge_index)
+    num_edges = data.edge_index.size(1)
+    for name in ("edge_weight", "edge_attr"):
+        value = data.get(name)
+        if value is None:
+            continue
+        check_tensor(name, value)
+        check_dense(name, value)
+        if value.dim() == 0 or value.size(0) != num_edges:
+            raise ValueError(
+                f"Expected '{name}' to have a row for each of the {num_edges} columns of "
+                f"'edge_index' (got shape {list(value.shape)})."
+            )
+    for name in ("adj", "adj_t"):
+        if data.get(name) is not None:
+            raise ValueError(
+                f"Expected 'data' to have its edges in 'edge_index' (got '{name}' beside it). "
+                "To fix this, apply torch_geometric.transforms.ToSparseTensor() after this."
+            )
+    if data.get("node_order") is not None:
+        raise ValueError(
+            "Expected 'data' without a 'node_order' (got one: its nodes are permuted already). "
+            "To fix this, delete it, once it is of no use any more."
+        )
 
 
 def _is_sparse_signal(value: Any, num_nodes: int) -> bool:

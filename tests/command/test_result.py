@@ -43,8 +43,7 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
     result = SimpleNamespace(
         x=np.zeros((3, 2), np.float32),
         clusterer=None,
-        names=["sea"],
-        levels=[None],
+        level_names=[["sea"]],
         scores=None,
         content=SimpleNamespace(point=np.array([0, 1, 2, 1]), first_row=np.arange(3), texts=None),
         labels=SimpleNamespace(codes=np.array([1, -1, 0, -1]), classes=["x", "y"]),

@@ -9,7 +9,6 @@ from jsem_pyg.graph import (
     knn_hyperedges,
     knn_search,
 )
-from jsem_pyg.graph.hyperedges import dual_hypergraph, edge_hyperedges
 from jsem_pyg.testing import random_graph
 
 
@@ -55,14 +54,6 @@ def test_cliques_ignore_loops_and_repetition():
 
 def test_clusters():
     assert members(cluster_hyperedges(torch.tensor([5, 1, 5, 1, 9]))) == [{1, 3}, {0, 2}, {4}]
-
-
-def test_edges_and_the_dual():
-    edge_index = torch.tensor([[0, 1, 3], [1, 2, 3]])
-    assert members(edge_hyperedges(edge_index)) == [{0, 1}, {1, 2}, {3}]
-    dual = dual_hypergraph(edge_hyperedges(edge_index))
-    assert members(dual) == [{0}, {0, 1}, {1}, {2}]
-    assert torch.equal(dual_hypergraph(dual), edge_hyperedges(edge_index))
 
 
 def test_bad_arguments_are_refused():

@@ -705,20 +705,6 @@ GOOD: dict[str, Callable[[], Call]] = {
         },
     ),
     # Transforms
-    "transforms.CliqueHyperedges": lambda: (transforms.CliqueHyperedges, {}),
-    "transforms.CliqueHyperedges.forward": lambda: (
-        transforms.CliqueHyperedges(),
-        {"data": Data(x=_x(), edge_index=_edges())},
-    ),
-    "transforms.ClusterHyperedges": lambda: (transforms.ClusterHyperedges, {}),
-    "transforms.ClusterHyperedges.forward": lambda: (
-        transforms.ClusterHyperedges(2),
-        {"data": _points()},
-    ),
-    "transforms.DualHypergraph.forward": lambda: (
-        transforms.DualHypergraph(),
-        {"data": Data(x=_x(), edge_index=_edges(), edge_attr=_attr())},
-    ),
     "transforms.EdgeGeometry": lambda: (transforms.EdgeGeometry, {}),
     "transforms.EdgeGeometry.fit": lambda: (transforms.EdgeGeometry().fit, {"data": _graph()}),
     "transforms.EdgeGeometry.forward": lambda: (
@@ -760,11 +746,6 @@ GOOD: dict[str, Callable[[], Call]] = {
         transforms.LocalityOrder().restore,
         {"out": _x(), "data": transforms.LocalityOrder("bandwidth")(_graph())},
     ),
-    "transforms.KNNHyperedges": lambda: (transforms.KNNHyperedges, {}),
-    "transforms.KNNHyperedges.forward": lambda: (
-        transforms.KNNHyperedges(2),
-        {"data": _points()},
-    ),
 }
 
 
@@ -783,7 +764,7 @@ if find_spec("jax") is not None:
             edge_index=_edges().numpy(),
             edge_weight=_per_edge().numpy(),
             degree=5,
-            backend="reference",
+            backend="xla",
         ),
         "jax.prepare_graph": lambda: _by_jax(
             "prepare_graph", edge_index=_edges().numpy(), num_nodes=N

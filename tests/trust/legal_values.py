@@ -31,7 +31,6 @@ LEGAL: dict[str, str] = {
     # Numbers
     r".* (label|labels|y|clusters|data: y):? with a (large|negative) entry": "only equality counts",
     r"\S+knn_graph batch: with a (large|negative) entry": "graphs are told apart by any number",
-    r"\S+(dual|edge)_hyper\S+ \w+: with a (large|negative) entry": "nobody has said what N is",
     r"\S+check_weight_shape \w+: with (NaN|infinity)": "it looks at the shape alone",
     r"nn\.\S+Conductance\.(forward|project|between) \w+: with (NaN|infinity)": "a graph is checked",
     r"\S+TripletLoss\.forward z: with (NaN|infinity)": "`fit` says it, where a GPU waits anyway",
@@ -63,8 +62,7 @@ LEGAL: dict[str, str] = {
     r"\S+LocalityOrder.forward data: (x|edge_attr|edge_weight) .*": "rows of anything are moved",
     r"transport\.transfer_attributes (source|target): x .*": "only its rows are counted",
     r"transport\.(HeatCost.__call__ source|batch_costs graphs): x .*": "only edges are looked at",
-    r"transforms\.(FormanCurvature|CliqueHyperedges)\S* data: x .*": "only its rows are counted",
-    r"transforms\.DualHypergraph\S* data: (x|edge_attr) .*": "features are handed on as they are",
+    r"transforms\.FormanCurvature\S* data: x .*": "only its rows are counted",
 }
 
 _PATTERNS = [re.compile(pattern) for pattern in LEGAL]
