@@ -31,7 +31,7 @@ def align(
     copy: bool = False,
     **options: Any,
 ) -> Any:
-    """Align the cells of two experiments by the shapes that they have, and by the genes they share.
+    """Align the cells of two experiments by the geometry of each, and by the genes they share.
 
     :func:`~jsem_pyg.transport.gromov_wasserstein` finds a plan that sends cells to cells so that
     distances among them are kept, after each side is centred and brought to a mean squared length

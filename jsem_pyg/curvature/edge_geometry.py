@@ -11,7 +11,7 @@ from .simple_graph import simple_graph
 
 
 def jaccard_overlap(edge_index: Tensor | GraphStructure, num_nodes: int | None = None) -> Tensor:
-    r"""Compute which part of all neighbours of an edge's ends they have in common.
+    r"""Compute the Jaccard overlap of the neighbours of every edge's two ends.
 
     .. math::
         J_{ij} = \frac{|N(i) \cap N(j)|}{|N(i) \cup N(j)|}
@@ -53,7 +53,7 @@ def degree_contrast(
     edge_weight: Tensor | None = None,
     num_nodes: int | None = None,
 ) -> Tensor:
-    r"""Compute how much the degrees of an edge's ends differ, relative to their sum.
+    r"""Compute the difference of the degrees of every edge's ends, relative to their sum.
 
     .. math::
         c_{ij} = \frac{|d_i - d_j|}{d_i + d_j}, \qquad d_i = \sum_v w_{iv}
@@ -99,7 +99,7 @@ def degree_contrast(
 def distance_rank(
     edge_index: Tensor | GraphStructure, edge_weight: Tensor, num_nodes: int | None = None
 ) -> Tensor:
-    r"""Compute how far down an edge stands in its ends' lists of neighbours, nearest first.
+    r"""Compute the rank of every edge's length among the edges of its ends, shortest first.
 
     .. math::
         r_{ij} = \frac{1}{2} \left( \frac{\rho_i(j) - 1/2}{n_i}

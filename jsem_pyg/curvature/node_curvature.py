@@ -10,7 +10,7 @@ from .simple_graph import simple_graph
 def node_curvature(
     edge_index: Tensor | GraphStructure, curvature: Tensor, num_nodes: int | None = None
 ) -> Tensor:
-    r"""Average a curvature of edges, or any other of their numbers, at every node.
+    r"""Average a number of edges, such as their curvature, over the edges of every node.
 
     .. math::
         \bar{F}(i) = \frac{1}{|N(i)|} \sum_{j \in N(i)} F(i, j)

@@ -73,7 +73,7 @@ class WordFeatures:
         return self
 
     def transform(self, texts: Sequence[str]) -> Tensor:
-        """The columns of words of M documents.
+        """The word features of M documents.
 
         Returns:
             [M, d] float32, d <= `dim`, rows of length one; zeros where no word is known.
@@ -92,7 +92,7 @@ class WordFeatures:
         return F.normalize(torch.from_numpy(reduced).float())
 
     def beside(self, x: Tensor, texts: Sequence[str]) -> Tensor:
-        """Embeddings with the words of their documents.
+        """Append the word features of documents to their embeddings.
 
         Args:
             x: [M, D] embeddings of the documents.
@@ -125,7 +125,7 @@ class WordFeatures:
         return self._state
 
     def load_state(self, state: dict[str, Any]) -> "WordFeatures":
-        """Take what `state()` of a fitted one returned."""
+        """Restore what `state()` of a fitted object returned."""
         self._state = state
         return self
 

@@ -18,7 +18,7 @@ TOLERANCE = 1e-4  # of it
 
 
 class ClusterLevel(NamedTuple):
-    """One clustering, and at how many scales it is the best one."""
+    """A clustering, with the share of diffusion times at which it is the best one."""
 
     n_clusters: int
     persistence: float  #: in [0, 1], the share of diffusion times, on a logarithmic scale

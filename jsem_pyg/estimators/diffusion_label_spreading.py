@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
-    """Classifies points of which few have labels; -1 means that there is none.
+    """Classifies points of which only a few have labels; -1 stands for no label.
 
     Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
     :func:`~jsem_pyg.training.fit`: a linear classifier is trained on the known

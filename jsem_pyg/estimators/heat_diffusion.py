@@ -95,7 +95,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Build the graph of X and let its heat flow.
+        """Build the neighbour graph of X and diffuse X on it.
 
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
@@ -121,11 +121,11 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """Fit to X and return what it became: [N, D]."""
+        """Fit to X and return X diffused: [N, D]."""
         return self.fit(X, y).embedding_.copy()
 
     def transform(self, X: Any) -> np.ndarray:
-        """Let points [M, D] join the fitted graph, each by itself: [M, D], see the class.
+        """Diffuse points [M, D], each joined to the fitted graph by itself: [M, D].
 
         Raises:
             ValueError: if X does not fit to what was fitted.

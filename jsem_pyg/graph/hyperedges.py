@@ -120,7 +120,7 @@ def cluster_hyperedges(label: Tensor) -> Tensor:
 
 
 def random_hyperedges(num_nodes: int, size: int, num_hyperedges: int, seed: int = 0) -> Tensor:
-    """Draw distinct hyperedges of one size, all sets of so many nodes being as likely.
+    """Draw distinct hyperedges of one size, uniformly among all sets of so many nodes.
 
     Args:
         num_nodes: N.

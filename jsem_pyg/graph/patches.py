@@ -43,7 +43,7 @@ class _Shift(NamedTuple):
 def patch_graph(
     image: Tensor, noise: float, k: int = 16, window: int = 10, radius: int = 2
 ) -> tuple[Tensor, Tensor]:
-    r"""Join every pixel of a noisy picture to those around which it looks alike.
+    r"""Build a graph of the pixels of a noisy picture: edges join pixels with similar patches.
 
     These are its eight neighbours on the grid, and among the pixels of a window the k with the
     nearest patches: those with the smallest mean squared difference. Nothing clean is needed. A

@@ -1,4 +1,4 @@
-"""Models as PyG and the Hugging Face Hub keep them.
+"""Models with the interfaces of PyG, the Hugging Face Hub and GraphGym.
 
 :class:`AnisotropicGNN` is a model like PyG's own. :mod:`jsem_pyg.models.hub` (extra ``[hub]``) has
 layers and models with ``save_pretrained`` and ``from_pretrained``;

@@ -116,28 +116,28 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
 
 
 class AnisotropicChebConv(_Shared, nn.AnisotropicChebConv):
-    """:class:`jsem_pyg.nn.AnisotropicChebConv`, shareable."""
+    """:class:`jsem_pyg.nn.AnisotropicChebConv`, with `save_pretrained` and `from_pretrained`."""
 
 
 class AnisotropicDiffusion(_Shared, nn.AnisotropicDiffusion):
-    """:class:`jsem_pyg.nn.AnisotropicDiffusion`, shareable."""
+    """:class:`jsem_pyg.nn.AnisotropicDiffusion`, with `save_pretrained` and `from_pretrained`."""
 
 
 class HypergraphChebConv(_Shared, nn.HypergraphChebConv):
-    """:class:`jsem_pyg.nn.HypergraphChebConv`, shareable."""
+    """:class:`jsem_pyg.nn.HypergraphChebConv`, with `save_pretrained` and `from_pretrained`."""
 
 
 class HypergraphDiffusion(_Shared, nn.HypergraphDiffusion):
-    """:class:`jsem_pyg.nn.HypergraphDiffusion`, shareable."""
+    """:class:`jsem_pyg.nn.HypergraphDiffusion`, with `save_pretrained` and `from_pretrained`."""
 
 
 class SimplicialDiffusion(_Shared, nn.SimplicialDiffusion):
-    """:class:`jsem_pyg.nn.SimplicialDiffusion`, shareable."""
+    """:class:`jsem_pyg.nn.SimplicialDiffusion`, with `save_pretrained` and `from_pretrained`."""
 
 
 class DiffusionClassifier(_Shared, nn.DiffusionClassifier):
-    """:class:`jsem_pyg.nn.DiffusionClassifier`, shareable; `fit` trains it as well."""
+    """:class:`jsem_pyg.nn.DiffusionClassifier` with `save_pretrained`; `fit` trains it as well."""
 
 
 class AnisotropicGNN(_Shared, _AnisotropicGNN):
-    """:class:`jsem_pyg.models.AnisotropicGNN`, shareable."""
+    """:class:`jsem_pyg.models.AnisotropicGNN`, with `save_pretrained` and `from_pretrained`."""

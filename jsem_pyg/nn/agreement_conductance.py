@@ -12,7 +12,7 @@ AGREEMENT_FLOOR = 0.05
 
 
 class AgreementConductance(NodeConductance):
-    r"""An edge conducts as far as the class probabilities of its ends agree.
+    r"""The conductance of an edge is the agreement of the class probabilities of its ends.
 
     .. math::
         h_{ij} = \epsilon + (1 - \epsilon) \sum_c \hat p_{ic} \, \hat p_{jc}, \qquad
@@ -40,7 +40,7 @@ class AgreementConductance(NodeConductance):
 
     @property
     def initial(self) -> float:
-        """What edges within a class conduct, once its probabilities are certain."""
+        """The conductance of edges within a class, once its probabilities are certain."""
         return 1.0
 
     def project(self, x: Tensor) -> Tensor:

@@ -98,5 +98,5 @@ class AnisotropicDiffusion(DiffusionLayer):
 
     @property
     def sketchable(self) -> bool:
-        """Whether all channels are treated alike, so that any projection of them diffuses alike."""
+        """True if all channels diffuse alike, so that a projection of them may be trained on."""
         return self.time.num_channels is None and not self.sees_nodes

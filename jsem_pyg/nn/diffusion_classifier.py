@@ -166,7 +166,7 @@ class DiffusionClassifier(torch.nn.Module):
         return self._diffuse(self._classify(x, graph[0]), graph)
 
     def classify(self, x: Tensor) -> Tensor:
-        """Probabilities [N, C] of each node by its own features, before any diffusion."""
+        """Class probabilities [N, C] from the own features of each node, before any diffusion."""
         self._check_features(x)
         return self._classify(x)
 
@@ -181,7 +181,7 @@ class DiffusionClassifier(torch.nn.Module):
         return self.lin(center_and_normalize(x, self.center(x, mean_over(graph, x)))).softmax(-1)
 
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
-        """Diffuse non-negative scores [N, C] everywhere, and then where they agree: [N, C]."""
+        """Diffuse scores [N, C] >= 0 along all edges, then along edges whose ends agree: [N, C]."""
         num_classes = self._known_num_classes()
         check_points("q", q)
         if q.size(1) != num_classes:

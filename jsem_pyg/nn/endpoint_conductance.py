@@ -98,17 +98,17 @@ class EndpointConductance(NodeConductance):
 
     @property
     def initial(self) -> float:
-        """What every edge conducts at first."""
+        """The conductance of every edge of a new module."""
         return _SIGNED_START if self.signed else super().initial
 
     def project(self, x: Tensor) -> Tensor:
-        """What edges look at of the nodes, [N, D] -> [N, K]: layers call it before they gather."""
+        """Project node features, [N, D] -> [N, K]; layers call it before they gather ends."""
         self._check("x", x, self.lin.in_channels, "in_channels")
         out: Tensor = self.lin(x)
         return out
 
     def along(self, edge_attr: OptTensor, z: Tensor, ends: Ends) -> Tensor:
-        """The conductance of edges, by what they look at of all nodes [N, K]; see `project`.
+        """The conductance of edges from the projected features [N, K] of all nodes.
 
         Rows of an edge are made for what is apart alone.
         """

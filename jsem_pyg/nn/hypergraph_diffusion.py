@@ -13,7 +13,7 @@ from .hypergraph_layer import HypergraphLayer
 
 @lists_backends(CHEBYSHEV)
 class HypergraphDiffusion(HypergraphLayer):
-    r"""Heat diffusion on a hypergraph whose hyperedges learn how much they weigh.
+    r"""Heat diffusion on a hypergraph, whose hyperedge weights may be learned.
 
     .. math::
         \mathbf{X}^{\prime} = e^{-t (\mathbf{I} - \mathbf{S})} \mathbf{X}, \qquad

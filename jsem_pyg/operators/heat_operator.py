@@ -91,7 +91,7 @@ def _ends(values: Tensor) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class HeatOperator:
-    """The generator of a heat flow.
+    """An operator S with the scaling that makes it a Laplacian: what a diffusion needs.
 
     Of an operator of your own, :func:`~jsem_pyg.diffusion.diffuse` makes one by itself.
     """

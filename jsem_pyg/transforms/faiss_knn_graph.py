@@ -95,7 +95,7 @@ class FaissKNNGraph(BaseTransform):
         self._fitted: tuple[NeighborIndex, Data] | None = None
 
     def forward(self, data: Data) -> Data:
-        """Give `data`, which `__call__` has copied, its new edges."""
+        """Write the edges of the neighbour graph into `data`, which `__call__` has copied."""
         check_data(data)
         points, metric = self._read(data)
         edges = knn_graph(points, metric=metric, batch=data.get("batch"), **self._options())

@@ -39,16 +39,15 @@ def gw_distance(
     progress: bool = True,
     plan: Plan | None = None,
 ) -> Tensor:
-    r"""How much two spaces differ: the least that an entropic alignment costs, differentiable.
+    r"""Compute the entropic Gromov-Wasserstein discrepancy of two spaces; differentiable.
 
     .. math::
         F = \min_{\mathbf{T}} \; \alpha \sum_{ijkl} |C_{ik} - D_{jl}|^2 T_{ij} T_{kl}
         + (1 - \alpha) \sum_{ij} |\phi_i - \psi_j|^2 T_{ij}
         + \epsilon \, \mathrm{KL}(\mathbf{T} \,|\, \mathbf{p} \mathbf{q}^T)
 
-    with what penalties and known pairs add. It is squared costs that it counts, and the entropy in:
-    spaces that are the same are not at zero, but :attr:`.Plan.cost`, which is without it, goes
-    there with epsilon.
+    plus the terms of penalties and of known pairs. It is not zero for equal spaces, since it
+    includes the entropy; :attr:`.Plan.cost`, without entropy, tends to zero with epsilon.
 
     Gradients are exact, by the envelope theorem, up to the solver's tolerance: in the coordinates
     of both sides, and so in whatever a cost makes them of, such as edge weights; in `features`; and

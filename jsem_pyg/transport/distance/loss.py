@@ -23,7 +23,7 @@ _CHANGE = 0.5  # of costs, features or masses between two calls, relative to the
 
 
 class GromovWassersteinLoss(torch.nn.Module):
-    """How much two spaces differ, :func:`.gw_distance`, while one of them is learned.
+    """The discrepancy :func:`.gw_distance` as a loss, which starts from the plan of the last call.
 
     The first call looks for the optimum. A further call follows it: it starts from the last plan,
     which takes few steps, at the same temperature (and penalty) in the unit of squared costs, so
@@ -97,7 +97,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         self.forget()
 
     def forget(self) -> None:
-        """Look for the optimum anew in the next call."""
+        """Clear the last plan: the next call looks for the optimum anew."""
         self._plan: Plan | None = None
         self._inputs: _Inputs = [], [], torch.empty(0)
         self._rho = 0.0

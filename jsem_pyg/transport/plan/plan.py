@@ -152,7 +152,7 @@ class Plan:
 
     @cached_property
     def confidence(self) -> Tensor:
-        """How likely each partner is to be right, of :meth:`argmax`: [N], from 0 to 1.
+        """The estimated probability [N] that each partner, of :meth:`argmax`, is right.
 
         Of :func:`match_graphs` it is the probability of the true partner, which nodes with the same
         neighbours share. Of :func:`gromov_wasserstein` it is the probability that the partner is
