@@ -96,26 +96,22 @@ def given_order(csr: CSR) -> RowOrder:
 
 
 def bandwidth_order(csr: CSR) -> RowOrder:
-    """The nodes in reverse Cuthill-McKee order: neighbours within a band."""
-    if csr.base is not None:
-        return csr.base.derived(bandwidth_order)
-    ones, size = np.ones(csr.num_slots, np.int8), csr.num_rows
-    node = cuthill_mckee(csr_array((ones, *scipy_indices(csr)), shape=(size, size)))
-    place = np.empty_like(node)
-    place[node] = np.arange(size, dtype=node.dtype)
-    return RowOrder(torch.from_numpy(node), torch.from_numpy(place))
-
-
-def cuthill_mckee(adjacency: csr_array) -> Array:
-    """The rows [N] (int32) of a symmetric pattern in reverse Cuthill-McKee order.
+    """The nodes in reverse Cuthill-McKee order: neighbours within a band.
 
     Source: Cuthill and McKee, "Reducing the bandwidth of sparse symmetric matrices", 1969.
     """
-    if adjacency.nnz == 0:
-        return np.arange(adjacency.shape[0], dtype=np.int32)
+    if csr.base is not None:
+        return csr.base.derived(bandwidth_order)
+    if csr.num_slots == 0:
+        return given_order(csr)
+    ones, size = np.ones(csr.num_slots, np.int8), csr.num_rows
+    adjacency = csr_array((ones, *scipy_indices(csr)), shape=(size, size))
     # The reversal comes as a view with a negative stride, which torch does not take, and which
     # NumPy calls contiguous where there is a single node: so a copy in any case.
-    return reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int32, order="C")
+    node = reverse_cuthill_mckee(adjacency, symmetric_mode=True).astype(np.int32, order="C")
+    place = np.empty_like(node)
+    place[node] = np.arange(size, dtype=node.dtype)
+    return RowOrder(torch.from_numpy(node), torch.from_numpy(place))
 
 
 def new_share(csr: CSR) -> float:

@@ -52,25 +52,16 @@ class HypergraphOperator:
 
         Plain torch and the definition of the operator: it makes a [..., M', D] tensor of messages.
         """
-        root = self.inverse_root.unsqueeze(-1)
-        if self.row_scale is None:
-            out = root * self.two_steps(root * x)
-        else:
-            out = root.square() * self.two_steps(x)
-        return torch.where(self.isolated.unsqueeze(-1), x, out)
-
-    def two_steps(self, x: Tensor) -> Tensor:
-        """H diag(share) H^T x, [..., N, D] to the same, by a message for each membership."""
-        structure = self.structure
+        structure, root = self.structure, self.inverse_root.unsqueeze(-1)
         count = structure.multiplicity.to(x.dtype).unsqueeze(-1)
-        shape = (*x.shape[:-2], structure.num_hyperedges, x.size(-1))
-        sums = x.new_zeros(shape).index_add(
-            -2, structure.hyperedge, count * x.index_select(-2, structure.node)
+        scaled = root * x if self.row_scale is None else x
+        sums = x.new_zeros((*x.shape[:-2], structure.num_hyperedges, x.size(-1))).index_add(
+            -2, structure.hyperedge, count * scaled.index_select(-2, structure.node)
         )
-        means = self.share.unsqueeze(-1) * sums
-        return torch.zeros_like(x).index_add(
-            -2, structure.node, count * means.index_select(-2, structure.hyperedge)
-        )
+        means = count * (self.share.unsqueeze(-1) * sums).index_select(-2, structure.hyperedge)
+        out = torch.zeros_like(x).index_add(-2, structure.node, means)
+        out = root * out if self.row_scale is None else root.square() * out
+        return torch.where(self.isolated.unsqueeze(-1), x, out)
 
     @property
     def scaling(self) -> Scaling:

@@ -1,6 +1,5 @@
 """The heat flow of a graph, prepared once for all columns of an array."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -17,7 +16,6 @@ from ...diffusion.options import HeatOptions
 from ...diffusion.times import is_single, read_times
 from ...graph import GraphStructure
 from ...graph.prepare import GraphReader
-from ...graph.rows import GraphRows
 from ...operators import HeatOperator
 from .memory import Sizes
 from .source import Source
@@ -88,7 +86,9 @@ def column_flow(
     settings = {
         "source": source.fingerprint(),
         "t": f"{times.value.tolist()}{'' if has_scales else ' without an axis'}",
-        **_graph_settings(structure, weight, conductance),
+        "edge_index": f"{digest(structure.csr.rowptr)}, {digest(structure.csr.col)}",
+        "edge_weight": "None" if weight is None else digest(weight),
+        "conductance": "None" if conductance is None else digest(conductance),
         **{name: repr(getattr(options, name)) for name in _OPTIONS},
     }
     flow = ColumnFlow(operator, coefficients, group, sizes, dtype, has_scales)
@@ -98,27 +98,14 @@ def column_flow(
 _OPTIONS = ("degree", "tol", "normalization", "backend")
 
 
-def _graph_settings(
-    structure: GraphRows, weight: Tensor | None, conductance: Tensor | None
-) -> dict[str, str]:
-    assert isinstance(structure, GraphStructure)
-    pattern = [digest(each) for each in (structure.csr.rowptr, structure.csr.col)]
-    weights = {"edge_weight": weight, "conductance": conductance}
-    return {
-        "edge_index": hashlib.blake2b(repr(pattern).encode(), digest_size=8).hexdigest(),
-        **{name: "None" if each is None else digest(each) for name, each in weights.items()},
-    }
-
-
 def _checked_conductance(conductance: Tensor, num_edges: int) -> Tensor:
     check_edge_vector("conductance", conductance, num_edges)
     check_finite("conductance", conductance)
-    if num_edges:
+    if bool(((conductance < 0) | (conductance > 1)).any()):
         low, high = float(conductance.min()), float(conductance.max())
-        if low < 0 or high > 1:
-            raise ValueError(
-                f"Expected 'conductance' to lie in [0, 1] (got values from {low} to {high})."
-            )
+        raise ValueError(
+            f"Expected 'conductance' to lie in [0, 1] (got values from {low} to {high})."
+        )
     return conductance.detach()
 
 
