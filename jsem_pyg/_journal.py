@@ -1,9 +1,10 @@
 """The journal of a run that can be resumed: the settings it depends on, and its progress.
 
 A checkpoint of `fit`, an unfinished result of `diffuse_file` and a folder of ``jsem-pyg map`` each
-keep the settings of their run. A run that goes on with other settings would end in another result:
-:func:`check_same_settings` refuses it, in one wording. :func:`write_journal` and
-:func:`read_journal` keep settings and progress in a small JSON file, written whole.
+keep the settings of their run; parts of a graph list in such a file what belongs together. A run
+that goes on with other settings would end in another result: :func:`check_same_settings` refuses
+it, in one wording. :func:`write_journal` and :func:`read_journal` keep settings and progress in a
+small JSON file, written whole.
 """
 
 import json

@@ -54,10 +54,9 @@ def robust_standardize(
         tensor([-1.3490, -0.6745,  0.0000,  0.6745, 65.4256])
     """
     _check_values(values)
-    _check_groups(values, group, num_groups)
+    group, count = _read_groups(values, group, num_groups)
     if values.numel() == 0:
         return values.clone()
-    group, count = _groups(values, group, num_groups)
     numbers, unit = _in_units(values)
     median, spread = _median_and_spread(numbers, unit, group, count, values.dtype)
     return ((numbers - median[group]) / spread[group]).to(values.dtype)
@@ -98,12 +97,10 @@ def rank_standardize(
         tensor([-0.9674, -0.4307,  0.0000,  0.4307,  0.9674])
     """
     _check_values(values)
-    _check_groups(values, group, num_groups)
+    group, count = (each.cpu() for each in _read_groups(values, group, num_groups))
     if values.numel() == 0:
         return values.clone()
-    numbers = values.detach().cpu()
-    group, count = _groups(numbers, None if group is None else group.cpu(), num_groups)
-    quantile = group_ranks(numbers, group, count.numel()) / (count[group] + 1)
+    quantile = group_ranks(values.detach().cpu(), group, count.numel()) / (count[group] + 1)
     return torch.special.ndtri(quantile).to(values.device, values.dtype)
 
 
@@ -190,7 +187,7 @@ def _columns(values: Tensor) -> tuple[Tensor, ...]:
 def _robust_scale(column: Tensor) -> tuple[Tensor, Tensor]:
     """The median and the spread of a column; its type sets what counts as rounding."""
     numbers, unit = _in_units(column)
-    median, spread = _median_and_spread(numbers, unit, *_groups(column), column.dtype)
+    median, spread = _median_and_spread(numbers, unit, *_read_groups(column), column.dtype)
     return median * unit, spread * unit
 
 
@@ -225,11 +222,14 @@ def _check_values(values: Tensor, dims: tuple[int, ...] = (1,)) -> None:
     check_finite("values", values)
 
 
-def _check_groups(values: Tensor, group: Tensor | None, num_groups: int | None) -> None:
+def _read_groups(
+    values: Tensor, group: Tensor | None = None, num_groups: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """The checked group [E] of each value, zero by default, and the size [G] of each group."""
     if num_groups is not None:
         check_positive_int("num_groups", num_groups)
     if group is None:
-        return
+        group = torch.zeros(values.size(0), dtype=torch.int64, device=values.device)
     check_integers("group", group)
     if group.shape != values.shape:
         raise ValueError(
@@ -237,24 +237,13 @@ def _check_groups(values: Tensor, group: Tensor | None, num_groups: int | None) 
             f"(got {list(group.shape)})."
         )
     check_device("group", group.device, values, "values")
-    if group.numel() == 0:
-        return
-    low, high = int(group.min()), int(group.max())
+    low, high = (int(group.min()), int(group.max())) if group.numel() else (0, -1)
     if low < 0 or (num_groups is not None and high >= num_groups):
         end = "G" if num_groups is None else num_groups
         raise ValueError(
             f"Expected 'group' to hold numbers in [0, {end}) (got values from {low} to {high})."
         )
-
-
-def _groups(
-    values: Tensor, group: Tensor | None = None, num_groups: int | None = None
-) -> tuple[Tensor, Tensor]:
-    """The group [E] of each value, zero by default, and the size [G] of each group."""
-    if group is None:
-        group = torch.zeros(values.size(0), dtype=torch.int64, device=values.device)
-    size = num_groups if num_groups is not None else int(group.max()) + 1
-    return group, group.bincount(minlength=size)
+    return group, group.bincount(minlength=high + 1 if num_groups is None else num_groups)
 
 
 def _in_units(values: Tensor) -> tuple[Tensor, Tensor]:

@@ -164,7 +164,7 @@ class Parts:
         parts = self.read(folder)  # each of them whole
         if not (folder / "parts.json").exists():
             return len(parts)
-        name = json.loads((folder / "parts.json").read_text())["name"]
+        name = json.loads((folder / "parts.json").read_text())["settings"]["name"]
         assert [part["name"] for part in parts] == [name] * 4
         return 10**6
 

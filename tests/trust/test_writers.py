@@ -45,15 +45,15 @@ def cut(nodes):
 def test_parts_of_two_calls_are_not_mixed(tmp_path, monkeypatch):
     """A call that begins and ends while another one is between its parts and their list."""
     module = import_module("jsem_pyg.partition.processes.saved_parts")
-    real, calls = module.write_whole, []
+    real, calls = module.write_journal, []
 
-    def interrupted(path, write):
+    def interrupted(path, *content):
         if not calls:
             calls.append(path)
             save_parts(tmp_path, *cut(30))
-        real(path, write)
+        real(path, *content)
 
-    monkeypatch.setattr(module, "write_whole", interrupted)
+    monkeypatch.setattr(module, "write_journal", interrupted)
     save_parts(tmp_path, *cut(40))
     with pytest.raises(ValueError, match="a part of another call"):
         load_part(tmp_path)

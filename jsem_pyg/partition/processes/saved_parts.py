@@ -4,7 +4,6 @@ There is a safetensors file for every part, and `parts.json`, which is written l
 without it is not complete.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,8 @@ import numpy as np
 from torch_geometric.data import Data
 
 from ..._checks import check_instance
-from ..._files import as_path, check_writable, write_whole
+from ..._files import as_path, check_writable
+from ..._journal import read_journal, write_journal
 from ..._tensor_file import load_tree, save_tree
 from ..split import Partition
 from .distribute import check_array, check_graph, cut_data, take_rows
@@ -69,14 +69,13 @@ def save_parts(folder: str | os.PathLike[str], data: Data, partition: Partition)
         }
         save_tree(path / _file_of(record.rank, record.num_ranks), _KIND, "data", tree)
     index = {
-        "version": _VERSION,
         "name": name,
         "num_parts": partition.num_parts,
         "num_nodes": structure.num_nodes,
         "num_edges": structure.num_edges,
         "nodes": partition.ptr.diff().tolist(),
     }
-    write_whole(path / _INDEX, lambda file: file.write(json.dumps(index, indent=1).encode()))
+    write_journal(path / _INDEX, _VERSION, index, {})
 
 
 def load_part(
@@ -134,26 +133,12 @@ def _file_of(rank: int, num_ranks: int) -> str:
 
 def _read_index(path: Path) -> dict[str, Any]:
     try:
-        text = (path / _INDEX).read_text()
+        return read_journal(path / _INDEX, _VERSION, "write the parts anew by save_parts").settings
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"Expected 'folder' to hold parts of a graph (got '{path}' without '{_INDEX}', which "
             "is written last). To fix this, write them by save_parts."
         ) from error
-    try:
-        index = json.loads(text)
-        version = index["version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"Expected '{path / _INDEX}' to list the parts (got a file that is damaged). "
-            "To fix this, write the parts anew by save_parts."
-        ) from error
-    if version != _VERSION:
-        raise ValueError(
-            f"Expected '{path / _INDEX}' to be of version {_VERSION} (got {version!r}, written by "
-            "another release). To fix this, write the parts anew by save_parts."
-        )
-    return index
 
 
 def _open_rows(x: Any, num_nodes: int) -> np.ndarray:
