@@ -77,6 +77,7 @@ def column_flow(
         times = read_times(_detached(t), x)
         structure, weight = _READER.read(edge_index, column, _detached(edge_weight))
         check_instance("edge_index", structure, GraphStructure, "a whole graph")
+        assert isinstance(structure, GraphStructure)
         if conductance is not None:
             conductance = _checked_conductance(conductance, structure.num_edges)
         operator = heat_operator(structure, weight, x, times.reach, options, conductance)

@@ -358,11 +358,11 @@ def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
     def run():
         return diffuse_file(source, edges, target, 2.0, memory=PLENTY)
 
-    for name in ("replace", "open"):  # before the renaming, and right after it
+    for name in ("os.replace", "_sync_folder"):  # before the renaming, and right after it
         with monkeypatch.context() as patch:
             # Journals are renamed as well: they are written another way meanwhile.
             patch.setattr("jsem_pyg._journal.write_whole", write_in_place)
-            patch.setattr(f"jsem_pyg.partition.files.partial_result.os.{name}", _killed)
+            patch.setattr(f"jsem_pyg.partition.files.partial_result.{name}", _killed)
             with pytest.raises(Killed):
                 run()
         assert (tmp_path / "y.npy.partial").exists()
