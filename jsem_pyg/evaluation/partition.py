@@ -47,11 +47,7 @@ def partition_scores(clusters: Tensor | np.ndarray, y: Tensor | np.ndarray) -> P
 
 
 def as_tensor(name: str, value: Any) -> Tensor:
-    """Return a tensor of an array or tensor.
-
-    Raises:
-        TypeError: if it is neither, or an array of something else than numbers.
-    """
+    """Return a tensor of an array or tensor of numbers."""
     check_instance(name, value, (Tensor, np.ndarray), "a torch.Tensor or an array of NumPy's")
     if isinstance(value, Tensor):
         check_tensor(name, value)

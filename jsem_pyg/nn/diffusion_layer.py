@@ -206,11 +206,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
 
 
 def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:
-    """The signal itself, also where PyG passes a pair, as `to_hetero` does.
-
-    Raises:
-        ValueError: if the pair is a bipartite graph's, on which heat cannot flow back.
-    """
+    """The signal itself, also where PyG passes it as a pair, as `to_hetero` does."""
     if not isinstance(x, tuple):
         return x
     if len(x) != 2 or x[0] is not x[1]:

@@ -95,9 +95,6 @@ class ModuleConductance(Module):
             x_j: [E, D] features of the sources.
             x: [N, D] features of the nodes of the graph, in place of both.
             graph: the graph.
-
-        Raises:
-            ValueError: if `x` or the result has another shape, or values are out of range.
         """
         if not self.sees_nodes:
             return self._check(self.module(edge_attr), edge_attr)
@@ -164,11 +161,7 @@ Conductance = SigmoidConductance | MLPConductance | ModuleConductance
 def make_conductance(
     conductance: str | Module, edge_dim: int, rate: float = 1.0
 ) -> Conductance | None:
-    """The module behind the `conductance` argument of the layers; None: every edge conducts fully.
-
-    Raises:
-        ValueError: if `conductance` is neither "sigmoid", "mlp" nor a module.
-    """
+    """The module behind the argument of the layers; None: every edge conducts fully."""
     if isinstance(conductance, Module):
         return ModuleConductance(conductance)
     if not isinstance(conductance, str) or conductance not in ("sigmoid", "mlp"):

@@ -9,7 +9,7 @@ _LEAST_SHARE = 0.1
 
 
 class RunningMean(torch.nn.Module):
-    r"""The mean of the rows in training, and afterwards the mean of training.
+    r"""The mean of the rows [N, C] in training, and afterwards the mean of training [C].
 
     .. math::
         m \leftarrow m + \max(0.1, 1 / n) \, (\bar{x} - m)
@@ -17,20 +17,6 @@ class RunningMean(torch.nn.Module):
     in the n-th call in training mode, whose own mean :math:`\bar{x}` is what that call returns.
     In evaluation mode nothing changes, and :math:`m` is returned; the mean of the call only where
     there was no training. As :class:`torch.nn.BatchNorm1d` does, for means alone.
-
-    Args:
-        num_channels: The number C of columns.
-
-    Shapes:
-        - **input:** rows :math:`(N, C)`
-        - **output:** mean :math:`(C)`
-
-    Example:
-        >>> mean = RunningMean(1)
-        >>> mean(torch.tensor([[1.0], [3.0]]))
-        tensor([2.])
-        >>> mean.eval()(torch.tensor([[7.0]]))
-        tensor([2.])
     """
 
     def __init__(self, num_channels: int) -> None:
@@ -46,12 +32,7 @@ class RunningMean(torch.nn.Module):
         self.num_calls.zero_()
 
     def forward(self, rows: Tensor, mean: Tensor | None = None) -> Tensor:
-        """Return the mean to take off, or to divide by.
-
-        Args:
-            rows: numbers of nodes.
-            mean: their mean, where it is not that of these rows alone.
-        """
+        """The mean [C] to take off or to divide by; `mean` is that of the call, if known."""
         mean = rows.mean(0) if mean is None else mean
         if self.training:
             self._take_in(mean.detach())

@@ -24,54 +24,30 @@ _REMEDY = "start afresh with resume=False"
 
 
 def save_checkpoint(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Write `state` to `path`, whole or not at all; missing folders are made.
-
-    Args:
-        path: File to write; an existing one is replaced. It is a safetensors file.
-        state: Dense tensors, numbers, strings, None, and lists, tuples and dicts of them.
-
-    Raises:
-        TypeError: If `state` holds anything else, which could not be loaded again.
-        OSError: If the file cannot be written; the temporary file is then removed.
-    """
+    """Write tensors, numbers, texts, None, and lists, tuples and dicts of them, whole or not."""
     save_tree(as_path("path", path), _KIND, "state", state)
 
 
 def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read what `save_checkpoint` wrote; tensors arrive on the CPU.
+    """Read what `save_checkpoint` wrote; tensors arrive on the CPU, and nothing in it is executed.
 
-    Args:
-        path: File to read. Nothing in it is executed.
-
-    Returns:
-        The `state` that was saved. From `fit`: "model" (weights after the last epoch, for
-        `model.load_state_dict`), "optimizer", "epoch", "history" (rows), "best" (lowest
-        validation loss, its epoch, its weights if `patience` was set), "settings" (texts that
-        identify the model, the data and what else shapes the result), "kept".
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is damaged, is no checkpoint of this package, or is of another version.
+    From `fit`: "model" (weights after the last epoch, for `model.load_state_dict`), "optimizer",
+    "epoch", "history" (rows), "best" (lowest validation loss, its epoch, its weights if `patience`
+    was set), "settings" (texts that identify the model, the data and what else shapes the result),
+    "kept".
     """
     state: dict[str, Any] = load_tree(as_path("path", path), _KIND)
     return state
 
 
 class CheckpointFile:
-    """The checkpoint of a run.
-
-    What cannot be kept is refused here, before the first epoch.
+    """The checkpoint of a run; what cannot be kept is refused before the first epoch.
 
     Args:
         path: The file; None if the run is not kept.
         every: Epochs between two writes.
         run: The run before its first epoch.
         settings: What else shapes the result, by name, data included.
-
-    Raises:
-        TypeError: If `path` is no path, or the model's state holds what no file takes.
-        ValueError: If `path` is a folder.
-        OSError: If its folder cannot be written to.
     """
 
     def __init__(
@@ -111,12 +87,7 @@ class CheckpointFile:
             self.save(run)
 
     def restore(self, run: Run, epochs: int) -> None:
-        """Continue the run where its file ends, if there is one.
-
-        Raises:
-            ValueError: If there is no path, or if the file is no checkpoint of `fit`, belongs to
-                another run, or to one of more epochs. The run is then as it was.
-        """
+        """Continue where the file ends, if there is one; a run that is another stays as it was."""
         if self.path is None:
             raise ValueError(
                 "Expected 'checkpoint' to be given with resume=True (got None). To fix this error, "

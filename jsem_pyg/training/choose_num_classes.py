@@ -150,14 +150,7 @@ def choose_levels(
 
 
 def rank_levels(scores: dict[int, np.ndarray]) -> list[Level]:
-    """Rank numbers of clusters by the share of the times at which their score is the highest.
-
-    Args:
-        scores: Of each number, its score at each time, [S].
-
-    Returns:
-        The levels, the most persistent first; of equals, that of the higher score.
-    """
+    """Numbers of clusters by the share of the times [S] at which their score is the highest."""
     numbers, table = list(scores), np.stack(list(scores.values()))
     wins = np.bincount(table.argmax(0), minlength=len(numbers))
     order = sorted(range(len(numbers)), key=lambda i: (-wins[i], -table[i].mean()))
@@ -202,12 +195,7 @@ def _stability(
 
 
 class HalvesClassifier:
-    """Ridge regression on classes, fitted to each half of the nodes to predict the other.
-
-    Args:
-        x: [N, D] features.
-        seed: Of the halves.
-    """
+    """Ridge regression of classes on x [N, D], fitted to each half of the nodes for the other."""
 
     def __init__(self, x: Tensor, seed: int) -> None:
         first = torch.rand(len(x), generator=derive_generator(seed, Purpose.VALIDATION)) < 0.5

@@ -20,12 +20,7 @@ _FLOOR, _SLOPE, _OPEN = 1e-2, -2.0, 1.0  # at first an edge of median curvature 
 
 
 class EdgeFeatures:
-    """Agreement of class probabilities around both ends, curvature, and cosine of the ends.
-
-    Args:
-        graph: The graph of the edges.
-        t: Diffusion time of the features that a classifier reads.
-    """
+    """Agreement of class probabilities around both ends, curvature, and cosine of the ends."""
 
     @torch.no_grad()
     def __init__(self, graph: TrainingGraph, t: float) -> None:

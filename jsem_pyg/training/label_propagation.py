@@ -20,6 +20,7 @@ from torch_geometric.data import Data
 
 from .._checks import (
     check_choice,
+    check_instance,
     check_nonnegative_int,
     check_positive,
     check_positive_int,
@@ -130,11 +131,22 @@ def propagate_labels(
     check_positive_int("steps", steps)
     check_positive_int("folds", folds)
     check_nonnegative_int("seed", seed)
-    conduct = _make_conductance(conductance)
-    graph = _as_constants(prepare_graph(data, device))
-    num_classes = check_known_classes(labels, graph.x.size(0))
+    if isinstance(conductance, str):
+        check_choice("conductance", conductance, ("features", "open"))
+        form: Module | None = EdgeGate() if conductance == "features" else None
+    else:
+        check_instance("conductance", conductance, Module, "'features', 'open' or a module")
+        form = conductance
+    conduct = None if form is None else ModuleConductance(form)
+    graph = _in_single_precision(prepare_graph(data, device))
+    if check_known_classes(labels, graph.x.size(0)) < 2:
+        raise ValueError("Expected 'labels' to name at least two classes (got 1).")
     labels = labels.to(graph.x.device, torch.int64)
-    _check_can_be_held_out(labels, num_classes)
+    if int(torch.bincount(labels[labels >= 0]).max()) < 2:
+        raise ValueError(
+            "Expected 'labels' to name two nodes of a class, one of which can be held out (got one "
+            "of each). To fix this, train a DiffusionClassifier by fit, which needs one."
+        )
     features = EdgeFeatures(graph, select_time(graph, seed=seed).t if t is None else float(t))
     model = _Propagation(features, conduct).to(graph.x)
     generator = derive_generator(seed, Purpose.FOLDS)
@@ -149,15 +161,11 @@ def propagate_labels(
     return PropagatedLabels(probabilities, h, float(model.log_t.detach().exp()))
 
 
-def _as_constants(graph: TrainingGraph) -> TrainingGraph:
-    """Without gradients, and in single precision at least: half is too coarse to learn in."""
-    dtype = torch.promote_types(graph.x.dtype, torch.float32)
-    weight = graph.edge_weight
-    return replace(
-        graph,
-        x=graph.x.detach().to(dtype),
-        edge_weight=None if weight is None else weight.detach().to(dtype),
-    )
+def _in_single_precision(graph: TrainingGraph) -> TrainingGraph:
+    """In single precision at least: half is too coarse to learn in."""
+    dtype, weight = torch.promote_types(graph.x.dtype, torch.float32), graph.edge_weight
+    weight = None if weight is None else weight.to(dtype)
+    return replace(graph, x=graph.x.to(dtype), edge_weight=weight)
 
 
 class _Propagation(Module):
@@ -171,19 +179,16 @@ class _Propagation(Module):
 
     def forward(self, fold: _Fold) -> tuple[Tensor, Tensor]:
         """Return the conductance of edges [E], and logits of the classes [N, C]."""
-        graph = self.features.graph
-        h = self._conductances(fold.edge_attr)
-        weight = h if graph.edge_weight is None else graph.edge_weight * h
-        heat = heat_diffusion(fold.heat, graph.structure, weight, self.log_t.exp())
-        return h, (heat.clamp(min=0) + _LEAST_HEAT).log() * self.log_sharpness.exp()
-
-    def _conductances(self, edge_attr: Tensor | None) -> Tensor:
-        """The mean of both directions, as in layers."""
         graph, structure = self.features.graph, self.features.graph.structure
         if self.conduct is None:
-            return graph.x.new_ones(graph.edge_index.size(1))
-        h = self.conduct(edge_attr, x=self.features.z, graph=structure)
-        return structure.to_edges(structure.symmetric(structure.to_slots(h)))
+            h = graph.x.new_ones(graph.edge_index.size(1))
+        else:
+            h = self.conduct(fold.edge_attr, x=self.features.z, graph=structure)
+            # The mean of both directions, as in layers.
+            h = structure.to_edges(structure.symmetric(structure.to_slots(h)))
+        weight = h if graph.edge_weight is None else graph.edge_weight * h
+        heat = heat_diffusion(fold.heat, structure, weight, self.log_t.exp())
+        return h, (heat.clamp(min=0) + _LEAST_HEAT).log() * self.log_sharpness.exp()
 
 
 def _learn(model: _Propagation, labels: Tensor, folds: Iterable[_Fold], lr: float) -> None:
@@ -216,21 +221,3 @@ def _make_fold(
     heat = F.one_hot(labels.clamp(min=0)).to(features.z) * is_source[:, None]
     edge_attr = features(labels.where(is_source, -1)) if needs_features else None
     return _Fold(heat / heat.sum(0), edge_attr, (labels >= 0) & ~is_source)
-
-
-def _make_conductance(conductance: str | Module) -> ModuleConductance | None:
-    if isinstance(conductance, Module):
-        return ModuleConductance(conductance)
-    check_choice("conductance", conductance, ("features", "open"))
-    return ModuleConductance(EdgeGate()) if conductance == "features" else None
-
-
-def _check_can_be_held_out(labels: Tensor, num_classes: int) -> None:
-    """Raise unless there are two classes, one of which has two labels."""
-    if num_classes < 2:
-        raise ValueError(f"Expected 'labels' to name at least two classes (got {num_classes}).")
-    if int(torch.bincount(labels[labels >= 0]).max()) < 2:
-        raise ValueError(
-            "Expected 'labels' to name two nodes of a class, one of which can be held out (got one "
-            "of each). To fix this, train a DiffusionClassifier by self_train, which needs one."
-        )

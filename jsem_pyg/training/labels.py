@@ -23,15 +23,7 @@ def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
 
 
 def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:
-    """Check known classes [N], -1 where unknown, each of which names a node.
-
-    Returns:
-        The number of classes: `num_classes`, or as many as the labels name.
-
-    Raises:
-        TypeError: If `labels` is no tensor of integers.
-        ValueError: If it has another shape or holds numbers below -1, or if a class has no label.
-    """
+    """The number of classes in labels [N], -1 where unknown; raise unless each names a node."""
     check_labels("labels", labels, num_nodes)
     lowest = int(labels.min()) if labels.numel() else -1
     if lowest < -1:

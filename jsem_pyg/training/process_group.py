@@ -66,11 +66,7 @@ class LocalGroup:
 
 
 class DistributedGroup(LocalGroup):
-    """Several processes, each with some rows of a graph.
-
-    Args:
-        graph: The rows of this process.
-    """
+    """Several processes, each with some rows of a graph."""
 
     def __init__(self, graph: DistributedGraph) -> None:
         self.graph, self.ranks = graph, graph.ranks
@@ -135,13 +131,6 @@ class DistributedTriplets(GraphTriplets):
     """The triplets of :class:`GraphTriplets` whose anchor is a row of this process.
 
     Nodes are numbered in the order of the partition.
-
-    Args:
-        graph: The rows of this process.
-        edge_weight: Non-negative weights; all ones if omitted. Shape [E].
-
-    Raises:
-        ValueError: If no node of any process can be an anchor.
     """
 
     def __init__(self, graph: DistributedGraph, edge_weight: Tensor | None) -> None:

@@ -108,10 +108,6 @@ def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
     """The conductance of the edges [E, L] in all L calls of diffusions by a model.
 
     The model is called in evaluation mode, without gradients, and left as it was.
-
-    Raises:
-        ValueError: If the model has no such layers, or others that use the edges, if a layer is
-            not called or gets no edge features, or if a layer is called with other edges.
     """
     layers, num_edges = _diffusion_layers(model), graph.whole_edge_index().size(1)
     found: list[tuple[DiffusionLayer, Tensor]] = []
@@ -147,12 +143,7 @@ def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
 
 
 def _diffusion_layers(model: nn.Module) -> list[DiffusionLayer]:
-    """The diffusions of a model, all of which have a conductance in [0, 1].
-
-    Raises:
-        ValueError: If there is none, or if some layer sends messages along all edges alike: there,
-            none can be dropped.
-    """
+    """The diffusions of a model; raise unless all have a conductance in [0, 1]."""
     layers = []
     for name, module in model.named_modules():
         if not isinstance(module, MessagePassing):

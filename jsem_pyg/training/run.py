@@ -31,12 +31,7 @@ class Run:
     best: BestEpoch = field(default_factory=BestEpoch)
 
     def keep_edges(self, kept: Tensor) -> None:
-        """Go on with some of the edges of `graph`, both directions alike.
-
-        Raises:
-            TypeError: If `kept` is not a boolean tensor.
-            ValueError: If its shape is not [E].
-        """
+        """Go on with some of the edges of `graph` [E], both directions alike."""
         self.graph = self.graph.keep_edges(kept)
         kept = kept.to(self.graph.x.device)
         if self.kept is not None:
@@ -82,12 +77,7 @@ class Run:
 
 
 def mean_time(model: nn.Module) -> float | None:
-    """The mean of all diffusion times in a model, None if it has none.
-
-    Example:
-        >>> mean_time(nn.Linear(2, 2)) is None
-        True
-    """
+    """The mean of all diffusion times in a model, None if it has none."""
     times = [
         module().detach().flatten()
         for module in model.modules()

@@ -121,10 +121,7 @@ def _read_num_classes(
 def _cluster(
     features: Tensor, num_classes: int, graph: TrainingGraph, times: Sequence[float], seed: int
 ) -> PseudoLabels:
-    """k-means of the diffused features, for the time of the highest modularity.
-
-    The nearer a centre, the more probable is its cluster.
-    """
+    """k-means of the diffused features as probabilities, for the time of highest modularity."""
 
     def soft_clusters(t: float, z: Tensor) -> PseudoLabels:
         kmeans = k_means(z, num_classes, seed)
@@ -153,14 +150,9 @@ def _learn_labels(
 
 
 def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The nodes of the highest probability in every class, and their classes.
+    """Whether a node is confident [N], and its class [N], by probabilities p [N, C].
 
-    Args:
-        p: [N, C] probabilities.
-        labels: [N] known classes, -1 where unknown, or None; these nodes are always confident.
-
-    Returns:
-        Whether a node is confident [N], and its class [N].
+    Confident are the nodes of the highest probability in every class, and those of known labels.
     """
     certainty, target = p.max(-1)
     place = group_places(certainty, target, p.size(-1), descending=True)
@@ -175,14 +167,7 @@ def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
 def fit_classifier(
     model: DiffusionClassifier, features: Tensor, confident: Tensor, target: Tensor
 ) -> None:
-    """Solve for `model.lin` by multinomial logistic regression on the confident nodes.
-
-    Args:
-        model: The classifier.
-        features: [N, D] of the nodes, centred, with rows of length one.
-        confident: [N] bool, the nodes to learn from.
-        target: [N] their classes.
-    """
+    """Solve for `model.lin` by multinomial logistic regression on the confident nodes."""
     features = features[confident] * LOGIT_SCALE
     target = target[confident]
     num_classes = model.lin.out_channels

@@ -50,12 +50,7 @@ class TrainingGraph:
 
     @cached_property
     def structure(self) -> GraphStructure:
-        """The edges, sorted; for heat, which needs both directions of each.
-
-        Raises:
-            ValueError: If edges or weights are not the same in both directions.
-            NotImplementedError: If these are the rows of one process among others.
-        """
+        """The edges, sorted; for heat, which needs all nodes, and both directions of each edge."""
         graph = self.edge_index
         structure: GraphStructure = (
             GraphStructure(graph, self.x.size(0))
@@ -99,15 +94,7 @@ class TrainingGraph:
             ) from error
 
     def keep_edges(self, kept: Tensor) -> "TrainingGraph":
-        """The same nodes with some of the edges.
-
-        Args:
-            kept: [E] which columns of `edge_index` stay.
-
-        Raises:
-            TypeError: If `kept` is not a boolean tensor, or several processes share the graph.
-            ValueError: If it has another shape.
-        """
+        """The same nodes with those edges for which `kept` [E] is true."""
         num_edges = self.whole_edge_index().size(1)
         check_mask("kept", kept, (num_edges,), "edges that the model was called with")
         edges = kept.to(self.x.device).nonzero()[:, 0]
@@ -137,15 +124,7 @@ class TrainingGraph:
             check_mask("data.train_mask", self.train_mask, tuple(self.y.shape), "nodes")
 
     def known_labels(self, sampler: object, labels: Tensor | None) -> Tensor | None:
-        """The labels for self-training: those given, or, for "labels", `y` on the mask.
-
-        Returns:
-            [N] classes, -1 outside the mask; None for "graph" where none are given.
-
-        Raises:
-            TypeError: If labels or mask have the wrong type.
-            ValueError: If `sampler` is another one, or labels and mask do not fit.
-        """
+        """The labels [N] of self-training, -1 where unknown: those given, or `y` on the mask."""
         if not isinstance(sampler, str):
             raise ValueError(
                 "Expected 'sampler' to be 'graph' or 'labels' for self-training, which draws no "
@@ -169,14 +148,8 @@ def prepare_graph(
 ) -> TrainingGraph:
     """Check a graph and bring it to the device, unless that is done.
 
-    Args:
-        data: A graph with finite `x` [N, D], `edge_index` [2, E], and optionally `edge_weight` [E]
-            and `edge_attr` [E, edge_dim]. It is not changed, and no gradient flows back to it.
-        device: The device of the training; that of `data.x` if omitted.
-
-    Raises:
-        TypeError: If features, edges or weights have the wrong type.
-        ValueError: If they are missing, malformed or not finite, or if there is no such device.
+    The data are not changed, no gradient flows back to them, and features and weights are finite.
+    The device is that of `data.x` if omitted.
     """
     if isinstance(data, TrainingGraph):
         return data

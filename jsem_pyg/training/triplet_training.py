@@ -118,12 +118,7 @@ def epoch_bar(
 
 
 def _make_loss(loss: str | Loss, margin: float) -> Loss:
-    """The loss of the argument.
-
-    Raises:
-        TypeError: If it cannot be called.
-        ValueError: If it has parameters of its own to train.
-    """
+    """The loss of the argument; raise unless it can be called and has nothing to train."""
     if isinstance(loss, str):
         return TripletLoss(margin)
     if not callable(loss):

@@ -253,21 +253,9 @@ class SeesNodes(torch.nn.Module):
         return attr
 
 
-def test_bad_constructions_are_refused():
-    for kwargs, message in [
-        ({"hyperedge_dim": -1}, "'hyperedge_dim' to be a non-negative"),
-        ({"num_hyperedges": 0}, "'num_hyperedges' to be a positive"),
-        ({"t": -1.0}, "'t' to be positive"),
-        ({"conductance": "step"}, "'conductance' to be 'sigmoid', 'mlp'"),
-        ({"conductance": SeesNodes()}, "takes .hyperedge_attr."),
-        ({"normalization": None}, "'normalization' to be one of 'sym', 'rw'"),
-        ({"degree": -1}, "'degree' to be an integer"),
-        ({"tol": 0.0}, "'tol' to be positive"),
-        ({"method": "fast"}, "'method' to be one of"),
-        ({"backend": "fast"}, "'backend' to be one of"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            HypergraphDiffusion(**kwargs)
+def test_a_conductance_that_sees_nodes_is_refused():
+    with pytest.raises(ValueError, match="takes .hyperedge_attr."):
+        HypergraphDiffusion(conductance=SeesNodes())
 
 
 def test_bad_calls_are_refused():

@@ -1,4 +1,3 @@
-import pytest
 import torch
 from torch_geometric.data import Data
 
@@ -48,22 +47,3 @@ def test_follows_from_the_seed():
     assert torch.equal(torch.get_rng_state(), state)
     assert first.min() >= 0
     assert first.max() <= 1
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"t": 0.0}, "'t' to be positive"),
-        ({"num_probes": 0}, "'num_probes' to be a positive integer"),
-    ],
-)
-def test_what_does_not_fit_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        outlier_probability(**{"data": with_copies(), **change})
-
-
-def test_no_gradient_is_kept():
-    data = with_copies()
-    data.x.requires_grad_()
-    data.edge_weight.requires_grad_()
-    assert not outlier_probability(data, num_probes=2).requires_grad

@@ -1,11 +1,10 @@
 import pytest
 import torch
 from torch import nn
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch
 from torch_geometric.nn import GCNConv
 from training.training_cases import SmoothingStub, two_clusters
 
-from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
@@ -247,38 +246,6 @@ def test_a_callback_can_be_used_for_another_run():
     assert len(pruning.steps) == 1
 
 
-def test_edges_that_go_in_several_steps():
-    """The second time, edges are counted among those that were left."""
-
-    class Narrowing(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.calls = 0
-
-        def forward(self, edge_attr):
-            self.calls += 1
-            limit = 0.4 if self.calls < 12 else 0.8
-            return torch.where(edge_attr[:, 0] < limit, CLOSED, OPEN)
-
-    generator = torch.Generator().manual_seed(0)
-    pairs = torch.triu_indices(24, 24, 1)
-    pairs = pairs[:, pairs.diff(dim=0)[0] < 22]  # all but three, so that there are strangers
-    value = torch.rand(pairs.size(1), generator=generator)
-    value[pairs[1] == pairs[0] + 1] = 0.95
-    data = Data(x=two_clusters().x, edge_index=torch.cat([pairs, pairs.flip(0)], 1))
-    data.edge_attr = value.repeat(2).unsqueeze(-1)
-    pruning = PruneEdges(every=1)
-    model = AnisotropicDiffusion(conductance=Narrowing())
-    result = fit(model, data, epochs=60, callbacks=[pruning], **QUICK)
-    first, second = pruning.steps
-    assert second.num_edges == first.num_edges - first.num_dropped
-    left = result.pruned(data)
-    assert left.num_edges == second.num_edges - second.num_dropped
-    assert left.edge_attr.min() >= 0.8
-    GraphStructure(left.edge_index, 24)
-    assert left.edge_attr.size(0) == int((data.edge_attr >= 0.8).sum())
-
-
 # ---------------------------------------------------------------- resuming
 
 
@@ -348,19 +315,28 @@ def test_a_checkpoint_of_an_earlier_version(tmp_path):
     assert len(result.history) == 4
 
 
-def test_a_callback_of_ones_own():
-    def drop_at(epoch, kept):
-        return lambda end: end.keep_edges(kept) if end.row.epoch == epoch else None
-
+def test_a_callback_of_ones_own_drops_edges_in_several_steps(tmp_path):
+    """The second time, edges are counted among those that were left."""
     data = ring_and_chords()
     kept = data.edge_attr[:, 0] > 0
+    second = (data.edge_index[:, kept] > 0).all(0)  # without those of node 0
+
+    def drop(end):
+        if end.row.epoch in (1, 3):
+            end.keep_edges(kept if end.row.epoch == 1 else second)
+
+    model, path = Witness(), tmp_path / "run.st"
+    result = fit(model, data, epochs=4, callbacks=[drop], checkpoint=path, **QUICK)
+    assert model._seen == [98, 48, 48, 44]
+    left = result.pruned(data)
+    assert torch.equal(left.edge_index, data.edge_index[:, kept][:, second])
     model = Witness()
-    result = fit(model, data, epochs=4, callbacks=[drop_at(2, kept)], **QUICK)
-    assert model._seen == [98, 98, 48, 48]
-    assert torch.equal(result.kept, kept)
+    fit(model, data, epochs=5, checkpoint=path, resume=True, **QUICK)
+    assert model._seen == [44]
     for bad, error in ((kept[:5], ValueError), (kept.int(), TypeError), ([True], TypeError)):
+        callback = lambda end, bad=bad: end.keep_edges(bad)  # noqa: E731
         with pytest.raises(error, match="'kept'"):
-            fit(Witness(), data, epochs=4, callbacks=[drop_at(1, bad)], **QUICK)
+            fit(Witness(), data, epochs=4, callbacks=[callback], **QUICK)
 
 
 def test_another_graph_is_not_pruned():
