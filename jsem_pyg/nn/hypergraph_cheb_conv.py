@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from ..diffusion.filters import Filter
-from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
 from .hypergraph_layer import HypergraphLayer
@@ -78,8 +77,6 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         bias: bool = True,
         filter: Filter | None = None,
     ) -> None:
-        options = HeatOptions(
-            degree, tol, normalization, backend, method=method, domain="hypergraph"
-        )
-        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options, filter)
+        solver = (normalization, degree, tol, method, backend)
+        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, *solver, filter)
         self._make_map(in_channels, out_channels, bias)

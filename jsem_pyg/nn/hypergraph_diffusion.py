@@ -1,12 +1,5 @@
 """The layer that diffuses on a hypergraph and does not mix channels."""
 
-from collections.abc import Sequence
-
-import torch
-from torch import Tensor
-
-from ..diffusion.filters import Filter
-from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .hypergraph_layer import HypergraphLayer
 
@@ -61,27 +54,9 @@ class HypergraphDiffusion(HypergraphLayer):
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, S \cdot D)`
 
     Example:
+        >>> import torch
         >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
         >>> layer = HypergraphDiffusion(num_hyperedges=2, t=2.0)
         >>> layer(torch.randn(100, 4, 16), hyperedge_index).shape
         torch.Size([100, 4, 16])
     """
-
-    def __init__(
-        self,
-        hyperedge_dim: int = 0,
-        num_hyperedges: int | None = None,
-        t: float | Sequence[float] | Tensor = 1.0,
-        learn_t: bool = True,
-        conductance: str | torch.nn.Module = "sigmoid",
-        normalization: str = "sym",
-        degree: int | None = None,
-        tol: float = 1e-6,
-        method: str = "auto",
-        backend: str = "auto",
-        filter: Filter | None = None,
-    ) -> None:
-        options = HeatOptions(
-            degree, tol, normalization, backend, method=method, domain="hypergraph"
-        )
-        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, options, filter)

@@ -39,15 +39,22 @@ class HypergraphLayer(HeatLayer):
 
     def __init__(
         self,
-        hyperedge_dim: int,
-        num_hyperedges: int | None,
-        t: float | Sequence[float] | Tensor,
-        learn_t: bool,
-        conductance: str | torch.nn.Module,
-        options: HeatOptions,
+        hyperedge_dim: int = 0,
+        num_hyperedges: int | None = None,
+        t: float | Sequence[float] | Tensor = 1.0,
+        learn_t: bool = True,
+        conductance: str | torch.nn.Module = "sigmoid",
+        normalization: str = "sym",
+        degree: int | None = None,
+        tol: float = 1e-6,
+        method: str = "auto",
+        backend: str = "auto",
         filter: Filter | None = None,
     ) -> None:
         super().__init__()
+        options = HeatOptions(
+            degree, tol, normalization, backend, method=method, domain="hypergraph"
+        )
         check_nonnegative_int("hyperedge_dim", hyperedge_dim)
         self.hyperedge_dim = hyperedge_dim
         self.conductance = make_conductance(conductance, hyperedge_dim)

@@ -45,7 +45,6 @@ class CheckpointFile:
 
     Args:
         path: The file; None if the run is not kept.
-        every: Epochs between two writes.
         run: The run before its first epoch.
         settings: What else shapes the result, by name, data included.
     """
@@ -53,11 +52,10 @@ class CheckpointFile:
     def __init__(
         self,
         path: str | os.PathLike[str] | None,
-        every: int,
         run: Run,
         settings: Mapping[str, Any],
     ) -> None:
-        self.path, self.every = _read_path(path), every
+        self.path = _read_path(path)
         self.settings: dict[str, str] = {}
         if self.path is None:
             return
@@ -80,11 +78,6 @@ class CheckpointFile:
             "kept": run.kept,
         }
         save_checkpoint(self.path, state)
-
-    def save_if_due(self, run: Run) -> None:
-        """Write the run after every so many epochs."""
-        if len(run.history) % self.every == 0:
-            self.save(run)
 
     def restore(self, run: Run, epochs: int) -> None:
         """Continue where the file ends, if there is one; a run that is another stays as it was."""

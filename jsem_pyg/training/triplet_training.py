@@ -75,7 +75,7 @@ def fit_triplets(
     )
     model.train()
     group.copy_weights(model)
-    file = CheckpointFile(checkpoint, checkpoint_every, run, settings)
+    file = CheckpointFile(checkpoint, run, settings)
     graph.check_takes(model)
     if resume:
         file.restore(run, epochs)
@@ -85,7 +85,8 @@ def fit_triplets(
             row = run.train_epoch(validation, keep_best=patience is not None)
             answers = [each(run.epoch_end(epochs)) for each in callbacks]  # of all, whatever one is
             stop = group.any(any(answers))
-            file.save_if_due(run)
+            if row.epoch % checkpoint_every == 0:
+                file.save(run)
             show(row)
     file.save(run)
     if run.best.weights is not None:  # kept if there is a patience
