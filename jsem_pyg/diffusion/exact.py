@@ -5,7 +5,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_edge_index, check_edge_weight, check_finite
+from .._checks import (
+    check_choice,
+    check_edge_index,
+    check_edge_weight,
+    check_finite,
+    numbers_of,
+)
+from ..graph import GraphStructure
+from .heat_coefficients import LONGEST
 from .times import check_signal, check_single_time, read_times
 
 
@@ -22,12 +30,17 @@ def dense_laplacian(
         edge_weight: [E] non-negative, or None for ones.
         num_nodes: N.
         normalization: "sym", "rw" or None, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if :func:`~jsem_pyg.diffusion.heat_diffusion` refuses the graph or its weights.
     """
     check_edge_index(edge_index, num_nodes)
     check_choice("normalization", normalization, _LAPLACIANS)
+    structure = GraphStructure(edge_index, num_nodes)  # which refuses edges without their reverse
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
-    check_edge_weight(edge_weight, edge_index.size(1))
+    structure.check_weight(edge_weight)
     zeros = edge_weight.new_zeros(num_nodes, num_nodes)
     adjacency = zeros.index_put((edge_index[1], edge_index[0]), edge_weight, accumulate=True)
     adjacency = (adjacency + adjacency.t()) / 2
@@ -66,14 +79,22 @@ def exact_heat_diffusion(
     t: float | Tensor = 1.0,
     normalization: str | None = "sym",
 ) -> Tensor:
-    """exp(-tL) x by `torch.matrix_exp`, for a single time t.
+    """exp(-tL) x by `torch.matrix_exp` in float64, for a single time t.
 
     Args:
         x: [..., N, D].
         edge_index: [2, E], both directions of every edge.
         edge_weight: [E] non-negative, or None for ones.
-        t: a number or 0-d tensor.
+        t: a number or 0-d tensor, at most 1e10 over the largest degree (over one, if normalised).
         normalization: "sym", "rw" or None.
+
+    Returns:
+        A tensor like `x`.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if :func:`~jsem_pyg.diffusion.heat_diffusion` refuses the graph, its weights or
+            `x`, or if `t` is too long.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1], [1, 0]])
@@ -83,12 +104,20 @@ def exact_heat_diffusion(
     """
     check_signal(x)
     check_single_time(t)
-    read_times(t, x)
+    times = read_times(t, x)
     check_finite("x", x)
     check_edge_index(edge_index, x.size(-2))
     if edge_weight is not None:
         check_edge_weight(edge_weight, edge_index.size(1))
-    ones = x.new_ones(edge_index.size(1))
-    weight = ones if edge_weight is None else edge_weight.to(x.dtype)
+    dtype = torch.float32 if x.device.type == "mps" else torch.float64
+    ones = x.new_ones(edge_index.size(1), dtype=dtype)
+    weight = ones if edge_weight is None else edge_weight.to(dtype)
     laplacian = dense_laplacian(edge_index, weight, x.size(-2), normalization)
-    return torch.matrix_exp(-t * laplacian) @ x
+    fastest = float(numbers_of(laplacian).diagonal().max()) if x.size(-2) else 0.0
+    if times.reach(fastest) > LONGEST:
+        raise ValueError(
+            f"Expected 't' to be at most {LONGEST / fastest:.3g}, 1e10 over the largest entry of "
+            f"the Laplacian, {fastest:.3g} (got {times.longest:.3g}): beyond, rounding hides the "
+            "result."
+        )
+    return (torch.matrix_exp(-t * laplacian) @ x.to(dtype)).to(x.dtype)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .._checks import check_bool, check_nonnegative_int, check_points, check_positive_int
 from .._extras import import_optional
+from .._precision import power_of_two, unit_rows
 from .partition import as_labels, as_tensor, partition_scores
 
 if TYPE_CHECKING:
@@ -141,10 +142,9 @@ def _as_points(x: Any, normalize: bool) -> np.ndarray:
     if points.dtype != torch.float64:
         points = points.float()
     if normalize:
-        # The squares of large or small float32 entries leave the range of float32.
-        norm = torch.linalg.vector_norm(points, dim=1, keepdim=True, dtype=torch.float64)
-        points = (points / torch.where(norm > 0, norm, 1.0)).to(points.dtype)
-    return points.numpy()
+        return unit_rows(points).numpy()
+    # A common factor does not matter; without it no square under- or overflows.
+    return (points / power_of_two(points.abs().max())).numpy()
 
 
 def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
