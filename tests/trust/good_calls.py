@@ -473,14 +473,6 @@ GOOD: dict[str, Callable[[], Call]] = {
     "transport.Plan.apply": lambda: (_aligned().apply, {"y": _x(5)}),
     "transport.Plan.joint_embedding": lambda: (_aligned().joint_embedding, {"dim": 1}),
     "transport.Plan.topk": lambda: (_aligned().topk, {"k": 2}),
-    "transport.batch_costs": lambda: (
-        transport.batch_costs,
-        {
-            "graphs": Data(x=_x(), edge_index=_path()),
-            "cost": "shortest_path",
-            "edge_length": torch.ones(10),
-        },
-    ),
     "transport.batch_gromov_wasserstein": lambda: (
         transport.batch_gromov_wasserstein,
         {**_pair(source=[_x()], target=[_x(5, 2)]), "max_iter": 3},

@@ -35,7 +35,6 @@ LEGAL: dict[str, str] = {
     r"nn\.\S+Conductance\.(forward|project|between) \w+: with (NaN|infinity)": "a graph is checked",
     r"\S+TripletLoss\.forward z: with (NaN|infinity)": "`fit` says it, where a GPU waits anyway",
     r"transport\.heat_profiles (times|averaging): an array": "times are numbers in any form",
-    r"transport\.batch_costs attribute: (another|an empty) string": "paths ask for no features",
     r"transport\.transfer_attributes fill: -1.0": "any number",
     r"transport\.transfer_attributes prefix: (another|an empty) string": "any name",
     r"partition\.sum_gradients parameters: no entry": "a model may have nothing to learn",
@@ -61,7 +60,7 @@ LEGAL: dict[str, str] = {
     r"\S+LocalityOrder.restore out: (?!sparse).*": "rows of anything",
     r"\S+LocalityOrder.forward data: (x|edge_attr|edge_weight) .*": "rows of anything are moved",
     r"transport\.transfer_attributes (source|target): x .*": "only its rows are counted",
-    r"transport\.(HeatCost.__call__ source|batch_costs graphs): x .*": "only edges are looked at",
+    r"transport\.HeatCost.__call__ source: x .*": "only edges are looked at",
     r"transforms\.FormanCurvature\S* data: x .*": "only its rows are counted",
 }
 

@@ -1,4 +1,4 @@
-"""The cost of random walks: commute time and biharmonic distance, by the slowest modes."""
+"""The cost of random walks: commute time, by the slowest modes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +13,8 @@ from .factor import Factor
 from .factor_error import column_error
 from .graph_input import GraphInput, check_connected, read_graph
 from .low_spectrum import LowSpectrum, weighted_degree
-from .roots import leading_basis, signed_root
+from .roots import signed_root
 
-NORMALIZATIONS = ("rw", "sym", None)
 DENSE_LIMIT = 400  # nodes of a graph whose Laplacian is inverted as a table
 NUM_PROBES = 32  # columns that the error is estimated from
 
@@ -30,8 +29,7 @@ class CommuteCost:
         \left( \frac{v_{ia}}{\sqrt{d_i}} - \frac{v_{ka}}{\sqrt{d_k}} \right)^2
 
     with the lowest eigenpairs of :math:`\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
-    \mathbf{D}^{-1/2}`; found by letting heat flow, see `low_spectrum.py`. Biharmonic distance,
-    `power=2`, has :math:`\lambda^{-2}` instead, and is smoother.
+    \mathbf{D}^{-1/2}`; found by letting heat flow, see `low_spectrum.py`.
 
     `Factor.error` is the share of what the modes that are left out hold of the whole, estimated
     by heat from some columns. On large graphs that is most of the commute time, which tends to
@@ -42,10 +40,6 @@ class CommuteCost:
 
     Args:
         rank: the number of columns, or all N - 1 where there are fewer.
-        power: 1 for commute time, 2 for biharmonic distance.
-        normalization: "rw", as above; None for the eigenpairs of :math:`\mathbf{D} - \mathbf{W}`,
-            which has the same commute time when all are taken; "sym" for the formula without
-            vol and the degrees.
         k: neighbours of each point, where a graph has to be made of points.
         metric: of that graph, "l2" or "cosine".
         seed: of the random signals.
@@ -55,8 +49,7 @@ class CommuteCost:
         ValueError: if one is out of range.
 
     Source: Fouss, Pirotte, Renders and Saerens, "Random-walk computation of similarities between
-    nodes of a graph", IEEE TKDE 19, 2007; Lipman, Rustamov and Funkhouser, "Biharmonic distance",
-    ACM Transactions on Graphics 29, 2010.
+    nodes of a graph", IEEE TKDE 19, 2007.
 
     Example:
         >>> path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
@@ -67,16 +60,12 @@ class CommuteCost:
     """
 
     rank: int = 32
-    power: int = 1
-    normalization: str | None = "rw"
     k: int = 10
     metric: str = "l2"
     seed: int = 0
 
     def __post_init__(self) -> None:
         check_positive_int("rank", self.rank)
-        check_choice("power", self.power, (1, 2))
-        check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_positive_int("k", self.k)
         check_choice("metric", self.metric, METRICS)
         check_nonnegative_int("seed", self.seed)
@@ -117,29 +106,13 @@ class CommuteCost:
             weight = torch.ones(structure.num_edges, device=structure.device)
         weight = weight.double()
         degree = weighted_degree(structure, weight)[:, None]
-        kind = None if self.normalization is None else "sym"
-        laplacian = dense_laplacian(graph.edge_index, weight, size, kind)
-        still = torch.ones_like(degree) if kind is None else degree.sqrt()
-        still = still / still.norm()
-        # The constant mode gets the mean eigenvalue, so that no threshold on rounding is needed.
-        mean = laplacian.detach().trace() / size
-        inverse = torch.linalg.inv(laplacian + mean * still @ still.T) - still @ still.T / mean
-        rank = min(self.rank, size - 1)
-        if self.power == 1:
-            modes = signed_root(inverse, rank, 0.0)[0]
-        else:
-            modes = inverse @ leading_basis(inverse, rank)
-        scale = self._row_scale(degree)
-        x = scale * modes
-        whole = scale * torch.linalg.matrix_power(inverse, self.power) * scale.T
+        still = (degree / degree.sum()).sqrt()  # the mode of eigenvalue zero
+        # It gets the mean eigenvalue, one, so that no threshold on rounding is needed.
+        laplacian = dense_laplacian(graph.edge_index, weight, size) + still @ still.T
+        inverse = torch.linalg.inv(laplacian) - still @ still.T
+        x = signed_root(inverse, min(self.rank, size - 1), 0.0)[0] / still
+        whole = inverse / (still * still.T)
         return x, column_error(x, torch.arange(size, device=x.device), whole, "sqdist")
-
-    def _row_scale(self, degree: Tensor) -> Tensor:
-        """Factors [N, 1] of the rows of eigenvectors."""
-        volume = degree.sum()
-        if self.normalization == "rw":
-            return (volume / degree).sqrt()
-        return torch.ones_like(degree) * (1.0 if self.normalization == "sym" else volume.sqrt())
 
     def _from_modes(self, graph: GraphInput) -> tuple[Tensor, float]:
         if graph.weight is not None and graph.weight.requires_grad:
@@ -148,18 +121,12 @@ class CommuteCost:
                 f"nodes (got requires_grad=True for {graph.num_nodes} nodes). To fix this, pass "
                 "edge_weight.detach(), or take HeatCost, which is differentiable on any graph."
             )
-        spectrum = LowSpectrum(graph, None if self.normalization is None else "sym")
+        spectrum = LowSpectrum(graph)
         value, vector = spectrum.modes(self.rank, self.seed)
-        scale = self._row_scale(weighted_degree(graph.structure, spectrum.weight)[:, None])
-        x = scale * vector * value ** (-self.power / 2)
-        return x, self._error(spectrum, value, vector, scale, x)
-
-    def _error(
-        self, spectrum: LowSpectrum, value: Tensor, vector: Tensor, scale: Tensor, x: Tensor
-    ) -> float:
+        x = vector / value.sqrt() / spectrum.still
         generator = torch.Generator().manual_seed(self.seed)
         nodes = torch.randperm(x.size(0), generator=generator)[:NUM_PROBES].to(x.device)
         probe = torch.zeros(x.size(0), nodes.numel(), dtype=x.dtype, device=x.device)
-        probe[nodes, torch.arange(nodes.numel(), device=x.device)] = scale[nodes, 0]
-        rest = scale * spectrum.inverse_beyond(probe, value, vector, self.power)
-        return column_error(x, nodes, x @ x[nodes].T + rest, "sqdist")
+        probe[nodes, torch.arange(nodes.numel(), device=x.device)] = 1 / spectrum.still[nodes, 0]
+        rest = spectrum.inverse_beyond(probe, value, vector) / spectrum.still
+        return x, column_error(x, nodes, x @ x[nodes].T + rest, "sqdist")

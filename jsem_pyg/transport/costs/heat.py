@@ -1,7 +1,6 @@
 """The heat kernel of a graph as a cost, factored from one Chebyshev series."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,18 +12,13 @@ from ..._checks import (
     check_positive,
     check_positive_int,
 )
-from ...diffusion.evolve import evolve
-from ...diffusion.heat import heat_operator
-from ...diffusion.options import HeatOptions
-from ...diffusion.times import read_times
+from ...diffusion import heat_diffusion
 from ...graph.points import METRICS
-from ...kernels.chebyshev import Operator
 from .factor import KINDS, Factor
 from .factor_error import check_loss, column_error, smallest_rank, warn_if_large
 from .graph_input import GraphInput, read_graph
 from .roots import inverse_root, leading_basis, signed_root
 
-NORMALIZATIONS = ("sym", None)
 NUM_PROBES = 64  # columns that the error is estimated from
 ROUNDING = 8  # units of the last place, of a kernel whose norm is one
 
@@ -34,14 +28,15 @@ class HeatCost:
     r"""The heat kernel of a graph, or the diffusion distance, as a factor.
 
     .. math::
-        K = \frac{1}{S} \sum_s e^{-t_s \mathbf{L}}, \qquad
+        K = e^{-t \mathbf{L}}, \qquad
         C = K \quad \mathrm{or} \quad C_{ik} = K_{ii} + K_{kk} - 2 K_{ik}
 
-    for kind "kernel" or "sqdist". For a single time t, the latter is the squared distance between
-    the columns of :math:`e^{-t \mathbf{L} / 2}`: diffusion distance at half that time.
+    for kind "kernel" or "sqdist", with the Laplacian :math:`\mathbf{L} = \mathbf{I} -
+    \mathbf{D}^{-1/2} \mathbf{W} \mathbf{D}^{-1/2}`. The latter is the squared distance between the
+    columns of :math:`e^{-t \mathbf{L} / 2}`: diffusion distance at half that time.
 
     Random vectors :math:`\mathbf{\Omega}`, and the nodes that the error is estimated from, go
-    through one Chebyshev series for all times; then :math:`\mathbf{X} = K \mathbf{\Omega}
+    through one Chebyshev series; then :math:`\mathbf{X} = K \mathbf{\Omega}
     (\mathbf{\Omega}^T K \mathbf{\Omega})^{-1/2}` (Nyström), cut to the leading axes. A graph of no
     more than `num_anchors` nodes is factored exactly. Short times make a kernel of nearly full
     rank, which no factor stands for; longer ones make a smooth one. Differentiable in the edge
@@ -49,13 +44,11 @@ class HeatCost:
     `rank` separates different eigenvalues. Disconnected graphs are fine.
 
     Args:
-        t: diffusion time > 0, or several, in units of the Laplacian.
+        t: diffusion time > 0.
         kind: "kernel" or "sqdist".
         rank: the number of columns; None: as many as hold all but `tol` of the norm, or all where
             the factor is exact.
         num_anchors: the number of random vectors, at least `rank`.
-        normalization: "sym" for :math:`\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
-            \mathbf{D}^{-1/2}`, None for :math:`\mathbf{D} - \mathbf{W}`.
         k: neighbours of each point, where a graph has to be made of points.
         metric: of that graph, "l2" or "cosine".
         tol: what a cut may lose, as a share of the norm; not below rounding.
@@ -78,18 +71,17 @@ class HeatCost:
         True
     """
 
-    t: float | Sequence[float] = 20.0
+    t: float = 20.0
     kind: str = "kernel"
     rank: int | None = None
     num_anchors: int = 256
-    normalization: str | None = "sym"
     k: int = 10
     metric: str = "l2"
     tol: float = 1e-3
     seed: int = 0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "t", _read_times(self.t))
+        check_positive("t", self.t)
         check_choice("kind", self.kind, KINDS)
         check_positive_int("num_anchors", self.num_anchors)
         if self.rank is not None:
@@ -99,7 +91,6 @@ class HeatCost:
                     f"Expected 'rank' to be at most 'num_anchors', {self.num_anchors} (got "
                     f"{self.rank}). To fix this, raise 'num_anchors' to twice the rank."
                 )
-        check_choice("normalization", self.normalization, NORMALIZATIONS)
         check_positive_int("k", self.k)
         check_choice("metric", self.metric, METRICS)
         check_loss("tol", self.tol)
@@ -135,13 +126,8 @@ class HeatCost:
 
     def _diffuse(self, graph: GraphInput, signal: Tensor) -> Tensor:
         """K times a signal [N, M]."""
-        options = HeatOptions(
-            tol=max(1e-13, 10 * torch.finfo(signal.dtype).eps), normalization=self.normalization
-        )
-        times = read_times(torch.tensor(self.t, dtype=torch.float64), signal)
-        operator = heat_operator(graph.structure, graph.weight, signal, times.reach, options)
-        mean = replace(operator, matrix=_MeanOfScales(operator.matrix))
-        return evolve(signal, mean, times, options)[0]
+        tol = max(1e-13, 10 * torch.finfo(signal.dtype).eps)
+        return heat_diffusion(signal, graph.structure, graph.weight, self.t, tol=tol)
 
     def _exact(self, graph: GraphInput) -> tuple[Tensor, float]:
         size, device = graph.num_nodes, graph.structure.device
@@ -184,26 +170,3 @@ class HeatCost:
         if rank >= gram.size(0):
             return x
         return x @ leading_basis(gram, rank).to(x.dtype)
-
-
-def _read_times(t: Any) -> tuple[float, ...]:
-    times = tuple(t) if isinstance(t, Sequence) and not isinstance(t, str) else (t,)
-    if not times:
-        raise ValueError("Expected 't' to be a time or several (got none).")
-    for each in times:
-        check_positive("t", each)
-    return tuple(float(each) for each in times)
-
-
-class _MeanOfScales(Operator):
-    """An operator with one series of the mean of the coefficients, not one for each of S times."""
-
-    def __init__(self, matrix: Operator) -> None:
-        self.num_nodes, self.matrix = matrix.num_nodes, matrix
-
-    def apply(self, x: Tensor) -> Tensor:
-        return self.matrix.apply(x)
-
-    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
-        out = self.matrix.series(x, coefficients.mean(1, keepdim=True), group)
-        return out.expand(coefficients.size(1), -1, -1)

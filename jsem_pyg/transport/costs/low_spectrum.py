@@ -27,24 +27,17 @@ class LowSpectrum:
 
     Args:
         graph: a connected graph of at least two nodes.
-        normalization: "sym" or None.
     """
 
-    def __init__(self, graph: GraphInput, normalization: str | None) -> None:
-        self.structure, self.normalization = graph.structure, normalization
+    def __init__(self, graph: GraphInput) -> None:
+        self.structure = graph.structure
         device, size = graph.structure.device, graph.structure.num_edges
         ones = torch.ones(size, dtype=torch.float64, device=device)
         self.weight = ones if graph.weight is None else graph.weight.detach().double()
-        self.operator = laplacian_operator(self.structure, self.weight, normalization)
+        self.operator = laplacian_operator(self.structure, self.weight)
         self.fastest = self.operator.scaling.rates[1]
-        still = torch.ones(graph.num_nodes, 1, dtype=torch.float64, device=device)
-        if normalization == "sym":
-            still = weighted_degree(self.structure, self.weight)[:, None].sqrt()
-        self.still = still / still.norm()  # the mode that stays, of eigenvalue zero
-
-    def flow(self, x: Tensor, t: float) -> Tensor:
-        """exp(-tL) x."""
-        return heat_diffusion(x, self.structure, self.weight, t, normalization=self.normalization)
+        degree = weighted_degree(self.structure, self.weight)[:, None]
+        self.still = (degree / degree.sum()).sqrt()  # the mode that stays, of eigenvalue zero
 
     def without_still(self, x: Tensor) -> Tensor:
         """Signals [N, M] without their component in the constant mode."""
@@ -78,7 +71,8 @@ class LowSpectrum:
                 break
             longest = 1e8 / self.fastest
             t = min(DECAY / float(value[rank - 1]), longest)
-            block = torch.linalg.qr(self.without_still(self.flow(block, t)))[0]
+            flown = heat_diffusion(block, self.structure, self.weight, t)
+            block = torch.linalg.qr(self.without_still(flown))[0]
         else:
             _log.warning(
                 "The %d slowest modes of a graph of %d nodes have a relative residual of %.2g after"
@@ -100,11 +94,11 @@ class LowSpectrum:
         vector = block @ turn
         return value, vector, (image @ turn - vector * value).norm(dim=0)
 
-    def inverse_beyond(self, x: Tensor, value: Tensor, vector: Tensor, power: int) -> Tensor:
-        r"""L^(-power) on what of signals [N, M] lies beyond the slowest modes.
+    def inverse_beyond(self, x: Tensor, value: Tensor, vector: Tensor) -> Tensor:
+        r"""The inverse of L on what of signals [N, M] lies beyond the slowest modes.
 
         .. math::
-            \lambda^{-p} = \frac{1}{\Gamma(p)} \int_0^\infty t^{p - 1} e^{-t \lambda} \, dt
+            \lambda^{-1} = \int_0^\infty e^{-t \lambda} \, dt
 
         by the trapezoidal rule in log t. What is summed are the coefficients of the Chebyshev
         series, so that one series is run. To about 2 %, as the estimate of an error needs it.
@@ -114,7 +108,7 @@ class LowSpectrum:
         rate = self.fastest
         low, high = math.log(0.03), math.log(max(1.0, 5 * rate / float(value[-1])))
         time = torch.linspace(low, high, 2 + int(high - low), dtype=torch.float64).exp()
-        share = (time / rate) ** power * torch.log(time[1] / time[0])
+        share = time / rate * torch.log(time[1] / time[0])
         degree = heat_degree(float(time[-1]), 1e-4)
         coefficients = (heat_coefficients(time, degree) * share).sum(1)
         return self.operator.matrix.series(x, coefficients.to(x.device)[:, None, None, None])[0]

@@ -13,7 +13,7 @@ from ..plan.plan import Plan
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions, read_starts
 from ..sinkhorn.scores import DenseScores
-from .steps import Columns, Problem, coarse_cost, critical_epsilon, exact_steps, sampled_steps
+from .steps import Columns, Problem, coarse_cost, critical_epsilon, sampled_steps
 
 _MARGINAL_ERROR = 1e-3  # of all mass, of rows and columns together, in a plan that has converged
 
@@ -32,7 +32,7 @@ def sampled_gromov_wasserstein(
     q: Tensor | None = None,
     epsilon: float = 0.05,
     absolute: bool = False,
-    num_anchors: int | None = 100,
+    num_anchors: int = 100,
     starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-4,
     max_iter: int = 300,
@@ -47,10 +47,8 @@ def sampled_gromov_wasserstein(
     .. math::
         \Lambda_{ij} = \frac{1}{M} \sum_m |C_{i k_m} - D_{j l_m}|^2
 
-    Estimates are averaged over the steps. Without sampling (`num_anchors=None`) the cost is exact,
-    and a step is shortened until the objective, with its entropy, does not rise.
-
-    Where costs have a factor, :func:`.gromov_wasserstein` needs neither draws nor a plan [N, K].
+    Estimates are averaged over the steps. Where costs have a factor, :func:`.gromov_wasserstein`
+    needs neither draws nor a plan [N, K].
 
     Args:
         source: a symmetric matrix [N, N], or a cost with columns, such as a :class:`Factor`. Of a
@@ -62,12 +60,11 @@ def sampled_gromov_wasserstein(
         epsilon: the temperature, as a share of the critical one, above which plans are blurred
             (estimated from at most 256 points of each side).
         absolute: whether `epsilon` is in the unit of squared costs instead.
-        num_anchors: pairs M that are drawn in a step; None: the exact gradient, of all pairs.
+        num_anchors: pairs M that are drawn in a step.
         starts: "coarse", the best plan between some points of either side, by
             :func:`.batch_gromov_wasserstein`; "zero", the independent plan; of both, the better
             result is returned; or a plan to go on from. None: "coarse".
-        tol: relative improvement of the smoothed cost that counts, and, without sampling, the part
-            of the mass that a step moves when it is the last.
+        tol: relative improvement of the smoothed cost that counts.
         max_iter: at most how many steps.
         seed: of the draws.
 
@@ -83,21 +80,19 @@ def sampled_gromov_wasserstein(
 
     Source:
         T. Kerdoncuff, R. Emonet, M. Sebban, "Sampled Gromov Wasserstein", Machine Learning 110,
-        2021; the exact steps are those of G. Peyré, M. Cuturi, J. Solomon, "Gromov-Wasserstein
-        averaging of kernel and distance matrices", 2016, equation 8.
+        2021.
 
     Example:
         >>> position = torch.tensor([0.0, 1.0, 3.0, 7.0, 15.0])
         >>> cost = (position[:, None] - position).abs()
         >>> order = torch.tensor([3, 1, 4, 0, 2])
         >>> other = cost[order][:, order]
-        >>> sampled_gromov_wasserstein(cost, other, num_anchors=None).argmax()
+        >>> sampled_gromov_wasserstein(cost, other).argmax()
         tensor([3, 1, 4, 0, 2])
     """
     starts = read_starts(starts, STARTS, default=STARTS[:1])
     SolverOptions(epsilon=epsilon, absolute=absolute, tol=tol, max_iter=max_iter, seed=seed)
-    if num_anchors is not None:
-        check_positive_int("num_anchors", num_anchors)
+    check_positive_int("num_anchors", num_anchors)
     sides = read_cost("source", source), read_cost("target", target)
     sizes = sides[0].num_points, sides[1].num_points
     if sizes[0] * sizes[1] > LARGEST:
@@ -130,9 +125,7 @@ def sampled_gromov_wasserstein(
             problem = problem._replace(epsilon=epsilon * critical_epsilon(problem, seed))
         with full_precision(problem.p.device):
             found = [
-                exact_steps(problem, begin, tol, max_iter)
-                if num_anchors is None
-                else sampled_steps(problem, begin, num_anchors, tol, max_iter, seed)
+                sampled_steps(problem, begin, num_anchors, tol, max_iter, seed)
                 for begin in _first_plans(problem, starts, points, seed)
             ]
     log_plan, cost, converged, history = min(found, key=lambda each: each[1])

@@ -1,4 +1,4 @@
-"""Steps of entropic Gromov-Wasserstein transport with a dense plan, exact or at drawn anchors."""
+"""Steps of entropic Gromov-Wasserstein transport with a dense plan, at anchors drawn from it."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -15,7 +15,6 @@ from ..small.batched import batch_gromov_wasserstein
 _INNER = 2000  # Sinkhorn iterations of a step, at most
 _LOOSE, _LOOSE_TOL = 50, 1e-3  # the same of a step at an estimated cost
 _INNER_TOL = {torch.float32: 1e-6, torch.float64: 1e-12}  # the marginal error that ends them
-_HALVINGS = 20  # of a step that does not lower the objective
 _AVERAGING = 0.8  # weight of the past in the mean of the estimates
 _PATIENCE = 30  # steps without improvement after which to stop
 _SMOOTH = 0.9  # of the costs that the plateau is looked for in
@@ -24,7 +23,6 @@ _SAMPLED = 256  # points that the critical temperature is estimated from
 _STARTS = ("costs", "zero", *["random"] * 6)
 _DRAWS = 20  # times as many pairs as in a step tell the cost in the end
 _KEPT = 1 << 26  # numbers of columns that are kept
-_ROUNDING = 10  # units in the last place of an objective that has not risen
 
 
 class Columns:
@@ -122,7 +120,7 @@ def sampled_steps(
     plan = log_plan.exp()
     is_known = problem.source.matrix is not None and problem.target.matrix is not None
     if is_known or max(plan.shape) <= _DRAWS * count:  # which no estimate is cheaper than
-        return log_plan, _exact_cost(problem, plan)[0], converged, history
+        return log_plan, _exact_cost(problem, plan), converged, history
     costs = []
     for _ in range(_DRAWS):
         estimate = _estimate(problem, plan, count, generator)
@@ -140,45 +138,11 @@ def _estimate(problem: Problem, plan: Tensor, count: int, generator: torch.Gener
     return out.mul_(1 / count).clamp_(min=0)
 
 
-def exact_steps(problem: Problem, log_plan: Tensor, tol: float, max_iter: int) -> Answer:
-    """Steps at the exact cost, halved until the objective does not rise."""
-    g, history, converged = torch.zeros_like(problem.q), [], False
-    plan = log_plan.exp()
-    cost, gradient = _exact_cost(problem, plan)
-    energy = cost - problem.epsilon * _entropy(plan)
-    for _ in range(max_iter):
-        new_log, new_g = problem.step(gradient, g)
-        slack = _ROUNDING * torch.finfo(plan.dtype).eps * abs(energy)
-        target, share = new_log.exp(), 1.0
-        for _ in range(_HALVINGS):
-            moved = target if share == 1 else torch.lerp(plan, target, share)
-            new_cost, new_gradient = _exact_cost(problem, moved)
-            new_energy = new_cost - problem.epsilon * _entropy(moved)
-            if new_energy <= energy + slack:
-                break
-            share /= 2
-        else:
-            converged = True  # no step is short enough: what is left is rounding
-            break
-        change = float((moved - plan).abs().sum(dtype=torch.float64))
-        plan, cost, gradient, energy, g = moved, new_cost, new_gradient, new_energy, new_g
-        log_plan = new_log if share == 1 else plan.log()
-        history.append(problem.report(log_plan, cost, "exact"))
-        if change <= tol:
-            converged = True
-            break
-    return log_plan, cost, converged, history
-
-
-def _exact_cost(problem: Problem, plan: Tensor) -> tuple[float, Tensor]:
-    """The objective of a plan, and the linear cost sum_kl |C_ik - D_jl|^2 T_kl [N, K]."""
+def _exact_cost(problem: Problem, plan: Tensor) -> float:
+    """The objective of a plan: the sum of |C_ik - D_jl|^2 T_ij T_kl."""
     c, d = problem.source.whole(), problem.target.whole()
     linear = (c.square() @ plan.sum(1))[:, None] + d.square() @ plan.sum(0) - 2 * (c @ plan @ d)
-    return float((linear * plan).sum(dtype=torch.float64)), linear
-
-
-def _entropy(plan: Tensor) -> float:
-    return float(torch.special.entr(plan).sum(dtype=torch.float64))
+    return float((linear * plan).sum(dtype=torch.float64))
 
 
 def critical_epsilon(problem: Problem, seed: int) -> float:

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ..._checks import as_argument, check_vector
+from ..._checks import check_vector
 from ..._precision import compute_dtype, full_precision, power_of_two
 from ...kernels.table import LINEAR_TRANSPORT, lists_backends
 from ..problem.masses import check_masses, normalized
 from ..problem.options import SolverOptions, read_starts
-from .costs import BatchCosts, batch_costs
+from .costs import BatchCosts, read_costs
 from .frank_wolfe import Descent, descend
 from .plan import BatchPlan
 from .proximal import STEPS, Pairs, anneal
@@ -33,7 +33,7 @@ def batch_gromov_wasserstein(
     source: Any,
     target: Any,
     *,
-    cost: str = "features",
+    cost: Any = None,
     p: Tensor | Sequence[Tensor] | None = None,
     q: Tensor | Sequence[Tensor] | None = None,
     starts: Sequence[str] | None = None,
@@ -55,10 +55,12 @@ def batch_gromov_wasserstein(
     pair does not depend on the other pairs.
 
     Args:
-        source: a `torch_geometric.data.Batch`, a list of tensors or of factors, or what
-            :func:`batch_costs` has made of one.
+        source: B graphs: a `torch_geometric.data.Batch`, a list or a tensor [B, n, m]; of points
+            [n_b, D], of `Data`, of symmetric matrices [n_b, n_b], or of costs, such as factors.
         target: likewise, as many graphs; sizes may differ.
-        cost: what the costs of a graph are, see :func:`batch_costs`, which has more options.
+        cost: None: squared distances of points, of which a `Data` has `x` or `pos`; "matrix" of
+            matrices; or what is called with each graph, such as ``HeatCost(1.0)``, and returns its
+            matrix or its cost.
         p: masses of the source points, non-negative: [sum of n_b], or a list of vectors. What
             counts is the share of a point in its graph. None: equal shares.
         q: masses of the target points, likewise.
@@ -100,17 +102,17 @@ def batch_gw_distance(
     source: Any,
     target: Any,
     *,
-    cost: str = "features",
+    cost: Any = None,
     p: Tensor | Sequence[Tensor] | None = None,
     q: Tensor | Sequence[Tensor] | None = None,
     **options: Any,
 ) -> Tensor:
     """The squared Gromov-Wasserstein discrepancies of many pairs of small graphs: a loss.
 
-    Differentiable in whatever the costs are made of (features, weights or lengths of edges,
-    matrices) and in the masses, by the envelope theorem: the plan counts as constant, and the
-    derivatives in the masses are its dual potentials. These are gradients of the local minimum that
-    was found, where it is isolated; there are no second derivatives.
+    Differentiable in points, matrices and whatever `cost` is differentiable in, and in the masses,
+    by the envelope theorem: the plan counts as constant, and the derivatives in the masses are its
+    dual potentials. These are gradients of the local minimum that was found, where it is isolated;
+    there are no second derivatives.
 
     Args:
         source: see :func:`batch_gromov_wasserstein`.
@@ -162,13 +164,10 @@ def _at_fixed_plan(plan: BatchPlan, c: Tensor, d: Tensor, p: Tensor, q: Tensor) 
 
 
 def _read_sides(
-    source: Any, target: Any, cost: str, p: Any, q: Any
+    source: Any, target: Any, cost: Any, p: Any, q: Any
 ) -> tuple[BatchCosts, BatchCosts, Tensor, Tensor]:
     """The costs of both sides, of one type, and shares of mass [B, N]."""
-    with as_argument("source", "graphs"):
-        first = batch_costs(source, cost)
-    with as_argument("target", "graphs"):
-        second = batch_costs(target, cost)
+    first, second = read_costs("source", source, cost), read_costs("target", target, cost)
     if first.sizes.numel() != second.sizes.numel():
         raise ValueError(
             "Expected 'source' and 'target' to hold as many graphs each, a pair for every graph "
