@@ -1,4 +1,4 @@
-"""Stage 0: real things -> embeddings with labels, one ``Data`` with x [N, D] and y [N] each.
+"""Stage 0: documents, pictures, files -> one ``Data`` with embeddings x [N, D] and labels y [N].
 
 ``DigitsDataset`` needs no file, ``TwentyNewsgroups`` text or ready embeddings, and
 ``EmbeddingDataset`` takes embeddings or documents of your own, which ``embed_texts`` embeds, with

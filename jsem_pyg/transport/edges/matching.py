@@ -1,4 +1,4 @@
-"""Two graphs, matched by their edges alone: which node of one is which of the other."""
+"""Two graphs, matched by their edges alone: which nodes correspond."""
 
 import logging
 import math
