@@ -1,15 +1,16 @@
 """The distance: its value is POT's at the same plan, its gradients are finite differences."""
 
-import math
-
 import ot
 import pytest
 import torch
 from torch_geometric.data import Data
 
 from jsem_pyg.transport import Factor, HeatCost, gromov_wasserstein, gw_distance
+from jsem_pyg.transport.distance.envelope import value_at
+from jsem_pyg.transport.factored.solver import read_task
 from jsem_pyg.transport.plan.plan import Plan
-from jsem_pyg.transport.sinkhorn.scores import DenseScores, shares
+from jsem_pyg.transport.problem.options import SolverOptions
+from jsem_pyg.transport.sinkhorn.scores import shares
 
 N, K = 6, 5
 TIGHT = {"tol": 1e-12, "max_iter": 300, "progress": False}
@@ -137,8 +138,10 @@ def test_a_rough_plan_gives_the_value_to_second_order(marginals):
             worse = worse._replace(
                 f=shares(worse, torch.float64).f + case.tensors["a"].softmax(0).log2()
             )
-        plan = Plan(worse, 0.0, case.plan.epsilon)
-        errors.append(float((gw_distance(*sides, **rest, plan=plan) - exact).abs()))
+        plan, masses = Plan(worse, 0.0, case.plan.epsilon), (rest["p"], rest["q"])
+        options = SolverOptions(marginals=marginals, rho=2.0, epsilon=2.0, absolute=True)
+        task = read_task(*sides, None, *masses, None, None, options)
+        errors.append(float((value_at(task, plan, *sides, *masses) - exact).abs()))
         assert float((plan.marginals()[1] - case.plan.marginals()[1]).abs().sum()) > size / 2
     assert 0 < errors[0] < 0.1
     assert errors[1] < 0.02 * errors[0]
@@ -187,28 +190,11 @@ def test_nothing_is_asked_of_gradients_without_them():
     assert not case.value().requires_grad
 
 
-def test_a_plan_that_is_known_is_not_looked_for_again(monkeypatch):
-    case = Case()
-    expected = case.value()
-    monkeypatch.setattr("jsem_pyg.transport.factored.solver.Task.solve", None)
-    rest = {**case.rest({}), "epsilon": case.plan.epsilon, "absolute": True}
-    found = gw_distance(*case.sides(case.tensors), **rest, plan=case.plan)
-    torch.testing.assert_close(found, expected)
-    assert math.isfinite(float(found))
-
-
 def test_what_cannot_be_done_is_refused():
     case = Case()
     sides = case.sides(case.tensors)
     with pytest.raises(ValueError, match="Expected 'marginals' to be"):
         gw_distance(*sides, marginals="partial")
-    with pytest.raises(TypeError, match="Expected 'plan' to be a Plan or None"):
-        gw_distance(*sides, plan=torch.ones(N, K))
-    with pytest.raises(ValueError, match="Expected 'plan' to be a plan of gromov_wasserstein"):
-        gw_distance(*sides, plan=case.plan.transposed())
-    dense = Plan(DenseScores(case.plan.dense().log2()), 0.0)
-    with pytest.raises(ValueError, match="DenseScores"):
-        gw_distance(*sides, plan=dense)
     q = torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0], dtype=torch.float64, requires_grad=True)
     with pytest.raises(ValueError, match="Expected 'q' to be positive"):
         gw_distance(*sides, q=q, marginals="semirelaxed", progress=False)

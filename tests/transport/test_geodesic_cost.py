@@ -47,14 +47,6 @@ def test_points_in_a_plane_are_exact_when_all_are_joined():
     assert relative(factor.dense(), torch.cdist(x, x).square()) < 1e-12
 
 
-def test_lengths_that_are_not_squared():
-    # Differences of places on a line are squared distances of points, in as many dimensions.
-    place = torch.arange(20.0, dtype=torch.float64)
-    cost = GeodesicCost(rank=19, num_landmarks=20, power=1, tol=0)
-    factor = cost(path(20), torch.ones(38, dtype=torch.float64))
-    assert relative(factor.dense(), (place[:, None] - place).abs()) < 1e-10
-
-
 @pytest.mark.parametrize("shape", [spiral, swiss_roll])
 def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(shape):
     x = shape(500)[0].double()
@@ -147,7 +139,5 @@ def test_scaling_leaves_out_what_no_coordinates_have():
 def test_refuses():
     with pytest.raises(ValueError, match="'num_landmarks' to be larger than 'rank'"):
         GeodesicCost(rank=50)
-    with pytest.raises(ValueError, match="power"):
-        GeodesicCost(power=3)
     with pytest.raises(ValueError, match="metric"):
         GeodesicCost(metric="l1")

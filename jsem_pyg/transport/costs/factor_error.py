@@ -25,13 +25,7 @@ def column_error(x: Tensor, nodes: Tensor, columns: Tensor, kind: str) -> float:
 
     Columns that are drawn at random, and were not used to make the factor, estimate the error of
     the whole matrix: of a kernel K on these columns, or of the squared distances
-    :math:`K_{ii} + K_{kk} - 2 K_{ik}` among these nodes.
-
-    Args:
-        x: [N, r] the factor.
-        nodes: [P] the columns' nodes.
-        columns: [N, P] of the kernel.
-        kind: "kernel" or "sqdist".
+    :math:`K_{ii} + K_{kk} - 2 K_{ik}` among these nodes [P].
     """
     x, columns = x.detach().double(), columns.detach().double()
     if kind == "kernel":

@@ -36,15 +36,15 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class GeodesicCost:
-    r"""Lengths of shortest paths in a graph, squared or not, as a factor.
+    r"""Squared lengths of shortest paths in a graph, as a factor.
 
     .. math::
-        C_{ik} = d_{ik}^p \approx ||\mathbf{x}_i - \mathbf{x}_k||^2
+        C_{ik} = d_{ik}^2 \approx ||\mathbf{x}_i - \mathbf{x}_k||^2
 
-    with d the length of the shortest path and p the `power`. Landmarks are taken one by one, each
-    the node that is farthest from those before; a search from each gives its distances to all.
-    Classical scaling of the landmarks, and triangulation of the others, give X (landmark MDS). It
-    costs one search of O(E log N) for each landmark, and O(N) memory for each.
+    with d the length of the shortest path. Landmarks are taken one by one, each the node that is
+    farthest from those before; a search from each gives its distances to all. Classical scaling of
+    the landmarks, and triangulation of the others, give X (landmark MDS). It costs one search of
+    O(E log N) for each landmark, and O(N) memory for each.
 
     Lengths of edges are those given; or else the Euclidean distances of the points that the edges
     join (chords of the unit sphere for `metric="cosine"`), where there are points; or else ones.
@@ -54,7 +54,6 @@ class GeodesicCost:
     Args:
         rank: the largest number of columns; fewer where they are as near to distances held out.
         num_landmarks: how many, more than `rank`.
-        power: 2 for squared lengths, 1 for the lengths themselves.
         k: neighbours of each point, where a graph has to be made of points.
         metric: of that graph, and of the lengths of edges between points: "l2" or "cosine".
         tol: how much larger the relative error of fewer columns may be than that of the best.
@@ -78,7 +77,6 @@ class GeodesicCost:
 
     rank: int = 10
     num_landmarks: int = 50
-    power: int = 2
     k: int = 10
     metric: str = "l2"
     tol: float = 1e-3
@@ -92,7 +90,6 @@ class GeodesicCost:
                 f"Expected 'num_landmarks' to be larger than 'rank', {self.rank} (got "
                 f"{self.num_landmarks}). To fix this, take three times the rank."
             )
-        check_choice("power", self.power, (1, 2))
         check_positive_int("k", self.k)
         check_choice("metric", self.metric, METRICS)
         check_loss("tol", self.tol)
@@ -156,9 +153,9 @@ class GeodesicCost:
             probe, held_out = landmark, distance
         else:
             held_out = np.vstack([first, dijkstra(length, indices=probe[1:])])
-        cost = torch.from_numpy(distance) ** self.power
+        cost = torch.from_numpy(distance).square()
         x = landmark_scaling(cost, torch.tensor(landmark), self.rank)
-        error = errors_by_rank(x, probe, torch.from_numpy(held_out) ** self.power)
+        error = errors_by_rank(x, probe, torch.from_numpy(held_out).square())
         # Columns of small eigenvalues may do harm, since the negative ones are left out.
         rank = next(r for r, each in enumerate(error, 1) if each <= min(error) + self.tol)
         return x[:, :rank], error[rank - 1]
@@ -175,10 +172,7 @@ def _length_matrix(structure: GraphStructure, length: Tensor) -> csr_array:
 def farthest_landmarks(length: csr_array, first: Array, most: int) -> tuple[list[int], Array]:
     """Landmarks, each farthest from those before, and their distances [M, N] to all nodes.
 
-    Args:
-        length: [N, N] of the edges.
-        first: [N] distances from any node; the first landmark is the farthest one.
-        most: M, if so many nodes are apart from each other.
+    The first is farthest from the node whose distances [N] are given.
 
     Source: Gonzalez, "Clustering to minimize the maximum intercluster distance", Theoretical
     Computer Science 38, 1985.
@@ -197,11 +191,6 @@ def landmark_scaling(cost: Tensor, landmark: Tensor, rank: int) -> Tensor:
     """Coordinates [N, r] of squared distances [M, N] from landmarks [M] to all points.
 
     Directions of negative eigenvalues, which no real coordinates have, are left out.
-
-    Args:
-        cost: squared distances.
-        landmark: the points that the rows belong to.
-        rank: the largest r.
     """
     among = cost[:, landmark]
     mean = among.mean(1)

@@ -173,13 +173,7 @@ def _given_graph(
 
 
 def check_connected(graph: GraphInput, why: str, by_weight: bool = True) -> None:
-    """Raise a ValueError unless edges join all nodes.
-
-    Args:
-        graph: the graph.
-        why: what a graph of several parts lacks.
-        by_weight: whether an edge of weight zero counts as none.
-    """
+    """Raise a ValueError unless edges join all nodes: those of weight zero not, if `by_weight`."""
     structure, weight = graph.structure, graph.weight
     edges = graph.edge_index
     if weight is not None and by_weight:

@@ -28,10 +28,7 @@ from .factor_error import smallest_rank
 def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
     """Factor a symmetric matrix [N, N]: X [N, r] and the signs [r]; differentiable.
 
-    Args:
-        matrix: the matrix.
-        rank: the largest r.
-        tol: what a smaller r may lose, as a share of the Frobenius norm.
+    The rank r is smaller where that loses at most `tol` of the Frobenius norm.
 
     Example:
         >>> x, sign = signed_root(torch.tensor([[0.0, 4.0], [4.0, 0.0]]), rank=2, tol=1e-6)

@@ -296,12 +296,9 @@ def _farthest(x: Tensor, size: int) -> Tensor:
 
 
 def _mean_kernel(parts: list[tuple[float, Tensor, Tensor]], p: Tensor, rank: int | None) -> Factor:
-    """The factor of the weighted mean of kernels, in its principal axes.
+    """The factor of the weighted mean of kernels, on the principal axes, weighted by mass.
 
-    Args:
-        parts: the weight of each member, its coordinates [N, r_s] averaged, and their signs.
-        p: [N] masses.
-        rank: how many axes to keep: those whose loss is least, in the norm weighted by mass.
+    Parts are the weight of each member, its coordinates [N, r_s] averaged, and their signs.
     """
     z = torch.cat([weight**0.5 * x for weight, x, _ in parts], 1).double()
     signs = torch.cat([signs for _, _, signs in parts]).double()

@@ -5,12 +5,11 @@ from typing import Any
 
 from torch import Tensor
 
-from ..._checks import check_choice, check_instance
+from ..._checks import check_choice
 from ..factored.solver import read_task
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor
 from ..problem.options import SolverOptions
-from ..sinkhorn.scores import FactoredScores
 from .envelope import value_at
 
 DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # what may be asked of marginals
@@ -37,7 +36,6 @@ def gw_distance(
     seed: int = 0,
     backend: str = "auto",
     progress: bool = True,
-    plan: Plan | None = None,
 ) -> Tensor:
     r"""Compute the entropic Gromov-Wasserstein discrepancy of two spaces; differentiable.
 
@@ -58,7 +56,7 @@ def gw_distance(
     masses with the sum one, to which they are brought; at a mass of zero it is one-sided.
 
     Args:
-        source: see :func:`gromov_wasserstein`, like all up to `progress`.
+        source: see :func:`gromov_wasserstein`, like all others.
         target: likewise.
         cost: likewise.
         p: likewise.
@@ -78,7 +76,6 @@ def gw_distance(
         seed: likewise.
         backend: likewise.
         progress: likewise.
-        plan: the optimum, of the same problem, if it is known already; None: it is looked for.
 
     Returns:
         F, a number, in the type of the coordinates and the unit of squared costs.
@@ -106,18 +103,4 @@ def gw_distance(
     )  # fmt: skip
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     task = read_task(first, second, None, p, q, features, known_pairs, options)
-    if plan is None:
-        plan = task.solve()
-    else:
-        _check_plan(plan, (first.num_points, second.num_points))
-    return value_at(task, plan, first, second, p, q)
-
-
-def _check_plan(plan: Any, shape: tuple[int, int]) -> None:
-    """Raise unless this is a plan of factored costs between so many points."""
-    check_instance("plan", plan, Plan, "a Plan or None")
-    if plan.shape != shape or not isinstance(plan.scores, FactoredScores):
-        raise ValueError(
-            f"Expected 'plan' to be a plan of gromov_wasserstein between {shape[0]} x {shape[1]} "
-            f"points (got {plan.shape[0]} x {plan.shape[1]}, {type(plan.scores).__name__})."
-        )
+    return value_at(task, task.solve(), first, second, p, q)

@@ -30,15 +30,9 @@ from ..sinkhorn.scores import FactoredScores, PlanSums, average, plan_sums, row_
 def value_at(
     task: Task, plan: Any, first: Factor, second: Factor, p: Tensor | None, q: Tensor | None
 ) -> Tensor:
-    """The objective of a task at its optimum, with gradients in what was given.
+    """The objective of a task at its optimum, with gradients in both factors and masses as given.
 
-    Args:
-        task: the problem, without gradients except those of its features.
-        plan: its optimum, of :func:`.gromov_wasserstein`.
-        first: the source, with its history.
-        second: the target.
-        p: masses as they were given.
-        q: those of the target.
+    The plan is one of :func:`.gromov_wasserstein`; the task brings features with their gradients.
     """
     left = read_masses("p", p, first.num_points).to(first.x.device)
     right = read_masses("q", q, second.num_points).to(second.x.device)
@@ -67,17 +61,7 @@ def _lagrangian(
     q: Tensor,
     relaxation: Relaxation,
 ) -> Tensor:
-    """The Lagrangian of the plan that is the optimum: a number, float64.
-
-    Args:
-        task: the problem.
-        plan: its optimum.
-        first: the source.
-        second: the target.
-        p: [N] float64, of sum one.
-        q: [K] likewise.
-        relaxation: penalties in the unit of squared costs.
-    """
+    """The Lagrangian of the optimum, float64; for masses of sum one."""
     scores, epsilon = plan.scores, plan.epsilon
     sums = plan_sums(scores)
     tilt = _Tilt(scores, sums, p.detach(), q.detach())

@@ -147,7 +147,8 @@ class Plan:
         """
         if isinstance(self.scores, AssignmentScores):
             return self._cast((self.scores.partner >= 0).to(self.scores.like))
-        parts = [_perplexity(block) for _, block in row_blocks(self.scores)]
+        share = shares(self.scores, self.scores.like.dtype)
+        parts = [_perplexity(block) for _, block in row_blocks(share)]
         return self._cast(torch.cat(parts) if parts else self.scores.like.new_zeros(0))
 
     @cached_property
@@ -237,15 +238,7 @@ def _best(block: Tensor) -> Tensor:
     return torch.where(value > -torch.inf, column, -1)
 
 
-def _shares(block: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of log2 T -> the same with sum one, and which of them have mass."""
-    top = block.amax(1, keepdim=True)
-    has_mass = top > -torch.inf
-    weight = (block - torch.where(has_mass, top, 0)).exp2()
-    return weight / weight.sum(1, keepdim=True).clamp(min=1), has_mass
-
-
 def _perplexity(block: Tensor) -> Tensor:
-    share, has_mass = _shares(block)
-    entropy = torch.special.entr(share).sum(1)
-    return torch.where(has_mass[:, 0], entropy.exp(), 0)
+    """Exponential of the entropy of rows of log2 T that have the sum one, or no mass."""
+    entropy = torch.special.entr(block.exp2()).sum(1)
+    return torch.where(block.amax(1) > -torch.inf, entropy.exp(), 0)

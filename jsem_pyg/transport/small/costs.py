@@ -40,13 +40,7 @@ def is_point(sizes: Tensor, padded: Tensor) -> Tensor:
 
 
 def read_costs(name: str, graphs: Any, cost: Any) -> BatchCosts:
-    """The costs of many graphs; see :func:`.batch_gromov_wasserstein` for what they may be.
-
-    Args:
-        name: of the argument, for errors.
-        graphs: a batch, or a sequence of graphs, points, matrices or costs.
-        cost: None, "matrix" or what makes a cost of each.
-    """
+    """The costs of many graphs; see :func:`.batch_gromov_wasserstein` for what they may be."""
     if isinstance(graphs, BatchCosts):
         return graphs
     if isinstance(graphs, Data):

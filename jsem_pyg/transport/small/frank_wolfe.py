@@ -43,14 +43,9 @@ def descend(
     """Descend to plans that satisfy their marginals and that no vertex improves.
 
     A step goes towards the vertex that the gradient likes best, as far as the objective falls, all
-    the way where it is concave along the step.
-
-    Args:
-        pairs: float64, on the CPU.
-        plan: [B, n, m] where to begin: non-negative, of nearly the right marginals.
-        max_steps: how many linear problems to solve for a pair.
-        tol: of a step's gain, relative to p^T C^2 p + q^T D^2 q.
-        linear_transport: of a backend of :data:`.LINEAR_TRANSPORT`.
+    the way where it is concave along the step. It is the last where it gains less than `tol` of
+    p^T C^2 p + q^T D^2 q. Pairs are in float64 on the CPU; plans [B, n, m] begin with nearly the
+    right marginals.
     """
     c, d, p, q = pairs
     own, other = c.square() @ p[..., None], d.square() @ q[..., None]

@@ -40,16 +40,11 @@ def centred(cost: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def anneal(pairs: Pairs, start: Tensor, steps: int, epsilon: float) -> Tensor:
-    """Proximal steps from plans, at temperatures that fall by a constant factor.
+    """Proximal steps at temperatures that fall by a constant factor to `epsilon`: plans [B, n, m].
 
-    Args:
-        pairs: what is matched.
-        start: [B, n, m] log2 T, up to scalings of rows and columns, finite.
-        steps: at most how many; a pair whose plan moves no more takes no further.
-        epsilon: the last temperature, in units of the largest entry of the first gradient.
-
-    Returns:
-        [B, n, m] plans T. Columns have their masses, rows nearly.
+    They start from log2 T [B, n, m], up to scalings of rows and columns; a pair whose plan moves no
+    more takes no further ones. The unit of temperatures is the largest entry of the first gradient.
+    Columns have their masses, rows nearly.
     """
     (c, a), (d, b) = centred(pairs.c, pairs.p), centred(pairs.d, pairs.q)
     linear = a[..., None] * b[:, None]
