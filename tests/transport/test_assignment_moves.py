@@ -9,12 +9,16 @@ from jsem_pyg.transport.edges.moves import (
     anneal,
     assignment_task,
     greedy,
+    greedy_assignment,
     kept_weight,
+    matched_difference,
     percolate,
+    pulled,
     soft_start,
     swap,
+    swap_gains,
 )
-from jsem_pyg.transport.problem.swaps import pulled, sparse_gains, swap_gains
+from jsem_pyg.transport.factored.exchange_moves import swap_gains as dense_swap_gains
 
 
 def random_matrix(size, seed, density=0.2, weighted=True):
@@ -47,7 +51,7 @@ def test_weights_are_in_units_of_their_root_mean_square(task):
 
 def test_gains_of_swaps_are_exact(task):
     partner = np.random.default_rng(4).permutation(30)
-    first, second, gain = sparse_gains(task.source, pulled(task.target, partner))
+    first, second, gain = swap_gains(task.source, pulled(task.target, partner))
     assert len(gain) > 100
     before = kept_weight(task, partner)
     for i, k, expected in list(zip(first, second, gain, strict=True))[::29]:
@@ -61,8 +65,8 @@ def test_gains_of_swaps_are_those_of_the_dense_formula(task):
     partner = np.random.default_rng(4).permutation(30)
     source, target = (torch.from_numpy(each.toarray()).double() for each in task[:2])
     order, nothing = torch.from_numpy(partner)[None], torch.zeros(30, 30, dtype=torch.float64)
-    dense = swap_gains(source, target, nothing, order)[0].numpy() / 2
-    first, second, gain = sparse_gains(task.source, pulled(task.target, partner))
+    dense = dense_swap_gains(source, target, nothing, order)[0].numpy() / 2
+    first, second, gain = swap_gains(task.source, pulled(task.target, partner))
     np.testing.assert_allclose(gain, np.where(first == second, 0, dense[first, second]), atol=1e-4)
 
 
@@ -130,3 +134,19 @@ def test_balancing_never_overflows():
     column = torch.tensor([[0, 1], [0, 1], [0, 2]])
     balanced = assignment_moves._balanced(value, column)
     assert np.isfinite(balanced.data).all()
+
+
+def test_greedy_takes_the_largest_first():
+    column = np.array([[0, 1], [0, 2], [1, 2]])
+    value = np.array([[0.9, 0.8], [1.0, 0.1], [0.7, 0.0]])
+    assert greedy_assignment(column, value, 3).tolist() == [1, 0, -1]
+    assert greedy_assignment(column, -value, 3).tolist() == [-1, -1, -1]
+    column, value = np.arange(80)[:, None] // 4, np.tile([[1.0], [3.0]], (40, 1))
+    partner = greedy_assignment(column, value, 20)
+    assert np.flatnonzero(partner >= 0).tolist() == [*range(1, 80, 4)]  # the first of equals
+
+
+def test_differences_count_matched_nodes_only():
+    path = csr_array(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]]))
+    assert matched_difference(path, path, np.array([2, 1, 0])) == 0
+    assert matched_difference(path, path, np.array([0, 2, -1])) == 2

@@ -7,10 +7,9 @@ from transport.problems import points
 from jsem_pyg.kernels.sinkhorn.reference import sinkhorn_pass
 from jsem_pyg.transport import Factor
 from jsem_pyg.transport.factored.descent import Effort, begin, settle
-from jsem_pyg.transport.factored.exchange_moves import exchange
+from jsem_pyg.transport.factored.exchange_moves import best_assignment, exchange
 from jsem_pyg.transport.problem.prepare import prepare_factor
 from jsem_pyg.transport.problem.problem import make_problem
-from jsem_pyg.transport.problem.swaps import best_assignment
 from jsem_pyg.transport.sinkhorn.loop import in_turn
 
 

@@ -237,19 +237,6 @@ def test_an_unfinished_descent_says_so(caplog):
     torch.testing.assert_close(plan.marginals()[0], torch.full((30,), 1 / 30).double())
 
 
-def test_starts_are_random_or_a_plan():
-    source, target = random_graph(40), changed(random_graph(40), 40, 0.1)
-    plan = match_graphs(source, target)
-    again = match_graphs(source, target, starts=plan)
-    assert again.cost <= plan.cost
-    assert again.history[0].stage == "plan"
-    rough = match_graphs(source, target, starts=["random"], max_iter=1)
-    other = match_graphs(source, target, starts=["random"] * 2, max_iter=1, seed=1)
-    assert not torch.equal(rough.argmax(), other.argmax())
-    part = match_graphs(cycle(7), grid(2, 4))
-    assert match_graphs(cycle(7), grid(2, 4), starts=part).cost <= part.cost * (1 + 1e-6)
-
-
 def test_what_is_refused(monkeypatch):
     edge_index, _ = tiny_graphs.ring(4)
     with pytest.raises(ValueError, match="'source' to have at least one node"):
@@ -263,14 +250,7 @@ def test_what_is_refused(monkeypatch):
         match_graphs(edge_index, edge_index, p=torch.full((4,), torch.nan))
     with pytest.raises(ValueError, match="'max_iter' to be a positive integer"):
         match_graphs(edge_index, edge_index, max_iter=0)
-    with pytest.raises(ValueError, match="'starts' to be some of 'heat', 'random'"):
-        match_graphs(edge_index, edge_index, starts=["axes"])
-    plan = match_graphs(edge_index, edge_index)
-    with pytest.raises(ValueError, match="'starts' to be a plan of 3 x 4 nodes"):
-        match_graphs(cycle(3), edge_index, starts=plan)
     monkeypatch.setattr(matching_module, "DENSE_LIMIT", 15)
     other = cycle(5)
-    with pytest.raises(ValueError, match="equal masses and the default 'starts' between 5 x 4"):
+    with pytest.raises(ValueError, match="equal masses between 5 x 4 nodes, more than 15 pairs"):
         match_graphs(other, edge_index, p=torch.tensor([1.0, 2, 1, 1, 1]))
-    with pytest.raises(ValueError, match=r"more than 15 pairs \(got starts=\['random'\]"):
-        match_graphs(other, edge_index, starts=["random"])

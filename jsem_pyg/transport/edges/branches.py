@@ -23,6 +23,7 @@ from torch import Tensor
 from ...kernels.branches.graph import Neighbours, Pairs, Rates, read_neighbours
 from ...kernels.table import BRANCHES
 from .depths import branch_scores
+from .moves import balancing
 
 Array = NDArray[Any]
 
@@ -112,13 +113,9 @@ def _pairs(sides: tuple[Neighbours, Neighbours], key: Array) -> Pairs:
     return Pairs(indptr, column, np.concatenate([[0], np.cumsum(width)]))
 
 
-def _balanced(score: csr_array, steps: int = 10) -> csr_array:
+def _balanced(score: csr_array) -> csr_array:
     """Scores scaled to sums of one of rows and columns, or less."""
-    transposed = score.T.tocsr()
-    right = np.ones(score.shape[0])
-    for _ in range(steps):
-        left = 1 / np.maximum(score @ right, 1e-300)
-        right = 1 / np.maximum(transposed @ left, 1e-300)
+    _, right = balancing(score, 1e-300)
     left = 1 / np.maximum(score @ right, 1e-300)
     row = np.repeat(np.arange(len(left)), np.diff(score.indptr))
     data = left[row] * score.data * right[score.indices]

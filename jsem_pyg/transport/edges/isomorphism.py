@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
-from ..problem.swaps import pulled
+from .moves import pulled
 
 Array = NDArray[Any]
 

@@ -85,9 +85,8 @@ def likely(distance: Tensor) -> dict[str, Tensor]:
 
 
 def assigned(problem: Problem, partner: Array) -> Tensor:
-    """The start that sends nine tenths to partners [max(N, K)], as far as masses allow."""
-    sizes = len(problem.p), len(problem.q)
-    rows = np.flatnonzero(partner[: sizes[0]] < sizes[1])
+    """The start that sends nine tenths to partners [N], -1 for none, as far as masses allow."""
+    rows = np.flatnonzero(partner >= 0)
     columns = partner[rows]
     plan = (1 - _ASSIGNED) * np.outer(problem.p, problem.q)
     plan[rows, columns] += _ASSIGNED * np.minimum(problem.p[rows], problem.q[columns])

@@ -1,8 +1,8 @@
-"""Exchange moves: swap the partners of matched groups where that lowers the energy.
+r"""Exchange moves: swap the partners of matched groups where that lowers the energy.
 
 Descent moves mass a little at a time, and cannot exchange the partners of whole groups, such as two
-similar topics. Between a few dozen groups the problem is a quadratic assignment, and many exchanges
-are tried at once.
+similar topics. Between a few dozen groups it is a quadratic assignment problem,
+:math:`f(m) = \sum_{ab} A_{ab} B_{m_a m_b} + \sum_a L_{a m_a}`: many exchanges are tried at once.
 """
 
 from typing import NamedTuple
@@ -11,12 +11,15 @@ import torch
 from torch import Tensor
 
 from ..problem.problem import FEW_AXES, Problem
-from ..problem.swaps import best_assignment
 from ..sinkhorn.loop import Pass
 from .coarsening import coarsen
 from .descent import State, averages
 
 NUM_GROUPS = (20, 25, 30)  # the mistake may be visible in one of these groupings only
+_TRIES = 256  # at once
+_ROUNDS = 4
+_SWAPS = 3  # random ones, at most
+_GAIN = 1e-4  # of the objective, below which it is rounding
 
 
 class Groups(NamedTuple):
@@ -71,3 +74,91 @@ def _groups(problem: Problem, sent: Tensor, mass: Tensor, num_groups: int, seed:
     return Groups(
         total[:, -1], *means.split([problem.source.z.size(1), problem.target.z.size(1)], 1)
     )
+
+
+def best_assignment(inner: Tensor, outer: Tensor, linear: Tensor, seed: int) -> Tensor | None:
+    """An assignment [m] better than the identity for sum A_ab B_(o_a o_b) + sum L_(a o_a), or None.
+
+    Iterated local search: from the best so far, a few swaps that cost little, and then the steepest
+    ascent by swaps, for many at once.
+
+    Args:
+        inner: A [m, m], symmetric.
+        outer: B [m, m], symmetric.
+        linear: L [m, m].
+        seed: of the swaps.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    count = inner.size(0)
+    if count < 3:
+        return None
+    best = torch.arange(count, device=inner.device)
+    start = value = float(_value(inner, outer, linear, best[None])[0])
+    for _ in range(_ROUNDS):
+        tries = _perturbed(best, swap_gains(inner, outer, linear, best[None])[0], generator)
+        tries = _climb(inner, outer, linear, tries)
+        values = _value(inner, outer, linear, tries)
+        top = int(values.argmax())
+        if float(values[top]) <= value + _GAIN * abs(start):
+            break
+        best, value = tries[top], float(values[top])
+    return best if value > start + _GAIN * abs(start) else None
+
+
+def _value(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tensor:
+    """The objective [B] of assignments [B, m]."""
+    return (inner * _moved(outer, order)).sum((1, 2)) + linear.gather(1, order.T).T.sum(1)
+
+
+def _moved(outer: Tensor, order: Tensor) -> Tensor:
+    """B' [B, m, m] of assignments [B, m]."""
+    return outer.take(order[:, :, None] * outer.size(1) + order[:, None, :])
+
+
+def swap_gains(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tensor:
+    """Change of the objective if a and b are swapped: [B, m, m]."""
+    moved = _moved(outer, order)
+    half = inner @ moved  # sum_k A_ak B'_kb; the change is the sum of this half and its transpose
+    a, b = inner.diagonal(), moved.diagonal(dim1=1, dim2=2)
+    placed = linear.gather(1, order.T).T
+    same = half.diagonal(dim1=1, dim2=2) - a * b / 2 + placed / 2  # without a swap
+    # The terms of a and b themselves, which do not change as the others do.
+    half.addcmul_(inner - a[:, None], moved).addcmul_(inner, b[:, :, None], value=-1)
+    half.addcmul_(a[:, None], b[:, None, :], value=0.5).sub_(same[:, :, None])
+    half.mul_(2).add_(linear[:, order].transpose(0, 1))
+    return half + half.mT
+
+
+def _perturbed(best: Tensor, gain: Tensor, generator: torch.Generator) -> Tensor:
+    """Copies [B, m] of an assignment with a few random swaps, preferably ones that cost little."""
+    count = best.numel()
+    row, column = torch.triu_indices(count, count, 1)
+    cost = -gain[row, column].cpu()
+    chance = torch.softmax(-cost / cost.median().clamp(min=1e-300) * 4, 0)
+    tries = best.cpu().repeat(_TRIES, 1)
+    chosen = torch.multinomial(chance, _TRIES * _SWAPS, True, generator=generator)
+    number = torch.randint(1, _SWAPS + 1, (_TRIES,), generator=generator)
+    each = torch.arange(_TRIES)
+    for index, swap in enumerate(chosen.view(_SWAPS, _TRIES)):
+        a, b = row[swap], column[swap]
+        does = number > index
+        first, second = tries[each, a], tries[each, b]
+        tries[each, a] = torch.where(does, second, first)
+        tries[each, b] = torch.where(does, first, second)
+    return tries.to(best.device)
+
+
+def _climb(inner: Tensor, outer: Tensor, linear: Tensor, order: Tensor) -> Tensor:
+    """The best swap of each assignment, until none is better."""
+    order = order.clone()
+    climbs = torch.arange(order.size(0), device=order.device)
+    least = 1e-9 * float((inner.abs().sum() * outer.abs().max()).clamp(min=1e-300))
+    for _ in range(4 * order.size(1)):
+        gain, swap = swap_gains(inner, outer, linear, order[climbs]).flatten(1).max(1)
+        better = gain > least
+        climbs, swap = climbs[better], swap[better]
+        if not len(climbs):
+            break
+        a, b = swap // order.size(1), swap % order.size(1)
+        order[climbs, a], order[climbs, b] = order[climbs, b], order[climbs, a]
+    return order

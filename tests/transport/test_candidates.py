@@ -8,15 +8,10 @@ from scipy.spatial import cKDTree
 from torch_geometric.data import Data
 
 from jsem_pyg.transport import Plan, match_graphs
+from jsem_pyg.transport.edges import candidates
 from jsem_pyg.transport.edges import matching as matching_module
-from jsem_pyg.transport.sparse import candidates
-from jsem_pyg.transport.sparse.candidates import find_candidates
-from jsem_pyg.transport.sparse.profiles import local_profiles
-from jsem_pyg.transport.sparse.search import (
-    greedy_assignment,
-    matched_difference,
-    search_candidates,
-)
+from jsem_pyg.transport.edges.candidates import find_candidates, search_candidates
+from jsem_pyg.transport.edges.features import local_profiles
 
 
 def both_ways(edges, size):
@@ -132,22 +127,6 @@ def test_profiles_do_not_depend_on_names():
     first = local_profiles(both_ways(source, 80))
     second = local_profiles(both_ways(name[source], 80))
     np.testing.assert_allclose(second[name], first, atol=2e-4)
-
-
-def test_greedy_takes_the_largest_first():
-    column = np.array([[0, 1], [0, 2], [1, 2]])
-    value = np.array([[0.9, 0.8], [1.0, 0.1], [0.7, 0.0]])
-    assert greedy_assignment(column, value, 3).tolist() == [1, 0, -1]
-    assert greedy_assignment(column, -value, 3).tolist() == [-1, -1, -1]
-    column, value = np.arange(80)[:, None] // 4, np.tile([[1.0], [3.0]], (40, 1))
-    partner = greedy_assignment(column, value, 20)
-    assert np.flatnonzero(partner >= 0).tolist() == [*range(1, 80, 4)]  # the first of equals
-
-
-def test_differences_count_matched_nodes_only():
-    path = both_ways(np.array([[0, 1], [1, 2]]), 3)
-    assert matched_difference(path, path, np.array([2, 1, 0])) == 0
-    assert matched_difference(path, path, np.array([0, 2, -1])) == 2
 
 
 def test_a_plan_of_many_nodes_needs_no_table():

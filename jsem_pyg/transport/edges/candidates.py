@@ -1,10 +1,11 @@
-r"""Soft assignments of a few partners a node, refined along the edges of both graphs.
+r"""Graphs too large for all pairs of their nodes: a few candidate partners for each node.
 
-The score of a pair follows from the likely partners of its neighbours, :math:`\mathbf{A} \mathbf{M}
-\mathbf{B}`, and a little for profiles that look alike. Of these scores each node keeps a few, and
-a soft assignment M of them follows, in which a node without support is matched with none: so
-right pairs spread along edges, also to partners that no profile had suggested. It is cooled in the
-end, and becomes one assignment.
+Candidates are the nodes of the other graph whose local profiles are nearest. Soft assignments of
+them are refined along the edges of both graphs: the score of a pair follows from the likely
+partners of its neighbours, :math:`\mathbf{A} \mathbf{M} \mathbf{B}`, and a little from profiles
+that look alike. Of these scores each node keeps a few, and a soft assignment M of them follows, in
+which a node without support is matched with none: so right pairs spread along edges, also to
+partners that no profile had suggested. It is cooled in the end, and becomes one assignment.
 
 Source: Gold and Rangarajan, "A graduated assignment algorithm for graph matching", IEEE PAMI 18,
 1996; marks of neighbours, Yartseva and Grossglauser, "On the performance of percolation graph
@@ -19,14 +20,19 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from ...graph.faiss_search import import_faiss
 from ...kernels.candidates import CANDIDATES
-from .candidates import find_candidates
+from .features import local_features
+from .moves import filled, greedy_assignment, in_unit
 
 Array = NDArray[Any]
 
 _log = logging.getLogger(__name__)
 
 CANDIDATES_EACH = 30  # that profiles suggest
+_EXACT = 20_000  # nodes up to which all pairs of profiles are compared
+_PROBES = 24  # cells of an inverted file that are looked at
+_TRAINING = 40  # points a cell
 _KEPT = 12  # partners of each node in a soft assignment
 _LAST_KEPT = 30  # in the last one
 _TIE = 0.1  # what profiles count, in edges
@@ -65,13 +71,13 @@ def search_candidates(
         is none.
     """
     kernel = CANDIDATES.find(backend, torch.device("cpu")).neighbor_scores
-    sides = tuple(_unit(each) for each in (source, target))
-    count = min(CANDIDATES_EACH, target.shape[0])
-    candidate, distance = find_candidates(source, target, count, seed)
+    sides = in_unit(source), in_unit(target)
+    size = target.shape[0]
+    candidate, distance = find_candidates(source, target, min(CANDIDATES_EACH, size), seed)
     far = float(np.median(distance[np.isfinite(distance)])) or 1.0
     bonus = (_TIE * np.clip(1 - distance / (2 * far), 0, 1)).astype(np.float32)
     alike = np.exp(-(distance - distance[:, :1]) / np.float32(_PROFILES * far))
-    soft = _balanced(candidate, alike, np.zeros(len(alike), np.float32), target.shape[0])
+    soft = _balanced(candidate, alike, np.zeros(len(alike), np.float32), size)
 
     def step(soft: Soft, cold: float, kept: int = _KEPT) -> Soft:
         mass = np.where(soft.mass < _LEAST_MASS, 0, soft.mass)
@@ -79,7 +85,7 @@ def search_candidates(
         top = score[:, :1]
         likely = np.exp(np.float32(cold) * (score - top))
         nobody = np.exp(np.minimum(np.float32(cold) * (np.float32(_SUPPORT) - top[:, 0]), 30.0))
-        found = _balanced(np.maximum(column, 0), likely, nobody, target.shape[0])
+        found = _balanced(np.maximum(column, 0), likely, nobody, size)
         support = float((found.mass * np.maximum(score, 0)).sum(dtype=np.float64))
         return found._replace(support=support / max(1, len(score)))
 
@@ -93,59 +99,50 @@ def search_candidates(
             break
     for cold in _COLDER:
         soft = step(soft, cold, _LAST_KEPT if cold == _COLDER[-1] else _KEPT)
-    partner = greedy_assignment(soft.column, soft.mass, target.shape[0])
-    stages = [(f"{count} candidates, {number + 1} steps", _filled(partner, target.shape[0]))]
+    partner = greedy_assignment(soft.column, soft.mass, size)
+    name = f"{candidate.shape[1]} candidates, {number + 1} steps"
+    stages = [(name, filled(partner, size))]
     for _ in range(_FINISHING):
         hard = np.maximum(partner, 0)[:, None].astype(np.int32)
         mass = (partner >= 0).astype(np.float32)[:, None]
         column, score = kernel(*sides, hard, mass, candidate, bonus, _LAST_KEPT)
-        found = greedy_assignment(column, score, target.shape[0])
+        found = greedy_assignment(column, score, size)
         if np.array_equal(found, partner):
             break
         partner = found
-        stages.append(("neighbours", _filled(partner, target.shape[0])))
+        stages.append(("neighbours", filled(partner, size)))
     return stages
 
 
-def matched_difference(source: csr_array, target: csr_array, partner: Array) -> float:
-    """The sum of |A_ik - B_jl|^2 over matched pairs of nodes, without cancellation.
+def find_candidates(
+    source: csr_array, target: csr_array, count: int, seed: int
+) -> tuple[Array, Array]:
+    """The nodes of the target that look most alike, nearest first.
 
     Args:
-        source: [N, N] A.
-        target: [K, K] B.
-        partner: [N] partners, -1 for none.
+        source: [N, N] weights.
+        target: [K, K] weights.
+        count: how many for each node, at most K.
+        seed: of an approximate index.
+
+    Returns:
+        Columns [N, count] int32, and squared distances [N, count] float32.
     """
-    nodes = np.flatnonzero(partner >= 0)
-    chosen = partner[nodes]
-    difference = source[nodes][:, nodes] - target[chosen][:, chosen]
-    return float(np.square(difference.data, dtype=np.float64).sum())
-
-
-def greedy_assignment(column: Array, value: Array, num_targets: int) -> Array:
-    """Pair the largest values first: [N] partners, -1 for none.
-
-    In rounds: what is the largest that is left, both of its row and of its column, is taken.
-
-    Args:
-        column: [N, m] partners.
-        value: [N, m] what a pair is worth; those that are not above zero are left out.
-        num_targets: K.
-    """
-    partner = np.full(len(column), -1)
-    entry = np.flatnonzero(value.reshape(-1) > 0)
-    entry = entry[np.argsort(-value.reshape(-1)[entry], kind="stable")]
-    row, column = entry // value.shape[1], column.reshape(-1)[entry]
-    while row.size:
-        first_of_row, first_of_column = np.zeros(len(partner), int), np.zeros(num_targets, int)
-        order = np.arange(row.size)
-        first_of_row[row[::-1]], first_of_column[column[::-1]] = order[::-1], order[::-1]
-        is_top = (first_of_row[row] == order) & (first_of_column[column] == order)
-        partner[row[is_top]] = column[is_top]
-        is_taken = np.zeros(num_targets, bool)
-        is_taken[column[is_top]] = True
-        is_left = (partner[row] < 0) & ~is_taken[column]
-        row, column = row[is_left], column[is_left]
-    return partner
+    first, second = (each.numpy() for each in local_features(source, target))
+    faiss = import_faiss()
+    size, width = second.shape
+    index = faiss.IndexFlatL2(width)
+    if size > _EXACT:
+        index = faiss.IndexIVFFlat(index, width, int(2 * size**0.5))
+        index.nprobe, index.cp.seed, index.cp.niter = _PROBES, 1 + seed % (2**31 - 2), 6
+        index.cp.max_points_per_centroid = _TRAINING
+        index.train(second)
+    index.add(second)
+    distance, column = index.search(first, count)
+    # An inverted file may find fewer: the nearest once more, which is worth nothing.
+    lost = column < 0
+    column, distance = np.where(lost, column[:, :1], column), np.where(lost, np.inf, distance)
+    return np.maximum(column, 0).astype(np.int32), np.maximum(distance, 0)
 
 
 def _balanced(column: Array, value: Array, nobody: Array, num_targets: int) -> Soft:
@@ -157,22 +154,3 @@ def _balanced(column: Array, value: Array, nobody: Array, num_targets: int) -> S
         total = np.bincount(column.reshape(-1), scaled, num_targets).astype(np.float32)
         right = 1 / np.maximum(total, 1)
     return Soft(column, value * left[:, None] * right[column], 0.0)
-
-
-def _unit(matrix: csr_array) -> csr_array:
-    """Weights over their root mean square, in float32, with indices in int32."""
-    scale = max(float(np.sqrt(np.mean(matrix.data**2))) if matrix.nnz else 1.0, 1e-300)
-    data = (matrix.data / scale).astype(np.float32)
-    sides = (data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int64))
-    return csr_array(sides, matrix.shape)
-
-
-def _filled(partner: Array, num_targets: int) -> Array:
-    """Nodes that are left get partners that are left, in order, as far as there are any."""
-    is_free = np.ones(num_targets, bool)
-    is_free[partner[partner >= 0]] = False
-    left, free = np.flatnonzero(partner < 0), np.flatnonzero(is_free)
-    count = min(left.size, free.size)
-    filled = partner.copy()
-    filled[left[:count]] = free[:count]
-    return filled

@@ -1,9 +1,9 @@
-"""Profiles of the nodes of a large graph, in time proportional to its edges.
+"""Features of the nodes of a graph, by which nodes of two graphs are compared.
 
-Heat profiles look at a column of N numbers for each node. Here a node has what is counted at its
-edges (degree, triangles, overlap of neighbourhoods), and means of these over neighbours, neighbours
-of neighbours, and so on: along all edges, and along edges weighted by overlap, which is small for
-wrong ones.
+Heat profiles look at a column of N numbers for each node. Local profiles take time proportional to
+the edges: what is counted at the edges of a node (degree, triangles, overlap of neighbourhoods),
+and means of these over neighbours, neighbours of neighbours, and so on: along all edges, and along
+edges weighted by overlap, which is small for wrong ones.
 """
 
 from typing import Any
@@ -12,14 +12,42 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
+from torch import Tensor
 
-from ..factored.profiles import overlap_weights
+from ..factored.profiles import Comparable, comparable, heat_profiles, overlap_weights
 
 Array = NDArray[Any]
 
+_RIDGE = 0.03  # of :func:`.comparable`, for local profiles: small components count more
 _HOPS = (2, 6)  # of means along all edges, and along overlaps
 _DEVIATIONS = 2  # hops of which standard deviations count, too
 _LEAST = 1e-3  # added before logarithms
+
+
+def heat_distance(source: csr_array, target: csr_array) -> Tensor:
+    """The squared distances [N, K] of heat profiles, float32."""
+    features = comparable(*(_heat_features(each) for each in (source, target)))
+    return torch.cdist(features.source, features.target).square_()
+
+
+def _heat_features(matrix: csr_array) -> Tensor:
+    """Profiles [N, F] on overlaps, good where there are triangles, and on the edges as they are."""
+    size, edge_index = matrix.shape[0], _edge_index(matrix)
+    weight = torch.from_numpy((matrix.data / matrix.data.max(initial=1e-300)).astype(np.float32))
+    overlap = overlap_weights(edge_index, size).float()
+    degree = torch.zeros(size).index_add(0, edge_index[0], weight)
+    profiles = [heat_profiles(edge_index, size, each) for each in (overlap * weight, weight)]
+    return torch.cat([*profiles, torch.log1p(degree)[:, None]], 1)
+
+
+def _edge_index(matrix: csr_array) -> Tensor:
+    return torch.from_numpy(np.stack(matrix.tocoo().coords).astype(np.int64))
+
+
+def local_features(source: csr_array, target: csr_array) -> Comparable:
+    """Local profiles of both sides on one scale, float32."""
+    sides = (torch.from_numpy(local_profiles(each)) for each in (source, target))
+    return Comparable(*(each.float() for each in comparable(*sides, ridge=_RIDGE)))
 
 
 def local_profiles(matrix: csr_array) -> Array:
@@ -28,12 +56,12 @@ def local_profiles(matrix: csr_array) -> Array:
     Args:
         matrix: [N, N] weights > 0, symmetric, without diagonal.
     """
-    size, entries = matrix.shape[0], matrix.tocoo()
-    edge_index = torch.from_numpy(np.stack(entries.coords).astype(np.int64))
-    overlap = overlap_weights(edge_index, size).double().numpy()
-    weight = entries.data / max(float(np.max(entries.data, initial=0.0)), 1e-300)
-    whole = csr_array((weight, matrix.indices, matrix.indptr), matrix.shape)
-    alike = csr_array((weight * overlap, matrix.indices, matrix.indptr), matrix.shape)
+    overlap = overlap_weights(_edge_index(matrix), matrix.shape[0]).double().numpy()
+    weight = matrix.data / matrix.data.max(initial=1e-300)
+    whole, alike = (
+        csr_array((each, matrix.indices, matrix.indptr), matrix.shape)
+        for each in (weight, weight * overlap)
+    )
     own = _counts(whole, overlap)
     features = [own]
     for each, hops in zip((whole, alike), _HOPS, strict=True):
