@@ -2,16 +2,13 @@ import pytest
 import torch
 from transport.problems import points
 
-from jsem_pyg.kernels.sinkhorn.reference import sinkhorn_pass
 from jsem_pyg.transport import Factor
 from jsem_pyg.transport.factored import annealing, consistency
 from jsem_pyg.transport.factored.consistency import agreement, consistent_moments
 from jsem_pyg.transport.factored.descent import Effort, begin, settle
 from jsem_pyg.transport.problem.prepare import prepare_factor
 from jsem_pyg.transport.problem.problem import make_problem
-from jsem_pyg.transport.sinkhorn.loop import in_turn
 
-ONE_PASS = in_turn(sinkhorn_pass)
 NUM_POINTS = 60
 
 
@@ -51,7 +48,7 @@ def test_the_consistent_half_is_scaled_to_the_whole(monkeypatch):
     monkeypatch.setattr(consistency, "averages", lambda *_: (sent, mass))
     half = agreement(problem, sent, mass).topk(NUM_POINTS // 2).indices
     assert int(half.max()) < NUM_POINTS - 20
-    found = consistent_moments(problem, None, None)
+    found = consistent_moments(problem, None)
     torch.testing.assert_close(found, z[half].T @ z[half] / len(half))
 
 
@@ -65,11 +62,13 @@ def test_only_what_lowers_the_energy_is_taken(monkeypatch):
     problem = make_problem(side, side, mass, mass)
     z, critical = problem.source.z, problem.critical_epsilon()
     lowest = 0.01 * critical
-    schedule = annealing.Schedule(lowest, critical, 1e-3, 300, 0, 20, False, True)
+    schedule = annealing.Schedule(
+        lowest, critical, 1e-3, 300, 0, 20, False, True, lambda step: None
+    )
     cold = torch.tensor(lowest, dtype=torch.float64)
     effort = Effort(updates=30)
     wrong_state, truth = (
-        settle(problem, begin(problem, z.T @ z[order] / 96, cold), ONE_PASS, effort)
+        settle(problem, begin(problem, z.T @ z[order] / 96, cold), effort)
         for order in (wrong.flatten(), torch.arange(96))
     )
     assert float(wrong_state.energy) > 0.99 * float(truth.energy)
@@ -77,7 +76,7 @@ def test_only_what_lowers_the_energy_is_taken(monkeypatch):
     def reheated(state, moments):
         monkeypatch.setattr(annealing, "exchange", lambda *_: [])
         monkeypatch.setattr(annealing, "consistent_moments", lambda *_: moments)
-        return annealing._improved(problem, state, schedule, ONE_PASS, lambda step: None)
+        return annealing._improved(problem, state, schedule)
 
     found = reheated(wrong_state, truth.moments)
     assert float(found.energy) == pytest.approx(float(truth.energy), rel=1e-3)

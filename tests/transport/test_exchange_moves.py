@@ -4,13 +4,11 @@ import pytest
 import torch
 from transport.problems import points
 
-from jsem_pyg.kernels.sinkhorn.reference import sinkhorn_pass
 from jsem_pyg.transport import Factor
 from jsem_pyg.transport.factored.descent import Effort, begin, settle
 from jsem_pyg.transport.factored.exchange_moves import best_assignment, exchange
 from jsem_pyg.transport.problem.prepare import prepare_factor
 from jsem_pyg.transport.problem.problem import make_problem
-from jsem_pyg.transport.sinkhorn.loop import in_turn
 
 
 def value(inner, outer, linear, order):
@@ -68,15 +66,13 @@ def test_groups_that_were_exchanged_are_put_back():
     z = problem.source.z
     moments = z.T @ z[wrong.flatten()] / 96
     cold = torch.tensor(0.01 * problem.critical_epsilon(), dtype=torch.float64)
-    one_pass = in_turn(sinkhorn_pass)
-    state = settle(problem, begin(problem, moments, cold), one_pass, Effort(updates=30))
-    truth = settle(problem, begin(problem, z.T @ z / 96, cold), one_pass, Effort(updates=30))
+    state = settle(problem, begin(problem, moments, cold), Effort(updates=30))
+    truth = settle(problem, begin(problem, z.T @ z / 96, cold), Effort(updates=30))
     assert float(state.energy) > float(truth.energy) + 0.01 * abs(float(truth.energy))
-    found, right = exchange(problem, state, one_pass, seed=0), z.T @ z / 96
+    found, right = exchange(problem, state, seed=0), z.T @ z / 96
     assert min(float((each - right).norm() / right.norm()) for each in found) < 0.05
     better = [
-        settle(problem, begin(problem, each, cold), one_pass, Effort(updates=30)).energy
-        for each in found
+        settle(problem, begin(problem, each, cold), Effort(updates=30)).energy for each in found
     ]
     assert float(min(better)) == pytest.approx(float(truth.energy), rel=1e-3)
 
@@ -87,4 +83,4 @@ def test_three_dimensions_are_left_alone():
     problem = make_problem(side, side, mass, mass)
     nothing = torch.zeros(3, 3, dtype=torch.float64)
     state = begin(problem, nothing, torch.tensor(1.0, dtype=torch.float64))
-    assert exchange(problem, state, in_turn(sinkhorn_pass), seed=0) == []
+    assert exchange(problem, state, seed=0) == []

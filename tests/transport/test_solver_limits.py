@@ -128,8 +128,8 @@ def test_an_exchange_that_misses_its_marginals_is_no_better(monkeypatch):
     other = replace(state, energy=torch.tensor(-2.0), error=torch.tensor(0.7))
     monkeypatch.setattr(annealing, "exchange", lambda *_: [moments])
     monkeypatch.setattr(annealing, "cool", lambda *_: other)
-    schedule = annealing.Schedule(0.1, 1.0, 1e-3, 300, 0, 20, True, True)
-    assert annealing._improved(problem, state, schedule, None, None) is state
+    schedule = annealing.Schedule(0.1, 1.0, 1e-3, 300, 0, 20, True, True, lambda step: None)
+    assert annealing._improved(problem, state, schedule) is state
 
 
 @pytest.mark.parametrize("seed", [7, 9])

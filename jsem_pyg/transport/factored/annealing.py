@@ -14,8 +14,7 @@ from torch import Tensor
 
 from ...kernels.sinkhorn.reference import sinkhorn_pass as dense_pass
 from ..plan.plan import Step
-from ..problem.problem import FEW_AXES, Problem
-from ..sinkhorn.loop import Pass
+from ..problem.problem import Problem
 from .coarsening import coarsen
 from .consistency import consistent_moments
 from .descent import Effort, State, begin, make_kernel, settle
@@ -43,8 +42,6 @@ _LOWER = 1e-4  # of the energy: a better plan
 _SAME = 0.02  # relative difference of the moments of plans that are the same
 _FEASIBLE = 0.1  # marginal error of plans whose energies can be compared
 
-Report = Callable[[Step], None]
-
 
 @dataclass(frozen=True)
 class Schedule:
@@ -58,6 +55,7 @@ class Schedule:
     max_updates: int  # of the moments at the last temperature
     may_stop: bool  # before the last temperature, where rows are sharp
     is_balanced: bool
+    report: Callable[[Step], None]
 
     @property
     def hot(self) -> list[float]:
@@ -71,40 +69,38 @@ class Schedule:
         share = _WARM if self.is_balanced else _WARM_RELAXED
         return max(share * self.critical, self.lowest)
 
+    def note(self, stage: str, state: State) -> None:
+        """Report a single state."""
+        numbers = (state.epsilon, state.energy, state.error, state.peak)
+        self.report(Step(stage, *(float(each) for each in numbers)))
 
-def anneal(
-    problem: Problem, starts: list[Start], schedule: Schedule, one_pass: Pass, report: Report
-) -> State:
+
+def anneal(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
     """The best plan that the starts lead to."""
-    level, names, states = _coarse_to_fine(problem, starts, schedule, one_pass, report)
-    begun = _finalists(level, problem, names, states, schedule, one_pass)
+    level, names, states = _coarse_to_fine(problem, starts, schedule)
+    begun = _finalists(level, problem, names, states, schedule)
     if not schedule.is_balanced:
         # Cells of two sides of which one lacks a part differ so much that the heat starts do better
         # among all points: one for each graph.
         heat = [start.moments for start in starts if start.name == "heat"][::2]
-        hot = schedule.hot[:1]
-        begun += [begin(problem, each[None], each.new_tensor(hot)) for each in heat]
-    finals = [cool(problem, each.take(0), schedule, one_pass, report) for each in begun]
-    state = min(finals, key=lambda each: float(rating(each)))
-    if min(problem.coupling.fixed.shape) <= FEW_AXES:
+        begun += [begin(problem, each[None], each.new_tensor(schedule.hot[:1])) for each in heat]
+    state = min((cool(problem, each.take(0), schedule) for each in begun), key=rating)
+    if problem.is_flat:
         return state  # principal axes have compared all plans that moves and restarts could find
-    return _improved(problem, state, schedule, one_pass, report)
+    return _improved(problem, state, schedule)
 
 
-def cool(
-    problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
-) -> State:
+def cool(problem: Problem, state: State, schedule: Schedule) -> State:
     """Cool a single state to the last temperature, and work on it there until it settles."""
     while True:
-        state = settle(problem, state, one_pass, _COOLING)
-        report(_step("all points", state))
+        state = settle(problem, state, _COOLING)
+        schedule.note("all points", state)
         is_sharp = schedule.may_stop and state.peak >= FINAL_SHARP
         if state.epsilon <= schedule.lowest or is_sharp:
             break
         state = replace(state, epsilon=(state.epsilon / COOLING).clamp(min=schedule.lowest))
-    effort = Effort(tol=schedule.tol, updates=schedule.max_updates)
-    state = settle(problem, state, one_pass, effort)
-    report(_step("all points", state))
+    state = settle(problem, state, Effort(tol=schedule.tol, updates=schedule.max_updates))
+    schedule.note("all points", state)
     return state
 
 
@@ -118,16 +114,14 @@ def is_lower(state: State, other: State) -> bool:
     return bool(rating(state) < rating(other) - _LOWER * other.energy.abs())
 
 
-def _improved(
-    problem: Problem, state: State, schedule: Schedule, one_pass: Pass, report: Report
-) -> State:
+def _improved(problem: Problem, state: State, schedule: Schedule) -> State:
     """A plan of lower energy, as long as exchange moves and then restarts find one."""
     for _ in range(_EXCHANGES):
-        moments = exchange(problem, state, one_pass, schedule.seed)
+        moments = exchange(problem, state, schedule.seed)
         if not moments:
             break
         other = begin(problem, moments[0], state.epsilon.clamp(min=schedule.warm))
-        other = cool(problem, other, schedule, one_pass, report)
+        other = cool(problem, other, schedule)
         if not is_lower(other, state):
             break
         state = other
@@ -135,8 +129,8 @@ def _improved(
     for _ in range(_RESTARTS):
         if not state.epsilon < epsilon:
             break  # the plan is as warm as that, and not sharp
-        other = begin(problem, consistent_moments(problem, state, one_pass), epsilon)
-        other = cool(problem, other, schedule, one_pass, report)
+        other = begin(problem, consistent_moments(problem, state), epsilon)
+        other = cool(problem, other, schedule)
         if not is_lower(other, state):
             break
         state = other
@@ -144,7 +138,7 @@ def _improved(
 
 
 def _coarse_to_fine(
-    problem: Problem, starts: list[Start], schedule: Schedule, one_pass: Pass, report: Report
+    problem: Problem, starts: list[Start], schedule: Schedule
 ) -> tuple[Problem, list[str], State]:
     """The best states between cells, of one or two levels: the last level, names, states."""
     moments = torch.stack([start.moments for start in starts])
@@ -158,12 +152,12 @@ def _coarse_to_fine(
         begin(levels[0], moments, moments.new_full((len(starts),), epsilon))
         for epsilon in schedule.hot
     ]
-    names, states = _race(levels[0], names * len(waves), waves, schedule, one_pass, report)
+    names, states = _race(levels[0], names * len(waves), waves, schedule)
     for level, finer in pairwise(levels):
         if float(states.peak[0]) < _LIMITED:
             return level, names, states  # the temperature limits the plan: cells change nothing
         wave = _carry(level, finer, states, schedule)
-        names, states = _race(finer, names, [wave], schedule, one_pass, report)
+        names, states = _race(finer, names, [wave], schedule)
     return levels[-1], names, states
 
 
@@ -181,7 +175,6 @@ def _finalists(
     names: list[str],
     states: State,
     schedule: Schedule,
-    one_pass: Pass,
 ) -> list[State]:
     """The states that are cooled among all points.
 
@@ -190,8 +183,7 @@ def _finalists(
     there are more dimensions, the state of the heat start goes on beside the best.
     """
     chosen = [0]
-    is_flat = min(problem.coupling.fixed.shape) <= FEW_AXES
-    if is_flat and level is not problem:
+    if problem.is_flat and level is not problem:
         closest = states.energy - states.energy[0] <= _CLOSE * states.energy[0].abs()
         chosen = closest.nonzero()[:, 0].tolist()
     elif float(states.peak[0]) >= _LIMITED and "heat" in names[1:] and names[0] != "heat":
@@ -199,9 +191,9 @@ def _finalists(
     begun = [
         _carry(level, problem, states.take(slice(index, index + 1)), schedule) for index in chosen
     ]
-    if is_flat and len(begun) > 1:
-        settled = [settle(problem, each, one_pass, _COOLING) for each in begun]
-        begun = [min(settled, key=lambda each: float(rating(each)))]
+    if problem.is_flat and len(begun) > 1:
+        settled = [settle(problem, each, _COOLING) for each in begun]
+        begun = [min(settled, key=rating)]
     return begun
 
 
@@ -230,34 +222,31 @@ def _race(
     names: list[str],
     waves: list[State],
     schedule: Schedule,
-    one_pass: Pass,
-    report: Report,
 ) -> tuple[list[str], State]:
     """Anneal states between cells, with exchange moves: the best of them, and their names."""
-    states, names = race(problem, waves, names, schedule.lowest, one_pass)
+    states, names = race(problem, waves, names, schedule.lowest)
     for _ in range(_EXCHANGES):
         moments = [
             each
             for index in range(len(names))
-            for each in exchange(problem, states.take(index), one_pass, schedule.seed)
+            for each in exchange(problem, states.take(index), schedule.seed)
         ]
         if not moments:
             break
         before = float(states.energy[0])
         warm = states.epsilon.new_full((len(moments),), schedule.warm)
         wave, kinds = begin(problem, torch.stack(moments), warm), ["exchanged"] * len(moments)
-        others, kinds = race(problem, [wave], kinds, schedule.lowest, one_pass)
+        others, kinds = race(problem, [wave], kinds, schedule.lowest)
         states, names = _best(_join(states, others), names + kinds, _KEPT)
         if not float(states.energy[0]) < before - _LOWER * abs(before):
             break
     for index, name in enumerate(names):
-        stage = f"{problem.shape[0]} x {problem.shape[1]}, {name}"
-        report(_step(stage, states.take(index)))
+        schedule.note(f"{problem.shape[0]} x {problem.shape[1]}, {name}", states.take(index))
     return names, states
 
 
 def race(
-    problem: Problem, waves: list[State], names: list[str], lowest: float, one_pass: Pass
+    problem: Problem, waves: list[State], names: list[str], lowest: float
 ) -> tuple[State, list[str]]:
     """Cool states until their plans are sharp, or to the lowest temperature.
 
@@ -268,7 +257,6 @@ def race(
             the best of each name.
         names: of all states, wave after wave.
         lowest: the last temperature.
-        one_pass: see :func:`.in_turn`.
 
     Returns:
         The states that are left, the best first, and their names.
@@ -280,7 +268,7 @@ def race(
         names = names[size:]
         until = lowest if following is None else float(following.epsilon.max())
         while True:
-            states = settle(problem, states, one_pass, _RACING)
+            states = settle(problem, states, _RACING)
             states, kept = _best(states, kept, 2 * _KEPT)
             is_going = (states.peak < SHARP) & (states.epsilon > until * (1 + 1e-6))
             if not bool(is_going.any()):
@@ -317,9 +305,3 @@ def _distinct(states: State) -> list[int]:
         if not bool((apart <= _SAME * size[index]).any()):
             chosen.append(index)
     return chosen
-
-
-def _step(stage: str, state: State) -> Step:
-    return Step(
-        stage, float(state.epsilon), float(state.energy), float(state.error), float(state.peak)
-    )

@@ -16,12 +16,10 @@ fits it to simulated pairs, among them ones that do not correspond, and measures
 import torch
 from torch import Tensor
 
-from ...kernels.table import SINKHORN
 from ..costs.factor import Factor
 from ..plan.plan import Plan
-from ..problem.prepare import prepare_factor
+from ..problem.prepare import prepare_factors
 from ..problem.problem import make_problem, second_moments
-from ..sinkhorn.loop import in_turn
 from ..sinkhorn.scores import row_sums
 from .annealing import race
 from .descent import begin
@@ -90,11 +88,10 @@ def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, bac
         Factor(_without_shape(y, second, generator), kind=second.kind, sign=second.sign),
     )
     equal = torch.full_like(x[:, 0], 1 / count)
-    source, target = (prepare_factor(each, equal) for each in sides)
-    problem = make_problem(source, target, equal, equal)
-    one_pass = in_turn(SINKHORN.find(backend, x.device).sinkhorn_pass)
-    points = [Points(each.x, "l2", None) for each in sides]
-    starts = find_starts(None, problem, (points[0], points[1]), one_pass, 0)
+    source, target = prepare_factors(*sides, equal, equal)
+    problem = make_problem(source, target, equal, equal, backend=backend)
+    points = Points(sides[0].x, "l2", None), Points(sides[1].x, "l2", None)
+    starts = find_starts(None, problem, points, 0)
     moments = torch.stack([start.moments for start in starts])
     critical = problem.critical_epsilon() or 1.0
     waves = [
@@ -102,7 +99,7 @@ def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, bac
         for share in _HOT
     ]
     names = [start.name for start in starts] * len(waves)
-    states, _ = race(problem, waves, names, _COLD * critical, one_pass)
+    states, _ = race(problem, waves, names, _COLD * critical)
     left, right = problem.coordinates
     found = states.moments[0, : left.size(1), : right.size(1)]
     return min(_agreement(found, left, equal.double(), right, equal.double()), 1.0)

@@ -9,22 +9,20 @@ import torch
 from torch import Tensor
 
 from ..problem.problem import Problem, second_moments
-from ..sinkhorn.loop import Pass
 from .descent import State, averages
 
 _ROUNDING = 1e-9  # of sums of masses
 _AGREEING = 0.5  # the share of the mass that a restart begins from
 
 
-def consistent_moments(problem: Problem, state: State, one_pass: Pass) -> Tensor:
+def consistent_moments(problem: Problem, state: State) -> Tensor:
     """Moments [R, R'] of the consistent half of a plan, scaled to the whole mass.
 
     Args:
         problem: the problem.
         state: a single descent.
-        one_pass: see :func:`.in_turn`.
     """
-    sent, mass = averages(problem, state, one_pass)
+    sent, mass = averages(problem, state)
     total = mass.sum()
     order = agreement(problem, sent, mass).argsort(descending=True)
     before = mass[order].cumsum(0) - mass[order]

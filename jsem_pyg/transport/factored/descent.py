@@ -14,7 +14,7 @@ from ..plan.plan import Plan
 from ..problem.problem import LOG2E, Problem, second_moments
 from ..problem.relaxation import held
 from ..sinkhorn.anderson import Mixer
-from ..sinkhorn.loop import Kernel, Pass, Scaling, sinkhorn
+from ..sinkhorn.loop import Kernel, Scaling, sinkhorn
 from ..sinkhorn.scores import FactoredScores, average, column_sums, row_sums
 
 _MASS_BITS = 128.0  # by which masses may differ
@@ -164,7 +164,7 @@ def _largest_potential(problem: Problem, state: State) -> Tensor:
     return 2 * problem.largest_score / state.epsilon[..., None] + _MASS_BITS
 
 
-def settle(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> State:
+def settle(problem: Problem, state: State, effort: Effort) -> State:
     """Work on plans at their temperatures until they settle, or the effort is spent.
 
     With fixed marginals every update lowers the energy. Otherwise the squares of the costs are a
@@ -174,7 +174,7 @@ def settle(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> St
     damping, best = _DAMPING, (torch.inf, torch.empty(0), torch.empty(0))
     for _ in range(effort.updates):
         before = state
-        state = _update(problem, state, one_pass, effort)
+        state = _update(problem, state, effort)
         if float(state.moved.max()) < effort.tol and float(state.error.max()) < effort.tol:
             break
         if problem.relaxation.is_balanced:
@@ -215,9 +215,9 @@ def _with_moments(state: State, x: Tensor) -> State:
     return replace(state, moments=moments, sent=sent, received=received)
 
 
-def _update(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> State:
+def _update(problem: Problem, state: State, effort: Effort) -> State:
     """The plan of the moments, and the moments of that plan."""
-    return renewed(problem, state, scale(problem, state, one_pass, effort))
+    return renewed(problem, state, scale(problem, state, effort))
 
 
 def renewed(problem: Problem, state: State, found: Scaling) -> State:
@@ -255,7 +255,7 @@ def renewed(problem: Problem, state: State, found: Scaling) -> State:
     return replace(new, moved=(now - old).norm(dim=-1) / size)
 
 
-def scale(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> Scaling:
+def scale(problem: Problem, state: State, effort: Effort) -> Scaling:
     """Sinkhorn's iteration on the scores of a state's moments."""
     kernel, target = make_kernel(problem, state), problem.wide[1]
     signal = target.z
@@ -267,7 +267,7 @@ def scale(problem: Problem, state: State, one_pass: Pass, effort: Effort) -> Sca
         kernel,
         state.psi / state.epsilon[..., None].to(state.psi),
         signal,
-        one_pass,
+        problem.one_pass,
         tol=effort.tol,
         passes=effort.passes,
         limit=_largest_potential(problem, state).to(state.psi),
@@ -288,9 +288,9 @@ def masses_of(problem: Problem, found: Scaling) -> tuple[Tensor, Tensor]:
     return sent, received
 
 
-def averages(problem: Problem, state: State, one_pass: Pass) -> tuple[Tensor, Tensor]:
+def averages(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
     """T V [N, R'] and T 1 [N] of a single state's plan, float64."""
-    found = scale(problem, state, one_pass, Effort(passes=1))
+    found = scale(problem, state, Effort(passes=1))
     rows, width = problem.shape[0], problem.target.z.size(1)
     mass = masses_of(problem, found)[0].double()
     return found.done.average[:rows, :width].double(), mass

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..problem.problem import FEW_AXES, Problem
-from ..sinkhorn.loop import Pass
+from ..problem.problem import Problem
 from .coarsening import coarsen
 from .descent import State, averages
 
@@ -30,18 +29,17 @@ class Groups(NamedTuple):
     v: Tensor  # [m, R'] means of the target points that they are sent to
 
 
-def exchange(problem: Problem, state: State, one_pass: Pass, seed: int) -> list[Tensor]:
+def exchange(problem: Problem, state: State, seed: int) -> list[Tensor]:
     """Moments [R, R'] of plans with exchanged groups, of each exchange that lowers the energy.
 
     Args:
         problem: the problem.
         state: a single descent.
-        one_pass: see :func:`.in_turn`.
         seed: of groups and exchanges.
     """
-    if min(problem.coupling.fixed.shape) <= FEW_AXES:
+    if problem.is_flat:
         return []  # in so few dimensions groups are not mistaken for each other
-    sent, mass = averages(problem, state, one_pass)
+    sent, mass = averages(problem, state)
     groups = (_groups(problem, sent, mass, count, seed) for count in NUM_GROUPS)
     found = (_exchanged(problem, each, seed) for each in groups)
     return [moments for moments in found if moments is not None]

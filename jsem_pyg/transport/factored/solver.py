@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._progress import open_bar
 from ...kernels.table import SINKHORN
 from ..costs.factor import Factor
 from ..plan.plan import Plan, Step
@@ -16,13 +17,12 @@ from ..problem.inputs import as_factor, check_kinds, check_known_pairs, read_fea
 from ..problem.masses import check_partial, read_bounds, read_masses
 from ..problem.objective import fused_cost
 from ..problem.options import SolverOptions, read_starts
-from ..problem.prepare import Prepared, as_kernels, prepare_factor
+from ..problem.prepare import as_kernels, prepare_factors
 from ..problem.problem import Problem, make_problem, second_moments
 from ..problem.relaxation import Relaxation
 from ..problem.resolution import FINAL_BITS, resolved
-from ..sinkhorn.loop import Pass, in_turn
 from ..sinkhorn.scores import FactoredScores, average, plan_sums
-from .annealing import COOLING, FINAL_SHARP, Report, Schedule, anneal, cool
+from .annealing import COOLING, FINAL_SHARP, Schedule, anneal, cool
 from .confidence import near_confidence
 from .descent import (
     Effort,
@@ -34,7 +34,6 @@ from .descent import (
     scale,
     settle,
 )
-from .progress import progress_bar
 from .starts import STARTS, Points, find_starts
 
 logger = logging.getLogger(__name__)
@@ -216,31 +215,32 @@ class Task:
             options = replace(options, starts=balanced)
         problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
-        problem = replace(problem, relaxation=options.relaxation(share))
         lowest = options.epsilon * share
+        problem = replace(problem, relaxation=options.relaxation(share))
         problem = resolved(problem, lowest, unit)
-        device = problem.source.z.device
-        one_pass = in_turn(SINKHORN.find(options.backend, device).sinkhorn_pass)
-        schedule = Schedule(
-            lowest, critical, options.tol, options.coarse, options.seed, options.max_iter,
-            not options.absolute, problem.relaxation.is_balanced,
-        )  # fmt: skip
         steps: list[Step] = []
-        with progress_bar(options.progress) as advance:
+        with open_bar(options.progress, bar_format="Aligning: {desc}{elapsed}") as bar:
 
             def report(step: Step) -> None:
                 steps.append(step._replace(epsilon=step.epsilon * unit, cost=step.cost * unit))
-                advance(steps[-1])
+                bar.set_description(
+                    f"{step.stage}, epsilon {steps[-1].epsilon:.3g}, marginal error "
+                    f"{step.marginal_error:.1e}, sharpness {step.sharpness:.2f}"
+                )
 
+            schedule = Schedule(
+                lowest, critical, options.tol, options.coarse, options.seed, options.max_iter,
+                not options.absolute, problem.relaxation.is_balanced, report,
+            )  # fmt: skip
             if isinstance(options.starts, Plan):
-                state = _follow(problem, options.starts, schedule, one_pass, unit, report)
+                state = _follow(problem, options.starts, schedule, unit)
             else:
                 points = _points(self.first), _points(self.second)
-                found = find_starts(options.starts, problem, points, one_pass, options.seed)
-                state = anneal(problem, found, schedule, one_pass, report)
+                found = find_starts(options.starts, problem, points, options.seed)
+                state = anneal(problem, found, schedule)
                 if is_sharpened and schedule.may_stop:
-                    problem, state = _sharpened(problem, state, schedule, one_pass, unit, report)
-        return self._plan(problem, state, one_pass, steps, unit)
+                    problem, state = _sharpened(problem, state, schedule, unit)
+        return self._plan(problem, state, steps, unit)
 
     def relaxation(self) -> Relaxation:
         """Strengths of the penalties on the marginals, in the unit of squared costs."""
@@ -251,28 +251,23 @@ class Task:
 
     def _posed(self) -> tuple[Problem, float, float]:
         """The problem, the user's unit of one of its squared costs, the critical temperature."""
-        prepared = self._prepare()
-        unit = (prepared[0].scale * prepared[1].scale) ** 2
+        is_free = self.options.marginals != "balanced"
+        prepare = as_kernels if is_free else prepare_factors
+        first, second = prepare(self.first, self.second, self.p, self.q)
+        unit = (first.scale * second.scale) ** 2
         known = None
         if self.known_pairs is not None:
-            pairs = zip(prepared, self.known_pairs, strict=True)
-            x, y = (each.x[index].double() for each, index in pairs)
-            known = _KNOWN_WEIGHT / self.known_pairs.size(1) * x.T @ y
-        is_free = self.options.marginals != "balanced"
+            source, target = self.known_pairs
+            known = first.x[source].double().T @ second.x[target].double()
+            known *= _KNOWN_WEIGHT / source.numel()
         weight = (1 - self.alpha) / unit
         problem = make_problem(
-            *prepared, self.p, self.q, self.alpha, self.features, weight, known, is_free
-        )
+            first, second, self.p, self.q, self.alpha, self.features, weight, known, is_free,
+            self.options.backend,
+        )  # fmt: skip
         return problem, unit, problem.critical_epsilon() or 1.0
 
-    def _prepare(self) -> tuple[Prepared, Prepared]:
-        if self.options.marginals == "balanced":
-            return prepare_factor(self.first, self.p), prepare_factor(self.second, self.q)
-        return as_kernels(self.first, self.second, self.p, self.q)
-
-    def _plan(
-        self, problem: Problem, state: State, one_pass: Pass, steps: list[Step], unit: float
-    ) -> Plan:
+    def _plan(self, problem: Problem, state: State, steps: list[Step], unit: float) -> Plan:
         """The plan of a state's scores, scaled once more: its own errors count."""
         options = self.options
         problem = resolved(problem, float(state.epsilon), unit, FINAL_BITS)
@@ -280,37 +275,34 @@ class Task:
         tol = options.tol * (1.0 if problem.relaxation.is_balanced else _FURTHER)
         for effort in (Effort(tol, _PASSES, options.max_iter, is_careful=True), None):
             # More than asked for, so that marginal errors do not change the moments.
-            found = scale(problem, state, one_pass, Effort(0.1 * options.tol, _PASSES, 1, True))
+            found = scale(problem, state, Effort(0.1 * options.tol, _PASSES, 1, True))
             self._check_mass(float(masses_of(problem, found)[1].sum()))
             moved, error = float(renewed(problem, state, found).moved), float(found.error)
             is_converged = error < options.tol and moved < options.tol
             if is_converged or effort is None:
                 break
-            state = settle(problem, state, one_pass, effort)
-        kernel = make_kernel(problem, state)
+            state = settle(problem, state, effort)
         if not is_converged:
             logger.warning(
                 "The alignment has not converged: the marginal error is %.2g and the last step "
-                "changed the solution by %.2g, more than tol=%.2g. To fix this, %s.",
-                error, moved, options.tol, self._remedy(),
+                "changed the solution by %.2g, more than tol=%.2g. To fix this, raise 'max_iter' "
+                "(%d) or 'epsilon' (%g).",
+                error, moved, options.tol, options.max_iter, options.epsilon,
             )  # fmt: skip
+        kernel = make_kernel(problem, state)
         rows, columns = problem.shape
         g = (kernel.bias + found.psi)[:columns]
         scores = FactoredScores(kernel.u[:rows], kernel.v[:columns], found.done.f[:rows], g)
-        cost = plan_cost(self.first, self.second, scores, self.features, self.alpha)
-        epsilon = float(state.epsilon) * unit
-        believe = partial(near_confidence, self.first, self.second, backend=options.backend)
-        dtype = torch.promote_types(self.first.x.dtype, self.second.x.dtype)
         return Plan(
-            scores, cost, epsilon, is_converged, steps, *problem.coordinates, believe, dtype
+            scores,
+            plan_cost(self.first, self.second, scores, self.features, self.alpha),
+            float(state.epsilon) * unit,
+            is_converged,
+            steps,
+            *problem.coordinates,
+            partial(near_confidence, self.first, self.second, backend=options.backend),
+            torch.promote_types(self.first.x.dtype, self.second.x.dtype),
         )
-
-    def _remedy(self) -> str:
-        options = self.options
-        if options.marginals == "balanced":
-            return f"raise 'max_iter' ({options.max_iter}) or 'epsilon'"
-        epsilon = f"'epsilon' ({options.epsilon:g}), such as to {10 * options.epsilon:g}"
-        return f"raise {epsilon}, or 'max_iter' ({options.max_iter})"
 
     def _check_mass(self, total: float) -> None:
         """Raise a ValueError if an unbalanced plan has lost its mass, or gains without end."""
@@ -323,36 +315,32 @@ class Task:
             )
 
 
-def _follow(
-    problem: Problem, plan: Plan, schedule: Schedule, one_pass: Pass, unit: float, report: Report
-) -> State:
+def _follow(problem: Problem, plan: Plan, schedule: Schedule, unit: float) -> State:
     """Go on from a plan, down to the last temperature."""
     state = begin_from_plan(problem, plan, schedule.lowest, unit)
     lowest = torch.full_like(state.epsilon, schedule.lowest)
     while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
         state = replace(state, epsilon=torch.maximum(state.epsilon / COOLING, lowest))
-        state = settle(problem, state, one_pass, _FOLLOWING)
+        state = settle(problem, state, _FOLLOWING)
     effort = Effort(schedule.tol, _PASSES, schedule.max_updates, is_careful=True)
-    state = settle(problem, replace(state, epsilon=lowest), one_pass, effort)
-    numbers = (state.epsilon, state.energy, state.error, state.peak)
-    report(Step("all points", *(float(each) for each in numbers)))
+    state = settle(problem, replace(state, epsilon=lowest), effort)
+    schedule.note("all points", state)
     return state
 
 
 def _sharpened(
-    problem: Problem, state: State, schedule: Schedule, one_pass: Pass, unit: float, report: Report
+    problem: Problem, state: State, schedule: Schedule, unit: float
 ) -> tuple[Problem, State]:
     """A colder state if both sides turn out to be copies: there the answer is a permutation."""
-    is_equal = problem.relaxation.is_balanced and problem.shape[0] == problem.shape[1]
-    if schedule.lowest < _COLD * schedule.critical:
-        return problem, state
-    if not is_equal or state.peak >= FINAL_SHARP or _mismatch(problem, state) > _NEARLY:
+    is_equal = schedule.is_balanced and problem.shape[0] == problem.shape[1]
+    is_warm = schedule.lowest >= _COLD * schedule.critical and state.peak < FINAL_SHARP
+    if not is_equal or not is_warm or _mismatch(problem, state) > _NEARLY:
         return problem, state
     coldest = schedule.lowest / _SHARPENING
     colder = resolved(problem, coldest, unit)
     begun = state.like(colder.source.z)
     begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
-    found = cool(colder, begun, replace(schedule, lowest=coldest), one_pass, report)
+    found = cool(colder, begun, replace(schedule, lowest=coldest))
     is_better = found.error < schedule.tol and _mismatch(colder, found) < _EXACT
     return (colder, found) if is_better else (problem, state)
 

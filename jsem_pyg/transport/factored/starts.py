@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...graph import knn_graph
 from ..problem.problem import FEW_AXES, LOG2E, Problem, Side
-from ..sinkhorn.loop import Kernel, Pass, sinkhorn
+from ..sinkhorn.loop import Kernel, sinkhorn
 from .profiles import comparable, heat_profiles
 
 STARTS = ("heat", "costs", "axes", "zero")
@@ -45,7 +45,6 @@ def find_starts(
     names: tuple[str, ...] | None,
     problem: Problem,
     points: tuple[Points, Points],
-    one_pass: Pass,
     seed: int,
 ) -> list[Start]:
     """The starts of some names of :data:`STARTS`; None: those that pay for the rank.
@@ -54,8 +53,7 @@ def find_starts(
         ValueError: if there is none that a descent could leave.
     """
     if names is None:
-        is_flat = min(problem.coupling.fixed.shape) <= FEW_AXES
-        names = tuple(name for name in STARTS if name != "heat" or not is_flat)
+        names = tuple(name for name in STARTS if name != "heat" or not problem.is_flat)
     generator = torch.Generator().manual_seed(seed)
     found: list[Start] = []
     nothing = torch.zeros_like(problem.coupling.linear)
@@ -65,9 +63,9 @@ def find_starts(
         elif name == "axes":
             found += [Start("axes", moments) for moments in _axes(problem)]
         elif name == "costs":
-            found += [Start("costs", each) for each in _costs(problem, one_pass, generator)]
+            found += [Start("costs", each) for each in _costs(problem, generator)]
         elif name == "heat":
-            found += [Start("heat", each) for each in _heat(problem, points, one_pass, generator)]
+            found += [Start("heat", each) for each in _heat(problem, points, generator)]
     if not found:
         raise ValueError(
             "Expected 'starts' to have more than 'zero' (got it alone): the independent plan of "
@@ -92,7 +90,7 @@ def _axes(problem: Problem) -> Iterator[Tensor]:
         yield moments
 
 
-def _costs(problem: Problem, one_pass: Pass, generator: torch.Generator) -> Iterator[Tensor]:
+def _costs(problem: Problem, generator: torch.Generator) -> Iterator[Tensor]:
     """Points whose costs to all others are distributed alike.
 
     What the third lower bound of Mémoli, "Gromov-Wasserstein distances and the metric approach to
@@ -108,7 +106,7 @@ def _costs(problem: Problem, one_pass: Pass, generator: torch.Generator) -> Iter
         for (side, _), count in zip(sides, (rank, other), strict=True)
     )
     features = comparable(first, second, ridge=None)
-    yield _match(*features, sides[0][0], sides[1][0], _TEMPERATURES[0], one_pass)
+    yield _match(problem, *features, sides[0][0], sides[1][0], _TEMPERATURES[0])
 
 
 def _cost_profile(side: Side, rank: int, generator: torch.Generator) -> Tensor:
@@ -121,7 +119,7 @@ def _cost_profile(side: Side, rank: int, generator: torch.Generator) -> Tensor:
 
 
 def _heat(
-    problem: Problem, points: tuple[Points, Points], one_pass: Pass, generator: torch.Generator
+    problem: Problem, points: tuple[Points, Points], generator: torch.Generator
 ) -> Iterator[Tensor]:
     """Points from which heat spreads alike on the neighbour graphs of both sides."""
     source, first = _sample(problem.source, generator)
@@ -134,7 +132,7 @@ def _heat(
         ]
         features = comparable(*(each.to(problem.source.z) for each in profiles))
         for temperature in _TEMPERATURES:
-            yield _match(*features, source, target, temperature, one_pass)
+            yield _match(problem, *features, source, target, temperature)
 
 
 def _sample(side: Side, generator: torch.Generator) -> tuple[Side, Tensor]:
@@ -163,22 +161,17 @@ def _graphs(points: Points, index: Tensor) -> list[Tensor]:
 
 
 def _match(
-    first: Tensor,
-    second: Tensor,
-    source: Side,
-    target: Side,
-    temperature: float,
-    one_pass: Pass,
+    problem: Problem, first: Tensor, second: Tensor, source: Side, target: Side, temperature: float
 ) -> Tensor:
     """The moments [R, R'] of the entropic plan between features [N, F] and [K, F].
 
     Args:
+        problem: the problem.
         first: features of the source points.
         second: features of the target points.
         source: the source points, with their masses.
         target: the target points.
         temperature: of the plan, as a share of the mean squared distance of features.
-        one_pass: see :func:`.in_turn`.
     """
     p, q = source.mass, target.mass
     spread = p @ first.square().sum(1) + q @ second.square().sum(1)
@@ -188,5 +181,6 @@ def _match(
     kernel = Kernel(
         2 * bits * first, second, bias, source.log2_mass, target.log2_mass, whole, whole
     )
-    found = sinkhorn(kernel, torch.zeros_like(q), target.z, one_pass, tol=_TOL, passes=_PASSES)
+    nothing = torch.zeros_like(q)
+    found = sinkhorn(kernel, nothing, target.z, problem.one_pass, tol=_TOL, passes=_PASSES)
     return source.z.T.double() @ found.done.average.double()

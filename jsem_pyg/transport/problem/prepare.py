@@ -36,6 +36,13 @@ def prepare_factor(factor: Factor, mass: Tensor) -> Prepared:
     return Prepared((x / scale).to(factor.x.dtype), mean, signs, scale, factor.kind)
 
 
+def prepare_factors(
+    first: Factor, second: Factor, p: Tensor, q: Tensor
+) -> tuple[Prepared, Prepared]:
+    """Both factors in their principal axes."""
+    return prepare_factor(first, p), prepare_factor(second, q)
+
+
 def _centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
     """Points less their mean, and the mean; copies of one point are zero, not rounding."""
     some = x[mass.argmax()]
@@ -82,7 +89,7 @@ def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Pre
     Squared distances are a kernel with two columns more, of which one has the sign plus:
     a 1^T + 1 a^T = ((a + 1) (a + 1)^T - (a - 1) (a - 1)^T) / 2 for the squared norms a.
     """
-    sides = [prepare_factor(_kernel(each, mass), mass) for each, mass in ((first, p), (second, q))]
+    sides = prepare_factors(_kernel(first, p), _kernel(second, q), p, q)
     unit = (sides[0].scale * sides[1].scale) ** 0.5
     left, right = (
         side._replace(

@@ -20,6 +20,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ...kernels.table import SINKHORN
+from ..sinkhorn.loop import Pass, in_turn
 from .prepare import Prepared, squared_norms
 from .relaxation import BALANCED, Relaxation
 
@@ -103,6 +105,17 @@ class Problem:
     target: Side
     coupling: Coupling
     relaxation: Relaxation = BALANCED
+    backend: str = "auto"  # of Sinkhorn's iteration
+
+    @cached_property
+    def one_pass(self) -> Pass:
+        """Sinkhorn's pass over one or several plans."""
+        return in_turn(SINKHORN.find(self.backend, self.source.z.device).sinkhorn_pass)
+
+    @property
+    def is_flat(self) -> bool:
+        """True in so few dimensions that principal axes describe a side well."""
+        return min(self.coupling.fixed.shape) <= FEW_AXES
 
     @property
     def coordinates(self) -> tuple[Tensor, Tensor]:
@@ -185,6 +198,7 @@ def make_problem(
     feature_weight: float = 0.0,
     known: Tensor | None = None,
     has_free_masses: bool = False,
+    backend: str = "auto",
 ) -> Problem:
     """The problem of two prepared factors.
 
@@ -198,6 +212,7 @@ def make_problem(
         feature_weight: their weight.
         known: [r, s] moments of known pairs.
         has_free_masses: whether plans may have other marginals than p and q.
+        backend: of Sinkhorn's iteration.
     """
     z, v = [first.x], [second.x]
     rank, other = first.x.size(1), second.x.size(1)
@@ -228,4 +243,5 @@ def make_problem(
         Side(torch.cat(z, 1).contiguous(), p.log2()),
         Side(torch.cat(v, 1).contiguous(), q.log2()),
         coupling,
+        backend=backend,
     )
