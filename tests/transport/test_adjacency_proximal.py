@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
-import torch
 from scipy.sparse import csr_array
 
-from jsem_pyg.transport.edges.proximal import Problem, discrepancy, likely, transport
+from jsem_pyg.transport.edges.proximal import Problem, discrepancy, transport
 
 
 def random_matrix(size, seed):
@@ -18,8 +17,8 @@ def problem():
 
 
 def test_steps_lower_the_discrepancy_on_plans_with_the_marginals(problem):
-    distance = torch.rand(25, 20, generator=torch.Generator().manual_seed(3))
-    found = transport(problem, likely(distance), max_iter=100)
+    partner = np.where(np.arange(25) < 20, np.arange(25), -1)
+    found = transport(problem, partner, max_iter=100)
     assert found.cost < 0.8 * discrepancy(problem, np.outer(problem.p, problem.q))
     assert found.cost == min(step.cost for step in found.history)
     assert max(step.marginal_error for step in found.history) < 0.01

@@ -18,7 +18,6 @@ from jsem_pyg.transport.edges.moves import (
     swap,
     swap_gains,
 )
-from jsem_pyg.transport.factored.exchange_moves import swap_gains as dense_swap_gains
 
 
 def random_matrix(size, seed, density=0.2, weighted=True):
@@ -59,15 +58,6 @@ def test_gains_of_swaps_are_exact(task):
         swapped[[i, k]] = partner[[k, i]]
         after = kept_weight(task, swapped)
         assert (after - before) / 2 == pytest.approx(0 if i == k else expected, abs=1e-4)
-
-
-def test_gains_of_swaps_are_those_of_the_dense_formula(task):
-    partner = np.random.default_rng(4).permutation(30)
-    source, target = (torch.from_numpy(each.toarray()).double() for each in task[:2])
-    order, nothing = torch.from_numpy(partner)[None], torch.zeros(30, 30, dtype=torch.float64)
-    dense = dense_swap_gains(source, target, nothing, order)[0].numpy() / 2
-    first, second, gain = swap_gains(task.source, pulled(task.target, partner))
-    np.testing.assert_allclose(gain, np.where(first == second, 0, dense[first, second]), atol=1e-4)
 
 
 def test_swaps_leave_nothing_that_a_swap_could_gain(task):

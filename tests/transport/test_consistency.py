@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from transport.problems import points
@@ -62,9 +64,7 @@ def test_only_what_lowers_the_energy_is_taken(monkeypatch):
     problem = make_problem(side, side, mass, mass)
     z, critical = problem.source.z, problem.critical_epsilon()
     lowest = 0.01 * critical
-    schedule = annealing.Schedule(
-        lowest, critical, 1e-3, 300, 0, 20, False, True, lambda step: None
-    )
+    schedule = annealing.Schedule(lowest, critical, may_stop=False)
     cold = torch.tensor(lowest, dtype=torch.float64)
     effort = Effort(updates=30)
     wrong_state, truth = (
@@ -74,10 +74,23 @@ def test_only_what_lowers_the_energy_is_taken(monkeypatch):
     assert float(wrong_state.energy) > 0.99 * float(truth.energy)
 
     def reheated(state, moments):
-        monkeypatch.setattr(annealing, "exchange", lambda *_: [])
         monkeypatch.setattr(annealing, "consistent_moments", lambda *_: moments)
-        return annealing._improved(problem, state, schedule)
+        return annealing.restarted(problem, state, schedule)
 
     found = reheated(wrong_state, truth.moments)
     assert float(found.energy) == pytest.approx(float(truth.energy), rel=1e-3)
     assert reheated(truth, wrong_state.moments) is truth
+
+
+def test_a_restart_that_misses_its_marginals_is_no_better(monkeypatch):
+    problem, partner, mass = shuffled_in_part(20)
+    moments = problem.source.z.T @ (mass[:, None] * problem.target.z[partner])
+    state = begin(problem, moments, torch.tensor(0.01, dtype=torch.float64))
+    state = replace(state, energy=torch.tensor(-1.0), error=torch.tensor(1e-4))
+    other = replace(state, energy=torch.tensor(-2.0), error=torch.tensor(0.7))
+    monkeypatch.setattr(annealing, "consistent_moments", lambda *_: moments)
+    monkeypatch.setattr(annealing, "cool", lambda *_: other)
+    assert annealing.restarted(problem, state, annealing.Schedule(0.01, 1.0)) is state
+    fine = replace(other, error=state.error)
+    monkeypatch.setattr(annealing, "cool", lambda *_: fine)
+    assert annealing.restarted(problem, state, annealing.Schedule(0.01, 1.0)) is fine

@@ -1,7 +1,6 @@
 """What the solver refuses, what it says, and what it is known to do wrong."""
 
 import logging
-from dataclasses import replace
 
 import pytest
 import torch
@@ -10,10 +9,6 @@ from torch_geometric.data import Data
 from transport.problems import align, masses, permutation, points, rotation
 
 from jsem_pyg.transport import Factor, FeatureCost
-from jsem_pyg.transport.factored import annealing
-from jsem_pyg.transport.factored.descent import begin
-from jsem_pyg.transport.problem.prepare import prepare_factor
-from jsem_pyg.transport.problem.problem import make_problem
 
 X, Y = points(8, 3, 0, torch.float32), points(6, 2, 1, torch.float32)
 NOTHING = torch.zeros(8)
@@ -116,20 +111,6 @@ def test_cold_plans_still_have_their_rows(epsilon):
     rows, columns = plan.marginals()
     torch.testing.assert_close(rows, torch.full((30,), 1 / 30).double(), rtol=1e-3, atol=0)
     assert plan.converged == (float((columns - 1 / 25).abs().sum()) < 1e-2)
-
-
-def test_an_exchange_that_misses_its_marginals_is_no_better(monkeypatch):
-    mass = torch.full((8,), 1 / 8)
-    side = prepare_factor(Factor(X, "kernel"), mass)
-    problem = make_problem(side, side, mass, mass)
-    moments = problem.source.z.double().T @ problem.target.z.double() / 8
-    state = begin(problem, moments, torch.tensor(1.0, dtype=torch.float64))
-    state = replace(state, energy=torch.tensor(-1.0), error=torch.tensor(1e-4))
-    other = replace(state, energy=torch.tensor(-2.0), error=torch.tensor(0.7))
-    monkeypatch.setattr(annealing, "exchange", lambda *_: [moments])
-    monkeypatch.setattr(annealing, "cool", lambda *_: other)
-    schedule = annealing.Schedule(0.1, 1.0, 1e-3, 300, 0, 20, True, True, lambda step: None)
-    assert annealing._improved(problem, state, schedule) is state
 
 
 @pytest.mark.parametrize("seed", [7, 9])

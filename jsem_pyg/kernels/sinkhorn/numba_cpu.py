@@ -22,14 +22,6 @@ _MUCH_WORK = 1 << 20
 
 _PARTS = 16  # of the rows
 
-# Bytes of a tile's shares that are kept until its columns are weighed, for up to 131,072 columns of
-# float32; where there are more, computing them again is quicker than going to memory.
-_KEPT = 4 << 20
-
-# Tiles that take turns at a block, whose v and y then stay in the cache. Where shares are kept
-# there should be few; a single one while v and y are narrower than its shares.
-_GROUP, _KEPT_GROUP, _NARROW = 8, 4, 32
-
 
 @torch.no_grad()
 def sinkhorn_pass(
@@ -51,28 +43,14 @@ def sinkhorn_pass(
     parts = min(tiles, _PARTS if u.size(0) * v.size(0) >= _MUCH_WORK else 1)
     column_mass = np.zeros((parts, blocks * BLOCK))
 
-    per_block = ROWS * BLOCK
-    is_kept = blocks * per_block * u.itemsize <= _KEPT
-    group = _GROUP if not is_kept else 1 if u.size(1) + channels <= _NARROW else _KEPT_GROUP
-
     def work(first_part: int, threads: int) -> None:
-        shares = np.empty(group * blocks * per_block if is_kept else per_block, packed.v.dtype)
+        shares = np.empty(blocks * ROWS * BLOCK, packed.v.dtype)
         for part in range(first_part, parts, threads):
             first, last = part * tiles // parts, (part + 1) * tiles // parts
             run_tiles(
-                *packed,
-                float(damping),
-                first,
-                last,
-                shares,
-                f,
-                peak,
-                average.reshape(-1),
-                column_mass[part],
-                group,
-                is_kept,
-                lanes,
-            )
+                *packed, float(damping), first, last, shares, f, peak, average.reshape(-1),
+                column_mass[part], lanes,
+            )  # fmt: skip
 
     _share_out(work, parts)
     columns = torch.from_numpy(column_mass.sum(0)[: v.size(0)])

@@ -25,7 +25,7 @@ from .confidence import edge_confidence
 from .features import heat_distance
 from .isomorphism import find_isomorphism
 from .moves import matched_difference
-from .proximal import Point, Problem, assigned, likely, transport
+from .proximal import Point, Problem, transport
 from .search import Found, search_assignment
 
 Array = NDArray[Any]
@@ -130,9 +130,7 @@ def match_graphs(
     if is_uniform or is_large:
         plan = _assigned(problem, found, kept, shape, like)
     else:
-        starts = {"assignment": assigned(problem, found.partner)} | likely(distance)
-        starts["independent"] = torch.zeros_like(distance)
-        point = transport(problem, starts, options.max_iter)
+        point = transport(problem, found.partner, options.max_iter)
         plan = _transported(point, kept, shape, like, options.max_iter)
     return replace(
         plan,

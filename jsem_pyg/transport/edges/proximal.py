@@ -21,12 +21,11 @@ from torch import Tensor
 
 from ..plan.plan import Step
 from ..sinkhorn.dense import entropic_plan, round_to_marginals
-from ..sinkhorn.proximal import LOG2_E, ProximalState, proximal_steps
+from ..sinkhorn.proximal import ProximalState, proximal_steps
 
 Array = NDArray[Any]
 
 _SETTLED = 1e-4  # of the mass moves in a step that is the last
-_TEMPERATURES = (0.1, 0.02)  # of plans by profiles, as shares of the mean squared distance
 _ASSIGNED = 0.9  # of the mass goes to partners in a plan that begins at an assignment
 _TOL, _MOST = 1e-6, 1000  # marginal error and iterations of the last scaling
 
@@ -49,14 +48,16 @@ class Point(NamedTuple):
     converged: bool
 
 
-def transport(problem: Problem, starts: dict[str, Tensor], max_iter: int) -> Point:
-    """The best plan that the starts lead to, with exact marginals.
+def transport(problem: Problem, partner: Array, max_iter: int) -> Point:
+    """The better plan, with exact marginals, from an assignment and from the independent plan.
 
     Args:
         problem: graphs and masses.
-        starts: log2 T [N, K] float32, up to scalings of rows and columns, by name.
-        max_iter: the most steps from every start.
+        partner: [N] the assignment, -1 for none.
+        max_iter: the most steps from either.
     """
+    start = _assigned(problem, partner)
+    starts = {"assignment": start, "independent": torch.zeros_like(start)}
     p, q = (torch.from_numpy(mass).float()[None] for mass in (problem.p, problem.q))
     single = problem._replace(
         source=problem.source.astype(np.float32), target=problem.target.astype(np.float32)
@@ -76,15 +77,7 @@ def transport(problem: Problem, starts: dict[str, Tensor], max_iter: int) -> Poi
     return best._replace(history=[step for each in points for step in each.history])
 
 
-def likely(distance: Tensor) -> dict[str, Tensor]:
-    """Starts by the squared distances [N, K] of profiles, at two temperatures."""
-    mean = float(distance.mean(dtype=torch.float64))
-    if mean == 0:
-        return {}
-    return {f"profiles, {each}": distance * (-LOG2_E / (each * mean)) for each in _TEMPERATURES}
-
-
-def assigned(problem: Problem, partner: Array) -> Tensor:
+def _assigned(problem: Problem, partner: Array) -> Tensor:
     """The start that sends nine tenths to partners [N], -1 for none, as far as masses allow."""
     rows = np.flatnonzero(partner >= 0)
     columns = partner[rows]

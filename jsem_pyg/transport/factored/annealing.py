@@ -2,12 +2,13 @@
 
 Comparing starts costs little between a few hundred cells. At every temperature the states that came
 to the same plan are merged, and the best continue; those of lowest energy go on to more cells, and
-the best of these to all points. There, exchange moves and consistency restarts may improve it.
+the best of these to all points, where restarts from its consistent part may improve it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +19,6 @@ from ..problem.problem import Problem
 from .coarsening import coarsen
 from .consistency import consistent_moments
 from .descent import Effort, State, begin, make_kernel, settle
-from .exchange_moves import exchange
 from .starts import Start
 
 MIDDLE = 800  # cells of the second level
@@ -34,7 +34,6 @@ _LIMITED = 0.25  # mean largest share of rows from which on cells, not the tempe
 _KEPT = 4  # states that go on to the second level
 _RACING = Effort(updates=3)
 _COOLING = Effort(tol=1e-2, updates=12)  # among all points, before the last temperature
-_EXCHANGES = 3  # rounds of exchange moves
 _CLOSE = 0.05  # of the energy: states between cells that are compared among all points
 _RESTARTED = 0.06  # of the critical temperature: warm enough for points to find new partners
 _RESTARTS = 6  # at most
@@ -49,13 +48,13 @@ class Schedule:
 
     lowest: float  # the last temperature
     critical: float  # the one above which the plan is p q^T
-    tol: float
-    coarse: int  # cells of the first level
-    seed: int
-    max_updates: int  # of the moments at the last temperature
-    may_stop: bool  # before the last temperature, where rows are sharp
-    is_balanced: bool
-    report: Callable[[Step], None]
+    tol: float = 1e-3
+    coarse: int = 300  # cells of the first level
+    seed: int = 0
+    max_updates: int = 20  # of the moments at the last temperature
+    may_stop: bool = True  # before the last temperature, where rows are sharp
+    is_balanced: bool = True
+    report: Callable[[Step], Any] = lambda step: None
 
     @property
     def hot(self) -> list[float]:
@@ -86,8 +85,22 @@ def anneal(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
         begun += [begin(problem, each[None], each.new_tensor(schedule.hot[:1])) for each in heat]
     state = min((cool(problem, each.take(0), schedule) for each in begun), key=rating)
     if problem.is_flat:
-        return state  # principal axes have compared all plans that moves and restarts could find
-    return _improved(problem, state, schedule)
+        return state  # principal axes have compared all plans that restarts could find
+    return restarted(problem, state, schedule)
+
+
+def restarted(problem: Problem, state: State, schedule: Schedule) -> State:
+    """A plan of lower energy, as long as restarts from its consistent part lead to one."""
+    epsilon = torch.full_like(state.epsilon, _RESTARTED * schedule.critical)
+    for _ in range(_RESTARTS):
+        if not state.epsilon < epsilon:
+            break  # the plan is as warm as that, and not sharp
+        other = begin(problem, consistent_moments(problem, state), epsilon)
+        other = cool(problem, other, schedule)
+        if not rating(other) < rating(state) - _LOWER * state.energy.abs():
+            break
+        state = other
+    return state
 
 
 def cool(problem: Problem, state: State, schedule: Schedule) -> State:
@@ -109,34 +122,6 @@ def rating(states: State) -> Tensor:
     return torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
 
 
-def is_lower(state: State, other: State) -> bool:
-    """True if a single state has a clearly lower energy than another."""
-    return bool(rating(state) < rating(other) - _LOWER * other.energy.abs())
-
-
-def _improved(problem: Problem, state: State, schedule: Schedule) -> State:
-    """A plan of lower energy, as long as exchange moves and then restarts find one."""
-    for _ in range(_EXCHANGES):
-        moments = exchange(problem, state, schedule.seed)
-        if not moments:
-            break
-        other = begin(problem, moments[0], state.epsilon.clamp(min=schedule.warm))
-        other = cool(problem, other, schedule)
-        if not is_lower(other, state):
-            break
-        state = other
-    epsilon = torch.full_like(state.epsilon, _RESTARTED * schedule.critical)
-    for _ in range(_RESTARTS):
-        if not state.epsilon < epsilon:
-            break  # the plan is as warm as that, and not sharp
-        other = begin(problem, consistent_moments(problem, state), epsilon)
-        other = cool(problem, other, schedule)
-        if not is_lower(other, state):
-            break
-        state = other
-    return state
-
-
 def _coarse_to_fine(
     problem: Problem, starts: list[Start], schedule: Schedule
 ) -> tuple[Problem, list[str], State]:
@@ -152,12 +137,12 @@ def _coarse_to_fine(
         begin(levels[0], moments, moments.new_full((len(starts),), epsilon))
         for epsilon in schedule.hot
     ]
-    names, states = _race(levels[0], names * len(waves), waves, schedule)
+    states, names = race(levels[0], waves, names * len(waves), schedule)
     for level, finer in pairwise(levels):
         if float(states.peak[0]) < _LIMITED:
             return level, names, states  # the temperature limits the plan: cells change nothing
         wave = _carry(level, finer, states, schedule)
-        names, states = _race(finer, names, [wave], schedule)
+        states, names = race(finer, [wave], names, schedule)
     return levels[-1], names, states
 
 
@@ -166,7 +151,7 @@ def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
     x, y = problem.coordinates
     source = coarsen(problem.source, x.size(1), size, seed)
     target = coarsen(problem.target, y.size(1), size, seed + 1)
-    return problem.at(source.side, target.side)
+    return problem.at(source, target)
 
 
 def _finalists(
@@ -217,36 +202,8 @@ def _carry(level: Problem, finer: Problem, states: State, schedule: Schedule) ->
     return replace(fresh, psi=torch.where(is_limited[:, None], fresh.psi, known))
 
 
-def _race(
-    problem: Problem,
-    names: list[str],
-    waves: list[State],
-    schedule: Schedule,
-) -> tuple[list[str], State]:
-    """Anneal states between cells, with exchange moves: the best of them, and their names."""
-    states, names = race(problem, waves, names, schedule.lowest)
-    for _ in range(_EXCHANGES):
-        moments = [
-            each
-            for index in range(len(names))
-            for each in exchange(problem, states.take(index), schedule.seed)
-        ]
-        if not moments:
-            break
-        before = float(states.energy[0])
-        warm = states.epsilon.new_full((len(moments),), schedule.warm)
-        wave, kinds = begin(problem, torch.stack(moments), warm), ["exchanged"] * len(moments)
-        others, kinds = race(problem, [wave], kinds, schedule.lowest)
-        states, names = _best(_join(states, others), names + kinds, _KEPT)
-        if not float(states.energy[0]) < before - _LOWER * abs(before):
-            break
-    for index, name in enumerate(names):
-        schedule.note(f"{problem.shape[0]} x {problem.shape[1]}, {name}", states.take(index))
-    return names, states
-
-
 def race(
-    problem: Problem, waves: list[State], names: list[str], lowest: float
+    problem: Problem, waves: list[State], names: list[str], schedule: Schedule
 ) -> tuple[State, list[str]]:
     """Cool states until their plans are sharp, or to the lowest temperature.
 
@@ -256,7 +213,7 @@ def race(
             others when these reach its temperature. Of states that differ the best continue, and
             the best of each name.
         names: of all states, wave after wave.
-        lowest: the last temperature.
+        schedule: the lowest temperature, and whom to report to.
 
     Returns:
         The states that are left, the best first, and their names.
@@ -266,7 +223,7 @@ def race(
         size = wave.epsilon.numel()
         states, kept = _join(states, wave), kept + names[:size]
         names = names[size:]
-        until = lowest if following is None else float(following.epsilon.max())
+        until = schedule.lowest if following is None else float(following.epsilon.max())
         while True:
             states = settle(problem, states, _RACING)
             states, kept = _best(states, kept, 2 * _KEPT)
@@ -275,7 +232,10 @@ def race(
                 break
             cooler = (states.epsilon / COOLING).clamp(min=until)
             states = replace(states, epsilon=torch.where(is_going, cooler, states.epsilon))
-    return _best(states, kept, _KEPT)
+    states, kept = _best(states, kept, _KEPT)
+    for index, name in enumerate(kept):
+        schedule.note(f"{problem.shape[0]} x {problem.shape[1]}, {name}", states.take(index))
+    return states, kept
 
 
 def _join(first: State, second: State) -> State:

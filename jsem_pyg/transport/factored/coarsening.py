@@ -1,7 +1,5 @@
 """Coarsening: points are grouped into cells by k-means, with the masses added up."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -12,14 +10,7 @@ _TRAINING_POINTS = 32  # for each cell
 _ITERATIONS = 6
 
 
-class Cells(NamedTuple):
-    """One side, coarsened."""
-
-    side: Side  # the cells: mean coordinates, summed masses
-    label: Tensor  # [N] the cell of each point
-
-
-def coarsen(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Cells:
+def coarsen(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Side:
     """Group points by their leading coordinates.
 
     A cell has the mean z of its points, weighted by mass. So a plan between cells has the moments
@@ -32,12 +23,12 @@ def coarsen(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Cell
         seed: of k-means.
     """
     if side.num_points <= 1.5 * num_cells:
-        return Cells(side, torch.arange(side.num_points, device=side.z.device))
-    return merge(side, _label(side, num_coordinates, num_cells, seed))
+        return side
+    return merge(side, label_points(side, num_coordinates, num_cells, seed))
 
 
-def merge(side: Side, label: Tensor) -> Cells:
-    """The cells of given labels [N]; labels without mass are left out."""
+def merge(side: Side, label: Tensor) -> Side:
+    """The cells of given labels [N], in their order; labels without mass are left out."""
     mass = side.mass
     has_mass = mass > 0
     kept, dense = label[has_mass].unique(return_inverse=True)
@@ -46,17 +37,14 @@ def merge(side: Side, label: Tensor) -> Cells:
     share = (mass[has_mass].double() / total[dense])[:, None]
     z = side.z.new_zeros(kept.numel(), side.z.size(1), dtype=torch.float64)
     z.index_add_(0, dense, share * side.z[has_mass])
-    place = torch.zeros(int(label.max()) + 1, dtype=torch.int64, device=label.device)
-    place[kept] = torch.arange(kept.numel(), device=label.device)
-    return Cells(Side(z.to(side.z.dtype), total.log2().to(side.z.dtype)), place[label])
+    return Side(z.to(side.z.dtype), total.log2().to(side.z.dtype))
 
 
-def _label(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Tensor:
+def label_points(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Tensor:
     """The cell of each point: [N]."""
-    faiss = import_faiss()
     x = side.z[:, :num_coordinates].float().contiguous().cpu()
     has_mass = (side.log2_mass > -torch.inf).cpu()
-    kmeans = faiss.Kmeans(
+    kmeans = import_faiss().Kmeans(
         x.size(1),
         num_cells,
         niter=_ITERATIONS,

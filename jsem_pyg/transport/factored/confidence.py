@@ -21,7 +21,7 @@ from ..plan.plan import Plan
 from ..problem.prepare import prepare_factors
 from ..problem.problem import make_problem, second_moments
 from ..sinkhorn.scores import row_sums
-from .annealing import race
+from .annealing import Schedule, race
 from .descent import begin
 from .starts import Points, find_starts
 
@@ -99,7 +99,8 @@ def _null_agreement(first: Factor, second: Factor, plan: Plan, mass: Tensor, bac
         for share in _HOT
     ]
     names = [start.name for start in starts] * len(waves)
-    states, _ = race(problem, waves, names, _COLD * critical)
+    schedule = Schedule(_COLD * critical, critical)
+    states, _ = race(problem, waves, names, schedule)
     left, right = problem.coordinates
     found = states.moments[0, : left.size(1), : right.size(1)]
     return min(_agreement(found, left, equal.double(), right, equal.double()), 1.0)

@@ -1,7 +1,7 @@
 """Features of nodes from heat kernels, independent of how nodes are numbered."""
 
 import math
-from collections.abc import Sequence
+from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +14,17 @@ from ..._checks import (
     check_nonnegative_int,
     check_points,
     check_positive,
-    real_numbers,
 )
 from ..._precision import compute_dtype
 from ...curvature import jaccard_overlap
 from ...diffusion import heat_diffusion, heat_kernel_columns
 from ...graph import GraphStructure
 
-TIMES = (0.5, 2.0, 8.0, 30.0)  # of the columns; return probabilities follow at sums of two of them
+TIMES = (0.5, 2.0, 8.0, 30.0)  # of the columns
+# Columns whose product is the return probability at the sum of two times, earlier ones first.
+PAIRS = sorted(combinations_with_replacement(range(4), 2), key=lambda ij: sum(TIMES[i] for i in ij))
 AVERAGING = (1.0, 4.0)  # times over which features are averaged among neighbours
-LEVELS = 10  # quantiles of a column
+LEVELS = 10  # quantiles of a column, at all times but the shortest
 BLOCK = 1 << 24  # numbers of columns that are held at a time
 
 _FLOOR = 1e-3  # heat below this part of 1 / N counts as none, and rounding is far below
@@ -43,9 +44,6 @@ def heat_profiles(
     edge_index: Any,
     num_nodes: int,
     edge_weight: Tensor | None = None,
-    *,
-    times: Sequence[float] = TIMES,
-    averaging: Sequence[float] = AVERAGING,
 ) -> Tensor:
     r"""Compute features of nodes that do not depend on how nodes are numbered.
 
@@ -65,18 +63,15 @@ def heat_profiles(
             that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
         num_nodes: N.
         edge_weight: [E] non-negative weights, the same in both directions; None means ones.
-        times: S diffusion times > 0 of the columns.
-        averaging: diffusion times > 0 of the means over neighbours.
 
     Returns:
-        [N, F] logarithms, finite, in the type of `edge_weight` (torch's default type without it):
-        F is the number of distinct sums of one or two times, and ten quantiles for every time but
-        the shortest, times one more than the number of averages. No gradient flows through them.
-        O(N^2) time, but memory for 2^24 numbers of columns at once.
+        [N, 132] logarithms, finite, in the type of `edge_weight` (torch's default type without it):
+        of 14 return probabilities and 30 quantiles, and twice their means over neighbours. No
+        gradient flows through them. O(N^2) time, but memory for 2^24 numbers of columns at once.
 
     Raises:
         TypeError: if an argument is of the wrong type.
-        ValueError: if times are not positive, or the graph is refused.
+        ValueError: if the graph is refused.
 
     Source: the return probabilities are the signature of Sun, Ovsjanikov and Guibas, "A concise and
     provably informative multi-scale signature based on heat diffusion", Computer Graphics Forum 28,
@@ -93,9 +88,6 @@ def heat_profiles(
         False
     """
     check_nonnegative_int("num_nodes", num_nodes)
-    column_times, mean_times = _read_times("times", times), _read_times("averaging", averaging)
-    if not column_times:
-        raise ValueError("Expected 'times' to name at least one time (got none).")
     is_read = isinstance(edge_index, GraphStructure)
     graph = edge_index if is_read else GraphStructure(edge_index, num_nodes)
     dtype = torch.get_default_dtype()
@@ -104,13 +96,16 @@ def heat_profiles(
         edge_weight = edge_weight.detach()
         dtype = compute_dtype(edge_weight)
     if num_nodes == 0:
-        num_features = _num_features(column_times) * (1 + len(mean_times))
-        return torch.empty(0, num_features, dtype=dtype, device=graph.device)
-    step = max(1, BLOCK // (num_nodes * len(column_times)))
+        num_features = len(TIMES) + len(PAIRS) + LEVELS * (len(TIMES) - 1)
+        return torch.empty(0, num_features * (1 + len(AVERAGING)), dtype=dtype, device=graph.device)
+    step = max(1, BLOCK // (num_nodes * len(TIMES)))
     nodes = torch.arange(num_nodes, device=graph.device)
-    blocks = [_block(graph, edge_weight, each, column_times) for each in nodes.split(step)]
-    own = torch.cat(blocks).to(dtype)
-    return torch.cat([own, *_means(own, graph, edge_weight, mean_times)], 1)
+    own = torch.cat([_block(graph, edge_weight, each) for each in nodes.split(step)]).to(dtype)
+    check_finite("features", own)
+    averages = heat_diffusion(
+        own, graph, edge_weight, torch.tensor(AVERAGING), normalization="rw", tol=_TOL
+    )
+    return torch.cat([own, *averages], 1)
 
 
 def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> Comparable:
@@ -197,42 +192,16 @@ def overlap_weights(edge_index: Any, num_nodes: int) -> Tensor:
     return (jaccard_overlap(edge_index, num_nodes) + _LEAST_OVERLAP) / (1 + _LEAST_OVERLAP)
 
 
-def _read_times(name: str, times: Any) -> list[float]:
-    values = real_numbers(name, times).double()
-    if values.dim() != 1 or not bool(((values > 0) & values.isfinite()).all()):
-        raise ValueError(
-            f"Expected '{name}' to be a list of positive, finite times (got {values.tolist()})."
-        )
-    return sorted(set(values.tolist()))
-
-
-def _pairs(times: Sequence[float]) -> list[tuple[int, int]]:
-    """Pairs of columns whose product is the return probability at each new sum of times."""
-    pairs: dict[float, tuple[int, int]] = {}
-    for i, first in enumerate(times):
-        for j, second in enumerate(times[i:], i):
-            if first + second not in times:
-                pairs.setdefault(first + second, (i, j))
-    return [pairs[total] for total in sorted(pairs)]
-
-
-def _num_features(times: Sequence[float]) -> int:
-    return len(times) + len(_pairs(times)) + LEVELS * max(1, len(times) - 1)
-
-
-def _block(
-    graph: GraphStructure, edge_weight: Tensor | None, nodes: Tensor, times: Sequence[float]
-) -> Tensor:
+def _block(graph: GraphStructure, edge_weight: Tensor | None, nodes: Tensor) -> Tensor:
     """The features [M, F] of M nodes, from their columns."""
     num_nodes = graph.num_nodes
     columns = heat_kernel_columns(
-        graph, nodes, edge_weight, torch.tensor(times), num_nodes=num_nodes, tol=_TOL
+        graph, nodes, edge_weight, torch.tensor(TIMES), num_nodes=num_nodes, tol=_TOL
     )
     at = torch.arange(nodes.numel(), device=nodes.device)
     stays = [column[nodes, at] for column in columns]
-    stays += [(columns[i] * columns[j]).sum(0) for i, j in _pairs(times)]
-    features = [torch.stack(stays, 1)]
-    features += [_quantiles(column.T) for column in columns[-max(1, len(times) - 1) :]]
+    stays += [(columns[i] * columns[j]).sum(0) for i, j in PAIRS]
+    features = [torch.stack(stays, 1), *(_quantiles(column.T) for column in columns[1:])]
     return (torch.cat(features, 1).clamp(min=0) + _FLOOR / num_nodes).log()
 
 
@@ -249,16 +218,3 @@ def _quantiles(rows: Tensor) -> Tensor:
     below = torch.from_numpy(ordered[:, low.numpy()]).to(rows.device)
     above = torch.from_numpy(ordered[:, high.numpy()]).to(rows.device)
     return below + (above - below) * (place - low).to(rows)
-
-
-def _means(
-    features: Tensor, graph: GraphStructure, edge_weight: Tensor | None, times: Sequence[float]
-) -> list[Tensor]:
-    """The features averaged over neighbours, at each time; of isolated nodes, their own."""
-    if not times:
-        return []
-    check_finite("features", features)
-    averages = heat_diffusion(
-        features, graph, edge_weight, torch.tensor(times), normalization="rw", tol=_TOL
-    )
-    return list(averages)
