@@ -8,6 +8,7 @@ from jsem_pyg.transport.edges.moves import (
     Assignment,
     anneal,
     assignment_task,
+    balancing,
     greedy,
     greedy_assignment,
     kept_weight,
@@ -117,6 +118,14 @@ def test_the_mean_of_two_half_right_assignments_is_right():
         partner[half] = np.roll(hidden[half], 1)
         halves.append(Assignment(partner, kept_weight(task, partner)))
     assert np.array_equal(anneal(task, *halves).partner, hidden)
+
+
+def test_balancing_makes_sums_of_one():
+    matrix = csr_array(np.random.default_rng(0).random((12, 12)) + 0.1)
+    left, right = balancing(matrix, 1e-300)
+    balanced = left[:, None] * matrix.toarray() * right
+    np.testing.assert_allclose(balanced.sum(0), 1)
+    np.testing.assert_allclose(balanced.sum(1), 1, rtol=1e-3)
 
 
 def test_balancing_never_overflows():

@@ -81,6 +81,20 @@ def test_large_graphs_go_this_way_and_it_is_told(monkeypatch, caplog):
     assert plan.cost == pytest.approx(float(((source - moved).power(2)).sum()) / 300**2)
 
 
+def test_the_cost_is_that_of_the_last_stage_also_if_it_is_not_the_least(monkeypatch):
+    source = neighbors(30)
+    matrix, identity = both_ways(source, 30), np.arange(30)
+    target = matrix[::-1][:, ::-1].tocsr()
+    stages = [("right", identity[::-1].copy()), ("wrong", identity)]
+    monkeypatch.setattr(matching_module, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(matching_module, "find_isomorphism", lambda *_: None)
+    monkeypatch.setattr(matching_module, "search_candidates", lambda *_: stages)
+    plan = match_graphs(as_data(matrix), as_data(target))
+    expected = float((matrix - target).power(2).sum()) / 30**2
+    assert plan.cost == plan.history[1].cost == pytest.approx(expected)
+    assert plan.history[0].cost == 0
+
+
 def test_sides_of_different_sizes_leave_nodes_alone(monkeypatch):
     source, target, name = noisy_pair(300)
     monkeypatch.setattr(matching_module, "DENSE_LIMIT", 1000)
