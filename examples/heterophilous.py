@@ -133,8 +133,8 @@ def run_missing(path: Path, sets: dict[str, Data], variants: list[str], splits: 
         key = dict(zip(RUN, (split, name, variant), strict=True))
         append(path, key | asdict(SETTINGS[name]) | result)
         scores = f"{result['test']:.2f} in the test, {result['val']:.2f} in validation"
-        left = minutes_left(read(path), missing[position + 1 :])
-        print(f"{name}, {variant}, split {split}: {scores}; {left}", flush=True)
+        left = len(missing) - position - 1
+        print(f"{name}, {variant}, split {split}: {scores}; {left} to go", flush=True)
 
 
 def current(runs: pd.DataFrame) -> pd.DataFrame:
@@ -144,14 +144,6 @@ def current(runs: pd.DataFrame) -> pd.DataFrame:
         for row in runs.to_dict("records")
     ]
     return runs[pd.Series(is_current, index=runs.index, dtype=bool)]
-
-
-def minutes_left(runs: pd.DataFrame, jobs: list[tuple[int, str, str]]) -> str:
-    """How long the other runs take, by the mean of those like them."""
-    seconds = runs.groupby(["dataset", "method"])["seconds"].mean()
-    known = [seconds[name, variant] for _, name, variant in jobs if (name, variant) in seconds]
-    more = f" and {len(jobs) - len(known)} runs more" if len(known) < len(jobs) else ""
-    return f"{sum(known) / 60:.0f} processor minutes{more} to go"
 
 
 def read(path: Path) -> pd.DataFrame:

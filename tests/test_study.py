@@ -168,37 +168,14 @@ def test_published_rows_are_all_that_is_wanted_of_them(study, tmp_path):
         assert table.path.parent == STUDY / "results"
 
 
-def test_how_long_the_rest_takes(study, tmp_path):
-    runner, forecasts = study("runner"), study("forecast")
-    path = tmp_path / "times.csv"
-    seconds = {("a", "x"): 10.0, ("a", "y"): 20.0, ("b", "x"): 100.0}
-    rows = [
-        {"dataset": name, "method": method, "seed": seed, "cpu_seconds": value + seed - 0.5}
-        for (name, method), value in seconds.items()
-        for seed in (0, 1)
-    ]
-    runner.append(path, rows)
-
-    def left(**columns):
-        wanted = runner.keys(**columns)
-        return forecasts.forecast(runner.Table(path, wanted, None), tmp_path / "none")
-
-    assert left(dataset=["a"], method=["x"], seed=range(2)) == (2, 0, 0.0, 0)
-    known = left(dataset=["a"], method=["x", "y"], seed=range(4))
-    assert known[:2] == (8, 4)
-    assert known.seconds == pytest.approx(2 * 10 + 2 * 20, rel=0.02)
-    scaled = left(dataset=["b"], method=["y"], seed=[0])  # y takes twice as long as x
-    assert scaled.seconds == pytest.approx(200, rel=0.02)
-    unknown = left(dataset=["a"], method=["z", "x"], seed=[2])
-    assert unknown.unknown == 1
-    assert str(unknown) == "2 of 2 rows left, about 10 s, and 1 of unknown duration"
-    both = forecasts.total([known, unknown])
-    assert both[:2] == (10, 6)
-    assert forecasts.as_time(600) == "10 min"
-    elsewhere = runner.Table(
-        tmp_path / "new" / "times.csv", runner.keys(dataset=["a"], method=["y"], seed=[7]), None
-    )
-    assert forecasts.forecast(elsewhere, tmp_path).seconds == pytest.approx(20, rel=0.02)
+def test_how_much_is_left(study, tmp_path):
+    runner = study("runner")
+    rows = [{"dataset": "a", "method": "x", "seed": seed} for seed in (0, 1)]
+    runner.append(tmp_path / "runs.csv", rows)
+    wanted = runner.keys(dataset=["a"], method=["x", "y"], seed=range(4))
+    found = runner.count_left(runner.Table(tmp_path / "runs.csv", wanted, None))
+    assert found == (8, 6)
+    assert runner.total([found, (2, 1)]) == (10, 7)
 
 
 def test_methods_get_the_graph_and_nothing_else(study):

@@ -43,7 +43,6 @@ import pandas as pd
 import torch
 from reporting import PeakMemory, machine, write_table
 from scaling import random_structure
-from sinkhorn_pass import scores
 from torch import Tensor
 from torch_geometric.nn import ChebConv
 from training_epoch import Epoch, fused, load_points, symmetric_part
@@ -165,6 +164,22 @@ def error(found: Tensor, wanted: Tensor) -> float:
 
 
 # The parts.
+
+
+def scores(rows: int, columns: int, rank: int, bits: float) -> tuple[Tensor, ...]:
+    """Those of -bits |x - y|^2 for points of a curve in `rank` - 1 dimensions, sorted along it."""
+    generator = torch.Generator().manual_seed(0)
+
+    def points(count: int) -> Tensor:
+        along = torch.rand(count, generator=generator).sort().values[:, None]
+        angle = along * torch.linspace(0.5, 3, rank - 1) * 3
+        return angle.sin() / (rank - 1) ** 0.5
+
+    x, y = points(rows), points(columns)
+    u = torch.cat([2 * bits * x, torch.full((rows, 1), -bits)], 1)
+    v = torch.cat([y, y.square().sum(1, keepdim=True)], 1)
+    log2_p = torch.full((rows,), 1 / rows).log2()
+    return u, v, torch.zeros(columns), log2_p, v
 
 
 def correct(args: argparse.Namespace, note: Note) -> None:

@@ -5,9 +5,8 @@
     python examples/study/everything.py --data FOLDER --parts "few labels" "two views"
     python examples/study/everything.py --quick                      # some digits
 
-It says first how many rows each part lacks and how long they will take, in processor seconds of one
-thread: by the rows of the same kind in its CSV, or in the published one. Kill it whenever you like:
-rows that are there are not run again. Every part is a script of its own, with options of its own.
+It says first how many rows each part lacks. Kill it whenever you like: rows that are there are not
+run again. Every part is a script of its own, with options of its own.
 """
 
 import argparse
@@ -22,7 +21,7 @@ import num_classes
 import run
 import runner
 import two_views
-from forecast import Forecast, forecast, total
+from runner import Left
 from scripts import SCRIPTS
 
 PARTS: dict[str, ModuleType] = {
@@ -56,11 +55,11 @@ def options(name: str, args: argparse.Namespace) -> argparse.Namespace:
     return PARTS[name].parse_args([*given, "--quick"] if args.quick else given)
 
 
-def left(name: str, args: argparse.Namespace) -> Forecast:
-    """How many rows a part lacks, and how long they take."""
+def left(name: str, args: argparse.Namespace) -> Left:
+    """How many rows a part lacks."""
     if name in SCRIPTS:
         return SCRIPTS[name].left(args)
-    return total(map(forecast, PARTS[name].plan(options(name, args))))
+    return runner.total(map(runner.count_left, PARTS[name].plan(options(name, args))))
 
 
 def complete(name: str, args: argparse.Namespace) -> None:
@@ -73,16 +72,15 @@ def complete(name: str, args: argparse.Namespace) -> None:
     part.report(given)
 
 
-def main(argv: list[str] | None = None) -> dict[str, Forecast]:
+def main(argv: list[str] | None = None) -> dict[str, Left]:
     args = parse_args(argv)
-    forecasts = {name: left(name, args) for name in args.parts}
-    for name, each in forecasts.items():
-        print(f"{name}: {each}", flush=True)
-    print(f"everything: {total(forecasts.values())}", flush=True)
+    found = {name: left(name, args) for name in args.parts}
+    for name, each in (found | {"everything": runner.total(found.values())}).items():
+        print(f"{name}: {each.left} of {each.wanted} rows left", flush=True)
     if not args.dry_run:
         for name in args.parts:
             complete(name, args)
-    return forecasts
+    return found
 
 
 if __name__ == "__main__":

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import pandas as pd
 import runner
-from forecast import Forecast, forecast
-from runner import SECONDS, Key, Table
+from runner import Key, Left, Table
 
 EXAMPLES = Path(__file__).parent.parent
 
@@ -29,8 +28,8 @@ class Script(NamedTuple):
     def file(self) -> Path:
         return EXAMPLES / f"{self.name}.py"
 
-    def left(self, args: Namespace) -> Forecast:
-        """How many rows it lacks, and how long they take."""
+    def left(self, args: Namespace) -> Left:
+        """How many rows it lacks."""
         sys.path.insert(0, str(EXAMPLES))
         try:
             module = importlib.import_module(self.name)
@@ -39,11 +38,11 @@ class Script(NamedTuple):
         current = getattr(module, "current", lambda rows: rows)  # without rows of other settings
 
         def read(path: Path) -> pd.DataFrame:
-            return current(module.read(path)).rename(columns={"seconds": SECONDS})
+            return current(module.read(path))
 
         path = self.output(args) / f"{self.name}.csv"
         table = Table(path, self.wanted(module, args.quick), lambda *_: [])
-        return forecast(table, EXAMPLES / "results", read)
+        return runner.count_left(table, read)
 
     def run(self, args: Namespace) -> None:
         """Let it make what it lacks."""

@@ -1,6 +1,6 @@
 """Expression or coordinates of cells, denoised by heat on the neighbour graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,8 +65,7 @@ def heat(
         if layer is not None:
             raise ValueError(f"Expected 'layer' to be None beside 'use_rep' (got {layer!r}).")
         x, key_added = read_rep(adata, use_rep), f"{use_rep}_{key_added}"
-    flow = _Flow(read_graph(adata, neighbors_key), normalization)
-    results = flow(x, times)
+    results = _flow(x, read_graph(adata, neighbors_key), times, normalization)
     target = adata.layers if use_rep is None else adata.obsm
     keys = [key_added] if is_single else [f"{key_added}_{each:g}" for each in times]
     for key, result in zip(keys, results, strict=True):
@@ -77,50 +76,32 @@ def heat(
     return adata if copy else None
 
 
-class _Flow:
-    """Heat on one graph."""
-
-    def __init__(self, graph: Any, normalization: str | None) -> None:
-        graph = graph.tocoo()
-        edges = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
-        self.structure = GraphStructure(edges, graph.shape[0])
-        self.weight = torch.from_numpy(graph.data)
-        self.normalization = normalization
-        size, single = graph.data, np.finfo(np.float32)
-        self.fits_single = bool(((size >= single.tiny) & (size <= single.max)).all())
-
-    def __call__(self, x: Any, times: list[float]) -> list[np.ndarray]:
-        """A result [N, G] for every time."""
-        dtype = np.float64 if x.dtype == np.float64 else np.float32
-        out = [np.empty(x.shape, dtype) for _ in times]
-        take: Callable[[slice], np.ndarray]
-        if issparse(x):
-            columns = x.tocsc()
-            take = lambda genes: columns[:, genes].toarray()  # noqa: E731
-        else:
-            take = lambda genes: np.asarray(x[:, genes])  # noqa: E731
-        t = torch.tensor(times, dtype=torch.float64)
-        # Weights that float32 would round to zero or infinity are taken in float64.
-        precision = dtype if self.fits_single else np.float64
-        weight = self.weight.to(torch.float64 if precision is np.float64 else torch.float32)
-        for first in range(0, x.shape[1], BLOCK):
-            genes = slice(first, min(first + BLOCK, x.shape[1]))
-            block = torch.from_numpy(as_float("x", take(genes)).astype(precision, copy=False))
-            heated = heat_diffusion(
-                block, self.structure, weight, t, normalization=self.normalization
-            )
-            for each, result in zip(out, heated, strict=True):
-                each[:, genes] = result.numpy()
-        return out
+def _flow(x: Any, graph: Any, times: list[float], normalization: str | None) -> list[np.ndarray]:
+    """A result [N, G] for every time."""
+    graph = graph.tocoo()
+    edge_index = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
+    structure = GraphStructure(edge_index, graph.shape[0])
+    dtype = np.float64 if x.dtype == np.float64 else np.float32
+    # Weights that float32 would round to zero or infinity are taken in float64.
+    size, single = graph.data, np.finfo(np.float32)
+    fits = bool(((size >= single.tiny) & (size <= single.max)).all())
+    precision = dtype if fits else np.float64
+    weight = torch.from_numpy(size.astype(precision))
+    t = torch.tensor(times, dtype=torch.float64)
+    x = x.tocsc() if issparse(x) else x
+    out = [np.empty(x.shape, dtype) for _ in times]
+    for first in range(0, x.shape[1], BLOCK):
+        genes = slice(first, min(first + BLOCK, x.shape[1]))
+        block = x[:, genes].toarray() if issparse(x) else np.asarray(x[:, genes])
+        signal = torch.from_numpy(as_float("x", block).astype(precision, copy=False))
+        heated = heat_diffusion(signal, structure, weight, t, normalization=normalization)
+        for each, result in zip(out, heated, strict=True):
+            each[:, genes] = result.numpy()
+    return out
 
 
 def _read_times(t: Any) -> tuple[list[float], bool]:
-    """The times as numbers, and whether it is a single one.
-
-    Raises:
-        TypeError: if `t` holds no numbers.
-        ValueError: if one is negative or not finite, or there are none, or two are the same.
-    """
+    """The times as numbers, and whether it is a single one."""
     is_single = np.ndim(t) == 0
     if isinstance(t, str) or np.ndim(t) > 1 or np.size(t) == 0:
         raise ValueError(f"Expected 't' to be a number or a sequence of numbers (got {t!r}).")

@@ -19,13 +19,7 @@ _FIX = "To fix this, run scanpy.pp.pca(adata) and scanpy.pp.neighbors(adata)."
 
 
 def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
-    """An AnnData to write to: the object itself, or a copy in memory.
-
-    Raises:
-        ImportError: if the package anndata is missing.
-        TypeError: if `adata` is no AnnData.
-        ValueError: if it is a view of a backed file, which cannot be written to, or has no cell.
-    """
+    """An AnnData to write to: the object itself, or a copy in memory."""
     kind = import_optional("anndata", "jsem_pyg.anndata").AnnData
     check_instance(name, adata, kind, "an AnnData")
     check_bool("copy", copy)
@@ -45,10 +39,6 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
     """The weights of the neighbour graph: symmetric, non-negative, without a diagonal, float64.
 
     That of scanpy's `obsp`, or where there is none, one of `obsm["X_pca"]`.
-
-    Raises:
-        TypeError: if `neighbors_key` is no string.
-        ValueError: if there is no graph and nothing to make it of, or it is malformed.
     """
     if neighbors_key is not None:
         check_text("neighbors_key", neighbors_key)
@@ -108,12 +98,7 @@ def read_rep(adata: Any, key: str | None = PCA, name: str = "use_rep") -> np.nda
 
 
 def read_expression(adata: Any, layer: str | None = None) -> Any:
-    """The matrix X or a layer, in memory, as it is stored: sparse or dense. Counts are warned of.
-
-    Raises:
-        TypeError: if `layer` is no string.
-        ValueError: if there is no such layer, or a value is NaN or infinite.
-    """
+    """The matrix X or a layer, in memory, sparse or dense as it is; counts are warned of."""
     if layer is not None:
         check_text("layer", layer)
         if layer not in adata.layers:

@@ -54,10 +54,6 @@ def read_documents(
             default ``text`` where there is such a column, else all that hold more than numbers.
         label_column: the column of labels: class indices, or class names. By default ``label``
             where there is such a column, else there are no labels.
-
-    Raises:
-        ValueError: if there is no such column (listing those there are), a label is missing, or
-            the file is empty or cannot be read.
     """
     table = read_rows(path, Reading())
     columns = list(table.columns)

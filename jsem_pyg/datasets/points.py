@@ -40,10 +40,6 @@ def labelled_points(
         x: [N, D] floating-point array.
         labels: [N] class indices, kept as they are, or class names, numbered alphabetically.
         names: the name of each class, where labels are indices only; "0", "1", ... by default.
-
-    Raises:
-        ValueError: on an empty or non-finite `x`, shapes that do not match, or labels out of range.
-        TypeError: if `x` is not of floating-point type, or `labels` neither integers nor text.
     """
     points = torch.as_tensor(x)
     check_points("x", points)
@@ -83,10 +79,6 @@ def read_embeddings(path: Path) -> LabelledPoints:
     """Read an ``.npy`` [N, D], or an ``.npz`` of x, and perhaps y and target_names.
 
     Pickled objects in it are refused, so that reading never executes code from the file.
-
-    Raises:
-        ValueError: if the file cannot be read or its arrays do not fit; it names the file.
-        TypeError: if the arrays are of the wrong type.
     """
     x, labels, names = _read_arrays(path)
     try:

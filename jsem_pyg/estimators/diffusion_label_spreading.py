@@ -1,7 +1,7 @@
 """A few labels that spread over the neighbour graph, as a classifier of scikit-learn's."""
 
 import logging
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -65,27 +65,6 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         >>> model.transduction_[[1, 58]].tolist(), model.predict([[1.2, 0.1]]).tolist()
         ([3, 7], [3])
     """
-
-    def __init__(
-        self,
-        n_neighbors: int = 15,
-        *,
-        metric: str = "auto",
-        scale: str | None = "auto",
-        t: float | Literal["auto"] = "auto",
-        kernel: str | None = "gaussian",
-        n_components: int = 100,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.scale = scale
-        self.t = t
-        self.kernel = kernel
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the classes of X from the labels that are known.

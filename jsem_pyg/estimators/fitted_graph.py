@@ -27,9 +27,6 @@ class FittedGraph:
         metric: "cosine" or "l2".
         kernel: how distances become weights, see :func:`jsem_pyg.graph.knn_graph`.
         seed: of an approximate search.
-
-    Raises:
-        ValueError: if fewer than three points have a direction.
     """
 
     def __init__(self, x: Tensor, k: int, metric: str, kernel: str | None, seed: int) -> None:

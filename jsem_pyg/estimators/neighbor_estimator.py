@@ -47,14 +47,26 @@ class NeighborEstimator(BaseEstimator):
         scale_: what the columns are divided by, [D], or None.
     """
 
-    n_neighbors: int
-    metric: str
-    scale: str | None
-    kernel: str | None
-    t: float | Literal["auto"]
-    n_components: int
-    random_state: int | np.random.RandomState | None
-    n_jobs: int | None
+    def __init__(
+        self,
+        n_neighbors: int = 15,
+        *,
+        metric: str = "auto",
+        scale: str | None = "auto",
+        t: float | Literal["auto"] = "auto",
+        kernel: str | None = "gaussian",
+        n_components: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.scale = scale
+        self.t = t
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _fit_graph(self, X: Any, y: Any = "no_validation") -> tuple[FittedGraph, int, Any]:
         """Read X and y, and build the graph: it, a seed for what is random later, and y."""

@@ -19,12 +19,7 @@ SIDE = 65_535  # of the map, whose places have 16 bits: a pixel's width when 60 
 
 
 def read_texts(text: Any, num_points: int) -> list[str] | None:
-    """The texts as a list, or None.
-
-    Raises:
-        TypeError: if they are no list of strings.
-        ValueError: if there are not as many as points.
-    """
+    """The texts as a list, or None."""
     if text is None:
         return None
     if isinstance(text, str) or not hasattr(text, "__len__") or not hasattr(text, "__iter__"):
@@ -72,12 +67,7 @@ def read_groupings(
 
 
 def read_images(images: Any, num_points: int) -> np.ndarray | None:
-    """Pictures [N, H, W] in 256 greys, dark ink on light paper for the largest numbers.
-
-    Raises:
-        TypeError: if they are no array of numbers.
-        ValueError: if there are not as many as points, or one is no picture.
-    """
+    """Pictures [N, H, W] in 256 greys, dark ink on light paper for the largest numbers."""
     if images is None:
         return None
     read = np.asarray(images)
@@ -127,12 +117,7 @@ def make_block(
         "side": SIDE,
         "full": FULL,
         "groupings": [
-            {
-                "kind": each.kind,
-                "names": each.names,
-                "sizes": each.sizes,
-                "is_level": each.is_level,
-            }
+            {name: value for name, value in vars(each).items() if name != "of"}
             for each in groupings
         ],
         "picture": None if images is None else list(images.shape[1:]),

@@ -53,12 +53,7 @@ class Findings:
 
 
 def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Findings]:
-    """The graph, what was found on it, and the graph prepared; all on the CPU.
-
-    Raises:
-        TypeError: if `data` is no `Data`, or `result` of no kind that is known.
-        ValueError: if `data` is no undirected graph of points, or `result` is of another one.
-    """
+    """The graph, what was found on it, and the graph prepared; all on the CPU."""
     check_instance("data", data, Data, "a torch_geometric.data.Data")
     if isinstance(result, DiffusionClusterer):
         data = _fitted_graph(data, result)

@@ -20,19 +20,7 @@ class Grouping:
 
 
 def group(kind: str, labels: Tensor, names: Any, argument: str) -> Grouping:
-    """The groups of labels [N], ascending, and their names.
-
-    Args:
-        kind: what a group is.
-        labels: any integers.
-        names: the name of label 0, 1, ... in a list, or of each label in a mapping; None: the kind
-            and the number.
-        argument: what the names are called, for messages.
-
-    Raises:
-        TypeError: if the names are of another type.
-        ValueError: if one is missing.
-    """
+    """The groups of labels [N], ascending, and their names, which messages call `argument`."""
     values, of, sizes = np.unique(labels.numpy(), return_inverse=True, return_counts=True)
     found = [int(value) for value in values]
     if names is None:

@@ -17,9 +17,6 @@ def render(block: str, shown: Mapping[str, Any]) -> str:
         block: what the scripts read, see :func:`~jsem_pyg.report.payload.pack`.
         shown: what the template itself shows, see `assets/page.html`; whatever is text in it is
             escaped.
-
-    Raises:
-        ImportError: if the packages of the extra ``report`` are not installed.
     """
     environment, plotly = _environment(), plotly_script()
     template = environment.from_string(_asset("page.html"))
@@ -31,11 +28,7 @@ def render(block: str, shown: Mapping[str, Any]) -> str:
 
 @cache
 def plotly_script() -> str:
-    """plotly.js, minified, as the package plotly brings it along.
-
-    Raises:
-        ImportError: if that is not installed.
-    """
+    """plotly.js, minified, as the package plotly brings it along."""
     script: str = import_optional("plotly.offline", "A report").get_plotlyjs()
     return script
 

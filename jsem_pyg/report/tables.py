@@ -22,16 +22,7 @@ class Table(NamedTuple):
 
 
 def score_table(scores: Any) -> Table | None:
-    """A row for each method, or, of plain numbers, for each score.
-
-    Args:
-        scores: a data frame; or a mapping, from scores to numbers, or from methods to such
-            mappings. A number may be a pair, of a mean and its spread; in a data frame these are
-            two columns, named `..._mean` and `..._std`.
-
-    Raises:
-        TypeError: if they are neither.
-    """
+    """A row for each method, or, of plain numbers, for each score; see :func:`.report`."""
     if scores is None:
         return None
     pandas = sys.modules.get("pandas")  # without it there are no data frames
@@ -70,11 +61,7 @@ def _of_frame(frame: Any) -> Table:
 
 
 def settings_table(settings: Any) -> Table | None:
-    """A row for each setting.
-
-    Raises:
-        TypeError: if they are no mapping.
-    """
+    """A row for each setting."""
     if settings is None:
         return None
     if not isinstance(settings, Mapping):
@@ -84,11 +71,8 @@ def settings_table(settings: Any) -> Table | None:
 
 def version_table() -> Table:
     """The versions of Python and of what is installed of the packages that matter."""
-    found = [
-        ("python", platform.python_version()),
-        *((each, version_of(each)) for each in PACKAGES),
-    ]
-    rows = [[name, version] for name, version in found if version is not None]
+    found = {"python": platform.python_version(), **{each: version_of(each) for each in PACKAGES}}
+    rows = [[name, version] for name, version in found.items() if version is not None]
     return Table(["package", "version"], rows)
 
 

@@ -4,7 +4,9 @@ import io
 import pickle
 
 import pytest
+import tiny_graphs
 import torch
+from torch.utils.data import IterDataPipe
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.transforms import Compose
 
@@ -22,11 +24,62 @@ def graph(seed, num_nodes=20, probability=0.3):
     return Data(x=x, edge_index=edge_index, edge_weight=weight)
 
 
-def test_repr():
-    transform = FormanCurvature(norm="rank").fit(graph(0))
-    assert repr(transform) == (
-        "FormanCurvature(method='augmented', norm='rank', cat=True, fitted=True)"
-    )
+@pytest.mark.parametrize(
+    ("transform", "shown", "name"),
+    [
+        (
+            FormanCurvature("1d", cat=False),
+            "FormanCurvature(method='1d', norm=True, cat=False)",
+            "forman_curvature",
+        ),
+        (
+            FormanCurvature(norm="rank").fit(graph(0)),
+            "FormanCurvature(method='augmented', norm='rank', cat=True, fitted=True)",
+            "forman_curvature",
+        ),
+        (
+            EdgeGeometry(["jaccard", "diffusion_cosine"], t=1.5, norm="rank"),
+            "EdgeGeometry(features=('jaccard', 'diffusion_cosine'), t=1.5, norm='rank', cat=True)",
+            "edge_geometry",
+        ),
+    ],
+)
+def test_repr_and_functional_name(transform, shown, name):
+    assert repr(transform) == shown
+    assert name in IterDataPipe.functions
+
+
+@pytest.mark.parametrize("make", TRANSFORMS)
+@pytest.mark.parametrize("norm", [True, "robust", "rank", False])
+def test_a_batch_gives_what_its_graphs_give(make, norm):
+    transform = Compose([FaissKNNGraph(k=3), make(norm=norm)])
+    generator = torch.Generator().manual_seed(0)
+    graphs = [
+        Data(x=scale * torch.randn(n, 3, generator=generator).double())
+        for n, scale in ((9, 1), (14, 5), (5, 1))
+    ]
+    result = transform(Batch.from_data_list(graphs))
+    for got, single in zip(result.to_data_list(), graphs, strict=True):
+        torch.testing.assert_close(got.edge_attr, transform(single).edge_attr, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("make", "columns"), [(FormanCurvature, 1), (EdgeGeometry, 4)])
+@pytest.mark.parametrize("norm", [True, "rank", False])
+def test_a_graph_without_edges(make, columns, norm):
+    edge_index, _ = tiny_graphs.single_node()
+    data = Data(x=torch.ones(1, 2), edge_index=edge_index, edge_weight=torch.empty(0))
+    assert make(norm=norm)(data).edge_attr.shape == (0, columns)
+
+
+@pytest.mark.parametrize("make", TRANSFORMS)
+def test_refuses_norms_and_data(make):
+    for norm in ("minmax", None):
+        with pytest.raises(ValueError, match="'norm' to be one of True, 'robust', 'rank', False"):
+            make(norm=norm)
+    with pytest.raises(ValueError, match="to have an 'edge_index'"):
+        make()(Data(num_nodes=2))
+    with pytest.raises(TypeError, match="got HeteroData"):
+        make()(HeteroData())
 
 
 @pytest.mark.parametrize("make", TRANSFORMS)

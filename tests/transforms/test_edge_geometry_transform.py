@@ -1,9 +1,6 @@
 import pytest
-import tiny_graphs
 import torch
-from torch.utils.data import IterDataPipe
-from torch_geometric.data import Batch, Data, HeteroData
-from torch_geometric.transforms import Compose
+from torch_geometric.data import Data
 
 from jsem_pyg.curvature import (
     degree_contrast,
@@ -14,7 +11,7 @@ from jsem_pyg.curvature import (
 )
 from jsem_pyg.diffusion import diffusion_cosine
 from jsem_pyg.testing import random_graph
-from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph
+from jsem_pyg.transforms import EdgeGeometry
 
 NAMES = ("jaccard", "degree_contrast", "distance_rank", "diffusion_cosine")
 
@@ -33,15 +30,6 @@ def columns(data, t=3.0):
         "distance_rank": distance_rank(edge_index, weight, size),
         "diffusion_cosine": diffusion_cosine(data.x, edge_index, weight, t),
     }
-
-
-def test_repr_and_functional_name():
-    expected = (
-        "EdgeGeometry(features=('jaccard', 'diffusion_cosine'), t=1.5, norm='rank', cat=True)"
-    )
-    assert repr(EdgeGeometry(["jaccard", "diffusion_cosine"], t=1.5, norm="rank")) == expected
-    assert EdgeGeometry().features == NAMES
-    assert "edge_geometry" in IterDataPipe.functions
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -76,26 +64,6 @@ def test_no_gradient_comes_along():
     assert not EdgeGeometry()(data).edge_attr.requires_grad
 
 
-@pytest.mark.parametrize("norm", [True, "rank", False])
-def test_a_batch_gives_what_its_graphs_give(norm):
-    make = Compose([FaissKNNGraph(k=3), EdgeGeometry(norm=norm)])
-    generator = torch.Generator().manual_seed(0)
-    graphs = [
-        Data(x=scale * torch.randn(n, 3, generator=generator).double())
-        for n, scale in ((9, 1), (14, 5), (5, 1))
-    ]
-    result = make(Batch.from_data_list(graphs))
-    for got, single in zip(result.to_data_list(), graphs, strict=True):
-        torch.testing.assert_close(got.edge_attr, make(single).edge_attr, rtol=1e-4, atol=1e-4)
-
-
-def test_a_graph_without_edges():
-    edge_index, _ = tiny_graphs.single_node()
-    data = Data(x=torch.ones(1, 2), edge_index=edge_index, edge_weight=torch.empty(0))
-    for norm in (True, "rank", False):
-        assert EdgeGeometry(norm=norm)(data).edge_attr.shape == (0, 4)
-
-
 @pytest.mark.parametrize(
     ("features", "error", "message"),
     [
@@ -121,8 +89,6 @@ def test_refuses_other_options():
     for t in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="'t' to be non-negative and finite"):
             EdgeGeometry(t=t)
-    with pytest.raises(ValueError, match="'norm' to be one of"):
-        EdgeGeometry(norm="minmax")
 
 
 @pytest.mark.parametrize(
@@ -130,7 +96,6 @@ def test_refuses_other_options():
     [
         ({"x": None}, ValueError, "to have 'x' for 'diffusion_cosine'.*set data.x"),
         ({"edge_weight": None}, ValueError, "'edge_weight' for 'distance_rank'.*FaissKNNGraph"),
-        ({"edge_index": None}, ValueError, "to have an 'edge_index'"),
         ({"x": torch.full((20, 4), torch.nan)}, ValueError, "'x' to be finite"),
         ({"x": torch.ones(20, 4).long()}, TypeError, "'x' to be a floating-point"),
     ],
@@ -144,15 +109,13 @@ def test_refuses_graphs(changes, error, message):
         EdgeGeometry()(data)
 
 
-def test_refuses_weights_and_other_kinds_of_data():
+def test_refuses_weights():
     for value, message in ((-1.0, "non-negative"), (float("nan"), "finite")):
         data = graph()
         data.edge_weight = torch.full_like(data.edge_weight, value)
         for name in NAMES[1:]:
             with pytest.raises(ValueError, match=f"'edge_weight' to be {message}"):
                 EdgeGeometry([name])(data)
-    with pytest.raises(TypeError, match="got HeteroData"):
-        EdgeGeometry()(HeteroData())
 
 
 def test_what_is_not_asked_for_is_not_needed():

@@ -2,17 +2,19 @@
 
 Bad input (`test_bad_input.py`), layouts in memory (`test_layouts.py`) and threads
 (`test_threads.py`) are tried on these calls. A key is a stage and a name, with a method behind it
-where it has one, and a word after a colon in a second call. A value makes the call anew: what is
-called, and its arguments by name. Arguments that are left out have their defaults.
-:func:`good_call` draws other data of the same shapes.
+where it has one, and a word after a colon in a second call. A value says what the arguments are,
+see :func:`good`; those that are left out have their defaults. :func:`good_call` draws other data
+of the same shapes.
 """
 
 import inspect
 from collections.abc import Callable
 from copy import copy
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
+from types import FunctionType
 from typing import Any, get_type_hints
 
 import torch
@@ -23,8 +25,6 @@ from training.training_cases import SmoothingStub, two_clusters
 
 from jsem_pyg import (
     curvature,
-    diffusion,
-    evaluation,
     graph,
     nn,
     operators,
@@ -113,32 +113,16 @@ def _memberships() -> torch.Tensor:
     return torch.stack([_named(members), hyperedge])
 
 
+def _graph_with_attr() -> Data:
+    return _graph(edge_attr=_attr())
+
+
 def _points() -> Data:
     return Data(x=_x())
 
 
 def _graph(**more: Any) -> Data:
     return Data(x=_x(), edge_index=_edges(), edge_weight=_per_edge(), **more)
-
-
-def _on_graph(**more: Any) -> dict[str, Any]:
-    return {"x": _x(), "edge_index": _edges(), "edge_weight": _per_edge(), **more}
-
-
-def _on_hypergraph(**more: Any) -> dict[str, Any]:
-    weight = torch.linspace(0.5, 1.5, 10)
-    return {"x": _x(), "hyperedge_index": _memberships(), "hyperedge_weight": weight, **more}
-
-
-def _on_complex(**more: Any) -> dict[str, Any]:
-    edge_index = _edges()[:, :6]
-    triangle_weight = torch.tensor([0.5, 2.0])
-    given = {
-        "edge_index": edge_index,
-        "triangles": _triangles(),
-        "triangle_weight": triangle_weight,
-    }
-    return {"x": _x(), "edge_weight": _per_edge()[:6], **given, **more}
 
 
 def _attr(rows: int = 12) -> torch.Tensor:
@@ -148,6 +132,10 @@ def _attr(rows: int = 12) -> torch.Tensor:
 
 def _structure() -> graph.GraphStructure:
     return graph.GraphStructure(_edges(), N)
+
+
+def _operator() -> operators.HeatOperator:
+    return operators.laplacian_operator(_structure(), _per_edge())
 
 
 def _hypergraph() -> graph.HypergraphStructure:
@@ -205,568 +193,398 @@ def _batch_aligned() -> transport.BatchPlan:
     return transport.batch_gromov_wasserstein([_x(4)], [_x(3)])
 
 
-def _pair(**more: Any) -> dict[str, Any]:
-    """Two sides and their masses."""
-    p, q = (torch.arange(1.0, size + 1) for size in (N, 5))
-    return {"source": _x(), "target": _x(5, 2), "p": p / p.sum(), "q": q / q.sum(), **more}
-
-
-def _fused(**more: Any) -> dict[str, Any]:
-    """Two sides, their masses and features, and two pairs of their points."""
-    features = [_x(N, 2), _x(5, 2)]
-    return _pair(features=features, known_pairs=torch.tensor([[0, 1], [4, 2]]), **more)
-
-
-def _matrices(**more: Any) -> dict[str, Any]:
-    """Two sides as distances, and their masses."""
-    given = _pair(**more)
-    return {**given, **{name: torch.cdist(given[name], given[name]) for name in _SIDES}}
-
-
 def _columns(nodes: torch.Tensor) -> torch.Tensor:
     """Of the distances on a line."""
     position = torch.arange(N).float()
     return (position[:, None] - position[nodes]).abs()
 
 
-_SIDES = ("source", "target")
 _FOLDER = TemporaryDirectory()  # for what is written to files
-_CURVED = {"edge_index": _edges, "num_nodes": lambda: N}
-_ON_EDGES = {**_CURVED, "edge_weight": _per_edge}
 
 
-def _made(function: Callable[..., Any], makers: dict[str, Callable[[], Any]]) -> Call:
-    return function, {name: make() for name, make in makers.items()}
+def _masses(size: int) -> torch.Tensor:
+    mass = torch.arange(1.0, size + 1)
+    return mass / mass.sum()
 
 
-GOOD: dict[str, Callable[[], Call]] = {
-    # 1. points and graphs
-    "graph.GraphStructure": lambda: _made(graph.GraphStructure, _CURVED),
-    "graph.GraphStructure.check_weight": lambda: (
-        _structure().check_weight,
-        {"edge_weight": _per_edge()},
-    ),
-    "graph.GraphStructure.check_attr": lambda: (_structure().check_attr, {"edge_attr": _attr()}),
-    "graph.GraphStructure.read_symmetric": lambda: (
-        _structure().read_symmetric,
-        {"name": "values", "values": _per_edge()},
-    ),
-    "graph.HypergraphStructure": lambda: (
-        graph.HypergraphStructure,
-        {"hyperedge_index": _memberships(), "num_nodes": N, "num_hyperedges": 10},
-    ),
-    "graph.HypergraphStructure.check_weight": lambda: (
-        _hypergraph().check_weight,
-        {"hyperedge_weight": torch.ones(10)},
-    ),
-    "graph.HypergraphStructure.check_weight_shape": lambda: (
-        _hypergraph().check_weight_shape,
-        {"hyperedge_weight": torch.ones(10)},
-    ),
-    "graph.SimplicialStructure": lambda: (
-        graph.SimplicialStructure,
-        {
-            "edge_index": _edges()[:, :6],
-            "num_nodes": N,
-            "triangles": _triangles(),
-        },
-    ),
-    "graph.SimplicialStructure.check_edge_weight": lambda: (
-        _complex().check_edge_weight,
-        {"edge_weight": _per_edge()[:6]},
-    ),
-    "graph.SimplicialStructure.check_triangle_weight": lambda: (
-        _complex().check_triangle_weight,
-        {"triangle_weight": torch.ones(2)},
-    ),
-    "graph.SimplicialStructure.check_flow": lambda: (_complex().check_flow, {"x": _x()}),
-    "graph.NeighborIndex": lambda: (graph.NeighborIndex, {"x": _x(), "k": 2}),
-    "graph.NeighborIndex.query": lambda: (_neighbours().query, {"x_new": _x(2), "k": 2}),
-    "graph.NeighborIndex.links": lambda: (_neighbours().links, {"x_new": _x(2)}),
-    "graph.NeighborIndex.extend": lambda: (_neighbours().extend, {"x_new": _x(2)}),
-    "graph.clique_hyperedges": lambda: _made(graph.clique_hyperedges, _CURVED),
-    "graph.cluster_hyperedges": lambda: (graph.cluster_hyperedges, {"label": _labels()}),
-    "graph.knn_graph": lambda: (
-        graph.knn_graph,
-        {"x": _x(), "k": 2, "batch": torch.tensor([0, 0, 0, 1, 1, 1])},
-    ),
-    "graph.knn_hyperedges": lambda: (graph.knn_hyperedges, {"x": _x(), "k": 2}),
-    "graph.knn_search": lambda: (graph.knn_search, {"x": _x(), "k": 2}),
-    "graph.patch_graph": lambda: (graph.patch_graph, {"image": _x(), "noise": 0.5, "k": 2}),
-    "graph.random_hyperedges": lambda: (
-        graph.random_hyperedges,
-        {"num_nodes": N, "size": 3, "num_hyperedges": 5},
-    ),
-    # 2. curvature
-    "curvature.Standardizer": lambda: (curvature.Standardizer, {}),
-    "curvature.Standardizer.fit": lambda: (curvature.Standardizer().fit, {"values": _x()}),
-    "curvature.Standardizer.transform": lambda: (
-        curvature.Standardizer().fit(_x()).transform,
-        {"values": _x()},
-    ),
-    "curvature.degree_contrast": lambda: _made(curvature.degree_contrast, _ON_EDGES),
-    "curvature.distance_rank": lambda: _made(curvature.distance_rank, _ON_EDGES),
-    "curvature.forman_curvature": lambda: _made(curvature.forman_curvature, _ON_EDGES),
-    "curvature.jaccard_overlap": lambda: _made(curvature.jaccard_overlap, _CURVED),
-    "curvature.node_curvature": lambda: _made(
-        curvature.node_curvature, {**_CURVED, "curvature": _per_edge}
-    ),
-    "curvature.rank_standardize": lambda: (
-        curvature.rank_standardize,
-        {"values": _per_edge(), "group": _labels().repeat(2), "num_groups": 2},
-    ),
-    "curvature.robust_standardize": lambda: (
-        curvature.robust_standardize,
-        {"values": _per_edge(), "group": _labels().repeat(2), "num_groups": 2},
-    ),
-    # 3. operators
-    "operators.laplacian_operator": lambda: (
-        operators.laplacian_operator,
-        {"structure": _structure(), "edge_weight": _per_edge(), "conductance": torch.ones(12)},
-    ),
-    "operators.hypergraph_operator": lambda: (
-        operators.hypergraph_operator,
-        {"structure": _hypergraph(), "hyperedge_weight": torch.ones(10)},
-    ),
-    "operators.hodge_operator": lambda: (
-        operators.hodge_operator,
-        {
-            "structure": _complex(),
-            "part": "down",
-            "edge_weight": torch.ones(6),
-            "triangle_weight": torch.ones(2),
-        },
-    ),
-    # 4. diffusion
-    "diffusion.dense_laplacian": lambda: _made(diffusion.dense_laplacian, _ON_EDGES),
-    "diffusion.diffuse": lambda: (
-        diffusion.diffuse,
-        {"x": _x(), "operator": operators.laplacian_operator(_structure(), _per_edge())},
-    ),
-    "diffusion.diffusion_cosine": lambda: (diffusion.diffusion_cosine, _on_graph()),
-    "diffusion.exact_heat_diffusion": lambda: (diffusion.exact_heat_diffusion, _on_graph()),
-    "diffusion.heat_coefficients": lambda: (
-        diffusion.heat_coefficients,
-        {"t": torch.tensor([1.0]), "degree": 3},
-    ),
-    "diffusion.heat_degree": lambda: (diffusion.heat_degree, {"t": 1.0, "bound": 1e-3}),
-    "diffusion.expm_multiply": lambda: (
-        diffusion.expm_multiply,
-        {"A": _x(N, N) + _x(N, N).T, "x": _x()},
-    ),
-    "diffusion.heat_diffusion": lambda: (diffusion.heat_diffusion, _on_graph(degree=5)),
-    "diffusion.heat_kernel_columns": lambda: (
-        diffusion.heat_kernel_columns,
-        {
-            "edge_index": _edges(),
-            "nodes": torch.tensor([0, 5]),
-            "edge_weight": _per_edge(),
-            "num_nodes": N,
-        },
-    ),
-    "diffusion.hypergraph_diffusion": lambda: (
-        diffusion.hypergraph_diffusion,
-        _on_hypergraph(num_hyperedges=10),
-    ),
-    "diffusion.simplicial_diffusion": lambda: (diffusion.simplicial_diffusion, _on_complex()),
-    "diffusion.truncation_bound": lambda: (diffusion.truncation_bound, {"t": 1.0, "degree": 3}),
-    # 5. partition
-    "partition.Partition": lambda: (
-        partition.Partition,
-        {
-            "order": torch.tensor([2, 0, 1]),
-            "ptr": torch.tensor([0, 1, 3]),
-            "halo": torch.tensor([1, 1]),
-        },
-    ),
-    "partition.diffuse_file": lambda: (
-        partition.diffuse_file,
-        {
-            "source": _x().numpy(),
-            "edge_index": _edges(),
-            "target": f"{_FOLDER.name}/{_seed}.npy",
-            "t": 2.0,
-            "edge_weight": _per_edge(),
-            "conductance": torch.linspace(0.5, 1.0, 6).repeat(2),
-            "memory": "64GB",
-            "resume": False,
-        },
-    ),
-    "partition.prune_edges": lambda: (
-        partition.prune_edges,
-        {"data": _graph(), "conductance": _per_edge(), "threshold": 0.5},
-    ),
-    "partition.recursive_partition": lambda: (
-        partition.recursive_partition,
-        {
-            "edge_index": _edges(),
-            "num_parts": 2,
-            "num_nodes": N,
-            "method": "hilbert",
-            "points": _x(),
-            "cost": torch.ones(N),
-        },
-    ),
-    "partition.distribute": lambda: (
-        partition.distribute,
-        {"data": _graph(edge_attr=_attr()), "partition": _one_part()},
-    ),
-    "partition.sum_gradients": lambda: (
-        partition.sum_gradients,
-        {"parameters": list(torch.nn.Linear(2, 1).parameters())},
-    ),
-    # 6. transport
-    "transport.AdjacencyCost": lambda: _made(transport.AdjacencyCost, _ON_EDGES),
-    "transport.AdjacencyCost.columns": lambda: (
-        transport.AdjacencyCost(_edges()).columns,
-        {"nodes": torch.tensor([0, 5])},
-    ),
-    "transport.BatchPlan.apply": lambda: (_batch_aligned().apply, {"y": _x(3)}),
-    "transport.BatchPlan.plan": lambda: (_batch_aligned().plan, {"pair": 0}),
-    "transport.ColumnCost": lambda: (
-        transport.ColumnCost,
-        {"function": _columns, "num_points": N},
-    ),
-    "transport.ColumnCost.columns": lambda: (
-        transport.ColumnCost(_columns, N).columns,
-        {"nodes": torch.tensor([0, 5])},
-    ),
-    "transport.ColumnCost.factor": lambda: (transport.ColumnCost(_columns, N).factor, {}),
-    "transport.CommuteCost": lambda: (transport.CommuteCost, {}),
-    "transport.CommuteCost.__call__": lambda: (
-        transport.CommuteCost(),
-        {"source": _path(), "edge_weight": torch.ones(10), "num_nodes": N},
-    ),
-    "transport.Factor": lambda: (
-        transport.Factor,
-        {"x": _x(), "kind": "kernel", "sign": torch.ones(D), "edge_index": _edges()},
-    ),
-    "transport.Factor.columns": lambda: (
-        transport.Factor(_x()).columns,
-        {"nodes": torch.tensor([0, 5])},
-    ),
-    "transport.FeatureCost": lambda: (transport.FeatureCost, {}),
-    "transport.FeatureCost.__call__": lambda: (transport.FeatureCost(), {"source": _x()}),
-    "transport.GeodesicCost": lambda: (transport.GeodesicCost, {}),
-    "transport.GeodesicCost.__call__": lambda: (
-        transport.GeodesicCost(),
-        {"source": _path(), "edge_length": torch.ones(10), "num_nodes": N},
-    ),
-    "transport.GromovWassersteinLoss": lambda: (
-        transport.GromovWassersteinLoss,
-        {"starts": ["axes"]},
-    ),
-    "transport.GromovWassersteinLoss.forward": lambda: (
-        transport.GromovWassersteinLoss(epsilon=0.3, starts=["axes"], max_iter=3).forward,
-        _fused(),
-    ),
-    "transport.HeatCost": lambda: (transport.HeatCost, {}),
-    "transport.HeatCost.__call__": lambda: (
-        transport.HeatCost(),
-        {"source": _graph(), "num_nodes": N},
-    ),
-    "transport.MatrixCost": lambda: (transport.MatrixCost, {}),
-    "transport.MatrixCost.__call__": lambda: (
-        transport.MatrixCost(),
-        {"matrix": torch.cdist(_x(), _x())},
-    ),
-    "transport.Plan.apply": lambda: (_aligned().apply, {"y": _x(5)}),
-    "transport.Plan.joint_embedding": lambda: (_aligned().joint_embedding, {"dim": 1}),
-    "transport.Plan.topk": lambda: (_aligned().topk, {"k": 2}),
-    "transport.batch_gromov_wasserstein": lambda: (
-        transport.batch_gromov_wasserstein,
-        {**_pair(source=[_x()], target=[_x(5, 2)]), "max_iter": 3},
-    ),
-    "transport.batch_gw_distance": lambda: (
-        transport.batch_gw_distance,
-        _pair(source=[_x()], target=[_x(5, 2)]),
-    ),
-    "transport.comparable": lambda: (
-        transport.comparable,
-        {"source": _x(), "target": _x(5)},
-    ),
-    "transport.geodesic_columns": lambda: (
-        transport.geodesic_columns,
-        {"edge_index": _path(), "num_nodes": N, "edge_length": torch.ones(10)},
-    ),
-    "transport.gromov_wasserstein": lambda: (
-        transport.gromov_wasserstein,
-        _fused(epsilon=0.3, starts=["axes"], progress=False),
-    ),
-    "transport.gw_barycenter": lambda: (
-        transport.gw_barycenter,
-        {
-            "sources": [_x(4), _x(3, 2)],
-            "size": 3,
-            "weights": torch.tensor([0.4, 0.6]),
-            "masses": [torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.5, 0.2, 0.3])],
-            "p": torch.tensor([0.2, 0.3, 0.5]),
-            "epsilon": 0.5,
-            "tol": 0.5,
-            "max_iter": 1,
-            "progress": False,
-        },
-    ),
-    "transport.gw_distance": lambda: (
-        transport.gw_distance,
-        _fused(epsilon=0.3, starts=["axes"], progress=False, max_iter=3),
-    ),
-    "transport.transfer_attributes": lambda: (
-        transport.transfer_attributes,
-        {"source": Data(x=_x(), y=_x(N, 1)), "target": Data(x=_x(5, 2)), "plan": _aligned()},
-    ),
-    "transport.heat_profiles": lambda: _made(transport.heat_profiles, _ON_EDGES),
-    "transport.match_graphs": lambda: (
-        transport.match_graphs,
-        {
-            "source": _edges(),
-            "target": _edges().flip(0),
-            "p": torch.arange(1.0, N + 1),
-            "q": torch.arange(2.0, N + 2),
-            "max_iter": 3,
-        },
-    ),
-    "transport.sampled_gromov_wasserstein": lambda: (
-        transport.sampled_gromov_wasserstein,
-        _matrices(epsilon=1.0, num_anchors=4, max_iter=3),
-    ),
-    # 7. layers
-    "nn.AgreementConductance": lambda: (nn.AgreementConductance, {}),
-    "nn.AgreementConductance.forward": lambda: (
-        nn.AgreementConductance().forward,
-        {"edge_attr": None, "x_i": _x().softmax(-1), "x_j": _x().softmax(-1)},
-    ),
-    "nn.AgreementConductance.project": lambda: (
-        nn.AgreementConductance().project,
-        {"x": _x().softmax(-1)},
-    ),
-    "nn.AnisotropicChebConv": lambda: (
-        nn.AnisotropicChebConv,
-        {"in_channels": D, "out_channels": 4},
-    ),
-    "nn.AnisotropicChebConv.forward": lambda: (
-        nn.AnisotropicChebConv(D, 4).forward,
-        _on_graph(edge_attr=_attr()),
-    ),
-    "nn.AnisotropicDiffusion": lambda: (nn.AnisotropicDiffusion, {}),
-    "nn.AnisotropicDiffusion.forward": lambda: (
-        nn.AnisotropicDiffusion().forward,
-        _on_graph(edge_attr=_attr()),
-    ),
-    "nn.DiffusionClassifier": lambda: (
-        nn.DiffusionClassifier,
-        {"in_channels": D, "num_classes": 2},
-    ),
-    "nn.DiffusionClassifier.forward": lambda: (_classifier().forward, _on_graph()),
-    "nn.DiffusionClassifier.classify": lambda: (_classifier().classify, {"x": _x()}),
-    "nn.DiffusionClassifier.conductances": lambda: (_classifier().conductances, _on_graph()),
-    "nn.DiffusionClassifier.diffuse": lambda: (
-        _classifier().diffuse,
-        {"q": _x(N, 2).softmax(-1), "edge_index": _edges(), "edge_weight": _per_edge()},
-    ),
-    "nn.DiffusionClassifier.set_num_classes": lambda: (
-        nn.DiffusionClassifier(D).set_num_classes,
-        {"num_classes": 2},
-    ),
-    "nn.DiffusionTime": lambda: (nn.DiffusionTime, {"t": 1.0}),
-    "nn.DiffusionTime.set": lambda: (nn.DiffusionTime(1.0).set, {"t": 2.0}),
-    "nn.EndpointConductance": lambda: (nn.EndpointConductance, {}),
-    "nn.EndpointConductance.forward": lambda: (
-        nn.EndpointConductance(D).forward,
-        {"edge_attr": None, "x_i": _x(), "x_j": _x()},
-    ),
-    "nn.EndpointConductance.project": lambda: (nn.EndpointConductance(D).project, {"x": _x()}),
-    "nn.HyperedgeWeight": lambda: (nn.HyperedgeWeight, {"num_hyperedges": 3}),
-    "nn.HypergraphChebConv": lambda: (
-        nn.HypergraphChebConv,
-        {"in_channels": D, "out_channels": 4, "num_hyperedges": 10},
-    ),
-    "nn.HypergraphChebConv.forward": lambda: (
-        nn.HypergraphChebConv(D, 4, hyperedge_dim=1).forward,
-        _on_hypergraph(hyperedge_attr=_attr(10), num_hyperedges=10),
-    ),
-    "nn.HypergraphDiffusion": lambda: (nn.HypergraphDiffusion, {"num_hyperedges": 10}),
-    "nn.HypergraphDiffusion.forward": lambda: (
-        nn.HypergraphDiffusion(hyperedge_dim=1).forward,
-        _on_hypergraph(hyperedge_attr=_attr(10), num_hyperedges=10),
-    ),
-    "nn.MLPConductance": lambda: (nn.MLPConductance, {}),
-    "nn.MLPConductance.forward": lambda: (nn.MLPConductance().forward, {"edge_attr": _attr()}),
-    "nn.SigmoidConductance": lambda: (nn.SigmoidConductance, {}),
-    "nn.SigmoidConductance.forward": lambda: (
-        nn.SigmoidConductance().forward,
-        {"edge_attr": _attr()},
-    ),
-    "nn.SimplicialDiffusion": lambda: (nn.SimplicialDiffusion, {}),
-    "nn.SimplicialDiffusion.forward": lambda: (nn.SimplicialDiffusion().forward, _on_complex()),
-    # 8. evaluation
-    "evaluation.clustering_scores": lambda: (
-        evaluation.clustering_scores,
-        {"x": _x(), "y": _labels(), "num_clusters": 2, "seeds": [0]},
-    ),
-    "evaluation.dirichlet_energy": lambda: (evaluation.dirichlet_energy, _on_graph()),
-    "evaluation.modularity": lambda: (
-        evaluation.modularity,
-        {"edge_index": _edges(), "edge_weight": _per_edge(), "labels": _labels()},
-    ),
-    "evaluation.neighbour_purity": lambda: (
-        evaluation.neighbour_purity,
-        {"edge_index": _edges(), "y": _labels(), "edge_weight": _per_edge()},
-    ),
-    "evaluation.partition_scores": lambda: (
-        evaluation.partition_scores,
-        {"clusters": _labels(), "y": _labels()},
-    ),
-    # 9. training
-    "training.GraphTriplets": lambda: _made(training.GraphTriplets, _ON_EDGES),
-    "training.GraphTriplets.sample": lambda: (
-        training.GraphTriplets(_edges(), None, N).sample,
-        {"num_triplets": 4, "generator": _generator()},
-    ),
-    "training.LabelTriplets": lambda: (
-        training.LabelTriplets,
-        {"y": _labels(), "mask": torch.ones(N, dtype=torch.bool)},
-    ),
-    "training.LabelTriplets.sample": lambda: (
-        training.LabelTriplets(_labels()).sample,
-        {"num_triplets": 4, "generator": _generator()},
-    ),
-    "training.PruneEdges": lambda: (training.PruneEdges, {}),
-    "training.TripletLoss": lambda: (training.TripletLoss, {}),
-    "training.TripletLoss.forward": lambda: (
-        training.TripletLoss().forward,
-        {"z": _x(), "triplets": _triplets()},
-    ),
-    "training.choose_num_classes": lambda: (
-        training.choose_num_classes,
-        {"data": _unlabelled(), "largest": 3, "times": [1.0]},
-    ),
-    "training.fit": lambda: (
-        _fit_with_options_of(fit_triplets),
-        {
-            "model": SmoothingStub(),
-            "data": _labelled(),
-            "sampler": "labels",
-            "epochs": 1,
-            "batch_size": 8,
-        },
-    ),
-    "training.fit:self_training": lambda: (
-        _fit_with_options_of(self_train),
-        {
-            "model": nn.DiffusionClassifier(6, 2),
-            "data": _unlabelled(),
-            "epochs": 1,
-            "times": [1.0],
-            "labels": two_clusters(num_nodes=12, seed=_seed).y,
-        },
-    ),
-    "training.classify_by_heat": lambda: (
-        training.classify_by_heat,
-        {"data": _unlabelled(), "labels": _few_labels(), "t": 2.0},
-    ),
-    "training.outlier_probability": lambda: (
-        training.outlier_probability,
-        {"data": _unlabelled(), "t": 2.0, "num_probes": 8},
-    ),
-    "training.propagate_labels": lambda: (
-        training.propagate_labels,
-        {"data": _unlabelled(), "labels": _few_labels(), "steps": 1, "folds": 1},
-    ),
-    "training.select_time": lambda: (
-        training.select_time,
-        {"data": _unlabelled(), "times": [1.0, 2.0], "num_triplets": 8},
-    ),
-    # Report
-    "report.report": lambda: (
-        report.report,
-        {
-            "data": _graph(y=_labels()),
-            "result": report.Findings(_labels(), _per_edge() / 2, t=2.0),
-            "path": f"{_FOLDER.name}/{_seed}.html",
-            "text": [f"text {i}" for i in range(N)],
-            "cluster_names": ["one", "other"],
-            "label_names": {0: "a", 1: "b"},
-            "scores": {"ARI": 0.5},
-            "settings": {"seed": 0},
-            "title": "Map",
-            "times": [0.0, 1.0],
-            "layout": "pca",
-            "random_state": 0,
-            "progress": False,
-        },
-    ),
-    # Transforms
-    "transforms.EdgeGeometry": lambda: (transforms.EdgeGeometry, {}),
-    "transforms.EdgeGeometry.fit": lambda: (transforms.EdgeGeometry().fit, {"data": _graph()}),
-    "transforms.EdgeGeometry.forward": lambda: (
-        transforms.EdgeGeometry(),
-        {"data": _graph(edge_attr=_attr())},
-    ),
-    "transforms.FaissKNNGraph": lambda: (transforms.FaissKNNGraph, {}),
-    "transforms.FaissKNNGraph.fit": lambda: (
-        transforms.FaissKNNGraph(2).fit,
-        {"data": _points()},
-    ),
-    "transforms.FaissKNNGraph.forward": lambda: (
-        transforms.FaissKNNGraph(2),
-        {"data": _points()},
-    ),
-    "transforms.FaissKNNGraph.extend": lambda: (
-        transforms.FaissKNNGraph(2).fit(_points()).extend,
-        {"new": _points()},
-    ),
-    "transforms.FaissKNNGraph.query": lambda: (
-        transforms.FaissKNNGraph(2).fit(_points()).query,
-        {"x_new": _x(2), "k": 2},
-    ),
-    "transforms.FormanCurvature": lambda: (transforms.FormanCurvature, {}),
-    "transforms.FormanCurvature.fit": lambda: (
-        transforms.FormanCurvature().fit,
-        {"data": _graph()},
-    ),
-    "transforms.FormanCurvature.forward": lambda: (
-        transforms.FormanCurvature(),
-        {"data": _graph(edge_attr=_attr())},
-    ),
-    "transforms.LocalityOrder": lambda: (transforms.LocalityOrder, {}),
-    "transforms.LocalityOrder.forward": lambda: (
-        transforms.LocalityOrder("bandwidth"),
-        {"data": _graph(edge_attr=_attr())},
-    ),
-    "transforms.LocalityOrder.restore": lambda: (
-        transforms.LocalityOrder().restore,
-        {"out": _x(), "data": transforms.LocalityOrder("bandwidth")(_graph())},
-    ),
+def _distances_of(x: torch.Tensor) -> torch.Tensor:
+    return torch.cdist(x, x)
+
+
+# What arguments are, by their names, wherever a call does not say otherwise.
+USUAL: dict[str, Any] = {
+    "x": _x,
+    "edge_index": _edges,
+    "edge_weight": _per_edge,
+    "edge_attr": _attr,
+    "num_nodes": N,
+    "structure": _structure,
+    "hyperedge_index": _memberships,
+    "hyperedge_weight": lambda: torch.linspace(0.5, 1.5, 10),
+    "num_hyperedges": 10,
+    "triangles": _triangles,
+    "triangle_weight": lambda: torch.tensor([0.5, 2.0]),
+    "nodes": lambda: torch.tensor([0, 5]),
+    "x_new": lambda: _x(2),
+    "values": _x,
+    "y": _labels,
+    "labels": _labels,
+    "source": _x,
+    "target": lambda: _x(5, 2),
+    "p": lambda: _masses(N),
+    "q": lambda: _masses(5),
+    "features": lambda: [_x(N, 2), _x(5, 2)],
+    "known_pairs": lambda: torch.tensor([[0, 1], [4, 2]]),
+}
+GROUPS = {
+    "@graph": "x edge_index edge_weight",
+    "@edges": "edge_index num_nodes edge_weight",
+    "@hypergraph": "x hyperedge_index hyperedge_weight num_hyperedges",
+    "@pair": "source target p q",
+    "@fused": "source target p q features known_pairs",
 }
 
 
-def _by_jax(name: str, **given: Any) -> Call:
-    from jsem_pyg import jax
+def good(names: str = "", *, of: Callable[[], Any] | None = None, **given: Any) -> tuple[Any, ...]:
+    """Arguments of a call.
 
-    return getattr(jax, name), given
+    Args:
+        names: arguments that have their usual values, or groups of them.
+        of: makes the object whose method it is, by default without arguments; or what is called,
+            where that is no method.
+        given: other arguments; a function of Python's makes one anew.
+    """
+    return names, of, given
 
+
+def _call(key: str, names: str, of: Callable[[], Any] | None, given: dict[str, Any]) -> Call:
+    for group, members in GROUPS.items():
+        names = names.replace(group, members)
+    values = {name: USUAL[name] for name in names.split()} | given
+    arguments = {
+        name: value() if isinstance(value, FunctionType) else copy(value)
+        for name, value in values.items()
+    }
+    head, _, name = f"jsem_pyg.{key.split(':')[0]}".rpartition(".")
+    parent = resolve_name(head)
+    if not inspect.isclass(parent):
+        return (getattr(parent, name) if of is None else of()), arguments
+    owner = parent() if of is None else of()
+    is_layer = isinstance(owner, torch.nn.Module)
+    is_called = name == "__call__" or (name == "forward" and not is_layer)
+    return (owner if is_called else getattr(owner, name)), arguments
+
+
+_ON_COMPLEX = good(
+    "x triangles triangle_weight",
+    edge_index=lambda: _edges()[:, :6],
+    edge_weight=lambda: _per_edge()[:6],
+)
+
+CALLS: dict[str, tuple[Any, ...]] = {
+    # 1. points and graphs
+    "graph.GraphStructure": good("edge_index num_nodes"),
+    "graph.GraphStructure.check_weight": good("edge_weight", of=_structure),
+    "graph.GraphStructure.check_attr": good("edge_attr", of=_structure),
+    "graph.GraphStructure.read_symmetric": good(of=_structure, name="values", values=_per_edge),
+    "graph.HypergraphStructure": good("hyperedge_index num_nodes num_hyperedges"),
+    "graph.HypergraphStructure.check_weight": good("hyperedge_weight", of=_hypergraph),
+    "graph.HypergraphStructure.check_weight_shape": good("hyperedge_weight", of=_hypergraph),
+    "graph.SimplicialStructure": good("num_nodes triangles", edge_index=lambda: _edges()[:, :6]),
+    "graph.SimplicialStructure.check_edge_weight": good(
+        of=_complex, edge_weight=lambda: _per_edge()[:6]
+    ),
+    "graph.SimplicialStructure.check_triangle_weight": good(
+        of=_complex, triangle_weight=lambda: torch.ones(2)
+    ),
+    "graph.SimplicialStructure.check_flow": good("x", of=_complex),
+    "graph.NeighborIndex": good("x", k=2),
+    "graph.NeighborIndex.query": good("x_new", of=_neighbours, k=2),
+    "graph.NeighborIndex.links": good("x_new", of=_neighbours),
+    "graph.NeighborIndex.extend": good("x_new", of=_neighbours),
+    "graph.clique_hyperedges": good("edge_index num_nodes"),
+    "graph.cluster_hyperedges": good(label=_labels),
+    "graph.knn_graph": good("x", k=2, batch=lambda: torch.tensor([0, 0, 0, 1, 1, 1])),
+    "graph.knn_hyperedges": good("x", k=2),
+    "graph.knn_search": good("x", k=2),
+    "graph.patch_graph": good(image=_x, noise=0.5, k=2),
+    "graph.random_hyperedges": good("num_nodes", size=3, num_hyperedges=5),
+    # 2. curvature
+    "curvature.Standardizer": good(),
+    "curvature.Standardizer.fit": good("values"),
+    "curvature.Standardizer.transform": good(
+        "values", of=lambda: curvature.Standardizer().fit(_x())
+    ),
+    "curvature.degree_contrast": good("@edges"),
+    "curvature.distance_rank": good("@edges"),
+    "curvature.forman_curvature": good("@edges"),
+    "curvature.jaccard_overlap": good("edge_index num_nodes"),
+    "curvature.node_curvature": good("edge_index num_nodes", curvature=_per_edge),
+    "curvature.rank_standardize": good(
+        values=_per_edge, group=lambda: _labels().repeat(2), num_groups=2
+    ),
+    "curvature.robust_standardize": good(
+        values=_per_edge, group=lambda: _labels().repeat(2), num_groups=2
+    ),
+    # 3. operators
+    "operators.laplacian_operator": good(
+        "structure edge_weight", conductance=lambda: torch.ones(12)
+    ),
+    "operators.hypergraph_operator": good("hyperedge_weight", structure=_hypergraph),
+    "operators.hodge_operator": good(
+        structure=_complex,
+        part="down",
+        edge_weight=lambda: torch.ones(6),
+        triangle_weight=lambda: torch.ones(2),
+    ),
+    # 4. diffusion
+    "diffusion.dense_laplacian": good("@edges"),
+    "diffusion.diffuse": good("x", operator=_operator),
+    "diffusion.diffusion_cosine": good("@graph"),
+    "diffusion.exact_heat_diffusion": good("@graph"),
+    "diffusion.heat_coefficients": good(t=lambda: torch.tensor([1.0]), degree=3),
+    "diffusion.heat_degree": good(t=1.0, bound=0.001),
+    "diffusion.expm_multiply": good("x", A=lambda: _x(N, N) + _x(N, N).T),
+    "diffusion.heat_diffusion": good("@graph", degree=5),
+    "diffusion.heat_kernel_columns": good("edge_index nodes edge_weight num_nodes"),
+    "diffusion.hypergraph_diffusion": good("@hypergraph"),
+    "diffusion.simplicial_diffusion": _ON_COMPLEX,
+    "diffusion.truncation_bound": good(t=1.0, degree=3),
+    # 5. partition
+    "partition.Partition": good(
+        order=lambda: torch.tensor([2, 0, 1]),
+        ptr=lambda: torch.tensor([0, 1, 3]),
+        halo=lambda: torch.tensor([1, 1]),
+    ),
+    "partition.diffuse_file": good(
+        "edge_index edge_weight",
+        source=lambda: _x().numpy(),
+        target=lambda: f"{_FOLDER.name}/{_seed}.npy",
+        t=2.0,
+        conductance=lambda: torch.linspace(0.5, 1.0, 6).repeat(2),
+        memory="64GB",
+        resume=False,
+    ),
+    "partition.prune_edges": good(data=_graph, conductance=_per_edge, threshold=0.5),
+    "partition.recursive_partition": good(
+        "edge_index num_nodes", num_parts=2, method="hilbert", points=_x, cost=lambda: torch.ones(N)
+    ),
+    "partition.distribute": good(data=lambda: _graph(edge_attr=_attr()), partition=_one_part),
+    "partition.sum_gradients": good(parameters=lambda: list(torch.nn.Linear(2, 1).parameters())),
+    # 6. transport
+    "transport.AdjacencyCost": good("@edges"),
+    "transport.AdjacencyCost.columns": good("nodes", of=lambda: transport.AdjacencyCost(_edges())),
+    "transport.BatchPlan.apply": good(of=_batch_aligned, y=lambda: _x(3)),
+    "transport.BatchPlan.plan": good(of=_batch_aligned, pair=0),
+    "transport.ColumnCost": good(function=lambda: _columns, num_points=N),
+    "transport.ColumnCost.columns": good("nodes", of=lambda: transport.ColumnCost(_columns, N)),
+    "transport.ColumnCost.factor": good(of=lambda: transport.ColumnCost(_columns, N)),
+    "transport.CommuteCost": good(),
+    "transport.CommuteCost.__call__": good(
+        "num_nodes", source=_path, edge_weight=lambda: torch.ones(10)
+    ),
+    "transport.Factor": good("x edge_index", kind="kernel", sign=lambda: torch.ones(D)),
+    "transport.Factor.columns": good("nodes", of=lambda: transport.Factor(_x())),
+    "transport.FeatureCost": good(),
+    "transport.FeatureCost.__call__": good("source"),
+    "transport.GeodesicCost": good(),
+    "transport.GeodesicCost.__call__": good(
+        "num_nodes", source=_path, edge_length=lambda: torch.ones(10)
+    ),
+    "transport.GromovWassersteinLoss": good(starts=["axes"]),
+    "transport.GromovWassersteinLoss.forward": good(
+        "@fused",
+        of=lambda: transport.GromovWassersteinLoss(epsilon=0.3, starts=["axes"], max_iter=3),
+    ),
+    "transport.HeatCost": good(),
+    "transport.HeatCost.__call__": good("num_nodes", source=_graph),
+    "transport.MatrixCost": good(),
+    "transport.MatrixCost.__call__": good(matrix=lambda: torch.cdist(_x(), _x())),
+    "transport.Plan.apply": good(of=_aligned, y=lambda: _x(5)),
+    "transport.Plan.joint_embedding": good(of=_aligned, dim=1),
+    "transport.Plan.topk": good(of=_aligned, k=2),
+    "transport.batch_gromov_wasserstein": good(
+        "@pair", source=lambda: [_x()], target=lambda: [_x(5, 2)], max_iter=3
+    ),
+    "transport.batch_gw_distance": good("@pair", source=lambda: [_x()], target=lambda: [_x(5, 2)]),
+    "transport.comparable": good("source", target=lambda: _x(5)),
+    "transport.geodesic_columns": good(
+        "num_nodes", edge_index=_path, edge_length=lambda: torch.ones(10)
+    ),
+    "transport.gromov_wasserstein": good("@fused", epsilon=0.3, starts=["axes"], progress=False),
+    "transport.gw_barycenter": good(
+        sources=lambda: [_x(4), _x(3, 2)],
+        size=3,
+        weights=lambda: torch.tensor([0.4, 0.6]),
+        masses=lambda: [torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.5, 0.2, 0.3])],
+        p=lambda: torch.tensor([0.2, 0.3, 0.5]),
+        epsilon=0.5,
+        tol=0.5,
+        max_iter=1,
+        progress=False,
+    ),
+    "transport.gw_distance": good(
+        "@fused", epsilon=0.3, starts=["axes"], progress=False, max_iter=3
+    ),
+    "transport.transfer_attributes": good(
+        source=lambda: Data(x=_x(), y=_x(N, 1)), target=lambda: Data(x=_x(5, 2)), plan=_aligned
+    ),
+    "transport.heat_profiles": good("@edges"),
+    "transport.match_graphs": good(
+        source=_edges,
+        target=lambda: _edges().flip(0),
+        p=lambda: torch.arange(1.0, N + 1),
+        q=lambda: torch.arange(2.0, N + 2),
+        max_iter=3,
+    ),
+    "transport.sampled_gromov_wasserstein": good(
+        "p q",
+        source=lambda: _distances_of(_x()),
+        target=lambda: _distances_of(_x(5, 2)),
+        epsilon=1.0,
+        num_anchors=4,
+        max_iter=3,
+    ),
+    # 7. layers
+    "nn.AgreementConductance": good(),
+    "nn.AgreementConductance.forward": good(
+        edge_attr=None, x_i=lambda: _x().softmax(-1), x_j=lambda: _x().softmax(-1)
+    ),
+    "nn.AgreementConductance.project": good(x=lambda: _x().softmax(-1)),
+    "nn.AnisotropicChebConv": good(in_channels=D, out_channels=4),
+    "nn.AnisotropicChebConv.forward": good(
+        "@graph edge_attr", of=lambda: nn.AnisotropicChebConv(D, 4)
+    ),
+    "nn.AnisotropicDiffusion": good(),
+    "nn.AnisotropicDiffusion.forward": good("@graph edge_attr"),
+    "nn.DiffusionClassifier": good(in_channels=D, num_classes=2),
+    "nn.DiffusionClassifier.forward": good("@graph", of=_classifier),
+    "nn.DiffusionClassifier.classify": good("x", of=_classifier),
+    "nn.DiffusionClassifier.conductances": good("@graph", of=_classifier),
+    "nn.DiffusionClassifier.diffuse": good(
+        "edge_index edge_weight", of=_classifier, q=lambda: _x(N, 2).softmax(-1)
+    ),
+    "nn.DiffusionClassifier.set_num_classes": good(
+        of=lambda: nn.DiffusionClassifier(D), num_classes=2
+    ),
+    "nn.DiffusionTime": good(t=1.0),
+    "nn.DiffusionTime.set": good(of=lambda: nn.DiffusionTime(1.0), t=2.0),
+    "nn.EndpointConductance": good(),
+    "nn.EndpointConductance.forward": good(
+        of=lambda: nn.EndpointConductance(D), edge_attr=None, x_i=_x, x_j=_x
+    ),
+    "nn.EndpointConductance.project": good("x", of=lambda: nn.EndpointConductance(D)),
+    "nn.HyperedgeWeight": good(num_hyperedges=3),
+    "nn.HypergraphChebConv": good("num_hyperedges", in_channels=D, out_channels=4),
+    "nn.HypergraphChebConv.forward": good(
+        "@hypergraph",
+        of=lambda: nn.HypergraphChebConv(D, 4, hyperedge_dim=1),
+        hyperedge_attr=lambda: _attr(10),
+    ),
+    "nn.HypergraphDiffusion": good("num_hyperedges"),
+    "nn.HypergraphDiffusion.forward": good(
+        "@hypergraph",
+        of=lambda: nn.HypergraphDiffusion(hyperedge_dim=1),
+        hyperedge_attr=lambda: _attr(10),
+    ),
+    "nn.MLPConductance": good(),
+    "nn.MLPConductance.forward": good("edge_attr"),
+    "nn.SigmoidConductance": good(),
+    "nn.SigmoidConductance.forward": good("edge_attr"),
+    "nn.SimplicialDiffusion": good(),
+    "nn.SimplicialDiffusion.forward": _ON_COMPLEX,
+    # 8. evaluation
+    "evaluation.clustering_scores": good("x y", num_clusters=2, seeds=[0]),
+    "evaluation.dirichlet_energy": good("@graph"),
+    "evaluation.modularity": good("edge_index edge_weight labels"),
+    "evaluation.neighbour_purity": good("edge_index y edge_weight"),
+    "evaluation.partition_scores": good("y", clusters=_labels),
+    # 9. training
+    "training.GraphTriplets": good("@edges"),
+    "training.GraphTriplets.sample": good(
+        of=lambda: training.GraphTriplets(_edges(), None, N), num_triplets=4, generator=_generator
+    ),
+    "training.LabelTriplets": good("y", mask=lambda: torch.ones(N, dtype=torch.bool)),
+    "training.LabelTriplets.sample": good(
+        of=lambda: training.LabelTriplets(_labels()), num_triplets=4, generator=_generator
+    ),
+    "training.PruneEdges": good(),
+    "training.TripletLoss": good(),
+    "training.TripletLoss.forward": good(z=_x, triplets=_triplets),
+    "training.choose_num_classes": good(data=_unlabelled, largest=3, times=[1.0]),
+    "training.fit": good(
+        of=lambda: _fit_with_options_of(fit_triplets),
+        model=lambda: SmoothingStub(),
+        data=_labelled,
+        sampler="labels",
+        epochs=1,
+        batch_size=8,
+    ),
+    "training.fit:self_training": good(
+        of=lambda: _fit_with_options_of(self_train),
+        model=lambda: nn.DiffusionClassifier(6, 2),
+        data=_unlabelled,
+        epochs=1,
+        times=[1.0],
+        labels=lambda: two_clusters(num_nodes=12, seed=_seed).y,
+    ),
+    "training.classify_by_heat": good(data=_unlabelled, labels=_few_labels, t=2.0),
+    "training.outlier_probability": good(data=_unlabelled, t=2.0, num_probes=8),
+    "training.propagate_labels": good(data=_unlabelled, labels=_few_labels, steps=1, folds=1),
+    "training.select_time": good(data=_unlabelled, times=[1.0, 2.0], num_triplets=8),
+    # Report
+    "report.report": good(
+        data=lambda: _graph(y=_labels()),
+        result=lambda: report.Findings(_labels(), _per_edge() / 2, t=2.0),
+        path=lambda: f"{_FOLDER.name}/{_seed}.html",
+        text=lambda: [f"text {i}" for i in range(N)],
+        cluster_names=["one", "other"],
+        label_names={0: "a", 1: "b"},
+        scores={"ARI": 0.5},
+        settings={"seed": 0},
+        title="Map",
+        times=[0.0, 1.0],
+        layout="pca",
+        random_state=0,
+        progress=False,
+    ),
+    # Transforms
+    "transforms.EdgeGeometry": good(),
+    "transforms.EdgeGeometry.fit": good(data=_graph),
+    "transforms.EdgeGeometry.forward": good(data=_graph_with_attr),
+    "transforms.FaissKNNGraph": good(),
+    "transforms.FaissKNNGraph.fit": good(of=lambda: transforms.FaissKNNGraph(2), data=_points),
+    "transforms.FaissKNNGraph.forward": good(of=lambda: transforms.FaissKNNGraph(2), data=_points),
+    "transforms.FaissKNNGraph.extend": good(
+        of=lambda: transforms.FaissKNNGraph(2).fit(_points()), new=_points
+    ),
+    "transforms.FaissKNNGraph.query": good(
+        "x_new", of=lambda: transforms.FaissKNNGraph(2).fit(_points()), k=2
+    ),
+    "transforms.FormanCurvature": good(),
+    "transforms.FormanCurvature.fit": good(data=_graph),
+    "transforms.FormanCurvature.forward": good(data=_graph_with_attr),
+    "transforms.LocalityOrder": good(),
+    "transforms.LocalityOrder.forward": good(
+        of=lambda: transforms.LocalityOrder("bandwidth"), data=lambda: _graph(edge_attr=_attr())
+    ),
+    "transforms.LocalityOrder.restore": good(
+        out=_x, data=lambda: transforms.LocalityOrder("bandwidth")(_graph())
+    ),
+}
 
 if find_spec("jax") is not None:
-    GOOD |= {
-        "jax.heat_coefficients": lambda: _by_jax("heat_coefficients", t=1.0, degree=3),
-        "jax.heat_diffusion": lambda: _by_jax(
-            "heat_diffusion",
-            x=_x().numpy(),
-            edge_index=_edges().numpy(),
-            edge_weight=_per_edge().numpy(),
-            degree=5,
-            backend="xla",
-        ),
-        "jax.prepare_graph": lambda: _by_jax(
-            "prepare_graph", edge_index=_edges().numpy(), num_nodes=N
-        ),
+    _by_numpy = {
+        name: lambda name=name: USUAL[name]().numpy() for name in ("x", "edge_index", "edge_weight")
+    }
+    CALLS |= {
+        "jax.heat_coefficients": good(t=1.0, degree=3),
+        "jax.heat_diffusion": good(**_by_numpy, degree=5, backend="xla"),
+        "jax.prepare_graph": good("num_nodes", edge_index=_by_numpy["edge_index"]),
     }
 
-
 # Every filter, made, and called on a graph.
-_FILTERS: dict[str, dict[str, Any]] = {
-    "FilterBank": {},
+FILTERS: dict[str, dict[str, Any]] = {
     "FromFunction": {"function": torch.cos},
     "Heat": {"t": 2.0},
     "Learned": {"degree": 4},
@@ -775,28 +593,17 @@ _FILTERS: dict[str, dict[str, Any]] = {
     "Resolvent": {"t": 2.0},
     "Wavelets": {"scales": [2.0, 1.0]},
 }
-
-
-def _filter(name: str) -> filters.Filter:
-    parts = (filters.Heat(), filters.Learned(4)) if name == "FilterBank" else ()
-    made: filters.Filter = getattr(filters, name)(*parts, **_FILTERS[name])
-    return made
-
-
-for _name, _given in _FILTERS.items():
-    if _given:
-        GOOD[f"diffusion.filters.{_name}"] = lambda name=_name, given=_given: (
-            getattr(filters, name),
-            dict(given),
-        )
-    GOOD[f"diffusion.filters.{_name}.forward"] = lambda name=_name: (
-        _filter(name),
-        _on_graph(degree=5),
-    )
-GOOD["diffusion.filters.Wavelets.synthesize"] = lambda: (
-    _filter("Wavelets").synthesize,
-    {
-        "y": _x(3 * N).view(3, N, D),
-        "operator": operators.laplacian_operator(_structure(), _per_edge()),
-    },
+for _name, _given in FILTERS.items():
+    CALLS[f"diffusion.filters.{_name}"] = good(**_given)
+    _make = partial(getattr(filters, _name), **_given)
+    CALLS[f"diffusion.filters.{_name}.forward"] = good("@graph", of=_make, degree=5)
+CALLS["diffusion.filters.FilterBank.forward"] = good(
+    "@graph", of=lambda: filters.FilterBank(filters.Heat(), filters.Learned(4)), degree=5
 )
+CALLS["diffusion.filters.Wavelets.synthesize"] = good(
+    of=lambda: filters.Wavelets([2.0, 1.0]), y=lambda: _x(3 * N).view(3, N, D), operator=_operator
+)
+
+GOOD: dict[str, Callable[[], Call]] = {
+    key: partial(_call, key, *call) for key, call in CALLS.items()
+}
