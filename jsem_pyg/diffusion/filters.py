@@ -77,7 +77,7 @@ class Filter(torch.nn.Module):
 
     @property
     def learns(self) -> bool:
-        """Whether a number that the filter is made of requires a gradient."""
+        """True if a number of the filter requires a gradient."""
         numbers = (v for part in self.modules() for v in vars(part).values())
         given = (v for v in numbers if isinstance(v, Tensor))
         return any(each.requires_grad for each in (*self.parameters(), *given))

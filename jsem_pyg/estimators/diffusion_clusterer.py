@@ -155,7 +155,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         return self.predict_proba(X).argmax(1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """How probable each cluster is for points [M, D], each by itself: `[M, n_clusters_]`.
+        """Cluster probabilities `[M, n_clusters_]` of points [M, D], each by itself.
 
         Raises:
             ValueError: if X does not fit to what was fitted.

@@ -96,7 +96,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         return self.classes_[likeliest]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """How probable each class is for points [M, D], each by itself: [M, C].
+        """Class probabilities [M, C] of points [M, D], each by itself.
 
         Raises:
             ValueError: if X does not fit to what was fitted.

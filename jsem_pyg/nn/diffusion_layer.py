@@ -91,7 +91,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
 
     @property
     def sees_nodes(self) -> bool:
-        """Whether the conductance looks at the features of the nodes."""
+        """True if the conductance depends on the features of the nodes."""
         return bool(getattr(self.conductance, "sees_nodes", False))
 
     def forward(

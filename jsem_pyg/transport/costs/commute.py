@@ -21,7 +21,7 @@ NUM_PROBES = 32  # columns that the error is estimated from
 
 @dataclass(frozen=True)
 class CommuteCost:
-    r"""How long a random walk takes from one node to another and back.
+    r"""Commute times: the mean time of a random walk from one node to another and back.
 
     .. math::
         C_{ik} = \mathrm{vol} \; (\mathbf{e}_i - \mathbf{e}_k)^T \mathbf{L}^{+}

@@ -140,7 +140,7 @@ class Plan:
         return row_sums(self.scores), column_sums(self.scores)
 
     def perplexity(self) -> Tensor:
-        """How many target points each source point is spread over, exp of the entropy: [N].
+        """The number [N] of target points that a source point is spread over, exp of the entropy.
 
         One for a point that goes to a single other, K for one that goes everywhere, and zero for
         one without mass.

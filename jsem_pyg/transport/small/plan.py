@@ -57,7 +57,7 @@ class BatchPlan:
         )
 
     def argmax(self) -> Tensor:
-        """Which node of the target batch gets most of each node of the source batch.
+        """The node of the target graph that gets most of each source node.
 
         Returns:
             [sum of n_b] int64, indices into the nodes of the target batch as PyG numbers them; -1
