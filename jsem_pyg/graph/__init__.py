@@ -3,7 +3,7 @@
 :func:`knn_search` finds the nearest neighbours, :func:`knn_graph` makes an undirected, weighted,
 connected graph of them, and :class:`NeighborIndex` places new points in it. :func:`patch_graph`
 joins the pixels of a picture that look alike. `hyperedges.py` makes hypergraphs of points, graphs
-and labels, and draws them at random.
+and labels.
 
 Points are checked in `points.py`; `groups.py` separates the graphs of a batch. Small graphs are
 searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py`, `torch_search.py`
@@ -12,9 +12,8 @@ or `tree_search.py`. `affinity.py` turns distances into weights. Components are 
 
 :class:`GraphStructure`, :class:`HypergraphStructure` and :class:`SimplicialStructure` (edges and
 triangles) are what every later stage works on: sorted and checked once, and the owner of all that
-follows from the pattern. What a user hands over becomes one in `prepare.py`,
-`prepare_hypergraph.py` and `prepare_simplicial.py`, and nowhere else; `memory.py` is what is
-remembered.
+follows from the pattern. What a user hands over becomes one in `prepare.py` and
+`prepare_hypergraph.py`, and nowhere else; `memory.py` is what is remembered.
 """
 
 from .build import knn_graph
@@ -22,7 +21,6 @@ from .hyperedges import (
     clique_hyperedges,
     cluster_hyperedges,
     knn_hyperedges,
-    random_hyperedges,
 )
 from .hypergraph_structure import HypergraphStructure
 from .knn import knn_search
@@ -42,5 +40,4 @@ __all__ = [
     "knn_hyperedges",
     "knn_search",
     "patch_graph",
-    "random_hyperedges",
 ]

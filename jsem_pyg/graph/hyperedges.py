@@ -1,7 +1,4 @@
-"""Hyperedges from points, graphs, labels and by chance: memberships [2, M], node and hyperedge."""
-
-import math
-from itertools import combinations
+"""Hyperedges from points, graphs and labels: memberships [2, M], node and hyperedge."""
 
 import torch
 from torch import Tensor
@@ -9,14 +6,10 @@ from torch import Tensor
 from .._checks import (
     check_edge_index,
     check_labels,
-    check_nonnegative_int,
     check_positive_int,
     check_tensor,
 )
 from .knn import knn_search
-
-# How many random numbers are drawn at once.
-_CHUNK_NUMBERS = 1 << 22
 
 
 def knn_hyperedges(x: Tensor, k: int = 15, metric: str = "cosine") -> Tensor:
@@ -117,68 +110,6 @@ def cluster_hyperedges(label: Tensor) -> Tensor:
     check_labels("label", label)
     node = torch.arange(label.numel(), device=label.device)
     return torch.stack([node, torch.unique(label, return_inverse=True)[1]])
-
-
-def random_hyperedges(num_nodes: int, size: int, num_hyperedges: int, seed: int = 0) -> Tensor:
-    """Draw distinct hyperedges of one size, uniformly among all sets of so many nodes.
-
-    Args:
-        num_nodes: N.
-        size: nodes of a hyperedge, at most N.
-        num_hyperedges: how many, at most as many as there are sets.
-        seed: of the random numbers, which are the same on every device.
-
-    Returns:
-        [2, size * num_hyperedges] memberships on the CPU, hyperedges in lexicographic order.
-
-    Raises:
-        TypeError: if an argument is not an integer.
-        ValueError: if one is out of its range.
-
-    Example:
-        Seven of the 2,558,620,845 groups of 8 among 60 experts.
-
-        >>> random_hyperedges(60, 8, num_hyperedges=7).shape
-        torch.Size([2, 56])
-    """
-    check_positive_int("num_nodes", num_nodes)
-    check_positive_int("size", size)
-    check_positive_int("num_hyperedges", num_hyperedges)
-    check_nonnegative_int("seed", seed)
-    if size > num_nodes:
-        raise ValueError(f"Expected 'size' to be at most 'num_nodes', {num_nodes} (got {size}).")
-    count = count_sets(num_nodes, size)
-    if num_hyperedges > count:
-        raise ValueError(
-            f"Expected 'num_hyperedges' to be at most the number of sets of {size} of {num_nodes} "
-            f"nodes, {count:,} (got {num_hyperedges:,})."
-        )
-    generator = torch.Generator(device="cpu").manual_seed(seed)
-    if 2 * num_hyperedges > count:  # where drawing anew would take long to find the last ones
-        sets = torch.tensor(list(combinations(range(num_nodes), size)), device="cpu")
-        chosen = torch.randperm(len(sets), generator=generator, device="cpu")[:num_hyperedges]
-        return as_memberships(sets[chosen.sort().values])
-    return as_memberships(_draw_sets(num_nodes, size, num_hyperedges, generator))
-
-
-def _draw_sets(num_nodes: int, size: int, count: int, generator: torch.Generator) -> Tensor:
-    """[count, size] distinct sets, of at least twice as many: half of the draws are new."""
-    drawn = torch.empty(0, size, dtype=torch.int64, device="cpu")
-    chunk = max(1, _CHUNK_NUMBERS // num_nodes)
-    while len(drawn) < count:
-        missing = min(count - len(drawn), chunk)
-        key = torch.rand(missing, num_nodes, generator=generator, device="cpu")
-        sets = key.topk(size, sorted=False).indices.sort(dim=1).values
-        drawn = torch.unique(torch.cat([drawn, sets]), dim=0)
-    return drawn
-
-
-def count_sets(num_nodes: int, size: int) -> float:
-    """The number of sets of `size` of N nodes; only roughly where it has more than 15 digits."""
-    log = math.lgamma(num_nodes + 1) - math.lgamma(size + 1) - math.lgamma(num_nodes - size + 1)
-    if log < math.log(1e15):
-        return math.comb(num_nodes, size)
-    return math.exp(log) if log < 700 else math.inf
 
 
 def as_memberships(members: Tensor) -> Tensor:

@@ -308,7 +308,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "graph.knn_hyperedges": good("x", k=2),
     "graph.knn_search": good("x", k=2),
     "graph.patch_graph": good(image=_x, noise=0.5, k=2),
-    "graph.random_hyperedges": good("num_nodes", size=3, num_hyperedges=5),
     # 2. curvature
     "curvature.Standardizer": good(),
     "curvature.Standardizer.fit": good("values"),

@@ -1,7 +1,5 @@
 """What one argument alone does not show: values that were taken, or failed, without a word."""
 
-import math
-
 import pytest
 import torch
 from hypergraph_cases import every
@@ -13,7 +11,7 @@ from training.training_cases import PlainStub, SmoothingStub, two_clusters
 from jsem_pyg.curvature import forman_curvature, robust_standardize
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import clustering_scores, dirichlet_energy, modularity
-from jsem_pyg.graph import HypergraphStructure, SimplicialStructure, random_hyperedges
+from jsem_pyg.graph import SimplicialStructure
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
@@ -62,33 +60,6 @@ class TestSymmetry:
             structure.check_flow(x)
         x[4] = -5.0
         structure.check_flow(x)
-
-
-class TestDrawnGroups:
-    @pytest.mark.parametrize(("nodes", "size", "count"), [(60, 8, 50), (6, 3, 20), (5, 5, 1)])
-    def test_drawn_groups_are_distinct_sets(self, nodes, size, count):
-        index = random_hyperedges(nodes, size, count, seed=3)
-        sets = {tuple(each) for each in index[0].reshape(count, size).tolist()}
-        assert len(sets) == count
-        assert all(len(set(each)) == size for each in sets)
-        assert HypergraphStructure(index, nodes).size.tolist() == [size] * count
-        assert torch.equal(index, random_hyperedges(nodes, size, count, seed=3))
-
-    def test_all_of_them_are_every_group(self):
-        assert torch.equal(random_hyperedges(6, 3, math.comb(6, 3)), every(6, 3))
-
-    def test_all_groups_are_as_likely(self):
-        draws = [random_hyperedges(5, 2, 1, seed) for seed in range(2000)]
-        counts = torch.bincount(torch.stack([5 * each[0, 0] + each[0, 1] for each in draws]))
-        assert counts[counts > 0].numel() == 10
-        assert int(counts.max()) < 270  # 200 in the mean, with a deviation of 13
-        assert int(counts[counts > 0].min()) > 130
-
-    def test_more_than_there_are_is_refused(self):
-        with pytest.raises(ValueError, match="'num_hyperedges' to be at most .* 20 .got 21"):
-            random_hyperedges(6, 3, 21)
-        with pytest.raises(ValueError, match="'size' to be at most 'num_nodes', 6 .got 7"):
-            random_hyperedges(6, 7, 1)
 
 
 class TestScores:
