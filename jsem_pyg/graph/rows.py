@@ -63,7 +63,7 @@ class GraphRows(Prepared):
         """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
 
     @abstractmethod
-    def check_symmetric(self, name: str, values: Tensor) -> None:
+    def _check_symmetric(self, name: str, values: Tensor) -> None:
         """Raise unless values [E, ...] are alike in both directions, as far as both are here."""
 
     def check_weight(self, edge_weight: Tensor) -> None:
@@ -74,13 +74,13 @@ class GraphRows(Prepared):
         """
         check_edge_weight(edge_weight, self.num_edges)
         check_degree("edge_weight", edge_weight, self.num_edges, self._degree)
-        self.check_symmetric("edge_weight", edge_weight)
+        self._check_symmetric("edge_weight", edge_weight)
 
     def check_attr(self, edge_attr: Tensor) -> None:
         """Raise unless features [E, F] are finite and alike in both directions."""
         check_rows("edge_attr", edge_attr, self.num_edges, "column of 'edge_index'")
         check_finite("edge_attr", edge_attr)
-        self.check_symmetric("edge_attr", edge_attr)
+        self._check_symmetric("edge_attr", edge_attr)
 
     def _degree(self, edge_weight: Tensor) -> Tensor:
         return self.row_sums(self.to_slots(edge_weight))

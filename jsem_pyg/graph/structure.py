@@ -219,7 +219,7 @@ class GraphStructure(GraphRows):
         check_symmetric(name, slots, backward, values.dtype)
         return slots / 2 + backward / 2
 
-    def check_symmetric(self, name: str, values: Tensor) -> None:
+    def _check_symmetric(self, name: str, values: Tensor) -> None:
         """Raise unless values [E, ...] of the columns are alike in both directions."""
         slots = self.to_slots(values.detach())
         check_symmetric(name, slots, slots.index_select(0, self.reverse))

@@ -41,10 +41,8 @@ NOT_DOORS = {
     r"partition\.DistributedGraph(\.\w+)?": "made by distribute and load_part",
     r"partition\.(load_part|save_parts)": "they read and write files, see tests/partition",
     r"diffusion\.filters\.Filter(\.\w+)?": "the base of the others",
-    r"diffusion\.filters\.\w+\.(coefficients|response|reach)": "what the package calls",
-    r"graph\.(GraphStructure\.check_symmetric|SimplicialStructure\.check_\w+_shape)": (
-        "parts of other checks"
-    ),
+    r"diffusion\.filters\.\w+\.(coefficients|reach|response)": "what the package calls",
+    r"graph\.SimplicialStructure\.check_\w+_shape": "parts of other checks",
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
     r"report\.Findings": "a record, looked at by report",

@@ -190,7 +190,7 @@ class DistributedGraph(GraphRows):
         shared = self.record.num_shared
         return torch.cat([self.ranks.largest(found[:shared]), found[shared:]])
 
-    def check_symmetric(self, name: str, values: Tensor) -> None:
+    def _check_symmetric(self, name: str, values: Tensor) -> None:
         """Check edges between rows of this process; nothing is sent, so that no check can hang."""
         slots = self.to_slots(values.detach())[: self.inner.num_slots]
         check_symmetric(name, slots, slots.index_select(0, self.inner.reverse))
