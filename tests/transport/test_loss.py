@@ -87,16 +87,17 @@ def test_other_sizes_and_forgetting_begin_anew():
     first = loss.plan.epsilon
     loss(points() * 0.9, points(9))
     assert loss.plan.epsilon == pytest.approx(first, rel=1e-9)
+    pairs = torch.tensor([[0], [0]])
+    loss(points() * 0.8, points(9), known_pairs=pairs)
+    known = loss.plan.epsilon
+    assert known != pytest.approx(first, rel=1e-3)
+    loss(points() * 0.9, points(9), known_pairs=pairs)
+    assert loss.plan.epsilon == pytest.approx(known, rel=1e-9)
     loss(points() * 0.9, points(10))
     assert loss.plan.shape == (12, 10)
     assert loss.plan.epsilon != pytest.approx(first, rel=1e-3)
     loss.forget()
     assert loss.plan is None
-    without = GromovWassersteinLoss(epsilon=0.1, warm_start=False)
-    without(points(), points(9))
-    before = without.plan.epsilon
-    without(points() * 0.9, points(9))
-    assert without.plan.epsilon < before
 
 
 def test_it_says_what_it_is_and_refuses_bad_options():
@@ -107,7 +108,5 @@ def test_it_says_what_it_is_and_refuses_bad_options():
         GromovWassersteinLoss(epsilon=-1.0)
     with pytest.raises(ValueError, match="Expected 'marginals'"):
         GromovWassersteinLoss(marginals="some")
-    with pytest.raises(TypeError, match="Expected 'warm_start'"):
-        GromovWassersteinLoss(warm_start=1)
     with pytest.raises(ValueError, match="Expected 'marginals'"):
         GromovWassersteinLoss(marginals="partial")

@@ -209,6 +209,7 @@ def test_a_plan_whose_scalings_leave_the_range():
         ({"source": torch.ones(2, 3)}, r"a matrix \[N, N\]"),
         ({"source": torch.full((3, 3), torch.nan)}, "'source' to be finite"),
         ({"source": torch.arange(9.0).view(3, 3)}, "to be symmetric"),
+        ({"source": ColumnCost(lambda n: torch.arange(9.0).view(3, 3)[:, n], 3)}, "symmetric"),
         ({"source": ColumnCost(lambda n: torch.ones(2, n.numel()), 3)}, r"to have shape \[3, 1\]"),
         ({"source": ColumnCost(lambda n: torch.ones(1), 1 << 26)}, "a plan of at most"),
     ],

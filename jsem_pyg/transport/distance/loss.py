@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._checks import check_bool, check_choice
+from ..._checks import check_choice
 from ...kernels.table import SINKHORN
 from ..factored.solver import Task, read_task
 from ..factored.starts import STARTS
@@ -46,7 +46,6 @@ class GromovWassersteinLoss(torch.nn.Module):
         seed: likewise.
         backend: likewise.
         progress: likewise.
-        warm_start: whether a plan is followed; if not, each call looks anew.
 
     Raises:
         TypeError: if an argument is of the wrong type.
@@ -81,7 +80,6 @@ class GromovWassersteinLoss(torch.nn.Module):
         seed: int = 0,
         backend: str = "auto",
         progress: bool = False,
-        warm_start: bool = True,
     ) -> None:
         super().__init__()
         self._options = SolverOptions(
@@ -90,10 +88,9 @@ class GromovWassersteinLoss(torch.nn.Module):
             max_iter=max_iter, seed=seed, backend=backend, progress=progress,
         )  # fmt: skip
         check_choice("marginals", marginals, DIFFERENTIABLE)
-        check_bool("warm_start", warm_start)
         check_cost(cost)
         SINKHORN.check(backend)
-        self.cost, self.warm_start = cost, warm_start
+        self.cost = cost
         self.forget()
 
     def forget(self) -> None:
@@ -123,7 +120,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         )
         task = read_task(first, second, None, p, q, features, known_pairs, self._options)
         inputs = _snapshot(task)
-        if self.warm_start and self._plan is not None and _is_near(inputs, self._inputs):
+        if self._plan is not None and _is_near(inputs, self._inputs):
             options = replace(
                 self._options, epsilon=self._plan.epsilon, absolute=True, rho=self._rho,
                 starts=self._plan,
@@ -139,7 +136,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         options = self._options
         return (
             f"{type(self).__name__}(cost={self.cost!r}, epsilon={options.epsilon:g}, "
-            f"marginals={options.marginals!r}, warm_start={self.warm_start})"
+            f"marginals={options.marginals!r})"
         )
 
 
