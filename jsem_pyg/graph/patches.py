@@ -204,7 +204,9 @@ def _pairs(shifts: list[_Shift], is_edge: Tensor) -> tuple[Tensor, Tensor]:
 
 def _edge_features(guide: Tensor, shifts: list[_Shift], is_edge: Tensor, radius: int) -> Tensor:
     """[E / 2, radius + 3]: distances of patches, and the variances around both ends."""
-    variance = (_mean(guide.square(), 2) - _mean(guide, 2).square()).mean(0).clamp(min=0)
+    # In float64, since noise of one is to be left where squares of a bright picture cancel.
+    wide = guide.double()
+    variance = (_mean(wide.square(), 2) - _mean(wide, 2).square()).mean(0).clamp(min=0).to(guide)
     columns = [guide.new_empty(0, radius + 3)]
     for shift, mask in _edges_of(shifts, is_edge):
         difference = _differences(guide, shift) / 2

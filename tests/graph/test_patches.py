@@ -148,3 +148,12 @@ def test_colours_last_are_refused_with_the_remedy(colours):
     with pytest.raises(ValueError, match=r"'image' to have its channels first.*permute\(2, 0, 1\)"):
         patch_graph(picture, 0.1)
     assert patch_graph(picture.permute(2, 0, 1), 0.1)[0].max() == 7 * 9 - 1
+
+
+def test_a_bright_picture_keeps_the_variance_of_its_noise():
+    """Of 16 bits and a noise of one: the squares of its values have ten digits, float32 seven."""
+    image = torch.randn(12, 12, generator=torch.Generator().manual_seed(0))
+    image[:, 6:] += 60_000
+    narrow, wide = (patch_graph(each, 1.0, 4, 4) for each in (image, image.double()))
+    assert torch.equal(narrow[0], wide[0])
+    torch.testing.assert_close(narrow[1].double(), wide[1], rtol=0, atol=0.1)
