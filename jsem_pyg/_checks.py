@@ -4,6 +4,7 @@ Messages name the argument, what was expected, what was given and, where there i
 ``Expected 'k' to be a positive integer (got 0).``
 """
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -81,10 +82,18 @@ def check_number(name: str, value: Any) -> None:
         raise TypeError(f"Expected '{name}' to be a number (got {value!r}).")
 
 
+def as_float(value: Any) -> float:
+    """A real number in double precision; infinite if it is an integer too large for that."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def check_between(name: str, value: Any, low: float, high: float) -> None:
     """Raise a TypeError or ValueError unless `value` is a number strictly between two others."""
     check_number(name, value)
-    if not low < float(value) < high:
+    if not low < as_float(value) < high:
         raise ValueError(f"Expected '{name}' to lie in ({low}, {high}) (got {value!r}).")
 
 
@@ -92,7 +101,7 @@ def check_positive(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"Expected '{name}' to be a positive number (got {value!r}).")
-    if not 0 < float(value) < float("inf"):
+    if not 0 < as_float(value) < float("inf"):
         raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
 
 
@@ -100,7 +109,7 @@ def check_nonnegative(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number, zero or above."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"Expected '{name}' to be a non-negative number (got {value!r}).")
-    if not 0 <= float(value) < float("inf"):
+    if not 0 <= as_float(value) < float("inf"):
         raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
 
 
@@ -206,6 +215,8 @@ def check_tensor(name: str, value: Any, what: str = "a torch.Tensor") -> None:
     """Raise a TypeError or ValueError unless `value` is a tensor that has values."""
     if not isinstance(value, Tensor):
         raise TypeError(f"Expected '{name}' to be {what} (got {type(value).__name__}).")
+    if value.is_nested:
+        raise TypeError(f"Expected '{name}' to be {what} (got a nested one).")
     if value.is_meta:
         raise ValueError(
             f"Expected '{name}' to have values (got a tensor on the device 'meta'). To fix this, "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .._checks import check_float, numbers_of, real_numbers
+from .._checks import as_float, check_float, numbers_of, real_numbers
 
 
 class Times(NamedTuple):
@@ -43,6 +43,7 @@ def shape_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
     """Times of the shape [S, 1 or D]. Their values are not checked: compiled code cannot."""
     if isinstance(t, float | int) and not isinstance(t, bool):
         # Not `as_tensor`, for which torch.compile would make new code for every number.
+        t = t if isinstance(t, float) or torch.compiler.is_compiling() else as_float(t)
         return (torch.zeros((), dtype=torch.float64) + t).reshape(1, 1)
     times = real_numbers(name, t)
     is_empty = times.dim() > 0 and times.size(0) == 0

@@ -6,7 +6,13 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from .._checks import check_device, check_edge_index, check_edge_vector, check_signal_range
+from .._checks import (
+    check_device,
+    check_edge_index,
+    check_edge_vector,
+    check_rows,
+    check_signal_range,
+)
 from .adjacency import Adjacency, read_adjacency
 from .memory import Memory, Prepared
 from .rows import GraphRows
@@ -84,7 +90,7 @@ class GraphReader:
             self.check(structure, x, "edge_weight", weight, structure.check_weight)
             weight = structure.widen(weight)
         if edge_attr is not None:
-            check_edge_vector("edge_attr", edge_attr[:, 0], structure.num_edges)
+            check_rows("edge_attr", edge_attr, structure.num_edges, "column of 'edge_index'")
             self.check(structure, x, "edge_attr", edge_attr, structure.check_attr)
         return structure, weight
 

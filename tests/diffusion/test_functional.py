@@ -392,3 +392,10 @@ def test_weights_get_gradients_of_zero_where_they_change_nothing(backend, normal
         weight = torch.ones(4, dtype=torch.float64, requires_grad=True)
         call(weight).sum().backward()
         assert float(weight.grad.abs().max()) < 1e-15, name
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_signal_is_refused():
+    nested = torch.nested.nested_tensor([signal(3, 2), signal(3, 2)])
+    with pytest.raises(TypeError, match="'x' to be a torch.Tensor .got a nested one"):
+        heat_diffusion(nested, PATH)

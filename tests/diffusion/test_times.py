@@ -139,3 +139,9 @@ def test_an_array_without_dimensions_is_a_single_time():
     expected = heat_diffusion(DATA.x, DATA.edge_index, DATA.edge_weight, 2.0)
     for t in (np.array(2.0), np.float32(2.0), np.int64(2)):
         assert torch.equal(heat_diffusion(DATA.x, DATA.edge_index, DATA.edge_weight, t), expected)
+
+
+@pytest.mark.parametrize("t", [10**400, -(10**400)])
+def test_an_integer_beyond_all_numbers_is_refused(t):
+    with pytest.raises(ValueError, match="'t' to be finite and >= 0"):
+        heat_diffusion(DATA.x, DATA.edge_index, t=t)

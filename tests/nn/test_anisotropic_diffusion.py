@@ -272,7 +272,7 @@ def test_bad_inputs_are_named():
     layer = AnisotropicDiffusion()
     with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[E, 1\]"):
         layer(x, edge_index, weight, torch.cat([attr, attr], dim=1))
-    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+\], one entry"):
+    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+, F\], a row"):
         layer(x, edge_index, weight, attr[1:])
     with pytest.raises(ValueError, match="'edge_attr' to be the same in both directions"):
         layer(x, edge_index, weight, torch.arange(len(attr)).float())
