@@ -89,10 +89,25 @@ def kind_of(column: "pd.Series") -> Kind:
 
 
 def as_numbers(column: "pd.Series") -> "pd.Series":
-    """Numbers of a column, with NaN for what is none."""
+    """Numbers of a column, with NaN for what is none; of text, the nearest number to each."""
     import pandas as pd
+    from pandas.api.types import is_numeric_dtype
 
-    return pd.to_numeric(column, errors="coerce")
+    if is_numeric_dtype(column):
+        return column
+    cells = column.astype(object)
+    numbers = pd.to_numeric(cells, errors="coerce").astype(float)
+    # Texts by Python, since those of pandas may be off by a rounding.
+    nearest = [_nearest(*pair) for pair in zip(cells, numbers, strict=True)]
+    return numbers.where(numbers.isna(), nearest)
+
+
+def _nearest(cell: object, number: float) -> float:
+    """What Python makes of the text of a number; `number` where it makes none."""
+    try:
+        return float(cell) if isinstance(cell, str) else number
+    except ValueError:
+        return number
 
 
 def _holds_lists(cells: "pd.Series") -> bool:

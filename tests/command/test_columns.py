@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from command.command_cases import documents
 
-from jsem_pyg.command.columns import choose_columns, kind_of
+from jsem_pyg.command.columns import as_numbers, choose_columns, kind_of
 from jsem_pyg.command.content import read_content, read_labels
 
 TEXTS, TOPICS = documents()
@@ -129,3 +129,10 @@ def test_numbers_with_commas_are_no_documents(cells):
     with pytest.raises(ValueError, match=r"without commas \(got .* in 'height', 'width'\)"):
         choose_columns(table)
     assert choose_columns(table, ["height"]).kind == "texts"
+
+
+@pytest.mark.parametrize("dtype", [object, "string"])
+def test_texts_become_the_nearest_numbers(dtype):
+    numbers = np.random.default_rng(0).normal(size=300) * 10.0 ** np.arange(-150, 150)
+    cells = pd.Series([*map(repr, numbers.tolist()), "1_000", "x", None], dtype=dtype)
+    np.testing.assert_array_equal(as_numbers(cells), [*numbers, np.nan, np.nan, np.nan])

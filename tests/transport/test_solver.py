@@ -250,3 +250,27 @@ def test_semirelaxed_rows_are_exact_and_columns_are_free(rho):
     assert plan.cost < balanced.cost
     assert isinstance(plan, Plan)
     assert float((columns - 1 / 48).abs().sum()) > 0.1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("marginals", ["semirelaxed", "unbalanced"])
+def test_plans_with_free_masses_are_stationary_where_points_do_not_span_their_space(
+    kind, marginals
+):
+    """Costs off by a constant would be the same problem for balanced plans alone."""
+    plane, sphere = points(8, 3, 1), torch.nn.functional.normalize(points(3, 3, 2))
+    plane[:, 2] = 2.0  # which does not hold the origin
+    first, second = Factor(plane, kind), Factor(torch.cat([sphere, -sphere]), kind)
+    epsilon, rho = 5.0, 2.0
+    options = {"absolute": True, "tol": 1e-8, "max_iter": 2000, "marginals": marginals}
+    plan = align(first, second, epsilon=epsilon, rho=rho, **options)
+    assert plan.converged
+    c, d, t = first.dense(), second.dense(), plan.dense()
+    slope = 2 * (c[:, None, :, None] - d[None, :, None, :]).square().flatten(2) @ t.flatten()
+    rows, columns = plan.marginals()
+    slope += epsilon * (t * 8 * 6).log() + rho * (columns * 6).log()
+    if marginals == "unbalanced":
+        slope += rho * (rows * 8).log()[:, None]
+    else:
+        slope -= (slope * t).sum(1, keepdim=True) / rows[:, None]
+    assert float((slope.abs() * t).sum()) < 1e-3 * epsilon

@@ -6,7 +6,7 @@ import pytest
 import torch
 from night import night
 from torch_geometric.data import Data
-from transport.problems import align, masses, permutation, points, rotation
+from transport.problems import align, gw_cost, masses, permutation, points, rotation
 
 from jsem_pyg.transport import Factor, FeatureCost
 
@@ -101,6 +101,23 @@ def test_it_is_silent_when_it_has(caplog):
     with caplog.at_level(logging.WARNING):
         assert align(X, X, epsilon=0.3, max_iter=200).converged
     assert not caplog.text
+
+
+def test_the_search_for_a_start_gives_no_warning(caplog):
+    """The balanced plan that an unbalanced one starts from has not converged here."""
+    with caplog.at_level(logging.WARNING):
+        plan = align(X, Y, marginals="unbalanced", rho=0.1, epsilon=0.003)
+    assert plan.converged
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("marginals", ["semirelaxed", "unbalanced", "partial"])
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+def test_a_side_whose_points_are_all_alike_is_aligned(kind, marginals):
+    alike = Factor(0.1 * torch.ones(7, 2).double(), kind)
+    other = Factor(points(5, 3, 1), kind)
+    plan = align(alike, other, marginals=marginals, rho=5.0, mass=0.5, epsilon=0.3)
+    assert plan.cost == pytest.approx(gw_cost(alike, other, plan.dense()), rel=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [*night(1e-3), 1e-7])

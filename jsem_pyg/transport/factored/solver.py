@@ -202,16 +202,19 @@ class Task:
         """The weight of the structure."""
         return 1.0 if self.features is None else self.options.alpha
 
-    def solve(self, is_sharpened: bool = False) -> Plan:
+    def solve(self, is_sharpened: bool = False, is_start: bool = False) -> Plan:
         """The best plan that the starts lead to.
 
         Args:
             is_sharpened: whether exact copies are cooled below `epsilon`.
+            is_start: whether another search goes on from it, so that there is no warning where it
+                has not converged.
         """
         options = self.options
         if options.marginals == "unbalanced" and not isinstance(options.starts, Plan):
             # Far from a solution it is cheapest to send nothing, a state that descent never leaves.
-            balanced = replace(self, options=replace(options, marginals="balanced")).solve()
+            balanced = replace(self, options=replace(options, marginals="balanced"))
+            balanced = balanced.solve(is_start=True)
             options = replace(options, starts=balanced)
         problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
@@ -240,7 +243,7 @@ class Task:
                 state = anneal(problem, found, schedule)
                 if is_sharpened and schedule.may_stop:
                     problem, state = _sharpened(problem, state, schedule, unit)
-        return self._plan(problem, state, steps, unit)
+        return self._plan(problem, state, steps, unit, is_start)
 
     def relaxation(self) -> Relaxation:
         """Strengths of the penalties on the marginals, in the unit of squared costs."""
@@ -267,7 +270,9 @@ class Task:
         )  # fmt: skip
         return problem, unit, problem.critical_epsilon() or 1.0
 
-    def _plan(self, problem: Problem, state: State, steps: list[Step], unit: float) -> Plan:
+    def _plan(
+        self, problem: Problem, state: State, steps: list[Step], unit: float, is_start: bool
+    ) -> Plan:
         """The plan of a state's scores, scaled once more: its own errors count."""
         options = self.options
         problem = resolved(problem, float(state.epsilon), unit, FINAL_BITS)
@@ -282,7 +287,7 @@ class Task:
             if is_converged or effort is None:
                 break
             state = settle(problem, state, effort)
-        if not is_converged:
+        if not (is_converged or is_start):
             logger.warning(
                 "The alignment has not converged: the marginal error is %.2g and the last step "
                 "changed the solution by %.2g, more than tol=%.2g. To fix this, raise 'max_iter' "

@@ -20,15 +20,23 @@ class Prepared(NamedTuple):
     kind: str
 
 
-def prepare_factor(factor: Factor, mass: Tensor) -> Prepared:
+def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Prepared:
     """Turn a factor into its principal axes by mass, those of most variance first.
 
     Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
     divided by the root of the Frobenius norm of its covariance, so that costs are of order one.
+
+    Args:
+        factor: the cost.
+        mass: [N] masses.
+        keeps_mean: whether there are axes for the part of the mean that is orthogonal to the
+            others. It adds a constant to a kernel, which only balanced plans do not depend on.
     """
     mass = mass.double() / mass.double().sum()
-    x, mean = _centred(factor.x.detach().double(), mass)
+    x, mean = centred(factor.x.detach().double(), mass)
     axes, signs = _principal_axes(x, factor.signs.double(), mass)
+    if keeps_mean:
+        axes, signs = _with_mean_axes(axes, signs, mean, factor.signs.double())
     x, mean = x @ axes, mean @ axes
     variance = mass @ x.square()
     scale = float(variance.square().sum().sqrt().sqrt()) or 1.0
@@ -43,8 +51,11 @@ def prepare_factors(
     return prepare_factor(first, p), prepare_factor(second, q)
 
 
-def _centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
-    """Points less their mean, and the mean; copies of one point are zero, not rounding."""
+def centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+    """Points less their mean by masses with sum one, and the mean.
+
+    Copies of one point are zero, not rounding.
+    """
     some = x[mass.argmax()]
     x = x - some
     mean = mass @ x
@@ -72,6 +83,20 @@ def _principal_axes(x: Tensor, sign: Tensor, mass: Tensor) -> tuple[Tensor, Tens
     return torch.cat(axes, 1)[:, keep], torch.cat(signs)[keep]
 
 
+def _with_mean_axes(
+    axes: Tensor, signs: Tensor, mean: Tensor, sign: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The axes [r, r'], and one more for each sign that the mean [r] has another direction in."""
+    rest = mean - axes @ (axes.T @ mean)
+    for value in (1.0, -1.0):
+        part = torch.where(sign == value, rest, 0)
+        norm = part.norm()
+        if norm > _NEGLIGIBLE * mean.norm():
+            axes = torch.cat([axes, (part / norm)[:, None]], 1)
+            signs = torch.cat([signs, signs.new_tensor([value])])
+    return axes, signs
+
+
 def _skew_signs(x: Tensor, mass: Tensor) -> Tensor:
     """Directions of axes that do not depend on the order of the points."""
     return torch.where(mass @ x**3 < 0, -1.0, 1.0)
@@ -89,7 +114,10 @@ def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Pre
     Squared distances are a kernel with two columns more, of which one has the sign plus:
     a 1^T + 1 a^T = ((a + 1) (a + 1)^T - (a - 1) (a - 1)^T) / 2 for the squared norms a.
     """
-    sides = prepare_factors(_kernel(first, p), _kernel(second, q), p, q)
+    sides = [
+        prepare_factor(_kernel(each, mass), mass, keeps_mean=True)
+        for each, mass in ((first, p), (second, q))
+    ]
     unit = (sides[0].scale * sides[1].scale) ** 0.5
     left, right = (
         side._replace(
@@ -105,9 +133,8 @@ def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Pre
 def _kernel(factor: Factor, mass: Tensor) -> Factor:
     if factor.kind == "kernel":
         return factor
-    x = factor.x.detach().double()
     mass = mass.double() / mass.double().sum()
-    x = x - mass @ x
+    x, _ = centred(factor.x.detach().double(), mass)
     norm = x.square().sum(1, keepdim=True)
     unit = float(mass @ norm[:, 0]) or 1.0
     root = (unit / 2) ** 0.5

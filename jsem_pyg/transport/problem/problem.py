@@ -22,7 +22,7 @@ from torch.nn.functional import pad
 
 from ...kernels.table import SINKHORN
 from ..sinkhorn.loop import Pass, in_turn
-from .prepare import Prepared, squared_norms
+from .prepare import Prepared, centred, squared_norms
 from .relaxation import BALANCED, Relaxation
 
 LOG2E = 1.4426950408889634
@@ -179,7 +179,7 @@ def _with_dummy(side: Side, mass: float) -> Side:
 
 def _top_variance(x: Tensor, mass: Tensor) -> float:
     mass = mass.double() / mass.double().sum()
-    x = x.double() - mass @ x.double()
+    x, _ = centred(x.double(), mass)
     return float(torch.linalg.eigvalsh(second_moments(x, mass))[-1])
 
 
