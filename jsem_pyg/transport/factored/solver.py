@@ -214,8 +214,7 @@ class Task:
         if options.marginals == "unbalanced" and not isinstance(options.starts, Plan):
             # Far from a solution it is cheapest to send nothing, a state that descent never leaves.
             balanced = replace(self, options=replace(options, marginals="balanced"))
-            balanced = balanced.solve(is_start=True)
-            options = replace(options, starts=balanced)
+            options = replace(options, starts=balanced.solve(is_start=True))
         problem, unit, critical = self._posed()
         share = 1 / unit if options.absolute else critical
         lowest = options.epsilon * share
