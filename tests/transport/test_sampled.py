@@ -6,6 +6,7 @@ import torch
 
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.transport import ColumnCost, Plan, geodesic_columns, sampled_gromov_wasserstein
+from jsem_pyg.transport.costs.cost import read_cost
 from jsem_pyg.transport.sampled import steps as sampled_steps
 from jsem_pyg.transport.sinkhorn.dense import entropic_plan
 from jsem_pyg.transport.sinkhorn.scores import DenseScores
@@ -163,6 +164,8 @@ def test_columns_that_are_kept_and_that_are_not(monkeypatch):
     few = sampled_steps.Columns(cost, points, c.dtype)
     few.of(torch.tensor([1, 7, 7, 1]))
     assert asked[2:] == [2, 8, 2]
+    assert few.matrix is None
+    assert sampled_steps.Columns(read_cost("c", c), points, c.dtype).matrix is None  # too large
 
 
 def test_epsilon_is_a_share_of_the_critical_temperature():

@@ -69,9 +69,9 @@ def sampled_gromov_wasserstein(
         seed: of the draws.
 
     Returns:
-        The plan, in the type of the costs. Its cost is exact, except where a side is a
-        :class:`ColumnCost` of more points than the twentyfold of `num_anchors`: then it is
-        estimated from as many pairs.
+        The plan, in the type of the costs. Its cost is exact, except where a side has more points
+        than the twentyfold of `num_anchors` and is a :class:`ColumnCost`, or has more than 2^13:
+        then it is estimated from as many pairs.
 
     Raises:
         TypeError: if an argument is of the wrong type.

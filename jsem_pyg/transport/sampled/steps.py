@@ -29,8 +29,8 @@ class Columns:
     """Columns of a cost matrix between the points that have mass.
 
     Args:
-        cost: the matrix; of a :class:`ColumnCost` columns are computed when they are drawn, and the
-            latest are kept.
+        cost: the matrix; of a :class:`ColumnCost`, or one too large to keep, columns are computed
+            when they are drawn, and the latest are kept.
         points: [N] those that have mass.
         dtype: of the columns.
     """
@@ -39,7 +39,7 @@ class Columns:
         self.cost, self.points, self.dtype = cost, points, dtype
         self.matrix: Tensor | None = None
         self.column = lru_cache(max(1, _KEPT // points.numel()))(self._column)
-        if not isinstance(cost, ColumnCost):
+        if not isinstance(cost, ColumnCost) and points.numel() ** 2 <= _KEPT:
             self.whole()
 
     def whole(self) -> Tensor:
