@@ -47,12 +47,7 @@ def is_sparse(source: csr_array, target: csr_array) -> bool:
 
 
 def likely_pairs(source: csr_array, target: csr_array) -> csr_array:
-    """Probabilities [N, N] of pairs of nodes, a few for each, with sums of one or less.
-
-    Args:
-        source: [N, N] symmetric; weights do not count.
-        target: [N, N] likewise.
-    """
+    """Probabilities [N, N] of pairs of nodes, a few for each, with sums of one or less."""
     kernels = BRANCHES.find("auto", torch.device("cpu"))
     sweep = kernels.sweep
     sides = read_neighbours(source), read_neighbours(target)

@@ -24,12 +24,9 @@ WEIGHTS = (-16.28, 1.67, -0.44, 0.58, 1.14, -0.05, 1.64, 4.29, 11.27, 2.81)  # o
 
 
 def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Array:
-    """Probabilities [N] that partners are right; zero without a partner.
+    """Probabilities [N] that partners [N] are right; zero where one is -1, for none.
 
-    Args:
-        source: [N, N] symmetric; weights do not count.
-        target: [K, K] likewise.
-        partner: [N] partners, -1 for none.
+    The graphs [N, N] and [K, K] are symmetric, and their weights do not count.
     """
     logit = evidence(source, target, partner) @ np.array(WEIGHTS)
     alike = np.maximum(_count_twins(source), _count_twins(target)[partner])

@@ -20,13 +20,7 @@ _MOST = 2  # pairs of kinds, per pair of nodes: above, one hop less is compared
 
 
 def branch_scores(compare: Any, sides: tuple[Neighbours, Neighbours], rates: Rates) -> Array:
-    """Likelihood ratios [N, K] float32 of all pairs of nodes.
-
-    Args:
-        compare: :func:`jsem_pyg.kernels.branches.reference.compare`, or a faster form.
-        sides: neighbours of N and of K nodes.
-        rates: chances of missing edges.
-    """
+    """Likelihood ratios [N, K] float32 of all pairs of nodes; `compare` is that of a backend."""
     most = _MOST * np.prod([len(each.indptr) - 1 for each in sides])
     kinds: list[Array] = [np.zeros(len(each.node), np.int64) for each in sides]
     known = np.ones((1, 1), np.float32)

@@ -90,13 +90,7 @@ def pulled(matrix: csr_array, partner: Array) -> csr_array:
 
 
 def matched_difference(source: csr_array, target: csr_array, partner: Array) -> float:
-    """The sum of |A_ik - B_jl|^2 over matched pairs of nodes, without cancellation.
-
-    Args:
-        source: [N, N] A.
-        target: [K, K] B.
-        partner: [N] partners, -1 for none.
-    """
+    """The sum of |A_ik - B_jl|^2 over nodes with partners [N], -1 for none; nothing cancels."""
     nodes = np.flatnonzero(partner >= 0)
     chosen = partner[nodes]
     difference = source[nodes][:, nodes] - target[chosen][:, chosen]

@@ -51,10 +51,7 @@ class Point(NamedTuple):
 def transport(problem: Problem, partner: Array, max_iter: int) -> Point:
     """The better plan, with exact marginals, from an assignment and from the independent plan.
 
-    Args:
-        problem: graphs and masses.
-        partner: [N] the assignment, -1 for none.
-        max_iter: the most steps from either.
+    `partner` [N] is -1 for none, and `max_iter` the most steps from either.
     """
     start = _assigned(problem, partner)
     starts = {"assignment": start, "independent": torch.zeros_like(start)}

@@ -34,14 +34,7 @@ _LEAST = 1e-3
 
 
 def near_confidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
-    """Probabilities [N] that the best target point is near the true one, among :data:`NEAR` of all.
-
-    Args:
-        first: of the source.
-        second: of the target.
-        plan: between both, with coordinates.
-        backend: of Sinkhorn's iteration.
-    """
+    """Probabilities [N] that best partners are near the true ones, among :data:`NEAR` of all."""
     found = evidence(first, second, plan, backend)
     confidence = torch.sigmoid(found @ found.new_tensor(WEIGHTS))
     return torch.where(plan.argmax() >= 0, confidence, 0).to(plan.scores.like)

@@ -16,12 +16,7 @@ _AGREEING = 0.5  # the share of the mass that a restart begins from
 
 
 def consistent_moments(problem: Problem, state: State) -> Tensor:
-    """Moments [R, R'] of the consistent half of a plan, scaled to the whole mass.
-
-    Args:
-        problem: the problem.
-        state: a single descent.
-    """
+    """Moments [R, R'] of the consistent half of a single plan, scaled to the whole mass."""
     sent, mass = averages(problem, state)
     total = mass.sum()
     order = agreement(problem, sent, mass).argsort(descending=True)
@@ -34,10 +29,7 @@ def consistent_moments(problem: Problem, state: State) -> Tensor:
 def agreement(problem: Problem, sent: Tensor, mass: Tensor) -> Tensor:
     """The cosine [N] of each point's costs and its partner's costs, over all matched pairs.
 
-    Args:
-        problem: the problem.
-        sent: [N, R'] T V.
-        mass: [N] T 1.
+    `sent` [N, R'] is T V, and `mass` [N] is T 1.
     """
     x, y = problem.coordinates
     signs = problem.coupling.signs

@@ -79,13 +79,10 @@ def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
 
 
 def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -> State:
-    """A descent that begins at a plan of as many points, at its temperature or at a higher one.
+    """A descent that begins at a plan of as many points, at its temperature or at `epsilon`.
 
-    Args:
-        problem: the problem, whose coordinates may differ from those of the plan.
-        plan: where to begin.
-        epsilon: the lowest temperature.
-        unit: a squared cost of the problem in the unit of the plan's temperature.
+    The coordinates may differ from those of the plan; `unit` is a squared cost of the problem in
+    the unit of the plan's temperature.
 
     Raises:
         ValueError: if the plan has another shape.

@@ -168,26 +168,10 @@ def _decorrelate(features: Tensor, ridge: float) -> Tensor:
 
 
 def overlap_weights(edge_index: Any, num_nodes: int) -> Tensor:
-    """Weights of edges by the overlap of their ends' neighbourhoods, of all their neighbours.
+    """Weights of edges in (0, 1], by the overlap of their ends' neighbourhoods.
 
     An edge inside a dense region conducts well, a random one that joins two regions hardly. So heat
     on these weights survives some wrong edges. An edge without common neighbours still conducts.
-
-    Args:
-        edge_index: [2, E] both directions of every edge once, no self-loops; or a structure.
-        num_nodes: N.
-
-    Returns:
-        [E] weights in (0, 1].
-
-    Raises:
-        TypeError: if `edge_index` is not a tensor.
-        ValueError: if the graph is directed, or has self-loops or repeated edges.
-
-    Example:
-        >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
-        >>> overlap_weights(edge_index, 4)[-1] < overlap_weights(edge_index, 4)[0]
-        tensor(True)
     """
     return (jaccard_overlap(edge_index, num_nodes) + _LEAST_OVERLAP) / (1 + _LEAST_OVERLAP)
 

@@ -165,13 +165,7 @@ def _match(
 ) -> Tensor:
     """The moments [R, R'] of the entropic plan between features [N, F] and [K, F].
 
-    Args:
-        problem: the problem.
-        first: features of the source points.
-        second: features of the target points.
-        source: the source points, with their masses.
-        target: the target points.
-        temperature: of the plan, as a share of the mean squared distance of features.
+    `temperature` is a share of the mean squared distance of features.
     """
     p, q = source.mass, target.mass
     spread = p @ first.square().sum(1) + q @ second.square().sum(1)

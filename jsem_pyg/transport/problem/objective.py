@@ -29,15 +29,7 @@ def squared_cost(factor: Factor, mass: Tensor) -> Tensor:
 
 
 def cross_cost(first: Factor, second: Factor, average: Average, r: Tensor, c: Tensor) -> Tensor:
-    """<C T D, T>, differentiable in both factors.
-
-    Args:
-        first: of the source.
-        second: of the target.
-        average: multiplies with the plan.
-        r: [N] the masses that leave.
-        c: [K] the masses that arrive.
-    """
+    """<C T D, T>, differentiable in both factors; `average` multiplies with T of masses r and c."""
     x, y = _centred(first, r), _centred(second, c)
     if first.kind == "kernel":
         matched = x.T @ average(y)

@@ -77,10 +77,8 @@ class Coupling:
     def squares(self, x: Tensor, second: Tensor, signs: Tensor) -> Tensor:
         """Share of the squared costs in the gradient of the energy at points x [M, r]: [..., M].
 
-        Args:
-            x: coordinates of either side.
-            second: [..., r, r] X^T diag(mass) X of that side's masses in the plan.
-            signs: [r] of that side's kernel.
+        `second` [..., r, r] is X^T diag(mass) X of that side's masses in the plan, `signs` [r] are
+        those of its kernel.
         """
         signed = signs[:, None] * second * signs
         return 2 * self.kappa * ((x @ signed.to(x)) * x).sum(-1)

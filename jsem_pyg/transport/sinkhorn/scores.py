@@ -142,12 +142,7 @@ def plan_sums(scores: FactoredScores) -> PlanSums:
 
 
 def row_potentials(scores: FactoredScores, rows: Tensor) -> Tensor:
-    """The potentials that rows would have with a mass of one: [N] float64, zero elsewhere.
-
-    Args:
-        scores: of the plan.
-        rows: [N] which of the rows.
-    """
+    """Potentials [N] float64 that the chosen rows would have with a mass of one; zero elsewhere."""
     found = torch.zeros_like(scores.f, dtype=torch.float64)
     some = scores._replace(u=scores.u[rows], f=torch.zeros_like(scores.f[rows]))
     found[rows] = shares(some, torch.float64).f
