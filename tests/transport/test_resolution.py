@@ -4,8 +4,7 @@ from transport.problems import masses, points
 
 from jsem_pyg.transport import Factor, gromov_wasserstein
 from jsem_pyg.transport.problem.prepare import prepare_factor
-from jsem_pyg.transport.problem.problem import LOG2E, make_problem
-from jsem_pyg.transport.problem.resolution import resolved
+from jsem_pyg.transport.problem.problem import LOG2E, make_problem, resolved
 
 
 def problem(dtype=torch.float32, kind="kernel"):

@@ -18,8 +18,7 @@ from ..costs.adjacency import AdjacencyCost
 from ..plan.plan import DENSE_LIMIT, Plan, Step
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
-from ..sinkhorn.assignment import AssignmentScores
-from ..sinkhorn.scores import DenseScores
+from ..sinkhorn.scores import AssignmentScores, DenseScores
 from .candidates import search_candidates
 from .confidence import edge_confidence
 from .features import heat_distance

@@ -18,9 +18,8 @@ from ..problem.masses import check_partial, read_bounds, read_masses
 from ..problem.objective import fused_cost
 from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import as_kernels, prepare_factors
-from ..problem.problem import Problem, make_problem, second_moments
+from ..problem.problem import FINAL_BITS, Problem, make_problem, resolved, second_moments
 from ..problem.relaxation import Relaxation
-from ..problem.resolution import FINAL_BITS, resolved
 from ..sinkhorn.scores import FactoredScores, average, plan_sums
 from .annealing import COOLING, FINAL_SHARP, Schedule, anneal, cool
 from .confidence import near_confidence

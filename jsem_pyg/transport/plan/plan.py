@@ -9,8 +9,15 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_finite, check_float, check_positive_int, check_rows
-from ..sinkhorn.assignment import AssignmentScores
-from ..sinkhorn.scores import Scores, average, column_sums, row_blocks, row_sums, shares
+from ..sinkhorn.scores import (
+    AssignmentScores,
+    Scores,
+    average,
+    column_sums,
+    row_blocks,
+    row_sums,
+    shares,
+)
 
 DENSE_LIMIT = 1 << 28  # numbers that `Plan.dense` is willing to make: a gigabyte of float32
 

@@ -12,6 +12,7 @@ with kappa = 4 and lambda = 1 for squared distances, 1 and 0 for kernels (whose 
 norm). Its gradient is a matrix of low rank: minus :math:`\mathbf{Z} \mathbf{A} \mathbf{V}^T`.
 """
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -29,6 +30,12 @@ LOG2E = 1.4426950408889634
 FEW_AXES = 3  # a space of so few dimensions is described well by its principal axes
 
 _ROUNDING = 1e-6  # of sums of masses
+
+# Bits. Scores are sums of products with relative errors of 2^-23 in float32: beyond this, entries
+# of the plan would be off by a per cent, and float64 is taken, up to its own limit, which leaves
+# coordinates below the 2^40 that the kernels hold them within.
+_SINGLE_BITS, _DOUBLE_BITS = 2.0**18, 2.0**38
+FINAL_BITS = 2.0**10  # of the plan that is returned, whose marginals are known to 1e-4
 
 
 class Side(NamedTuple):
@@ -243,3 +250,35 @@ def make_problem(
         coupling,
         backend=backend,
     )
+
+
+def resolved(
+    problem: Problem, epsilon: float, unit: float, single_bits: float = _SINGLE_BITS
+) -> Problem:
+    """The problem in a type that resolves its scores at a temperature.
+
+    Args:
+        problem: the problem.
+        epsilon: the temperature.
+        unit: what one of its squared costs is in those of the user.
+        single_bits: the largest score, in bits, for which float32 is enough.
+
+    Raises:
+        ValueError: if float64 does not, or scores overflow.
+    """
+    bits = problem.largest_score * LOG2E / epsilon
+    if math.isnan(bits):
+        raise ValueError(
+            f"Expected 'features' near the scale of the costs, whose squares are about {unit:.3g} "
+            "(got ones so much larger that their ratio overflows). To fix this, scale either."
+        )
+    if bits > _DOUBLE_BITS:
+        smallest = epsilon * bits / _DOUBLE_BITS
+        raise ValueError(
+            f"Expected 'epsilon' to be at least {smallest * unit:.3g} in the unit of squared "
+            f"costs, below which scores cannot be told apart (got {epsilon * unit:.3g})."
+        )
+    if bits <= single_bits or problem.source.z.dtype == torch.float64:
+        return problem
+    sides = (Side(*(each.double() for each in side)) for side in (problem.source, problem.target))
+    return problem.at(*sides)

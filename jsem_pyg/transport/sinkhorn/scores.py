@@ -1,4 +1,4 @@
-"""Scores of a plan, log2 T: products of short vectors, or a table.
+"""Scores of a plan, log2 T: products of short vectors, a table, or one partner for each node.
 
 Sums over a plan of short vectors are passes of :mod:`~jsem_pyg.kernels.sinkhorn`. All other
 quantities come from blocks of rows of log2 T, none of which is larger than :data:`BLOCK`
@@ -14,7 +14,6 @@ from torch import Tensor
 
 from ...kernels.sinkhorn import SinkhornPass
 from ...kernels.table import SINKHORN
-from .assignment import AssignmentScores
 
 BLOCK = 1 << 20  # numbers: what a core's caches hold
 
@@ -87,6 +86,46 @@ class DenseScores(NamedTuple):
     def transposed(self) -> "DenseScores":
         """Those of the plan from the target to the source."""
         return DenseScores(self.table.T)
+
+
+class AssignmentScores(NamedTuple):
+    """log2 T of a plan with all mass of a source point at its partner, who has no other."""
+
+    partner: Tensor  # [N] int64 the target point of each source point; -1: it has no mass
+    mass: Tensor  # [N] log2 of the mass that goes there
+    num_targets: int  # K
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """N and K."""
+        return self.partner.numel(), self.num_targets
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of the type and on the device of the scores."""
+        return self.mass
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """The rows from `start` up to `stop`: [R, K]."""
+        partner = self.partner[start:stop]
+        block = self.mass.new_full((partner.numel(), self.num_targets), -torch.inf)
+        row = torch.nonzero(partner >= 0)[:, 0]
+        block[row, partner[row]] = self.mass[start:stop][row]
+        return block
+
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """The nodes with mass and their partners: [M] each."""
+        row = torch.nonzero(self.partner >= 0)[:, 0]
+        return row, self.partner[row]
+
+    def transposed(self) -> "AssignmentScores":
+        """Those of the plan from the target to the source."""
+        source, target = self.pairs()
+        partner = self.partner.new_full((self.num_targets,), -1)
+        partner[target] = source
+        mass = self.mass.new_full((self.num_targets,), -torch.inf)
+        mass[target] = self.mass[source]
+        return AssignmentScores(partner, mass, self.partner.numel())
 
 
 def row_blocks(scores: Scores) -> Iterator[tuple[slice, Tensor]]:
