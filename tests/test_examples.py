@@ -568,34 +568,6 @@ def test_the_benchmark_of_alignment_beside_pot(tmp_path, monkeypatch):
     assert (table["CPU s"] > 0).all()
 
 
-class Stuck:
-    """A process that never answers."""
-
-    def __init__(self, *args, **kwargs):
-        self.calls = []
-
-    def Pipe(self, duplex):
-        self.ends = multiprocessing.Pipe(duplex)
-        return self.ends[0], self
-
-    def Process(self, target, args):
-        return self
-
-    def __getattr__(self, name):
-        return lambda: self.calls.append(name)
-
-
-def test_the_benchmark_of_alignment_says_when_time_is_up(tmp_path, monkeypatch):
-    alignment = load(ROOT / "examples/benchmarks/alignment.py", monkeypatch)
-    stuck = Stuck()
-    monkeypatch.setattr(alignment, "get_context", lambda _: stuck)
-    args = ["--cases", "spiral", "--sizes", "60x70", "--splits", "1", "--ways", "Geo"]
-    table = alignment.main([*args, "--limit", "0", "--output", str(tmp_path)])
-    assert table["note"].tolist() == ["no answer after 0 s"]
-    assert table["CPU s"].isna().all()
-    assert stuck.calls == ["start", "close", "kill", "join"]
-
-
 def test_a_process_of_the_benchmark_of_alignment_tells_what_it_measured(monkeypatch):
     alignment = load(ROOT / "examples/benchmarks/alignment.py", monkeypatch)
     ours, theirs = multiprocessing.Pipe(duplex=False)

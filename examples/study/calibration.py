@@ -17,6 +17,7 @@ confidence and accuracy in fifteen bins of confidence.
 """
 
 import argparse
+from functools import partial
 from typing import NamedTuple
 
 import matplotlib
@@ -223,11 +224,7 @@ def report(args: argparse.Namespace) -> pd.DataFrame:
     return runs
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    args = parse_args(argv)
-    runner.complete_all(plan(args), args)
-    return report(args)
-
+main = partial(runner.run, parse_args, plan, report)
 
 if __name__ == "__main__":
     main()

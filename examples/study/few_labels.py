@@ -23,6 +23,7 @@ README.md has the table of what was chosen on what.
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -202,11 +203,7 @@ def report(args: argparse.Namespace) -> pd.DataFrame:
     return runs
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    args = parse_args(argv)
-    runner.complete_all(plan(args), args)
-    return report(args)
-
+main = partial(runner.run, parse_args, plan, report)
 
 if __name__ == "__main__":
     main()

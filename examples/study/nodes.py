@@ -26,6 +26,7 @@ Self-training diffuses along the given edges, but for the graph of both views.
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import data_sets
@@ -232,11 +233,7 @@ def report(args: argparse.Namespace) -> pd.DataFrame:
     return runs
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    args = parse_args(argv)
-    runner.complete_all(plan(args), args)
-    return report(args)
-
+main = partial(runner.run, parse_args, plan, report)
 
 if __name__ == "__main__":
     main()

@@ -12,6 +12,7 @@ comes from.
 """
 
 import argparse
+from functools import partial
 
 import pandas as pd
 import runner
@@ -48,11 +49,7 @@ def report(args: argparse.Namespace) -> pd.DataFrame:
     return runs
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    args = parse_args(argv)
-    runner.complete_all(plan(args), args)
-    return report(args)
-
+main = partial(runner.run, parse_args, plan, report)
 
 if __name__ == "__main__":
     main()

@@ -84,6 +84,18 @@ def complete_all(tables: Iterable[Table], args: argparse.Namespace) -> None:
         complete(table, partial(load_set, table.load))
 
 
+def run(
+    parse_args: Callable[[list[str] | None], argparse.Namespace],
+    plan: Callable[[argparse.Namespace], list[Table]],
+    report: Callable[[argparse.Namespace], pd.DataFrame],
+    argv: list[str] | None = None,
+) -> pd.DataFrame:
+    """Make the rows that a part of the study lacks, then its tables: all its rows."""
+    args = parse_args(argv)
+    complete_all(plan(args), args)
+    return report(args)
+
+
 def timed(run: Callable[[], Any]) -> tuple[Any, float]:
     """What a call returns, and its processor seconds, which other programs hardly change."""
     start = time.process_time()

@@ -34,6 +34,7 @@ classifier that had been trained on the other view. All else is as it was first 
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -275,11 +276,7 @@ def report(args: argparse.Namespace) -> pd.DataFrame:
     return runs
 
 
-def main(argv: list[str] | None = None) -> pd.DataFrame:
-    args = parse_args(argv)
-    runner.complete_all(plan(args), args)
-    return report(args)
-
+main = partial(runner.run, parse_args, plan, report)
 
 if __name__ == "__main__":
     main()

@@ -208,6 +208,7 @@ def test_pictures_are_packed_in_256_greys_of_a_type_that_the_script_reads(tmp_pa
     [
         (np.zeros((60, 4)), ValueError, r"'images' to be \[60, H, W\].*got \[60, 4\]"),
         (np.zeros((59, 2, 2)), ValueError, r"'images' to be \[60, H, W\].*got \[59, 2, 2\]"),
+        (np.zeros((60, 0, 4)), ValueError, r"'images' to be \[60, H, W\]"),
         (np.full((60, 2, 2), np.nan), ValueError, "'images' to be finite"),
         (np.full((60, 2, 2), "ink"), TypeError, "'images' to be an array of numbers"),
     ],
