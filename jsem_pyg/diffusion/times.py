@@ -73,7 +73,8 @@ def squeeze_scales(out: Tensor, t: float | Tensor) -> Tensor:
 
 def is_single(t: float | Tensor) -> bool:
     """True if `t` is one time, without scales."""
-    return t.ndim == 0 if hasattr(t, "ndim") else isinstance(t, Real)  # arrays and tensors
+    # A number first: compiled code cannot ask it for attributes, as it can arrays and tensors.
+    return isinstance(t, Real) or getattr(t, "ndim", None) == 0
 
 
 def check_signal(x: Tensor, name: str = "x") -> None:

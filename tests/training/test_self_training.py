@@ -9,10 +9,7 @@ from training.training_cases import two_clusters
 from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import (
-    fit,
-    training_graph,
-)
+from jsem_pyg.training import fit, self_training, training_graph
 from jsem_pyg.training.labels import keep_known
 from jsem_pyg.training.self_training import (
     confident_nodes,
@@ -41,6 +38,8 @@ def test_finds_clusters_that_are_apart():
     assert not result.model.training
     assert partition_scores(classes(result.model, data), data.y).ari == 1
     assert [row.epoch for row in result.history] == [1, 2, 3, 4]
+    lowest = min(result.history, key=lambda row: row.val_loss)
+    assert result.best_epoch == lowest.epoch < 4
     assert all(math.isfinite(row.loss) and math.isfinite(row.val_loss) for row in result.history)
     assert result.model.t.item() == pytest.approx(result.history[-1].t, rel=1e-5)
 
@@ -101,6 +100,21 @@ def test_known_labels_name_the_classes():
     data.train_mask[[0, 25, 50, 75]] = True
     result = fit(DiffusionClassifier(6, 4), data, sampler="labels")
     assert torch.equal(classes(result.model, data), data.y)
+
+
+def test_known_labels_diffuse_with_certainty_in_every_round(monkeypatch):
+    data, seen = blobs(spread=2.0), []
+    labels = torch.where(torch.arange(100) % 10 == 0, data.y, -1)
+
+    def diffuse(model, graph, q, t):
+        seen.append(q[labels >= 0])
+        return diffuse_probabilities(model, graph, q, t)
+
+    monkeypatch.setattr(self_training, "diffuse_probabilities", diffuse)
+    fit(DiffusionClassifier(6, 4), data, labels=labels, epochs=2)
+    certain = torch.eye(4)[labels[labels >= 0]]
+    assert len(seen) == 3
+    assert all(torch.equal(q, certain) for q in seen)
 
 
 def test_known_labels_are_those_of_the_mask():
