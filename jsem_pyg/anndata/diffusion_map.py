@@ -30,7 +30,9 @@ def diffusion_map(
         \mathbf{T} = \mathbf{Z}^{-1/2} \mathbf{K} \mathbf{Z}^{-1/2}
 
     where Q and Z are the row sums of W and K. The same numbers as `scanpy.tl.diffmap`, except that
-    signs are fixed (the largest entry of every component is positive), and that two runs agree.
+    signs are fixed (the largest entry of every component is positive), that two runs agree, and
+    that eigenvalues are the largest ones: scanpy takes those of largest modulus, among which small
+    graphs may have negative ones, of modes that heat removes first.
 
     Writes `obsm["X_diffmap"]` [N, n_comps], the first component being the stationary one, and
     `uns["diffmap_evals"]`, descending.
@@ -78,7 +80,8 @@ def pseudotime(
         \mathrm{dpt}(r, i)^2 = \sum_{l \ge 1} \Bigl( \frac{\lambda_l}{1 - \lambda_l} \Bigr)^2
         (\psi_{rl} - \psi_{il})^2
 
-    divided by the largest. Uses the diffusion map in `obsm["X_diffmap"]`, or computes it. Writes
+    divided by the largest. Uses the diffusion map in `obsm["X_diffmap"]`, or computes it where
+    there is none, or one that :func:`diffusion_map` made of other neighbours. Writes
     `obs["dpt_pseudotime"]` in [0, 1], infinite for cells that no heat of the root reaches, and
     `uns["iroot"]`, as `scanpy.tl.dpt` does.
 
@@ -99,7 +102,9 @@ def pseudotime(
     check_positive_int("n_dcs", n_dcs)
     position = _read_root(adata, root)
     stored = adata.obsm["X_diffmap"].shape[1] if "X_diffmap" in adata.obsm else 0
-    if "diffmap_evals" not in adata.uns or stored < min(n_dcs, adata.n_obs):
+    params = adata.uns.get("diffmap", {}).get("params")  # which scanpy does not write
+    is_other = params is not None and params.get("neighbors_key") != neighbors_key
+    if "diffmap_evals" not in adata.uns or stored < min(n_dcs, adata.n_obs) or is_other:
         diffusion_map(adata, min(max(n_dcs, 15), adata.n_obs), neighbors_key=neighbors_key)
     values = np.asarray(adata.uns["diffmap_evals"], dtype=np.float64)[:n_dcs]
     modes = np.asarray(adata.obsm["X_diffmap"], dtype=np.float64)[:, :n_dcs]

@@ -46,6 +46,16 @@ def test_scanpy_goes_on_from_our_map():
     assert np.abs(adata.obs["dpt_pseudotime"] - ours).max() < 1e-4
 
 
+def test_pseudotime_takes_no_map_of_other_neighbours():
+    adata = made()
+    sc.pp.neighbors(adata, n_neighbors=4, use_rep="X_pca", key_added="few")
+    alone = pseudotime(adata, 5, neighbors_key="few", copy=True)
+    diffusion_map(adata)
+    pseudotime(adata, 5, neighbors_key="few")
+    found, expected = (each.obs["dpt_pseudotime"] for each in (adata, alone))
+    assert np.abs(found - expected).max() < 1e-10
+
+
 def test_a_dense_and_a_sparse_solver_agree(monkeypatch):
     sparse = diffusion_map(pbmc(), 6, copy=True)
     monkeypatch.setattr(sys.modules["jsem_pyg.anndata.diffusion_map"], "_DENSE", 1000)
