@@ -54,5 +54,10 @@ def test_what_is_refused():
         AdjacencyCost(GraphStructure(edge_index, 4), num_nodes=5)
     with pytest.raises(TypeError, match="'edge_index' to be"):
         AdjacencyCost("graph")
+    weighted = torch.sparse_coo_tensor(edge_index, torch.full((8,), 7.0), (4, 4))
+    with pytest.raises(
+        (TypeError, ValueError), match="'edge_index' to"
+    ):  # its weights would be lost
+        AdjacencyCost(weighted)
     with pytest.raises(ValueError, match=r"'nodes' to hold node indices in \[0, 4\)"):
         AdjacencyCost(edge_index).columns(torch.tensor([4]))
