@@ -1,6 +1,7 @@
 """exp(tA) x for any symmetric sparse matrix A."""
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,10 @@ def expm_multiply(
     all.
 
     Args:
-        A: [N, N] symmetric: a sparse or dense torch tensor, or a sparse matrix of SciPy's.
-        x: [N] or [N, D], a tensor of torch or an array of NumPy's.
+        A: [N, N] symmetric: a sparse or dense torch tensor, a sparse matrix or array of SciPy's, or
+            an array or BCOO matrix of JAX's. JAX does not differentiate or compile through this
+            function: convert to torch's tensors where gradients are needed.
+        x: [N] or [N, D], a tensor of torch or an array of NumPy's or JAX's.
         t: a number or 0-d tensor, of either sign.
         tol: the error allowed, relative to :math:`e^{t b} ||x||`.
         backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
@@ -50,6 +53,7 @@ def expm_multiply(
 
     Raises:
         TypeError: if an argument is of the wrong type.
+        NotImplementedError: if JAX differentiates or compiles the call.
         ValueError: if A is not square and symmetric, a value is not finite, sizes do not fit, or
             the result would overflow.
 
@@ -58,7 +62,9 @@ def expm_multiply(
         >>> expm_multiply(A, torch.tensor([1.0, 0.0]))  # cosh 1, sinh 1
         tensor([1.5431, 1.1752])
     """
-    signal = torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) else x
+    for name, value in (("A", getattr(A, "data", A)), ("x", x), ("t", t)):
+        _refuse_traced(name, value)
+    signal = torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) or _is_jax(x) else x
     check_float("x", signal)
     columns = signal.unsqueeze(-1) if signal.dim() == 1 else signal
     check_signal(columns)
@@ -113,7 +119,23 @@ def expm_multiply(
     out = evolve(columns, operator, times, options).squeeze(-3)
     out = out * torch.exp(duration * high).to(out)
     out = out.squeeze(-1) if signal.dim() == 1 else out
-    return out if isinstance(x, Tensor) else out.detach().numpy()
+    if isinstance(x, Tensor):
+        return out
+    array = out.detach().numpy()
+    return sys.modules["jax"].numpy.asarray(array) if _is_jax(x) else array
+
+
+def _is_jax(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] in ("jax", "jaxlib")
+
+
+def _refuse_traced(name: str, value: Any) -> None:
+    if _is_jax(value) and isinstance(value, sys.modules["jax"].core.Tracer):
+        raise NotImplementedError(
+            f"Expected '{name}' to be an array of numbers: JAX neither differentiates nor compiles "
+            f"through expm_multiply (got {type(value).__name__}). To fix this, pass tensors of "
+            "torch, which are differentiated, or use jsem_pyg.jax for Laplacians."
+        )
 
 
 def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -122,6 +144,11 @@ def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
         coo = A.tocoo()
         index = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
         shape, value = tuple(coo.shape), torch.from_numpy(np.array(coo.data))
+    elif _is_jax(A):
+        if not hasattr(A, "indices"):
+            return _read(scipy.sparse.coo_array(np.array(A)), num_nodes)
+        at = tuple(np.array(A.indices).T)
+        return _read(scipy.sparse.coo_array((np.array(A.data), at), A.shape), num_nodes)
     elif isinstance(A, Tensor):
         check_float("A", A)
         shape = tuple(A.shape)

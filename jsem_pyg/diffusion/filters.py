@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_instance, check_positive, check_positive_int
+from .._checks import check_choice, check_instance, check_positive, check_positive_int
 from .._precision import compute_dtype
 from ..graph.prepare import GraphReader
 from ..operators import HeatOperator, laplacian_operator
@@ -256,19 +256,31 @@ class Wavelets(Filter):
     analysis. The low pass is first, then wavelets from the largest scale to the smallest.
 
     Args:
-        scales: times > 0. A wavelet of the scale t answers mostly eigenvalues about 1 / t: it is
-            the Mexican hat, :math:`t \lambda e^{-t \lambda}` (Hammond et al. 2011, section 8),
-            divided by the root of the sum of all squares.
+        scales: times > 0. A wavelet of the scale t answers mostly eigenvalues about 1 / t.
+        kind: "mexican_hat", :math:`t \lambda e^{-t \lambda}` (Hammond et al. 2011, section 8),
+            divided by the root of the sum of all squares; or "meyer", bands that overlap only with
+            the next (Leonardi and Van De Ville 2013, "Tight wavelet frames on multislice graphs"),
+            between powers of one ratio: `scales` are a geometric sequence. Its series is long,
+            since its third derivative jumps: take a `tol` of 1e-3.
     """
 
-    def __init__(self, scales: Sequence[float] | Tensor) -> None:
+    def __init__(self, scales: Sequence[float] | Tensor, kind: str = "mexican_hat") -> None:
         super().__init__()
+        check_choice("kind", kind, ("mexican_hat", "meyer"))
         self.scales = _positive("scales", scales, 1)
-        self.num_filters = self.scales.numel() + 1
+        self.kind, self.num_filters = kind, self.scales.numel() + 1
+        step = self.scales.detach().double().sort().values.log().diff()
+        if kind == "meyer" and not torch.allclose(step, step[:1], rtol=1e-5):
+            raise ValueError(
+                "Expected 'scales' of Meyer's wavelets to be a geometric sequence "
+                f"(got {self.scales.tolist()})."
+            )
 
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
         scales = _like(self.scales, eigenvalue).sort(descending=True).values
+        if self.kind == "meyer":
+            return _meyer(eigenvalue, scales)
         scaled = scales.reshape(-1, *[1] * eigenvalue.dim()) * eigenvalue
         # The low pass is as high as a wavelet's peak, and ends where the first wavelet rises.
         low = -1 - (scaled[:1] / 0.6) ** 4
@@ -293,6 +305,17 @@ class Wavelets(Filter):
         coefficients, group = self.coefficients(y, operator, options)
         parts = zip(y.unbind(-3), coefficients.split(1, 1), strict=True)
         return torch.cat([sum_series(part, operator, c, group) for part, c in parts], -3).sum(-3)
+
+
+def _meyer(eigenvalue: Tensor, scales: Tensor) -> Tensor:
+    """Bands between 1 / t of neighbouring scales, in the logarithm of the eigenvalue."""
+    edges = (1 / scales).log()
+    width = (edges[1:] - edges[:-1]).mean() if len(edges) > 1 else edges.new_tensor(1.0)
+    at = (eigenvalue.clamp_min(1e-300).log() - edges.reshape(-1, *[1] * eigenvalue.dim())) / width
+    u = at.clamp(0, 1)
+    ramp = u**4 * (35 - 84 * u + 70 * u**2 - 20 * u**3)
+    up, down = torch.sin(torch.pi / 2 * ramp), torch.cos(torch.pi / 2 * ramp)
+    return torch.cat([down[:1], up[:-1] * down[1:], up[-1:]])
 
 
 class FromFunction(Filter):

@@ -89,6 +89,17 @@ def test_the_derivative_in_time_at_time_zero():
     )
 
 
+def test_jax_matrices():
+    jax = pytest.importorskip("jax")
+    sparse = pytest.importorskip("jax.experimental.sparse")
+    A, x = _matrix().astype(np.float32), np.ones((40, 1), np.float32)
+    out = expm_multiply(sparse.BCOO.fromdense(A.toarray()), jax.numpy.asarray(x), 0.5)
+    assert isinstance(out, jax.Array)
+
+    exact = scipy.sparse.linalg.expm_multiply(0.5 * A, x)
+    np.testing.assert_allclose(out, exact, rtol=1e-3, atol=1e-5)
+
+
 def test_no_entries_and_one_node():
     x = torch.ones(3)
     assert torch.allclose(expm_multiply(torch.zeros(3, 3), x), x)
@@ -109,3 +120,13 @@ def test_errors_name_the_argument():
         expm_multiply([[1.0]], x[:1])
     with pytest.raises(ValueError, match="range"):
         expm_multiply(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), x, 1e4)
+
+
+def test_jax_does_not_differentiate_through_it():
+    jax = pytest.importorskip("jax")
+    a = jax.numpy.eye(3)
+    x = jax.numpy.ones(3)
+    with pytest.raises(NotImplementedError, match="'x' to be an array of numbers"):
+        jax.grad(lambda x: expm_multiply(a, x).sum())(x)
+    with pytest.raises(NotImplementedError, match="'A' to be an array of numbers"):
+        jax.jit(lambda a: expm_multiply(a, x))(a)

@@ -130,14 +130,20 @@ def test_low_pass_keeps_constants_and_halves_at_the_cutoff():
     assert torch.allclose(out, ones, atol=1e-6)
 
 
-def test_wavelets_are_a_tight_frame():
-    wavelets, operator, tol = Wavelets([8.0, 4.0, 2.0, 1.0]), _operator(), 1e-9
+@pytest.mark.parametrize(("kind", "tol"), [("mexican_hat", 1e-9), ("meyer", 1e-4)])
+def test_wavelets_are_a_tight_frame(kind, tol):
+    wavelets, operator = Wavelets([8.0, 4.0, 2.0, 1.0], kind), _operator()
     y = diffuse(X, operator, wavelets, tol=tol)
     assert y.shape == (5, N, 3)
     assert torch.allclose(y.square().sum((0, 1)), X.square().sum(0), rtol=tol)
     assert torch.allclose(wavelets.synthesize(y, operator, tol=tol), X, atol=3 * tol)
     dense = _dense(wavelets, dense_laplacian(EDGES, WEIGHT, N))
     assert torch.allclose(y, dense @ X, atol=tol)
+
+
+def test_wavelets_of_meyer_need_one_ratio():
+    with pytest.raises(ValueError, match="geometric sequence"):
+        Wavelets([1.0, 2.0, 3.0], "meyer")
 
 
 def test_wavelets_survive_eigenvalues_far_above_their_scales():
