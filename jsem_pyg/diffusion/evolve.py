@@ -46,22 +46,17 @@ def evolve(
     operator: HeatOperator,
     times: Times | SpectralFilter,
     options: HeatOptions,
-    learns_t: bool = False,
 ) -> Tensor:
-    """Diffuse or filter a signal [..., N, D] by an operator -> [..., S, N, D].
-
-    With `learns_t`, as many terms are taken as a derivative in t needs, also where the times
-    themselves require no gradient.
-    """
+    """Diffuse or filter a signal [..., N, D] by an operator -> [..., S, N, D]."""
     if isinstance(times, Times):
-        found = series_coefficients(x, operator, times, options, learns_t)
+        found = series_coefficients(x, operator, times, options)
     else:
         found = times.coefficients(x, operator, options)
     return sum_series(x, operator, *found)
 
 
 def series_coefficients(
-    x: Tensor, operator: HeatOperator, times: Times, options: HeatOptions, learns_t: bool = False
+    x: Tensor, operator: HeatOperator, times: Times, options: HeatOptions
 ) -> tuple[Tensor, Tensor | None]:
     """The coefficients [K + 1, S, G, 1 or D] of :func:`evolve`, and the group [N] of each node."""
     scaling = operator.scaling
@@ -71,8 +66,7 @@ def series_coefficients(
     if scaling.rate is not None:
         t = t * scaling.rate.cpu().double().unsqueeze(-1)
     longest = times.reach(scaling.fastest)
-    learns_t = learns_t or t.requires_grad
-    num_terms = _count_terms(longest, options, dtype, scaling.condition, learns_t)
+    num_terms = _count_terms(longest, options, dtype, scaling.condition)
     coefficients = remembered_coefficients(t, num_terms, dtype).to(x.device)
     if scaling.isolated is None:
         return coefficients, scaling.group
@@ -115,9 +109,7 @@ def _with_identity(coefficients: Tensor) -> Tensor:
     return torch.cat([coefficients, identity], dim=2)
 
 
-def _count_terms(
-    longest: float, options: HeatOptions, dtype: torch.dtype, condition: float, learns_t: bool
-) -> int:
+def _count_terms(longest: float, options: HeatOptions, dtype: torch.dtype, condition: float) -> int:
     """The number of terms beyond the first: as many as asked for, or as the tolerance needs."""
     if options.degree is not None:
         error = truncation_bound(longest, options.degree)
@@ -131,10 +123,7 @@ def _count_terms(
             )
         return options.degree
     bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / condition
-    if not learns_t:
-        # One at least, without which no gradient reaches the weights: of 1e-10 and t = 1, it is not
-        # small, as the change of the result is.
-        return max(heat_degree(longest, bound), int(longest > 0))
-    # At short times the rest of the series grows 1 / t times as fast as it is large; and x itself,
-    # the first term, is precise enough at the shortest, but its derivative, -L x, is not.
+    # At short times derivatives, in t and in weights, are of the order of t and of one: the rest of
+    # the series counts 1 / t times as much there. x itself, the first term, is precise enough at the
+    # shortest, but has no derivative in weights.
     return max(heat_degree(longest, bound * min(longest, 1.0)), 1)

@@ -106,16 +106,15 @@ def heat_diffusion_op(
     times = read_times(t, x)
     operator = heat_operator(structure, weight, x, times.reach, options, conductance)
     matrix, kept = operator.matrix, x.new_empty(0, dtype=compute_dtype(x))
-    # Both ops need the same number of terms, so those of a derivative in t wherever there is one.
     if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
-        return evolve(x, operator, times, options, learns_t=keep).contiguous(), kept
+        return evolve(x, operator, times, options).contiguous(), kept
     if operator.dtype != kept.dtype:
         # The compiler expects this shape. Long times, in float64, are evaluated again.
         columns = x.numel() // x.size(-2)
         kept = kept.new_empty(matrix.kept_shape(x.size(-2), columns, kept.dtype))
-        return evolve(x, operator, times, options, learns_t=keep).contiguous(), kept
+        return evolve(x, operator, times, options).contiguous(), kept
     keeping = _Keeping(matrix)
-    out = evolve(x, replace(operator, matrix=keeping), times, options, learns_t=keep)
+    out = evolve(x, replace(operator, matrix=keeping), times, options)
     assert keeping.kept is not None
     return out.contiguous(), keeping.kept
 
@@ -177,7 +176,7 @@ def _backward_op(
         is_kept = kept.numel() and kept.dtype == operator.dtype and not is_scaled
         if is_kept and isinstance(matrix, SeriesOperator):
             operator = replace(operator, matrix=_Resumed(matrix, kept))
-        out = evolve(signal, operator, times, options, learns_t=True)
+        out = evolve(signal, operator, times, options)
         wanted = [leaf for leaf in leaves if leaf is not None and leaf.requires_grad]
         if not out.requires_grad:  # a series of a single term does not look at the weights
             return [torch.zeros_like(each) for each in wanted]

@@ -151,7 +151,7 @@ def _coefficients(times: Any, operator: HeatOperator, options: HeatOptions, dtyp
         longest = float(known(times).max()) if times.size else 0.0
         _check_precision(longest, options.tol, dtype)
         if num_terms is None:
-            num_terms = _degree(longest, times, operator, options.tol, dtype)
+            num_terms = _degree(longest, operator, options.tol, dtype)
         elif (error := truncation_bound(longest, num_terms)) > 1e-2:
             _log.warning(
                 "degree=%d is too low for t = %.3g in units of the fastest rate: the result can be "
@@ -168,17 +168,14 @@ def _coefficients(times: Any, operator: HeatOperator, options: HeatOptions, dtyp
     return heat_coefficients(times, num_terms).astype(dtype)
 
 
-def _degree(longest: float, times: Any, operator: HeatOperator, tol: float, dtype: Any) -> int:
+def _degree(longest: float, operator: HeatOperator, tol: float, dtype: Any) -> int:
     """The smallest degree that the tolerance allows, as torch's side has it."""
     bound = max(_MARGIN * tol, float(jnp.finfo(dtype).eps) / 2)
     scale = operator.row_scale
     if scale is not None and scale.size:
         roots = known(scale) if is_known(scale) else None
         bound /= _CONDITION if roots is None else float(roots.max() / roots.min())
-    if isinstance(times, jax.core.Tracer):  # a derivative in t will come
-        return max(heat_degree(longest, bound * min(longest, 1.0)), 1)
-    # Gradients reach weights through one product at least.
-    return max(heat_degree(longest, bound), int(longest > 0))
+    return max(heat_degree(longest, bound * min(longest, 1.0)), 1)
 
 
 def _check_precision(longest: float, tol: float, dtype: Any) -> None:

@@ -399,3 +399,17 @@ def test_a_nested_signal_is_refused():
     nested = torch.nested.nested_tensor([signal(3, 2), signal(3, 2)])
     with pytest.raises(TypeError, match="'x' to be a torch.Tensor .got a nested one"):
         heat_diffusion(nested, PATH)
+
+
+@pytest.mark.parametrize("t", [1e-6, 1e-4, 1e-2])
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_gradients_of_weights_are_as_precise_at_short_times(normalization, t):
+    """They are of the order of t, as what the series leaves out must not be beside them."""
+    edge_index, weight = random_graph(8, 0.5, seed=2, dtype=torch.float64)
+    x, grad = signal(8, 2), signal(8, 2, seed=1)
+    found = []
+    for diffuse in (heat_diffusion, exact_heat_diffusion):
+        leaf = weight.clone().requires_grad_()
+        diffuse(x, edge_index, leaf, t, normalization=normalization).backward(grad)
+        found.append(leaf.grad)
+    assert relative_error(*found) < 1e-6
