@@ -123,7 +123,7 @@ def _count_terms(longest: float, options: HeatOptions, dtype: torch.dtype, condi
             )
         return options.degree
     bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / condition
-    # At short times, derivatives in weights are of the order of t, and those in t need the rest of
-    # the series to be as small beside t: it counts 1 / t times as much. x itself, the first term, is
-    # precise enough at the shortest, but has no derivative in weights.
+    # At short times, derivatives in weights are of the order of t, and those in t drop one power of
+    # it: beside both, the rest of the series counts 1 / t times as much. x itself, the first term,
+    # is precise enough at the shortest, but has no derivative in weights.
     return max(heat_degree(longest, bound * min(longest, 1.0)), 1)
