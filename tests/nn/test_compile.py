@@ -182,7 +182,7 @@ def test_bad_input_is_named():
         layer(x, edge_index, weight, attr * float("nan"))
     with pytest.raises(ValueError, match=r"'edge_weight' to have shape \[\d+\]"):
         layer(x, edge_index, weight[1:], attr)
-    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+\]"):
+    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+, F\]"):
         layer(x, edge_index, weight, attr[1:])
     with pytest.raises(ValueError, match="'x' to be finite"):
         layer(x * float("nan"), edge_index, weight, attr)
