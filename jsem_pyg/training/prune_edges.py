@@ -53,10 +53,6 @@ class PruneEdges:
         every: Epochs from one look to the next. A look costs a forward pass.
         max_share: The largest share of a node's degree that may go at once, in (0, 1].
 
-    Attributes:
-        steps: What was dropped since the run began or went on, as records of `epoch`, `num_edges`
-            and `num_dropped`.
-
     Raises:
         TypeError: If an argument has the wrong type.
         ValueError: If it is out of its range.
@@ -83,7 +79,7 @@ class PruneEdges:
 
     @property
     def steps(self) -> list[PruningStep]:
-        """The edges dropped since the run began or went on, with the epochs."""
+        """What was dropped since the run began or went on: `epoch`, `num_edges`, `num_dropped`."""
         return list(self._steps)
 
     def __call__(self, end: EpochEnd) -> None:
