@@ -19,7 +19,8 @@ BACKENDS = [
             not CHEBYSHEV.can_run(name, torch.device("cpu")), reason="not installed"
         ),
     )
-    for name in ("reference", "torch", "numba")
+    for name in CHEBYSHEV.backends
+    if name not in ("torch_sparse", "triton")  # one refuses transforms, one is for CUDA
 ]
 BOUNDED = BACKENDS[1:]
 

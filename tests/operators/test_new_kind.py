@@ -45,7 +45,6 @@ class Citations(Prepared):
         return self.source.device
 
     def check_weight(self, weight):
-        check_vector("weight", weight, self.num_nodes, "node")
         check_nonnegative_entries("weight", weight)
 
 
@@ -66,6 +65,7 @@ def prepare(reader, options, t, x, edge_index, weight=None):
     structure = reader.recall((edge_index,), lambda: Citations(edge_index, x.size(-2)), x.size(-2))
     reader.check_signal(structure, x)
     if weight is not None:
+        check_vector("weight", weight, structure.num_nodes, "node")  # before a reader looks at it
         reader.check(structure, x, "weight", weight, structure.check_weight)
     times, make = read_times(t, x), partial(citation_operator, structure, options.backend)
     operator = precise_operator(make, x, times.reach, options, weight=weight)
@@ -129,4 +129,6 @@ def test_it_obeys_the_laws_and_is_prepared_once():
     assert made[0] is made[1]
     with pytest.raises(ValueError, match="'weight' to be non-negative"):
         layer(x, EDGES, -torch.ones(7))
+    with pytest.raises(TypeError, match="'weight' to be a torch.Tensor"):
+        layer(x, EDGES, "heavy")
     assert str(layer) == "CitationDiffusion(t=1.0, normalization=None)"

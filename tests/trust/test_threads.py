@@ -76,7 +76,8 @@ def results(function, given):
         given["x"] = x.clone().requires_grad_()
     out = function(**given)
     owner = getattr(function, "__self__", None)
-    learned = list(owner.parameters()) if isinstance(owner, torch.nn.Module) else []
+    learned = owner.parameters() if isinstance(owner, torch.nn.Module) else []
+    learned = [each for each in learned if each.requires_grad]
     if isinstance(out, torch.Tensor) and out.requires_grad:
         leaves = [each for each in (given.get("x"), *learned) if each is not None]
         found = torch.autograd.grad(out.sin().sum(), leaves, allow_unused=True)

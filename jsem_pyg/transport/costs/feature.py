@@ -5,12 +5,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
-from ..._checks import check_bool, check_choice, check_points
-from ..._precision import compute_dtype
+from ..._checks import check_bool, check_choice
 from .factor import KINDS, Factor
-from .graph_input import data_graph, data_points, read_graph
+from .graph_input import read_points
 
 
 @dataclass(frozen=True)
@@ -60,18 +58,7 @@ class FeatureCost:
             ValueError: if there are none, if they are not finite, or, with `normalize`, if a row
                 is zero, which has no direction.
         """
-        points, edge_index = source, None
-        if isinstance(source, Data):
-            points = data_points(source)
-            if points is None:
-                raise ValueError(
-                    f"Expected 'source' to have points in 'x' or 'pos' (got {source}). To fix "
-                    "this, take a cost of the graph, such as HeatCost()."
-                )
-            if data_graph(source) is not None:
-                edge_index = read_graph(source, None, None, 1, "l2").edge_index
-        check_points("source", points)
-        x = points.to(compute_dtype(points))
+        x, edge_index = read_points(source)
         if self.center:
             x = x - x.mean(0)
         return Factor(_unit_rows(x) if self.normalize else x, self.kind, edge_index=edge_index)

@@ -68,6 +68,27 @@ def data_graph(data: Data) -> Any:
     return data.get("adj_t") if edge_index is None else edge_index
 
 
+def read_points(source: Any) -> tuple[Tensor, Tensor | None]:
+    """Points [N, D], checked, and the edges of the `Data` that they come in, where it has some.
+
+    Raises:
+        TypeError: if the points are not floating-point.
+        ValueError: if there are none, or they are not finite.
+    """
+    points, edge_index = source, None
+    if isinstance(source, Data):
+        points = data_points(source)
+        if points is None:
+            raise ValueError(
+                f"Expected 'source' to have points in 'x' or 'pos' (got {source}). To fix this, "
+                "take a cost of the graph, such as HeatCost()."
+            )
+        if data_graph(source) is not None:
+            edge_index = read_graph(source, None, None, 1, "l2").edge_index
+    check_points("source", points)
+    return points.to(compute_dtype(points)), edge_index
+
+
 def read_graph(
     source: Any,
     edge_weight: Tensor | None,
