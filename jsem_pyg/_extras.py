@@ -12,7 +12,6 @@ EXTRAS = {
     "jax": "jax",
     "huggingface_hub": "hub",
     "jinja2": "report",
-    "numba": "numba",
     "pandas": "tables",
     "plotly": "report",
     "pyarrow": "parquet",

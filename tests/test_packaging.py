@@ -88,8 +88,8 @@ main()
 
 @pytest.mark.ci
 def test_a_plain_installation_computes_and_names_the_extras_that_it_lacks():
-    # numba as well, which a platform may lack; Jinja comes with PyG.
-    hidden = [name for name in [*EXTRAS, "rich", "matplotlib"] if name != "jinja2"]
+    # numba is a dependency, but a platform may lack it; Jinja comes with PyG.
+    hidden = [name for name in [*EXTRAS, "numba", "rich", "matplotlib"] if name != "jinja2"]
     code = f"import sys; sys.modules.update(dict.fromkeys({hidden}))" + PLAIN
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "'numba': numba is not installed" in run.stdout
@@ -124,6 +124,12 @@ def test_workflows_call_scripts_that_exist():
                     assert (ROOT / script).exists()
             for script in job.get("strategy", {}).get("matrix", {}).get("script", []):
                 assert (ROOT / ".ci" / script).exists()
+
+
+def test_scripts_name_tests_that_exist():
+    for path in (each for each in (ROOT / ".ci").iterdir() if each.is_file()):
+        for name in re.findall(r"\btests/[\w./]+", path.read_text()):
+            assert (ROOT / name.rstrip(".")).exists(), f"{path.name}: {name}"
 
 
 def test_conda_recipe_requires_what_pip_requires():

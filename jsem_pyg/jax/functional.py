@@ -74,8 +74,8 @@ def heat_diffusion(
         tol: the relative error allowed. Under `jit`, with "rw", degrees are taken to lie within a
             factor of 1e8 of each other.
         normalization: "sym", "rw" or None, as in :func:`jsem_pyg.diffusion.heat_diffusion`.
-        backend: "xla" (any device, every transform), "numba" (extra `[numba]`: calls the kernels of
-            torch's side on the CPU), or "auto": "numba" where it runs, else "xla".
+        backend: "xla" (any device, every transform), "numba" (calls the kernels of torch's side on
+            the CPU), or "auto": "numba" where it runs, else "xla".
 
     Returns:
         An array like `x`; [..., S, N, D] if `t` has scales.
