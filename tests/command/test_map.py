@@ -122,7 +122,7 @@ def test_a_table_of_numbers_is_scaled_named_and_kept(monkeypatch):
     pd.testing.assert_frame_equal(
         pd.read_csv("out.csv"), table.head(9).drop(columns="target"), check_dtype=False
     )
-    said = bad("map", "wine.csv", "--labels", "Tarjet", "-o", "other")
+    said = bad("map", "wine.csv", "--labels", "Tarjet", "-o", "other", *QUICK)
     assert "Did you mean 'target'?" in " ".join(said.split())
 
 
