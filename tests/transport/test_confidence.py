@@ -128,3 +128,12 @@ def test_masses_and_sizes_may_differ_between_graphs():
 def test_plans_of_other_solvers_have_no_confidence():
     with pytest.raises(ValueError, match="match_graphs or gromov_wasserstein"):
         Plan(DenseScores(torch.zeros(3, 3)), 0.0).confidence  # noqa: B018
+
+
+def test_a_partial_plan_that_lost_its_mass_has_no_confidence():
+    one = Factor(torch.tensor([[-100.0, 100.0, 200.0, 100.0]]), "kernel")
+    others = Factor(torch.tensor([[-100.0], [0.0], [0.0], [0.0]]), "kernel")
+    options = {"marginals": "partial", "mass": 0.3, "epsilon": 0.3, "progress": False}
+    plan = gromov_wasserstein(one, others, **options)
+    assert not plan.converged
+    assert plan.confidence.tolist() == [0.0]

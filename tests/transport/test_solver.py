@@ -274,3 +274,35 @@ def test_plans_with_free_masses_are_stationary_where_points_do_not_span_their_sp
     else:
         slope -= (slope * t).sum(1, keepdim=True) / rows[:, None]
     assert float((slope.abs() * t).sum()) < 1e-3 * epsilon
+
+
+@pytest.mark.parametrize("offset", [10.0, 100.0])
+def test_the_critical_temperature_counts_the_means_of_kernels(offset):
+    """Far from the origin they are nearly all of the scores, and no iteration met the marginals."""
+    source = Factor(points(25, 3, 1) + offset, "kernel")
+    target = Factor(points(20, 2, 2) + offset, "kernel")
+    plan = align(source, target)
+    assert plan.converged
+    rows, columns = plan.marginals()
+    assert float((rows - 1 / 25).abs().sum() + (columns - 1 / 20).abs().sum()) < 1e-3
+    hot = align(source, target, epsilon=5.0).dense()
+    assert float((hot - 1 / 500).abs().sum()) < 0.25
+    assert float((plan.dense() - 1 / 500).abs().sum()) > 0.7
+
+
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "partial"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_unit_of_costs_and_features_makes_no_difference(marginals, dtype):
+    """Squares of features would leave the range that coordinates are held within."""
+    x, y = points(10, 3, 1, dtype), points(13, 2, 2, dtype)
+    f, h = points(10, 2, 3, dtype), points(13, 2, 4, dtype)
+    options = {"marginals": marginals, "rho": 1.0, "mass": 0.6, "epsilon": 0.1}
+    plan = align(Factor(x), Factor(y), features=(f, h), **options)
+    assert plan.converged
+    unit = 2.0**22
+    large = align(
+        Factor(x * unit), Factor(y * unit), features=(f * unit**2, h * unit**2), **options
+    )
+    assert large.converged
+    torch.testing.assert_close(large.dense(), plan.dense(), rtol=0, atol=1e-4)
+    assert large.cost == pytest.approx(plan.cost * unit**4, rel=1e-3)

@@ -156,9 +156,9 @@ def test_an_unbalanced_plan_without_mass_is_refused_with_advice_that_works():
     x = points(30, 3, 0, torch.float64) + 10  # inner products far from zero
     options = {"marginals": "unbalanced", "cost": FeatureCost("kernel")}
     with pytest.raises(
-        ValueError, match=r"mass of \S+\)\. .* 'rho', such as to 0\.01; .*center=True"
+        ValueError, match=r"mass of \S+\)\. .* 'rho', such as to 0\.02; .*center=True"
     ):
-        align(x, x[:24], rho=1e-3, **options)
+        align(x, x[:24], rho=2e-3, epsilon=0.02, absolute=True, **options)
     centred = options | {"cost": FeatureCost("kernel", center=True)}
     for each in (centred, options | {"max_iter": 100}):
         plan = align(x, x[:24], rho=10.0, **each)

@@ -35,6 +35,8 @@ _LEAST = 1e-3
 
 def near_confidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
     """Probabilities [N] that best partners are near the true ones, among :data:`NEAR` of all."""
+    if not bool(row_sums(plan.scores).any()):  # a partial plan that has lost its mass
+        return torch.zeros_like(plan.scores.like[:, 0])
     found = evidence(first, second, plan, backend)
     confidence = torch.sigmoid(found @ found.new_tensor(WEIGHTS))
     return torch.where(plan.argmax() >= 0, confidence, 0).to(plan.scores.like)

@@ -18,6 +18,7 @@ class Prepared(NamedTuple):
     sign: Tensor  # [r]
     scale: float  # the divisor of x
     kind: str
+    offset: Tensor  # [r] float64, the mean of a kernel, whether subtracted or not
 
 
 def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Prepared:
@@ -41,7 +42,7 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
     variance = mass @ x.square()
     scale = float(variance.square().sum().sqrt().sqrt()) or 1.0
     mean = torch.zeros_like(mean) if factor.kind == "sqdist" else mean / scale
-    return Prepared((x / scale).to(factor.x.dtype), mean, signs, scale, factor.kind)
+    return Prepared((x / scale).to(factor.x.dtype), mean, signs, scale, factor.kind, mean)
 
 
 def prepare_factors(
@@ -124,8 +125,9 @@ def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Pre
             x=((side.x.double() + side.mean) * (side.scale / unit)).to(side.x.dtype),
             mean=torch.zeros_like(side.mean),
             scale=unit,
+            offset=side.mean * (side.scale / unit) * (each.kind == "kernel"),
         )
-        for side in sides
+        for side, each in zip(sides, (first, second), strict=True)
     )
     return left, right
 

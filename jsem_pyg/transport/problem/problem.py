@@ -111,6 +111,7 @@ class Problem:
     coupling: Coupling
     relaxation: Relaxation = BALANCED
     backend: str = "auto"  # of Sinkhorn's iteration
+    offsets: tuple[Tensor, Tensor] | None = None  # [r] and [s] means of kernels
 
     @cached_property
     def one_pass(self) -> Pass:
@@ -167,13 +168,24 @@ class Problem:
         )
 
     def critical_epsilon(self) -> float:
-        """Above it, the independent plan is the stable solution.
+        """Above it, the independent plan is the stable solution, or nearly so.
 
-        Near it, T = p q (1 + z A z'), so that G -> 4 kappa cov(x) G cov(y) / epsilon.
+        Near it, T = p q (1 + z A z'), so that G -> 4 kappa cov(x) (G + m n^T) cov(y) / epsilon, of
+        means m and n. Without these G is zero above 4 kappa times both top variances. With them
+        it is not, and the plan is flat above the standard deviation of their part of the scores.
         """
-        x, y = self.coordinates
-        tops = (_top_variance(x, self.source.mass), _top_variance(y, self.target.mass))
-        return 4 * self.coupling.kappa * tops[0] * tops[1]
+        sides = [
+            _covariance(x, side.mass)
+            for x, side in zip(self.coordinates, (self.source, self.target), strict=True)
+        ]
+        first, second = (float(torch.linalg.eigvalsh(each)[-1]) for each in sides)
+        largest = first * second
+        if self.offsets is not None:
+            left, right = (
+                float(mean @ each @ mean) for mean, each in zip(self.offsets, sides, strict=True)
+            )
+            largest = max(largest, math.sqrt(max(left, 0.0)) * math.sqrt(max(right, 0.0)))
+        return 4 * self.coupling.kappa * largest
 
 
 def _with_dummy(side: Side, mass: float) -> Side:
@@ -182,10 +194,10 @@ def _with_dummy(side: Side, mass: float) -> Side:
     return Side(pad(side.z, (0, 0, 0, 1)), torch.cat([side.log2_mass, log2_mass]))
 
 
-def _top_variance(x: Tensor, mass: Tensor) -> float:
+def _covariance(x: Tensor, mass: Tensor) -> Tensor:
     mass = mass.double() / mass.double().sum()
     x, _ = centred(x.double(), mass)
-    return float(torch.linalg.eigvalsh(second_moments(x, mass))[-1])
+    return second_moments(x, mass)
 
 
 def second_moments(x: Tensor, mass: Tensor) -> Tensor:
@@ -229,7 +241,11 @@ def make_problem(
         blocks.append(4 * alpha * torch.ones(1, 1))
     if features is not None:
         centre = q @ features[1]  # of both: distances do not change, and numbers stay small
-        for side, each in ((z, features[0] - centre), (v, features[1] - centre)):
+        shifted = [(each - centre).double() for each in features]
+        size = max(float(each.abs().max()) for each in shifted) or 1.0
+        feature_weight *= size * size  # of features of size one, whose squares are no larger
+        for side, each in zip((z, v), shifted, strict=True):
+            each = (each / size).to(side[0].dtype)
             side.append(each)
             if has_free_masses:  # of which squared norms are no constants: |phi|^2 1 + 1 |psi|^2
                 norm = each.square().sum(1, keepdim=True)
@@ -249,6 +265,7 @@ def make_problem(
         Side(torch.cat(v, 1).contiguous(), q.log2()),
         coupling,
         backend=backend,
+        offsets=(first.offset, second.offset),
     )
 
 
