@@ -119,6 +119,18 @@ def test_files_that_pages_name_exist(page):
         assert found or "my_" in name, name
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/inside.md"])
+def test_names_are_in_the_files_that_pages_give_for_them(page):
+    text = re.sub(r"\s+", " ", (ROOT / page).read_text())
+    pairs = re.findall(r"`([\w.()]+)` \(`([\w/]+\.py)`", text)  # `name` (`file.py`)
+    assert len(pairs) > 5
+    for name, file in pairs:
+        paths = (ROOT / "jsem_pyg").rglob(Path(file).name)
+        found = [path.read_text() for path in paths if str(path).endswith(f"/{file}")]
+        missing = [word for word in re.findall(r"\w+", name) if word not in "".join(found)]
+        assert not missing, f"{name} in {file}"
+
+
 def test_pages_have_the_order_of_the_stages():
     inside = re.findall(r"^\d\. `(\w+)`: ", (DOCS / "inside.md").read_text(), re.MULTILINE)
     readme = re.findall(r"^\| \[`(\w+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE)
