@@ -13,16 +13,16 @@ from jsem_pyg.curvature import (
 from jsem_pyg.graph import GraphStructure
 
 
-@pytest.mark.parametrize(
-    "measure",
-    [
-        forman_curvature,
-        jaccard_overlap,
-        degree_contrast,
-        lambda graph, num_nodes=None: distance_rank(graph, torch.ones(4), num_nodes),
-        lambda graph, num_nodes=None: node_curvature(graph, torch.ones(4), num_nodes),
-    ],
-)
+MEASURES = [
+    forman_curvature,
+    jaccard_overlap,
+    degree_contrast,
+    lambda graph, num_nodes=None: distance_rank(graph, torch.ones(4), num_nodes),
+    lambda graph, num_nodes=None: node_curvature(graph, torch.ones(4), num_nodes),
+]
+
+
+@pytest.mark.parametrize("measure", MEASURES)
 def test_a_prepared_graph_is_as_good_as_its_edges(measure):
     path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     structure = GraphStructure(path, 4)
@@ -31,3 +31,12 @@ def test_a_prepared_graph_is_as_good_as_its_edges(measure):
     assert torch.equal(measure(structure, num_nodes=4), expected)
     with pytest.raises(ValueError, match="'num_nodes' to be 4, as the prepared"):
         measure(structure, num_nodes=3)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_sparse_matrix_is_refused_since_its_values_would_be_lost(measure, layout):
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    matrix = torch.sparse_coo_tensor(edge_index, torch.tensor([2.0, 2.0]), (2, 2))
+    with pytest.raises(ValueError, match="'edge_index' to be of integer type"):
+        measure(matrix if layout == torch.sparse_coo else matrix.to_sparse_csr())
