@@ -12,7 +12,6 @@ from jsem_pyg.curvature import (
 )
 from jsem_pyg.graph import GraphStructure
 
-
 MEASURES = [
     forman_curvature,
     jaccard_overlap,
