@@ -8,7 +8,7 @@ from night import night
 from torch_geometric.data import Data
 from transport.problems import align, gw_cost, masses, permutation, points, rotation
 
-from jsem_pyg.transport import Factor, FeatureCost
+from jsem_pyg.transport import Factor, FeatureCost, gromov_wasserstein
 
 X, Y = points(8, 3, 0, torch.float32), points(6, 2, 1, torch.float32)
 NOTHING = torch.zeros(8)
@@ -196,3 +196,13 @@ def test_partial_plans_of_small_mass_settle_when_warm():
     for seed in range(2):
         x, y = points(30, 3, seed), points(40, 3, seed + 9)
         assert align(x, y, marginals="partial", mass=0.3, epsilon=0.1).converged
+
+
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])
+def test_points_whose_squared_costs_overflow_are_refused(marginals):
+    x = torch.randn(20, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    plan = gromov_wasserstein(x * 1e73, x * 1e73, marginals=marginals)
+    assert 0 <= plan.cost < float("inf")
+    for source, target, name in ((x * 1e100, x, "source"), (x, x * 1e77, "target")):
+        with pytest.raises(ValueError, match=f"'{name}' to lead to coordinates of at most 1e\\+74"):
+            gromov_wasserstein(source, target, marginals=marginals)
