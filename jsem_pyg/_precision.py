@@ -1,4 +1,4 @@
-"""The types to compute in."""
+"""Numerical range: types to compute in, and rows normalised without over- or underflow."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -27,6 +27,23 @@ def full_precision(device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast(device.type, enabled=False)
 
 
+def check_type_of_layer(name: str, x: Tensor, lin: torch.nn.Module) -> None:
+    """Raise a TypeError unless x is of the type of a linear map's weight; autocast converts it.
+
+    Maps whose weight is made anew at each call, and replaced maps, are not checked.
+    """
+    weight = lin._parameters.get("weight")
+    if weight is None or x.dtype == weight.dtype or not weight.is_floating_point():
+        return
+    if torch.is_autocast_enabled(x.device.type):
+        return
+    raise TypeError(
+        f"Expected '{name}' to be {weight.dtype}, as the parameters of the layer are (got "
+        f"{x.dtype}). To fix this, convert one to the other: {name}.to({weight.dtype}), or "
+        f"layer.to({x.dtype})."
+    )
+
+
 def power_of_two(value: Tensor) -> Tensor:
     """The largest powers of two that are not above `value` > 0: to divide by them is exact.
 
@@ -52,3 +69,17 @@ def unit_rows(x: Tensor) -> Tensor:
         return x
     # By about the largest entry first, so that no square over- or underflows.
     return F.normalize(x / power_of_two(x.abs().amax(-1, keepdim=True)), dim=-1)
+
+
+def normalize_rows(p: Tensor) -> Tensor:
+    """Rows [..., C] >= 0 that sum to one; a row of zeros becomes 1 / C everywhere."""
+    total = p.sum(-1, keepdim=True)
+    return torch.where(total > 0, p / total.clamp(min=torch.finfo(p.dtype).tiny), 1 / p.size(-1))
+
+
+def center_and_normalize(x: Tensor, center: Tensor | None = None) -> Tensor:
+    """Rows [N, D] less their centre [D], of length one; a row at the centre stays zero.
+
+    The centre is their mean if omitted.
+    """
+    return unit_rows(x - (x.mean(0) if center is None else center))

@@ -9,8 +9,8 @@ from .._checks import check_positive
 from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..nn.class_field import ClassField
-from ..training.labels import keep_known
 from ..training.self_training import TIMES, self_train
+from ..training.training_graph import keep_known
 from .fitted_graph import FittedGraph
 from .neighbor_estimator import NeighborEstimator
 

@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._checks import check_positive_int
 from .._files import as_path
+from .._precision import normalize_rows
 from .._tensor_file import load_tree, save_tree
 from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
-from ..nn.agreement_conductance import normalize_rows
 from ..training.choose_num_classes import Level, choose_levels
 from .class_estimator import ClassEstimator
 from .cluster_tree import ClusterLevel, ClusterTree

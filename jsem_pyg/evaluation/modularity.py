@@ -43,9 +43,15 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
     if labels.numel() and int(labels.min()) < 0:
         raise ValueError(f"Expected 'labels' to be >= 0 (got {int(labels.min())}).")
     check_edge_index(edge_index, labels.numel())
+    if edge_weight is not None:
+        check_edge_weight(edge_weight, edge_index.size(1))
+    return modularity_of(edge_index, edge_weight, labels)
+
+
+def modularity_of(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
+    """The modularity, of arguments that were checked before."""
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
-    check_edge_weight(edge_weight, edge_index.size(1))
     # A common factor cancels; without it no sum overflows.
     unit = max(1.0, float(edge_weight.max())) if edge_weight.numel() else 1.0
     num_clusters = int(labels.max()) + 1 if labels.numel() else 0

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from .._checks import (
     check_device,
-    check_edge_index,
     check_edge_vector,
     check_rows,
     check_signal_range,
@@ -98,7 +97,7 @@ class GraphReader:
         self, edge_index: Any, num_nodes: int, edge_weight: Tensor | None
     ) -> tuple[GraphRows, Tensor | None]:
         if isinstance(edge_index, GraphRows):
-            check_num_nodes(edge_index, num_nodes)
+            edge_index.check_num_nodes(num_nodes)
             return edge_index, edge_weight
         if type(edge_index) is Tensor and edge_index.layout == torch.strided:
             # Known by itself, so that a graph which is remembered is not read again.
@@ -129,29 +128,11 @@ def read_edges(
         structure = edge_index.whole(
             "in compiled code", "call the layer or function without torch.compile or torch.export"
         )
-        check_num_nodes(structure, num_nodes)
+        structure.check_num_nodes(num_nodes)
         target, source = structure.edges
         return Adjacency(target, source, None, (), True), edge_weight
     adjacency = read_adjacency(edge_index, num_nodes)
     return adjacency, choose_weight(adjacency.weight, edge_weight)
-
-
-def count_edges(edge_index: Any, num_nodes: int) -> int:
-    """The number E of edges of a [2, E] tensor or prepared rows, which fit so many nodes."""
-    if isinstance(edge_index, GraphRows):
-        check_num_nodes(edge_index, num_nodes)
-        return edge_index.num_edges
-    check_edge_index(edge_index, num_nodes)
-    return int(edge_index.size(1))
-
-
-def check_num_nodes(structure: GraphRows, num_nodes: int) -> None:
-    """Raise unless a prepared structure has as many nodes as x."""
-    if structure.num_nodes != num_nodes:
-        raise ValueError(
-            f"Expected 'x' to have {structure.num_nodes} nodes, as the prepared 'edge_index' "
-            f"(got {num_nodes})."
-        )
 
 
 def choose_weight(stored: Tensor | None, given: Tensor | None) -> Tensor | None:

@@ -5,6 +5,7 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from .._checks import check_between, check_dense, check_float, check_positive
+from .._precision import normalize_rows
 from ..kernels.edge_dot import edge_dot
 from .node_conductance import Ends, NodeConductance
 
@@ -70,9 +71,3 @@ def _check(name: str, probability: Tensor) -> None:
             f"Expected '{name}' to have shape [rows, C], a probability for every class (got "
             f"{list(probability.shape)})."
         )
-
-
-def normalize_rows(p: Tensor) -> Tensor:
-    """Rows >= 0 that sum to one; in a row of zeros all classes are equally likely."""
-    total = p.sum(-1, keepdim=True)
-    return torch.where(total > 0, p / total.clamp(min=torch.finfo(p.dtype).tiny), 1 / p.size(-1))

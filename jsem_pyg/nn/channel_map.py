@@ -11,6 +11,7 @@ from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import zeros
 
 from .._checks import check_bool, check_float, check_positive_int
+from .._precision import check_type_of_layer
 from ..diffusion.times import Times, check_signal
 from .heat_layer import HeatLayer, join_scales
 
@@ -98,23 +99,6 @@ class ChannelMap(HeatLayer):
 
     def _describe(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, {super()._describe()}"
-
-
-def check_type_of_layer(name: str, x: Tensor, lin: torch.nn.Module) -> None:
-    """Raise a TypeError unless x is of the type of a linear map's weight; autocast converts it.
-
-    Maps whose weight is made anew at each call, and replaced maps, are not checked.
-    """
-    weight = lin._parameters.get("weight")
-    if weight is None or x.dtype == weight.dtype or not weight.is_floating_point():
-        return
-    if torch.is_autocast_enabled(x.device.type):
-        return
-    raise TypeError(
-        f"Expected '{name}' to be {weight.dtype}, as the parameters of the layer are (got "
-        f"{x.dtype}). To fix this, convert one to the other: {name}.to({weight.dtype}), or "
-        f"layer.to({x.dtype})."
-    )
 
 
 def _check_channels(in_channels: int, out_channels: int) -> None:

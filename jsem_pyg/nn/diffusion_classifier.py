@@ -15,13 +15,12 @@ from .._checks import (
     check_positive,
     check_positive_int,
 )
-from .._precision import unit_rows
+from .._precision import center_and_normalize, check_type_of_layer, normalize_rows
 from ..graph.adjacency import read_adjacency
 from ..graph.prepare import GraphReader
 from ..graph.rows import GraphRows
-from .agreement_conductance import AgreementConductance, normalize_rows
+from .agreement_conductance import AgreementConductance
 from .anisotropic_diffusion import AnisotropicDiffusion
-from .channel_map import check_type_of_layer
 from .node_conductance import ModuleConductance
 from .running_mean import RunningMean
 
@@ -167,8 +166,12 @@ class DiffusionClassifier(torch.nn.Module):
 
     def classify(self, x: Tensor) -> Tensor:
         """Class probabilities [N, C] from the own features of each node, before any diffusion."""
+        return self.lin(self.features(x)).softmax(-1)
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the linear map takes: x [N, D] less the centre, with rows of length one."""
         self._check_features(x)
-        return self._classify(x)
+        return center_and_normalize(x, self.center(x))
 
     def _check_features(self, x: Tensor) -> None:
         self._known_num_classes()
@@ -253,15 +256,6 @@ def mean_over(graph: Any, rows: Tensor) -> OptTensor:
 def balance_classes(p: Tensor, class_mean: Tensor, power: float) -> Tensor:
     """Divide each class of probabilities [N, C] by a power of its mean [C]; rows sum to one."""
     return normalize_rows(p / class_mean.clamp(min=1e-6) ** power)
-
-
-def center_and_normalize(x: Tensor, center: Tensor | None = None) -> Tensor:
-    """Features [N, D] less their centre [D], with rows of length one; a row there stays zero.
-
-    The centre is their mean if omitted.
-    """
-    x = x - (x.mean(0) if center is None else center)
-    return unit_rows(x)
 
 
 def _check_conductance(conductance: Any) -> None:

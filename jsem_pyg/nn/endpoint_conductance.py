@@ -16,8 +16,8 @@ from .._checks import (
     check_positive,
     check_positive_int,
 )
+from .._precision import check_type_of_layer
 from ..kernels.edge_dot import edge_dot
-from .channel_map import check_type_of_layer
 from .conductance import FLOOR
 from .node_conductance import Ends, NodeConductance
 

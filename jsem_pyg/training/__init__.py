@@ -12,14 +12,14 @@ model: `classify_by_heat` fits a logistic regression to features that were diffu
 
 from .choose_num_classes import choose_num_classes
 from .fit import fit
-from .graph_triplets import GraphTriplets
 from .heat_classifier import classify_by_heat
 from .history import EpochEnd, FitResult
 from .label_propagation import propagate_labels
 from .outlier_probability import outlier_probability
 from .prune_edges import PruneEdges
+from .samplers import GraphTriplets, LabelTriplets
 from .time_selection import select_time
-from .triplets import LabelTriplets, TripletLoss, Triplets
+from .triplets import TripletLoss, Triplets
 
 __all__ = [
     "EpochEnd",

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from .._checks import check_nonnegative_int, check_positive, check_positive_int
+from .._precision import center_and_normalize
 from ..diffusion import heat_diffusion
-from ..nn.diffusion_classifier import center_and_normalize
-from .clusters import diffused_rows, merged_clusters
+from .clusters import merged_clusters
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import TrainingGraph, check_times, prepare_graph
 
@@ -131,7 +131,7 @@ def choose_levels(
     classifier = HalvesClassifier(x, seed)
     scores = {1: np.zeros((2, len(scales)))}
     finest = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-    for _, z in diffused_rows(x, graph, times):
+    for _, z in graph.diffused_rows(x, times):
         for count, labels in merged_clusters(z, largest, seed):
             predicted = classifier.predict(labels, count)
             found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())

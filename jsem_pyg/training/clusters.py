@@ -1,17 +1,14 @@
-"""Diffused rows, their k-means, and clusterings into every number of clusters."""
+"""k-means, and clusterings into every number of clusters."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._precision import unit_rows
-from ..diffusion import heat_diffusion
 from .seeds import Purpose, derive_generator
-from .training_graph import TrainingGraph
 
 STARTS = 3  # of k-means on all rows, up to this many rows:
 MOST_ROWS = 100_000
@@ -21,21 +18,6 @@ SAMPLE_STARTS, SAMPLE_ROWS, SAMPLE_ROWS_A_CLUSTER = 10, 20_000, 256
 MOST_SMALL = 200  # clusters that the path of clusterings begins with
 MOST_POINTS = 10_000  # that it clusters; the others join the nearest centre
 STEPS = 10  # of k-means for each number of clusters
-
-
-@torch.no_grad()
-def diffused_rows(
-    z: Tensor, graph: TrainingGraph, times: Sequence[float]
-) -> Iterator[tuple[float, Tensor]]:
-    """Each time from the shortest on, with the diffused rows; heat for s + t is heat for s, then t.
-
-    Rows have length one.
-    """
-    before = 0.0
-    for t in sorted(times):
-        z = heat_diffusion(z, graph.structure, graph.edge_weight, t - before)
-        before = t
-        yield t, unit_rows(z)
 
 
 def k_means(z: Tensor, num_clusters: int, seed: int) -> Any:

@@ -11,8 +11,7 @@ from ..diffusion import heat_diffusion
 from ..kernels.edge_dot import edge_dot
 from ..nn import AgreementConductance
 from .heat_classifier import logistic_regression
-from .labels import keep_known
-from .training_graph import TrainingGraph
+from .training_graph import TrainingGraph, keep_known
 
 NUM_FEATURES = 3
 _FARTHEST = 3.0  # deviations of a curvature from the median; those of hubs have a long tail

@@ -163,9 +163,10 @@ def fit(
                 "Expected 'model' to be a DiffusionClassifier for loss='self_training' (got "
                 f"{type(model).__name__}). To fix this error, train it with loss='triplet'."
             )
-        labels = graph.known_labels(sampler, options.pop("labels", None))
+        labels = graph.known_labels(sampler, options.pop("labels", None), model.num_classes)
         rounds = epochs or ROUNDS
         return self_train(model, graph, rounds=rounds, labels=labels, seed=seed, **options)
+    graph.check_takes(model)
     return fit_triplets(
         model,
         graph,

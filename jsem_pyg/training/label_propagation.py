@@ -28,10 +28,9 @@ from .._checks import (
 from ..diffusion import heat_diffusion
 from ..nn.node_conductance import ModuleConductance
 from .edge_features import EdgeFeatures, EdgeGate
-from .labels import check_known_classes, keep_known
 from .seeds import Purpose, derive_generator, seeded_rng
-from .time_selection import select_time
-from .training_graph import TrainingGraph, prepare_graph
+from .time_selection import best_time
+from .training_graph import TrainingGraph, check_known_classes, keep_known, prepare_graph
 
 LEARNING_RATE = 0.05
 _LEAST_HEAT = 1e-6  # added everywhere, as a share of a class's heat: the same for every class
@@ -147,7 +146,7 @@ def propagate_labels(
             "Expected 'labels' to name two nodes of a class, one of which can be held out (got one "
             "of each). To fix this, train a DiffusionClassifier by fit, which needs one."
         )
-    features = EdgeFeatures(graph, select_time(graph, seed=seed).t if t is None else float(t))
+    features = EdgeFeatures(graph, best_time(graph, seed=seed).t if t is None else float(t))
     model = _Propagation(features, conduct).to(graph.x)
     generator = derive_generator(seed, Purpose.FOLDS)
     halves = (_draw_half(labels, generator) for _ in range(folds))

@@ -15,32 +15,15 @@ from torch import Tensor, nn
 from .._checks import check_choice
 from .._fingerprint import describe
 from ..partition import DistributedGraph, sum_gradients
-from .graph_triplets import GraphTriplets
+from .samplers import GraphTriplets, LabelTriplets, check_draw
 from .training_graph import TrainingGraph
-from .triplets import LabelTriplets, Loss, Triplets, TripletSampler, check_draw
+from .triplets import Loss, Triplets, TripletSampler
 
 
 class LocalGroup:
     """A single process."""
 
     is_first = True  # of the group: it writes files and shows a bar
-
-    def make_sampler(
-        self, sampler: Literal["graph", "labels"] | TripletSampler, graph: TrainingGraph
-    ) -> TripletSampler:
-        """The sampler of the argument of `fit_triplets`."""
-        if not isinstance(sampler, str):
-            if not callable(getattr(sampler, "sample", None)):
-                raise TypeError(
-                    "Expected 'sampler' to be 'graph', 'labels' or an object with "
-                    f"sample(num_triplets, generator) (got {sampler!r})."
-                )
-            return sampler
-        check_choice("sampler", sampler, ("graph", "labels"))
-        if sampler == "graph":
-            return GraphTriplets(graph.edge_index, graph.edge_weight, graph.x.size(0))
-        graph.check_labels()
-        return LabelTriplets(graph.y, graph.train_mask)
 
     def copy_weights(self, model: nn.Module) -> None:
         """Give all processes the weights of the first."""
@@ -71,17 +54,6 @@ class DistributedGroup(LocalGroup):
     def __init__(self, graph: DistributedGraph) -> None:
         self.graph, self.ranks = graph, graph.ranks
         self.is_first = graph.ranks.rank == 0
-
-    def make_sampler(
-        self, sampler: Literal["graph", "labels"] | TripletSampler, graph: TrainingGraph
-    ) -> TripletSampler:
-        """See :class:`LocalGroup`. The only sampler is "graph"."""
-        if sampler != "graph":
-            raise NotImplementedError(
-                "Expected 'sampler' to be 'graph' where several processes share the graph (got "
-                f"{sampler!r}), since each has its own nodes only."
-            )
-        return DistributedTriplets(self.graph, graph.edge_weight)
 
     @torch.no_grad()
     def copy_weights(self, model: nn.Module) -> None:
@@ -121,10 +93,29 @@ class DistributedGroup(LocalGroup):
         return others | dict(zip(own, weighed, strict=True)) | {"processes": self.ranks.size}
 
 
-def process_group(graph: TrainingGraph) -> LocalGroup:
-    """The processes that share a graph."""
-    rows = graph.edge_index
-    return DistributedGroup(rows) if isinstance(rows, DistributedGraph) else LocalGroup()
+def process_group(
+    graph: TrainingGraph, sampler: Literal["graph", "labels"] | TripletSampler
+) -> tuple[LocalGroup, TripletSampler]:
+    """The processes that share a graph, and the sampler of the argument of `fit_triplets`."""
+    if isinstance(graph.edge_index, DistributedGraph):
+        if sampler != "graph":
+            raise NotImplementedError(
+                "Expected 'sampler' to be 'graph' where several processes share the graph (got "
+                f"{sampler!r}), since each has its own nodes only."
+            )
+        triplets = DistributedTriplets(graph.edge_index, graph.edge_weight)
+        return DistributedGroup(graph.edge_index), triplets
+    if not isinstance(sampler, str):
+        if not callable(getattr(sampler, "sample", None)):
+            raise TypeError(
+                "Expected 'sampler' to be 'graph', 'labels' or an object with "
+                f"sample(num_triplets, generator) (got {sampler!r})."
+            )
+        return LocalGroup(), sampler
+    check_choice("sampler", sampler, ("graph", "labels"))
+    if sampler == "graph":
+        return LocalGroup(), GraphTriplets(graph.edge_index, graph.edge_weight, graph.x.size(0))
+    return LocalGroup(), LabelTriplets(graph.labels_on_mask())
 
 
 class DistributedTriplets(GraphTriplets):

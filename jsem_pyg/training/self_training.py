@@ -24,18 +24,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._checks import check_labels, check_positive
+from .._checks import check_positive
 from .._groups import group_places
-from ..evaluation import modularity
+from .._precision import center_and_normalize
+from ..evaluation.modularity import modularity_of
 from ..nn import DiffusionClassifier
-from ..nn.diffusion_classifier import center_and_normalize
 from .choose_num_classes import choose_levels
-from .clusters import diffused_rows, k_means
+from .clusters import k_means
 from .history import EpochRow, FitResult
-from .labels import check_known_classes, keep_known
 from .seeds import Purpose, seeded_rng
-from .time_selection import select_time
-from .training_graph import TrainingGraph, check_times
+from .time_selection import best_time
+from .training_graph import TrainingGraph, check_times, keep_known
 
 _log = logging.getLogger(__name__)
 
@@ -63,20 +62,19 @@ def self_train(
     labels: Tensor | None = None,
     seed: int = 0,
 ) -> FitResult:
-    """Train a classifier on its own diffused probabilities; see `fit`."""
+    """Train a classifier on its own diffused probabilities, from known labels if any; see `fit`."""
     if times is None:
         times = [model.t.item()]
     check_times(times, check_positive)
     num_classes = _read_num_classes(model, graph, labels, seed)
-    with seeded_rng(graph.x.device, seed, Purpose.MODEL):
+    with seeded_rng(model.lin.weight.device, seed, Purpose.MODEL):
         model.set_num_classes(num_classes)
     model.to(graph.x.device).eval()
     model.reset_means()
-    features = center_and_normalize(graph.x)
+    features = model.features(graph.x)
     if labels is None:
         t, p = _cluster(features, num_classes, graph, times, seed)
     else:
-        labels = labels.to(graph.x.device, torch.int64)
         t, p = _learn_labels(model, features, graph, times, labels, seed)
     _log.info("self-training from t = %g", t)
     history: list[EpochRow] = []
@@ -85,7 +83,7 @@ def self_train(
         confident, target = confident_nodes(p, labels)
         fit_classifier(model, features, confident, target)
         with torch.no_grad():
-            q = model.classify(graph.x)
+            q = model.lin(features).softmax(-1)
             loss, val_loss = cross_entropies(q, confident, target)
             chosen, p = diffuse_probabilities(model, graph, keep_known(q, labels), t)
         history.append(EpochRow(epoch, loss, val_loss, chosen, time.perf_counter() - began))
@@ -105,17 +103,17 @@ def _read_num_classes(
             f"Expected 'data.x' to have the {model.in_channels} channels of 'model' (got "
             f"{num_channels})."
         )
-    if labels is not None:
-        check_labels("labels", labels, num_nodes)
     num_classes = model.num_classes
     if num_classes is not None and num_nodes < num_classes:
         raise ValueError(
             f"Expected 'data' to have at least as many nodes as 'model' has classes (got "
             f"{num_nodes} nodes and {num_classes} classes)."
         )
+    if num_classes is not None:
+        return num_classes
     if labels is not None:
-        return check_known_classes(labels, num_nodes, num_classes)
-    return num_classes or choose_levels(graph, seed=seed)[0].num_classes
+        return int(labels.max()) + 1
+    return choose_levels(graph, seed=seed)[0].num_classes
 
 
 def _cluster(
@@ -129,7 +127,7 @@ def _cluster(
         width = distance.min(-1).values.mean().clamp(min=torch.finfo(z.dtype).tiny)
         return PseudoLabels(t, (-4 * distance / width).softmax(-1))
 
-    found = (soft_clusters(t, z) for t, z in diffused_rows(features, graph, times))
+    found = (soft_clusters(t, z) for t, z in graph.diffused_rows(features, times))
     return _of_highest_modularity(graph, found)
 
 
@@ -142,11 +140,13 @@ def _learn_labels(
     seed: int,
 ) -> PseudoLabels:
     """Train the classifier on labels [N] (-1: unknown) and diffused features, and diffuse it."""
-    t = select_time(graph, times, seed=seed).t
-    [(_, z)] = diffused_rows(features, graph, [t])
-    fit_classifier(model, center_and_normalize(z), labels >= 0, labels)
+    t = best_time(graph, times, seed=seed).t
+    [(_, z)] = graph.diffused_rows(features, [t])
+    z = center_and_normalize(z)
+    fit_classifier(model, z, labels >= 0, labels)
     with torch.no_grad():
-        return diffuse_probabilities(model, graph, keep_known(model.classify(z), labels), t)
+        q = model.lin(z).softmax(-1)
+        return diffuse_probabilities(model, graph, keep_known(q, labels), t)
 
 
 def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -215,5 +215,6 @@ def cross_entropies(q: Tensor, confident: Tensor, target: Tensor) -> tuple[float
 def _of_highest_modularity(graph: TrainingGraph, found: Iterable[PseudoLabels]) -> PseudoLabels:
     """The one whose classes have the highest modularity on the graph, the first of equals."""
     return max(
-        found, key=lambda each: modularity(graph.edge_index, graph.edge_weight, each.p.argmax(-1))
+        found,
+        key=lambda each: modularity_of(graph.edge_index, graph.edge_weight, each.p.argmax(-1)),
     )

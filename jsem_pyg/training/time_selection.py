@@ -8,10 +8,12 @@ from torch_geometric.data import Data
 
 from .._checks import check_nonnegative, check_nonnegative_int, check_positive_int
 from ..diffusion import heat_diffusion
-from .graph_triplets import GraphTriplets
+from .samplers import GraphTriplets
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph, check_times, prepare_graph
 from .triplets import TripletLoss
+
+TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
 
 
 class SelectedTime(NamedTuple):
@@ -23,7 +25,7 @@ class SelectedTime(NamedTuple):
 
 def select_time(
     data: Data | TrainingGraph,
-    times: Sequence[float] = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0),
+    times: Sequence[float] = TIMES,
     *,
     margin: float = 0.5,
     num_triplets: int = 20_000,
@@ -61,7 +63,22 @@ def select_time(
     check_times(times, check_nonnegative)
     check_positive_int("num_triplets", num_triplets)
     check_nonnegative_int("seed", seed)
-    graph, loss = prepare_graph(data), TripletLoss(margin)
+    return best_time(
+        prepare_graph(data), times, margin, num_triplets, normalization=normalization, seed=seed
+    )
+
+
+def best_time(
+    graph: TrainingGraph,
+    times: Sequence[float] = TIMES,
+    margin: float = 0.5,
+    num_triplets: int = 20_000,
+    *,
+    normalization: str | None = "sym",
+    seed: int,
+) -> SelectedTime:
+    """The result of `select_time` on a graph that was checked before."""
+    loss = TripletLoss(margin)
     structure = graph.structure
     sampler = GraphTriplets(graph.edge_index, graph.edge_weight, structure.num_nodes)
     triplets = sampler.sample(num_triplets, derive_generator(seed, Purpose.VALIDATION))

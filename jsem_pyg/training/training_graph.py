@@ -1,18 +1,20 @@
 """The graph of a training, read and checked once for everything that follows."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from .._checks import (
     check_choice,
     check_dense,
+    check_edge_index,
     check_edge_weight,
     check_finite,
     check_float,
@@ -20,9 +22,10 @@ from .._checks import (
     check_labels,
     check_tensor,
 )
+from .._precision import unit_rows
+from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
-from ..graph.prepare import count_edges
-from .labels import check_mask
+from ..graph.rows import GraphRows
 
 EDGE_INPUTS = ("edge_weight", "edge_attr")  # passed to a model by name, if the data has them
 _REMEDY = {
@@ -39,7 +42,7 @@ class TrainingGraph:
     edge_index: Any  # [2, E], or the DistributedGraph of this process
     edge_weight: Tensor | None = None  # [E], >= 0
     edge_attr: Tensor | None = None  # [E, edge_dim]
-    y: Any = None  # [N], not checked before `known_labels`
+    y: Any = None  # [N], not checked before `labels_on_mask`
     train_mask: Any = None  # [N], likewise
 
     @property
@@ -64,6 +67,18 @@ class TrainingGraph:
         if self.edge_weight is not None:
             structure.check_weight(self.edge_weight)
         return structure
+
+    @torch.no_grad()
+    def diffused_rows(self, z: Tensor, times: Sequence[float]) -> Iterator[tuple[float, Tensor]]:
+        """Each time from the shortest on, with the diffused rows of z [N, D], of length one.
+
+        Heat for s + t is heat for s, then for t.
+        """
+        before = 0.0
+        for t in sorted(times):
+            z = heat_diffusion(z, self.structure, self.edge_weight, t - before)
+            before = t
+            yield t, unit_rows(z)
 
     def forward(self, model: nn.Module) -> Tensor:
         """The output of a model for all nodes."""
@@ -112,35 +127,44 @@ class TrainingGraph:
             )
         return self.edge_index
 
-    def check_labels(self) -> None:
-        """Raise unless there are labels `y`, and a `train_mask` if any, for each node."""
+    def labels_on_mask(self) -> Tensor:
+        """The labels `y` [N] on `train_mask`, if there is one; -1 elsewhere and where unknown."""
         if self.y is None:
             raise ValueError(
                 "Expected 'data' to have labels 'y' for sampler='labels' (got none). To fix this "
                 "error, set data.y, or use sampler='graph', which needs none."
             )
         check_labels("data.y", self.y, self.x.size(0))
-        if self.train_mask is not None:
-            check_mask("data.train_mask", self.train_mask, tuple(self.y.shape), "nodes")
+        known: Tensor = self.y.long().clamp(min=-1)
+        if self.train_mask is None:
+            return known
+        check_mask("data.train_mask", self.train_mask, tuple(self.y.shape), "nodes")
+        return torch.where(self.train_mask.to(known.device), known, -1)
 
-    def known_labels(self, sampler: object, labels: Tensor | None) -> Tensor | None:
-        """The labels [N] of self-training, -1 where unknown: those given, or `y` on the mask."""
+    def known_labels(
+        self, sampler: object, labels: Tensor | None, num_classes: int | None = None
+    ) -> Tensor | None:
+        """The labels [N] of self-training, -1 where unknown: those given, or `y` on the mask.
+
+        Each class has one, of `num_classes` where the model has so many.
+        """
         if not isinstance(sampler, str):
             raise ValueError(
                 "Expected 'sampler' to be 'graph' or 'labels' for self-training, which draws no "
                 f"triplets (got {sampler!r})."
             )
         check_choice("sampler", sampler, ("graph", "labels"))
-        if sampler == "graph":
-            return labels
-        if labels is not None:
-            raise ValueError(
-                "Expected 'labels' to be left out for sampler='labels', which stands for data.y "
-                "(got both). To fix this error, leave one of them out."
-            )
-        self.check_labels()
-        known: Tensor = self.y.clamp(min=-1)
-        return known if self.train_mask is None else torch.where(self.train_mask, known, -1)
+        if sampler == "labels":
+            if labels is not None:
+                raise ValueError(
+                    "Expected 'labels' to be left out for sampler='labels', which stands for "
+                    "data.y (got both). To fix this error, leave one of them out."
+                )
+            labels = self.labels_on_mask()
+        if labels is None:
+            return None
+        check_known_classes(labels, self.x.size(0), num_classes)
+        return labels.to(self.x.device, torch.int64)
 
 
 def prepare_graph(
@@ -164,8 +188,25 @@ def prepare_graph(
     if data.x.dim() != 2:
         raise ValueError(f"Expected 'data.x' to have shape [N, D] (got {list(data.x.shape)}).")
     check_finite("data.x", data.x)
-    graph = data.edge_index
-    _check_edge_inputs(data, count_edges(graph, data.x.size(0)))
+    graph, edge_attr = data.edge_index, data.get("edge_attr")
+    if isinstance(graph, GraphRows):
+        graph.check_num_nodes(data.x.size(0))
+        num_edges = graph.num_edges
+    else:
+        check_edge_index(graph, data.x.size(0))
+        num_edges = graph.size(1)
+    if data.get("edge_weight") is not None:
+        check_edge_weight(data.edge_weight, num_edges)
+    if edge_attr is not None:
+        check_tensor("data.edge_attr", edge_attr)
+        if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
+            raise ValueError(
+                f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
+                f"'edge_index' (got shape {list(edge_attr.shape)})."
+            )
+        if edge_attr.is_floating_point():  # others are for the model to judge
+            check_float("data.edge_attr", edge_attr)
+            check_finite("data.edge_attr", edge_attr)
     place = _read_device(device, data.x)
     found = {name: data.get(name) for name in EDGE_INPUTS}
     return TrainingGraph(
@@ -189,24 +230,6 @@ def check_times(times: Any, check: Callable[[str, Any], None], name: str = "time
         check(name, t)
 
 
-def _check_edge_inputs(data: Data, num_edges: int) -> None:
-    """Raise unless weights and features of edges belong to the edges."""
-    if data.get("edge_weight") is not None:
-        check_edge_weight(data.edge_weight, num_edges)
-    edge_attr = data.get("edge_attr")
-    if edge_attr is None:
-        return
-    check_tensor("data.edge_attr", edge_attr)
-    if edge_attr.dim() == 0 or edge_attr.size(0) != num_edges:
-        raise ValueError(
-            f"Expected 'data.edge_attr' to have {num_edges} rows, one for each column of "
-            f"'edge_index' (got shape {list(edge_attr.shape)})."
-        )
-    if edge_attr.is_floating_point():  # others are for the model to judge
-        check_float("data.edge_attr", edge_attr)
-        check_finite("data.edge_attr", edge_attr)
-
-
 def _read_device(device: Any, x: Tensor) -> torch.device:
     """The device of the argument, that of x for None."""
     if device is None:
@@ -223,3 +246,46 @@ def _read_device(device: Any, x: Tensor) -> torch.device:
     if found.type == "meta":
         raise ValueError(f"Expected 'device' to be one that computes (got {device!r}).")
     return found
+
+
+def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
+    """Raise unless `mask` is a boolean tensor of a shape, one entry for each of `what`."""
+    check_tensor(name, mask, "a boolean tensor")
+    check_dense(name, mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(f"Expected '{name}' to be a boolean tensor (got {mask.dtype}).")
+    if mask.shape != shape:
+        raise ValueError(
+            f"Expected '{name}' to have shape {list(shape)}, one entry for each of the {what} "
+            f"(got {list(mask.shape)})."
+        )
+
+
+def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:
+    """The number of classes in labels [N], -1 where unknown; raise unless each names a node."""
+    check_labels("labels", labels, num_nodes)
+    lowest = int(labels.min()) if labels.numel() else -1
+    if lowest < -1:
+        raise ValueError(
+            f"Expected 'labels' to hold classes from 0 on, and -1 where unknown (got {lowest}). To "
+            "fix this error, use -1 for every unknown label, as in labels.clamp(min=-1)."
+        )
+    known = labels[labels >= 0].unique()
+    if num_classes is None:
+        num_classes = int(known.max()) + 1 if known.numel() else 0
+    if num_classes == 0:
+        raise ValueError("Expected 'labels' to name a node of a class (got none that is known).")
+    if not torch.equal(known.cpu(), torch.arange(num_classes)):
+        raise ValueError(
+            f"Expected 'labels' to name a node of each class 0 to {num_classes - 1} (got "
+            f"{known.tolist()})."
+        )
+    return num_classes
+
+
+def keep_known(q: Tensor, labels: Tensor | None) -> Tensor:
+    """Probabilities [N, C], one or zero where a label [N] is known (not -1)."""
+    if labels is None:
+        return q
+    certain = F.one_hot(labels.clamp(min=0), q.size(-1)).to(q)
+    return torch.where((labels >= 0)[:, None], certain, q)

@@ -57,7 +57,7 @@ def fit_triplets(
     criterion = _make_loss(loss, margin)
     if isinstance(criterion, nn.Module):
         criterion.to(graph.x.device)
-    group = process_group(graph)
+    group, triplets = process_group(graph, sampler)
     settings: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin, "seed": seed}
     settings |= {"sketch_dim": sketch_dim, "patience": patience}
     settings |= _data_settings(graph, sampler, criterion)
@@ -66,7 +66,7 @@ def fit_triplets(
     run = Run(
         model,
         graph if sketch_dim is None else _sketch(model, graph, sketch_dim, seed),
-        group.make_sampler(sampler, graph),
+        triplets,
         criterion,
         batch_size,
         seed,
@@ -76,11 +76,12 @@ def fit_triplets(
     model.train()
     group.copy_weights(model)
     file = CheckpointFile(checkpoint, run, settings)
-    graph.check_takes(model)
     if resume:
         file.restore(run, epochs)
     validation, stop = run.draw(Purpose.VALIDATION), False
-    with epoch_bar(epochs, len(run.history), progress and group.is_first) as show:
+    if not group.is_first:
+        progress = False
+    with epoch_bar(epochs, len(run.history), progress) as show:
         while len(run.history) < epochs and not stop and not run.best.exhausted(patience):
             row = run.train_epoch(validation, keep_best=patience is not None)
             answers = [each(run.epoch_end(epochs)) for each in callbacks]  # of all, whatever one is

@@ -10,7 +10,7 @@ from jsem_pyg.estimators import DiffusionLabelSpreading
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import fit
-from jsem_pyg.training.labels import keep_known
+from jsem_pyg.training.training_graph import keep_known
 
 X, Y = blobs(NUM_FITTED)
 X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)

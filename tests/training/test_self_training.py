@@ -10,13 +10,12 @@ from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, self_training, training_graph
-from jsem_pyg.training.labels import keep_known
 from jsem_pyg.training.self_training import (
     confident_nodes,
     cross_entropies,
     diffuse_probabilities,
 )
-from jsem_pyg.training.training_graph import prepare_graph
+from jsem_pyg.training.training_graph import keep_known, prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
 
