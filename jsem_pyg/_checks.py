@@ -360,6 +360,14 @@ def check_edge_index(edge_index: Any, num_nodes: int) -> None:
     check_node_index("edge_index", edge_index, num_nodes)
 
 
+def check_num_nodes(prepared: int, num_nodes: int) -> None:
+    """Raise unless x has as many nodes as a prepared graph."""
+    if num_nodes != prepared:
+        raise ValueError(
+            f"Expected 'x' to have {prepared} nodes, as the prepared 'edge_index' (got {num_nodes})."
+        )
+
+
 def check_edge_vector(name: str, value: Any, num_edges: int) -> None:
     """Raise unless `value` is a floating-point tensor of shape [num_edges]."""
     check_vector(name, value, num_edges, "column of 'edge_index'")

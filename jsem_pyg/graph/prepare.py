@@ -9,6 +9,7 @@ from torch import Tensor
 from .._checks import (
     check_device,
     check_edge_vector,
+    check_num_nodes,
     check_rows,
     check_signal_range,
 )
@@ -97,7 +98,7 @@ class GraphReader:
         self, edge_index: Any, num_nodes: int, edge_weight: Tensor | None
     ) -> tuple[GraphRows, Tensor | None]:
         if isinstance(edge_index, GraphRows):
-            edge_index.check_num_nodes(num_nodes)
+            check_num_nodes(edge_index.num_nodes, num_nodes)
             return edge_index, edge_weight
         if type(edge_index) is Tensor and edge_index.layout == torch.strided:
             # Known by itself, so that a graph which is remembered is not read again.
@@ -128,7 +129,7 @@ def read_edges(
         structure = edge_index.whole(
             "in compiled code", "call the layer or function without torch.compile or torch.export"
         )
-        structure.check_num_nodes(num_nodes)
+        check_num_nodes(structure.num_nodes, num_nodes)
         target, source = structure.edges
         return Adjacency(target, source, None, (), True), edge_weight
     adjacency = read_adjacency(edge_index, num_nodes)

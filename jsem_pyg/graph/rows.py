@@ -39,14 +39,6 @@ class GraphRows(Prepared):
     col: Tensor
     can_remember: bool = True
 
-    def check_num_nodes(self, num_nodes: int) -> None:
-        """Raise unless x, which has `num_nodes` rows, has one for each node."""
-        if self.num_nodes != num_nodes:
-            raise ValueError(
-                f"Expected 'x' to have {self.num_nodes} nodes, as the prepared 'edge_index' "
-                f"(got {num_nodes})."
-            )
-
     @property
     @abstractmethod
     def component(self) -> Tensor:

@@ -166,7 +166,6 @@ def fit(
         labels = graph.known_labels(sampler, options.pop("labels", None), model.num_classes)
         rounds = epochs or ROUNDS
         return self_train(model, graph, rounds=rounds, labels=labels, seed=seed, **options)
-    graph.check_takes(model)
     return fit_triplets(
         model,
         graph,

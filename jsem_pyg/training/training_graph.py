@@ -20,6 +20,7 @@ from .._checks import (
     check_float,
     check_instance,
     check_labels,
+    check_num_nodes,
     check_tensor,
 )
 from .._precision import unit_rows
@@ -190,7 +191,7 @@ def prepare_graph(
     check_finite("data.x", data.x)
     graph, edge_attr = data.edge_index, data.get("edge_attr")
     if isinstance(graph, GraphRows):
-        graph.check_num_nodes(data.x.size(0))
+        check_num_nodes(graph.num_nodes, data.x.size(0))
         num_edges = graph.num_edges
     else:
         check_edge_index(graph, data.x.size(0))

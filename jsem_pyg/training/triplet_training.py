@@ -54,6 +54,7 @@ def fit_triplets(
     check_positive("margin", margin)
     check_bool("resume", resume)
     _check_callbacks(callbacks)
+    graph.check_takes(model)
     criterion = _make_loss(loss, margin)
     if isinstance(criterion, nn.Module):
         criterion.to(graph.x.device)

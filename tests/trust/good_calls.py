@@ -459,6 +459,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "nn.DiffusionClassifier": good(in_channels=D, num_classes=2),
     "nn.DiffusionClassifier.forward": good("@graph", of=_classifier),
     "nn.DiffusionClassifier.classify": good("x", of=_classifier),
+    "nn.DiffusionClassifier.features": good("x", of=_classifier),
     "nn.DiffusionClassifier.conductances": good("@graph", of=_classifier),
     "nn.DiffusionClassifier.diffuse": good(
         "edge_index edge_weight", of=_classifier, q=lambda: _x(N, 2).softmax(-1)
