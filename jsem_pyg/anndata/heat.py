@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
+from scipy.sparse import diags, issparse
 
 from .._checks import check_choice, check_nonnegative, check_text
 from ..diffusion import heat_diffusion
@@ -31,9 +31,10 @@ def heat(
     .. math::
         \mathbf{Y} = e^{-t (\mathbf{I} - \mathbf{D}^{-1} \mathbf{W})} \mathbf{X}
 
-    with the weights W of the neighbour graph; exact for any real t >= 0, to a relative 1e-6. Genes
-    are taken in blocks, so that sparse X is never dense as a whole; what comes out is. The result
-    does not depend on the number of threads, except for rounding.
+    with the weights W of the neighbour graph, its diagonal included, and their row sums D; exact
+    for any real t >= 0, to a relative 1e-6. Genes are taken in blocks, so that sparse X is never
+    dense as a whole; what comes out is. The result does not depend on the number of threads, except
+    for rounding.
 
     Args:
         adata: [N, G] an AnnData with neighbours (`scanpy.pp.neighbors`) or `obsm["X_pca"]`.
@@ -78,7 +79,9 @@ def heat(
 
 def _flow(x: Any, graph: Any, times: list[float], normalization: str | None) -> list[np.ndarray]:
     """A result [N, G] for every time."""
-    graph = graph.tocoo()
+    itself = graph.diagonal()  # cells that are neighbours of themselves
+    degree = np.asarray(graph.sum(1)).ravel()
+    graph = (graph - diags(itself)).tocoo()
     edge_index = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
     structure = GraphStructure(edge_index, graph.shape[0])
     dtype = np.float64 if x.dtype == np.float64 else np.float32
@@ -88,15 +91,23 @@ def _flow(x: Any, graph: Any, times: list[float], normalization: str | None) -> 
     precision = dtype if fits else np.float64
     weight = torch.from_numpy(size.astype(precision))
     t = torch.tensor(times, dtype=torch.float64)
+    options: dict[str, Any] = {"normalization": normalization}
+    root = None
+    if normalization is not None and itself.any():
+        # I - D^-1 W is D^-1 (D - W), where the diagonal is in D alone; and "sym" is similar to it.
+        mass = np.where(degree > 0, degree, 1.0)
+        options = {"normalization": None, "node_mass": torch.from_numpy(mass.astype(precision))}
+        root = np.sqrt(mass)[:, None] if normalization == "sym" else None
     x = x.tocsc() if issparse(x) else x
     out = [np.empty(x.shape, dtype) for _ in times]
     for first in range(0, x.shape[1], BLOCK):
         genes = slice(first, min(first + BLOCK, x.shape[1]))
         block = x[:, genes].toarray() if issparse(x) else np.asarray(x[:, genes])
-        signal = torch.from_numpy(as_float("x", block).astype(precision, copy=False))
-        heated = heat_diffusion(signal, structure, weight, t, normalization=normalization)
+        signal = as_float("x", block).astype(precision, copy=False)
+        signal = signal if root is None else signal / root.astype(precision)
+        heated = heat_diffusion(torch.from_numpy(signal), structure, weight, t, **options)
         for each, result in zip(out, heated, strict=True):
-            each[:, genes] = result.numpy()
+            each[:, genes] = result.numpy() if root is None else result.numpy() * root
     return out
 
 

@@ -1,6 +1,7 @@
 """Checked input from an AnnData: the object, its graph, its signals."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,19 @@ def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
 
 
 def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
-    """The weights of the neighbour graph: symmetric, non-negative, without a diagonal, float64.
+    """The weights of the neighbour graph: symmetric, non-negative, in float64.
 
     That of scanpy's `obsp`, or where there is none, one of `obsm["X_pca"]`.
     """
     if neighbors_key is not None:
         check_text("neighbors_key", neighbors_key)
-    entry = adata.uns.get("neighbors" if neighbors_key is None else neighbors_key, {})
+    name = "neighbors" if neighbors_key is None else neighbors_key
+    entry = adata.uns.get(name, {})
+    if not isinstance(entry, Mapping):
+        raise TypeError(
+            f"Expected 'adata.uns[{name!r}]' to be the mapping that scanpy.pp.neighbors writes "
+            f"(got {type(entry).__name__})."
+        )
     default = "" if neighbors_key is None else f"{neighbors_key}_"
     key = entry.get("connectivities_key", f"{default}connectivities")
     if key in adata.obsp:
@@ -69,7 +76,6 @@ def _check_graph(given: Any, name: str) -> csr_matrix:
     check_finite_numbers(name, graph)
     if graph.nnz and graph.data.min() < 0:
         raise ValueError(f"Expected '{name}' to be non-negative (got {graph.data.min():g}).")
-    graph.setdiag(0)
     graph.eliminate_zeros()
     uneven = abs(graph - graph.T)
     if uneven.nnz and uneven.max() > 1e-5 * graph.max():
@@ -113,6 +119,8 @@ def read_expression(adata: Any, layer: str | None = None) -> Any:
     if adata.isbacked and layer is None and not isinstance(x, np.ndarray) and not issparse(x):
         x = x[:] if not hasattr(x, "to_memory") else x.to_memory()
     check_finite_numbers(name, x)
+    if issparse(x) and x.dtype.kind == "f" and x.dtype not in (np.float32, np.float64):
+        x = x.astype(np.float32)  # SciPy computes with no half precision
     data = x.data if issparse(x) else x
     sample = np.asarray(data).reshape(-1)[:100_000]
     if sample.size and sample.max() > 1 and (sample == np.round(sample)).all():

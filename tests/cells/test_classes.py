@@ -65,6 +65,13 @@ def test_a_category_that_no_cell_has_stays_empty():
     assert (adata.obs["found"].astype(str) == adata.obs["group"]).mean() > 0.95
 
 
+def test_a_word_for_unknown_is_warned_of(caplog):
+    adata = made()
+    adata.obs["few"] = few(adata).astype(str)  # missing labels become "nan"
+    propagate_labels(adata, "few")
+    assert "'nan' counts as a label like any other (84 cells in adata.obs['few'])" in caplog.text
+
+
 def nan_in_pcs():
     adata = made()
     adata.obsm["X_pca"][0, 0] = np.nan

@@ -5,10 +5,15 @@ import sys
 import numpy as np
 import pytest
 import torch
-from cells.cell_cases import made, pbmc, sc
-from scipy.sparse import diags
+from cells.cell_cases import anndata, made, pbmc, sc
+from scipy.sparse import block_diag, csr_matrix, diags
+from scipy.sparse import random as random_sparse
 
 from jsem_pyg.anndata import diffusion_map, pseudotime
+
+
+def sc_diffmap(adata):
+    sc.tl.diffmap(adata)
 
 
 def two_parts():
@@ -54,6 +59,98 @@ def test_pseudotime_takes_no_map_of_other_neighbours():
     pseudotime(adata, 5, neighbors_key="few")
     found, expected = (each.obs["dpt_pseudotime"] for each in (adata, alone))
     assert np.abs(found - expected).max() < 1e-10
+
+
+def stale(adata, make):
+    make(adata)
+    sc.pp.neighbors(adata, n_neighbors=40)
+
+
+def part_of_cells(adata, make):
+    make(adata)
+    adata._inplace_subset_obs(np.arange(300))
+
+
+def nan_map(adata, make):
+    make(adata)
+    adata.obsm["X_diffmap"][:] = np.nan
+
+
+def zero_map(adata, make):
+    make(adata)
+    adata.obsm["X_diffmap"][:] = 0
+
+
+@pytest.mark.parametrize("make", [sc_diffmap, diffusion_map], ids=["scanpy", "ours"])
+@pytest.mark.parametrize("change", [stale, part_of_cells, nan_map, zero_map])
+def test_pseudotime_takes_no_map_of_another_graph(change, make, caplog):
+    adata = pbmc()
+    change(adata, make)
+    fresh = adata.copy()
+    del fresh.obsm["X_diffmap"]
+    for each in (adata, fresh):
+        pseudotime(each, 5)
+    assert "not a map of these neighbours" in caplog.text
+    found, expected = (each.obs["dpt_pseudotime"].to_numpy() for each in (adata, fresh))
+    assert np.isfinite(found).any()
+    assert (found == expected).all()
+
+
+def test_neighbours_that_count_themselves_are_scanpys():
+    adata = pbmc()
+    sc.pp.neighbors(adata, method="gauss", knn=False)  # dense, with a diagonal of ones
+    assert adata.obsp["connectivities"].diagonal().min() == 1
+    ours = diffusion_map(adata, 10, copy=True)
+    sc.tl.diffmap(adata, n_comps=10)
+    assert np.abs(adata.uns["diffmap_evals"] - ours.uns["diffmap_evals"]).max() < 1e-5
+    expected, found = adata.obsm["X_diffmap"], ours.obsm["X_diffmap"]
+    assert np.abs(expected * np.sign((expected * found).sum(0)) - found).max() < 1e-4
+
+
+def random_graph(size, rng, share=0.2):
+    graph = random_sparse(size, size, share, random_state=rng)
+    graph = graph + graph.T
+    graph.setdiag(0)
+    return graph
+
+
+def many_parts():
+    rng = np.random.default_rng(0)
+    return block_diag([random_graph(40, rng) for _ in range(30)])
+
+
+def isolated_cells():
+    return block_diag([random_graph(500, np.random.default_rng(0), 0.02), csr_matrix((50, 50))])
+
+
+def equal_rings():
+    ring = diags([1.0, 1.0, 1.0, 1.0], [-1, 1, 149, -149], (150, 150))
+    return block_diag([ring] * 6)
+
+
+@pytest.mark.parametrize("make", [many_parts, isolated_cells, equal_rings])
+def test_a_graph_in_parts_has_the_largest_eigenvalues(make):
+    """One is an eigenvalue of every part; a Lanczos iteration of the whole misses some of them."""
+    graph = make().tocsr()
+    adata = anndata.AnnData(np.ones((graph.shape[0], 1), np.float32))
+    adata.obsp["connectivities"] = graph
+    diffusion_map(adata, 15)
+    values, vectors = adata.uns["diffmap_evals"], adata.obsm["X_diffmap"]
+    degree = np.asarray(graph.sum(1)).ravel()
+    q = np.where(degree > 0, degree, 1)
+    kernel = graph.toarray() / np.outer(q, q)
+    z = kernel.sum(1)
+    dense = kernel / np.sqrt(np.outer(*[np.where(z > 0, z, 1)] * 2)) + np.diag(z == 0)
+    assert np.abs(values - np.linalg.eigvalsh(dense)[::-1][:15]).max() < 1e-12
+    assert np.abs(dense @ vectors - values * vectors).max() < 1e-12
+    assert np.abs(vectors.T @ vectors - np.eye(15)).max() < 1e-12
+
+
+def test_a_root_whose_part_no_component_is_of_is_refused():
+    adata = anndata.AnnData(np.ones((1200, 1), np.float32))
+    adata.obsp["connectivities"] = many_parts().tocsr()
+    with pytest.raises(ValueError, match=r"first 10 components .* 30 parts\)\. .*raise 'n_dcs'"):
+        pseudotime(adata, 1199)
 
 
 def test_a_dense_and_a_sparse_solver_agree(monkeypatch):

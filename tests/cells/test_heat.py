@@ -7,16 +7,21 @@ import pytest
 import torch
 from cells.cell_cases import anndata, made, pbmc, sc
 from scipy.linalg import expm
-from scipy.sparse import csr_matrix
+from scipy.sparse import csc_matrix, csr_matrix
 
 from jsem_pyg.anndata import heat
 
 
-def dense_heat(adata, x, t):
-    """exp(-t (I - P)) x with the transition matrix P of scanpy's neighbours."""
+def dense_heat(adata, x, t, normalization="rw"):
+    """exp(-tL) x with the Laplacian L of scanpy's neighbours."""
     weight = adata.obsp["connectivities"].toarray().astype(float)
-    transition = weight / weight.sum(1, keepdims=True)
-    return expm(-t * (np.eye(len(weight)) - transition)) @ x
+    degree = weight.sum(1)
+    laplacian = {
+        "rw": np.eye(len(weight)) - weight / degree[:, None],
+        "sym": np.eye(len(weight)) - weight / np.sqrt(np.outer(degree, degree)),
+        None: np.diag(degree) - weight,
+    }
+    return expm(-t * laplacian[normalization]) @ x
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -41,6 +46,27 @@ def test_a_layer_in_float64_and_coordinates():
     heat(adata, 2.5, use_rep="X_pca")
     expected = dense_heat(adata, adata.obsm["X_pca"], 2.5)
     assert np.allclose(adata.obsm["X_pca_heat"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("normalization", ["rw", "sym", None])
+def test_cells_that_are_neighbours_of_themselves(normalization):
+    adata = made()
+    graph = adata.obsp["connectivities"].tolil()
+    graph.setdiag(np.linspace(0, 3, 90))
+    adata.obsp["connectivities"] = graph.tocsr()
+    heat(adata, 2.0, normalization=normalization)
+    expected = dense_heat(adata, adata.X.toarray(), 2.0, normalization)
+    assert np.allclose(adata.layers["heat"], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [csr_matrix, csc_matrix, np.asarray])
+def test_half_precision_is_computed_in_float32(make):
+    adata, other = made(sparse=False), made(sparse=False)
+    adata.X = make(adata.X).astype(np.float16)
+    heat(adata)
+    heat(other)
+    assert adata.layers["heat"].dtype == np.float32
+    assert np.allclose(adata.layers["heat"], other.layers["heat"], atol=2e-3)
 
 
 @pytest.mark.parametrize("scale", [1e-45, 1e-200, 1e60])
@@ -146,6 +172,12 @@ def with_nan():
     return adata
 
 
+def with_entry(value):
+    adata = made()
+    adata.uns["neighbors"] = value
+    return adata
+
+
 def with_weight(value):
     adata = made()
     adata.obsp["connectivities"].data[0] = value
@@ -161,6 +193,12 @@ def with_weight(value):
         (lambda: with_weight(np.nan), {}, ValueError, r"obsp\['connectivities'\]' to be finite"),
         (lambda: with_weight(-1), {}, ValueError, "to be non-negative"),
         (lambda: with_weight(0.123), {}, ValueError, "to be symmetric .* mean of it and its tr"),
+        (
+            lambda: with_entry("scanpy"),
+            {},
+            TypeError,
+            r"uns\['neighbors'\]' to be the mapping that",
+        ),
         (lambda: made()[:0].copy(), {}, ValueError, r"to have cells \(got shape \(0, 12\)\)"),
         (made, {"t": -1}, ValueError, "'t' to be non-negative"),
         (made, {"t": [1, 1]}, ValueError, "times 't' that differ"),
