@@ -364,7 +364,8 @@ def check_num_nodes(prepared: int, num_nodes: int) -> None:
     """Raise unless x has as many nodes as a prepared graph."""
     if num_nodes != prepared:
         raise ValueError(
-            f"Expected 'x' to have {prepared} nodes, as the prepared 'edge_index' (got {num_nodes})."
+            f"Expected 'x' to have {prepared} nodes, as the prepared 'edge_index' "
+            f"(got {num_nodes})."
         )
 
 

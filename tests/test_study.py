@@ -1,6 +1,5 @@
 """The unsupervised study: it runs, resumes, and keeps the labels to itself."""
 
-import functools
 import importlib
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from torch_geometric.utils import to_dense_adj, to_undirected
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.evaluation import modularity
-from jsem_pyg.nn import AnisotropicDiffusion
 
 pytestmark = pytest.mark.ci
 
@@ -168,16 +166,6 @@ def test_published_rows_are_all_that_is_wanted_of_them(study, tmp_path):
         assert table.path.parent == STUDY / "results"
 
 
-def test_how_much_is_left(study, tmp_path):
-    runner = study("runner")
-    rows = [{"dataset": "a", "method": "x", "seed": seed} for seed in (0, 1)]
-    runner.append(tmp_path / "runs.csv", rows)
-    wanted = runner.keys(dataset=["a"], method=["x", "y"], seed=range(4))
-    found = runner.count_left(runner.Table(tmp_path / "runs.csv", wanted, None))
-    assert found == (8, 6)
-    assert runner.total([found, (2, 1)]) == (10, 7)
-
-
 def test_methods_get_the_graph_and_nothing_else(study):
     for labelled in (clusters_of_points(), citation_like()):
         study_set = study("data_sets").hide_labels(labelled)
@@ -292,16 +280,6 @@ def test_rules_close_edges_and_never_cut_them(study, monkeypatch):
         torch.testing.assert_close(dense, dense.t())
 
 
-@pytest.mark.slow  # `bash .ci/nightly`
-def test_the_ablations(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
-    ablations = study("ablations")
-    runs = ablations.main(["--quick", "--output", str(tmp_path)])
-    assert runs["method"].tolist() == list(ablations.make_ablations())
-    assert runs["ari"].between(0.3, 1).all()
-    assert "| self-training, one view |" in (tmp_path / "ablations.md").read_text()
-
-
 def test_heat_by_the_rule_of_self_training(study):
     """The time whose clusters are most modular, against a search by hand."""
     clusterers = study("clusterers")
@@ -328,84 +306,6 @@ def test_parts_of_nodes_with_features(study, tmp_path, monkeypatch):
     assert len(runs) == 3
     assert runs["ari"].min() > 0.4
     assert "| digits: words and warm start | " in (tmp_path / "nodes.md").read_text()
-
-
-@pytest.mark.slow  # `bash .ci/nightly`
-def test_few_labels(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
-    few_labels = study("few_labels")
-    monkeypatch.setattr(few_labels, "LABELS", [1, 3])
-    by_labels = study("by_labels")
-    short = functools.partial(by_labels.propagate_labels, folds=2, steps=4)
-    monkeypatch.setattr(by_labels, "propagate_labels", short)
-    monkeypatch.setattr(by_labels, "END_TO_END_STEPS", 10)
-    runs = few_labels.main(["--quick", "--output", str(tmp_path)])
-    # Some need two labels of a class.
-    assert len(runs) == 2 * (2 * len(few_labels.METHODS) - len(few_labels.NEED_TWO))
-    assert runs[["accuracy", "macro_f1"]].min(axis=None) > 0.4
-    assert runs[["accuracy", "macro_f1"]].max(axis=None) <= 1
-    few_labels.main(["--quick", "--output", str(tmp_path)])  # nothing is missing any more
-    assert len(pd.read_csv(tmp_path / "few_labels.csv")) == len(runs)
-    text = (tmp_path / "few_labels.md").read_text()
-    assert text.count("| digits, 3 |") == 2 + 1 + 2  # two scores, differences, taught conductances
-    assert (tmp_path / "few_labels.png").stat().st_size > 10_000
-
-
-@pytest.mark.slow  # `bash .ci/nightly`
-def test_scripts_that_run_by_themselves_say_what_is_left(study, tmp_path, monkeypatch):
-    everything, scripts = study("everything"), study("scripts")
-    command = ["--quick", "--output", str(tmp_path), "--parts", "heterophilous"]
-    wanted = everything.main([*command, "--dry-run"])["heterophilous"].left
-    commands = []
-    monkeypatch.setattr(scripts.subprocess, "run", lambda given, check: commands.append(given))
-    everything.main(command)
-    [given] = commands
-    assert [str(each) for each in given[1:]] == [
-        *(str(scripts.EXAMPLES / "heterophilous.py"), "--output", str(tmp_path), "--quick")
-    ]
-    script = scripts.SCRIPTS["heterophilous"]
-    module = sys.modules["heterophilous"]
-    runs = pd.read_csv(scripts.EXAMPLES / "results/heterophilous.csv")
-    assert wanted == 2 * len(module.VARIANTS)
-    args = everything.parse_args(["--dry-run", "--parts", "heterophilous"])
-    assert script.left(args).left == 50 * len(module.VARIANTS) - len(module.current(runs))
-
-
-@pytest.mark.slow  # `bash .ci/nightly`
-def test_the_other_view_closes_edges_of_its_own(study):
-    two_views = study("two_views")
-    own, other = torch.randn(40, 3), torch.eye(2)[torch.arange(40) % 2]
-    given = two_views.of_points(own, other, torch.arange(40) % 4)
-    source, target = given.edge_index
-    alike = (source - target) % 2 == 0
-    h = two_views.by_cosine(given)
-    assert h.min() > two_views.FLOOR
-    assert h[alike].min() > 0.7 > 0.3 > h[~alike].max()
-    assert two_views.read_by(given, two_views.BOTH).shape == (40, 5)
-    graph = two_views.graph_for(given, two_views.OTHER)
-    torch.testing.assert_close(graph.edge_weight, given.edge_weight * h)
-    constant = given._replace(views=given.views | {two_views.SECOND: torch.ones(40, 1)})
-    torch.testing.assert_close(two_views.by_cosine(constant), torch.full_like(h, 0.505))
-
-
-@pytest.mark.slow  # `bash .ci/nightly`
-def test_words_and_citations_are_views_of_length_one(study, monkeypatch):
-    two_views = study("two_views")
-    monkeypatch.setattr(two_views, "AXES", 8)
-    texts = [f"heat{i % 5} graph{i % 3} node{i % 7} edge{i % 2}" for i in range(60)] + [""]
-    words = two_views.of_words(texts)
-    length = words.norm(dim=1)
-    assert torch.allclose(length[:-1], torch.tensor(1.0))
-    assert length[-1] == 0
-    graph = two_views.of_points(words, words, torch.arange(61) % 3)  # the empty text has a place
-    assert torch.isfinite(graph.edge_weight).all()
-    assert 60 in graph.edge_index[0]
-    data = citation_like()
-    data.edge_weight = torch.ones(data.num_edges)
-    z = two_views.of_edges(data)
-    source, target = data.edge_index
-    near = (z[source] * z[target]).sum(1).mean()
-    assert near > (z @ z.T).mean() + 0.2
 
 
 @pytest.mark.slow  # seconds, and each part is run and resumed above
@@ -451,25 +351,6 @@ def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, mon
     assert text.count("| both views; graph of both views |") == 2  # ARI, and the difference
 
 
-@pytest.mark.slow  # `bash .ci/nightly`
-def test_the_number_of_clusters(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
-    num_classes = study("num_classes")
-    monkeypatch.setattr(num_classes, "SCALES", (5.0, 10.0))
-    monkeypatch.setattr(num_classes, "umap", lambda data, *rest: data.x)  # run above as it is
-    quick = ["--quick", "--output", str(tmp_path)]
-    runs = num_classes.main(quick)
-    assert runs["method"].unique().tolist() == list(num_classes.DEFAULTS)
-    assert len(num_classes.main(quick)) == len(runs) == 2 * len(num_classes.DEFAULTS)
-    assert runs.loc[runs["method"] != num_classes.UMAP, "clusters"].between(2, 30).all()
-    told = runs[runs["method"] == num_classes.TRUE]
-    assert (told["clusters"] <= told["classes"]).all()
-    text = (tmp_path / "num_classes.md").read_text()
-    assert "| chosen less true |" in text
-    assert "| t = 10 |" in text
-    assert (tmp_path / "num_classes.png").stat().st_size > 5_000
-
-
 def test_what_is_known_of_the_true_number_is_not_run_again(study):
     num_classes = study("num_classes")
     key = {"dataset": "digits", "method": num_classes.TRUE, "seed": 1}
@@ -478,20 +359,6 @@ def test_what_is_known_of_the_true_number_is_not_run_again(study):
     assert row["classes"] == row["clusters"] == 10
     assert num_classes.known_row(num_classes.RUNS, key | {"method": "Leiden"}, 10) is None
     assert num_classes.known_row(num_classes.RUNS, key | {"seed": 99}, 10) is None
-
-
-@pytest.mark.slow  # `bash .ci/nightly`
-def test_calibration(study, tmp_path, monkeypatch):
-    monkeypatch.setattr(study("data_sets"), "QUICK_POINTS", 150)
-    calibration = study("calibration")
-    runs = calibration.main(["--quick", "--seeds", "1", "--output", str(tmp_path)])
-    assert runs["when"].tolist() == ["before", "after"] * 2
-    before, after = (
-        runs[runs["when"] == when].set_index("setting") for when in ("before", "after")
-    )
-    pd.testing.assert_series_equal(before["accuracy"], after["accuracy"])
-    assert runs[["brier", "ece"]].max(axis=None) < 1
-    assert "ten labels a class, digits" in (tmp_path / "calibration.md").read_text()
 
 
 def test_temperatures_mend_what_is_too_sure(study):
@@ -558,13 +425,6 @@ def test_labels_are_drawn_from_every_class(study):
     assert not torch.equal(known, study("few_labels").draw_labels(y, 4, seed=2))
 
 
-def test_a_time_for_each_channel_is_one_scale(study):
-    times = study("ablations").times
-    assert AnisotropicDiffusion(0, t=times("channels", 2.0, 6)).time.num_channels == 6
-    assert AnisotropicDiffusion(0, t=times("channels", 2.0, 6)).time.num_scales == 1
-    assert AnisotropicDiffusion(0, t=times("scales", 2.0, 6)).time.num_scales == 3
-
-
 def test_hard_negatives_are_the_nearest_of_several_strangers(study):
     ablations = study("ablations")
     data = study("data_sets").hide_labels(clusters_of_points()).data
@@ -589,19 +449,3 @@ def test_sets_that_need_files_say_so(study, tmp_path):
     study_set = data_sets.load("agnews", tmp_path)
     assert study_set.y.tolist() == y.tolist()
     assert [path.name for path in tmp_path.iterdir()] == [file.name]  # left as it was
-
-
-def test_the_report_draws_several_sets_and_gaps(study, tmp_path):
-    rng = np.random.default_rng(0)
-    rows = [
-        {"dataset": dataset, "method": method, "seed": seed}
-        | dict(zip(["ari", "nmi", "acc", "purity", "cpu_seconds"], rng.random(5), strict=True))
-        for dataset, methods in {"one": ["raw", "heat"], "two": ["heat"]}.items()
-        for method in methods
-        for seed in range(3)
-    ]
-    text = study("report").write_report(pd.DataFrame(rows), tmp_path)
-    assert "| raw |" in text
-    assert {path.name for path in tmp_path.iterdir()} == {
-        *("summary.csv", "comparisons.csv", "summary.md", "ari.png")
-    }

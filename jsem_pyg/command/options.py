@@ -4,13 +4,11 @@ import codecs
 import math
 import os
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from .._table_files import Reading
 
 LAYOUTS = ("umap", "pca", "none")  # of the map
 _FOLDER = "JSEM_PYG_CACHE"
@@ -40,7 +38,17 @@ def _check_delimiter(context: click.Context, parameter: click.Parameter, value: 
 
 
 def reading_options(command: Callable) -> Callable:
-    """Options for reading a file."""
+    """Options for reading a file, which a command gets as one argument, `reading`."""
+
+    @wraps(command)
+    def with_reading(
+        *args: Any, delimiter: str | None, encoding: str | None, no_header: bool, **given: Any
+    ) -> Any:
+        from .._table_files import Reading  # with NumPy, which help does without
+
+        return command(*args, reading=Reading(delimiter, encoding, not no_header), **given)
+
+    decorated: Callable = with_reading
     for option in (
         click.option(
             "--no-header",
@@ -54,15 +62,8 @@ def reading_options(command: Callable) -> Callable:
             "--delimiter", callback=_check_delimiter, help="Of a CSV file; guessed from its header."
         ),
     ):
-        command = option(command)
-    return command
-
-
-def reading_of(delimiter: str | None, encoding: str | None, no_header: bool) -> "Reading":
-    """The options as an object."""
-    from .._table_files import Reading  # with NumPy, which help does without
-
-    return Reading(delimiter, encoding, not no_header)
+        decorated = option(decorated)
+    return decorated
 
 
 def default_cache() -> Path:

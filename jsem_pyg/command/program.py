@@ -2,7 +2,7 @@
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -14,11 +14,13 @@ from .options import (
     LAYOUTS,
     cache_option,
     check_finite,
-    reading_of,
     reading_options,
     verbose_option,
 )
 from .steps import Steps, logged
+
+if TYPE_CHECKING:
+    from .._table_files import Reading
 
 # What does the work, and with it torch, is imported where it begins: help comes at once.
 
@@ -151,9 +153,7 @@ def map_command(
     model: str | None,
     resume: bool,
     overwrite: bool,
-    delimiter: str | None,
-    encoding: str | None,
-    no_header: bool,
+    reading: "Reading",
     cache: Path,
     verbose: bool,
     **options: Any,
@@ -178,7 +178,6 @@ def map_command(
     with logged(steps, verbose):
         check_drawable(layout)
         folder.check_free(resume, overwrite)
-        reading = reading_of(delimiter, encoding, no_header)
         settings = MapSettings(file, reading, _typed(context), layout=layout, **options)
         with sole_writer("--output", folder.path):
             folder.check_free(resume, overwrite)
@@ -220,9 +219,7 @@ def predict_command(
     file: Path,
     output: str,
     columns: tuple[str, ...],
-    delimiter: str | None,
-    encoding: str | None,
-    no_header: bool,
+    reading: "Reading",
     cache: Path,
     verbose: bool,
 ) -> None:
@@ -237,7 +234,6 @@ def predict_command(
 
     steps = Steps()
     with logged(steps, verbose):
-        reading = reading_of(delimiter, encoding, no_header)
         table = assign(MapFolder(folder), file, reading, columns, cache, steps)
     text = table.to_csv(index=False, lineterminator="\n")
     if output == "-":

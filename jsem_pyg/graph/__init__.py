@@ -19,7 +19,6 @@ follows from the pattern. What a user hands over becomes one in `prepare.py` and
 from .build import knn_graph
 from .hyperedges import (
     clique_hyperedges,
-    cluster_hyperedges,
     knn_hyperedges,
 )
 from .hypergraph_structure import HypergraphStructure
@@ -35,7 +34,6 @@ __all__ = [
     "NeighborIndex",
     "SimplicialStructure",
     "clique_hyperedges",
-    "cluster_hyperedges",
     "knn_graph",
     "knn_hyperedges",
     "knn_search",

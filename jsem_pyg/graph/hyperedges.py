@@ -1,11 +1,10 @@
-"""Hyperedges from points, graphs and labels: memberships [2, M], node and hyperedge."""
+"""Hyperedges from points and graphs: memberships [2, M], node and hyperedge."""
 
 import torch
 from torch import Tensor
 
 from .._checks import (
     check_edge_index,
-    check_labels,
     check_positive_int,
     check_tensor,
 )
@@ -87,29 +86,6 @@ def _grow(cliques: Tensor, key: Tensor, high: Tensor, pointer: Tensor) -> Tensor
     found = torch.searchsorted(key, wanted).clamp(max=max(key.numel() - 1, 0))
     is_clique = (key[found] == wanted).all(dim=1)
     return torch.cat([cliques[parent], node[:, None]], dim=1)[is_clique]
-
-
-def cluster_hyperedges(label: Tensor) -> Tensor:
-    """Make a hyperedge of all nodes with the same label, numbered in the order of the labels.
-
-    Args:
-        label: [N] integers.
-
-    Returns:
-        [2, N] memberships.
-
-    Raises:
-        TypeError: if `label` is not of integer type.
-        ValueError: if it has another shape.
-
-    Example:
-        >>> cluster_hyperedges(torch.tensor([7, 2, 7]))
-        tensor([[0, 1, 2],
-                [1, 0, 1]])
-    """
-    check_labels("label", label)
-    node = torch.arange(label.numel(), device=label.device)
-    return torch.stack([node, torch.unique(label, return_inverse=True)[1]])
 
 
 def as_memberships(members: Tensor) -> Tensor:

@@ -127,20 +127,3 @@ def test_type_follows_the_weights(dtype):
 def test_refuses_graphs(geometry, edge_index, num_nodes, error, message):
     with pytest.raises(error, match=message):
         geometry(edge_index, torch.ones(6), num_nodes)
-
-
-@pytest.mark.parametrize("function", [degree_contrast, distance_rank])
-@pytest.mark.parametrize(
-    ("weight", "error", "message"),
-    [
-        ([1.0] * 6, TypeError, "'edge_weight' to be a torch.Tensor"),
-        (torch.ones(6).long(), TypeError, "floating-point tensor"),
-        (torch.ones(5), ValueError, r"shape \[6\]"),
-        (-torch.ones(6), ValueError, "non-negative"),
-        (torch.full((6,), torch.nan), ValueError, "finite"),
-        (torch.arange(1.0, 7.0), ValueError, "differ, by up to 3.*to_undirected"),
-    ],
-)
-def test_refuses_weights(function, weight, error, message):
-    with pytest.raises(error, match=message):
-        function(RING, weight)

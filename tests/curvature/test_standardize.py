@@ -195,21 +195,6 @@ def test_repr():
     assert repr(Standardizer("rank")) == "Standardizer(method='rank')"
 
 
-@pytest.mark.parametrize("standardize", [robust_standardize, rank_standardize])
-@pytest.mark.parametrize(
-    ("values", "error", "message"),
-    [
-        ([1.0], TypeError, "'values' to be a torch.Tensor"),
-        (torch.arange(3), TypeError, "'values' to be a floating-point"),
-        (torch.ones(3, 1), ValueError, r"shape \[E\] \(got \[3, 1\]\)"),
-        (torch.tensor([1.0, torch.nan]), ValueError, "'values' to be finite"),
-    ],
-)
-def test_refuses(standardize, values, error, message):
-    with pytest.raises(error, match=message):
-        standardize(values)
-
-
 def test_refuses_another_method():
     with pytest.raises(ValueError, match="'method' to be one of 'robust', 'rank'"):
         Standardizer("z")

@@ -135,20 +135,3 @@ def test_heat_kernel_columns_count_nodes_by_what_says_it():
     assert torch.equal(
         heat_kernel_columns(edge_index, nodes), heat_diffusion(torch.eye(3), edge_index)[:, nodes]
     )
-
-
-@pytest.mark.parametrize(
-    ("nodes", "num_nodes", "error", "message"),
-    [
-        ([0], None, TypeError, "'nodes' to be a torch.Tensor"),
-        (torch.tensor([0.0]), None, TypeError, "'nodes' to be of integer type"),
-        (torch.tensor([3]), 3, ValueError, r"'nodes' to hold node indices in \[0, 3\)"),
-        (torch.tensor([-1]), 3, ValueError, r"'nodes' to hold node indices in \[0, 3\)"),
-        (torch.tensor([0]), -1, ValueError, "'num_nodes' to be a non-negative integer"),
-        (torch.tensor([0]), 2.0, TypeError, "'num_nodes' to be a non-negative integer"),
-    ],
-)
-def test_bad_columns_are_named(nodes, num_nodes, error, message):
-    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    with pytest.raises(error, match=message):
-        heat_kernel_columns(edge_index, nodes, num_nodes=num_nodes)

@@ -219,20 +219,9 @@ def test_autocast_changes_nothing(method):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"x": torch.ones(9)}, ValueError, r"'x' to have shape \[..., N, D\]"),
-        ({"x": torch.ones(9, 2).long()}, TypeError, "'x' to be a floating-point tensor"),
-        ({"x": torch.full((9, 2), float("nan"))}, ValueError, "'x' to be finite"),
         ({"x": torch.tensor([[float("inf")], [-float("inf")]] * 5)[:9]}, ValueError, "finite"),
-        ({"hyperedge_weight": torch.ones(4)}, ValueError, "'hyperedge_weight' to have shape"),
-        ({"hyperedge_weight": -torch.ones(5)}, ValueError, "to be non-negative"),
-        ({"t": -1.0}, ValueError, "'t' to be finite and >= 0"),
         ({"t": torch.ones(2, 3)}, ValueError, "D = 2"),
-        ({"method": "fast"}, ValueError, "'method' to be one of 'auto', 'dense'"),
-        ({"backend": "fast"}, ValueError, "'backend' to be one of"),
         ({"method": "incidence", "backend": "numba"}, ValueError, "'backend' to be 'auto', 'ref"),
-        ({"normalization": None}, ValueError, "'normalization' to be one of"),
-        ({"degree": -1}, ValueError, "'degree' to be an integer"),
-        ({"tol": 0.0}, ValueError, "'tol' to be positive"),
         ({"num_hyperedges": 2}, ValueError, "hyperedge numbers in"),
     ],
 )

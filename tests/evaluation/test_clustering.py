@@ -82,11 +82,8 @@ def test_dtypes_arrays_and_tensors_that_require_gradients(dtype):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"x": torch.ones(4, 0)}, "'x' to have shape"),
         ({"num_clusters": 5}, "4 points and 5 clusters"),
-        ({"n_init": 0}, "'n_init' to be a positive integer"),
         ({"seeds": ()}, "'seeds' to hold at least one"),
-        ({"seeds": 0}, "'seeds' to be a positive integer"),
     ],
 )
 def test_bad_input_is_refused(change, message):

@@ -84,9 +84,6 @@ def test_gradients_are_finite_where_all_weights_vanish():
     ("change", "message"),
     [
         ({"edge_index": torch.tensor([[0], [1]])}, "to_undirected"),
-        ({"edge_weight": torch.tensor([-1.0, -1.0])}, "non-negative"),
-        ({"normalization": "rw"}, "'normalization' to be one of 'sym', None"),
-        ({"x": torch.ones(3)}, r"'x' to have shape \[..., N, D\]"),
     ],
 )
 def test_bad_input_is_refused(change, message):

@@ -87,17 +87,6 @@ def test_many_small_graphs_in_pieces_become_connected_each():
     assert (batch[edge_index[0]] == batch[edge_index[1]]).all()
 
 
-def test_graphs_are_padded_with_those_of_their_size(monkeypatch):
-    monkeypatch.setattr("jsem_pyg.graph.groups._CHUNK_PAIRS", 2 * 41**2)
-    batch = torch.arange(len(SIZES)).repeat_interleave(torch.tensor(SIZES))
-    groups = group_points(batch, batch.numel())
-    assert [list(valid.sum(1)) for _, valid in groups.small()] == [[5, 7], [40, 41], [128]]
-    assert groups.large() == [3, 5]
-    result = knn_graph(torch.cat(graphs()), 3, batch=batch)
-    monkeypatch.undo()
-    assert torch.equal(result[0], knn_graph(torch.cat(graphs()), 3, batch=batch)[0])
-
-
 def test_medians_of_graphs_are_torchs():
     batch = torch.tensor([1, 0, 1, 1, 0, 2, 1])
     value = torch.tensor([5.0, 2.0, 1.0, 7.0, 9.0, 3.0, 0.0])

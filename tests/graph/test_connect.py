@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from jsem_pyg.graph.component_links import Outside, component_links
+from jsem_pyg.graph.component_links import Outside
 from jsem_pyg.graph.connect import component_labels, shortest_links
 from jsem_pyg.graph.points import prepare_points
 
@@ -71,20 +71,6 @@ def test_approximate_links_are_improved_from_their_ends(monkeypatch):
 def test_the_least_budget_still_joins():
     points, label = clusters()
     assert_joins(shortest_links(points, label, budget=0)[0], label)
-
-
-def test_links_begin_at_a_few_points_of_each_component(monkeypatch):
-    points, label = clusters(num_clusters=5, size=50)
-    asked = []
-    nearest = Outside.nearest
-    monkeypatch.setattr(
-        Outside, "nearest", lambda self, query: asked.append(query) or nearest(self, query)
-    )
-    small = torch.tensor([True, True, False, True, True])
-    link = component_links(points, label, small, budget=8 * points.coordinates.numel())
-    assert label[asked[0]].bincount(minlength=5).tolist() == [2, 2, 0, 2, 2]
-    assert label[link[0]].tolist() == [0, 1, 3, 4]
-    assert (label[link[0]] != label[link[1]]).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -5,7 +5,6 @@ import torch
 
 from jsem_pyg.graph import (
     clique_hyperedges,
-    cluster_hyperedges,
     knn_hyperedges,
     knn_search,
 )
@@ -52,15 +51,9 @@ def test_cliques_ignore_loops_and_repetition():
     assert members(clique_hyperedges(edge_index, 3)) == [{0, 1, 2}]
 
 
-def test_clusters():
-    assert members(cluster_hyperedges(torch.tensor([5, 1, 5, 1, 9]))) == [{1, 3}, {0, 2}, {4}]
-
-
 def test_bad_arguments_are_refused():
     edge_index = torch.tensor([[0], [5]])
     with pytest.raises(ValueError, match="'size' to be at least 2"):
         clique_hyperedges(edge_index, 6, 1)
     with pytest.raises(ValueError, match="'edge_index' to hold node indices"):
         clique_hyperedges(edge_index, 3)
-    with pytest.raises(TypeError, match="'label' to be of integer type"):
-        cluster_hyperedges(torch.ones(3))

@@ -78,13 +78,6 @@ def test_approximate_neighbors_reach_the_target(index, metric, caplog):
     assert all(row.unique().numel() == 10 for row in neighbor)
 
 
-@pytest.mark.parametrize("index", ["hnsw", "ivf"])
-def test_points_are_searched_once_each_in_the_order_of_the_index(index):
-    points = prepare_points(clustered(), "l2")
-    approximate = module.ApproximateIndex(index, points, seed=0, progress=False)
-    assert torch.equal(approximate.order().sort().values, torch.arange(3000))
-
-
 def test_a_higher_target_takes_more_effort():
     x = torch.randn(3000, 16, generator=torch.Generator().manual_seed(0))
     points = prepare_points(x, "l2")

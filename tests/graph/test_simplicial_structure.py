@@ -121,17 +121,8 @@ def test_what_is_kept_may_serve_training_later():
 @pytest.mark.parametrize(
     ("edge_index", "triangles", "error", "match"),
     [
-        ([[0], [1]], None, TypeError, r"'edge_index' to be a \[2, E\] integer tensor"),
-        (torch.zeros(3, 4).long(), None, ValueError, r"shape \[2, E\] \(got \[3, 4\]\)"),
-        (torch.zeros(2, 4), None, ValueError, "integer type"),
         (once([(0, 1), (2, 2)]), None, ValueError, r"without self-loops \(got 1\)"),
-        (once([(0, 1), (0, 9)]), None, ValueError, r"in \[0, 4\) \(got values from 0 to 9\)"),
-        (once([(0, 1), (-1, 2)]), None, ValueError, "got values from -1 to 2"),
         (once([(0, 1), (1, 2), (0, 1)]), None, ValueError, r"1 repeated columns, such as \[0, 1\]"),
-        (TRIANGLE, [[0], [1], [2]], TypeError, r"'triangles' to be a \[3, F\] .* \(got list\)"),
-        (TRIANGLE, torch.zeros(2, 1).long(), ValueError, r"of shape \[2, 1\]"),
-        (TRIANGLE, torch.zeros(3, 1), ValueError, r"torch.float32 of shape \[3, 1\]"),
-        (TRIANGLE, torch.tensor([[0], [1], [4]]), ValueError, "'triangles' to hold node indices"),
         (TRIANGLE, torch.tensor([[0], [1], [3]]), ValueError, r"1 without, such as \[0, 1, 3\]"),
         (TRIANGLE, torch.tensor([[0], [1], [1]]), ValueError, r"1 without, such as \[0, 1, 1\]"),
         (TRIANGLE, torch.tensor([[0, 2], [1, 1], [2, 0]]), ValueError, r"\(got 1 repeated\)"),

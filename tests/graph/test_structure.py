@@ -1,7 +1,3 @@
-import copy
-import pickle
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 import torch
 
@@ -101,19 +97,6 @@ def test_asymmetric_values_are_refused():
         structure.check_attr(torch.tensor([[1.0], [1.0], [-1.0], [1.0]]))
 
 
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (torch.ones(3), r"shape \[4\].*got \[3\]"),
-        (torch.tensor([1.0, 1.0, -1.0, -1.0]), "non-negative .got a minimum of -1.0"),
-        (torch.tensor([1.0, 1.0, float("nan"), 1.0]), "finite .got 1 NaN"),
-    ],
-)
-def test_bad_weights_are_refused(weight, message):
-    with pytest.raises(ValueError, match=message):
-        GraphStructure(PATH, num_nodes=3).check_weight(weight)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_weights_whose_sums_overflow_are_refused(dtype):
     largest = torch.finfo(dtype).max
@@ -153,57 +136,11 @@ class TestMemory:
             assert structure_of(reader, edge_index).col.tolist() == [1 + shift, 0]
             del edge_index
 
-    def test_sparse_forms_are_remembered_too(self):
-        edge_index, weight = random_graph(8, 0.5)
-        csr = torch.sparse_coo_tensor(edge_index, weight, (8, 8)).to_sparse_csr()
-        reader = GraphReader()
-        assert structure_of(reader, csr) is structure_of(reader, csr)
-
     def test_inference_tensors_are_prepared_each_time(self):
         reader = GraphReader()
         with torch.inference_mode():
             edge_index, _ = random_graph(8, 0.5)
             assert structure_of(reader, edge_index) is not structure_of(reader, edge_index)
-
-    def test_copies_start_empty(self):
-        reader, (edge_index, _) = GraphReader(), random_graph(8, 0.5)
-        first = structure_of(reader, edge_index)
-        for copied in (copy.deepcopy(reader), pickle.loads(pickle.dumps(reader))):
-            assert structure_of(copied, edge_index) is not first
-
-    def test_a_size_of_zero_remembers_nothing(self):
-        reader, (edge_index, _) = GraphReader(size=0), random_graph(8, 0.5)
-        assert structure_of(reader, edge_index) is not structure_of(reader, edge_index)
-
-    def test_weights_are_checked_once_for_each_structure(self, monkeypatch):
-        calls, check = [], GraphStructure.check_weight
-        monkeypatch.setattr(
-            GraphStructure, "check_weight", lambda self, w: calls.append(w) or check(self, w)
-        )
-        reader, (edge_index, weight) = GraphReader(), random_graph(8, 0.5)
-        x = torch.zeros(8, 1)
-        for _ in range(3):
-            reader.read(edge_index, x, weight)
-        assert len(calls) == 1
-        reader.read(edge_index.clone(), x, weight)
-        assert len(calls) == 2
-        weight[0] = -1
-        for _ in range(2):  # what has not passed is not remembered
-            with pytest.raises(ValueError, match="non-negative"):
-                reader.read(edge_index, x, weight)
-
-    def test_threads_that_share_a_memory_get_their_own_graphs(self):
-        reader = GraphReader()
-        graphs = [random_graph(8, 0.5, seed=seed)[0] for seed in range(8)]
-        expected = [GraphStructure(graph, 8).col.tolist() for graph in graphs]
-
-        def work(i):
-            return all(
-                structure_of(reader, graphs[i]).col.tolist() == expected[i] for _ in range(200)
-            )
-
-        with ThreadPoolExecutor(8) as pool:
-            assert all(pool.map(work, range(8)))
 
 
 class TestMemoryByEntries:

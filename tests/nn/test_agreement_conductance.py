@@ -110,8 +110,6 @@ def test_no_edges(num_nodes):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda form: form.project(torch.ones(3)), r"'x' to have shape \[rows, C\].*got \[3\]"),
-        (lambda form: form.along(None, torch.ones(2, 3, 4), ()), r"'z' to have shape \[rows, C\]"),
         (
             lambda form: form(None, torch.ones(3, 2), torch.ones(4, 2)),
             r"'x_i' and 'x_j' to have the same shape \[E, D\].*got \[3, 2\].* and \[4, 2\]",

@@ -1,7 +1,6 @@
 import pytest
 import torch
 from layer_cases import NUM_NODES, Similarity, bend, call, make_data
-from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, SigmoidConductance
 
@@ -108,38 +107,6 @@ def test_repr_and_reset():
     assert not torch.equal(conv.lin.weight, weight)
     assert conv.conductance.slope.abs().max() == 0
     assert conv.bias.abs().max() == 0
-
-
-class AnisotropicGNN(BasicGNN):
-    supports_edge_weight = True
-    supports_edge_attr = True
-    supports_norm_batch = False
-
-    def init_conv(self, in_channels, out_channels, **kwargs):
-        return AnisotropicChebConv(in_channels, out_channels, **kwargs)
-
-
-@pytest.mark.parametrize("jk", [None, "cat"])
-def test_in_a_basic_gnn(jk):
-    data = make_data()
-    model = AnisotropicGNN(4, 8, num_layers=3, out_channels=2, t=[0.5, 2.0], jk=jk)
-    out = model(data.x, data.edge_index, edge_weight=data.edge_weight, edge_attr=data.edge_attr)
-    assert out.shape == (NUM_NODES, 2)
-    out.sum().backward()
-
-
-def test_learns_to_tell_two_blocks_apart():
-    torch.manual_seed(0)
-    data = make_data(num_isolated=0)
-    y = (torch.arange(NUM_NODES) >= NUM_NODES // 2).long()
-    model = AnisotropicGNN(4, 8, num_layers=2, out_channels=2)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
-    for _ in range(60):
-        optimizer.zero_grad()
-        out = model(data.x, data.edge_index, edge_weight=data.edge_weight, edge_attr=data.edge_attr)
-        torch.nn.functional.cross_entropy(out, y).backward()
-        optimizer.step()
-    assert (out.argmax(-1) == y).float().mean() > 0.9
 
 
 @pytest.mark.parametrize("normalization", ["sym", "rw", None])

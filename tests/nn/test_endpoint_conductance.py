@@ -173,25 +173,6 @@ def test_a_layer_asks_for_one_way_of_an_edge_and_both_get_it(repeats, monkeypatc
         torch.testing.assert_close(one_way, both_ways, rtol=1e-4, atol=1e-5)
 
 
-def test_learns_which_edges_to_close():
-    """A path of two kinds of nodes: only edges within a kind should conduct."""
-    torch.manual_seed(0)
-    kind = torch.tensor([0, 0, 1, 1, 1, 0, 0, 0])
-    x = torch.stack([kind.float(), torch.rand(8)], dim=1)
-    conductance = EndpointConductance(2, 4)
-    optimizer = torch.optim.Adam(conductance.parameters(), 0.1)
-    same = (kind[:-1] == kind[1:]).float()
-    for _ in range(60):
-        optimizer.zero_grad()
-        h = conductance(None, x[1:], x[:-1])
-        torch.nn.functional.binary_cross_entropy(h, same).backward()
-        optimizer.step()
-    assert h[same == 1].min() > 0.8
-    assert h[same == 0].max() < 0.2
-    conductance.reset_parameters()
-    assert conductance(None, x[1:], x[:-1]).unique().tolist() == pytest.approx([0.50005])
-
-
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("num_nodes", [0, 1])
 def test_no_edges(signed, num_nodes):
@@ -203,11 +184,6 @@ def test_no_edges(signed, num_nodes):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: EndpointConductance(0), ValueError, "'in_channels' to be a positive integer"),
-        (lambda: EndpointConductance(2, 0), ValueError, "'hidden_channels' to be a positive"),
-        (lambda: EndpointConductance(2, signed="no"), TypeError, "'signed' to be True or False"),
-        (lambda: EndpointConductance(2, floor=1.0), ValueError, r"'floor' to lie in \(0, 1\)"),
-        (lambda: EndpointConductance(2, rate=0), ValueError, "'rate' to be positive"),
         (
             lambda: make().project(torch.ones(3, 5)),
             ValueError,
@@ -239,7 +215,3 @@ def test_signed_numbers_of_others_are_refused():
     data = make_data()
     with pytest.raises(ValueError, match=r"return values in \[0, 1\]"):
         AnisotropicDiffusion(0, conductance=Negative())(data.x, data.edge_index)
-
-
-def test_repr():
-    assert repr(make()) == "EndpointConductance(4, 3, signed=False)"

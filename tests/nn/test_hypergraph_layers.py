@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from hypergraph_cases import CASES, IDS, every, exact, random_hypergraph
+from hypergraph_cases import CASES, IDS, exact, random_hypergraph
 from torch_geometric.data import Batch
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
@@ -118,29 +118,6 @@ def test_a_batch_is_the_loop_over_its_signals(t, method, shape):
             torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-9)
 
 
-def curve(layer, forward, steps=50):
-    """The losses of a training."""
-    layer, losses = copy.deepcopy(layer), []
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
-    x, *hypergraph = make_inputs(6)
-    target = torch.randn(6, NUM_NODES, 3, generator=torch.Generator().manual_seed(1))
-    for _ in range(steps):
-        optimizer.zero_grad()
-        loss = (forward(layer, x, *hypergraph) - target).square().mean()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return torch.stack(losses)
-
-
-def test_learning_curves_are_those_of_the_loop():
-    layer = make_layers()[1]
-    batched = curve(layer, lambda layer, *inputs: layer(*inputs))
-    loop = curve(layer, lambda layer, x, *h: torch.stack([layer(each, *h) for each in x]))
-    torch.testing.assert_close(batched, loop, rtol=1e-5, atol=1e-6)
-    assert batched[-1] < 0.9 * batched[0]
-
-
 @pytest.mark.parametrize("kind", ["diffusion", "conv"])
 def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
     layer = HypergraphDiffusion(2) if kind == "diffusion" else HypergraphChebConv(CHANNELS, 3, 2)
@@ -187,21 +164,6 @@ def test_every_parameter_learns():
         layer(*make_inputs(2)).square().sum().backward()
         for name, parameter in layer.named_parameters():
             assert parameter.grad.abs().max() > 0, name
-
-
-def test_weights_learn_which_hyperedge_carries_the_answer():
-    # The target is the mean over the triple {0, 1, 2}; the other triples disturb.
-    torch.manual_seed(0)
-    index, layer = every(5, 3), HypergraphDiffusion(num_hyperedges=10, t=1.0)
-    x = torch.randn(64, 5, 2)
-    target = x[:, :3].mean(1, keepdim=True).expand(-1, 3, -1)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.1)
-    for _ in range(80):
-        optimizer.zero_grad()
-        (layer(x, index)[:, :3] - target).square().mean().backward()
-        optimizer.step()
-    assert layer.weight().argmax() == 0
-    assert layer.weight()[0] > 3 * layer.weight()[1:].median()
 
 
 def test_the_structure_is_prepared_once_and_a_prepared_one_gives_the_same(monkeypatch):
@@ -265,11 +227,8 @@ def test_bad_calls_are_refused():
         (lambda: full(x, index, weight), r"'hyperedge_attr' of shape \[5, 2\]"),
         (lambda: full(x, index, weight, attr[:4]), r"have shape \[5, 2\], a row for each"),
         (lambda: full(x, index, weight, attr[:, 0]), r"got \[5, 1\]"),
-        (lambda: full(x, index, weight, attr * torch.nan), "'hyperedge_attr' to be finite"),
         (lambda: full(x, index, None, attr, num_hyperedges=6), "hypergraph of 5 hyperedges"),
-        (lambda: full(x, index, -weight, attr), "'hyperedge_weight' to be non-negative"),
         (lambda: plain(x, index, weight, attr), "'hyperedge_attr' to be None"),
-        (lambda: plain(x * torch.nan, index), "'x' to be finite"),
         (lambda: plain(x[:3], index), "node numbers"),
         (lambda: plain(x[0], index), r"'x' to have shape \[..., N, D\]"),
     ]:

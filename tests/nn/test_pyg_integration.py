@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from layer_cases import CHANNELS, NUM_NODES, bend, make_data
+from layer_cases import CHANNELS, bend, make_data
 from torch_geometric.data import HeteroData
-from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import to_hetero
 
@@ -36,28 +35,6 @@ def test_an_open_mask_changes_nothing_and_a_closed_edge_does(normalization):
     torch.testing.assert_close(model(*arguments), fused)
 
 
-def test_gnn_explainer():
-    data, model = make_data(), Model()
-    explainer = Explainer(
-        model,
-        GNNExplainer(epochs=5),
-        explanation_type="model",
-        node_mask_type="attributes",
-        edge_mask_type="object",
-        model_config={
-            "mode": "multiclass_classification",
-            "task_level": "node",
-            "return_type": "raw",
-        },
-    )
-    explanation = explainer(
-        data.x, data.edge_index, edge_weight=data.edge_weight, edge_attr=data.edge_attr, index=2
-    )
-    assert explanation.edge_mask.shape == (data.num_edges,)
-    assert explanation.edge_mask.abs().max() > 0
-    assert explanation.node_mask.shape == data.x.shape
-
-
 class Stack(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -66,16 +43,6 @@ class Stack(torch.nn.Module):
 
     def forward(self, x, edge_index):
         return self.second(self.first(x, edge_index).relu(), edge_index)
-
-
-def test_to_hetero_where_both_ends_are_of_one_type():
-    data, graph = HeteroData(), make_data()
-    data["paper"].x = graph.x
-    data["paper", "cites", "paper"].edge_index = graph.edge_index
-    data["paper", "resembles", "paper"].edge_index = (NUM_NODES - 1 - graph.edge_index).clone()
-    model = to_hetero(Stack(), data.metadata())
-    out = model(data.x_dict, data.edge_index_dict)
-    assert out["paper"].shape == (NUM_NODES, 3)
 
 
 def test_bipartite_edges_are_refused_clearly():

@@ -4,16 +4,14 @@ import copy
 
 import pytest
 import torch
-import torch_geometric
 from hypergraph_cases import case
 from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
 from torch_geometric import EdgeIndex
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import HeteroConv, summary, to_hetero
 from torch_geometric.transforms import ToUndirected
-from torch_geometric.utils import dropout_edge
 
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
@@ -143,35 +141,6 @@ def test_edge_index_knows_of_isolated_nodes_at_the_end():
 # Samples.
 
 
-@pytest.mark.parametrize(
-    "sample",
-    [
-        lambda data: next(iter(NeighborLoader(data, [2, 1], batch_size=3))),
-        lambda data: Data(x=data.x, edge_index=dropout_edge(data.edge_index, p=0.5)[0]),
-    ],
-)
-@pytest.mark.parametrize("layer", [AnisotropicDiffusion(edge_dim=0), heat_diffusion])
-def test_directed_samples_are_refused_with_the_remedy(sample, layer):
-    torch.manual_seed(0)
-    data = make_data()
-    part = sample(Data(x=data.x, edge_index=data.edge_index))
-    with pytest.raises(ValueError, match="undirected") as caught:
-        layer(part.x, part.edge_index)
-    assert "subgraph_type='bidirectional'" in str(caught.value)
-    assert "force_undirected=True" in str(caught.value)
-
-
-def test_the_remedies_work():
-    torch.manual_seed(0)
-    data, layer = make_data(), bend(AnisotropicDiffusion())
-    loader = NeighborLoader(data, [2, 1], batch_size=3, subgraph_type="bidirectional")
-    for batch in loader:
-        assert call(layer, batch).shape == batch.x.shape
-    edge_index, mask = dropout_edge(data.edge_index, p=0.5, force_undirected=True)
-    out = layer(data.x, edge_index, data.edge_weight[mask], data.edge_attr[mask])
-    assert out.shape == data.x.shape
-
-
 def test_directed_samples_become_graphs_by_a_transform():
     torch.manual_seed(0)
     data, layer = make_data(), bend(AnisotropicDiffusion())
@@ -263,27 +232,3 @@ def test_to_hetero_and_hetero_conv_on_relations_within_a_type():
     torch.testing.assert_close(out["paper"], expected)
     stacked = HeteroConv({kind: copy.deepcopy(conv) for kind in data.edge_types}, aggr="sum")
     torch.testing.assert_close(stacked(data.x_dict, data.edge_index_dict)["paper"], expected)
-
-
-@pytest.mark.parametrize("compile", [torch.compile, torch_geometric.compile])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: AnisotropicDiffusion(t=[0.5, 1.0, 2.0]),
-        lambda: AnisotropicChebConv(CHANNELS, 1, t=[0.5, 1.0, 2.0]),
-        lambda: AnisotropicChebConv(CHANNELS, 13, t=[0.5, 1.0, 2.0]),
-    ],
-)
-def test_compiled_training_steps(make, compile):
-    torch._dynamo.reset()
-    data, eager = make_data(), bend(make())
-    layer = copy.deepcopy(eager)
-    compiled = compile(layer, fullgraph=True, backend="aot_eager")
-    for run, module in ((eager, eager), (compiled, layer)):
-        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        for _ in range(3):
-            optimizer.zero_grad()
-            call(run, data).sin().sum().backward()
-            optimizer.step()
-    for a, b in zip(eager.parameters(), layer.parameters(), strict=True):
-        torch.testing.assert_close(a, b)

@@ -127,8 +127,6 @@ def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"part": "both"}, "'part' to be one of 'down', 'up'"),
-        ({"part": "up", "normalization": "row"}, "'normalization' to be one of"),
         ({"part": "up", "backend": "numba"}, "'backend' to be one of"),
     ],
 )

@@ -158,16 +158,3 @@ def test_next_to_nothing_is_no_error(x, edges, largest):
     chosen = choose_num_classes(data)
     assert list(chosen.curve) == list(range(1, largest + 1))
     assert all(np.isfinite(score) for score in chosen.curve.values())
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"largest": 0}, "'largest' to be a positive integer"),
-        ({"t": 0.0}, "'t' to be positive"),
-        ({"times": [0.0]}, "'times' to be positive"),
-    ],
-)
-def test_what_does_not_fit_is_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        choose_num_classes(**{"data": blobs(2), **change})

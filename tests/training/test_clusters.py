@@ -46,21 +46,6 @@ def test_many_rows_are_clustered_as_well(few_rows):
             assert np.array_equal(found.cluster_centers_, again.cluster_centers_)
 
 
-@pytest.mark.parametrize(("num_clusters", "looked_at"), [(2, 60), (6, 120)])
-def test_starts_look_at_a_sample(few_rows, monkeypatch, num_clusters, looked_at):
-    fits, fit = [], KMeans.fit
-    monkeypatch.setattr(KMeans, "fit", lambda self, x: fits.append((self, len(x))) or fit(self, x))
-    z, _ = blobs()
-    k_means(z, num_clusters, seed=0)
-    (start, few), (settled, all_) = fits
-    assert (few, all_) == (looked_at, len(z))
-    assert (start.n_init, settled.n_init) == (clusters.SAMPLE_STARTS, 1)
-    assert np.array_equal(settled.init, start.cluster_centers_)
-    fits.clear()
-    k_means(z[:looked_at], num_clusters, seed=0)
-    assert [(model.n_init, count) for model, count in fits] == [(clusters.STARTS, looked_at)]
-
-
 def test_rows_that_coincide_are_no_reason_to_fail(few_rows):
     z = torch.eye(3).repeat(200, 1)
     found = k_means(z, 3, seed=0)

@@ -4,11 +4,18 @@ import math
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MLP, GCNConv
-from training.training_cases import PlainStub, SmoothingStub, two_clusters
+from training.training_cases import (
+    Interruption,
+    PlainStub,
+    SmoothingStub,
+    assert_equal_weights,
+    interrupt_at,
+    numbers,
+    two_clusters,
+)
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import (
@@ -21,7 +28,6 @@ from jsem_pyg.training import (
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 from jsem_pyg.training.history import EpochRow
 from jsem_pyg.training.triplet_training import epoch_bar
-from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 QUICK = {"batch_size": 64, "lr": 0.01, "progress": False}
 
@@ -35,23 +41,8 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-class Interruption(Exception):
-    pass
-
-
 def weights(model):
     return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def assert_equal_weights(model, other):
-    """Bit for bit."""
-    for (name, a), b in zip(model.state_dict().items(), other.state_dict().values(), strict=True):
-        assert torch.equal(a, b), name
-
-
-def numbers(result):
-    """The history without the times, which no two runs share."""
-    return [row[:4] for row in result.history]
 
 
 # ---------------------------------------------------------------- what a run does
@@ -112,20 +103,6 @@ def test_only_edge_inputs_that_the_data_has_are_passed():
         fit(nn.Linear(6, 6), bare, epochs=1, **QUICK)
     with pytest.raises(TypeError, match=r"'model' to take the .*got MLP.*is 'batch', not edge"):
         fit(MLP([6, 3]), bare, epochs=1, **QUICK)
-
-
-def test_the_layer_sees_the_same_edge_index_each_epoch():
-    seen = []
-
-    class Witness(PlainStub):
-        def forward(self, x, edge_index):
-            seen.append(edge_index)
-            return super().forward(x, edge_index)
-
-    data = two_clusters()
-    fit(Witness(), Data(x=data.x, edge_index=data.edge_index), epochs=3, **QUICK)
-    assert len(seen) == 3
-    assert all(edge_index is data.edge_index for edge_index in seen)
 
 
 def test_the_data_is_untouched():
@@ -220,10 +197,6 @@ def test_sampler_and_model_leave_the_global_generator_alone():
     assert numbers(other) != numbers(first)
 
 
-def test_a_run_has_a_hundred_epochs_if_nothing_else_is_said():
-    assert len(fit(SmoothingStub(), two_clusters(), **QUICK).history) == 100
-
-
 @pytest.mark.parametrize(
     ("model", "option", "message"),
     [
@@ -315,14 +288,6 @@ def test_a_loss_that_is_not_finite_is_an_error_and_costs_no_weights(where):
 
 
 # ---------------------------------------------------------------- resuming
-
-
-def interrupt_at(epoch):
-    def callback(end):
-        if end.row.epoch == epoch:
-            raise Interruption
-
-    return callback
 
 
 MODELS = {
@@ -710,20 +675,3 @@ def test_a_model_without_parameters_is_refused():
 
 
 # ---------------------------------------------------------------- the real thing
-
-
-@pytest.fixture(scope="module")
-def digits():
-    x = load_digits().data[:500]
-    data = Data(x=torch.from_numpy(x).float())
-    return FormanCurvature()(FaissKNNGraph(k=10)(data))
-
-
-def test_every_parameter_of_the_layer_learns_on_digits(digits):
-    model = AnisotropicDiffusion(t=5.0)
-    start = weights(model)
-    result = fit(model, digits, epochs=15, lr=0.05, batch_size=2048, progress=False)
-    assert result.history[-1].val_loss < result.history[0].val_loss
-    assert result.history[0].t == pytest.approx(5.0)
-    for name, parameter in model.named_parameters():
-        assert not torch.equal(parameter, start[name]), name

@@ -53,16 +53,3 @@ def test_unlinked_nodes_are_classified_by_their_own_features():
     labels = torch.tensor([0, 1, -1, -1, -1, -1])
     found = classify_by_heat(data, labels, t=1.0).probabilities.argmax(-1)
     assert found.tolist() == [0, 1, 0, 1, 0, 1]
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ([-1] * 24, "none that is known"),
-        ([0] + [-1] * 23, "at least two classes"),
-        ([0, 2] + [-1] * 22, "each class 0 to 2"),
-    ],
-)
-def test_labels_that_teach_nothing_are_refused(labels, message):
-    with pytest.raises(ValueError, match=message):
-        classify_by_heat(two_clusters(), torch.tensor(labels), t=1.0)

@@ -13,7 +13,6 @@ from jsem_pyg.nn import DiffusionClassifier, EndpointConductance, MLPConductance
 from jsem_pyg.training import fit, label_propagation, propagate_labels, select_time
 from jsem_pyg.training.edge_features import EdgeFeatures
 from jsem_pyg.training.self_training import fit_classifier
-from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
 UNKNOWN = -1
@@ -243,25 +242,11 @@ def test_self_training_goes_along_the_edges():
         ([0, 1] + [UNKNOWN] * 22, {}, "'labels' to name two nodes of a class"),
         ([0, 0, 1, 1] + [-2] * 20, {}, r"'labels' to hold classes .* and -1 where .*got -2"),
         ([0, 0, 2] + [UNKNOWN] * 21, {}, r"a node of each class 0 to 2 \(got \[0, 2\]\)"),
-        ([0, 0, 1] + [UNKNOWN] * 21, {"conductance": "closed"}, "'conductance' to be"),
-        ([0, 0, 1] + [UNKNOWN] * 21, {"t": 0.0}, "'t'"),
-        ([0, 0, 1] + [UNKNOWN] * 21, {"lr": 0.0}, "'lr'"),
-        ([0, 0, 1] + [UNKNOWN] * 21, {"steps": 0}, "'steps'"),
-        ([0, 0, 1] + [UNKNOWN] * 21, {"folds": 0}, "'folds'"),
     ],
 )
 def test_errors(labels, options, message):
     with pytest.raises(ValueError, match=message):
         propagate_labels(two_clusters(), torch.tensor(labels), **options)
-
-
-def test_features_of_edges_tell_edges_apart():
-    data = two_clusters()
-    features = EdgeFeatures(prepare_graph(data), 2.0)(
-        data.y.masked_fill(torch.arange(24) % 4 > 0, -1)
-    )
-    assert features.shape == (data.num_edges, 3)
-    assert bool((features.std(0) > 0.1).all())
 
 
 def test_without_features_classes_are_as_probable_as_they_are_frequent():

@@ -24,8 +24,3 @@ def test_the_losses_are_those_of_isotropic_diffusion():
 def test_a_training_graph_will_do():
     data = two_clusters()
     assert select_time(prepare_graph(data), TIMES) == select_time(data, TIMES)
-
-
-def test_no_triplets_are_refused():
-    with pytest.raises(ValueError, match="'num_triplets' to be a positive integer"):
-        select_time(two_clusters(), num_triplets=0)

@@ -155,14 +155,6 @@ def test_edges_that_all_have_weight_zero_are_no_edges():
         GraphTriplets(edge_index, torch.zeros(2), 3)
 
 
-@pytest.mark.parametrize("num_triplets", [0, -1])
-def test_the_number_of_triplets_is_positive(num_triplets):
-    data = two_clusters()
-    for sampler in (GraphTriplets(data.edge_index, None, 24), LabelTriplets(data.y)):
-        with pytest.raises(ValueError, match="num_triplets"):
-            sampler.sample(num_triplets)
-
-
 def test_labels_decide_and_unknown_ones_are_left_out():
     y = torch.tensor([2, -1, 0, 2, 7, 0, 2, -1, 0, 0])
     mask = torch.ones(10, dtype=torch.bool)
@@ -192,14 +184,6 @@ def test_labels_decide_and_unknown_ones_are_left_out():
 def test_labels_without_triplets_are_refused(y, message):
     with pytest.raises(ValueError, match=message):
         LabelTriplets(torch.tensor(y))
-
-
-def test_repr():
-    data = two_clusters()
-    assert repr(GraphTriplets(data.edge_index, None, 24)) == (
-        "GraphTriplets(num_nodes=24, num_edges=98, num_anchors=24)"
-    )
-    assert repr(LabelTriplets(data.y)) == "LabelTriplets(num_labelled=24, num_anchors=24)"
 
 
 @pytest.mark.parametrize("scale", [1e-38, 1e-20, 1e-13, 1e18, 1e37])

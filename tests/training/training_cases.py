@@ -50,3 +50,26 @@ class PlainStub(nn.Module):
 
     def forward(self, x, edge_index):
         return x * self.scale
+
+
+class Interruption(Exception):
+    """As if a run had been stopped."""
+
+
+def interrupt_at(epoch):
+    def callback(end):
+        if end.row.epoch == epoch:
+            raise Interruption
+
+    return callback
+
+
+def numbers(result):
+    """The history without the times, which no two runs share."""
+    return [row[:4] for row in result.history]
+
+
+def assert_equal_weights(model, other):
+    """Bit for bit."""
+    for (name, a), b in zip(model.state_dict().items(), other.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name

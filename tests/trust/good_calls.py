@@ -303,7 +303,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "graph.NeighborIndex.links": good("x_new", of=_neighbours),
     "graph.NeighborIndex.extend": good("x_new", of=_neighbours),
     "graph.clique_hyperedges": good("edge_index num_nodes"),
-    "graph.cluster_hyperedges": good(label=_labels),
     "graph.knn_graph": good("x", k=2, batch=lambda: torch.tensor([0, 0, 0, 1, 1, 1])),
     "graph.knn_hyperedges": good("x", k=2),
     "graph.knn_search": good("x", k=2),

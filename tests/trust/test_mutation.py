@@ -1,6 +1,5 @@
 """The script that breaks the package still does, and a few of its mutants die."""
 
-import ast
 import json
 import logging
 import subprocess
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from trust.mutants import draw, mutants
-from trust.reach import Reach, noting, take_note
+from trust.reach import Reach, noting
 
 SOURCE = '''
 def total(values: list[int | None], start: int = 0) -> int:
@@ -21,27 +20,6 @@ def total(values: list[int | None], start: int = 0) -> int:
     logger.info("%d", 7)
     return min(start, 9)
 '''
-
-
-def test_what_can_be_broken():
-    changes = {f"{mutant.before} -> {mutant.after}" for mutant in mutants(SOURCE)}
-    assert changes == {
-        "0 -> (1)",
-        "not values -> True",
-        "not values -> False",
-        "not values -> (not (not values))",
-        "not values -> (values)",
-        'raise ValueError(f"Expected {start + 1} values.") -> pass',
-        "start += value * 2 -> pass",
-        "start += value * 2 -> start -= value * 2",
-        "value * 2 -> (value / 2)",
-        "value * 2 -> (value)",
-        "value * 2 -> (2)",
-        "2 -> (3)",
-        "2 -> (1)",
-        "9 -> (10)",
-        "9 -> (8)",
-    }
 
 
 def test_every_mutant_is_another_program():
@@ -63,18 +41,6 @@ def test_who_reaches_a_function():
     reach = Reach({"a.py:total": ["slow", "fast"], "b.py:f": ["other"]}, {"slow": 2, "fast": 1}, [])
     assert reach.tests("a.py", "total.inner") == ["fast", "slow"]
     assert reach.tests("a.py", "") == ["fast", "slow"]
-
-
-def test_notes_leave_the_docstring_of_the_package(tmp_path):
-    package = tmp_path / "jsem_pyg"
-    package.mkdir()
-    (package / "__init__.py").write_text('"""What it\nis."""\n\nX = 1\n')
-    (package / "a.py").write_text("def f():\n    return 2\n")
-    take_note(tmp_path)
-    noted = (package / "__init__.py").read_text()
-    assert ast.get_docstring(ast.parse(noted)) == "What it\nis."
-    assert "'__hit__'" in noted
-    assert "__hit__('jsem_pyg/a.py:f')" in (package / "a.py").read_text()
 
 
 @pytest.mark.slow

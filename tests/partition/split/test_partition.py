@@ -33,8 +33,3 @@ def test_blocks_by_hand():
 def test_what_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         Partition(**{"order": ORDER, "ptr": PTR} | changes)
-
-
-def test_numbers_that_are_no_integers_are_refused():
-    with pytest.raises(TypeError, match="'order' to be of integer type"):
-        Partition(ORDER.float(), PTR)

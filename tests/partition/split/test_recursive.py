@@ -11,7 +11,6 @@ from jsem_pyg.graph import GraphStructure, knn_graph
 from jsem_pyg.partition import recursive_partition
 from jsem_pyg.partition.split import METHODS as NAMES
 from jsem_pyg.partition.split import methods
-from jsem_pyg.partition.split.methods import cut, split_blocks
 from jsem_pyg.partition.split.recursive import working_sets
 
 METHODS = [each for each in NAMES[1:] if each != "metis" or find_spec("pymetis")]
@@ -146,43 +145,6 @@ def test_costly_rows_are_split_more(method):
     assert partition.ptr.diff().max() > 1.5 * partition.ptr.diff().min()
 
 
-@pytest.mark.parametrize(
-    ("cost", "num_parts", "expected"),
-    [
-        ([1, 1, 1, 1], 2, [0, 0, 1, 1]),
-        ([1, 1, 1, 9], 2, [0, 0, 0, 1]),
-        ([9, 1, 1, 1], 2, [0, 1, 1, 1]),
-        ([9, 1, 1, 1, 1], 3, [0, 1, 1, 2, 2]),  # a share is one of what is left
-        ([2, 1, 4, 0.5], 2, [0, 0, 1, 1]),  # at the node that is nearer to an equal share
-        ([1, 1, 1], 3, [0, 1, 2]),
-        ([0.1] * 10, 1, [0] * 10),
-        ([1e-9, 1, 1e-9], 3, [0, 1, 2]),  # never an empty block
-    ],
-)
-def test_a_cut_by_hand(cost, num_parts, expected):
-    cost = np.array(cost, float)
-    assert cut(np.arange(cost.size), cost, num_parts).tolist() == expected
-    backwards = cut(np.arange(cost.size)[::-1], cost[::-1], num_parts)
-    assert backwards.tolist() == expected[::-1]
-
-
-def test_a_path_is_split_where_its_cost_is_shared():
-    """Blocks of a path are ranges, of as many parts of the cost as they are to become."""
-    path = GraphStructure(*undirected([(i, i + 1) for i in range(99)], 100))
-    cost, part, counts = np.ones(100), np.zeros(100, np.int64), np.array([5])
-    part, counts = split_blocks(path, cost, part, counts)
-    assert sorted(zip(np.bincount(part).tolist(), counts.tolist(), strict=True)) == [
-        (40, 2),
-        (60, 3),
-    ]
-    part, counts = split_blocks(path, cost, part, counts)
-    assert (np.diff(part) != 0).sum() == 3
-    assert sorted(np.bincount(part)) == [20, 20, 20, 40]
-    assert np.bincount(part)[counts == 1].tolist() == [20] * 3
-    few, counts = split_blocks(path, np.eye(100)[0] + 1e-9, part * 0, np.array([60]))
-    assert np.bincount(few).min() >= counts.min() == 30  # a node for each part to come
-
-
 def test_less_is_cut_than_by_chance():
     edge_index, _ = neighbours(600)
     structure = GraphStructure(edge_index, 600)
@@ -216,13 +178,8 @@ def test_auto_takes_what_is_installed(monkeypatch):
     [
         ({"num_parts": None}, "either 'num_parts' or 'max_bytes' .got none"),
         ({"max_bytes": 100}, "either 'num_parts' or 'max_bytes' .got both"),
-        ({"num_parts": 0}, "'num_parts' to be a positive integer"),
-        ({"method": "best"}, "'method' to be one of"),
         ({"num_parts": None, "max_bytes": 100}, "'max_bytes' to hold every single row .* node"),
         ({"cost": torch.zeros(6)}, "'cost' to be positive"),
-        ({"cost": torch.ones(5)}, "'cost'"),
-        ({"points": torch.ones(5, 2), "method": "hilbert"}, "'points'"),
-        ({"num_nodes": 3}, "'edge_index'"),
         ({"edge_index": GraphStructure(*two_parts()), "num_nodes": 7}, "'num_nodes' to be 6"),
     ],
 )
