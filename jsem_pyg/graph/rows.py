@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .._checks import check_degree, check_edge_weight, check_finite, check_rows
 from .._precision import widen
+from ..kernels.torch_func import LightFunction, check_forward_mode
 from .memory import Prepared
 
 
@@ -118,7 +119,7 @@ class GraphRows(Prepared):
 
     def row_sums(self, values: Tensor) -> Tensor:
         """[nnz] values in the slots -> their sums [n] over each row."""
-        return values.new_zeros(self.num_nodes).index_add(0, self.row, values)
+        return _SumRows.call(values, self.row, self.num_nodes)
 
     def spread(self, values: Tensor) -> Tensor:
         """[n, ...] numbers of these nodes -> those of all nodes that a column may be."""
@@ -137,3 +138,30 @@ class GraphRows(Prepared):
         lowest = values.new_full((self.num_components,), -1.0)
         of_slot = self.component.index_select(0, self.row)
         return lowest.scatter_reduce(0, of_slot, values, "amax")
+
+
+class _SumRows(LightFunction):
+    """(values [nnz], row [nnz], n) -> sums [n]; torch's `index_add` would keep the values."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Tensor, row: Tensor, num_rows: int) -> Tensor:
+        return values.new_zeros(num_rows).index_add(0, row, values)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.num_rows = inputs[2]
+        ctx.save_for_backward(inputs[1])
+        ctx.save_for_forward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (row,) = ctx.saved_tensors
+        return grad.index_select(0, row), None, None
+
+    @staticmethod
+    def jvp(ctx: Any, of_values: Tensor, *_: None) -> Tensor:
+        check_forward_mode()
+        (row,) = ctx.saved_tensors
+        return of_values.new_zeros(ctx.num_rows).index_add(0, row, of_values)

@@ -4,11 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 numba_cpu = pytest.importorskip("jsem_pyg.kernels.chebyshev.numba_cpu", exc_type=ImportError)
 
 from kernels.test_chebyshev_series import problem  # noqa: E402
 
+from jsem_pyg.diffusion import heat_diffusion  # noqa: E402
 from jsem_pyg.kernels.chebyshev.pattern import ordered_pattern  # noqa: E402
 from jsem_pyg.kernels.chebyshev.tiles import BLOCK, scratch  # noqa: E402
 from jsem_pyg.kernels.ordering import bandwidth_order, given_order  # noqa: E402
@@ -169,3 +171,75 @@ def test_more_than_int32_counts_is_refused(sizes):
 def test_scratch_memory_begins_at_a_cache_line():
     for size in range(1, 200, 7):
         assert scratch((2, size), "float32").ctypes.data % 64 == 0
+
+
+def leaves_and_gradients(passes):
+    """Leaves of a series of shared tiles, and their gradients of each of the passes in turn."""
+    csr, *given = ring_with_chords(200)
+    values, x, coefficients = leaves = [each.clone().requires_grad_() for each in given]
+    out = numba_cpu.SparseOperator(csr, values).series(x, coefficients)
+    direction = torch.cos(torch.arange(out.numel()).reshape(out.shape))
+    found = [torch.autograd.grad(out, leaves, direction, retain_graph=keep) for keep in passes]
+    return out, leaves, found
+
+
+def test_what_is_kept_serves_as_scratch_memory_in_the_last_backward_pass_alone(monkeypatch):
+    """Every pass computes the same bits, and none follows on the last one."""
+    overwritten = []
+    actual = numba_cpu._Problem.differentiate
+
+    def differentiate(self, kept, grad, required):
+        before = kept.copy()
+        found = actual(self, kept, grad, required)
+        overwritten.append(not (before == kept).all())
+        return found
+
+    monkeypatch.setattr(numba_cpu._Problem, "differentiate", differentiate)
+    small = leaves_and_gradients([False])[2][0]
+    assert overwritten == [False]
+    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+    out, leaves, found = leaves_and_gradients([True, True, False])
+    assert overwritten[1:] == [False, False, True]
+    for gradients in found:
+        assert all(map(torch.equal, gradients, small))
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(out, leaves, torch.ones_like(out))
+
+
+def test_compiled_code_keeps_what_a_second_backward_pass_needs(monkeypatch):
+    """There autograd frees what an op saved, not the series inside of it."""
+    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+    edge_index, weight = random_graph(40)[:2]
+    x = torch.randn(40, 3, requires_grad=True)
+    weight = weight.clone().requires_grad_()
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def diffused(x, weight):
+        return heat_diffusion(x, edge_index, weight, 2.0, normalization="sym")
+
+    expected = torch.autograd.grad(heat_diffusion(x, edge_index, weight, 2.0).sum(), [x, weight])
+    total = diffused(x, weight).sum()
+    for keep in (True, False):
+        found = torch.autograd.grad(total, [x, weight], retain_graph=keep)
+        torch.testing.assert_close(found, expected)
+
+
+def test_checkpointed_and_packed_tensors_lead_to_the_same_gradients(monkeypatch):
+    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
+    csr, values, x, coefficients = ring_with_chords(200)
+
+    def total(x, values):
+        return numba_cpu.SparseOperator(csr, values).series(x.sin(), coefficients).square().sum()
+
+    def gradients(run):
+        leaves = [x.clone().requires_grad_(), values.clone().requires_grad_()]
+        return torch.autograd.grad(run(*leaves), leaves)
+
+    def packed(*leaves):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            return total(*leaves)
+
+    expected = gradients(total)
+    assert all(map(torch.equal, gradients(packed), expected))
+    again = gradients(lambda *leaves: checkpoint(total, *leaves, use_reentrant=False))
+    assert all(map(torch.equal, again, expected))

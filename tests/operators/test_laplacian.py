@@ -211,3 +211,31 @@ def test_an_edge_below_zero_draws_its_ends_to_opposite_values():
     heat = torch.linalg.matrix_exp(-laplacian_of(operator))  # eigenvalues 0 of (1, -1), 2 of (1, 1)
     low, high = (1 + math.exp(-2)) / 2, (math.exp(-2) - 1) / 2
     torch.testing.assert_close(heat, torch.tensor([[low, high], [high, low]]))
+
+
+@pytest.mark.parametrize("normalization", ["sym", None])
+def test_keeps_one_number_for_each_edge_until_the_backward_pass(normalization):
+    """torch's own sums over rows would keep what they add up."""
+    edge_index, weight = random_graph(30, 0.3)
+    structure = GraphStructure(edge_index, 30)
+    kept = {}
+
+    def pack(tensor):
+        if tensor.is_floating_point() and tensor.numel() == structure.num_slots:
+            kept[tensor.data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        laplacian_entries(structure, weight.requires_grad_(), normalization)
+    assert len(kept) <= 1
+
+
+def test_sums_over_rows_have_all_derivatives():
+    edge_index, weight = random_graph(6, 0.5)
+    structure = GraphStructure(edge_index, 6)
+    values = structure.to_slots(weight).requires_grad_()
+    assert torch.autograd.gradcheck(structure.row_sums, values, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda v: structure.row_sums(v).square(), values)
+    many = torch.stack([values.detach(), 2 * values.detach()])
+    sums = torch.func.vmap(structure.row_sums)(many)
+    torch.testing.assert_close(sums, torch.stack(list(map(structure.row_sums, many))))

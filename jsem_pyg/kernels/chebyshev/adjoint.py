@@ -125,7 +125,8 @@ class AdjointOperator(SeriesOperator):
             t_out = None
             if needs_terms and k > 0:
                 # What is kept must survive for a second backward pass.
-                t_out = term if k < last - 2 else torch.empty_like(term)
+                may_overwrite = required.is_last or k < last - 2
+                t_out = term if may_overwrite else torch.empty_like(term)
             self.step_back(b, b_after, before, term, t_out, totals, 1 if k == 0 else 2)
             b, b_after = b_after, b
             _add_scales(b, coefficients[k], group, grad)

@@ -12,7 +12,8 @@ The adjoint is that of :mod:`.adjoint`: the last two terms are stored, and the r
 backwards.
 
 Extra memory beside the result and the gradient of x, whatever the degree: two copies of x, a number
-for each edge, and a handful of tiles; on a small graph these two for each thread.
+for each edge, and a handful of tiles; on a small graph these two for each thread. On a large one
+the last backward pass works in the two copies.
 """
 
 import logging
@@ -129,12 +130,12 @@ class _Problem:
         slot = torch.from_numpy(self.pattern.slot)
         ordered_values = values.detach().index_select(0, slot).numpy()
         groups = np.zeros(0, np.int64) if group is None else group.numpy()[self.pattern.node]
-        self.matrix = (*self.pattern[:3], ordered_values, groups)
-        is_large = self.tile_size * self.dtype.itemsize > _SMALL_TILE
-        self.lines_ahead = _LINES_AHEAD if is_large else 0
+        self.matrix: tuple[Array, ...] = (*self.pattern[:3], ordered_values, groups)
+        self.is_large = self.tile_size * self.dtype.itemsize > _SMALL_TILE
+        self.lines_ahead = _LINES_AHEAD if self.is_large else 0
         work = csr.num_slots * num_columns * coefficients.size(0)
         threads = torch.get_num_threads() if work >= _MUCH_WORK else 1
-        self.pool = TilePool(threads, self.num_tiles, together=is_large)
+        self.pool = TilePool(threads, self.num_tiles, together=self.is_large)
 
     def evaluate(self, x: Array, out: Array, last: Array) -> None:
         """Write the series into `out`, and its last two terms into `last` if that has room."""
@@ -158,17 +159,23 @@ class _Problem:
         self.pool.run(allocate, stages)
 
     def differentiate(self, kept: Array, grad: Array, required: RequiredGradients) -> Gradients:
-        """Return the gradients of x and, where needed, of the values and of the coefficients."""
-        grad_x = np.empty(grad.shape[1:], self.dtype)
+        """Return the gradients of x and, where needed, of the values and of the coefficients.
+
+        On a large graph, what is kept and not needed again serves as scratch memory: the terms go
+        backwards in it, and it takes the gradients of x until all tiles are done.
+        """
         # A part for each thread, so that the sums do not depend on who comes first; but an edge
         # belongs to a row, and a row of a shared tile to a thread.
         parts = 1 if self.pool.together else self.pool.num_threads
         edges = np.zeros((parts, self.pattern.slot.size), self.dtype)
         projection = self._coefficient_gradients(required.coefficients)
         needs_terms = required.values or required.coefficients
+        reuses = needs_terms and required.is_last and self.is_large
+        grad_x = np.empty((0, 0) if reuses else grad.shape[1:], self.dtype)
 
         def allocate() -> tuple[Array, ...]:
-            return self._tiles(grad.shape[0]), self._tiles(2 * needs_terms), self._tiles(2)
+            own = 2 if needs_terms and not reuses else 0
+            return self._tiles(grad.shape[0]), self._tiles(own), self._tiles(2)
 
         def stages(tile: int, thread: int, memory: tuple[Array, ...]) -> Iterator[Stage]:
             g, terms, b = memory
@@ -177,21 +184,39 @@ class _Problem:
                 yield partial(pack, g[s], grad[s], self.pattern.node, first, self.lanes)
             nothing = np.empty(0, self.dtype)
             last = tuple(kept[:, tile]) if needs_terms else (nothing, nothing)
+            own = last if reuses else tuple(terms) if needs_terms else (nothing, nothing)
             for steps in reversed(self._steps()):
                 yield partial(
-                    backward, self.matrix, weight, g, last,
-                    tuple(terms) if needs_terms else (nothing, nothing), tuple(b),
+                    backward, self.matrix, weight, g, last, own, tuple(b),
                     edges[thread % parts], projection[thread, tile % projection.shape[1]],
                     steps, self._ahead(1 + needs_terms), self.lanes,
                 )  # fmt: skip
-            yield partial(unpack, b[0], grad_x, self.pattern.place, first, self.lanes)
+            if reuses:
+                yield partial(_copy, b[0], kept[0, tile])
+            else:
+                yield partial(unpack, b[0], grad_x, self.pattern.place, first, self.lanes)
 
         self.pool.run(allocate, stages)
+        values = (self._to_slots(edges),) if required.values else None
+        if reuses:
+            del edges
+            self.matrix = self.matrix[:3]  # nothing needs its values any more
+            grad_x = self._unpack_all(kept[0], grad.shape[1:])
         return Gradients(
             torch.from_numpy(grad_x),
-            (self._to_slots(edges),) if required.values else None,
+            values,
             self._join(projection) if required.coefficients else None,
         )
+
+    def _unpack_all(self, tiles: Array, shape: tuple[int, ...]) -> Array:
+        out = np.empty(shape, self.dtype)
+
+        def stages(tile: int, thread: int, memory: None) -> Iterator[Stage]:
+            first = tile * len(self.lanes)
+            yield partial(unpack, tiles[tile], out, self.pattern.place, first, self.lanes)
+
+        self.pool.run(lambda: None, stages)
+        return out
 
     def _steps(self) -> list[tuple[int, int]]:
         """The stages of a recurrence: all at once, except for threads that wait for each other."""
@@ -242,3 +267,9 @@ class _Problem:
         else:
             joined = np.moveaxis(parts, 0, 3).reshape(*sizes, -1)[..., :channels]
         return torch.from_numpy(joined.astype(self.coefficients.dtype))
+
+
+def _copy(source: Array, target: Array, share: tuple[int, int]) -> None:
+    """Copy a thread's share of a tile."""
+    start, stop = (source.size * at // share[1] for at in (share[0], share[0] + 1))
+    target[start:stop] = source[start:stop]

@@ -22,6 +22,7 @@ class RequiredGradients(NamedTuple):
 
     values: bool
     coefficients: bool
+    is_last: bool = False  # no backward pass follows that needs what is kept: it may be overwritten
 
 
 class Gradients(NamedTuple):

@@ -41,7 +41,10 @@ class SeriesOperator(Operator):
         grad: Tensor,
         required: RequiredGradients,
     ) -> Gradients:
-        """Return the gradients for `grad`, that of the series; leave `kept` as it is."""
+        """Return the gradients for `grad`, that of the series.
+
+        `kept` stays as it is, unless ``required.is_last``.
+        """
 
     @staticmethod
     def kept_shape(num_nodes: Any, num_columns: Any, dtype: torch.dtype) -> tuple[Any, ...]:
@@ -120,6 +123,7 @@ class _Series(LightFunction):
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
         ctx.operator = operator.with_values(())  # the values themselves are saved as tensors
+        ctx.owns_kept = given is None  # else who gave it may need it again
         ctx.save_for_backward(kept, coefficients, group, *values)
         ctx.save_for_forward(x, coefficients, group, *values)
 
@@ -128,11 +132,14 @@ class _Series(LightFunction):
         kept, coefficients, group, *values = ctx.saved_tensors
         if grad is None:
             return (None,) * (6 + len(values))
-        required = any(ctx.needs_input_grad[6:]), ctx.needs_input_grad[4]
-        adjoint = _Adjoint.call if is_differentiated_again() else _Adjoint.forward
-        grad_x, grad_coefficients, *grad_values = adjoint(
-            ctx.operator, *required, kept, coefficients, group, grad, *values
-        )
+        requires = any(ctx.needs_input_grad[6:]), ctx.needs_input_grad[4]
+        arguments = (kept, coefficients, group, grad, *values)
+        if is_differentiated_again():
+            found = _Adjoint.call(ctx.operator, *requires, *arguments)
+        else:
+            is_last = ctx.owns_kept and not _graph_is_retained()
+            found = _adjoint(ctx.operator, RequiredGradients(*requires, is_last), *arguments)
+        grad_x, grad_coefficients, *grad_values = found
         return None, None, None, grad_x, grad_coefficients, None, *grad_values
 
     @staticmethod
@@ -186,12 +193,7 @@ class _Adjoint(LightFunction):
         *values: Tensor,
     ) -> tuple[Tensor | None, ...]:
         required = RequiredGradients(requires_values, requires_coefficients)
-        # A backward pass may be called under an autocast that the forward pass was not.
-        with full_precision(grad.device):
-            found = operator.with_values(values).differentiate(
-                kept, coefficients, group, grad, required
-            )
-        return found.x, found.coefficients, *(found.values or (None,) * len(values))
+        return _adjoint(operator, required, kept, coefficients, group, grad, *values)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
@@ -227,6 +229,33 @@ class _Adjoint(LightFunction):
         c = _repeated(coefficients, info.batch_size)
         grad_x, *others = _Adjoint.call(operator, *required, kept, c, group, columns, *values)
         return (grad_x.unflatten(-1, (info.batch_size, -1)), *others), (1, *[None] * len(others))
+
+
+def _adjoint(
+    operator: SeriesOperator,
+    required: RequiredGradients,
+    kept: Tensor,
+    coefficients: Tensor,
+    group: Tensor | None,
+    grad: Tensor,
+    *values: Tensor,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of x, the coefficients and the values."""
+    # A backward pass may be called under an autocast that the forward pass was not.
+    with full_precision(grad.device):
+        found = operator.with_values(values).differentiate(
+            kept, coefficients, group, grad, required
+        )
+    return found.x, found.coefficients, *(found.values or (None,) * len(values))
+
+
+def _graph_is_retained() -> bool:
+    """False if autograd frees what was saved once the backward pass that is under way is over.
+
+    torch tells it where `torch.compile` donates buffers, and under no public name.
+    """
+    retained = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return retained is None or bool(retained())
 
 
 def _requires_grad(value: Tensor) -> bool:
