@@ -2,7 +2,9 @@
 
 The neighbour graph of a data set; one thread, all in turn, in seconds of the processor.
 APPNP(K=10) is compared with a filter that gives the same numbers: its polynomial of degree ten.
-pygsp, scikit-network and torch-ppr are measured where they are installed.
+pygsp, scikit-network, torch-ppr, ott-jax and pyg_spectral (gdmnl/Spectral-GNN-Benchmark) are
+measured where they are installed (the last is on GitHub alone: `pip install --no-deps` of a clone);
+graphs, bounds and operators that they keep are made once.
 
     python examples/benchmarks/filters.py                # a small random cloud
     python examples/benchmarks/filters.py --embeddings 20newsgroups_train_minilm.npz \
@@ -10,7 +12,7 @@ pygsp, scikit-network and torch-ppr are measured where they are installed.
 """
 
 import argparse
-import importlib
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -31,7 +33,7 @@ from jsem_pyg.diffusion.filters import Filter, FromFunction, PersonalizedPageRan
 from jsem_pyg.graph import GraphStructure, knn_graph
 from jsem_pyg.operators import laplacian_operator
 
-ALPHA, STEPS, TIME = 0.1, 10, 5.0
+ALPHA, STEPS, TIME, DEGREE = 0.1, 10, 5.0, 30
 COLUMNS = ["what", "way", "s", "times as fast", "as", "relative difference"]
 RESTARTS, GDC_NODES = 64, 2000  # nodes from which walks restart; nodes of a dense inverse
 
@@ -159,36 +161,71 @@ def compare_with_peers(x: Tensor, k: int, repeats: int) -> tuple[pd.DataFrame, l
         starts = torch.eye(size)[:, restarts] / root[restarts].T
         return (root * diffuse(starts, operator, limit)).T
 
-    def pygsp(library: object) -> Tensor:
-        graph = library.graphs.Graph(matrix, lap_type="normalized")
-        graph.estimate_lmax()
-        heat = library.filters.Heat(graph, scale=TIME * graph.lmax)
-        return torch.from_numpy(heat.filter(x.double().numpy(), method="chebyshev", order=30))
+    def pygsp() -> Callable[[], Tensor]:
+        from pygsp import filters, graphs
 
-    def scikit_network(library: object) -> Tensor:
-        rank = library.PageRank(1 - ALPHA, "piteration", n_iter=150, tol=1e-9)
-        return torch.stack(
+        graph = graphs.Graph(matrix, lap_type="normalized")
+        graph.estimate_lmax()
+        heat, columns = filters.Heat(graph, scale=TIME * graph.lmax), x.double().numpy()
+        return lambda: torch.from_numpy(heat.filter(columns, method="chebyshev", order=DEGREE))
+
+    def ott_jax() -> Callable[[], Tensor]:
+        import jax
+        from jax.experimental.sparse import BCOO
+        from ott.geometry.geodesic import Geodesic
+
+        adjacency = BCOO.from_scipy_sparse(matrix.astype(np.float32))
+        options = {"order": DEGREE, "normalize": True}
+        kernel = Geodesic.from_graph(adjacency, TIME, jax.numpy.float32(2), **options)
+        apply, columns = jax.jit(lambda k, v: k.apply_kernel(v)), jax.numpy.asarray(x.numpy())
+        return lambda: torch.from_numpy(np.array(apply(kernel, columns)))
+
+    def pyg_spectral() -> Callable[[], Tensor]:
+        from pyg_spectral.nn.models import DecoupledFixed
+
+        model = DecoupledFixed(
+            "AdjConv",
+            num_hops=STEPS,
+            theta_scheme="custom",
+            theta_param=[*(ALPHA * (1 - ALPHA) ** k for k in range(STEPS)), (1 - ALPHA) ** STEPS],
+        )
+        value = 1 / (root[edge_index[0], 0] * root[edge_index[1], 0])
+        adjacency = torch.sparse_coo_tensor(edge_index, value, (size, size)).coalesce()
+        adjacency = adjacency.to_sparse_csr()
+        return forward_backward(lambda v: model(v, adjacency), x)
+
+    def scikit_network() -> Callable[[], Tensor]:
+        from sknetwork.ranking import PageRank
+
+        rank = PageRank(1 - ALPHA, "piteration", n_iter=150, tol=1e-9)
+        return lambda: torch.stack(
             [torch.from_numpy(rank.fit_predict(matrix, {i: 1})) for i in restarts.tolist()]
         )
 
-    def torch_ppr(library: object) -> Tensor:
-        return library.personalized_page_rank(
-            edge_index=edge_index, indices=restarts, alpha=ALPHA, epsilon=1e-7, max_iter=1000
-        )
+    def torch_ppr() -> Callable[[], Tensor]:
+        from torch_ppr import personalized_page_rank
 
-    heat, walking = f"heat, t = {TIME:g}", f"walks that restart at {len(restarts)} nodes"
-    ways: list[tuple[str, str, str, Callable, Callable]] = [
-        ("pygsp", heat, "pygsp", pygsp, lambda: diffuse(x, operator, TIME)),
-        ("scikit-network", walking, "sknetwork.ranking", scikit_network, walks),
-        ("torch-ppr", walking, "torch_ppr", torch_ppr, walks),
+        options = {"alpha": ALPHA, "epsilon": 1e-7, "max_iter": 1000}
+        return lambda: personalized_page_rank(edge_index=edge_index, indices=restarts, **options)
+
+    ours, heat = appnp_polynomial(), f"heat, t = {TIME:g}"
+    walking = f"walks that restart at {len(restarts)} nodes"
+    training = "forward + backward, no loops"
+    trained = forward_backward(lambda v: diffuse(v, operator, ours), x)
+    ways: list[tuple[str, str, Callable[[], Callable[[], Tensor]], Callable[[], Tensor]]] = [
+        ("pyg_spectral, the same polynomial", training, pyg_spectral, trained),
+        ("pygsp", heat, pygsp, lambda: diffuse(x, operator, TIME)),
+        ("ott-jax Geodesic", heat, ott_jax, lambda: diffuse(x, operator, TIME)),
+        ("scikit-network", walking, scikit_network, walks),
+        ("torch-ppr", walking, torch_ppr, walks),
     ]
-    for name, part, module, peer, ours in ways:
+    for name, part, prepare, mine in ways:
         try:
-            library = importlib.import_module(module)
-        except ImportError:
-            missing.append(name)
+            peer = prepare()
+        except ImportError as error:
+            missing.append(f"{name} ({error})")
             continue
-        rows += _pair(part, name, lambda p=peer, m=library: p(m), ours, repeats)
+        rows += _pair(part, name, peer, mine, repeats)
 
     few = x[:GDC_NODES]
     edges = knn_graph(few, k)[0]
@@ -229,11 +266,12 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
             "# Filters beside other libraries",
             f"`python examples/benchmarks/filters.py`: {x.size(0):,} points of {x.size(1)} "
             f"channels, graph of {args.k} neighbours, medians of {args.repeats} calls in turn, in "
-            f"seconds of the processor. APPNP keeps its normalisation from call to call, and our "
-            f"operator is made once. {machine()}.",
+            f"seconds of the processor. APPNP keeps its normalisation from call to call, and "
+            f"operators, ours and of others, are made once. Afterwards {os.getloadavg()[0]:.0f} "
+            f"processes wanted the {os.cpu_count()} processors. {machine()}.",
         ]
         if missing:
-            notes.append(f"Not installed: {', '.join(missing)}.")
+            notes.append(f"Not measured: {'; '.join(missing)}.")
         write_table(table, args.output, "filters", notes)
     finally:
         torch.set_num_threads(threads)
