@@ -97,18 +97,6 @@ def test_the_watched_path_is_the_fused_path(out_channels):
         torch.testing.assert_close(fused, watched, rtol=1e-5, atol=1e-5)
 
 
-def test_repr_and_reset():
-    conv = AnisotropicChebConv(16, 32)
-    assert str(conv) == (
-        "AnisotropicChebConv(16, 32, edge_dim=1, t=2.0, conductance=sigmoid, normalization=sym)"
-    )
-    weight = conv.lin.weight.clone()
-    bend(conv).reset_parameters()
-    assert not torch.equal(conv.lin.weight, weight)
-    assert conv.conductance.slope.abs().max() == 0
-    assert conv.bias.abs().max() == 0
-
-
 @pytest.mark.parametrize("normalization", ["sym", "rw", None])
 @pytest.mark.parametrize("fuse", [True, False])
 @pytest.mark.parametrize("with_attr", [True, False])

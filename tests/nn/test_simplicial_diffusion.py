@@ -1,6 +1,3 @@
-import copy
-import pickle
-
 import pytest
 import torch
 from simplicial_cases import CASES, IDS, cliques, dense_parts, exact, once, signal, weights
@@ -117,29 +114,6 @@ def test_prepares_a_complex_once(monkeypatch):
     structure = SimplicialStructure(edge_index)
     layer(x, structure)
     assert len(made) == 4
-
-
-def test_copies_pickles_and_state():
-    edge_index, _ = CASES["random"]
-    x = signal(edge_index, dtype=torch.float32)
-    layer = SimplicialDiffusion(t=[0.5, 3.0], t_up=[1.0, 2.0])
-    expected = layer(x, edge_index)
-    other = SimplicialDiffusion(t=[1.0, 1.0])
-    other.load_state_dict(layer.state_dict())
-    for same in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), other):
-        assert torch.equal(same(x, edge_index), expected)
-    other.reset_parameters()
-    torch.testing.assert_close(other.t_up, torch.ones(2))
-
-
-def test_serves_training_after_inference_mode():
-    edge_index, _ = CASES["random"]
-    layer, x = SimplicialDiffusion(), signal(edge_index, dtype=torch.float32)
-    with torch.inference_mode():
-        expected = layer(x, edge_index)
-    out = layer(x, edge_index)
-    out.sum().backward()
-    assert torch.equal(out, expected)
 
 
 @pytest.mark.parametrize(

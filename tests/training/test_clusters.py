@@ -41,6 +41,7 @@ def test_many_rows_are_clustered_as_well(few_rows):
             found = k_means(z, 6, seed)
             assert found.inertia_ < 1.01 * whole
             assert found.n_init == 1  # it settled on all rows, from the best start
+            assert isinstance(found.init, np.ndarray)  # on a sample
             assert len(found.labels_) == len(z)
             again = k_means(z, 6, seed)
             assert np.array_equal(found.cluster_centers_, again.cluster_centers_)

@@ -11,6 +11,7 @@ from jsem_pyg.graph import GraphStructure, knn_graph
 from jsem_pyg.partition import recursive_partition
 from jsem_pyg.partition.split import METHODS as NAMES
 from jsem_pyg.partition.split import methods
+from jsem_pyg.partition.split.methods import cut
 from jsem_pyg.partition.split.recursive import working_sets
 
 METHODS = [each for each in NAMES[1:] if each != "metis" or find_spec("pymetis")]
@@ -143,6 +144,26 @@ def test_costly_rows_are_split_more(method):
     of_part = torch.zeros(4).index_add(0, partition.part, cost)
     assert of_part.max() <= 1.25 * of_part.mean()
     assert partition.ptr.diff().max() > 1.5 * partition.ptr.diff().min()
+
+
+@pytest.mark.parametrize(
+    ("cost", "num_parts", "expected"),
+    [
+        ([1, 1, 1, 1], 2, [0, 0, 1, 1]),
+        ([1, 1, 1, 9], 2, [0, 0, 0, 1]),
+        ([9, 1, 1, 1], 2, [0, 1, 1, 1]),
+        ([9, 1, 1, 1, 1], 3, [0, 1, 1, 2, 2]),  # a share is one of what is left
+        ([2, 1, 4, 0.5], 2, [0, 0, 1, 1]),  # at the node that is nearer to an equal share
+        ([1, 1, 1], 3, [0, 1, 2]),
+        ([0.1] * 10, 1, [0] * 10),
+        ([1e-9, 1, 1e-9], 3, [0, 1, 2]),  # never an empty block
+    ],
+)
+def test_a_cut_by_hand(cost, num_parts, expected):
+    cost = np.array(cost, float)
+    assert cut(np.arange(cost.size), cost, num_parts).tolist() == expected
+    backwards = cut(np.arange(cost.size)[::-1], cost[::-1], num_parts)
+    assert backwards.tolist() == expected[::-1]
 
 
 def test_less_is_cut_than_by_chance():

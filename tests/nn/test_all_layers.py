@@ -1,6 +1,8 @@
-"""Layers are made without memory, and filled in later, as large models are."""
+"""Every public layer: made without memory and filled in later, copied, kept in files, trained."""
 
+import copy
 import inspect
+import pickle
 
 import pytest
 import torch
@@ -26,11 +28,12 @@ from jsem_pyg.nn import (
 STRUCTURE, _ = case("random")
 COUNT = STRUCTURE.num_hyperedges
 SIGNAL = torch.randn(STRUCTURE.num_nodes, CHANNELS)
+DATA = make_data()
 GRAPH = [[0, 1, 2, 3], [1, 0, 3, 2]]
 
 
 def on_graph(layer):
-    return call(layer, make_data())
+    return call(layer, DATA)
 
 
 def on_hypergraph(layer):
@@ -53,7 +56,7 @@ LAYERS = [
     (lambda: AnisotropicChebConv(CHANNELS, 2, t=[1.0, 2.0]), on_graph),
     (lambda: AnisotropicChebConv(CHANNELS, 9), on_graph),
     (lambda: DiffusionClassifier(CHANNELS, 3), lambda layer: layer(
-        make_data().x, make_data().edge_index)),
+        DATA.x, DATA.edge_index)),
     (lambda: HypergraphDiffusion(num_hyperedges=COUNT, t=[1.0, 2.0]), on_hypergraph),
     (lambda: HypergraphChebConv(CHANNELS, 2, num_hyperedges=COUNT), on_hypergraph),
     (lambda: SimplicialDiffusion(t=2.0), lambda layer: layer(torch.randn(2, 3), torch.tensor(
@@ -111,3 +114,38 @@ def test_a_state_dict_fills_a_layer_on_meta():
     out = on_hypergraph(layer)
     torch.manual_seed(1)
     assert torch.equal(out, on_hypergraph(trained))
+
+
+def seeded(use, layer):
+    torch.manual_seed(1)
+    return use(layer)
+
+
+def learned(make):
+    """A layer whose parameters are no longer those of a new one."""
+    layer = make()
+    with torch.no_grad():
+        for each in layer.parameters():
+            each.add_(torch.linspace(0.5, 1.5, each.numel()).view_as(each))
+    return layer
+
+
+@pytest.mark.parametrize(("make", "use"), LAYERS, ids=IDS)
+def test_copies_pickles_and_states_give_the_same(make, use):
+    layer, other = learned(make), make()
+    other.load_state_dict(layer.state_dict())
+    expected = seeded(use, layer.eval())
+    for same in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer)), other.eval()):
+        assert torch.equal(seeded(use, same), expected)
+
+
+@pytest.mark.parametrize(("make", "use"), LAYERS, ids=IDS)
+def test_what_was_seen_in_inference_mode_serves_training(make, use):
+    layer = learned(make)
+    with torch.inference_mode():
+        expected = seeded(use, layer)
+    out = seeded(use, layer)
+    torch.testing.assert_close(out, expected)
+    parameters = list(layer.parameters())
+    gradients = torch.autograd.grad(out.sin().sum(), parameters) if parameters else ()
+    assert all(each.isfinite().all() for each in gradients)
