@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import logging
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -18,14 +19,18 @@ from ._extras import import_optional
 if TYPE_CHECKING:
     import pandas as pd
 
+logger = logging.getLogger(__name__)
+
 _READING = "Reading a table"
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
 _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
-# The arrays of an .npz that give names to class indices.
+# The arrays of an .npz that hold labels, and those that give names to class indices.
+LABELS = ("y", "labels")
 CLASS_NAMES = ("target_names", "classes")
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
 _PART = 1 << 22  # characters that are looked through at once
+_LONGEST_CELL = 2**31 - 1  # which Python limits to 131,072 characters otherwise
 
 
 @dataclass(frozen=True)
@@ -152,11 +157,37 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
             f"delimiter, or say which it is by --delimiter (got {delimiter!r})."
         )
     table.columns = [str(name) for name in table.columns]
+    file.seek(place)
+    width = table.shape[1]
+    short = [(empty + begin, n) for begin, n in _count_cells(file, delimiter) if n < width]
+    if short:
+        begin, count = short[0]
+        logger.warning(
+            "Rows with fewer cells than the table has columns: %d, the first in line %d, which "
+            "lacks %s. What they lack is taken for empty. Is the file cut off, or is there a line "
+            "end in a cell without quotes?",
+            len(short),
+            begin,
+            ", ".join(map(repr, table.columns[count:])),
+        )
     table = table.astype(object).fillna("")
     if empty and not reading.header:
         blank = pd.DataFrame("", index=range(empty), columns=table.columns, dtype=object)
         table = pd.concat([blank, table], ignore_index=True)
     return table
+
+
+def _count_cells(file: TextIO, delimiter: str) -> Iterator[tuple[int, int]]:
+    """The line in which each row begins, from 1 on, and its number of cells; no empty rows."""
+    previous = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        rows, line = csv.reader(file, delimiter=delimiter), 1
+        for cells in rows:
+            if any(cell.strip() for cell in cells):
+                yield line, len(cells)
+            line = rows.line_num + 1
+    finally:
+        csv.field_size_limit(previous)
 
 
 def guess_delimiter(head: str) -> str:
@@ -206,8 +237,20 @@ def _read_arrays(path: Path) -> "pd.DataFrame":
         for name, array in arrays.items()
         if array.ndim in (1, 2) and len(array) == count
     }
-    names = next((arrays[name] for name in CLASS_NAMES if name in arrays), None)
-    return pd.DataFrame({name: _named(column, names) for name, column in columns.items()})
+    for name in LABELS:
+        if name in columns:
+            columns[name] = _named(columns[name], class_names(arrays))
+    return pd.DataFrame(columns)
+
+
+def class_names(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The array that names each class once, or None; `classes` may be the class of each row."""
+    found = (arrays[name] for name in CLASS_NAMES if name in arrays)
+    return next((each for each in found if each.ndim == 1 and _differ(each)), None)
+
+
+def _differ(names: np.ndarray) -> bool:
+    return len(np.unique(names)) == len(names)
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def _encode(kind: str, name: str, tree: Any) -> bytes:
     text = json.dumps(_to_json(name, tree, tensors))
     stored = {_TREE: torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)}
     stored |= _apart(tensors)
-    header = {"kind": kind, "version": _VERSION, "hash": _hash(stored)}
+    header = {"kind": kind, "version": _VERSION, "hash": tensors_hash(stored)}
     return save(stored, {_HEADER: json.dumps(header)})
 
 
@@ -114,7 +114,7 @@ def _decode(content: bytes, kind: str) -> Any:
         )
     if header["kind"] != kind:
         raise _OtherFileError(f"a {header['kind']}")
-    if header["hash"] != _hash(stored):
+    if header["hash"] != tensors_hash(stored):
         raise ValueError("the numbers are not those that were written")
     return _from_json(json.loads(bytes(tensor_bytes(stored[_TREE]))), stored)
 
@@ -130,7 +130,7 @@ def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return apart
 
 
-def _hash(tensors: dict[str, Tensor]) -> str:
+def tensors_hash(tensors: dict[str, Tensor]) -> str:
     """A hash of names, types, shapes and numbers."""
     running = hashlib.blake2b(digest_size=16)
     for name in sorted(tensors):

@@ -97,6 +97,44 @@ def test_arrays_become_columns_and_class_indices_names():
         read("a.npy")
 
 
+def test_names_of_classes_are_those_of_labels_alone():
+    x = np.zeros((4, 2))
+    np.savez("a.npz", x=x, y=[2, 0, 1, 2], target_names=["u", "v", "w"], age=[0, 2, 1, 1])
+    table = read("a.npz")
+    assert table.y.tolist() == ["w", "u", "v", "w"]
+    assert table.age.tolist() == [0, 2, 1, 1]
+    np.savez("a.npz", x=x, classes=[2, 0, 1, 2], y=[3, 2, 1, 0])  # the class of each row
+    table = read("a.npz")
+    assert table.classes.tolist() == [2, 0, 1, 2]
+    assert table.y.tolist() == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "line", "lacks"),
+    [
+        ("a,b,c\n1,2,3\n4,5\n6,7,8\n9\n", 2, 3, "'c'"),
+        ("\n\na,b\n\n1,2\n3\n", 1, 6, "'b'"),
+        ('a,"b\nb",c\n"1\n\n1",2,3\n4,5\n', 1, 6, "'c'"),
+    ],
+)
+def test_rows_that_are_too_short_are_named(caplog, text, rows, line, lacks):
+    table = read("a.csv", text)
+    assert f"than the table has columns: {rows}, the first in line {line}, " in caplog.text
+    assert f"which lacks {lacks}. " in caplog.text
+    assert not table.isna().any(axis=None)
+
+
+def test_empty_lines_are_not_too_short(caplog):
+    assert len(read("a.csv", "a,b\n1,2\n\n3,4\n,\n")) == 4
+    assert len(read("a.csv", "1,2\n\n3,4\n", header=False)) == 3
+    assert caplog.text == ""
+    read("a.csv", "1,2\n\n3\n", header=False)
+    assert "in line 3, which lacks '1'. " in caplog.text
+    caplog.clear()
+    read("a.csv", f'a,b\n1,"{"x" * 200_000}"\n2,3\n')  # longer cells than Python's own limit
+    assert caplog.text == ""
+
+
 def test_parquet_keeps_its_index_as_a_column():
     pytest.importorskip("pyarrow")
     pd.DataFrame({"text": ["a", None]}, index=["p", "q"]).to_parquet("a.parquet")

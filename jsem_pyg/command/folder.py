@@ -1,8 +1,8 @@
 """The folder that a map is written to: what is in it, what it was made from, and how far it is.
 
-``run.json`` comes first and lists what the run depends on; every other file is written whole, by a
-run that depends on the same. So whatever is there can be taken by a run that resumes, and a run
-that depends on anything else is refused.
+``run.json`` comes first and lists what the run depends on. Every other file that is read again is
+written whole, and then ``run.json`` notes its hash: so whatever is noted can be taken by a run that
+resumes, and a file that was damaged, or comes from another map, is refused.
 """
 
 import json
@@ -17,12 +17,13 @@ from .._extras import version_of
 from .._files import check_writable
 from .._journal import Journal, check_same_settings, read_journal, write_journal
 from .._tensor_file import load_tree, save_tree
+from ..datasets.base import content_hash
 from ..datasets.word_features import WordFeatures
 
 if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
-_FORMAT = 4
+_FORMAT = 5
 _RUN = "run.json"
 _POINTS = "points of a map"
 _REMEDY = "map again with --overwrite"
@@ -81,14 +82,32 @@ class MapFolder:
             return
         for file in self._files:
             file.unlink(missing_ok=True)
-        self._write(settings, {"finished": False})
+        self._write(settings, {"finished": False, "files": {}})
+
+    def keep(self, file: Path) -> None:
+        """Note that this run has written a file."""
+        settings, progress = self.read()
+        files = {**progress["files"], file.name: content_hash(file)}
+        self._write(settings, {**progress, "files": files})
+
+    def has(self, file: Path) -> bool:
+        """Whether this run has written a file, or the one that it resumes, and it is still there.
+
+        Raises:
+            ValueError: if another file is there in its place.
+        """
+        if file.name not in self.read().progress["files"] or not file.exists():
+            return False
+        self._read(file, lambda path: None)
+        return True
 
     def finish(self, result: dict[str, Any]) -> None:
         """Note the result; from then on points can be assigned."""
-        self._write(self.read().settings, {"finished": True, **result})
+        settings, progress = self.read()
+        self._write(settings, {**progress, "finished": True, **result})
 
     def read(self) -> Journal:
-        """The settings of the run, and its progress: "finished", and then the "names"."""
+        """The settings of the run, and its progress: "finished", "files", and then the "names"."""
         if self._pickle.exists():
             raise ValueError(
                 f"Expected a map of this release (got '{self._pickle}', the model of an earlier "
@@ -115,6 +134,12 @@ class MapFolder:
         state = None if words is None else words.state()
         tree = {"x": x, "documents": documents, "words": state}
         save_tree(self.points, _POINTS, "points", tree)
+        self.keep(self.points)
+
+    def save_clusterer(self, clusterer: "DiffusionClusterer") -> None:
+        """Write the fitted estimator."""
+        clusterer.save(self.clusterer)
+        self.keep(self.clusterer)
 
     def read_clusterer(self) -> "DiffusionClusterer":
         """The fitted estimator."""
@@ -124,12 +149,17 @@ class MapFolder:
         return clusterer
 
     def _read(self, path: Path, read: Callable[[Path], Any]) -> Any:
+        noted = self.read().progress["files"].get(path.name)
         try:
-            return read(path)
+            is_own = content_hash(path) == noted
+            found = read(path) if is_own else None
         except OSError as error:
             raise self._damaged(path, error.strerror) from error
         except (ValueError, LookupError, TypeError, RuntimeError) as error:
             raise self._damaged(path, "a damaged file") from error
+        if not is_own:
+            raise self._damaged(path, "another file than the run wrote there")
+        return found
 
     def _damaged(self, path: Path, found: object) -> ValueError:
         return ValueError(

@@ -132,7 +132,7 @@ def _points(
         return content.vectors
     texts = content.texts
     assert texts is not None
-    if folder.points.exists():
+    if folder.has(folder.points):
         steps.say("embedding: done before")
         known: np.ndarray = folder.read_points()["x"].numpy()
         return known
@@ -159,7 +159,7 @@ def _fitted(
     if is_table:
         compared = {"l2": "Euclidean distance", "cosine": "the cosine"}[metric]
         steps.note(f"Rows are compared by {compared} (--metric), {_SCALED[scale]} (--scale).")
-    if folder.clusterer.exists():
+    if folder.has(folder.clusterer):
         steps.say("clustering: done before")
         return folder.read_clusterer()
     with steps.step("clustering"):
@@ -170,7 +170,7 @@ def _fitted(
             scale=None if scale == "none" else scale,
             random_state=settings.seed,
         ).fit(x)
-        clusterer.save(folder.clusterer)
+        folder.save_clusterer(clusterer)
     return clusterer
 
 
@@ -222,10 +222,12 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
 
 def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: Steps) -> None:
     """The files for people; the note that all is done comes last."""
-    if not folder.map.exists():
+    if not folder.has(folder.map):
         with steps.step("drawing"):
             shown = {"command": shlex.join(settings.command), "file": settings.file.name}
             draw_map(result, folder.map, settings.file.name, settings.layout, settings.seed, shown)
+        if folder.map.exists():  # not with --layout none
+            folder.keep(folder.map)
     table = result.table().to_csv(index=False, lineterminator="\n")
     write_whole(folder.clusters, lambda file: file.write(table.encode()))
     said = summarize(result, settings.file.name, settings.command, steps, folder)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._checks import check_nonnegative, check_positive_int
+from .._table_files import suffix_of
 from .base import PointsDataset, content_hash, existing_file
 from .documents import check_columns, read_documents
 from .points import LabelledPoints, labelled_points, read_embeddings
@@ -111,7 +112,7 @@ class EmbeddingDataset(PointsDataset):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the kind and contents of the file, and what turns its documents into points."""
-        source = {"kind": self.path.suffix.lower(), "source": content_hash(self.path)}
+        source = {"kind": suffix_of(self.path), "source": content_hash(self.path)}
         if self._is(_ARRAYS):
             return source
         return {

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from .._checks import check_finite, check_labels, check_points
-from .._table_files import CLASS_NAMES, open_arrays
+from .._table_files import CLASS_NAMES, LABELS, open_arrays
 
 # The first name of each that an .npz file holds is taken; numpy itself calls a lone array arr_0.
 _X_NAMES = ("x", "embeddings", "arr_0")
-_Y_NAMES = ("y", "labels")
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
 _MAX_UNNAMED_CLASSES = 100_000
@@ -91,7 +90,7 @@ def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray 
     with open_arrays(path, alone="x") as arrays:
         held = ", ".join(arrays)
         x, labels, names = (
-            _first(arrays, candidates) for candidates in (_X_NAMES, _Y_NAMES, CLASS_NAMES)
+            _first(arrays, candidates) for candidates in (_X_NAMES, LABELS, CLASS_NAMES)
         )
     if x is None:
         listed = ", ".join(_X_NAMES)
@@ -110,4 +109,11 @@ def _class_names(y: Tensor, names: Sequence[str] | np.ndarray | None) -> list[st
         raise ValueError(
             f"Expected 'y' to hold class indices in [0, {limit}) (got values from {low} to {high})."
         )
-    return [str(name) for name in (range(high + 1) if names is None else names)]
+    classes = [str(name) for name in (range(high + 1) if names is None else names)]
+    if len(set(classes)) < len(classes):
+        raise ValueError(
+            "Expected the names of classes to differ, one for each class (got "
+            f"{len(classes)} names, of which {len(set(classes))} differ). To fix this, leave out "
+            f"{' or '.join(CLASS_NAMES)}, where it holds the class of each row."
+        )
+    return classes

@@ -2,17 +2,23 @@
 
 Each is its namesake in :mod:`jsem_pyg.nn` or :mod:`jsem_pyg.models` with Hugging Face's
 `PyTorchModelHubMixin`: a folder of ``model.safetensors``, ``config.json`` (the arguments of the
-constructor) and a model card, ``README.md``. Nothing is pickled, and a folder needs no network.
+constructor) and a model card, ``README.md``. Nothing is pickled, and a folder needs no network. The
+header of the weights has the name of the class and a hash of weights and arguments, so that damage,
+files that do not belong together and models of another class are refused.
 """
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 import torch
+from torch import Tensor
 
 from .. import nn
 from .._extras import import_optional
+from .._tensor_file import tensors_hash
 from .anisotropic_gnn import AnisotropicGNN as _AnisotropicGNN
 
 hub = import_optional("huggingface_hub", "jsem_pyg.models.hub")
@@ -26,6 +32,8 @@ __all__ = [
     "HypergraphDiffusion",
     "SimplicialDiffusion",
 ]
+
+_HEADER = "jsem_pyg"  # the entry of the header for class and hash
 
 _CARD = """---
 {{ card_data }}
@@ -69,6 +77,7 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
 
         Raises:
             TypeError: if an argument of the constructor is not a plain value, such as a module.
+            ValueError: if there is a `config` of other arguments than those of the constructor.
         """
         if self._left_out:
             raise TypeError(
@@ -78,6 +87,11 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
             )
         if "num_classes" in self._hub_mixin_config:  # which training may have chosen
             self._hub_mixin_config["num_classes"] = self.num_classes
+        if kwargs.get("config") not in (None, self._hub_mixin_config):
+            raise ValueError(
+                "Expected no 'config', since the arguments of the constructor are written (got "
+                f"{kwargs['config']}). To fix this, make the model with these arguments."
+            )
         return super().save_pretrained(save_directory, **kwargs)
 
     def generate_model_card(self, **kwargs: Any) -> Any:
@@ -89,30 +103,76 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
 
         # A time that two layers share is written twice.
         tensors = {name: each.clone().contiguous() for name, each in self.state_dict().items()}
-        save_file(tensors, save_directory / hub.constants.SAFETENSORS_SINGLE_FILE)
+        note = {"class": type(self).__name__, "hash": _hash(tensors, self._hub_mixin_config)}
+        header = {"format": "pt", _HEADER: json.dumps(note)}
+        save_file(tensors, save_directory / hub.constants.SAFETENSORS_SINGLE_FILE, header)
 
     @classmethod
     def _from_pretrained(
         cls, *, model_id: str, map_location: str = "cpu", strict: bool = True, **kwargs: Any
     ) -> Self:
-        from safetensors.torch import load_file
-
         names = "revision", "cache_dir", "force_download", "local_files_only", "token"
         where = {name: kwargs.pop(name) for name in names}
-        path = Path(model_id) / hub.constants.SAFETENSORS_SINGLE_FILE
-        if not path.parent.is_dir():
-            path = hub.hf_hub_download(repo_id=model_id, filename=path.name, **where)
-        elif not path.is_file():
-            raise FileNotFoundError(
-                f"Expected 'model_id' to be a folder with {path.name} (got "
-                f"'{model_id}', which has none)."
-            )
-        model, state = cls(**kwargs), load_file(path)
+
+        def find(name: str) -> Path:
+            path = Path(model_id) / name
+            if not path.parent.is_dir():
+                return Path(hub.hf_hub_download(repo_id=model_id, filename=name, **where))
+            if not path.is_file():
+                raise FileNotFoundError(
+                    f"Expected 'model_id' to be a folder with {name} (got '{model_id}', which has "
+                    "none)."
+                )
+            return path
+
+        state = _read(find, cls.__name__, model_id)
+        model = cls(**kwargs)
         precisions = {each.dtype for each in state.values() if each.is_floating_point()}
         if len(precisions) == 1:
             model.to(precisions.pop())  # else loading would round to that of a new model
         model.load_state_dict(state, strict=strict)
         return model.to(map_location).eval()
+
+
+def _hash(tensors: dict[str, Tensor], arguments: Any) -> str:
+    text = json.dumps(arguments, sort_keys=True).encode()
+    return tensors_hash({**tensors, "": torch.frombuffer(bytearray(text), dtype=torch.uint8)})
+
+
+def _read(find: Callable[[str], Path], name: str, model_id: str) -> dict[str, Tensor]:
+    """The weights of a folder, if they and the arguments are as a class of this name wrote them.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        ValueError: if they are not.
+    """
+    from safetensors import safe_open
+
+    path, config = find(hub.constants.SAFETENSORS_SINGLE_FILE), find(hub.constants.CONFIG_NAME)
+    try:
+        with safe_open(path, "pt") as file:
+            state = {each: file.get_tensor(each) for each in file.keys()}  # noqa: SIM118
+            note = json.loads(file.metadata()[_HEADER])
+        found, noted = note["class"], note["hash"]
+        is_whole = noted == _hash(state, json.loads(config.read_text()))
+    except Exception as error:  # arbitrary bytes may raise any
+        raise ValueError(
+            f"Expected '{model_id}' to hold what `save_pretrained` wrote (got a file that is "
+            f"damaged or holds something else: {type(error).__name__}). To fix this, save the "
+            "model anew; weights alone are read by `load_state_dict`."
+        ) from error
+    if not is_whole:
+        raise ValueError(
+            f"Expected '{model_id}' to hold what `save_pretrained` wrote (got {path.name} and "
+            f"{config.name} that are not those that were written together). To fix this, save the "
+            "model anew; other arguments are given to `from_pretrained`."
+        )
+    if found != name:
+        raise ValueError(
+            f"Expected '{model_id}' to hold a {name} (got a {found}). To fix this, call "
+            f"{found}.from_pretrained."
+        )
+    return state
 
 
 class AnisotropicChebConv(_Shared, nn.AnisotropicChebConv):

@@ -156,6 +156,24 @@ def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
         assert name in result.output or "a run to resume" in result.output
 
 
+@pytest.mark.parametrize("name", ["clusterer.safetensors", "points.safetensors", "map.html"])
+def test_a_file_of_another_map_is_seen(copy_of_map, tmp_path, name):
+    other = tmp_path / "other"
+    words = ("map", "documents.csv", "-k", "2", "--layout", "pca")
+    assert run(*words, "--words", "0", "-o", other).exit_code == 0
+    if name == "map.html":
+        words = ("map", "documents.csv", "-k", "3", "--layout", "pca")
+        assert run(*words, "-o", copy_of_map, "--overwrite").exit_code == 0
+    shutil.copy(other / name, copy_of_map / name)
+    if name != "map.html":
+        assert name in refused(copy_of_map, "documents.csv")
+        words = ("map", "documents.csv", "-k", "3", *QUICK)
+    result = run(*words, "-o", copy_of_map, "--resume")
+    assert result.exit_code == 1
+    assert name in result.output
+    assert "another file than the run wrote there" in result.output
+
+
 def test_a_name_that_was_changed_in_the_notes_is_seen(copy_of_map):
     notes = copy_of_map / "run.json"
     notes.write_text(notes.read_text().replace('"finished": true', '"finished":  true'))

@@ -1,3 +1,4 @@
+import gzip
 import os
 import shutil
 
@@ -51,6 +52,19 @@ def test_tables(tmp_path, fake_model):
     assert fake_model[0][0] == ["a b", "c d"]
     assert dataset[0].y.tolist() == [1, 0]
     assert dataset.classes == ["sea", "sky"]
+
+
+def test_the_kind_of_a_packed_file_is_part_of_its_name(tmp_path, fake_model):
+    content = gzip.compress(b"text\tmore\na,b\tc\n")
+    for name, texts in (
+        ("a.txt.gz", ["text\tmore", "a,b\tc"]),
+        ("a.csv.gz", ["a,b"]),
+        ("a.tsv.gz", ["a,b"]),
+    ):
+        (tmp_path / name).write_bytes(content)
+        EmbeddingDataset(tmp_path, tmp_path / name)
+        assert fake_model[-1][0] == texts, name
+    assert len(fake_model) == 3
 
 
 def test_the_real_model(tmp_path):

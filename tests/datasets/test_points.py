@@ -62,6 +62,12 @@ def test_npz_under_each_name(tmp_path, name):
     assert classes == ["a", "b"]
 
 
+def test_the_class_of_each_row_is_no_name_of_a_class(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.zeros((3, 2)), y=[1, 0, 1], classes=["sky", "sea", "sky"])
+    with pytest.raises(ValueError, match=r"names of classes to differ.*leave out.*classes"):
+        read_embeddings(tmp_path / "a.npz")
+
+
 def test_npy(tmp_path):
     np.save(tmp_path / "a.npy", X)
     x, y, _ = read_embeddings(tmp_path / "a.npy")

@@ -1,6 +1,7 @@
 """Models in folders of the Hugging Face Hub: what is read back gives the same numbers, offline."""
 
 import json
+import shutil
 import socket
 from copy import deepcopy
 
@@ -9,6 +10,8 @@ import torch
 
 pytest.importorskip("huggingface_hub", reason="the hub is in the extra [hub]")
 
+
+from safetensors.torch import save_file
 
 from jsem_pyg import nn
 from jsem_pyg.models import hub
@@ -129,3 +132,41 @@ def test_weights_that_miss_or_do_not_fit_are_errors(tmp_path):
     (tmp_path / "model.safetensors").unlink()
     with pytest.raises(FileNotFoundError, match=r"'model_id'.*model\.safetensors"):
         hub.AnisotropicChebConv.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("place", [0, 9, 200, -3, -40])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_flipped_byte_is_seen(tmp_path, name, place):
+    hub.AnisotropicChebConv(3, 4, t=5.0).save_pretrained(tmp_path)
+    content = bytearray((tmp_path / name).read_bytes())
+    content[place] ^= 1
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=r"`save_pretrained` wrote|Expecting|Invalid|Extra"):
+        hub.AnisotropicChebConv.from_pretrained(tmp_path)
+
+
+def test_a_folder_of_another_class_is_refused(tmp_path):
+    hub.AnisotropicDiffusion(edge_dim=0, t=3.0).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"a HypergraphDiffusion \(got a AnisotropicDiffusion\)"):
+        hub.HypergraphDiffusion.from_pretrained(tmp_path)
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path):
+    for place, normalization in (("one", "rw"), ("other", "sym")):
+        conv = hub.AnisotropicDiffusion(edge_dim=0, normalization=normalization)
+        conv.save_pretrained(tmp_path / place)
+    shutil.copy(tmp_path / "one/config.json", tmp_path / "other")
+    with pytest.raises(ValueError, match="not those that were written together"):
+        hub.AnisotropicDiffusion.from_pretrained(tmp_path / "other")
+    (tmp_path / "one/config.json").unlink()  # the arguments would be those of a new layer
+    with pytest.raises(FileNotFoundError, match=r"'model_id'.*config\.json"):
+        hub.AnisotropicDiffusion.from_pretrained(tmp_path / "one")
+    save_file({"time.raw": torch.zeros(())}, tmp_path / "other/model.safetensors")
+    with pytest.raises(ValueError, match="weights alone are read by `load_state_dict`"):
+        hub.AnisotropicDiffusion.from_pretrained(tmp_path / "other")
+
+
+def test_other_arguments_than_those_of_the_model_are_not_written(tmp_path):
+    conv = hub.AnisotropicChebConv(3, 4)
+    with pytest.raises(ValueError, match="Expected no 'config'"):
+        conv.save_pretrained(tmp_path, config={"out_channels": 5})
