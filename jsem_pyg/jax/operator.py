@@ -116,7 +116,9 @@ def _combinatorial(graph: Graph, weight: Array) -> HeatOperator:
     degree = _row_sums(graph.num_nodes, weight, graph.row)
     half = jax.lax.stop_gradient(degree) / 2
     rate = jnp.max(half[graph.row] + half[graph.col], initial=0.0)
-    rate = jnp.where(rate > 0, rate, 1.0)  # of a graph without weight, where nothing flows
+    # Of a graph without weight, where nothing flows, any: a low one, for which every degree is high
+    # enough, since under `jit` none is noticed that is not.
+    rate = jnp.where(rate > 0, rate, 2.0**-40)
     matrix = Matrix(weight / rate, 1 - degree / rate, graph.row, graph.col)
     return HeatOperator(matrix, rate)
 

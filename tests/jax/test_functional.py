@@ -18,7 +18,7 @@ from jax_cases import (
 )
 from tiny_graphs import empty, ring, single_node, star, triangle_with_tail, undirected
 
-from jsem_pyg.jax import functional, numba_call, series
+from jsem_pyg.jax import functional, numba_call, prepare_graph, series
 
 SLOW = pytest.mark.slow  # what XLA takes a second and more to compile
 BACKENDS = ["xla", "numba"]
@@ -114,6 +114,19 @@ def test_gradients_reach_weights_that_are_close_to_zero():
             return (x * y).sum()
 
         np.testing.assert_allclose(jax.grad(energy)(jnp.full(2, 1e-10)), [-2.0, -2.0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("edges", [[[], []], [[0, 1], [1, 0]]])
+def test_every_degree_is_high_enough_where_nothing_flows(edges):
+    graph = prepare_graph(np.array(edges, dtype=np.int64), 3)
+    x, weight = jnp.arange(6.0).reshape(3, 2), jnp.zeros(graph.num_edges)
+
+    def flow(weight):
+        return heat_diffusion(x, graph, weight, 50.0, degree=2, normalization=None)
+
+    np.testing.assert_allclose(jax.jit(flow)(weight), x, rtol=1e-6)
+    by_weight = jax.jit(jax.grad(lambda weight: flow(weight)[0, 0]))(weight)
+    np.testing.assert_allclose(by_weight, [50.0, 50.0][: graph.num_edges], rtol=1e-4)
 
 
 def test_vmap_over_weights():
