@@ -108,6 +108,20 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
         save_file(tensors, save_directory / hub.constants.SAFETENSORS_SINGLE_FILE, header)
 
     @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> Self:
+        """Read what :meth:`save_pretrained` wrote, from a folder or the Hub.
+
+        Raises:
+            FileNotFoundError: if a file is missing.
+            ValueError: if a file is damaged, belongs to others, or holds another class.
+        """
+        try:
+            read: Self = super().from_pretrained(pretrained_model_name_or_path, **kwargs)
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise _damaged(pretrained_model_name_or_path, error) from error
+        return read
+
+    @classmethod
     def _from_pretrained(
         cls, *, model_id: str, map_location: str = "cpu", strict: bool = True, **kwargs: Any
     ) -> Self:
@@ -156,11 +170,7 @@ def _read(find: Callable[[str], Path], name: str, model_id: str) -> dict[str, Te
         found, noted = note["class"], note["hash"]
         is_whole = noted == _hash(state, json.loads(config.read_text()))
     except Exception as error:  # arbitrary bytes may raise any
-        raise ValueError(
-            f"Expected '{model_id}' to hold what `save_pretrained` wrote (got a file that is "
-            f"damaged or holds something else: {type(error).__name__}). To fix this, save the "
-            "model anew; weights alone are read by `load_state_dict`."
-        ) from error
+        raise _damaged(model_id, error) from error
     if not is_whole:
         raise ValueError(
             f"Expected '{model_id}' to hold what `save_pretrained` wrote (got {path.name} and "
@@ -173,6 +183,14 @@ def _read(find: Callable[[str], Path], name: str, model_id: str) -> dict[str, Te
             f"{found}.from_pretrained."
         )
     return state
+
+
+def _damaged(place: object, error: Exception) -> ValueError:
+    return ValueError(
+        f"Expected '{place}' to hold what `save_pretrained` wrote (got a file that is damaged or "
+        f"holds something else: {type(error).__name__}). To fix this, save the model anew; weights "
+        "alone are read by `load_state_dict`."
+    )
 
 
 class AnisotropicChebConv(_Shared, nn.AnisotropicChebConv):

@@ -276,7 +276,8 @@ def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None 
         num_classes = int(known.max()) + 1 if known.numel() else 0
     if num_classes == 0:
         raise ValueError("Expected 'labels' to name a node of a class (got none that is known).")
-    if not torch.equal(known.cpu(), torch.arange(num_classes)):
+    # By number first: of an id taken for a class there would be no memory for all below it.
+    if known.numel() != num_classes or not torch.equal(known.cpu(), torch.arange(num_classes)):
         raise ValueError(
             f"Expected 'labels' to name a node of each class 0 to {num_classes - 1} (got "
             f"{known.tolist()})."

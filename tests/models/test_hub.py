@@ -141,7 +141,7 @@ def test_a_flipped_byte_is_seen(tmp_path, name, place):
     content = bytearray((tmp_path / name).read_bytes())
     content[place] ^= 1
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=r"`save_pretrained` wrote|Expecting|Invalid|Extra"):
+    with pytest.raises(ValueError, match="`save_pretrained` wrote"):
         hub.AnisotropicChebConv.from_pretrained(tmp_path)
 
 

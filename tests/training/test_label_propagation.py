@@ -242,6 +242,7 @@ def test_self_training_goes_along_the_edges():
         ([0, 1] + [UNKNOWN] * 22, {}, "'labels' to name two nodes of a class"),
         ([0, 0, 1, 1] + [-2] * 20, {}, r"'labels' to hold classes .* and -1 where .*got -2"),
         ([0, 0, 2] + [UNKNOWN] * 21, {}, r"a node of each class 0 to 2 \(got \[0, 2\]\)"),
+        ([0, 0, 2**40] + [UNKNOWN] * 21, {}, "a node of each class 0 to 1099511627776"),
     ],
 )
 def test_errors(labels, options, message):
