@@ -43,6 +43,9 @@ the share of words that are in one topic alone. The seconds are of the processor
 embeddings apart; `reduce_topics` starts from the fitted default. "Runs alike" is the ARI between
 runs with different seeds.
 
+Stack Overflow is measured where its titles are given (`--sets stackoverflow --titles FILE`); only
+their embeddings are among the data.
+
 {table}
 """
 

@@ -16,7 +16,8 @@ NOTES = (
     "# Tracked figures\n\n"
     "Written by `bash .ci/benchmarks`. Each figure is a ratio, seconds of ours over seconds of a "
     "named baseline, both in turn in one process: below one, ours is faster. The code and the "
-    "baselines are in `examples/benchmarks/tracked/suite/`.\n"
+    "baselines are in `examples/benchmarks/tracked/suite/`. A place is empty where a figure was "
+    "not measured on a commit.\n"
 )
 
 
@@ -41,6 +42,10 @@ def stored(folder: Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["date", "commit", "figure", "ratio"])
 
 
+def shown(ratio: float) -> str:
+    return "" if pd.isna(ratio) else f"{ratio:.3g}"
+
+
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
     path = args.output / "tracked.csv"
@@ -57,7 +62,7 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     for name, row in table.iterrows():
         figure = getattr(central, f"track_{name}", getattr(central.Central, f"track_{name}", None))
         what = (figure.__doc__ or "").strip() if figure else "(no longer measured)"
-        lines.append(f"| {name} | {what} | {' | '.join(f'{each:.3g}' for each in row)} |")
+        lines.append(f"| {name} | {what} | {' | '.join(map(shown, row))} |")
     (args.output / "tracked.md").write_text("\n".join(lines) + "\n")
     return history
 
