@@ -6,7 +6,7 @@ Messages name the argument, what was expected, what was given and, where there i
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -304,6 +304,31 @@ def check_labels(name: str, value: Any, num_points: int | None = None) -> None:
             f"Expected '{name}' to have shape [{expected}], one label for each point "
             f"(got {list(value.shape)})."
         )
+
+
+def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
+    """Raise unless `mask` is a boolean tensor of a shape, one entry for each of `what`."""
+    check_tensor(name, mask, "a boolean tensor")
+    check_dense(name, mask)
+    if mask.dtype != torch.bool:
+        raise TypeError(f"Expected '{name}' to be a boolean tensor (got {mask.dtype}).")
+    if mask.shape != shape:
+        raise ValueError(
+            f"Expected '{name}' to have shape {list(shape)}, one entry for each of the {what} "
+            f"(got {list(mask.shape)})."
+        )
+
+
+def check_times(times: Any, check: Callable[[str, Any], None], name: str = "times") -> None:
+    """Raise unless `times` is a list of diffusion times that each pass a check."""
+    if isinstance(times, str) or not isinstance(times, Sequence):
+        raise TypeError(
+            f"Expected '{name}' to be a list of diffusion times (got {type(times).__name__})."
+        )
+    if len(times) == 0:
+        raise ValueError(f"Expected '{name}' to hold at least one diffusion time (got none).")
+    for t in times:
+        check(name, t)
 
 
 def check_points(name: str, value: Any) -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative
-from ..training.training_graph import check_times
+from .._checks import check_nonnegative, check_times
 from .edges import FULL, EdgeTable, Histogram
 from .findings import Findings
 from .groups import Grouping, group

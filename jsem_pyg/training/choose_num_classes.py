@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative_int, check_positive, check_positive_int
+from .._checks import check_nonnegative_int, check_positive, check_positive_int, check_times
 from .._precision import center_and_normalize
 from ..diffusion import heat_diffusion
 from .clusters import merged_clusters
 from .seeds import Purpose, derive_generator, seeded_rng
-from .training_graph import TrainingGraph, check_times, prepare_graph
+from .training_graph import TrainingGraph, prepare_graph
 
 _log = logging.getLogger(__name__)
 

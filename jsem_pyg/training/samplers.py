@@ -10,10 +10,9 @@ from .._checks import (
     check_edge_weight,
     check_instance,
     check_labels,
+    check_mask,
     check_positive_int,
 )
-from .._groups import group_starts
-from .training_graph import check_mask
 from .triplets import Triplets
 
 
@@ -90,7 +89,7 @@ class GraphTriplets:
         kept = total > 0
         row, total = key[kept] // num_nodes, total[kept]
         self._neighbour = key[kept] % num_nodes
-        self._row_start = group_starts(row, num_rows)
+        self._row_start = torch.searchsorted(row, torch.arange(num_rows + 1))
         row_mass = torch.zeros(num_rows, dtype=torch.float64).index_add_(0, row, total)
         self._cumulative = torch.cumsum(total / row_mass[row], dim=0)
         # Negatives: let e_0 < e_1 < ... be the nodes that row i excludes, i and its neighbours.
@@ -100,7 +99,7 @@ class GraphTriplets:
         diagonal = torch.arange(num_rows) * (num_nodes + 1) + first
         excluded = torch.cat([key, diagonal]).sort().values
         row = excluded // num_nodes
-        self._excluded_start = group_starts(row, num_rows)
+        self._excluded_start = torch.searchsorted(row, torch.arange(num_rows + 1))
         self._free_before = excluded - (torch.arange(excluded.numel()) - self._excluded_start[row])
         self._num_free = num_nodes - self._excluded_start.diff()
         has_neighbour = self._row_start.diff() > 0
@@ -176,7 +175,7 @@ class LabelTriplets:
             y[self._node], return_inverse=True, return_counts=True
         )
         self._count = counts[class_of]
-        self._start = group_starts(class_of, counts.numel())[class_of]
+        self._start = (counts.cumsum(0) - counts)[class_of]
         self._anchors = torch.nonzero(self._count > 1).flatten()  # positions in _node
 
         if counts.numel() < 2:

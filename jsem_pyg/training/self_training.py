@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._checks import check_positive
+from .._checks import check_positive, check_times
 from .._groups import group_places
 from .._precision import center_and_normalize
 from ..evaluation.modularity import modularity_of
@@ -34,7 +34,7 @@ from .clusters import k_means
 from .history import EpochRow, FitResult
 from .seeds import Purpose, seeded_rng
 from .time_selection import best_time
-from .training_graph import TrainingGraph, check_times, keep_known
+from .training_graph import TrainingGraph, keep_known
 
 _log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import torch
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative, check_nonnegative_int, check_positive_int
+from .._checks import check_nonnegative, check_nonnegative_int, check_positive_int, check_times
 from ..diffusion import heat_diffusion
 from .samplers import GraphTriplets
 from .seeds import Purpose, derive_generator
-from .training_graph import TrainingGraph, check_times, prepare_graph
+from .training_graph import TrainingGraph, prepare_graph
 from .triplets import TripletLoss
 
 TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)

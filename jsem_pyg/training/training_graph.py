@@ -1,7 +1,7 @@
 """The graph of a training, read and checked once for everything that follows."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from .._checks import (
     check_float,
     check_instance,
     check_labels,
+    check_mask,
     check_num_nodes,
     check_tensor,
 )
@@ -219,18 +220,6 @@ def prepare_graph(
     )
 
 
-def check_times(times: Any, check: Callable[[str, Any], None], name: str = "times") -> None:
-    """Raise unless `times` is a list of diffusion times that each pass a check."""
-    if isinstance(times, str) or not isinstance(times, Sequence):
-        raise TypeError(
-            f"Expected '{name}' to be a list of diffusion times (got {type(times).__name__})."
-        )
-    if len(times) == 0:
-        raise ValueError(f"Expected '{name}' to hold at least one diffusion time (got none).")
-    for t in times:
-        check(name, t)
-
-
 def _read_device(device: Any, x: Tensor) -> torch.device:
     """The device of the argument, that of x for None."""
     if device is None:
@@ -247,19 +236,6 @@ def _read_device(device: Any, x: Tensor) -> torch.device:
     if found.type == "meta":
         raise ValueError(f"Expected 'device' to be one that computes (got {device!r}).")
     return found
-
-
-def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
-    """Raise unless `mask` is a boolean tensor of a shape, one entry for each of `what`."""
-    check_tensor(name, mask, "a boolean tensor")
-    check_dense(name, mask)
-    if mask.dtype != torch.bool:
-        raise TypeError(f"Expected '{name}' to be a boolean tensor (got {mask.dtype}).")
-    if mask.shape != shape:
-        raise ValueError(
-            f"Expected '{name}' to have shape {list(shape)}, one entry for each of the {what} "
-            f"(got {list(mask.shape)})."
-        )
 
 
 def check_known_classes(labels: Tensor, num_nodes: int, num_classes: int | None = None) -> int:
