@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -624,6 +624,38 @@ def test_the_benchmark_of_real_graphs(tmp_path, monkeypatch):
     assert (out / "alignment_real.png").stat().st_size > 10_000
     monkeypatch.setattr(benchmark, "measure", None)  # nothing is left to run
     pd.testing.assert_frame_equal(benchmark.main(options), rows)
+
+
+def test_the_benchmark_of_shapes(tmp_path, monkeypatch):
+    benchmark = load("benchmarks/alignment_shapes", monkeypatch)
+    monkeypatch.setattr(benchmark, "isolated", benchmark.measure)
+    options = ["--points", "300", "--output", str(tmp_path)]
+    options += ["--ways", "defaults", "squared distances", "distances", "CntGW"]
+    rows = benchmark.main(options)
+    ours, theirs = (rows[(rows["way"] == "CntGW") == is_peer] for is_peer in (False, True))
+    assert theirs["note"].tolist() == ["no --peers"] * 2
+    assert (ours["marginals"] < 1e-3).all()
+    assert (ours.loc[ours["case"] == "turned copy", "right"] > 0.9).all()
+    assert (ours["near"] > 0.8).all()
+    assert "- CntGW, 300 points: no --peers." in (tmp_path / "alignment_shapes.md").read_text()
+    monkeypatch.setattr(benchmark, "isolated", None)  # nothing is left to run
+    pd.testing.assert_frame_equal(benchmark.main(options), rows)
+
+
+def test_a_plan_of_the_peer_is_read_as_it_defines_it(monkeypatch):
+    benchmark = load("benchmarks/alignment_shapes", monkeypatch)
+    draw = torch.Generator().manual_seed(0)
+    x, y, z = (torch.randn(*shape, generator=draw) for shape in ((5, 3), (4, 2), (3, 2)))
+    f, g = torch.randn(5, generator=draw), torch.randn(4, generator=draw)
+    a, b = torch.rand(5, generator=draw), torch.rand(4, generator=draw)
+    squares = [each.square().sum(1, keepdim=True) for each in (x, y)]
+    solver = SimpleNamespace(
+        eps=20.0, X_centered=x, Y_centered=y, Z=z, X_sqnorm=squares[0], Y_sqnorm=squares[1],
+        a=a, b=b, sinkhorn_solver=SimpleNamespace(f=f, g=g),
+    )  # fmt: skip
+    cost = -16 * x @ z @ y.T - 4 * squares[0] * squares[1].T
+    expected = a[:, None] * b * ((f[:, None] + g - cost) / 20).exp()
+    torch.testing.assert_close(benchmark.as_plan(solver).dense().float(), expected)
 
 
 def test_scores_of_real_graphs_know_twins_and_nodes_without_a_partner(monkeypatch):

@@ -103,11 +103,16 @@ def restarted(problem: Problem, state: State, schedule: Schedule) -> State:
     return state
 
 
-def cool(problem: Problem, state: State, schedule: Schedule) -> State:
-    """Cool a single state to the last temperature, and work on it there until it settles."""
+def cool(problem: Problem, state: State, schedule: Schedule, is_trial: bool = False) -> State:
+    """Cool a single state to the last temperature, and work on it there until it settles.
+
+    A trial ends where the marginals are missed: at colder temperatures they would be, too.
+    """
     while True:
         state = settle(problem, state, _COOLING)
         schedule.note("all points", state)
+        if is_trial and not state.error < _FEASIBLE:
+            return state
         is_sharp = schedule.may_stop and state.peak >= FINAL_SHARP
         if state.epsilon <= schedule.lowest or is_sharp:
             break

@@ -23,6 +23,7 @@ from ..problem.relaxation import Relaxation
 from ..sinkhorn.scores import FactoredScores, average, plan_sums
 from .annealing import COOLING, FINAL_SHARP, Schedule, anneal, cool
 from .confidence import near_confidence
+from .copies import unfolded
 from .descent import (
     Effort,
     State,
@@ -350,11 +351,17 @@ def _sharpened(
         return problem, state
     coldest = schedule.lowest / _SHARPENING
     colder = resolved(problem, coldest, unit)
-    begun = state.like(colder.source.z)
-    begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
-    found = cool(colder, begun, replace(schedule, lowest=coldest))
-    is_better = found.error < schedule.tol and _mismatch(colder, found) < _EXACT
-    return (colder, found) if is_better else (problem, state)
+    begun = replace(state.like(colder.source.z), epsilon=torch.full_like(state.epsilon, coldest))
+    found = unfolded(colder, begun, schedule)
+    if not _is_copy(colder, found, schedule):
+        begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
+        found = cool(colder, begun, replace(schedule, lowest=coldest), is_trial=True)
+    return (colder, found) if _is_copy(colder, found, schedule) else (problem, state)
+
+
+def _is_copy(problem: Problem, state: State, schedule: Schedule) -> bool:
+    """True if the plan meets its marginals, and leaves next to nothing unmatched."""
+    return bool(state.error < schedule.tol) and _mismatch(problem, state) < _EXACT
 
 
 def _mismatch(problem: Problem, state: State) -> float:

@@ -102,7 +102,7 @@ def sinkhorn(
             done = _pass(kernel, psi, nothing, one_pass)
         if is_lost or is_worse:
             # The mass of a column without any does not determine its potential; its scores do.
-            psi = _column_step(kernel, psi, done.f, one_pass)
+            psi = column_step(kernel, done.f, one_pass)
             mixer.forget()
         else:
             mixed = mixer.next(psi, residual)
@@ -118,9 +118,7 @@ def sinkhorn(
         psi = best
         done, error = _pass(kernel, psi, signal, one_pass), error.new_full(error.shape, lowest)
         return Scaling(psi, psi, done, error)
-    following = (
-        _column_step(kernel, psi, done.f, one_pass) if is_lost else mixer.next(psi, residual)
-    )
+    following = column_step(kernel, done.f, one_pass) if is_lost else mixer.next(psi, residual)
     return Scaling(psi, _within(kernel, following, limit, is_partial), done, error)
 
 
@@ -139,7 +137,12 @@ def _pass(kernel: Kernel, psi: Tensor, signal: Tensor, one_pass: Pass) -> Sinkho
     return done
 
 
-def _column_step(kernel: Kernel, psi: Tensor, f: Tensor, one_pass: Pass) -> Tensor:
+def row_step(kernel: Kernel, psi: Tensor, one_pass: Pass) -> Tensor:
+    """Potentials [S, N] with which rows have exactly their masses, for given columns psi [S, K]."""
+    return _pass(kernel, psi, kernel.v[..., :0], one_pass).f
+
+
+def column_step(kernel: Kernel, f: Tensor, one_pass: Pass) -> Tensor:
     """Potentials [S, K] with which columns have exactly their masses, for given rows f [S, N]."""
     shape = kernel.u.shape[:-2]
     v = kernel.v.expand(*shape, *kernel.v.shape[-2:])
@@ -147,7 +150,7 @@ def _column_step(kernel: Kernel, psi: Tensor, f: Tensor, one_pass: Pass) -> Tens
     whole = torch.ones_like(kernel.columns)
     columns = one_pass(v, kernel.u, f, log2_q, kernel.u[..., :0], whole)
     has_mass = kernel.log2_q > -torch.inf
-    return torch.where(has_mass, columns.f - torch.where(has_mass, kernel.bias, 0), 0).to(psi)
+    return torch.where(has_mass, columns.f - torch.where(has_mass, kernel.bias, 0), 0).to(f)
 
 
 def in_turn(one_pass: Callable[..., SinkhornPass]) -> Pass:

@@ -1,0 +1,67 @@
+r"""Copies: cold plans between a set of points and its image under an isometry, without cooling.
+
+Between cold temperatures Sinkhorn's iteration hardly moves: masses travel by the distance of a few
+points in a pass. But for copies the potentials are known. With :math:`\mathbf{y}_j = \mathbf{Q}^T
+\mathbf{x}_j` the scores are :math:`\mathbf{x}_i^T \mathbf{A} \mathbf{y}_j`, where
+:math:`\mathbf{A} = \mathbf{S} \mathbf{Q}` with a symmetric S, and less half of
+:math:`\mathbf{y}_j^T |\mathbf{A}| \mathbf{y}_j` they are, but for terms of the rows,
+:math:`-\tfrac{1}{2} |\mathbf{S}^{1/2} (\mathbf{x}_i - \mathbf{x}_j)|^2`: every point prefers its
+own image. Moments of that plan give the next A, as in iterated closest points.
+"""
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ..problem.problem import LOG2E, Problem
+from ..sinkhorn.loop import column_step, row_step
+from .annealing import Schedule
+from .descent import Effort, State, make_kernel, settle
+
+_STEPS = 8  # of the moments, at most
+_ONE_PASS = Effort(passes=1, updates=1)
+_PAIRS = 12  # of passes over rows and columns, at most
+_EVEN = 0.3  # of `tol`, by which the rows of a symmetric plan may miss their masses
+_SLOW = 0.8  # of what was missed before: the plan is not as symmetric as that
+
+
+def unfolded(problem: Problem, state: State, schedule: Schedule) -> State:
+    """A single state of a balanced plan, at its temperature, by the potentials of copies."""
+    for _ in range(_STEPS):
+        state = settle(problem, replace(state, psi=_potentials(problem, state)[1]), _ONE_PASS)
+        if float(state.moved) < schedule.tol:
+            break
+    psi = _evened(problem, state, _EVEN * schedule.tol)
+    state = settle(problem, replace(state, psi=psi), _ONE_PASS)
+    schedule.note("all points, as copies", state)
+    return state
+
+
+def _potentials(problem: Problem, state: State) -> tuple[Tensor, Tensor]:
+    """[N] of the rows and [K] of the columns, in bits times epsilon."""
+    left, sizes, right = torch.linalg.svd(problem.coupling.scores(state.moments), False)
+    sides = (problem.source.z, left), (problem.target.z, right.mT)
+    f, psi = ((z.double() @ (turn * sizes.sqrt())).square().sum(-1) for z, turn in sides)
+    return (-0.5 * LOG2E * f).to(state.psi), (-0.5 * LOG2E * psi).to(state.psi)
+
+
+def _evened(problem: Problem, state: State, tol: float) -> Tensor:
+    """Column potentials [K] that meet the marginals, in bits times epsilon.
+
+    The plan is symmetric, so rows and columns share what they miss: half of every step.
+    """
+    epsilon = state.epsilon.to(state.psi)
+    f, psi = (each / epsilon for each in _potentials(problem, state))
+    kernel = make_kernel(problem, state)
+    f, p = f + kernel.log2_p, kernel.log2_p.exp2()
+    before = torch.inf
+    for _ in range(_PAIRS):
+        row = row_step(kernel, psi, problem.one_pass)
+        column = column_step(kernel, f, problem.one_pass)
+        missed = float((p * (1 - torch.where(p > 0, f - row, 0).exp2()).abs()).sum())
+        f, psi = (f + row) / 2, (psi + column) / 2
+        if missed < tol or missed > _SLOW * before:
+            break
+        before = missed
+    return psi * epsilon
