@@ -1,6 +1,7 @@
 """The columns of a table that are clustered: named by the user, or guessed and shown."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -9,8 +10,11 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
+logger = logging.getLogger(__name__)
+
 Kind = Literal["texts", "numbers", "vectors", "empty", "other"]
 
+_FEW = 0.5  # of the cells of a column, which looks like one of numbers without them
 _WORDS_OF_PROSE = 4  # on average, which names, places and categories hardly have
 
 
@@ -45,6 +49,7 @@ def choose_columns(
             f"Expected the labels not to be among what is clustered (got {labels!r} for both)."
         )
     kinds = {name: kind_of(table[name]) for name in table.columns if name != labels}
+    _warn_of_nearly_numbers(table, [name for name in points if kinds[name] == "texts"])
     chosen = list(points) or _guess_points(table, kinds)
     kind = _common_kind({name: kinds[name] for name in chosen})
     if kind == "texts":
@@ -131,9 +136,10 @@ def _guess_points(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:
         )
     if prose := _prose(table, kinds):
         return prose
+    texts = [name for name, kind in kinds.items() if kind == "texts"]
+    _warn_of_nearly_numbers(table, texts)
     if len(numbers) > 1:
         return numbers
-    texts = [name for name, kind in kinds.items() if kind == "texts"]
     commas = [name for name in texts if _has_commas(table[name])]
     if commas:
         raise ValueError(
@@ -148,6 +154,25 @@ def _guess_points(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:
         "Expected a column of text or of vectors, or several of numbers (got "
         f"{listed or 'none'}). To fix this, name yours by --column."
     )
+
+
+def _warn_of_nearly_numbers(table: "pd.DataFrame", names: Iterable[str]) -> None:
+    """Log which columns are text because of a few cells, or of commas in numbers."""
+    for name in names:
+        row = np.flatnonzero(table[name].notna() & (table[name] != ""))
+        cells = table[name].iloc[row]
+        bad = np.flatnonzero(as_numbers(cells).isna())
+        if _without_commas(cells).isna().mean() < _FEW:
+            logger.warning(
+                "Column %r is taken for text: %d of its %d cells are no numbers (the first is %r, "
+                "in row %d, counted from 0). To cluster it as numbers, mend these cells, or leave "
+                "their rows out.",
+                name,
+                len(bad),
+                len(cells),
+                cells.iloc[bad[0]],
+                row[bad[0]],
+            )
 
 
 def _prose(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:
@@ -165,9 +190,13 @@ def _mean_words(column: "pd.Series") -> float:
 
 def _has_commas(column: "pd.Series") -> bool:
     """True if cells would be numbers but for decimal commas, or commas between thousands."""
-    cells = column.dropna().astype(str)
-    cells = cells[cells != ""]
-    return bool(as_numbers(cells.str.replace(",", "")).notna().all())
+    cells = column.dropna()
+    return bool(_without_commas(cells[cells != ""]).notna().all())
+
+
+def _without_commas(cells: "pd.Series") -> "pd.Series":
+    """Numbers of cells, with or without commas in them, and NaN for what is none."""
+    return as_numbers(cells.astype(str).str.replace(",", ""))
 
 
 def _is_row_number(column: "pd.Series") -> bool:

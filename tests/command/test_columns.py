@@ -44,6 +44,31 @@ def test_numbers_are_a_vector_but_for_row_numbers():
     assert choose(a=NUMBERS, **more).points == ["species"]  # a single number tells too little
 
 
+@pytest.mark.parametrize("cell", ["n/a", "nan", "1,5", "5%"])
+def test_a_column_that_is_text_by_a_cell_is_named(cell, caplog):
+    odd = ["", *NUMBERS[1:5], cell, *NUMBERS[6:]]
+    chosen = choose(a=NUMBERS, b=NUMBERS, odd=odd, place=TOPICS)
+    assert chosen.points == ["a", "b"]
+    said = (
+        f"'odd' is taken for text: 1 of its {N - 1} cells are no numbers (the first is '{cell}', "
+    )
+    assert f"{said}in row 5, counted from 0)" in caplog.text
+    assert caplog.text.count("is taken for text") == 1
+    caplog.clear()
+    assert choose(("a", "odd"), a=NUMBERS, b=NUMBERS, odd=odd).kind == "texts"
+    assert said in caplog.text
+    caplog.clear()
+    choose(text=TEXTS, odd=odd)
+    choose(("a", "b"), a=NUMBERS, b=NUMBERS, odd=odd)
+    assert caplog.text == ""  # where it is not clustered
+
+
+def test_commas_in_numbers_are_named(caplog):
+    chosen = choose(a=NUMBERS, b=NUMBERS, odd=[f"{number},5" for number in NUMBERS])
+    assert chosen.points == ["a", "b"]
+    assert f"'odd' is taken for text: {N} of its {N} cells are no numbers" in caplog.text
+
+
 def test_vectors_come_first_and_text_names_them():
     rows = list(np.ones((N, 3)))
     assert choose(text=TEXTS, v=rows) == (["v"], ["text"], "vectors", True)
