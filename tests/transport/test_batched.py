@@ -276,3 +276,34 @@ def test_what_is_refused(change, message):
     options = {"source": clouds([4, 5]), "target": clouds([6, 3], 1)} | change
     with pytest.raises(ValueError, match=message):
         batch_gromov_wasserstein(options.pop("source"), options.pop("target"), **options)
+
+
+@pytest.mark.parametrize("unit", [1e20, 1e-30])
+def test_squares_out_of_range_are_refused(unit):
+    """Plans were NaN, or costs zero with `converged=True`."""
+    x, y = torch.rand(4, 2), torch.rand(5, 2)
+    for call in (batch_gromov_wasserstein, batch_gw_distance):
+        with pytest.raises(ValueError, match="points in 'source' .* torch.float32 can hold"):
+            call([unit * x], [unit * y])
+        tiny = unit**8
+        with pytest.raises(ValueError, match="costs of a size whose squares torch.float64"):
+            call([tiny * (x @ x.T).double()], [tiny * (y @ y.T).double()], cost="matrix")
+
+
+@pytest.mark.parametrize("unit", [1e15, 1e-12])
+def test_a_distance_that_its_type_cannot_hold_is_refused(unit):
+    x, y = unit * torch.rand(4, 2), unit * torch.rand(5, 2)
+    cost = batch_gromov_wasserstein([x], [y]).cost
+    assert 0 < float(cost) < float("inf")
+    with pytest.raises(ValueError, match=r"whose squares torch.float32 can hold \(got a discrep"):
+        batch_gw_distance([x], [y])
+
+
+def test_a_second_derivative_is_refused():
+    c = torch.rand(4, 4, dtype=torch.float64)
+
+    def loss(c):
+        return batch_gw_distance([c + c.T], [torch.eye(3).double()], cost="matrix").sum()
+
+    with pytest.raises(NotImplementedError, match="differentiated once .got a second derivative"):
+        torch.autograd.functional.hessian(loss, c)

@@ -129,3 +129,41 @@ def test_refuses():
         CommuteCost(rank=0)
     with pytest.raises(TypeError, match="seed"):
         CommuteCost(seed=0.5)
+
+
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_parts_that_hardly_hang_together_are_refused(is_dense, monkeypatch):
+    """What inverts a rounded Laplacian knows no commute time: one was 0.87 times as long."""
+    monkeypatch.setattr(commute_cost, "DENSE_LIMIT", 1000 if is_dense else 10)
+    edge_index, num_nodes = ring(40)
+    both = torch.cat([edge_index, edge_index + 40, torch.tensor([[0, 40], [40, 0]])], 1)
+    for link in (1e-14, 1e-20):
+        weight = torch.ones(both.size(1), dtype=torch.float64)
+        weight[-2:] = link
+        with pytest.raises(ValueError, match=r"slowest mode has an eigenvalue of .* HeatCost"):
+            CommuteCost(5)(both, weight)
+    assert num_nodes == 40
+
+
+def test_a_light_link_has_its_commute_time():
+    edge_index, _ = ring(40)
+    both = torch.cat([edge_index, edge_index + 40, torch.tensor([[0, 40], [40, 0]])], 1)
+    weight = torch.ones(both.size(1), dtype=torch.float64)
+    weight[-2:] = 1e-6
+    found = CommuteCost(80)(both, weight).dense()[0, 40]
+    assert float(found) == pytest.approx(float(weight.sum()) * 1e6, rel=1e-5)
+
+
+def test_a_second_derivative_is_refused():
+    """It was zero in part, as eigenvectors have first derivatives only."""
+    edge_index, _ = ring(5)
+    half = torch.rand(5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
+    order = edge_index.amin(0) + edge_index.amax(0)  # an edge's number in either direction
+    place = order.unique(return_inverse=True)[1]
+
+    def loss(half):
+        x = CommuteCost()(edge_index, half[place]).x
+        return (x @ x.T).square().sum()
+
+    with pytest.raises(NotImplementedError, match="eigenvectors of a cost to be differentiated"):
+        torch.autograd.functional.hessian(loss, half)

@@ -198,3 +198,25 @@ def test_what_cannot_be_done_is_refused():
     q = torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0], dtype=torch.float64, requires_grad=True)
     with pytest.raises(ValueError, match="Expected 'q' to be positive"):
         gw_distance(*sides, q=q, marginals="semirelaxed", progress=False)
+
+
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])
+@pytest.mark.parametrize("unit", [1e15, 1e-20])
+def test_a_value_that_its_type_cannot_hold_is_refused(marginals, unit):
+    """It was infinite, or zero with gradients of zero."""
+    x = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+    options = {"marginals": marginals, "progress": False}
+    with pytest.raises(ValueError, match=r"whose squares torch.float32 can hold \(got a disc"):
+        gw_distance(unit * x, 2 * unit * x, **options)
+    wide = unit * x.double()
+    assert 0 < float(gw_distance(wide, 2 * wide, **options)) < float("inf")
+
+
+@pytest.mark.parametrize("name", ["x", "y", "a", "phi"])
+def test_a_second_derivative_is_refused(name):
+    """The plan moves as well, which its first derivative does not show."""
+    case = Case(alpha=0.7)
+    given = case.tensors[name].clone().requires_grad_()
+    slope = torch.autograd.grad(case.value(**{name: given}), given, create_graph=True)[0]
+    with pytest.raises(NotImplementedError, match="differentiated once .got a second derivative"):
+        torch.autograd.grad(slope.sum(), given)

@@ -74,3 +74,16 @@ def test_nodes_are_looked_at():
         Factor(points(3, 2)).columns(torch.tensor([-1]))
     with pytest.raises(TypeError, match="'nodes' to be of integer type"):
         Factor(points(3, 2)).columns(torch.tensor([True, False, True]))
+
+
+@pytest.mark.parametrize("kind", ["sqdist", "kernel"])
+@pytest.mark.parametrize("unit", [1e20, 1e-30])
+def test_costs_out_of_the_range_of_their_type_are_refused(kind, unit):
+    """They would be infinite, or all zero."""
+    x = points(4, 2) * unit
+    narrow = Factor(x.float(), kind)
+    for make in (narrow.dense, lambda: narrow.columns(torch.tensor([1]))):
+        with pytest.raises(ValueError, match=r"whose squares torch.float32 can hold \(got a larg"):
+            make()
+    assert bool((Factor(x, kind).dense().abs().sum(1) > 0).all())
+    assert not Factor(0 * x.float(), kind).dense().any()

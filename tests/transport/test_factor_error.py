@@ -49,3 +49,7 @@ def test_large_errors_are_said(caplog):
         warn_if_large("A cost", 0.06, "wait")
     assert "A cost: the factor differs from its matrix by 0.06" in caplog.text
     assert "wait" in caplog.text
+
+
+def test_all_is_missed_of_what_is_nothing():
+    assert relative_norm(torch.ones(2), torch.zeros(2)) == 1

@@ -163,3 +163,11 @@ def test_refuses():
         HeatCost(seed=-1)
     with pytest.raises(ValueError, match="metric"):
         HeatCost(metric="l1")(torch.eye(3))
+
+
+def test_a_kernel_that_is_the_same_everywhere_has_no_distances(caplog):
+    """Those of the factor are rounding; the error was 0 / 0."""
+    edge_index = torch.combinations(torch.arange(4)).T
+    factor = HeatCost(t=100.0, kind="sqdist")(torch.cat([edge_index, edge_index.flip(0)], 1))
+    assert float(factor.dense().max()) < 1e-6
+    assert "differs from its matrix by 1 of its norm" in caplog.text

@@ -254,3 +254,13 @@ def test_what_is_refused(monkeypatch):
     other = cycle(5)
     with pytest.raises(ValueError, match="equal masses between 5 x 4 nodes, more than 15 pairs"):
         match_graphs(other, edge_index, p=torch.tensor([1.0, 2, 1, 1, 1]))
+
+
+@pytest.mark.parametrize("weight", [1e200, 1e-200])
+def test_weights_whose_squares_are_out_of_range_are_refused(weight):
+    """The cost of graphs that differ was zero, or an OverflowError."""
+    path, edge = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.tensor([[0, 1], [1, 0]])
+    weights = torch.full((4,), weight, dtype=torch.float64)
+    first, second = AdjacencyCost(path, weights), AdjacencyCost(edge, weights[:2], num_nodes=3)
+    with pytest.raises(ValueError, match="edge weights of a size whose squares torch.float64"):
+        match_graphs(first, second)

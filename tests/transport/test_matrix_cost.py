@@ -188,3 +188,16 @@ def test_one_cost_in_three_views():
         for first in (columns, MatrixCost()(matrix))
     ]
     torch.testing.assert_close(plans[0].dense(), plans[1].dense(), rtol=0, atol=1e-6)
+
+
+def test_a_second_derivative_is_refused():
+    """It was zero."""
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(4, 4, dtype=torch.float64, generator=generator)
+
+    def loss(matrix):
+        factor = MatrixCost()(matrix + matrix.T)
+        return ((factor.x * factor.signs) @ factor.x.T).pow(3).sum()
+
+    with pytest.raises(NotImplementedError, match="eigenvectors of a cost to be differentiated"):
+        torch.autograd.functional.hessian(loss, matrix)

@@ -245,3 +245,10 @@ def test_a_sharp_plan_that_misses_its_masses_has_not_converged(seed, caplog):
     assert missed > 1e-3
     assert not plan.converged
     assert f"the marginal error is {missed:.1e}" in caplog.text
+
+
+@pytest.mark.parametrize("unit", [1e20, 1e-30])
+def test_costs_whose_squares_are_out_of_range_are_refused(unit):
+    cost = (torch.arange(5.0)[:, None] - torch.arange(5.0)).abs() * unit
+    with pytest.raises(ValueError, match="costs of a size whose squares torch.float32 can hold"):
+        sampled_gromov_wasserstein(cost, cost)

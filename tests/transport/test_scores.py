@@ -9,6 +9,7 @@ from jsem_pyg.transport import Plan
 from jsem_pyg.transport.sinkhorn.scores import (
     DenseScores,
     FactoredScores,
+    average,
     plan_sums,
     row_potentials,
 )
@@ -60,6 +61,21 @@ def test_digits_of_the_signal_are_not_lost():
     expected = short.apply(seconds - 1.6e9)
     has_mass = torch.arange(50) != 3
     torch.testing.assert_close(moved[has_mass], expected[has_mass], rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1e40])
+def test_narrow_sums_of_wide_signals(unit):
+    """Columns [1, unit] leave the range of the scores, and so do their gradients."""
+    scores = both(torch.float32)[0].scores
+    generator = torch.Generator().manual_seed(1)
+    y = torch.randn(40, 2, dtype=torch.float64, generator=generator)
+    size = torch.tensor([1.0, unit], dtype=torch.float64)
+    wide = (y * size).requires_grad_()
+    given = average(scores, wide, is_narrow=True)
+    torch.testing.assert_close(given / size, average(scores, y), rtol=1e-4, atol=1e-5)
+    slope = torch.autograd.grad(given.square().sum(), wide)[0]
+    expected = 2 * average(scores.transposed(), average(scores, y))
+    torch.testing.assert_close(slope / size, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_what_is_not_finite_is_refused():

@@ -104,9 +104,16 @@ def test_it_is_silent_when_it_has(caplog):
 
 
 def test_the_search_for_a_start_gives_no_warning(caplog):
-    """The balanced plan that an unbalanced one starts from has not converged here."""
+    """The balanced plan that an unbalanced one starts from misses ten times `tol` in so few steps.
+
+    The unbalanced one would meet a tenth of `tol` in as many.
+    """
+    x, y = points(8, 3, 2, torch.float32), points(6, 2, 3, torch.float32)
+    options = {"epsilon": 0.003, "max_iter": 5}
+    assert not align(x, y, **options, tol=1e-2).converged
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
-        plan = align(X, Y, marginals="unbalanced", rho=0.1, epsilon=0.003)
+        plan = align(x, y, marginals="unbalanced", rho=0.1, **options)
     assert plan.converged
     assert not caplog.text
 
@@ -206,3 +213,26 @@ def test_points_whose_squared_costs_overflow_are_refused(marginals):
     for source, target, name in ((x * 1e100, x, "source"), (x, x * 1e77, "target")):
         with pytest.raises(ValueError, match=f"'{name}' to lead to coordinates of at most 1e\\+74"):
             gromov_wasserstein(source, target, marginals=marginals)
+
+
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "partial"])
+@pytest.mark.parametrize("unit", [2.0**66, 2.0**-66])
+def test_squares_beyond_single_precision_leave_the_cost_right(kind, marginals, unit):
+    """It was minus infinity, or that of points without squares, with `converged=True`."""
+    options = {"marginals": marginals, "mass": 0.7, "epsilon": 0.3}
+    sides, scaled = ([Factor(each * s, kind) for each in (X, Y)] for s in (1.0, unit))
+    plan, other = align(*sides, **options), align(*scaled, **options)
+    assert torch.equal(other.dense(), plan.dense())
+    assert other.cost == pytest.approx(plan.cost * unit**4, rel=1e-6)
+    assert other.epsilon == pytest.approx(plan.epsilon * unit**4, rel=1e-6)
+
+
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "unbalanced", "partial"])
+def test_points_whose_squared_costs_underflow_are_refused(marginals):
+    """The independent plan was returned, with a cost of zero and `converged=True`."""
+    x, nothing = points(8, 3), torch.zeros(6, 2).double()
+    for source, target, name in ((x * 1e-90, x, "source"), (x, x * 1e-200, "target")):
+        with pytest.raises(ValueError, match=f"'{name}' to lead to coordinates of at least 1e-74"):
+            align(source, target, marginals=marginals)
+    assert align(x, nothing, marginals="balanced").cost > 0

@@ -17,6 +17,7 @@ from .roots import signed_root
 
 DENSE_LIMIT = 400  # nodes of a graph whose Laplacian is inverted as a table
 NUM_PROBES = 32  # columns that the error is estimated from
+SLOWEST = 1e-10  # the least eigenvalue whose inverse rounding leaves five digits of
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,8 @@ class CommuteCost:
         Raises:
             TypeError: if an argument is of the wrong type.
             ValueError: if there is no graph, if it or its weights are malformed, if it has several
-                components, between which no walk ever comes, or if it is too large for a gradient.
+                components, between which no walk ever comes, or nearly so, which rounding does not
+            tell from that, or if it is too large for a gradient.
         """
         graph = read_graph(source, edge_weight, num_nodes, self.k, self.metric)
         check_connected(graph, "in which a walk comes from any node to any other")
@@ -109,6 +111,7 @@ class CommuteCost:
         still = (degree / degree.sum()).sqrt()  # the mode of eigenvalue zero
         # It gets the mean eigenvalue, one, so that no threshold on rounding is needed.
         laplacian = dense_laplacian(graph.edge_index, weight, size) + still @ still.T
+        _check_slowest(float(torch.linalg.eigvalsh(laplacian.detach())[0]))
         inverse = torch.linalg.inv(laplacian) - still @ still.T
         x = signed_root(inverse, min(self.rank, size - 1), 0.0)[0] / still
         whole = inverse / (still * still.T)
@@ -123,6 +126,7 @@ class CommuteCost:
             )
         spectrum = LowSpectrum(graph)
         value, vector = spectrum.modes(self.rank, self.seed)
+        _check_slowest(float(value[0]))
         x = vector / value.sqrt() / spectrum.still
         generator = torch.Generator().manual_seed(self.seed)
         nodes = torch.randperm(x.size(0), generator=generator)[:NUM_PROBES].to(x.device)
@@ -130,3 +134,14 @@ class CommuteCost:
         probe[nodes, torch.arange(nodes.numel(), device=x.device)] = 1 / spectrum.still[nodes, 0]
         rest = spectrum.inverse_beyond(probe, value, vector) / spectrum.still
         return x, column_error(x, nodes, x @ x[nodes].T + rest, "sqdist")
+
+
+def _check_slowest(value: float) -> None:
+    """Raise a ValueError if the lowest eigenvalue above zero is hardly more than rounding."""
+    if not value > SLOWEST:
+        raise ValueError(
+            "Expected a graph in which walks come everywhere in a time that float64 resolves (got "
+            f"one whose slowest mode has an eigenvalue of {max(value, 0.0):.2g}, less than "
+            f"{SLOWEST:g}): edges of very small weight alone join parts of it. To fix this, give "
+            "these edges larger weights, or take HeatCost, which any graph has."
+        )

@@ -7,6 +7,7 @@ each point, an :class:`.AdjacencyCost` has the edges of a graph.
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from ..._checks import check_dense, check_finite, check_float, check_instance, numbers_of
@@ -85,4 +86,22 @@ def check_symmetry(name: str, matrix: Tensor) -> None:
             f"Expected '{name}' to be symmetric (got entries that differ from their mirror image "
             f"by up to {difference:.3g}, of a largest {largest:.3g}). To fix this, pass "
             "(matrix + matrix.T) / 2."
+        )
+
+
+def check_squares(what: str, largest: Tensor, terms: int = 1) -> None:
+    """Raise a ValueError unless squares of numbers are in the range of their type.
+
+    Args:
+        what: the numbers, for errors.
+        largest: [...] the sizes of the largest of them, in some tables; zeros are fine.
+        terms: how many squares are added.
+    """
+    limits, some = torch.finfo(largest.dtype), largest[largest != 0]
+    outside = some[(some < limits.tiny**0.5) | (some > (limits.max / terms) ** 0.5)]
+    if outside.numel():
+        raise ValueError(
+            f"Expected {what} of a size whose squares {largest.dtype} can hold (got a largest of "
+            f"{float(outside[0]):.3g}). To fix this, divide or multiply all costs by one number, "
+            "or compute them in float64."
         )

@@ -17,6 +17,7 @@ from ..._checks import (
     check_vector,
 )
 from ..._precision import compute_dtype
+from .cost import check_squares
 
 KINDS = ("sqdist", "kernel")
 
@@ -101,9 +102,11 @@ class Factor:
 
         Raises:
             TypeError: if `nodes` is not a tensor of integers.
-            ValueError: if it is not [M], or there is no such node.
+            ValueError: if it is not [M], there is no such node, or the coordinates are so large or
+                small that squares of them are not in the range of their type.
         """
         check_nodes("nodes", nodes, self.num_points)
+        check_squares("coordinates", self.x.detach().abs().max(), 4 * self.rank)
         if self.kind == "kernel":
             return (self.x * self.signs) @ self.x[nodes].T
         # Not by inner products, whose rounding would be what near points are apart.
@@ -111,7 +114,7 @@ class Factor:
         return torch.cdist(self.x, self.x[nodes], compute_mode=mode).square()
 
     def dense(self) -> Tensor:
-        """The matrix [N, N] itself."""
+        """The matrix [N, N] itself; see :meth:`columns`."""
         return self.columns(torch.arange(self.num_points, device=self.x.device))
 
     def detach(self) -> "Factor":

@@ -40,11 +40,11 @@ def _squared_distances(gram: Tensor) -> Tensor:
 
 
 def relative_norm(difference: Tensor, whole: Tensor) -> float:
-    """|difference| / |whole|, in the Frobenius norm; zero if both are zero."""
+    """|difference| / |whole|, in the Frobenius norm; zero if both are zero, one if `whole` is."""
     size, most = (
         float(torch.linalg.vector_norm(each, dtype=torch.float64)) for each in (difference, whole)
     )
-    return size / most if size else 0.0
+    return size / most if most else float(size > 0)
 
 
 def warn_if_large(what: str, error: float, remedy: str) -> None:

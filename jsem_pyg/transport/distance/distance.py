@@ -53,7 +53,8 @@ def gw_distance(
     of squared costs: that a relative `epsilon`, or `rho`, changes with the data is not seen. Where
     a function is wanted whose values differ as the gradients say, fix `epsilon` with `absolute`,
     and begin at the last plan, so that it stays in one optimum. The gradient in `p` is that of
-    masses with the sum one, to which they are brought; at a mass of zero it is one-sided.
+    masses with the sum one, to which they are brought; at a mass of zero it is one-sided. Second
+    derivatives, in which the plan moves as well, are refused.
 
     Args:
         source: see :func:`gromov_wasserstein`, like all others.

@@ -20,11 +20,14 @@ import torch
 from torch import Tensor
 
 from ..costs.factor import Factor
+from ..costs.first_order import first_order
 from ..factored.solver import Task
 from ..problem.masses import read_masses
-from ..problem.objective import fused_cost, known_pull
+from ..problem.objective import fused_cost, in_range, known_pull
 from ..problem.relaxation import Relaxation
 from ..sinkhorn.scores import FactoredScores, PlanSums, average, plan_sums, row_potentials
+
+_WHAT = "the optimum of a transport problem"
 
 
 def value_at(
@@ -34,8 +37,14 @@ def value_at(
 
     The plan is one of :func:`.gromov_wasserstein`; the task brings features with their gradients.
     """
-    left = read_masses("p", p, first.num_points).to(first.x.device)
-    right = read_masses("q", q, second.num_points).to(second.x.device)
+    first, second = (replace(each, x=first_order(each.x, _WHAT)) for each in (first, second))
+    left, right = (
+        first_order(read_masses(name, mass, side.num_points).to(side.x.device), _WHAT)
+        for name, mass, side in (("p", p, first), ("q", q, second))
+    )
+    if task.given_features is not None:
+        a, b = (first_order(each, _WHAT) for each in task.given_features)
+        task = replace(task, given_features=(a, b))
     relaxation = task.relaxation()
     fixed = relaxation.fixes_rows, relaxation.fixes_columns
     for name, mass, is_fixed in zip("pq", (left, right), fixed, strict=True):
@@ -49,7 +58,7 @@ def value_at(
     inputs = (first.x, second.x, left, right, *(task.given_features or ()))
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in inputs)):
         value = value.detach()
-    return value.to(first.x.dtype)
+    return in_range(value, first.x.dtype)
 
 
 def _lagrangian(
@@ -105,7 +114,7 @@ class _Tilt:
 
     def average(self, y: Tensor) -> Tensor:
         """T y [N, D] of y [K, D]; sums are in the scores' type."""
-        sent = average(self.scores, y.to(self.scores.like)).to(y)
+        sent = average(self.scores, y, is_narrow=True)
         return sent + self.w[:, None] * (self.q @ y) + self.p[:, None] * (self.z @ y)
 
 

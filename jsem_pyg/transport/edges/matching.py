@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..._checks import as_argument
 from ..costs.adjacency import AdjacencyCost
+from ..costs.cost import check_squares
 from ..plan.plan import DENSE_LIMIT, Plan, Step
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
@@ -85,8 +86,9 @@ def match_graphs(
 
     Raises:
         TypeError: if an argument is of the wrong type.
-        ValueError: if a graph has no node or is refused, masses are negative or all zero, or masses
-            differ between more than 2^28 pairs of nodes.
+        ValueError: if a graph has no node or is refused, squares of weights are not in the range of
+            float64, masses are negative or all zero, or masses differ between more than 2^28 pairs
+            of nodes.
 
     Source: Mémoli, "Gromov-Wasserstein distances and the metric approach to object matching",
     Foundations of Computational Mathematics 11, 2011.
@@ -110,6 +112,7 @@ def match_graphs(
     kept = [np.flatnonzero(mass) for mass in masses]
     matrices = [cost.scipy()[nodes][:, nodes] for cost, nodes in zip(costs, kept, strict=True)]
     unit = max((float(each.data.max()) for each in matrices if each.nnz), default=1.0)
+    check_squares("edge weights", torch.tensor(unit, dtype=torch.float64))
     first, second = (each / unit for each in matrices)
     problem = Problem(first, second, masses[0][kept[0]], masses[1][kept[1]])
     has_equal_masses = all(np.ptp(mass) <= 1e-6 * mass.max() for mass in problem[2:])

@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 _FURTHER = 0.3  # of `tol`, to which steps that are mixed settle: another one moves the plan again
 
 _MOST_MASS = 1e3  # of an unbalanced plan between masses of one
-_LARGEST = 1e74  # coordinates: squared costs are of their fourth power
+_SMALLEST, _LARGEST = 1e-74, 1e74  # coordinates: squared costs are of their fourth power
 _KNOWN_WEIGHT = 1.0  # of known pairs, as a share of all mass
 _PASSES = 60  # of Sinkhorn's iteration, where marginals have to be met before the moments change
 _FOLLOWING = Effort(tol=1e-2, passes=30, updates=3, is_careful=True)  # from a plan, while cooling
@@ -256,11 +256,13 @@ class Task:
         """The problem, the user's unit of one of its squared costs, the critical temperature."""
         for name, factor in (("source", self.first), ("target", self.second)):
             largest = float(factor.x.detach().abs().max()) if factor.x.numel() else 0.0
-            if largest > _LARGEST:
+            if largest and not _SMALLEST <= largest <= _LARGEST:
+                is_large = largest > _LARGEST
                 raise ValueError(
-                    f"Expected '{name}' to lead to coordinates of at most {_LARGEST:g}, whose "
-                    f"squared costs float64 can hold (got {largest:.3g}). To fix this, divide "
-                    "both sides by one number."
+                    f"Expected '{name}' to lead to coordinates of at "
+                    + (f"most {_LARGEST:g}" if is_large else f"least {_SMALLEST:g}, or zeros")
+                    + f", whose squared costs float64 can hold (got a largest of {largest:.3g}). "
+                    f"To fix this, {'divide' if is_large else 'multiply'} both sides by one number."
                 )
         is_free = self.options.marginals != "balanced"
         prepare = as_kernels if is_free else prepare_factors
@@ -394,6 +396,6 @@ def plan_cost(
     r, c, _ = plan_sums(scores)
 
     def product(y: Tensor) -> Tensor:
-        return average(scores, y.to(scores.like)).double()
+        return average(scores, y, is_narrow=True)
 
     return float(fused_cost(first, second, features, alpha, product, r, c))

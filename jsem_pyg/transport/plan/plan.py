@@ -27,7 +27,7 @@ class Step(NamedTuple):
 
     stage: str  #: such as "200 x 200 cells, profiles" or "all points"
     epsilon: float  #: the temperature, in the unit of squared costs
-    cost: float  #: the objective of the plan, without the entropy; squared costs
+    cost: float  #: the objective without the entropy, and of factored costs less a constant
     marginal_error: float  #: `sum_j |c_j - q_j| / sum_j q_j` of the column sums c
     sharpness: float  #: the mean over the mass of a row's largest share, 1 for a permutation
 

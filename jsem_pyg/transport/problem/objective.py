@@ -102,3 +102,20 @@ def _less_mean(x: Tensor, mass: Tensor) -> Tensor:
 def _centred(factor: Factor, mass: Tensor) -> Tensor:
     """Coordinates less their mean, where only distances matter: sums over them vanish."""
     return factor.x if factor.kind == "kernel" else _less_mean(factor.x, mass)
+
+
+def in_range(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Values of an objective, in float64, as another type.
+
+    Raises:
+        ValueError: if it cannot hold one of them: one became infinite, or lost digits.
+    """
+    limits, size = torch.finfo(dtype), value.detach().abs()
+    outside = size[(size != 0) & ~((size >= limits.tiny) & (size <= limits.max))]
+    if outside.numel():
+        raise ValueError(
+            f"Expected costs whose squares {dtype} can hold (got a discrepancy of "
+            f"{float(outside[0]):.3g}). To fix this, divide or multiply both sides by one number, "
+            "or pass them in float64."
+        )
+    return value.to(dtype)

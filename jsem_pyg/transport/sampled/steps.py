@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..costs.columns import ColumnCost
-from ..costs.cost import Cost, check_symmetry
+from ..costs.cost import Cost, check_squares, check_symmetry
 from ..plan.plan import Step
 from ..sinkhorn.dense import entropic_plan
 from ..small.batched import batch_gromov_wasserstein
@@ -47,6 +47,7 @@ class Columns:
         if self.matrix is None:
             matrix = self.cost.columns(self.points)[self.points].to(self.dtype)
             check_symmetry("columns", matrix)
+            check_squares("costs", matrix.abs().max(), 4 * matrix.size(0))
             self.matrix = (matrix + matrix.mT) / 2
         return self.matrix
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from ..._precision import power_of_two
 from ...kernels.sinkhorn import SinkhornPass
 from ...kernels.table import SINKHORN
 
@@ -219,10 +220,10 @@ class _Average(torch.autograd.Function):
     """T y, and T^T of its gradient."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, scores: Scores) -> Tensor:
-        ctx.scores = scores
+    def forward(ctx: Any, y: Tensor, scores: Scores, is_narrow: bool) -> Tensor:
+        ctx.scores, ctx.is_narrow = scores, is_narrow
         if isinstance(scores, FactoredScores):
-            return _factored_average(scores, y)
+            return _factored_average(scores, y, is_narrow)
         if isinstance(scores, AssignmentScores):
             source, target = scores.pairs()
             sent = scores.mass[source].exp2().to(y)[:, None] * y[target]
@@ -231,17 +232,24 @@ class _Average(torch.autograd.Function):
         return torch.cat(blocks) if blocks else y.new_zeros(0, y.size(1))
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return average(ctx.scores.transposed(), grad), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return average(ctx.scores.transposed(), grad, ctx.is_narrow), None, None
 
 
-def _factored_average(scores: FactoredScores, y: Tensor) -> Tensor:
+def _factored_average(scores: FactoredScores, y: Tensor, is_narrow: bool) -> Tensor:
     """T y, computed in the longer of both types: digits of `y` are not lost."""
+    if is_narrow:
+        unit = power_of_two(y.abs().amax(0).clamp(min=torch.finfo(y.dtype).tiny))
+        return _pass(scores, scores.f, (y / unit).to(scores.u), 0.0).average.to(y) * unit
     dtype = torch.promote_types(scores.u.dtype, y.dtype)
     scores = FactoredScores(*(each.to(dtype) for each in scores))
     return _pass(scores, scores.f, y.to(dtype), 0.0).average.to(y)
 
 
-def average(scores: Scores, y: Tensor) -> Tensor:
-    """T y [N, D] of y [K, D], weighted by mass; differentiable in y."""
-    return _Average.apply(y, scores)
+def average(scores: Scores, y: Tensor, is_narrow: bool = False) -> Tensor:
+    """T y [N, D] of y [K, D], weighted by mass; differentiable in y.
+
+    With `is_narrow`, sums over a plan of short vectors are in the type of its scores, whatever that
+    of y, of which no column is too large or too small for it.
+    """
+    return _Average.apply(y, scores, is_narrow)

@@ -11,7 +11,10 @@ from torch.nn.functional import pad
 from ..._checks import check_vector
 from ..._precision import compute_dtype, full_precision, power_of_two
 from ...kernels.table import LINEAR_TRANSPORT, lists_backends
+from ..costs.cost import check_squares
+from ..costs.first_order import first_order
 from ..problem.masses import check_masses, normalized
+from ..problem.objective import in_range
 from ..problem.options import SolverOptions, read_starts
 from .costs import BatchCosts, read_costs
 from .frank_wolfe import Descent, descend
@@ -112,7 +115,7 @@ def batch_gw_distance(
     Differentiable in points, matrices and whatever `cost` is differentiable in, and in the masses,
     by the envelope theorem: the plan counts as constant, and the derivatives in the masses are its
     dual potentials. These are gradients of the local minimum that was found, where it is isolated;
-    there are no second derivatives.
+    there are no second derivatives, which are refused.
 
     Args:
         source: see :func:`batch_gromov_wasserstein`.
@@ -144,11 +147,12 @@ def batch_gw_distance(
         q=other.detach()[second.is_point],
         **options,
     )
-    value = plan.cost.to(first.matrix)
+    value = in_range(plan.cost.to(first.matrix.device), first.matrix.dtype)
     needs = (first.matrix, second.matrix, own, other)
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in needs)):
         return value
-    linear = _at_fixed_plan(plan, *(each.double() for each in needs))
+    once = (first_order(each, "the optimum of a transport problem") for each in needs)
+    linear = _at_fixed_plan(plan, *(each.double() for each in once))
     return value + (linear - linear.detach()).to(value)
 
 
@@ -248,6 +252,7 @@ def _groups(first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, int]]:
 def _best_of_starts(pairs: Pairs, options: SolverOptions) -> Descent:
     # Costs of order one, for squares that stay in range; a power of two leaves no rounding.
     largest = torch.maximum(*(each.abs().flatten(1).amax(1) for each in pairs[:2]))
+    check_squares("costs", largest.double(), 4)
     unit = power_of_two(largest.clamp(min=torch.finfo(largest.dtype).tiny))
     pairs = pairs._replace(c=pairs.c / unit[:, None, None], d=pairs.d / unit[:, None, None])
     perfect = _PERFECT * sum(_mean_square(*side) for side in (pairs[0::2], pairs[1::2]))

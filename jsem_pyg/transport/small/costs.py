@@ -11,7 +11,7 @@ from torch_geometric.data import Batch, Data
 
 from ..._checks import as_argument, check_finite, check_float, check_symmetric
 from ..._precision import compute_dtype
-from ..costs.cost import Cost
+from ..costs.cost import Cost, check_squares
 from ..costs.graph_input import data_points
 
 
@@ -97,6 +97,7 @@ def read_costs(name: str, graphs: Any, cost: Any) -> BatchCosts:
 def _squared_distances(name: str, points: list[Tensor], sizes: Tensor) -> BatchCosts:
     x = pad_sequence(points, batch_first=True)
     check_finite(name, x)
+    check_squares(f"points in '{name}'", x.detach().abs().max(), 4 * x.size(2))
     # Not by inner products, whose rounding would be what copies of one point are apart.
     distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").square()
     point = is_point(sizes, x)

@@ -1,0 +1,57 @@
+"""Numbers with first derivatives only: a second one is refused.
+
+Where a derivative is not that of a graph of operations, as that of an optimum, autograd would
+differentiate what it sees once more, and give another number, or zero, without a word.
+"""
+
+from typing import Any, NoReturn
+
+from torch import Tensor
+from torch.autograd import Function
+
+
+class _Entrance(Function):
+    """The identity, whose gradient is differentiable in name only."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, what: str) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.what = what
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _Gradient.apply(grad, *ctx.saved_tensors, ctx.what), None
+
+
+class _Gradient(Function):
+    """A gradient, which depends on x in the graph of autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, grad: Tensor, x: Tensor, what: str) -> Tensor:
+        ctx.what = what
+        return grad.view_as(grad)
+
+    @staticmethod
+    def backward(ctx: Any, _: Tensor) -> NoReturn:
+        raise NotImplementedError(
+            f"Expected {ctx.what} to be differentiated once (got a second derivative). To fix "
+            "this, take differences of first derivatives."
+        )
+
+
+def first_order(x: Tensor, what: str) -> Tensor:
+    """The same numbers, with a first derivative in whatever is computed from them, and no second.
+
+    Args:
+        x: where it enters what has no second derivative.
+        what: that, for the error.
+
+    Example:
+        >>> import torch
+        >>> x = torch.ones(3, requires_grad=True)
+        >>> loss = first_order(x, "this loss").square().sum()
+        >>> torch.autograd.grad(loss, x)[0]
+        tensor([2., 2., 2.])
+    """
+    return _Entrance.apply(x, what) if x.requires_grad else x
