@@ -144,7 +144,7 @@ def _entries(
 
 def _check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | None) -> None:
     check_float("node_mass", node_mass)
-    check_vector("node_mass", node_mass, structure.num_nodes, "a mass for every node")
+    check_vector("node_mass", node_mass, structure.num_nodes, "node")
     if normalization is not None:
         raise ValueError(
             "Expected normalization=None with 'node_mass', for L = M^-1 (D - W) "

@@ -117,6 +117,9 @@ def test_resolvent_is_the_inverse():
     laplacian = dense_laplacian(EDGES, WEIGHT, N, None)
     y = Resolvent(2.0)(X, EDGES, WEIGHT, normalization=None, tol=1e-12)
     assert torch.allclose(y + 2 * laplacian @ y, X, atol=1e-10)
+    identity = torch.eye(N, dtype=torch.float64)
+    entries = Resolvent(2.0)(identity, EDGES, WEIGHT, normalization=None, tol=1e-12)
+    assert (entries > -1e-12).all()
 
 
 def test_low_pass_keeps_constants_and_halves_at_the_cutoff():
