@@ -1,6 +1,7 @@
 """Clusters of cells without labels, and classes from a few labels."""
 
 import logging
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -28,9 +29,9 @@ def cluster(
 
     Writes `obs[key_added]`, a categorical of "0", "1", ...; `obsm[f"{key_added}_probability"]`
     [N, C], how probable each cluster is for each cell; for "auto" also `obs[f"{key_added}_{n}"]`,
-    the clusters of each other level (`DiffusionClusterer.tree_`). `uns[key_added]` has arguments,
-    `levels`, the persistence of each number of clusters, and `linkage` [C - 1, 4], the merges of
-    the clusters in SciPy's form.
+    the clusters of each other level (`DiffusionClusterer.tree_`), in place of those of an earlier
+    call. `uns[key_added]` has arguments, `levels`, the persistence of each number of clusters, and
+    `linkage` [C - 1, 4], the merges of the clusters in SciPy's form.
 
     Args:
         adata: an AnnData with `obsm[use_rep]`.
@@ -55,6 +56,10 @@ def cluster(
     adata.obsm[f"{key_added}_probability"] = model.probabilities_
     params = {"n_clusters": n_clusters, "use_rep": use_rep, "random_state": random_state}
     tree = model.tree_
+    earlier = adata.uns.get(key_added)
+    if isinstance(earlier, Mapping):
+        columns = [f"{key_added}_{number}" for number in earlier.get("levels", {})]
+        adata.obs = adata.obs.drop(columns=columns, errors="ignore")
     for level in tree.levels[1:]:
         of_level = [str(number) for number in range(level.n_clusters)]
         adata.obs[f"{key_added}_{level.n_clusters}"] = _categorical(level.labels, of_level)

@@ -26,7 +26,7 @@ def test_clusters_are_the_groups_and_the_same_again(tmp_path):
 def test_levels_and_merges_are_kept(tmp_path):
     rng = np.random.default_rng(0)
     inner = np.arange(240) // 40  # six parts, two in each of three groups
-    points = np.eye(9)[inner // 2] + 0.45 * np.eye(9)[3 + inner] + 0.1 * rng.normal(size=(240, 9))
+    points = np.eye(9)[inner // 2] + 0.45 * np.eye(9)[3 + inner] + 0.15 * rng.normal(size=(240, 9))
     adata = anndata.AnnData(points, obsm={"X_pca": points})
     cluster(adata)
     adata.write_h5ad(tmp_path / "cells.h5ad")
@@ -34,9 +34,14 @@ def test_levels_and_merges_are_kept(tmp_path):
     count = len(kept.obs["diffusion"].cat.categories)
     assert kept.uns["diffusion"]["linkage"].shape == (count - 1, 4)
     others = {number for number in kept.uns["diffusion"]["levels"] if number != str(count)}
+    assert others
     assert len(others) + 1 == len(kept.uns["diffusion"]["levels"])
     for number in others:
         assert len(kept.obs[f"diffusion_{number}"].cat.categories) == int(number)
+    adata.obs["diffusion_note"] = "mine"
+    cluster(adata, 2)  # levels of the earlier call would belong to other clusters
+    left = {name for name in adata.obs if name.startswith("diffusion")}
+    assert left == {"diffusion", "diffusion_note"}
 
 
 def few(adata, each=2):
