@@ -267,6 +267,8 @@ def isolated(args: argparse.Namespace, *run: Any) -> dict[str, Any]:
     pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
     try:
         return pool.submit(measure, args, *run).result(timeout=args.limit)
+    except TimeoutError:
+        return {"note": f"no answer after {args.limit:g} s"}
     except Exception as error:
         return {"note": f"{type(error).__name__}: {str(error)[:200]}"}
     finally:
@@ -303,8 +305,8 @@ def page(rows: pd.DataFrame) -> str:
     for _, row in done.iterrows():
         cells = [
             format(row[name], digits.get(name, ".4f"))
-            if isinstance(row[name], float)
-            else str(row[name])
+            if isinstance(row[name], float) and not math.isnan(row[name])
+            else str(row[name]).replace("nan", "")
             for name in names
         ]
         lines.append(f"| {' | '.join(cells)} |")
