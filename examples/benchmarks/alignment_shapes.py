@@ -288,7 +288,8 @@ github.com/guillaumeHoury/egw-solvers (squared distances, and distances in {rank
 the settings of its main.py. **right**: the likeliest partner is the true one; **near**: within a
 twentieth of the diameter of it. **marginals**: mass missed or too much. **energy**: mean of
 |C - D|^2 over that of C^2, of {draws} draws of the plan, for squared distances and for distances.
-CPU seconds and peak memory beyond the points, {threads} threads.
+CPU seconds and peak memory beyond the points, {threads} threads. Rows without a peak are
+of a run that did not measure it right; wall seconds count only where nothing else runs.
 
 {table}
 
