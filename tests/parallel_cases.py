@@ -62,11 +62,14 @@ def run(rank, folder):
         world_size=WORLD,
         timeout=timedelta(seconds=60),  # a process whose partner died ends, too
     )
-    learned = {}
-    for name, (make, make_arguments, with_attr) in CASES.items():
-        torch.manual_seed(0)
-        layer = make()
-        model = DistributedDataParallel(layer, find_unused_parameters=False)
-        learned[name] = train(layer, model, [rank], make_arguments, with_attr)
+    learned = {name: learn(rank, *case) for name, case in CASES.items()}
     torch.save(learned, f"{folder}/{rank}.pt")
     torch.distributed.destroy_process_group()
+
+
+def learn(rank, make, make_arguments, with_attr):
+    """One case. Its model ends before the group does: torch may wait forever in the other order."""
+    torch.manual_seed(0)
+    layer = make()
+    model = DistributedDataParallel(layer, find_unused_parameters=False)
+    return train(layer, model, [rank], make_arguments, with_attr)
