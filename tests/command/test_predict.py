@@ -158,6 +158,7 @@ def test_a_damaged_folder_is_refused_in_a_line(copy_of_map, name, damage):
 
 @pytest.mark.parametrize("name", ["clusterer.safetensors", "points.safetensors", "map.html"])
 def test_a_file_of_another_map_is_seen(copy_of_map, tmp_path, name):
+    pytest.importorskip("plotly")
     other = tmp_path / "other"
     words = ("map", "documents.csv", "-k", "2", "--layout", "pca")
     assert run(*words, "--words", "0", "-o", other).exit_code == 0
