@@ -4,8 +4,9 @@ Between cold temperatures Sinkhorn's iteration hardly moves: masses travel by th
 points in a pass. For copies, however, the potentials are known. With :math:`\mathbf{y}_j =
 \mathbf{Q}^T \mathbf{x}_j` the scores are :math:`\mathbf{x}_i^T \mathbf{A} \mathbf{y}_j`, where
 :math:`\mathbf{A} = \mathbf{S} \mathbf{Q}` with a symmetric, positive semidefinite S. Subtract half
-of :math:`\mathbf{x}_i^T \mathbf{S} \mathbf{x}_i` from each row and half of :math:`\mathbf{y}_j^T |\mathbf{A}| \mathbf{y}_j`
-from each column, with :math:`|\mathbf{A}| = \mathbf{Q}^T \mathbf{S} \mathbf{Q}`: the scores become
+of :math:`\mathbf{x}_i^T \mathbf{S} \mathbf{x}_i` from each row and half of
+:math:`\mathbf{y}_j^T |\mathbf{A}| \mathbf{y}_j` from each column, with :math:`|\mathbf{A}| =
+\mathbf{Q}^T \mathbf{S} \mathbf{Q}`: the scores become
 :math:`-\tfrac{1}{2} |\mathbf{S}^{1/2} (\mathbf{x}_i - \mathbf{x}_j)|^2`, so every point prefers its
 own image. Moments of that plan give the next A, as in iterated closest points.
 """
