@@ -59,6 +59,16 @@ def is_differentiated_again() -> bool:
     return torch.is_grad_enabled() or is_transformed() or in_forward_mode
 
 
+def has_forward_derivative(x: torch.Tensor) -> bool:
+    """True if a tensor carries a derivative in forward mode, or one of a transform of torch.func.
+
+    Neither shows in `requires_grad`, and a `detach` drops the former without a word.
+    """
+    if torch._C._functorch.is_functorch_wrapped_tensor(x):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+
+
 def check_forward_mode() -> None:
     """Raise a NotImplementedError in a forward-mode rule that runs inside of another.
 

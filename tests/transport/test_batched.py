@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch_geometric.data import Batch, Data
 
 from jsem_pyg.transport import Factor, HeatCost, batch_gromov_wasserstein, batch_gw_distance
@@ -307,3 +308,25 @@ def test_a_second_derivative_is_refused():
 
     with pytest.raises(NotImplementedError, match="differentiated once .got a second derivative"):
         torch.autograd.functional.hessian(loss, c)
+
+
+@pytest.mark.parametrize("name", ["source", "p"])
+def test_other_modes_of_differentiation_are_refused(name):
+    """In forward mode the value had no derivative, without a word."""
+    (x, y), mass = clouds([5, 6]), torch.rand(5).double() + 0.1
+    given = {"source": x @ x.T, "p": mass}
+
+    def distance(changed):
+        now = {**given, name: changed}
+        return batch_gw_distance([now["source"]], [y @ y.T], cost="matrix", p=[now["p"]]).sum()
+
+    ones = torch.ones_like(given[name])
+    with pytest.raises(NotImplementedError, match="to be differentiated by backward"):
+        torch.func.jvp(distance, (given[name],), (ones,))
+    with pytest.raises(NotImplementedError, match="to be differentiated by backward"):
+        torch.func.grad(distance)(given[name])
+    with (
+        forward_ad.dual_level(),
+        pytest.raises(NotImplementedError, match="to be differentiated by backward"),
+    ):
+        distance(forward_ad.make_dual(given[name], ones))

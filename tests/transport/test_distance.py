@@ -3,9 +3,18 @@
 import ot
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch_geometric.data import Data
 
-from jsem_pyg.transport import Factor, HeatCost, gromov_wasserstein, gw_distance
+from jsem_pyg.transport import (
+    CommuteCost,
+    Factor,
+    GeodesicCost,
+    GromovWassersteinLoss,
+    HeatCost,
+    gromov_wasserstein,
+    gw_distance,
+)
 from jsem_pyg.transport.distance.envelope import value_at
 from jsem_pyg.transport.factored.solver import read_task
 from jsem_pyg.transport.plan.plan import Plan
@@ -220,3 +229,42 @@ def test_a_second_derivative_is_refused(name):
     slope = torch.autograd.grad(case.value(**{name: given}), given, create_graph=True)[0]
     with pytest.raises(NotImplementedError, match="differentiated once .got a second derivative"):
         torch.autograd.grad(slope.sum(), given)
+
+
+def _dual(function, given):
+    with forward_ad.dual_level():
+        return function(forward_ad.make_dual(given, torch.ones_like(given)))
+
+
+def _pushed(function, given):
+    return torch.func.jvp(function, (given,), (torch.ones_like(given),))
+
+
+OTHER_MODES = [_dual, _pushed, lambda function, given: torch.func.grad(function)(given)]
+
+
+@pytest.mark.parametrize("mode", OTHER_MODES)
+@pytest.mark.parametrize("name", ["x", "y", "a", "phi"])
+def test_other_modes_of_differentiation_are_refused(mode, name):
+    """In forward mode the value had no derivative, without a word."""
+    case = Case(alpha=0.7)
+    with pytest.raises(NotImplementedError, match="the optimum of a transport problem to be diff"):
+        mode(lambda given: case.value(**{name: given}), case.tensors[name])
+    loss, y = GromovWassersteinLoss(), case.tensors["y"]
+    with pytest.raises(NotImplementedError, match="the optimum of a transport problem to be diff"):
+        mode(lambda given: loss(given, y), case.tensors["x"])
+
+
+@pytest.mark.parametrize("mode", OTHER_MODES)
+@pytest.mark.parametrize("cost", [HeatCost(), CommuteCost()])
+def test_a_cost_refuses_other_modes(mode, cost):
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    with pytest.raises(NotImplementedError, match="a cost of a graph to be differentiated by"):
+        mode(lambda weight: cost(edges, weight).x.sum(), torch.ones(4))
+
+
+def test_lengths_in_forward_mode_are_refused():
+    """Shortest paths have no derivative; in reverse mode lengths that ask for one are refused."""
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    with pytest.raises(NotImplementedError, match="a cost of a graph to be differentiated by"):
+        _dual(lambda length: GeodesicCost()(edges, length).x.sum(), torch.ones(4))

@@ -25,7 +25,8 @@ class AdjacencyCost:
         edge_index: [2, E] both directions of every edge, no self-loops, a repeated column adds to
             the weight; or a :class:`~jsem_pyg.graph.GraphStructure`; or a PyG `Data`, of which
             `edge_index`, `edge_weight` and `num_nodes` are taken.
-        edge_weight: [E] non-negative, the same in both directions; None means ones.
+        edge_weight: [E] non-negative, the same in both directions; None means ones. No gradient
+            flows into it.
         num_nodes: N; None: that of the data or structure, else the largest index + 1.
 
     Attributes:

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 from torch import Tensor
 from torch.autograd import Function
 
+from ...kernels.torch_func import has_forward_derivative
+
 
 class _Entrance(Function):
     """The identity, whose gradient is differentiable in name only."""
@@ -40,8 +42,19 @@ class _Gradient(Function):
         )
 
 
+def check_reverse_mode(what: str, *inputs: Tensor | None) -> None:
+    """Raise a NotImplementedError if an input has a derivative in forward mode or of torch.func."""
+    if any(each is not None and has_forward_derivative(each) for each in inputs):
+        raise NotImplementedError(
+            f"Expected {what} to be differentiated by backward() or torch.autograd.grad (got a "
+            "tensor of torch.func or of forward mode, which it has no derivative for)."
+        )
+
+
 def first_order(x: Tensor, what: str) -> Tensor:
     """The same numbers, with a first derivative in whatever is computed from them, and no second.
+
+    Only in reverse mode: others are refused.
 
     Args:
         x: where it enters what has no second derivative.
@@ -54,4 +67,5 @@ def first_order(x: Tensor, what: str) -> Tensor:
         >>> torch.autograd.grad(loss, x)[0]
         tensor([2., 2., 2.])
     """
+    check_reverse_mode(what, x)
     return _Entrance.apply(x, what) if x.requires_grad else x

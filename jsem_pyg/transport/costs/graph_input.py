@@ -20,6 +20,7 @@ from ...graph import GraphStructure, knn_graph
 from ...graph.connect import component_labels
 from ...graph.prepare import GraphReader, choose_weight
 from ...graph.read_structure import count_nodes
+from .first_order import check_reverse_mode
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
@@ -190,6 +191,7 @@ def _given_graph(
     structure, weight = _READER.read(
         graph, torch.zeros(size, 1, dtype=dtype, device=device), edge_weight
     )
+    check_reverse_mode("a cost of a graph", weight)
     return GraphInput(cast(GraphStructure, structure), weight, points)
 
 

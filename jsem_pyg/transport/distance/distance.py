@@ -6,11 +6,12 @@ from typing import Any
 from torch import Tensor
 
 from ..._checks import check_choice
+from ..costs.first_order import check_reverse_mode
 from ..factored.solver import read_task
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor
 from ..problem.options import SolverOptions
-from .envelope import value_at
+from .envelope import OPTIMUM, value_at
 
 DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # what may be asked of marginals
 
@@ -54,7 +55,8 @@ def gw_distance(
     a function is wanted whose values differ as the gradients say, fix `epsilon` with `absolute`,
     and begin at the last plan, so that it stays in one optimum. The gradient in `p` is that of
     masses with the sum one, to which they are brought; at a mass of zero it is one-sided. Second
-    derivatives, in which the plan moves as well, are refused.
+    derivatives, in which the plan moves as well, are refused, and so are those of forward mode and
+    of `torch.func`.
 
     Args:
         source: see :func:`gromov_wasserstein`, like all others.
@@ -104,4 +106,5 @@ def gw_distance(
     )  # fmt: skip
     first, second = as_factor("source", source, cost), as_factor("target", target, cost)
     task = read_task(first, second, None, p, q, features, known_pairs, options)
+    check_reverse_mode(OPTIMUM, first.x, second.x, p, q, *(task.given_features or ()))
     return value_at(task, task.solve(), first, second, p, q)

@@ -27,7 +27,7 @@ from ..problem.objective import fused_cost, in_range, known_pull
 from ..problem.relaxation import Relaxation
 from ..sinkhorn.scores import FactoredScores, PlanSums, average, plan_sums, row_potentials
 
-_WHAT = "the optimum of a transport problem"
+OPTIMUM = "the optimum of a transport problem"  # for errors about its derivatives
 
 
 def value_at(
@@ -37,13 +37,13 @@ def value_at(
 
     The plan is one of :func:`.gromov_wasserstein`; the task brings features with their gradients.
     """
-    first, second = (replace(each, x=first_order(each.x, _WHAT)) for each in (first, second))
+    first, second = (replace(each, x=first_order(each.x, OPTIMUM)) for each in (first, second))
     left, right = (
-        first_order(read_masses(name, mass, side.num_points).to(side.x.device), _WHAT)
+        first_order(read_masses(name, mass, side.num_points).to(side.x.device), OPTIMUM)
         for name, mass, side in (("p", p, first), ("q", q, second))
     )
     if task.given_features is not None:
-        a, b = (first_order(each, _WHAT) for each in task.given_features)
+        a, b = (first_order(each, OPTIMUM) for each in task.given_features)
         task = replace(task, given_features=(a, b))
     relaxation = task.relaxation()
     fixed = relaxation.fixes_rows, relaxation.fixes_columns

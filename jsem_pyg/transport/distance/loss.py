@@ -9,13 +9,14 @@ from torch import Tensor
 
 from ..._checks import check_choice
 from ...kernels.table import SINKHORN
+from ..costs.first_order import check_reverse_mode
 from ..factored.solver import Task, read_task
 from ..factored.starts import STARTS
 from ..plan.plan import Plan
 from ..problem.inputs import as_factor, check_cost
 from ..problem.options import SolverOptions, read_starts
 from .distance import DIFFERENTIABLE
-from .envelope import value_at
+from .envelope import OPTIMUM, value_at
 
 _Inputs = tuple[list[Tensor], list[Tensor], Tensor]
 
@@ -119,6 +120,7 @@ class GromovWassersteinLoss(torch.nn.Module):
             for name, side in (("source", source), ("target", target))
         )
         task = read_task(first, second, None, p, q, features, known_pairs, self._options)
+        check_reverse_mode(OPTIMUM, first.x, second.x, p, q, *(task.given_features or ()))
         inputs = _snapshot(task)
         if self._plan is not None and _is_near(inputs, self._inputs):
             options = replace(

@@ -12,7 +12,7 @@ from ..._checks import check_vector
 from ..._precision import compute_dtype, full_precision, power_of_two
 from ...kernels.table import LINEAR_TRANSPORT, lists_backends
 from ..costs.cost import check_squares
-from ..costs.first_order import first_order
+from ..costs.first_order import check_reverse_mode, first_order
 from ..problem.masses import check_masses, normalized
 from ..problem.objective import in_range
 from ..problem.options import SolverOptions, read_starts
@@ -28,6 +28,7 @@ _DESCENT = 100  # vertices that a pair may go to
 _PERFECT = 1e-9  # a cost, relative to the same terms, that another start cannot better
 _MULTIPLE = 8  # sizes of pairs are rounded up to it, and pairs of one size go together
 _CPU = torch.device("cpu")
+_OPTIMUM = "the optimum of a transport problem"  # for errors about its derivatives
 _BLOCK = 1 << 22  # numbers of plans that are moved at a time
 
 
@@ -115,7 +116,8 @@ def batch_gw_distance(
     Differentiable in points, matrices and whatever `cost` is differentiable in, and in the masses,
     by the envelope theorem: the plan counts as constant, and the derivatives in the masses are its
     dual potentials. These are gradients of the local minimum that was found, where it is isolated;
-    there are no second derivatives, which are refused.
+    there are no second derivatives, which are refused, as are those of forward mode and of
+    `torch.func`.
 
     Args:
         source: see :func:`batch_gromov_wasserstein`.
@@ -140,6 +142,8 @@ def batch_gw_distance(
         True
     """
     first, second, own, other = _read_sides(source, target, cost, p, q)
+    needs = (first.matrix, second.matrix, own, other)
+    check_reverse_mode(_OPTIMUM, *needs)
     plan = batch_gromov_wasserstein(
         BatchCosts(first.matrix.detach(), first.sizes),
         BatchCosts(second.matrix.detach(), second.sizes),
@@ -148,10 +152,9 @@ def batch_gw_distance(
         **options,
     )
     value = in_range(plan.cost.to(first.matrix.device), first.matrix.dtype)
-    needs = (first.matrix, second.matrix, own, other)
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in needs)):
         return value
-    once = (first_order(each, "the optimum of a transport problem") for each in needs)
+    once = (first_order(each, _OPTIMUM) for each in needs)
     linear = _at_fixed_plan(plan, *(each.double() for each in once))
     return value + (linear - linear.detach()).to(value)
 
