@@ -33,7 +33,7 @@ VARIANTS = (
 TIMES = [0.5, 2.0]
 DEGREE = 4  # of polynomials that are learned, and of ChebConv's
 HEADS = 4
-_MANY_FEATURES = 100  # of which a node has a few
+MANY_FEATURES = 100  # of which a node has a few
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Settings:
     epochs: int = 100
     weight_decay: float = 0.0
     geometry: bool = False  # whether a node knows how it lies in the graph
+    form: str = "blocks"  # those of this file, or `layers`, or `residual_layers`
 
 
 class Bands(Module):
@@ -196,7 +197,7 @@ class Net(Module):
             self.edges = to_torch_csr_tensor(data.edge_index, size=size)
         elif variant == "cheb":
             self.edges = data.edge_index
-        is_sparse = data.num_features > _MANY_FEATURES
+        is_sparse = data.num_features > MANY_FEATURES
         self.words = BagOfWords(data.x, how.hidden) if is_sparse else None
         self.lin = None if is_sparse else Linear(data.num_features, how.hidden)
         self.geometry = node_geometry(graph) if how.geometry else None

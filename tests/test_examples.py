@@ -24,6 +24,7 @@ from torch_geometric.data import Data
 
 import jsem_pyg
 from jsem_pyg.datasets import embed_texts
+from jsem_pyg.graph import GraphStructure
 
 pytestmark = pytest.mark.ci
 
@@ -842,6 +843,26 @@ def test_an_encoder_learns_the_clusters_of_its_documents(tmp_path, monkeypatch, 
     assert any(not torch.equal(one[name], before[name]) for name in one)
     taught = embed_texts(texts[:2], tmp_path / "whole/round_1", progress=False)
     assert taught.shape == (2, 16)
+
+
+@pytest.mark.parametrize("form", ["layers", "residual_layers"])
+def test_layers_read_sparse_words_as_features(form, monkeypatch):
+    layers = load("heterophilous_layers", monkeypatch)
+    data = load("heterophilous_graphs", monkeypatch).small_grid(6)
+    graph = GraphStructure(data.edge_index, data.num_nodes)
+    how = layers.Settings(blocks=2, hidden=8, form=form)
+    for variant in layers.LAYER_VARIANTS:
+        outcomes = []
+        for many in (100, 1):
+            monkeypatch.setattr(layers, "MANY_FEATURES", many)
+            torch.manual_seed(0)
+            model = layers.Layers(variant, data, graph, how)
+            assert (model.x.layout == torch.sparse_csr) == (many == 1)
+            out = model()
+            out.square().sum().backward()
+            outcomes.append([out, *(each.grad for each in model.convs[0].parameters())])
+        for dense, sparse in zip(*outcomes, strict=True):
+            torch.testing.assert_close(sparse, dense, atol=1e-5, rtol=1e-4)
 
 
 def test_classes_are_balanced(monkeypatch):

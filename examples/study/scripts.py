@@ -58,8 +58,12 @@ class Script(NamedTuple):
 
 
 def _heterophilous(module: ModuleType, quick: bool) -> list[Key]:
-    sets, splits = (["grid"], 2) if quick else (module.SETTINGS, 10)
-    return runner.keys(dataset=sets, method=module.VARIANTS, seed=range(splits))
+    settings, splits = (module.QUICK, 2) if quick else (module.SETTINGS, 10)
+    return [
+        key
+        for name, how in settings.items()
+        for key in runner.keys(dataset=[name], method=module.variants_of(how), seed=range(splits))
+    ]
 
 
 def _denoising(module: ModuleType, quick: bool) -> list[Key]:
