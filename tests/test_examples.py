@@ -604,18 +604,21 @@ def test_the_benchmark_of_real_graphs(tmp_path, monkeypatch):
         np.savetxt(pair / f"{name}.edgelist", graph, fmt="%d")
     names = {str(node): node for node in range(size)}
     (pair / "Alignment.json").write_text(json.dumps(names))
+    both = {"edge_index1": graph.T, "edge_index2": graph.T}
+    np.savez(tmp_path / "saved.npz", **both, test_pairs=np.arange(size)[:, None].repeat(2, 1))
     out = tmp_path / "out"
     options = ["--data", str(tmp_path), "--output", str(out), "--one-process", "--seeds", "1"]
-    options += ["--graphs", "mine", "versions", "pair", "--ways", "ours", "FAQ (SciPy)", "FUGAL"]
+    options += ["--graphs", "mine", "versions", "pair", "saved"]
+    options += ["--ways", "ours", "FAQ (SciPy)", "FUGAL"]
     options += ["--kinds", "two-way", "real", "--noise", "10"]
     rows = benchmark.main(options)
     assert rows.groupby("way")["accuracy"].count().to_dict() == {
-        "FAQ (SciPy)": 3,
+        "FAQ (SciPy)": 4,
         "FUGAL": 0,
-        "ours": 3,
+        "ours": 4,
     }
     ours = rows[rows["way"] == "ours"].set_index("graph")
-    assert (ours.loc["pair", ["twins", "overlap", "true overlap"]] == 1).all()
+    assert (ours.loc[["pair", "saved"], ["twins", "overlap", "true overlap"]] == 1).all(axis=None)
     assert ours.loc["mine", "true overlap"] < 1 == ours.loc["versions", "true overlap"]
     scores = rows[["accuracy", "twins", "overlap", "MRR", "Hits@5"]].dropna()
     assert ((scores >= 0) & (scores <= 1)).all(axis=None)

@@ -27,13 +27,8 @@ class Noise(NamedTuple):
 
 def noises(path: Path, kinds: list[str], levels: list[float]) -> Iterator[Noise]:
     """What one file can be tried with."""
-    if path.is_dir() or path.suffix != ".npz":
-        versions = ["pair"] if path.is_dir() else None
-    else:
-        with np.load(path) as saved:
-            versions = ["pair"] if _pair_names(saved) else sorted(_versions(saved), key=_number)
-        versions = [each for each in versions if each != _whole(versions)] if versions else None
-    if versions is not None:
+    versions = _own_versions(path)
+    if versions:
         yield from (Noise("real", each) for each in versions if "real" in kinds)
         return
     for kind in ("one-way", "two-way"):
@@ -188,6 +183,19 @@ def _lines(path: Path) -> np.ndarray:
 def _pair_names(saved: np.lib.npyio.NpzFile) -> list[str]:
     pairs = [name for name in ("pos_pairs", "test_pairs") if name in saved]
     return ["edge_index1", "edge_index2", *pairs] if pairs else []
+
+
+def _own_versions(path: Path) -> list[str]:
+    """The noise that a file has of its own: versions of a graph but the whole one, or "pair"."""
+    if path.is_dir():
+        return ["pair"]
+    if path.suffix != ".npz":
+        return []
+    with np.load(path) as saved:
+        if _pair_names(saved):
+            return ["pair"]
+        versions = sorted(_versions(saved), key=_number)
+    return [each for each in versions if each != _whole(versions)]
 
 
 def _versions(saved: np.lib.npyio.NpzFile) -> list[str]:

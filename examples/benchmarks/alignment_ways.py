@@ -31,9 +31,12 @@ CONE |= {"niter_align": 10, "reg_align": 0.05, "bsz": 10, "lr": 1.0, "embsim": "
 CONE |= {"alignmethod": "greedy", "numtop": 10}
 GRASP = {"laa": 3, "icp": True, "icp_its": 3, "q": 20, "k": 20, "n_eig": 100, "lower_t": 0.1}
 GRASP |= {"upper_t": 50.0, "linsteps": True, "base_align": True}
-# And IterAlign for Facebook-Twitter, the smallest of its pairs, in config.py.
-ITERATIVE = {"device": "cpu", "seed": 42, "dp_min_degree": 6, "num_dp_select": 10}
-ITERATIVE |= {"num_diffusion_select": 20, "diffusion_step": 5}
+# And IterAlign in config.py for its own pairs; other graphs get those of the smallest.
+ITERATIVE = {
+    "Facebook-Twitter": {"num_dp_select": 10, "num_diffusion_select": 20, "diffusion_step": 5},
+    "DBLP1-DBLP2": {"num_dp_select": 200, "num_diffusion_select": 30, "diffusion_step": 7},
+    "Arxiv1-Arxiv2": {"num_dp_select": 100, "num_diffusion_select": 100, "diffusion_step": 8},
+}
 
 Way = Callable[[csr_array, csr_array, str, Path | None], Any]
 
@@ -102,9 +105,10 @@ def iteralign(source: csr_array, target: csr_array, case: str, peers: Path) -> n
         edges = np.stack(np.nonzero(np.triu(looped)))
         sides.append(Data(edge_index=torch.from_numpy(edges), num_nodes=len(looped)))
         degrees.append(np.sort(looped.sum(1))[::-1])
-    config = dict(ITERATIVE)
+    config = ITERATIVE.get(case.split("_")[0], ITERATIVE["Facebook-Twitter"])
     enough = config["num_dp_select"] - 1  # nodes of that degree have to be there
-    config["dp_min_degree"] = min(6, *(int(degree[enough]) for degree in degrees))
+    least_degree = min(6, *(int(degree[enough]) for degree in degrees))
+    config = {"device": "cpu", "seed": 42, "dp_min_degree": least_degree} | config
     least = min(source.shape[0], target.shape[0])
     links, ranks, _ = model(config).run(*sides, dict.fromkeys(range(least)))
     scores = np.full((source.shape[0], target.shape[0]), -np.inf)
