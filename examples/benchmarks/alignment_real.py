@@ -73,6 +73,9 @@ def runs(args: argparse.Namespace) -> Iterator[Run]:
     is_pair = (args.data / "Alignment.json").is_file()
     paths = [args.data] if args.data.is_file() or is_pair else list(args.data.iterdir())
     readable = [path for path in paths if path.is_dir() or path.suffix in SUFFIXES]
+    missing = set(args.graphs or ()) - {path.stem for path in readable}
+    if missing:
+        raise SystemExit(f"--graphs: no {', '.join(sorted(missing))} in {args.data}")
     named = [path for path in readable if path.stem in (args.graphs or {path.stem} - CELLS)]
     for seed in range(args.seeds):
         for path in sorted(named, key=lambda path: path.stat().st_size):
