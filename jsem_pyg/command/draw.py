@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
+from .columns import kind_of
 from .options import LAYOUTS
 from .result import MapResult
 
 _NEEDS = {"plotly": LAYOUTS[:2], "umap": LAYOUTS[:1]}  # modules, and the layouts that take them
 _LONGEST = 1_000  # characters of a document that the map holds
+_MOST_CELLS = 50  # of a row
 
 
 def check_drawable(layout: str) -> None:
@@ -49,7 +51,7 @@ def draw_map(
             labels[labels < 0] = len(label_names)
             label_names.append("(no label)")
         data.y = labels
-    names = [[f"{i}: {name}" for i, name in enumerate(level)] for level in result.level_names]
+    names = [[_numbered(i, name) for i, name in enumerate(level)] for level in result.level_names]
     report(
         data,
         result.clusterer,
@@ -66,12 +68,29 @@ def draw_map(
     )
 
 
+def _numbered(cluster: int, name: str) -> str:
+    return name if name == f"cluster {cluster}" else f"{cluster}: {name}"
+
+
 def _texts(result: MapResult) -> list[str]:
-    """Text shown at each point: its rows, and the beginning of its document."""
+    """Text shown at each point: its rows, and the beginning of its document, or else its cells."""
     point = result.content.point
     repeats = np.bincount(point[point >= 0]) - 1
-    texts = result.content.texts or [""] * len(repeats)
+    texts = result.content.texts or _cells(result)
     return [
         f"row {row}{f' and {more} like it' if more else ''}{': ' if text else ''}{text[:_LONGEST]}"
         for row, more, text in zip(result.content.first_row, repeats, texts, strict=True)
+    ]
+
+
+def _cells(result: MapResult) -> list[str]:
+    """The names of columns with what each row has there, except vectors and what is missing."""
+    table = result.file.iloc[result.content.first_row, :_MOST_CELLS]
+    table = table[[name for name in table.columns if kind_of(table[name]) != "vectors"]]
+    rows = zip(table.astype(object).to_numpy(), table.notna().to_numpy(), strict=True)
+    return [
+        ", ".join(
+            f"{name} {cell}" for name, cell, is_known in zip(table, *row, strict=True) if is_known
+        )
+        for row in rows
     ]

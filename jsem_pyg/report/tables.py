@@ -78,7 +78,7 @@ def version_table() -> Table:
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple) and len(value) == 2:
-        return f"{_number(value[0])} ± {_number(value[1])}"
+        return f"{_number(value[0])} ±\N{NO-BREAK SPACE}{_number(value[1])}"
     return _number(value)
 
 

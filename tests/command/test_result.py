@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 
 from jsem_pyg.command.draw import draw_map
 from jsem_pyg.command.result import MapResult
@@ -43,14 +44,23 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
     result = SimpleNamespace(
         x=np.zeros((3, 2), np.float32),
         clusterer=None,
-        level_names=[["sea"]],
+        level_names=[["sea", "cluster 1"]],
         scores=None,
         content=SimpleNamespace(point=np.array([0, 1, 2, 1]), first_row=np.arange(3), texts=None),
         labels=SimpleNamespace(codes=np.array([1, -1, 0, -1]), classes=["x", "y"]),
+        file=pd.DataFrame({"v": [[1.0], [2.0], [3.0], [2.0]]}),
     )
     draw_map(result, Path("map.html"), "title", "pca", 7, {"t": 2.0})
     settings = {"title": "title", "layout": "pca", "random_state": 7, "settings": {"t": 2.0}}
     assert settings.items() <= given.items()
     assert given["y"].tolist() == [1, 2, 0]
+    assert given["cluster_names"] == ["0: sea", "cluster 1"]
     assert given["label_names"] == ["x", "y", "(no label)"]
     assert given["text"] == ["row 0", "row 1 and 1 like it", "row 2"]
+    result.file = result.file.assign(alcohol=[13.2, np.nan, 0.1, 5.0], ash=[2, 3, 4, 5])
+    draw_map(result, Path("map.html"), "title", "pca", 7, {})
+    assert given["text"] == [
+        "row 0: alcohol 13.2, ash 2",
+        "row 1 and 1 like it: ash 3",
+        "row 2: alcohol 0.1, ash 4",
+    ]

@@ -62,6 +62,8 @@ def test_pointing_at_a_point_shows_its_text_as_it_is(hands, number):
     hands.wait(lambda: hands.shows("#tip"))
     assert hands.text("#tip .facts") == f"cluster: <i>one</i> · label: A · point {number}"
     assert hands.text("#tip .text") == HOSTILE[number]
+    right = "return document.querySelector(arguments[0]).getBoundingClientRect().right"
+    assert hands.js(right, "#tip") <= hands.js(right, "#map")
     hands.actions().move_to_element(hands.find("h1")).perform()
     hands.wait(lambda: not hands.shows("#tip"))
 

@@ -22,7 +22,7 @@ const map = document.getElementById("map");
 const {left, top, width, height} = map.getBoundingClientRect();
 for (const [type, apart] of [["touchstart", 50], ["touchmove", 150], ["touchend", 0]]) {
   const touches = (apart ? [-apart, apart] : []).map((shift, identifier) => new Touch({
-    identifier, target: map, clientX: left + width / 2 + shift, clientY: top + height / 2,
+    identifier, target: map, clientX: left + width / 4 + shift, clientY: top + height / 2,
   }));
   map.dispatchEvent(new TouchEvent(type, {touches, bubbles: true, cancelable: true}));
 }
@@ -136,8 +136,44 @@ def test_a_lasso_over_several_clusters_leaves_the_panel_as_wide_as_it_is(hands):
 
 
 def test_two_fingers_zoom(hands):
-    axis = "document.getElementById('map').layout.xaxis"
-    reach = f"return {axis}.range[1] - {axis}.range[0]"
-    before = hands.js(reach)
+    reach = "return document.getElementById('map').layout.xaxis.range"
+    low, high = hands.js(reach)
     hands.js(TOUCH)
-    assert hands.js(reach) == pytest.approx(before / 3)
+    nearer, farther = hands.js(reach)
+    assert farther - nearer == pytest.approx((high - low) / 3)
+    between = 0.75 * low + 0.25 * high  # stays where the fingers are
+    assert 0.75 * nearer + 0.25 * farther == pytest.approx(between)
+
+
+def test_the_map_and_its_names_fit_into_any_window(hands):
+    size = hands.driver.get_window_size()
+    fits = """
+    const map = document.getElementById("map");
+    const {left, right, top, bottom} = map.getBoundingClientRect();
+    const {width, height} = map._fullLayout;
+    return [width === map.clientWidth && height === map.clientHeight, left, right, top, bottom];
+    """
+    try:
+        for width, height in ((700, 900), (1200, 700)):
+            hands.driver.set_window_size(width, height)
+            hands.wait(lambda: hands.js(fits)[0])
+            _, left, right, top, bottom = hands.js(fits)
+            assert len(names(hands)) > 4
+            for _, *box in hands.js(BOXES):
+                assert left <= box[0] < box[1] <= right
+                assert top <= box[2] < box[3] <= bottom
+    finally:
+        hands.driver.set_window_size(size["width"], size["height"])
+
+
+def test_names_and_titles_of_any_length(driver, tmp_path):
+    data, found = circle()
+    odd = ["<b>bold</b> & $x^2$", "x" * 500, "same, name"]
+    page = report(
+        data, found, tmp_path / "map.html", cluster_names=odd, layout="pca", title="T" * 500
+    )
+    hands = Hands(driver, page)
+    assert names(hands) == {odd[0], "x" * 31 + "…", odd[2]}
+    assert hands.js("return document.documentElement.scrollWidth <= innerWidth")
+    assert hands.js("return document.querySelector('header').offsetHeight") < 100
+    assert hands.complaints() == []

@@ -54,7 +54,7 @@ def test_the_page_holds_what_was_given(tmp_path):
         "one 20 33.3 %",
         "0.500 ± 0.010",
         "seed 7",
-        "60 points",
+        f"60 points, {data.num_edges // 2} edges, 3 clusters",
         "torch",
     ):
         assert words in written.text
@@ -114,7 +114,9 @@ def test_few_points(tmp_path, count):
     empty = torch.empty(2, 0, dtype=torch.int64)
     found = Findings(torch.zeros(count, dtype=torch.int64), torch.empty(0), t=0.0)
     data = Data(x=torch.arange(count * 2.0).reshape(count, 2), edge_index=empty)
-    content, arrays = write(tmp_path, data, found, layout="umap").content()
+    written = write(tmp_path, data, found, layout="umap")
+    assert f"{count} point{'s' if count > 1 else ''}, 0 edges, 1 cluster Dark" in written.text
+    content, arrays = written.content()
     assert content["times"] == [0.0]
     assert content["charts"] == []
     assert arrays["places"].shape == (1, count, 2)

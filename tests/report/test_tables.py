@@ -14,8 +14,8 @@ def test_means_are_joined_by_their_spread():
     )
     table = score_table(frame)
     assert table.columns == ["method", "ari", "nmi_mean", "seeds"]
-    assert table.rows[0] == ["raw", "0.500 ± 0.000", "0.100", "5"]
-    assert table.rows[1] == ["heat", "0.750 ± 0.125", "", "5"]
+    assert table.rows[0] == ["raw", "0.500 ±\N{NO-BREAK SPACE}0.000", "0.100", "5"]
+    assert table.rows[1] == ["heat", "0.750 ±\N{NO-BREAK SPACE}0.125", "", "5"]
 
 
 def test_a_spread_without_a_mean_is_a_column():
@@ -24,7 +24,7 @@ def test_a_spread_without_a_mean_is_a_column():
 
 def test_scores_in_a_mapping():
     assert score_table({"ARI": (0.5, 0.0125), "u": 10.25, "t": 123.456}).rows == [
-        ["ARI", "0.500 ± 0.013"],
+        ["ARI", "0.500 ±\N{NO-BREAK SPACE}0.013"],
         ["u", "10.2"],
         ["t", "123"],
     ]

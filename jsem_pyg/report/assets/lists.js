@@ -23,7 +23,11 @@ function makeTeller(content) {
   };
 }
 
-const withKind = (kind, name) => (name.startsWith(`${kind} `) ? name : `${kind}: ${name}`);
+// "cluster 0", "cluster 0: oil, prices", "label: sports".
+const withKind = (kind, name) => {
+  if (name.startsWith(`${kind} `)) return name;
+  return /^\d+: /.test(name) ? `${kind} ${name}` : `${kind}: ${name}`;
+};
 
 // The picture of a point, where there are pictures: dark ink on light paper.
 function showPicture(canvas, content, point) {

@@ -113,7 +113,8 @@ async function start() {
     showPicture(tip.querySelector(".picture"), content, point);
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
-    tip.style.left = `${Math.max(4, Math.min(clientX + 14, innerWidth - width - 4))}px`;
+    const { right } = byId("map").getBoundingClientRect();
+    tip.style.left = `${Math.max(4, Math.min(clientX + 14, right - width - 4))}px`;
     const below = clientY + 14 + height < innerHeight;
     tip.style.top = `${below ? clientY + 14 : Math.max(4, clientY - height - 14)}px`;
   }

@@ -13,9 +13,10 @@ function makeMap(content, state, on) {
     return {
       xaxis: { ...axis, range: [...view.x] },
       yaxis: { ...axis, range: [...view.y], scaleanchor: "x" },
+      width: element.clientWidth, height: element.clientHeight,
       margin: { l: 0, r: 0, t: 0, b: 0 }, showlegend: false, hovermode: "closest",
       hoverdistance: 8, dragmode: state.tool, selections: [], selectionrevision: ++revision,
-      annotations: nameTags(content, state, shown.at, unitsPerPixel()),
+      annotations: nameTags(content, state, shown.at, edgesOfView(), unitsPerPixel()),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       newselection: { line: { color: pageColour("--ink"), width: 1.5 } },
     };
@@ -24,6 +25,15 @@ function makeMap(content, state, on) {
   function unitsPerPixel() {
     const wide = (view.x[1] - view.x[0]) / Math.max(1, element.clientWidth);
     return Math.max(wide, (view.y[1] - view.y[0]) / Math.max(1, element.clientHeight));
+  }
+
+  // Left, right, bottom and top of what is seen: the axes keep the middle of the view.
+  function edgesOfView() {
+    const sides = [[view.x, element.clientWidth], [view.y, element.clientHeight]];
+    return sides.flatMap(([[low, high], pixels]) => {
+      const middle = (low + high) / 2, half = (pixels / 2) * unitsPerPixel();
+      return [middle - half, middle + half];
+    });
   }
 
   function draw() {
@@ -81,20 +91,25 @@ function makeMap(content, state, on) {
     new ResizeObserver(() => { if (sizeOf(element) !== size) draw(); }).observe(element);
   }
 
-  // Two fingers zoom about their middle; one moves, by plotly.
+  // Two fingers zoom: what was between them stays there. One moves, by plotly.
   function listenToFingers() {
     const apart = ([a, b]) => Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+    const middle = ([a, b]) => {
+      const { left, bottom, width, height } = element.getBoundingClientRect();
+      return [((a.clientX + b.clientX) / 2 - left) / width, (bottom - (a.clientY + b.clientY) / 2) / height];
+    };
     const only = (event) => { event.preventDefault(); event.stopPropagation(); };
     element.addEventListener("touchstart", (event) => {
       if (event.touches.length !== 2) return;
       only(event);
-      pinch = { from: apart(event.touches), x: [...view.x], y: [...view.y] };
+      const { xaxis, yaxis } = element.layout;
+      pinch = { from: apart(event.touches), at: middle(event.touches), x: [...xaxis.range], y: [...yaxis.range] };
     }, { capture: true, passive: false });
     element.addEventListener("touchmove", (event) => {
       if (!pinch || event.touches.length !== 2) return;
       only(event);
-      const factor = pinch.from / Math.max(1, apart(event.touches));
-      show(scaled(pinch.x, factor), scaled(pinch.y, factor));
+      const factor = pinch.from / Math.max(1, apart(event.touches)), at = middle(event.touches);
+      show(scaled(pinch.x, factor, pinch.at[0], at[0]), scaled(pinch.y, factor, pinch.at[1], at[1]));
     }, { capture: true, passive: false });
     element.addEventListener("touchend", () => { pinch = null; });
   }
@@ -121,7 +136,8 @@ function makeMap(content, state, on) {
 
 const sizeOf = ({ clientWidth, clientHeight }) => `${clientWidth} x ${clientHeight}`;
 const shifted = ([low, high], share) => [low + share * (high - low), high + share * (high - low)];
-function scaled([low, high], factor) {
-  const middle = (low + high) / 2, half = ((high - low) / 2) * factor;
-  return [middle - half, middle + half];
+// Longer by a factor; what was at the share `from` of the length is then at the share `to`.
+function scaled([low, high], factor, from = 0.5, to = from) {
+  const fixed = low + from * (high - low), length = (high - low) * factor;
+  return [fixed - to * length, fixed + (1 - to) * length];
 }

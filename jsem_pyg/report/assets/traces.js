@@ -33,36 +33,42 @@ function pointTraces(content, state, at) {
   }));
 }
 
-// A name for each shown group, at the median of its points, above or below it; the larger first,
-// none over another.
-function nameTags(content, state, at, unitsPerPixel) {
+// A name for each shown group, above, below or at the median of its points; the larger first, none
+// over another or cut by an edge of the map.
+function nameTags(content, state, at, [left, right, bottom, top], unitsPerPixel) {
   const { names, members } = content.groupings[state.colouring], taken = [];
   const order = names.map((_, group) => group).sort((a, b) => members[b].length - members[a].length);
   const tags = [];
   for (const group of order) {
     if (state.hidden.has(group) || !members[group].length) continue;
     const text = shortName(names[group]);
-    const x = median(at[group].x), middle = median(at[group].y);
-    const halfWidth = (4 + 3.6 * text.length) * unitsPerPixel, halfHeight = 10 * unitsPerPixel;
+    const halfWidth = (4 + widthOf(text) / 2) * unitsPerPixel, halfHeight = 10 * unitsPerPixel;
+    const centre = median(at[group].x), middle = median(at[group].y);
+    if (centre < left || right < centre || middle < bottom || top < middle) continue;
+    const x = Math.max(left + halfWidth, Math.min(centre, right - halfWidth));
     const boxAt = (y) => [x - halfWidth, x + halfWidth, y - halfHeight, y + halfHeight];
     const covers = (a, b) => a[0] < b[1] && b[0] < a[1] && a[2] < b[3] && b[2] < a[3];
-    const isFree = (y) => !taken.some((other) => covers(boxAt(y), other));
-    const y = [middle, middle + 2 * halfHeight, middle - 2 * halfHeight].find(isFree);
+    const isFree = (y) => bottom < y - halfHeight && y + halfHeight < top && !taken.some((other) => covers(boxAt(y), other));
+    const y = [2, -2, 3, -3, 0].map((rows) => middle + rows * halfHeight).find(isFree);
     if (y === undefined) continue;
     taken.push(boxAt(y));
     tags.push({
       x, y, text: escapeText(text), showarrow: false, captureevents: false, borderpad: 2,
-      font: { size: 12, color: pageColour("--ink") }, bgcolor: pageColour("--tag"),
+      font: { size: 12, family: TAG_FONT, color: pageColour("--ink") },
     });
   }
   return tags;
 }
 
+const TAG_FONT = "verdana, arial, sans-serif", ruler = document.createElement("canvas").getContext("2d");
+ruler.font = `12px ${TAG_FONT}`;
+const widthOf = (text) => ruler.measureText(text).width;
 const shortName = (name) => {
   const words = name.replace(/^\d+: /, "").split(", ").slice(0, 2).join(", ");
   return words.length > 32 ? `${words.slice(0, 31)}…` : words;
 };
-const escapeText = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+// As it is, where plotly would read tags or formulas.
+const escapeText = (text) => text.replace(/[&<>$]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 const median = (values) => Float32Array.from(values).sort()[values.length >> 1];
 
 function indicesOf(points, found) {
