@@ -111,11 +111,13 @@ def test_a_search_for_html(hands):
 
 def test_the_lasso_lists_what_is_inside(hands):
     hands.find("#lasso").click()
+    hands.js("document.getElementById('panel').scrollTop = 1000")
     places = [hands.pixel(0, number) for number in range(20)]
     left, right = min(x for x, _ in places) - 6, max(x for x, _ in places) + 6
     top, bottom = min(y for _, y in places) - 6, max(y for _, y in places) + 6
     hands.lasso([(left, top), (right, top), (right, bottom), (left, bottom), (left, top)])
     hands.wait(lambda: hands.shows("#found"))
+    assert hands.js("return document.getElementById('panel').scrollTop") == 0
     inside = {
         int(each.get_attribute("data-point")) for each in hands.find_all("#found-list button")
     }

@@ -44,7 +44,9 @@ async function start() {
     state.foundBy = by;
     showFound(content, state, teller, choose);
     map.draw();
-    if (points !== null) say(`${plural(points.length, "point")} ${by}.`);
+    if (points === null) return;
+    byId("panel").scrollTop = 0; // where they are listed
+    say(`${plural(points.length, "point")} ${by}.`);
   }
 
   function lassoed(points) {
