@@ -69,7 +69,7 @@ def align(
     check_nonnegative_int("random_state", random_state)
     check_choice("fused", fused, (True, False, "auto"))
     other_rep = use_rep if other_rep is None else other_rep
-    both = read_rep(adata, use_rep), read_rep(other, other_rep, "other_rep")
+    both = read_rep(adata, use_rep), read_rep(other, other_rep, "other_rep", "other")
     x, y = (torch.from_numpy(each.astype(np.result_type(*both))) for each in both)
     genes = _shared_genes(adata, other) if fused is not False else []
     if fused is True and not genes:

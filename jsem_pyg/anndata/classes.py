@@ -121,7 +121,7 @@ def propagate_labels(
             logger.warning(
                 "%r counts as a label like any other (%d cells in adata.obs[%r]). Where it means "
                 "unknown, replace it by None.",
-                name,
+                str(name),
                 int((codes == code).sum()),
                 key,
             )

@@ -210,7 +210,12 @@ def _components(graph: csr_matrix) -> np.ndarray:
 def _read_root(adata: Any, root: int | str) -> int:
     if isinstance(root, str):
         found = np.flatnonzero(np.asarray(adata.obs_names) == root)
-        if len(found) != 1:
+        if len(found) == 0:
+            raise ValueError(
+                f"Expected 'root' to be a name in 'adata.obs_names' (got {root!r}; the first of "
+                f"{adata.n_obs} is {adata.obs_names[0]!r})."
+            )
+        if len(found) > 1:
             raise ValueError(
                 f"Expected 'root' to be the name of one cell (got {root!r}, of {len(found)}). To "
                 "fix this, pass its position, or run adata.obs_names_make_unique()."

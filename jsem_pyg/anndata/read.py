@@ -86,21 +86,27 @@ def _check_graph(given: Any, name: str) -> csr_matrix:
     return ((graph + graph.T) / 2).tocsr()
 
 
-def read_rep(adata: Any, key: str | None = PCA, name: str = "use_rep") -> np.ndarray:
-    """Coordinates of the cells, [N, D] of `obsm`, in float32 or float64, finite and contiguous."""
+def read_rep(
+    adata: Any, key: str | None = PCA, name: str = "use_rep", owner: str = "adata"
+) -> np.ndarray:
+    """Coordinates of the cells, [N, D] of `obsm`, in float32 or float64, finite and contiguous.
+
+    `name` is the argument that names them, `owner` the one that has them.
+    """
     check_text(name, key)
     if key not in adata.obsm:
+        fix = f" To fix this, run scanpy.pp.pca({owner})." if key == PCA else ""
         raise ValueError(
-            f"Expected '{name}' to name an array of 'adata.obsm' (got {key!r}; there is "
-            f"{sorted(adata.obsm)}). To fix this, run scanpy.pp.pca(adata)."
+            f"Expected '{name}' to name an array of '{owner}.obsm' (got {key!r}; there is "
+            f"{sorted(adata.obsm)}).{fix}"
         )
     points = adata.obsm[key]
     points = points.toarray() if issparse(points) else np.asarray(points)
     if points.ndim != 2 or points.shape[1] == 0:
         raise ValueError(
-            f"Expected 'adata.obsm[{key!r}]' to have columns (got {list(points.shape)})."
+            f"Expected '{owner}.obsm[{key!r}]' to have columns (got {list(points.shape)})."
         )
-    return as_float(f"adata.obsm[{key!r}]", points)
+    return as_float(f"{owner}.obsm[{key!r}]", points)
 
 
 def read_expression(adata: Any, layer: str | None = None) -> Any:

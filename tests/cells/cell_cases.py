@@ -26,3 +26,10 @@ def made(num_cells=90, num_genes=12, groups=3, seed=0, sparse=True):
     sc.pp.pca(adata, n_comps=5)
     sc.pp.neighbors(adata, n_neighbors=8)
     return adata
+
+
+def no_coordinates():
+    """Cells whose principal components were not computed."""
+    adata = made()
+    del adata.obsm["X_pca"]
+    return adata

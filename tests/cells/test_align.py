@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cells.cell_cases import anndata, made
+from cells.cell_cases import anndata, made, no_coordinates
 
 from jsem_pyg.anndata import align
 
@@ -61,7 +61,13 @@ def repeated_genes():
     [
         (repeated_genes, {}, ValueError, r"'other\.var_names' to be unique, .*make_unique"),
         (lambda: None, {}, TypeError, "'other' to be an AnnData"),
-        (made, {"other_rep": "no"}, ValueError, "'other_rep' to name an array"),
+        (made, {"other_rep": "no"}, ValueError, r"'other_rep' to name an array .*\]\)\.$"),
+        (
+            no_coordinates,
+            {},
+            ValueError,
+            r"of 'other\.obsm' \(got 'X_pca'; .* scanpy.pp.pca\(other\)",
+        ),
         (made, {"top": 0}, ValueError, "'top' to be a positive integer"),
         (made, {"fused": "some"}, ValueError, "'fused' to be one of"),
         (made, {"epsilon": -1.0}, ValueError, "'epsilon'"),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cells.cell_cases import anndata, made
+from cells.cell_cases import anndata, made, no_coordinates
 from sklearn.metrics import adjusted_rand_score
 
 from jsem_pyg.anndata import cluster, propagate_labels
@@ -94,7 +94,8 @@ def unlabelled():
     [
         (lambda: cluster(made(), 0), ValueError, "'n_clusters' to be a positive integer"),
         (lambda: cluster(nan_in_pcs(), 2), ValueError, r"obsm\['X_pca'\]' to be finite"),
-        (lambda: cluster(made(), 2, use_rep="no"), ValueError, r"use_rep' .* scanpy\.pp\.pca"),
+        (lambda: cluster(made(), 2, use_rep="no"), ValueError, r"use_rep' .*'X_pca'.*\]\)\.$"),
+        (lambda: cluster(no_coordinates(), 2), ValueError, r"use_rep' .* scanpy\.pp\.pca\(adata\)"),
         (lambda: cluster(made(), 2, random_state=-1), ValueError, "'random_state' to be a non-neg"),
         (lambda: propagate_labels(made(), "no"), ValueError, "'key' to name a column"),
         (lambda: propagate_labels(unlabelled(), "none"), ValueError, r"labels \(got none\)"),

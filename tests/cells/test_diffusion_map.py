@@ -202,7 +202,7 @@ def repeated_names():
         (lambda: diffusion_map(made(), 0), ValueError, "'n_comps' to be a positive integer"),
         (lambda: diffusion_map(made(), 91), ValueError, "'n_comps' to be at most the number of"),
         (lambda: pseudotime(made(), 90), ValueError, r"'root' to lie in \[0, 90\) \(got 90\)"),
-        (lambda: pseudotime(made(), "x"), ValueError, r"'root' .* one cell \(got 'x', of 0\)"),
+        (lambda: pseudotime(made(), "x"), ValueError, r"obs_names' \(got 'x'; .* of 90 is '0'"),
         (lambda: pseudotime(repeated_names(), "cell"), ValueError, r"got 'cell', of 90"),
         (lambda: pseudotime(made(), True), TypeError, "'root' to be a position or a name"),
         (lambda: pseudotime(made(), 0, n_dcs=0), ValueError, "'n_dcs' to be a positive"),
