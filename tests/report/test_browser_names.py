@@ -153,10 +153,16 @@ def test_the_map_and_its_names_fit_into_any_window(hands):
     const {width, height} = map._fullLayout;
     return [width === map.clientWidth && height === map.clientHeight, left, right, top, bottom];
     """
+    over = """
+    const [help, panel] = ["help", "panel"].map((id) => document.getElementById(id));
+    const below = help.getBoundingClientRect().bottom - panel.getBoundingClientRect().top;
+    return innerWidth > 960 ? 0 : below; // in wide windows it stands beside
+    """
     try:
-        for width, height in ((700, 900), (1200, 700)):
+        for width, height in ((700, 900), (800, 400), (1200, 700)):
             hands.driver.set_window_size(width, height)
             hands.wait(lambda: hands.js(fits)[0])
+            assert hands.js(over) <= 0
             _, left, right, top, bottom = hands.js(fits)
             assert len(names(hands)) > 4
             for _, *box in hands.js(BOXES):
