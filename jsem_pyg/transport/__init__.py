@@ -29,15 +29,12 @@ from .edges.matching import match_graphs
 from .factored.profiles import comparable, heat_profiles
 from .factored.solver import gromov_wasserstein
 from .plan.plan import Plan
-from .plan.transfer import transfer_attributes
 from .sampled.solver import sampled_gromov_wasserstein
 from .small.batched import batch_gromov_wasserstein, batch_gw_distance
-from .small.plan import BatchPlan
 
 __all__ = [
     "AdjacencyCost",
     "Barycenter",
-    "BatchPlan",
     "ColumnCost",
     "CommuteCost",
     "Factor",
@@ -57,5 +54,4 @@ __all__ = [
     "heat_profiles",
     "match_graphs",
     "sampled_gromov_wasserstein",
-    "transfer_attributes",
 ]

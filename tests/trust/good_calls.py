@@ -189,10 +189,6 @@ def _plan(seed: int) -> transport.Plan:
     return transport.gromov_wasserstein(_x(), _x(5, 2), epsilon=0.3, starts=["axes"])
 
 
-def _batch_aligned() -> transport.BatchPlan:
-    return transport.batch_gromov_wasserstein([_x(4)], [_x(3)])
-
-
 def _columns(nodes: torch.Tensor) -> torch.Tensor:
     """Of the distances on a line."""
     position = torch.arange(N).float()
@@ -372,8 +368,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     # 6. transport
     "transport.AdjacencyCost": good("@edges"),
     "transport.AdjacencyCost.columns": good("nodes", of=lambda: transport.AdjacencyCost(_edges())),
-    "transport.BatchPlan.apply": good(of=_batch_aligned, y=lambda: _x(3)),
-    "transport.BatchPlan.plan": good(of=_batch_aligned, pair=0),
     "transport.ColumnCost": good(function=lambda: _columns, num_points=N),
     "transport.ColumnCost.columns": good("nodes", of=lambda: transport.ColumnCost(_columns, N)),
     "transport.ColumnCost.factor": good(of=lambda: transport.ColumnCost(_columns, N)),
@@ -423,9 +417,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     ),
     "transport.gw_distance": good(
         "@fused", epsilon=0.3, starts=["axes"], progress=False, max_iter=3
-    ),
-    "transport.transfer_attributes": good(
-        source=lambda: Data(x=_x(), y=_x(N, 1)), target=lambda: Data(x=_x(5, 2)), plan=_aligned
     ),
     "transport.heat_profiles": good("@edges"),
     "transport.match_graphs": good(

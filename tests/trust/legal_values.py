@@ -34,8 +34,6 @@ LEGAL: dict[str, str] = {
     r"nn\.\S+Conductance\.(forward|project|between) \w+: with (NaN|infinity)": "a graph is checked",
     r"\S+TripletLoss\.forward z: with (NaN|infinity)": "`fit` says it, where a GPU waits anyway",
     r"transport\.heat_profiles (times|averaging): an array": "times are numbers in any form",
-    r"transport\.transfer_attributes fill: -1.0": "any number",
-    r"transport\.transfer_attributes prefix: (another|an empty) string": "any name",
     r"partition\.sum_gradients parameters: no entry": "a model may have nothing to learn",
     # Types
     r".* (hyper)?edge_attr: of (integers|booleans)": "features that are numbers will do",
@@ -53,12 +51,10 @@ LEGAL: dict[str, str] = {
     r"transforms\.(Forman|EdgeG)\S* data: edge_attr (complex|of integers|of booleans|with .*)": (
         "what is there already is kept as it is, beside the new columns"
     ),
-    r"transport\.transfer_attributes source: y of (integers|booleans)": "classes and masks",
     # Of a Data, what there is no use for
     r"\S+LocalityOrder.restore data: (x|edge_index|edge_weight) .*": "only its order is looked at",
     r"\S+LocalityOrder.restore out: (?!sparse).*": "rows of anything",
     r"\S+LocalityOrder.forward data: (x|edge_attr|edge_weight) .*": "rows of anything are moved",
-    r"transport\.transfer_attributes (source|target): x .*": "only its rows are counted",
     r"transport\.HeatCost.__call__ source: x .*": "only edges are looked at",
     r"transforms\.FormanCurvature\S* data: x .*": "only its rows are counted",
 }

@@ -1,7 +1,6 @@
 """Gromov-Wasserstein transport with costs that have no good factor: anchors drawn from the plan."""
 
 import logging
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -11,15 +10,13 @@ from ..._precision import full_precision
 from ..costs.cost import Cost, read_cost
 from ..plan.plan import Plan
 from ..problem.masses import read_masses
-from ..problem.options import SolverOptions, read_starts
+from ..problem.options import SolverOptions
 from ..sinkhorn.scores import DenseScores
-from .steps import Columns, Problem, coarse_cost, critical_epsilon, sampled_steps
+from .steps import Columns, Problem, critical_epsilon, sampled_steps
 
 _MARGINAL_ERROR = 1e-3  # of all mass, of rows and columns together, in a plan that has converged
 
 _log = logging.getLogger(__name__)
-
-STARTS = ("coarse", "zero")
 
 LARGEST = 1 << 26  # entries of a plan
 
@@ -33,7 +30,6 @@ def sampled_gromov_wasserstein(
     epsilon: float = 0.05,
     absolute: bool = False,
     num_anchors: int = 100,
-    starts: Sequence[str] | Plan | None = None,
     tol: float = 1e-4,
     max_iter: int = 300,
     seed: int = 0,
@@ -47,8 +43,9 @@ def sampled_gromov_wasserstein(
     .. math::
         \Lambda_{ij} = \frac{1}{M} \sum_m |C_{i k_m} - D_{j l_m}|^2
 
-    Estimates are averaged over the steps. Where costs have a factor, :func:`.gromov_wasserstein`
-    needs neither draws nor a plan [N, K].
+    Estimates are averaged over the steps, which begin at the best plan between some points of
+    either side. Where costs have a factor, :func:`.gromov_wasserstein` needs neither draws nor a
+    plan [N, K].
 
     Args:
         source: a symmetric matrix [N, N], or a cost with columns, such as a :class:`Factor`. Of a
@@ -61,9 +58,6 @@ def sampled_gromov_wasserstein(
             (estimated from at most 256 points of each side).
         absolute: whether `epsilon` is in the unit of squared costs instead.
         num_anchors: pairs M that are drawn in a step.
-        starts: "coarse", the best plan between some points of either side, by
-            :func:`.batch_gromov_wasserstein`; "zero", the independent plan; of both, the better
-            result is returned; or a plan to go on from. None: "coarse".
         tol: relative improvement of the smoothed cost that counts.
         max_iter: at most how many steps.
         seed: of the draws.
@@ -90,7 +84,6 @@ def sampled_gromov_wasserstein(
         >>> sampled_gromov_wasserstein(cost, other).argmax()
         tensor([3, 1, 4, 0, 2])
     """
-    starts = read_starts(starts, STARTS, default=STARTS[:1])
     SolverOptions(epsilon=epsilon, absolute=absolute, tol=tol, max_iter=max_iter, seed=seed)
     check_positive_int("num_anchors", num_anchors)
     sides = read_cost("source", source), read_cost("target", target)
@@ -105,11 +98,6 @@ def sampled_gromov_wasserstein(
         for name, mass, size in zip("pq", (p, q), sizes, strict=True)
     ]
     points = [mass.nonzero()[:, 0] for mass in masses]
-    if isinstance(starts, Plan) and starts.shape != sizes:
-        raise ValueError(
-            f"Expected 'starts' to be a plan of {sizes[0]} x {sizes[1]} points (got "
-            f"{starts.shape[0]} x {starts.shape[1]})."
-        )
     with torch.no_grad():
         looks = [side.columns(where[:1]) for side, where in zip(sides, points, strict=True)]
         dtype = torch.promote_types(looks[0].dtype, looks[1].dtype)
@@ -124,11 +112,9 @@ def sampled_gromov_wasserstein(
         if not absolute:
             problem = problem._replace(epsilon=epsilon * critical_epsilon(problem, seed))
         with full_precision(problem.p.device):
-            found = [
-                sampled_steps(problem, begin, num_anchors, tol, max_iter, seed)
-                for begin in _first_plans(problem, starts, points, seed)
-            ]
-    log_plan, cost, converged, history = min(found, key=lambda each: each[1])
+            log_plan, cost, converged, history = sampled_steps(
+                problem, num_anchors, tol, max_iter, seed
+            )
     # Of the plan that is returned: scaling a sharp one to its masses takes very long.
     error = problem.report(log_plan, cost, "").marginal_error
     converged = converged and error <= _MARGINAL_ERROR
@@ -143,22 +129,3 @@ def sampled_gromov_wasserstein(
     table = log_plan.new_full(sizes, -torch.inf)
     table[points[0][:, None], points[1]] = log_plan / torch.log(log_plan.new_tensor(2.0))
     return Plan(DenseScores(table), cost, problem.epsilon, converged, history)
-
-
-def _first_plans(
-    problem: Problem, starts: Sequence[str] | Plan, points: list[Tensor], seed: int
-) -> list[Tensor]:
-    """Log T [N, K] of the points that have mass, with their marginals."""
-    independent, nothing = problem.p.log()[:, None] + problem.q.log(), torch.zeros_like(problem.q)
-    if not isinstance(starts, Plan):
-        is_tiny = min(independent.shape) < 2
-        return [
-            independent
-            if name == "zero" or is_tiny
-            else problem.step(coarse_cost(problem, seed), nothing)[0]
-            for name in starts
-        ]
-    given = starts.dense().detach().to(independent)[points[0][:, None], points[1]]
-    # A little of the independent plan, so that marginals can be met wherever zeros are.
-    total = given.sum(dtype=torch.float64).clamp(min=torch.finfo(given.dtype).tiny).to(given)
-    return [problem.project((given / total + 1e-6 * independent.exp()).log(), nothing)[0]]

@@ -74,10 +74,6 @@ class Problem(NamedTuple):
         """Entropic transport for a linear cost: log T and the potentials of the columns."""
         score = cost * (-2 / self.epsilon)  # the gradient of a quadratic form is twice the cost
         score -= score.amax(1, keepdim=True)
-        return self.project(score, g, loose)
-
-    def project(self, score: Tensor, g: Tensor, loose: bool = False) -> tuple[Tensor, Tensor]:
-        """exp(score), scaled to the marginals: log T and the potentials of the columns."""
         tol, most = (_LOOSE_TOL, _LOOSE) if loose else (_INNER_TOL[score.dtype], _INNER)
         return entropic_plan(score, self.p, self.q, g, tol, most)
 
@@ -92,12 +88,15 @@ class Problem(NamedTuple):
 Answer = tuple[Tensor, float, bool, list[Step]]
 
 
-def sampled_steps(
-    problem: Problem, log_plan: Tensor, count: int, tol: float, max_iter: int, seed: int
-) -> Answer:
+def sampled_steps(problem: Problem, count: int, tol: float, max_iter: int, seed: int) -> Answer:
     """Steps at costs that are estimated from so many pairs, until these fall no more."""
+    g = torch.zeros_like(problem.q)
+    if min(problem.p.numel(), problem.q.numel()) < 2:
+        log_plan = problem.p.log()[:, None] + problem.q.log()
+    else:
+        log_plan, _ = problem.step(_coarse_cost(problem, seed), g)
     generator = torch.Generator().manual_seed(seed)
-    mean, weight, g = torch.zeros_like(log_plan), 0.0, torch.zeros_like(problem.q)
+    mean, weight = torch.zeros_like(log_plan), 0.0
     history: list[Step] = []
     smooth, norm, best, waited, converged = 0.0, 0.0, float("inf"), 0, False
     for _ in range(max_iter):
@@ -167,7 +166,7 @@ def critical_epsilon(problem: Problem, seed: int) -> float:
     return 4 * top[0] * top[1] or 1.0
 
 
-def coarse_cost(problem: Problem, seed: int) -> Tensor:
+def _coarse_cost(problem: Problem, seed: int) -> Tensor:
     """The linear cost [N, K] of a plan between some points of either side, many starts' best."""
     generator = torch.Generator().manual_seed(seed)
     anchors, blocks, columns = [], [], []
@@ -178,7 +177,7 @@ def coarse_cost(problem: Problem, seed: int) -> Tensor:
         block = columns[-1][anchors[-1]]
         blocks.append([(block + block.mT) / 2])
     coarse = batch_gromov_wasserstein(*blocks, cost="matrix", starts=_STARTS, seed=seed)
-    table = coarse.plan(0).dense()
+    table = coarse[0].dense()
     c, d = columns
     linear = (c.square() @ table.sum(1))[:, None] + d.square() @ table.sum(0)
     return linear - 2 * (c @ table @ d.mT)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,12 +13,13 @@ from ..._precision import compute_dtype, full_precision, power_of_two
 from ...kernels.table import LINEAR_TRANSPORT, lists_backends
 from ..costs.cost import check_squares
 from ..costs.first_order import check_reverse_mode, first_order
+from ..plan.plan import Plan
 from ..problem.masses import check_masses, normalized
 from ..problem.objective import in_range
 from ..problem.options import SolverOptions, read_starts
+from ..sinkhorn.scores import DenseScores
 from .costs import BatchCosts, read_costs
 from .frank_wolfe import Descent, descend
-from .plan import BatchPlan
 from .proximal import STEPS, Pairs, anneal
 from .starts import STARTS, start
 
@@ -44,7 +45,7 @@ def batch_gromov_wasserstein(
     max_iter: int = STEPS,
     seed: int = 0,
     backend: str = "auto",
-) -> BatchPlan:
+) -> list[Plan]:
     r"""Align many pairs of small graphs, each by the costs inside it.
 
     For every pair, this looks for the plan T of marginals p and q that minimises
@@ -75,7 +76,7 @@ def batch_gromov_wasserstein(
         backend: of the linear transport problems, on the CPU: {backends}.
 
     Returns:
-        The plans, on the device of the costs.
+        A plan for each pair, on the device of the costs; it has converged if no vertex was better.
 
     Raises:
         TypeError: if an argument is of the wrong type.
@@ -90,16 +91,18 @@ def batch_gromov_wasserstein(
 
     Example:
         >>> triangle = torch.tensor([[0.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
-        >>> plan = batch_gromov_wasserstein([triangle], [triangle[[2, 0, 1]] + 5])
-        >>> plan.argmax()
+        >>> plans = batch_gromov_wasserstein([triangle], [triangle[[2, 0, 1]] + 5])
+        >>> plans[0].argmax()
         tensor([1, 2, 0])
     """
     sides = _read_sides(source, target, cost, p, q)
-    starts = read_starts(starts, STARTS, default=STARTS[:2], takes_plans=False)
-    options = SolverOptions(starts=starts, max_iter=max_iter, seed=seed, backend=backend)
-    LINEAR_TRANSPORT.find(backend, _CPU)
-    with torch.no_grad(), full_precision(sides[0].matrix.device):
-        return _solve(*sides, options)
+    solved = _solve(*sides, starts, max_iter, seed, backend)
+    sizes = (side.sizes.tolist() for side in sides[:2])
+    each = zip(solved.table.log2(), *sizes, solved.cost.tolist(), solved.converged, strict=True)
+    return [
+        Plan(DenseScores(table[:n, :m]), value, converged=bool(converged))
+        for table, n, m, value, converged in each
+    ]
 
 
 def batch_gw_distance(
@@ -144,30 +147,35 @@ def batch_gw_distance(
     first, second, own, other = _read_sides(source, target, cost, p, q)
     needs = (first.matrix, second.matrix, own, other)
     check_reverse_mode(_OPTIMUM, *needs)
-    plan = batch_gromov_wasserstein(
-        BatchCosts(first.matrix.detach(), first.sizes),
-        BatchCosts(second.matrix.detach(), second.sizes),
-        p=own.detach()[first.is_point],
-        q=other.detach()[second.is_point],
-        **options,
-    )
-    value = in_range(plan.cost.to(first.matrix.device), first.matrix.dtype)
+    detached = (each._replace(matrix=each.matrix.detach()) for each in (first, second))
+    solved = _solve(*detached, own.detach(), other.detach(), **options)
+    value = in_range(solved.cost.to(first.matrix.device), first.matrix.dtype)
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in needs)):
         return value
     once = (first_order(each, _OPTIMUM) for each in needs)
-    linear = _at_fixed_plan(plan, *(each.double() for each in once))
+    linear = _at_fixed_plan(solved, *(each.double() for each in once))
     return value + (linear - linear.detach()).to(value)
 
 
-def _at_fixed_plan(plan: BatchPlan, c: Tensor, d: Tensor, p: Tensor, q: Tensor) -> Tensor:
+class _Solved(NamedTuple):
+    """The plans of B pairs; places beyond the size of a graph are zero."""
+
+    table: Tensor  # [B, n, m]
+    cost: Tensor  # [B] float64
+    converged: Tensor  # [B] bool
+    f: Tensor  # [B, n] float64, d cost / d p up to a constant
+    g: Tensor  # [B, m] float64, d cost / d q likewise
+
+
+def _at_fixed_plan(solved: _Solved, c: Tensor, d: Tensor, p: Tensor, q: Tensor) -> Tensor:
     """[B] what has the gradients of the cost: in C and D at fixed T, in p and q by the duals."""
-    table = plan.table.to(c)
+    table = solved.table.to(c)
     rows, columns = table.sum(2), table.sum(1)
     own = torch.einsum("bi,bik,bk->b", rows, c.square(), rows)
     other = torch.einsum("bj,bjl,bl->b", columns, d.square(), columns)
     shared = (torch.bmm(torch.bmm(c, table), d) * table).sum((1, 2))
-    f, g = (each.to(p) for each in plan.potentials)
-    return own + other - 2 * shared + (f * p).sum(1) + (g * q).sum(1)
+    prices = (solved.f.to(p) * p).sum(1) + (solved.g.to(q) * q).sum(1)
+    return own + other - 2 * shared + prices
 
 
 def _read_sides(
@@ -214,15 +222,28 @@ def _masses(name: str, given: Any, costs: BatchCosts) -> Tensor:
     return normalized(mass)
 
 
+@torch.no_grad()
 def _solve(
-    first: BatchCosts, second: BatchCosts, p: Tensor, q: Tensor, options: SolverOptions
-) -> BatchPlan:
+    first: BatchCosts,
+    second: BatchCosts,
+    p: Tensor,
+    q: Tensor,
+    starts: Sequence[str] | None = None,
+    max_iter: int = STEPS,
+    seed: int = 0,
+    backend: str = "auto",
+) -> _Solved:
+    starts = read_starts(starts, STARTS, default=STARTS[:2], takes_plans=False)
+    options = SolverOptions(starts=starts, max_iter=max_iter, seed=seed, backend=backend)
+    LINEAR_TRANSPORT.find(backend, _CPU)
     c, d = first.matrix, second.matrix
     num_pairs, n, m = c.size(0), c.size(1), d.size(1)
-    table = c.new_zeros(num_pairs, n, m)
     zeros = partial(torch.zeros, dtype=torch.float64, device=c.device)
-    cost, error, f, g = zeros(num_pairs), zeros(num_pairs), zeros(num_pairs, n), zeros(num_pairs, m)
     converged = torch.zeros(num_pairs, dtype=torch.bool, device=c.device)
+    found = _Solved(
+        c.new_zeros(num_pairs, n, m), zeros(num_pairs), converged, zeros(num_pairs, n),
+        zeros(num_pairs, m),
+    )  # fmt: skip
     for index, size in _groups(first.sizes, second.sizes):
         index = index.to(c.device)
         rows, columns = min(n, size), min(m, size)
@@ -232,14 +253,14 @@ def _solve(
             pad(p[index, :rows], (0, size - rows)),
             pad(q[index, :columns], (0, size - columns)),
         )
-        best = _best_of_starts(pairs, options)
-        table[index, :rows, :columns] = best.plan[:, :rows, :columns].to(table)
-        cost[index], converged[index] = best.cost.to(c.device), best.converged.to(c.device)
-        f[index, :rows] = best.f[:, :rows].to(c.device)
-        g[index, :columns] = best.g[:, :columns].to(c.device)
-        got = best.plan.to(c.device)
-        error[index] = (got.sum(2) - pairs.p).abs().sum(1) + (got.sum(1) - pairs.q).abs().sum(1)
-    return BatchPlan(table, cost, (first.sizes, second.sizes), converged, (f, g), error)
+        with full_precision(c.device):
+            best = _best_of_starts(pairs, options)
+        found.table[index, :rows, :columns] = best.plan[:, :rows, :columns].to(c)
+        found.cost[index] = best.cost.to(c.device)
+        found.converged[index] = best.converged.to(c.device)
+        found.f[index, :rows] = best.f[:, :rows].to(c.device)
+        found.g[index, :columns] = best.g[:, :columns].to(c.device)
+    return found
 
 
 def _groups(first: Tensor, second: Tensor) -> Iterator[tuple[Tensor, int]]:
