@@ -30,11 +30,7 @@ INLINED = (
 
 
 def compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate a function for numba to compile, with a cache on disk if there can be one.
-
-    Args:
-        options: of `numba.njit`, except `cache`.
-    """
+    """Decorate a function for numba to compile (options of `njit`), cached on disk if possible."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         kernel = njit(**options)(function)

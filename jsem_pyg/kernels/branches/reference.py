@@ -70,19 +70,10 @@ def sweep(
 
 
 def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
-    """Scores of all pairs of lists, from those of the branches in them.
+    """Scores [L, K] float32 of all pairs of lists, from the likelihood ratios `known` of all kinds.
 
     The same sum as that of :func:`sweep`, where every pair of nodes is compared and none competes:
     then knowledge of two branches depends on nothing but their kinds.
-
-    Args:
-        source: L lists.
-        target: K lists.
-        known: float32, for each kind of the source and each of the target, the likelihood ratio.
-        rates: as there.
-
-    Returns:
-        [L, K] float32 scores.
     """
     sides = [np.split(each.kind, each.indptr[1:-1]) for each in (source, target)]
     factor = rates.match / (rates.source * rates.target)

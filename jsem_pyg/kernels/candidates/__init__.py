@@ -14,7 +14,3 @@ and returns the `kept` largest of every row, largest first:
 - returned: columns [N, kept] int32, -1 where a row has fewer, and scores [N, kept] float32, -inf
   there. The order of equal scores is not fixed.
 """
-
-from ..table import CANDIDATES
-
-__all__ = ["CANDIDATES"]

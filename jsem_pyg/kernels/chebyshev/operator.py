@@ -65,11 +65,7 @@ class Operator(ABC):
 
 
 class AutogradOperator(Operator):
-    """Another operator, differentiated by autograd, to any order.
-
-    Args:
-        operator: what applies S, by torch's operations.
-    """
+    """Another operator, whose S is applied by torch: differentiated by autograd, to any order."""
 
     def __init__(self, operator: Operator) -> None:
         self.num_nodes, self.operator = operator.num_nodes, operator

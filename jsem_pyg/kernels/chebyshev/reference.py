@@ -7,12 +7,7 @@ from .operator import Operator
 
 
 class SparseOperator(Operator):
-    """A sparse symmetric S. It holds [nnz, M] messages for every term while training.
-
-    Args:
-        csr: the pattern, with N rows.
-        value: [nnz] the entries.
-    """
+    """A sparse symmetric S [N, N] with values [nnz]; training holds [nnz, M] messages a term."""
 
     def __init__(self, csr: CSR, value: Tensor) -> None:
         self.num_nodes = csr.num_rows

@@ -177,14 +177,16 @@ def row_function(body: Callable[..., Any]) -> Any:
     """Decorate a function that emits the instructions of an intrinsic.
 
     Args:
-        body: called with an `Emitter` and the arguments, as LLVM values. What it returns is a
-            number of the type of the first array, or None.
+        body: called with the `Emitter` that its first argument is annotated with, and the
+            arguments, as LLVM values. What it returns is a number of the type of the first array,
+            or None.
     """
     is_number = body.__annotations__["return"] is not None
+    emitter = next(iter(body.__annotations__.values()))
 
     def typed(typing: Any, *arguments: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            result = body(Emitter(context, builder, signature, values), *values)
+            result = body(emitter(context, builder, signature, values), *values)
             return result if is_number else context.get_dummy_value()
 
         return (arguments[0].dtype if is_number else types.none)(*arguments), generate

@@ -24,15 +24,9 @@ class SortedEdges(NamedTuple):
 
 
 def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
-    """Sort the edges of an undirected graph, merge repeated ones, and find the reverse of each.
+    """Sort the edges (row, col) of an undirected graph, merge equal ones, find the reverse of each.
 
-    Args:
-        row: [E] integers, where each edge starts.
-        col: [E] integers, where it ends.
-        num_nodes: N.
-
-    Returns:
-        None for an index outside [0, N), a self-loop, or an edge that has no reverse.
+    None for an index outside [0, N), a self-loop, or an edge that has no reverse.
     """
     edges = list(zip(row.tolist(), col.tolist(), strict=True))
     in_order = sorted(set(edges))

@@ -1,6 +1,6 @@
 """Compiled for the CPU: shortest augmenting paths, from the potentials of the call before."""
 
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..compiled import compiled
+from ..threads import map_ranges
 
 Array = NDArray[Any]
 
@@ -19,25 +20,17 @@ def linear_transport(gain: Array, p: Array, q: Array, u: Array, v: Array) -> Arr
     """See :func:`.reference.linear_transport`."""
     plan = np.zeros_like(gain)
     threads = torch.get_num_threads() if gain.size >= _MUCH_WORK else 1
-    if threads == 1:
-        _solve_some(gain, p, q, u, v, plan, 0, 1)
-        return plan
-    with ThreadPoolExecutor(threads) as pool:
-        parts = [
-            pool.submit(_solve_some, gain, p, q, u, v, plan, part, threads)
-            for part in range(threads)
-        ]
-        for part in parts:
-            part.result()
+    bounds = np.linspace(0, len(gain), 8 * threads + 1).astype(np.int64).tolist()
+    map_ranges(partial(_solve_some, gain, p, q, u, v, plan), bounds, threads)
     return plan
 
 
 @compiled(nogil=True, error_model="numpy", fastmath={"contract"})
 def _solve_some(
-    gain: Array, p: Array, q: Array, u: Array, v: Array, plan: Array, first: int, step: int
+    gain: Array, p: Array, q: Array, u: Array, v: Array, plan: Array, first: int, last: int
 ) -> None:
-    """Every so-many-th problem, without the points that have no mass."""
-    for index in range(first, gain.shape[0], step):
+    """Some of the problems, without the points that have no mass."""
+    for index in range(first, last):
         rows, columns = np.nonzero(p[index] > 0)[0], np.nonzero(q[index] > 0)[0]
         n, m = rows.size, columns.size
         own, flow = np.empty((n, m)), np.zeros((m, n))

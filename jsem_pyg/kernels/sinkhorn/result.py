@@ -64,11 +64,8 @@ class Rows(NamedTuple):
 def close_rows(top: Tensor, z: Tensor, log2_p: Tensor, damping: float | Tensor) -> Rows:
     """Potentials and masses of rows from their sums.
 
-    Args:
-        top: [N] the largest score of each row in bits; anything where z is 0.
-        z: [N] the sum over j of 2^(S_ij - top_i), which is 1 at least, or 0 in an empty row.
-        log2_p: [N] masses in bits.
-        damping: how much of the constraint on the rows is met; 1 is all of it.
+    `top` [N] is the largest score of each row in bits, `z` [N] the sum over j of
+    2^(S_ij - top_i), 0 in an empty row; `log2_p` and `damping` as in `sinkhorn_pass`.
     """
     has_mass = (z > 0) & (log2_p > -torch.inf)
     z = torch.where(has_mass, z, 1)

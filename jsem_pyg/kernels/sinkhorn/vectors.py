@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 
-from ..chebyshev.simd import Emitter
+from ..chebyshev.simd import Emitter, row_function
 
 ROWS = 8  # of a tile: with two vectors of columns, sums in 16 of 32 registers
 STEP = 2  # vectors of columns at a time
@@ -100,151 +98,125 @@ def _exp2_polynomial(degree: int) -> list[float]:
     return [1.0, *(float(each) for each in series.convert(kind=Polynomial).coef)]
 
 
-@intrinsic
+@row_function
 def score_rows(
-    typing: Any, scores: Any, top: Any, u: Any, v: Any, g: Any, u_at: Any, v_at: Any, g_at: Any,
-    rank: Any, width: Any, stride: Any, lanes: Any,
-) -> Any:  # fmt: skip
+    emit: _TileEmitter, scores: Any, top: Any, u: Any, v: Any, g: Any, u_at: Any, v_at: Any,
+    g_at: Any, rank: Any, width: Any, stride: Any, lanes: Any,
+) -> None:  # fmt: skip
     """scores[row, column] = u_row . v_column + g_column, and the largest of each row in top.
 
     From `u_at`, u is [rank, ROWS]; from `v_at`, v is [width / strip, rank, strip] for strips of
     STEP vectors; from `g_at`, g is [width]; and scores is [ROWS, stride].
     """
+    builder = emit.builder
+    scores, top, u, v, g = (emit.data(position) for position in range(5))
+    tops = emit.variables(ROWS)
+    for each in tops:
+        builder.store(emit.constant(float("-inf")), each)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _TileEmitter(context, builder, signature, args)
-        scores, top, u, v, g = (emit.data(position) for position in range(5))
-        u_at, v_at, g_at, rank, width, stride = args[5:11]
-        tops = emit.variables(ROWS)
-        for each in tops:
-            builder.store(emit.constant(float("-inf")), each)
-
-        def block(first: Any) -> None:
-            starts = [emit.offset(first, (i, emit.num_lanes)) for i in range(STEP)]
-            sums = [emit.variables(STEP) for _ in range(ROWS)]
-            for i, start in enumerate(starts):
-                value = emit.load(emit.vector_at(g, builder.add(g_at, start)))
-                for row in sums:
-                    builder.store(value, row[i])
-            with cgutils.for_range(builder, rank) as loop:
-                line = emit.offset(v_at, (first, rank), (loop.index, STEP * emit.num_lanes))
-                columns = [
-                    emit.load(emit.vector_at(v, emit.offset(line, (i, emit.num_lanes))))
-                    for i in range(STEP)
-                ]
-                place = emit.offset(u_at, (loop.index, ROWS))
-                for r, row in enumerate(sums):
-                    factor = emit.spread(u, emit.offset(place, (r, 1)))
-                    for variable, column in zip(row, columns, strict=True):
-                        emit.add_product(variable, factor, column)
+    def block(first: Any) -> None:
+        starts = [emit.offset(first, (i, emit.num_lanes)) for i in range(STEP)]
+        sums = [emit.variables(STEP) for _ in range(ROWS)]
+        for i, start in enumerate(starts):
+            value = emit.load(emit.vector_at(g, builder.add(g_at, start)))
+            for row in sums:
+                builder.store(value, row[i])
+        with cgutils.for_range(builder, rank) as loop:
+            line = emit.offset(v_at, (first, rank), (loop.index, STEP * emit.num_lanes))
+            columns = [
+                emit.load(emit.vector_at(v, emit.offset(line, (i, emit.num_lanes))))
+                for i in range(STEP)
+            ]
+            place = emit.offset(u_at, (loop.index, ROWS))
             for r, row in enumerate(sums):
-                for variable, start in zip(row, starts, strict=True):
-                    value = builder.load(variable)
-                    emit.store(value, emit.vector_at(scores, emit.offset(start, (r, stride))))
-                    builder.store(emit.largest(value, builder.load(tops[r])), tops[r])
+                factor = emit.spread(u, emit.offset(place, (r, 1)))
+                for variable, column in zip(row, columns, strict=True):
+                    emit.add_product(variable, factor, column)
+        for r, row in enumerate(sums):
+            for variable, start in zip(row, starts, strict=True):
+                value = builder.load(variable)
+                emit.store(value, emit.vector_at(scores, emit.offset(start, (r, stride))))
+                builder.store(emit.largest(value, builder.load(tops[r])), tops[r])
 
-        emit.columns(width, STEP, block)
-        best = emit.sums([builder.load(each) for each in tops], emit.largest)
-        emit.store(best, emit.vector_at(top, _index(0), best.type))
-        return context.get_dummy_value()
-
-    arguments = (scores, top, u, v, g, u_at, v_at, g_at, rank, width, stride, lanes)
-    return types.none(*arguments), generate
+    emit.columns(width, STEP, block)
+    best = emit.sums([builder.load(each) for each in tops], emit.largest)
+    emit.store(best, emit.vector_at(top, _index(0), best.type))
 
 
-@intrinsic
+@row_function
 def exp_row(
-    typing: Any, shares: Any, scores: Any, to: Any, at: Any, reference: Any, width: Any, lanes: Any
-) -> Any:
-    """shares[to:] = 2^(scores[at:] - reference), and their sum, as a float64."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _TileEmitter(context, builder, signature, args)
-        shares, scores = emit.data(0), emit.data(1)
-        to, at, _, width = args[2:6]
-        reference, sums = emit.splat(4), emit.variables(STEP)
-
-        def block(first: Any) -> None:
-            for i, variable in enumerate(sums):
-                start = emit.offset(first, (i, emit.num_lanes))
-                score = emit.load(emit.vector_at(scores, builder.add(at, start)))
-                share = emit.exp2(builder.fsub(score, reference))
-                emit.store(share, emit.vector_at(shares, builder.add(to, start)))
-                emit.add_to(variable, share)
-
-        emit.columns(width, STEP, block)
-        total = builder.extract_element(emit.sums([emit.total(sums)]), ir.Constant(_INDEX, 0))
-        return context.cast(builder, total, emit.number, types.float64)
-
-    return types.float64(shares, scores, to, at, reference, width, lanes), generate
-
-
-@intrinsic
-def average_rows(
-    typing: Any, shares: Any, y: Any, average: Any, at: Any, y_at: Any, average_at: Any,
-    width: Any, stride: Any, lanes: Any,
+    emit: _TileEmitter, shares: Any, scores: Any, to: Any, at: Any, reference: Any, width: Any,
+    lanes: Any,
 ) -> Any:  # fmt: skip
+    """shares[to:] = 2^(scores[at:] - reference), and their sum."""
+    builder = emit.builder
+    shares, scores = emit.data(0), emit.data(1)
+    reference, sums = emit.splat(4), emit.variables(STEP)
+
+    def block(first: Any) -> None:
+        for i, variable in enumerate(sums):
+            start = emit.offset(first, (i, emit.num_lanes))
+            score = emit.load(emit.vector_at(scores, builder.add(at, start)))
+            share = emit.exp2(builder.fsub(score, reference))
+            emit.store(share, emit.vector_at(shares, builder.add(to, start)))
+            emit.add_to(variable, share)
+
+    emit.columns(width, STEP, block)
+    return builder.extract_element(emit.sums([emit.total(sums)]), ir.Constant(_INDEX, 0))
+
+
+@row_function
+def average_rows(
+    emit: _TileEmitter, shares: Any, y: Any, average: Any, at: Any, y_at: Any, average_at: Any,
+    width: Any, stride: Any, lanes: Any,
+) -> None:  # fmt: skip
     """average[channel, row] += the sum over the columns of shares[row] * y[channel], in float64.
 
     shares is [ROWS, stride] from `at`, y [CHANNELS, stride] from `y_at`, average [CHANNELS, ROWS]
     from `average_at`.
     """
+    builder = emit.builder
+    shares, y, average = (emit.data(position) for position in range(3))
+    sums = [emit.variables(ROWS) for _ in range(CHANNELS)]
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _TileEmitter(context, builder, signature, args)
-        shares, y, average = (emit.data(position) for position in range(3))
-        at, y_at, average_at, width, stride = args[3:8]
-        sums = [emit.variables(ROWS) for _ in range(CHANNELS)]
+    def block(first: Any) -> None:
+        signals = [
+            emit.load(emit.vector_at(y, emit.offset(y_at, (first, 1), (c, stride))))
+            for c in range(CHANNELS)
+        ]
+        for r in range(ROWS):
+            place = emit.offset(at, (first, 1), (r, stride))
+            share = emit.load(emit.vector_at(shares, place))
+            for channel, signal in zip(sums, signals, strict=True):
+                emit.add_product(channel[r], share, signal)
 
-        def block(first: Any) -> None:
-            signals = [
-                emit.load(emit.vector_at(y, emit.offset(y_at, (first, 1), (c, stride))))
-                for c in range(CHANNELS)
-            ]
-            for r in range(ROWS):
-                place = emit.offset(at, (first, 1), (r, stride))
-                share = emit.load(emit.vector_at(shares, place))
-                for channel, signal in zip(sums, signals, strict=True):
-                    emit.add_product(channel[r], share, signal)
-
-        emit.columns(width, 1, block)
-        wide = ir.VectorType(ir.DoubleType(), ROWS)
-        for c, channel in enumerate(sums):
-            total = emit.sums([builder.load(each) for each in channel])
-            total = total if total.type == wide else builder.fpext(total, wide)
-            address = emit.vector_at(average, emit.offset(average_at, (c, ROWS)), wide)
-            emit.store(builder.fadd(emit.load(address), total), address)
-        return context.get_dummy_value()
-
-    arguments = (shares, y, average, at, y_at, average_at, width, stride, lanes)
-    return types.none(*arguments), generate
+    emit.columns(width, 1, block)
+    wide = ir.VectorType(ir.DoubleType(), ROWS)
+    for c, channel in enumerate(sums):
+        total = emit.sums([builder.load(each) for each in channel])
+        total = total if total.type == wide else builder.fpext(total, wide)
+        address = emit.vector_at(average, emit.offset(average_at, (c, ROWS)), wide)
+        emit.store(builder.fadd(emit.load(address), total), address)
 
 
-@intrinsic
+@row_function
 def add_columns(
-    typing: Any, shares: Any, weight: Any, column: Any, at: Any, column_at: Any, width: Any,
+    emit: _TileEmitter, shares: Any, weight: Any, column: Any, at: Any, column_at: Any, width: Any,
     stride: Any, lanes: Any,
-) -> Any:  # fmt: skip
+) -> None:  # fmt: skip
     """Add to each column the sum over ROWS rows of weight[row] * shares[row], in float64."""
+    builder = emit.builder
+    shares, weight, column = (emit.data(position) for position in range(3))
+    weights = [emit.spread(weight, _index(r)) for r in range(ROWS)]
+    wide = ir.VectorType(ir.DoubleType(), emit.num_lanes)
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        emit = _TileEmitter(context, builder, signature, args)
-        shares, weight, column = (emit.data(position) for position in range(3))
-        at, column_at, width, stride = args[3:7]
-        weights = [emit.spread(weight, _index(r)) for r in range(ROWS)]
-        wide = ir.VectorType(ir.DoubleType(), emit.num_lanes)
+    def block(first: Any) -> None:
+        total = emit.constant(0.0)
+        for r, factor in enumerate(weights):
+            place = emit.offset(at, (first, 1), (r, stride))
+            total = emit.fma(factor, emit.load(emit.vector_at(shares, place)), total)
+        total = total if total.type == wide else builder.fpext(total, wide)
+        address = emit.vector_at(column, builder.add(column_at, first), wide)
+        emit.store(builder.fadd(emit.load(address), total), address)
 
-        def block(first: Any) -> None:
-            total = emit.constant(0.0)
-            for r, factor in enumerate(weights):
-                place = emit.offset(at, (first, 1), (r, stride))
-                total = emit.fma(factor, emit.load(emit.vector_at(shares, place)), total)
-            total = total if total.type == wide else builder.fpext(total, wide)
-            address = emit.vector_at(column, builder.add(column_at, first), wide)
-            emit.store(builder.fadd(emit.load(address), total), address)
-
-        emit.columns(width, 1, block)
-        return context.get_dummy_value()
-
-    arguments = (shares, weight, column, at, column_at, width, stride, lanes)
-    return types.none(*arguments), generate
+    emit.columns(width, 1, block)

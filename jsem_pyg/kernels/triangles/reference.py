@@ -10,12 +10,7 @@ from ..csr import CSR
 
 
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
-    """For every slot (i, j): the number [nnz] of triangles (i, j, k), int64.
-
-    Args:
-        csr: the pattern.
-        reverse: [nnz] the slot of the reverse of each edge.
-    """
+    """For every slot (i, j): the number [nnz] of triangles (i, j, k), int64."""
     near = [set(row) for row, _ in _rows(csr, csr.col)]
     count = [len(near[i] & near[j]) for i, j in zip(*_edges(csr), strict=True)]
     return torch.tensor(count, dtype=torch.int64, device=csr.col.device)
@@ -24,15 +19,8 @@ def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
 def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
     """The curvature F_1d or, with triangles, F_aug of :func:`~jsem_pyg.curvature.forman_curvature`.
 
-    Args:
-        csr: the pattern.
-        reverse: [nnz] the slot of the reverse of each edge.
-        weight: [nnz] of every slot, or None for ones.
-        with_triangles: whether edges of a triangle count as parallel.
-
-    Returns:
-        [nnz] float64, for the means of the weights in both directions; None unless these are
-        positive, finite and, except for rounding, the same.
+    [nnz] float64, for the means of the weights [nnz] (None: ones) in both directions; None unless
+    these are positive, finite and, except for rounding, the same.
     """
     weight = mean_weight(csr, reverse, weight)
     if weight is None:
@@ -66,13 +54,7 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
 
     With c_k = |(N(j) & N(k)) - N(i) - {i}| for the neighbours k of i that are neither j nor
     neighbours of j: how many c_k are positive, and the largest of them (Topping et al. 2022,
-    Definition 4). Both are zero where an end has degree one.
-
-    Args:
-        csr: the pattern.
-
-    Returns:
-        The counts [nnz] and the largest c_k [nnz] (int64).
+    Definition 4), [nnz] each. Both are zero where an end has degree one.
     """
     near = [set(row) for row, _ in _rows(csr, csr.col)]
     found = torch.zeros(2, csr.col.numel(), dtype=torch.int64, device=csr.col.device)

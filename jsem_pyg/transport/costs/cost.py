@@ -51,12 +51,7 @@ class TableCost(NamedTuple):
 
 
 def read_cost(name: str, source: Any) -> Cost:
-    """A cost in any view; a tensor is a matrix [N, N].
-
-    Raises:
-        TypeError: if it is neither a cost nor a floating-point tensor.
-        ValueError: if a matrix is not square, dense, symmetric and finite, or is empty.
-    """
+    """A cost in any view; a tensor is a matrix [N, N], which is checked."""
     if isinstance(source, Cost):
         return source
     check_instance(name, source, Tensor, "a matrix [N, N], or a cost such as ColumnCost")
@@ -90,12 +85,9 @@ def check_symmetry(name: str, matrix: Tensor) -> None:
 
 
 def check_squares(what: str, largest: Tensor, terms: int = 1) -> None:
-    """Raise a ValueError unless squares of numbers are in the range of their type.
+    """Raise a ValueError unless sums of `terms` squares are in the range of their type.
 
-    Args:
-        what: the numbers, for errors.
-        largest: [...] the sizes of the largest of them, in some tables; zeros are fine.
-        terms: how many squares are added.
+    `largest` [...] has the sizes of the largest numbers; zeros are fine.
     """
     limits, some = torch.finfo(largest.dtype), largest[largest != 0]
     outside = some[(some < limits.tiny**0.5) | (some > (limits.max / terms) ** 0.5)]

@@ -59,12 +59,7 @@ def warn_if_large(what: str, error: float, remedy: str) -> None:
 
 
 def smallest_rank(value: Tensor, share: float) -> int:
-    """How many eigenvalues [M], descending in size, hold all but `share` of their norm; 1 or more.
-
-    Example:
-        >>> smallest_rank(torch.tensor([3.0, -2.0, 1e-6]), share=1e-3)
-        2
-    """
+    """How many eigenvalues [M], descending in size, hold all but `share` of their norm: >= 1."""
     square = value.double().square()
     rest = square.flip(0).cumsum(0).flip(0)  # lost by a cut before each
     return max(1, int((rest > share**2 * torch.sum(square)).sum()))

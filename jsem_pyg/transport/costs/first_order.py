@@ -54,18 +54,7 @@ def check_reverse_mode(what: str, *inputs: Tensor | None) -> None:
 def first_order(x: Tensor, what: str) -> Tensor:
     """The same numbers, with a first derivative in whatever is computed from them, and no second.
 
-    Only in reverse mode: others are refused.
-
-    Args:
-        x: where it enters what has no second derivative.
-        what: that, for the error.
-
-    Example:
-        >>> import torch
-        >>> x = torch.ones(3, requires_grad=True)
-        >>> loss = first_order(x, "this loss").square().sum()
-        >>> torch.autograd.grad(loss, x)[0]
-        tensor([2., 2., 2.])
+    Only in reverse mode: others are refused. `what` names, in the errors, what has no others.
     """
     check_reverse_mode(what, x)
     return _Entrance.apply(x, what) if x.requires_grad else x

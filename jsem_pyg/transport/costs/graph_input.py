@@ -70,12 +70,7 @@ def data_graph(data: Data) -> Any:
 
 
 def read_points(source: Any) -> tuple[Tensor, Tensor | None]:
-    """Points [N, D], checked, and the edges of the `Data` that they come in, where it has some.
-
-    Raises:
-        TypeError: if the points are not floating-point.
-        ValueError: if there are none, or they are not finite.
-    """
+    """Points [N, D], checked, and the edges of the `Data` that they come in, where it has some."""
     points, edge_index = source, None
     if isinstance(source, Data):
         points = data_points(source)
@@ -98,22 +93,12 @@ def read_graph(
     metric: str,
     weight_name: str | None = "edge_weight",
 ) -> GraphInput:
-    """Read the graph of a cost.
+    """Read the graph of a cost, checked.
 
-    Args:
-        source: a `Data` with edges (`edge_index` or `adj_t`) or else points (`x` or `pos`); a graph
-            in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes; or points [N, D],
-            floating-point. Points get the graph of their k nearest neighbours.
-        edge_weight: [E] or None; only with edges.
-        num_nodes: N, where isolated nodes may come after the last edge; only with edges.
-        k: neighbours of each point, where a neighbour graph has to be made.
-        metric: of the neighbour graph, "l2" or "cosine".
-        weight_name: what the edges of a `Data` carry, where it has this attribute.
-
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if there is neither a graph nor points, if there are two kinds of weights, or if
-            the graph or its weights are malformed.
+    `source` is a `Data` with edges (`edge_index` or `adj_t`) or else points (`x` or `pos`); a graph
+    in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes; or points [N, D],
+    floating-point. Points get the graph of their `k` nearest neighbours by `metric`, and neither
+    `edge_weight` nor `num_nodes`. Of a `Data`, the attribute `weight_name` has the weights.
     """
     points, graph = None, source
     if edge_weight is not None:

@@ -24,9 +24,6 @@ class LowSpectrum:
     """The Laplacian L of a connected graph, its slowest modes, and its pseudo-inverse on the rest.
 
     All is computed in float64, without gradients.
-
-    Args:
-        graph: a connected graph of at least two nodes.
     """
 
     def __init__(self, graph: GraphInput) -> None:
@@ -44,17 +41,12 @@ class LowSpectrum:
         return x - self.still @ (self.still.T @ x)
 
     def modes(self, rank: int, seed: int, tol: float = 1e-4) -> tuple[Tensor, Tensor]:
-        r"""The lowest eigenvalues [r] above zero, ascending, and their eigenvectors [N, r].
+        r"""The lowest eigenvalues [rank] above zero, ascending, and their eigenvectors [N, rank].
 
         Diffusion damps all but the slowest modes of random signals. The result, twice as many
         columns as wanted, is made orthonormal, and L is diagonalised on it (Rayleigh and Ritz).
         This is repeated until :math:`||\mathbf{L v} - \lambda \mathbf{v}|| \le \mathrm{tol} \,
         \lambda` for every mode.
-
-        Args:
-            rank: r < N - 1; more columns than nodes are never used.
-            seed: of the random signals.
-            tol: the relative residual.
 
         Source: Saad, "Numerical methods for large eigenvalue problems", 2011, chapter 5, for
         subspace iteration with a filter.

@@ -29,15 +29,9 @@ _WHAT = "the eigenvectors of a cost"
 
 
 def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
-    """Factor a symmetric matrix [N, N]: X [N, r] and the signs [r]; differentiable.
+    """Factor a symmetric matrix, X diag(sign) X^T: X [N, r] and the signs [r]; differentiable.
 
     The rank r is smaller where that loses at most `tol` of the Frobenius norm.
-
-    Example:
-        >>> x, sign = signed_root(torch.tensor([[0.0, 4.0], [4.0, 0.0]]), rank=2, tol=1e-6)
-        >>> ((x * sign) @ x.T).round()
-        tensor([[0., 4.],
-                [4., 0.]])
     """
     x, sign = _SignedRoot.apply(first_order(matrix, _WHAT), rank, tol)
     return x, sign

@@ -72,7 +72,6 @@ def gw_barycenter(
     rank: int | None = None,
     epsilon: float = 0.01,
     absolute: bool = False,
-    init: Factor | None = None,
     tol: float = 1e-4,
     max_iter: int = 50,
     seed: int = 0,
@@ -87,8 +86,9 @@ def gw_barycenter(
         + \epsilon_s \, \mathrm{KL}(\mathbf{T}_s \,|\, \mathbf{p} \mathbf{q}_s^T) \Big)
 
     Rounds alternate between the plans and the kernel C, each of which is a descent; they begin at
-    the member that is nearest to the others, or at `init`, and at a higher temperature. The optimum
-    is a local one. Entropy blurs: at a large `epsilon` the barycentre is smaller than the members.
+    the member that is nearest to the others (S^2 alignments), and at a higher temperature. The
+    optimum is a local one. Entropy blurs: at a large `epsilon` the barycentre is smaller than the
+    members.
 
     Squared distances are not averaged as they are, as their mean is not one of points. The
     barycentre is that of the centred inner products (classical scaling), which say the same; its
@@ -106,7 +106,6 @@ def gw_barycenter(
         epsilon: the temperature, for each member as a share of the critical one between it and a
             space as large as all of them in the mean.
         absolute: whether `epsilon` is in the unit of squared costs instead, for all the same.
-        init: a factor [N, r] to begin with. None: all members are tried, with S^2 alignments.
         tol: rounds end when they lower the objective by less than this share; and of alignments,
             which warn where they miss it. Then a larger `epsilon` helps.
         max_iter: rounds at most.
@@ -139,11 +138,8 @@ def gw_barycenter(
     options = replace(options, absolute=True, max_iter=_ALIGNMENT_STEPS)
     members, kind = _read_members(sources, cost, masses, weights, epsilon, absolute)
     mass = read_masses("p", p, size).detach().to(members[0].factor.x)
-    if init is not None:
-        starts = [_read_init(init, size, members[0].factor)]
-    else:
-        generator = torch.Generator().manual_seed(seed)
-        starts = [_sampled(each.factor, size, generator) for each in members]
+    generator = torch.Generator().manual_seed(seed)
+    starts = [_sampled(each.factor, size, generator) for each in members]
     share = _WARM
     begun = [_matched(members, each, mass, None, share, options) for each in starts]
     state = min(begun, key=lambda each: each.objective)
@@ -201,12 +197,10 @@ def _matched(
     plans, objective = [], 0.0
     for index, member in enumerate(members):
         start, low = starts and starts[index], max(share * member.critical, member.lowest)
-        sides, masses = (factor, member.factor), (p, member.mass)
-        task = read_task(
-            *sides, None, *masses, None, None, replace(options, epsilon=low, starts=start)
-        )
+        each = replace(options, epsilon=low, starts=start)
+        task = read_task(factor, member.factor, None, p, member.mass, None, None, each)
         plans.append(task.solve())
-        objective += member.weight * float(value_at(task, plans[-1], *sides, *masses))
+        objective += member.weight * float(value_at(task, plans[-1]))
     return _State(factor, plans, objective)
 
 
@@ -261,16 +255,6 @@ def _as_kernel(factor: Factor, mass: Tensor) -> Factor:
         return factor
     mean = (mass.double() @ factor.x.double()).to(factor.x)
     return Factor(factor.x - mean, "kernel", edge_index=factor.edge_index)
-
-
-def _read_init(init: Any, size: int, member: Factor) -> Factor:
-    factor = as_factor("init", init).detach()
-    if factor.num_points != size or factor.x.dtype != member.x.dtype:
-        raise ValueError(
-            f"Expected 'init' to have {size} points, of {member.x.dtype} (got "
-            f"{factor.num_points}, of {factor.x.dtype})."
-        )
-    return _as_kernel(factor, factor.x.new_full((size,), 1 / size))
 
 
 def _sampled(factor: Factor, size: int, generator: torch.Generator) -> Factor:

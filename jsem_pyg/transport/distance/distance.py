@@ -9,7 +9,6 @@ from ..._checks import check_choice
 from ..costs.first_order import check_reverse_mode
 from ..factored.solver import read_task
 from ..plan.plan import Plan
-from ..problem.inputs import as_factor
 from ..problem.options import SolverOptions
 from .envelope import OPTIMUM, value_at
 
@@ -104,7 +103,6 @@ def gw_distance(
         coarse=coarse, starts=starts, tol=tol, max_iter=max_iter, seed=seed, backend=backend,
         progress=progress,
     )  # fmt: skip
-    first, second = as_factor("source", source, cost), as_factor("target", target, cost)
-    task = read_task(first, second, None, p, q, features, known_pairs, options)
-    check_reverse_mode(OPTIMUM, first.x, second.x, p, q, *(task.given_features or ()))
-    return value_at(task, task.solve(), first, second, p, q)
+    task = read_task(source, target, cost, p, q, features, known_pairs, options)
+    check_reverse_mode(OPTIMUM, *task.tensors)
+    return value_at(task, task.solve())

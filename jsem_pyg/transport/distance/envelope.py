@@ -19,10 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..costs.factor import Factor
 from ..costs.first_order import first_order
 from ..factored.solver import Task
-from ..problem.masses import read_masses
 from ..problem.objective import fused_cost, in_range, known_pull
 from ..problem.relaxation import Relaxation
 from ..sinkhorn.scores import FactoredScores, PlanSums, average, plan_sums, row_potentials
@@ -30,52 +28,41 @@ from ..sinkhorn.scores import FactoredScores, PlanSums, average, plan_sums, row_
 OPTIMUM = "the optimum of a transport problem"  # for errors about its derivatives
 
 
-def value_at(
-    task: Task, plan: Any, first: Factor, second: Factor, p: Tensor | None, q: Tensor | None
-) -> Tensor:
-    """The objective of a task at its optimum, with gradients in both factors and masses as given.
+def value_at(task: Task, plan: Any) -> Tensor:
+    """The objective of a task at its optimum, a plan of :func:`.gromov_wasserstein`.
 
-    The plan is one of :func:`.gromov_wasserstein`; the task brings features with their gradients.
+    With gradients in both factors, masses and features.
     """
-    first, second = (replace(each, x=first_order(each.x, OPTIMUM)) for each in (first, second))
-    left, right = (
-        first_order(read_masses(name, mass, side.num_points).to(side.x.device), OPTIMUM)
-        for name, mass, side in (("p", p, first), ("q", q, second))
+    first, second = (
+        replace(each, x=first_order(each.x, OPTIMUM)) for each in (task.first, task.second)
     )
-    if task.given_features is not None:
-        a, b = (first_order(each, OPTIMUM) for each in task.given_features)
-        task = replace(task, given_features=(a, b))
+    p, q = (first_order(mass, OPTIMUM) for mass in (task.p, task.q))
+    features = task.features
+    if features is not None:
+        features = first_order(features[0], OPTIMUM), first_order(features[1], OPTIMUM)
+    task = replace(task, first=first, second=second, p=p, q=q, features=features)
     relaxation = task.relaxation()
     fixed = relaxation.fixes_rows, relaxation.fixes_columns
-    for name, mass, is_fixed in zip("pq", (left, right), fixed, strict=True):
+    for name, mass, is_fixed in zip("pq", (p, q), fixed, strict=True):
         if mass.requires_grad and not is_fixed and bool((mass == 0).any()):
             raise ValueError(
                 f"Expected '{name}' to be positive, as its gradient is asked for and its marginal "
                 "is not fixed (got zeros). To fix this, leave these points out."
             )
     with torch.enable_grad():  # also for those who want the value alone: of the prices
-        value = _lagrangian(task, plan, first, second, left, right, relaxation)
-    inputs = (first.x, second.x, left, right, *(task.given_features or ()))
-    if not (torch.is_grad_enabled() and any(each.requires_grad for each in inputs)):
+        value = _lagrangian(task, plan, relaxation)
+    if not (torch.is_grad_enabled() and any(each.requires_grad for each in task.tensors)):
         value = value.detach()
     return in_range(value, first.x.dtype)
 
 
-def _lagrangian(
-    task: Task,
-    plan: Any,
-    first: Factor,
-    second: Factor,
-    p: Tensor,
-    q: Tensor,
-    relaxation: Relaxation,
-) -> Tensor:
+def _lagrangian(task: Task, plan: Any, relaxation: Relaxation) -> Tensor:
     """The Lagrangian of the optimum, float64; for masses of sum one."""
-    scores, epsilon = plan.scores, plan.epsilon
+    scores, epsilon, p, q = plan.scores, plan.epsilon, task.p, task.q
     sums = plan_sums(scores)
     tilt = _Tilt(scores, sums, p.detach(), q.detach())
-    first, second = (replace(each, x=each.x.double()) for each in (first, second))
-    cost = fused_cost(first, second, task.given_features, task.alpha, tilt.average, tilt.r, tilt.c)
+    first, second = (replace(each, x=each.x.double()) for each in (task.first, task.second))
+    cost = fused_cost(first, second, task.features, task.alpha, tilt.average, tilt.r, tilt.c)
     if task.known_pairs is not None:
         cost = cost + task.alpha * known_pull(
             first, second, task.known_pairs, tilt.average, tilt.r, tilt.c, relaxation.is_balanced

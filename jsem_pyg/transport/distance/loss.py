@@ -13,7 +13,7 @@ from ..costs.first_order import check_reverse_mode
 from ..factored.solver import Task, read_task
 from ..factored.starts import STARTS
 from ..plan.plan import Plan
-from ..problem.inputs import as_factor, check_cost
+from ..problem.inputs import check_cost
 from ..problem.options import SolverOptions, read_starts
 from .distance import DIFFERENTIABLE
 from .envelope import OPTIMUM, value_at
@@ -115,12 +115,8 @@ class GromovWassersteinLoss(torch.nn.Module):
         known_pairs: Tensor | None = None,
     ) -> Tensor:
         """Compute the loss, a number; see :func:`.gw_distance` for all arguments."""
-        first, second = (
-            as_factor(name, side, self.cost)
-            for name, side in (("source", source), ("target", target))
-        )
-        task = read_task(first, second, None, p, q, features, known_pairs, self._options)
-        check_reverse_mode(OPTIMUM, first.x, second.x, p, q, *(task.given_features or ()))
+        task = read_task(source, target, self.cost, p, q, features, known_pairs, self._options)
+        check_reverse_mode(OPTIMUM, *task.tensors)
         inputs = _snapshot(task)
         if self._plan is not None and _is_near(inputs, self._inputs):
             options = replace(
@@ -132,7 +128,7 @@ class GromovWassersteinLoss(torch.nn.Module):
             columns = task.relaxation().columns
             self._rho = columns if columns < float("inf") else 0.0
         self._plan, self._inputs = task.solve(is_sharpened=True), inputs
-        return value_at(task, self._plan, first, second, p, q)
+        return value_at(task, self._plan)
 
     def __repr__(self) -> str:
         options = self._options
@@ -144,10 +140,11 @@ class GromovWassersteinLoss(torch.nn.Module):
 
 def _snapshot(task: Task) -> _Inputs:
     """Centred coordinates and features [N, r], masses, and known pairs, all copied."""
-    sides = [each.double() for each in (task.first.x, task.second.x, *(task.features or ()))]
+    given = (task.first.x, task.second.x, *(task.features or ()))
+    sides = [each.detach().double() for each in given]
     none = torch.empty(2, 0, dtype=torch.int64)
     pairs = none if task.known_pairs is None else task.known_pairs.cpu().long().clone()
-    return [each - each.mean(0) for each in sides], [task.p, task.q], pairs
+    return [each - each.mean(0) for each in sides], [task.p.detach(), task.q.detach()], pairs
 
 
 def _is_near(new: _Inputs, old: _Inputs) -> bool:

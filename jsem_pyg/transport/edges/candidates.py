@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ...graph.faiss_search import import_faiss
-from ...kernels.candidates import CANDIDATES
+from ...kernels.table import CANDIDATES
 from .features import local_features
 from .moves import filled, greedy_assignment, in_unit
 
@@ -59,16 +59,8 @@ def search_candidates(
 ) -> list[tuple[str, Array]]:
     """Partners of the nodes of a large graph, stage by stage; the last ones are the result.
 
-    Args:
-        source: [N, N] A, weights > 0, symmetric, without diagonal.
-        target: [K, K] B.
-        max_iter: the most steps before cooling.
-        seed: of the search for candidates.
-        backend: of the scores.
-
-    Returns:
-        Names of stages, and [N] partners: each node of the smaller side has one of its own, and -1
-        is none.
+    For weights > 0, symmetric, without diagonal; `max_iter` bounds the steps before cooling. Each
+    stage has a name and partners [N]: each node of the smaller side has one, and -1 is none.
     """
     kernel = CANDIDATES.find(backend, torch.device("cpu")).neighbor_scores
     sides = in_unit(source), in_unit(target)
@@ -117,16 +109,9 @@ def search_candidates(
 def find_candidates(
     source: csr_array, target: csr_array, count: int, seed: int
 ) -> tuple[Array, Array]:
-    """The nodes of the target that look most alike, nearest first.
+    """The `count` nodes of the target that look most alike, nearest first.
 
-    Args:
-        source: [N, N] weights.
-        target: [K, K] weights.
-        count: how many for each node, at most K.
-        seed: of an approximate index.
-
-    Returns:
-        Columns [N, count] int32, and squared distances [N, count] float32.
+    Columns [N, count] int32, and squared distances [N, count] float32.
     """
     first, second = (each.numpy() for each in local_features(source, target))
     faiss = import_faiss()

@@ -24,15 +24,10 @@ _MOST_WORK = 1 << 26  # edges visited by all refinements, then the search gives 
 
 
 def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
-    """Partners of all nodes with which the graphs are equal, weights included.
+    """Partners [N] of all nodes with which the graphs are equal, weights included.
 
-    Args:
-        source: [N, N] symmetric, without stored zeros.
-        target: [K, K] likewise.
-
-    Returns:
-        [N] the partner of each node; None where there is none, or where the search would take long,
-        as it does between some strongly regular graphs.
+    None where there is none, or where the search would take long, as it does between some strongly
+    regular graphs. Matrices are symmetric, without stored zeros.
     """
     if source.shape != target.shape or source.nnz != target.nnz:
         return None

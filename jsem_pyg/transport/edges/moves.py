@@ -109,14 +109,9 @@ def greedy(task: Task) -> Assignment:
 
 
 def greedy_assignment(column: Array, value: Array, num_targets: int) -> Array:
-    """Pair the largest values first: [N] partners, -1 for none.
+    """Pair the largest values [N, m] above zero first: partners [N] out of `column`, -1 for none.
 
     In rounds: what is the largest that is left, both of its row and of its column, is taken.
-
-    Args:
-        column: [N, m] partners.
-        value: [N, m] what a pair is worth; those that are not above zero are left out.
-        num_targets: K.
     """
     partner = np.full(len(column), -1)
     entry = np.flatnonzero(value.reshape(-1) > 0)
@@ -202,12 +197,8 @@ def anneal(task: Task, *starts: Assignment, believed: Array | None = None) -> As
     """Soft assignments from the mean of some assignments, from warm to cold.
 
     Where two assignments are each right in a part of the graph, the neighbours of a node decide
-    between them, and both parts come through.
-
-    Args:
-        task: the graphs.
-        starts: where to begin.
-        believed: [N] bool, nodes whose partners count in the beginning; None: all.
+    between them, and both parts come through. In the beginning, only nodes count that are
+    `believed` [N].
     """
     soft = sum((_selection(each.partner) for each in starts[1:]), _selection(starts[0].partner))
     share = np.full(len(task.distance), 1 / len(starts), np.float32)

@@ -46,11 +46,8 @@ def search_assignment(
 ) -> Found:
     """Search the assignment that keeps most: every node of the smaller side has a partner.
 
-    Args:
-        source: [N, N] A, symmetric.
-        target: [K, K] B.
-        distance: [N, K] float32, how little nodes look alike; it may be scaled in place.
-        max_iter: the most annealings of what has been found, as long as they help.
+    `distance` [N, K] is how little nodes look alike, and may be scaled in place; `max_iter` bounds
+    the annealings of what has been found.
     """
     sizes = source.shape[0], target.shape[0]
     source, target, distance = _padded(source, target, distance)

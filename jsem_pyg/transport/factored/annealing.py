@@ -210,18 +210,10 @@ def _carry(level: Problem, finer: Problem, states: State, schedule: Schedule) ->
 def race(
     problem: Problem, waves: list[State], names: list[str], schedule: Schedule
 ) -> tuple[State, list[str]]:
-    """Cool states until their plans are sharp, or to the lowest temperature.
+    """Cool states until their plans are sharp, or to the lowest temperature: the best come first.
 
-    Args:
-        problem: between cells, or few points.
-        waves: states that begin at one temperature each, the hottest first. A wave joins the
-            others when these reach its temperature. Of states that differ the best continue, and
-            the best of each name.
-        names: of all states, wave after wave.
-        schedule: the lowest temperature, and whom to report to.
-
-    Returns:
-        The states that are left, the best first, and their names.
+    A wave is states that begin at one temperature, the hottest wave first; it joins the others when
+    these reach its temperature. Of states that differ the best continue, and the best of each name.
     """
     states, kept = waves[0].take(slice(0, 0)), list[str]()
     for wave, following in zip(waves, [*waves[1:], None], strict=True):

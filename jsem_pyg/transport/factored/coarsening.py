@@ -11,16 +11,10 @@ _ITERATIONS = 6
 
 
 def coarsen(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Side:
-    """Group points by their leading coordinates.
+    """Group points by their leading coordinates; a side that is hardly larger stays as it is.
 
     A cell has the mean z of its points, weighted by mass. So a plan between cells has the moments
     of the plan between points that spreads its masses evenly inside the cells.
-
-    Args:
-        side: the points.
-        num_coordinates: how many columns of z distances are measured in.
-        num_cells: the largest number of cells; points that are hardly more stay as they are.
-        seed: of k-means.
     """
     if side.num_points <= 1.5 * num_cells:
         return side

@@ -16,11 +16,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..problem.problem import LOG2E, Problem
+from ..problem.problem import LOG2E, Problem, resolved, second_moments
 from ..sinkhorn.loop import column_step, row_step
-from .annealing import Schedule
+from .annealing import COOLING, FINAL_SHARP, Schedule, cool
 from .descent import Effort, State, make_kernel, settle
 
+_NEARLY, _EXACT = 0.02, 2e-3  # mismatch of sides that may be copies, and of copies
+_SHARPENING = 100.0  # times colder than `epsilon`
+_COLD = 1e-6  # a share of the critical temperature below which nothing is sharpened
 _STEPS = 8  # of the moments, at most
 _ONE_PASS = Effort(passes=1, updates=1)
 _PAIRS = 12  # of passes over rows and columns, at most
@@ -28,7 +31,42 @@ _EVEN = 0.3  # of `tol`, by which the rows of a symmetric plan may miss their ma
 _SLOW = 0.8  # of what was missed before: the plan is not as symmetric as that
 
 
-def unfolded(problem: Problem, state: State, schedule: Schedule) -> State:
+def sharpened(
+    problem: Problem, state: State, schedule: Schedule, unit: float
+) -> tuple[Problem, State]:
+    """A colder state if both sides turn out to be copies: there the answer is a permutation."""
+    is_equal = schedule.is_balanced and problem.shape[0] == problem.shape[1]
+    is_warm = schedule.lowest >= _COLD * schedule.critical and state.peak < FINAL_SHARP
+    if not is_equal or not is_warm or _mismatch(problem, state) > _NEARLY:
+        return problem, state
+    coldest = schedule.lowest / _SHARPENING
+    colder = resolved(problem, coldest, unit)
+    begun = replace(state.like(colder.source.z), epsilon=torch.full_like(state.epsilon, coldest))
+    found = _unfolded(colder, begun, schedule)
+    if not _is_copy(colder, found, schedule):
+        begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
+        found = cool(colder, begun, replace(schedule, lowest=coldest), is_trial=True)
+    return (colder, found) if _is_copy(colder, found, schedule) else (problem, state)
+
+
+def _is_copy(problem: Problem, state: State, schedule: Schedule) -> bool:
+    """True if the plan meets its marginals, and leaves next to nothing unmatched."""
+    return bool(state.error < schedule.tol) and _mismatch(problem, state) < _EXACT
+
+
+def _mismatch(problem: Problem, state: State) -> float:
+    """The part of both cost matrices that the plan leaves unmatched: 0 for copies, up to 1."""
+    rank, other = problem.coupling.fixed.shape
+    x, y = problem.coordinates
+    norms = [
+        float(second_moments(x, side.mass).norm())
+        for x, side in ((x, problem.source), (y, problem.target))
+    ]
+    matched = float(state.moments[:rank, :other].square().sum())
+    return 1 - matched / max(norms[0] * norms[1], 1e-30)
+
+
+def _unfolded(problem: Problem, state: State, schedule: Schedule) -> State:
     """A single state of a balanced plan, at its temperature, by the potentials of copies."""
     for _ in range(_STEPS):
         state = settle(problem, replace(state, psi=_potentials(problem, state)[1]), _ONE_PASS)

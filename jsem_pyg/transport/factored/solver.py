@@ -18,12 +18,12 @@ from ..problem.masses import check_partial, read_bounds, read_masses
 from ..problem.objective import fused_cost
 from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import as_kernels, prepare_factors
-from ..problem.problem import FINAL_BITS, Problem, make_problem, resolved, second_moments
+from ..problem.problem import FINAL_BITS, Problem, make_problem, resolved
 from ..problem.relaxation import Relaxation
 from ..sinkhorn.scores import FactoredScores, average, plan_sums
-from .annealing import COOLING, FINAL_SHARP, Schedule, anneal, cool
+from .annealing import COOLING, Schedule, anneal
 from .confidence import near_confidence
-from .copies import unfolded
+from .copies import sharpened
 from .descent import (
     Effort,
     State,
@@ -45,9 +45,6 @@ _SMALLEST, _LARGEST = 1e-74, 1e74  # coordinates: squared costs are of their fou
 _KNOWN_WEIGHT = 1.0  # of known pairs, as a share of all mass
 _PASSES = 60  # of Sinkhorn's iteration, where marginals have to be met before the moments change
 _FOLLOWING = Effort(tol=1e-2, passes=30, updates=3, is_careful=True)  # from a plan, while cooling
-_NEARLY, _EXACT = 0.02, 2e-3  # mismatch of sides that may be copies, and of copies
-_SHARPENING = 100.0  # times colder than `epsilon`, for copies
-_COLD = 1e-6  # a share of the critical temperature below which nothing is sharpened
 
 
 def gromov_wasserstein(
@@ -173,30 +170,38 @@ def read_task(
         masses = [read_bounds(*each, bound) for each in given]
         check_partial(options.mass, *masses)
     else:
-        masses = [read_masses(*each).detach() for each in given]
-    left, right = (mass.to(first.x.detach()) for mass in masses)
-    own = None
+        masses = [read_masses(*each) for each in given]
+    left, right = (mass.to(first.x.device) for mass in masses)
     if features is not None:
-        read = read_features(features, first, second)
-        own = read[0].detach(), read[1].detach()
+        features = read_features(features, first, second)
     if known_pairs is not None:
         check_known_pairs(known_pairs, first, second)
-    sides = first.detach(), second.detach()
-    return Task(*sides, left, right, own, known_pairs, options, features)
+    return Task(first, second, left, right, features, known_pairs, options)
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One problem in the user's units, without gradients except in `given_features`."""
+    """One problem in the user's units, which remembers where its numbers come from."""
 
     first: Factor
     second: Factor
-    p: Tensor
-    q: Tensor
+    p: Tensor  # [N] float64
+    q: Tensor  # [K] float64
     features: tuple[Tensor, Tensor] | None
     known_pairs: Tensor | None
     options: SolverOptions
-    given_features: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All of it that may have a gradient."""
+        return self.first.x, self.second.x, self.p, self.q, *(self.features or ())
+
+    def _detached(self) -> "Task":
+        """The same numbers without their history, the masses in the type of the coordinates."""
+        features = self.features and (self.features[0].detach(), self.features[1].detach())
+        p, q = (mass.detach().to(self.first.x.dtype) for mass in (self.p, self.q))
+        first, second = self.first.detach(), self.second.detach()
+        return replace(self, first=first, second=second, p=p, q=q, features=features)
 
     @property
     def alpha(self) -> float:
@@ -206,11 +211,12 @@ class Task:
     def solve(self, is_sharpened: bool = False, is_start: bool = False) -> Plan:
         """The best plan that the starts lead to.
 
-        Args:
-            is_sharpened: whether exact copies are cooled below `epsilon`.
-            is_start: whether another search goes on from it, so that there is no warning where it
-                has not converged.
+        `is_sharpened`: exact copies are cooled below `epsilon`. `is_start`: another search goes on
+        from it, so that there is no warning where it has not converged.
         """
+        return self._detached()._solve(is_sharpened, is_start)
+
+    def _solve(self, is_sharpened: bool, is_start: bool) -> Plan:
         options = self.options
         if options.marginals == "unbalanced" and not isinstance(options.starts, Plan):
             # Far from a solution it is cheapest to send nothing, a state that descent never leaves.
@@ -242,14 +248,14 @@ class Task:
                 found = find_starts(options.starts, problem, points, options.seed)
                 state = anneal(problem, found, schedule)
                 if is_sharpened and schedule.may_stop:
-                    problem, state = _sharpened(problem, state, schedule, unit)
+                    problem, state = sharpened(problem, state, schedule, unit)
         return self._plan(problem, state, steps, unit, is_start)
 
     def relaxation(self) -> Relaxation:
         """Strengths of the penalties on the marginals, in the unit of squared costs."""
         if self.options.absolute or self.options.marginals in ("balanced", "partial"):
             return self.options.relaxation(1.0)
-        _, unit, critical = self._posed()
+        _, unit, critical = self._detached()._posed()
         return self.options.relaxation(critical * unit)
 
     def _posed(self) -> tuple[Problem, float, float]:
@@ -308,9 +314,12 @@ class Task:
         rows, columns = problem.shape
         g = (kernel.bias + found.psi)[:columns]
         scores = FactoredScores(kernel.u[:rows], kernel.v[:columns], found.done.f[:rows], g)
+        first, second = (replace(each, x=each.x.double()) for each in (self.first, self.second))
+        product = partial(average, scores, is_narrow=True)
+        sums = plan_sums(scores)
         return Plan(
             scores,
-            plan_cost(self.first, self.second, scores, self.features, self.alpha),
+            float(fused_cost(first, second, self.features, self.alpha, product, sums.r, sums.c)),
             float(state.epsilon) * unit,
             is_converged,
             steps,
@@ -343,59 +352,7 @@ def _follow(problem: Problem, plan: Plan, schedule: Schedule, unit: float) -> St
     return state
 
 
-def _sharpened(
-    problem: Problem, state: State, schedule: Schedule, unit: float
-) -> tuple[Problem, State]:
-    """A colder state if both sides turn out to be copies: there the answer is a permutation."""
-    is_equal = schedule.is_balanced and problem.shape[0] == problem.shape[1]
-    is_warm = schedule.lowest >= _COLD * schedule.critical and state.peak < FINAL_SHARP
-    if not is_equal or not is_warm or _mismatch(problem, state) > _NEARLY:
-        return problem, state
-    coldest = schedule.lowest / _SHARPENING
-    colder = resolved(problem, coldest, unit)
-    begun = replace(state.like(colder.source.z), epsilon=torch.full_like(state.epsilon, coldest))
-    found = unfolded(colder, begun, schedule)
-    if not _is_copy(colder, found, schedule):
-        begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
-        found = cool(colder, begun, replace(schedule, lowest=coldest), is_trial=True)
-    return (colder, found) if _is_copy(colder, found, schedule) else (problem, state)
-
-
-def _is_copy(problem: Problem, state: State, schedule: Schedule) -> bool:
-    """True if the plan meets its marginals, and leaves next to nothing unmatched."""
-    return bool(state.error < schedule.tol) and _mismatch(problem, state) < _EXACT
-
-
-def _mismatch(problem: Problem, state: State) -> float:
-    """The part of both cost matrices that the plan leaves unmatched: 0 for copies, up to 1."""
-    rank, other = problem.coupling.fixed.shape
-    x, y = problem.coordinates
-    norms = [
-        float(second_moments(x, side.mass).norm())
-        for x, side in ((x, problem.source), (y, problem.target))
-    ]
-    matched = float(state.moments[:rank, :other].square().sum())
-    return 1 - matched / max(norms[0] * norms[1], 1e-30)
-
-
 def _points(factor: Factor) -> Points:
     # A kernel compares directions, which a point at the origin has not.
     has_directions = factor.kind == "kernel" and bool((factor.x != 0).any(1).all())
     return Points(factor.x, "cosine" if has_directions else "l2", factor.edge_index)
-
-
-def plan_cost(
-    first: Factor,
-    second: Factor,
-    scores: FactoredScores,
-    features: tuple[Tensor, Tensor] | None,
-    alpha: float,
-) -> float:
-    """The objective of a plan without its entropy, in the unit of squared costs."""
-    first, second = (replace(each, x=each.x.detach().double()) for each in (first, second))
-    r, c, _ = plan_sums(scores)
-
-    def product(y: Tensor) -> Tensor:
-        return average(scores, y, is_narrow=True)
-
-    return float(fused_cost(first, second, features, alpha, product, r, c))

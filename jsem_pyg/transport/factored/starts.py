@@ -49,8 +49,7 @@ def find_starts(
 ) -> list[Start]:
     """The starts of some names of :data:`STARTS`; None: those that pay for the rank.
 
-    Raises:
-        ValueError: if there is none that a descent could leave.
+    A ValueError tells where there is none that a descent could leave.
     """
     if names is None:
         names = tuple(name for name in STARTS if name != "heat" or not problem.is_flat)

@@ -17,11 +17,7 @@ from ..costs.graph_input import data_points
 
 
 def as_factor(name: str, side: Any, cost: Any = None) -> Factor:
-    """The factor of one side: the given one, or the one that `cost` or the default makes.
-
-    Raises:
-        TypeError: if it is none of what :func:`.gromov_wasserstein` takes.
-    """
+    """The factor of one side: the given one, or the one that `cost` or the default makes."""
     check_cost(cost)
     if isinstance(side, Factor):
         return side

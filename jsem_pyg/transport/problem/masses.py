@@ -32,17 +32,9 @@ def normalized(mass: Tensor) -> Tensor:
 
 
 def read_masses(name: str, mass: Any, count: int, what: str = "point") -> Tensor:
-    """Masses with sum one: [count] float64, differentiable.
+    """Masses with sum one: [count] float64, differentiable; of None, the same for all.
 
-    Args:
-        name: of the argument, for errors.
-        mass: [count] floating-point, any positive sum; None: the same for all.
-        count: the number of points.
-        what: a word for the points, for errors.
-
-    Raises:
-        TypeError: if `mass` is not a floating-point tensor.
-        ValueError: if it has another shape, is not finite, has negative entries, or only zeros.
+    Of any positive sum; `what` is a word for the points, for errors.
 
     Example:
         >>> read_masses("p", torch.tensor([1.0, 3.0]), 2)
@@ -55,12 +47,7 @@ def read_masses(name: str, mass: Any, count: int, what: str = "point") -> Tensor
 
 
 def read_bounds(name: str, mass: Any, count: int, default: float) -> Tensor:
-    """The most that each point of a partial plan may send or receive: [count] float64.
-
-    Example:
-        >>> read_bounds("p", torch.tensor([0.5, 0.25]), 2, 1.0)
-        tensor([0.5000, 0.2500], dtype=torch.float64)
-    """
+    """The most that each point of a partial plan may send or receive: [count] float64."""
     if mass is None:
         return torch.full((count,), default, dtype=torch.float64)
     check_masses(name, mass, count)

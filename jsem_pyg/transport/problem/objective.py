@@ -105,11 +105,7 @@ def _centred(factor: Factor, mass: Tensor) -> Tensor:
 
 
 def in_range(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Values of an objective, in float64, as another type.
-
-    Raises:
-        ValueError: if it cannot hold one of them: one became infinite, or lost digits.
-    """
+    """Values of an objective, in float64, as another type; a ValueError if it cannot hold them."""
     limits, size = torch.finfo(dtype), value.detach().abs()
     outside = size[(size != 0) & ~((size >= limits.tiny) & (size <= limits.max))]
     if outside.numel():

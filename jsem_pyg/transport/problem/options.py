@@ -19,29 +19,9 @@ from .relaxation import BALANCED, MARGINALS, Relaxation
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """Everything about a solver that a user may choose, checked.
+    """Everything about a solver that a user may choose, checked; see :func:`.gromov_wasserstein`.
 
     A solver uses the fields that its public function has, and the defaults of that function.
-
-    Args:
-        epsilon: the last temperature, as a share of the critical one, above which the plan is
-            p q^T; with `absolute` in the unit of squared costs.
-        absolute: the unit of `epsilon` and `rho`.
-        alpha: in (0, 1), the weight of the structure beside features.
-        marginals: one of :data:`.MARGINALS`.
-        rho: the penalty of marginals that are not fixed.
-        mass: the total of a partial plan.
-        coarse: the number of cells on each side where starts are compared.
-        starts: names of starts, or a plan to continue from; None: all that the solver knows.
-        tol: of the marginal error, and of the relative change of the solution in a step.
-        max_iter: the most steps at the last temperature.
-        seed: of everything random.
-        backend: which kernel runs.
-        progress: whether a bar is shown.
-
-    Raises:
-        TypeError: if a field is of the wrong type.
-        ValueError: if one is out of range.
     """
 
     epsilon: float = 0.01

@@ -26,12 +26,8 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
 
     Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
     divided by the root of the Frobenius norm of its covariance, so that costs are of order one.
-
-    Args:
-        factor: the cost.
-        mass: [N] masses.
-        keeps_mean: whether there are axes for the part of the mean that is orthogonal to the
-            others. It adds a constant to a kernel, which only balanced plans do not depend on.
+    With `keeps_mean` there are axes for the part of the mean that is orthogonal to the others: it
+    adds a constant to a kernel, which only balanced plans do not depend on.
     """
     mass = mass.double() / mass.double().sum()
     x, mean = centred(factor.x.detach().double(), mass)

@@ -217,19 +217,11 @@ def make_problem(
     has_free_masses: bool = False,
     backend: str = "auto",
 ) -> Problem:
-    """The problem of two prepared factors.
+    """The problem of two prepared factors and their masses.
 
-    Args:
-        first: the source.
-        second: the target.
-        p: [N] masses.
-        q: [K] masses.
-        alpha: the weight of the structure.
-        features: [N, d] and [K, d], of which squared distances are linear costs.
-        feature_weight: their weight.
-        known: [r, s] moments of known pairs.
-        has_free_masses: whether plans may have other marginals than p and q.
-        backend: of Sinkhorn's iteration.
+    `alpha` is the weight of the structure, `feature_weight` that of squared distances of features
+    [N, d] and [K, d]; `known` [r, s] are moments of known pairs; with `has_free_masses` plans may
+    have other marginals than p and q.
     """
     z, v = [first.x], [second.x]
     rank, other = first.x.size(1), second.x.size(1)
@@ -274,14 +266,8 @@ def resolved(
 ) -> Problem:
     """The problem in a type that resolves its scores at a temperature.
 
-    Args:
-        problem: the problem.
-        epsilon: the temperature.
-        unit: what one of its squared costs is in those of the user.
-        single_bits: the largest score, in bits, for which float32 is enough.
-
-    Raises:
-        ValueError: if float64 does not, or scores overflow.
+    `unit` is one of its squared costs in those of the user; up to `single_bits` float32 is enough.
+    A ValueError tells where float64 is not, or scores overflow.
     """
     bits = problem.largest_score * LOG2E / epsilon
     if math.isnan(bits):

@@ -26,13 +26,10 @@ _KEPT = 1 << 26  # numbers of columns that are kept
 
 
 class Columns:
-    """Columns of a cost matrix between the points that have mass.
+    """Columns of a cost matrix between the points [N] that have mass.
 
-    Args:
-        cost: the matrix; of a :class:`ColumnCost`, or one too large to keep, columns are computed
-            when they are drawn, and the latest are kept.
-        points: [N] those that have mass.
-        dtype: of the columns.
+    Of a :class:`ColumnCost`, or a matrix too large to keep, columns are computed when they are
+    drawn, and the latest are kept.
     """
 
     def __init__(self, cost: Cost, points: Tensor, dtype: torch.dtype) -> None:

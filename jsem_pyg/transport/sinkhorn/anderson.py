@@ -8,13 +8,10 @@ _JUMP = 10.0  # a residual that grew by this factor: the history is of no use th
 
 
 class Mixer:
-    """Mixes iterates of x -> x + r(x), for a batch of problems at once.
+    """Mixes iterates of x -> x + r(x), for a batch of problems at once; residuals are weighted.
 
     Anderson, "Iterative procedures for nonlinear integral equations", 1965; in the form of Walker
     and Ni, "Anderson acceleration for fixed-point iterations", SIAM J. Numerical Analysis 49, 2011.
-
-    Args:
-        weight: [..., K] of the entries of residuals in their norm.
     """
 
     def __init__(self, weight: Tensor) -> None:

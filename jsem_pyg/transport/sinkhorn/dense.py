@@ -10,25 +10,15 @@ _LOOK_EVERY = 5  # iterations between looks at the marginals
 def entropic_plan(
     score: Tensor, p: Tensor, q: Tensor, g: Tensor, tol: float, max_iterations: int
 ) -> tuple[Tensor, Tensor]:
-    """The plan T = exp(f_i + score_ij + g_j) of marginals p and q.
+    """The plan T = exp(f_i + score_ij + g_j) of marginals p and q, all > 0: log T [N, K] and g [K].
 
-    Potentials are kept as logarithms. Between two exponentials of the table, scalings of its rows
-    and columns do the same by products with vectors, as long as they stay in range.
+    It begins at `g` [K], and ends where the marginal error sum_i |T 1 - p|_i is `tol`, or after so
+    many iterations; columns are exact. Potentials are kept as logarithms. Between two exponentials
+    of the table, scalings of its rows and columns do the same by products with vectors, as long as
+    they stay in range.
 
-    Args:
-        score: [N, K] minus cost over temperature.
-        p: [N] masses > 0.
-        q: [K] masses > 0.
-        g: [K] where to begin.
-        tol: the marginal error sum_i |T 1 - p|_i at which to stop; columns are exact.
-        max_iterations: at most how many; the error is the caller's to look at.
-
-    Returns:
-        log T [N, K] and g [K].
-
-    Source:
-        B. Schmitzer, "Stabilized sparse scaling algorithms for entropy regularized transport
-        problems", 2019, section 3.
+    Source: B. Schmitzer, "Stabilized sparse scaling algorithms for entropy regularized transport
+    problems", 2019, section 3.
     """
     done, log_p, log_q = 0, p.log(), q.log()
     while True:

@@ -59,20 +59,14 @@ def sinkhorn(
     is_careful: bool = False,
     is_partial: bool = False,
 ) -> Scaling:
-    """Scale a kernel to its marginals, by passes with Anderson mixing.
+    """Scale a kernel to its marginals, by at most so many passes with Anderson mixing.
 
-    Args:
-        kernel: scores and masses.
-        psi: [S, K] where to begin.
-        signal: [K, C] or [S, K, C], averaged by the last pass.
-        one_pass: see :func:`in_turn`.
-        tol: of the marginal error.
-        passes: at most so many; the last one is over the plan that is returned.
-        limit: [S, 1] of the size of potentials, which mixing could throw far away.
-        is_careful: for a single plan with fixed marginals: if the error grows, go back to the best
-            potentials, and return these in the end.
-        is_partial: whether the last row and column are dummies, which may take all the mass: then
-            the error stays as it is while potentials travel, and steps become longer.
+    It begins at potentials `psi` [S, K]; the last pass is over the plan that is returned, and
+    averages `signal` [(S,) K, C]. Mixing could throw potentials far away: `limit` [S, 1] bounds
+    them. With `is_careful`, a single plan with fixed marginals goes back to its best potentials
+    where the error grows, and returns these in the end. With `is_partial`, the last row and column
+    are dummies, which may take all the mass: then the error stays as it is while potentials travel,
+    and steps become longer.
     """
     q = kernel.log2_q.exp2()
     nothing, floor = signal[..., :0], torch.finfo(q.dtype).tiny

@@ -84,17 +84,10 @@ def proximal_steps(
     epsilons: Iterable[float],
     settled_at: float = 1e-3,
 ) -> tuple[Tensor, Tensor]:
-    """Proximal steps until plans settle.
+    """Proximal steps, each at its temperature: the plans [B, n, m], and which of them settled [B].
 
-    Args:
-        state: where to begin; it is written to, but not once some problems have settled.
-        plan: [B, n, m] its plans.
-        gradient: of all problems.
-        epsilons: the temperature of each step, in the unit of the gradient.
-        settled_at: the mass that a settled plan moves in a step, at most.
-
-    Returns:
-        The plans [B, n, m], and which of them settled [B].
+    They begin at `state`, which is written to, and its plans. A plan that moves less than
+    `settled_at` of its mass in a step has settled, and takes no further ones.
     """
     out, index = torch.empty_like(plan), torch.arange(plan.size(0), device=plan.device)
     settled = torch.zeros_like(index, dtype=torch.bool)

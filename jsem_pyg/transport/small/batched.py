@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from ..._checks import check_vector
 from ..._precision import compute_dtype, full_precision, power_of_two
-from ...kernels.table import LINEAR_TRANSPORT, lists_backends
+from ...kernels.table import LINEAR_TRANSPORT
 from ..costs.cost import check_squares
 from ..costs.first_order import check_reverse_mode, first_order
 from ..plan.plan import Plan
@@ -33,7 +33,6 @@ _OPTIMUM = "the optimum of a transport problem"  # for errors about its derivati
 _BLOCK = 1 << 22  # numbers of plans that are moved at a time
 
 
-@lists_backends(LINEAR_TRANSPORT)
 def batch_gromov_wasserstein(
     source: Any,
     target: Any,
@@ -73,7 +72,8 @@ def batch_gromov_wasserstein(
             plan), and "random", a new one each time. None: "costs" and "zero".
         max_iter: the most proximal steps from every start.
         seed: of random starts.
-        backend: of the linear transport problems, on the CPU: {backends}.
+        backend: of the linear transport problems, on the CPU: "reference" (SciPy's linear
+            programs), "numba" (compiled), or "auto", the fastest that can run.
 
     Returns:
         A plan for each pair, on the device of the costs; it has converged if no vertex was better.
@@ -147,8 +147,8 @@ def batch_gw_distance(
     first, second, own, other = _read_sides(source, target, cost, p, q)
     needs = (first.matrix, second.matrix, own, other)
     check_reverse_mode(_OPTIMUM, *needs)
-    detached = (each._replace(matrix=each.matrix.detach()) for each in (first, second))
-    solved = _solve(*detached, own.detach(), other.detach(), **options)
+    left, right = (each._replace(matrix=each.matrix.detach()) for each in (first, second))
+    solved = _solve(left, right, own.detach(), other.detach(), **options)
     value = in_range(solved.cost.to(first.matrix.device), first.matrix.dtype)
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in needs)):
         return value

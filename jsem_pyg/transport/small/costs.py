@@ -28,13 +28,7 @@ class BatchCosts(NamedTuple):
 
 
 def is_point(sizes: Tensor, padded: Tensor) -> Tensor:
-    """Mask [B, N] of the places that are points of graphs of these sizes, in a tensor [B, N, ...].
-
-    Example:
-        >>> is_point(torch.tensor([1, 2]), torch.zeros(2, 2, 5))
-        tensor([[ True, False],
-                [ True,  True]])
-    """
+    """Mask [B, N] of the points of graphs of these sizes, in a padded tensor [B, N, ...]."""
     place = torch.arange(padded.size(1), device=padded.device)
     return place < sizes.to(padded.device)[:, None]
 

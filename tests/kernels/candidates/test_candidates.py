@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.sparse import csr_array
 
-from jsem_pyg.kernels.candidates import CANDIDATES
+from jsem_pyg.kernels.table import CANDIDATES
 
 
 def graph(size, density, seed):
