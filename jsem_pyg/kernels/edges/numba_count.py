@@ -35,9 +35,13 @@ def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
         rows, columns = rows[order], columns[order]
         rowptr, found = _scan(rows, columns, num_nodes)
     if found == _REPEATED:
-        in_order = np.arange(row.numel(), dtype=narrow) if order is None else order
-        rowptr, rows, columns, slot = _merge(rows, columns, in_order, num_nodes)
-        order = None
+        is_new = np.ones(rows.size, np.bool_)
+        is_new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+        slot = np.cumsum(is_new, dtype=narrow) - 1
+        if order is not None:
+            slot[order], order = slot.copy(), None
+        rows, columns = rows[is_new], columns[is_new]
+        rowptr, _ = _scan(rows, columns, num_nodes)
     reverse, is_symmetric = _reverse_slots(rowptr, columns)
     if not is_symmetric:
         return None
@@ -94,25 +98,6 @@ def _sorting_order(row: Array, col: Array, num_nodes: int, order: Array) -> Arra
         order[by_row[row[slot]]] = slot
         by_row[row[slot]] += 1
     return order
-
-
-@compiled()
-def _merge(
-    row: Array, col: Array, order: Array, num_nodes: int
-) -> tuple[Array, Array, Array, Array]:
-    """Sorted edges without repetition, and the slot of each edge of the list."""
-    rowptr = np.zeros(num_nodes + 1, np.int64)
-    rows, columns, slot = np.empty_like(row), np.empty_like(col), np.empty_like(order)
-    kept = 0
-    for at in range(row.size):
-        if at == 0 or row[at] != row[at - 1] or col[at] != col[at - 1]:
-            rows[kept], columns[kept] = row[at], col[at]
-            rowptr[row[at] + 1] += 1
-            kept += 1
-        slot[order[at]] = kept - 1
-    for i in range(num_nodes):
-        rowptr[i + 1] += rowptr[i]
-    return rowptr, rows[:kept].copy(), columns[:kept].copy(), slot
 
 
 @compiled()
