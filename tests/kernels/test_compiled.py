@@ -163,7 +163,8 @@ def test_the_stamp_is_that_of_every_inlined_file(monkeypatch):
 def test_every_kernel_is_compiled_this_way_and_every_inlined_file_is_known():
     texts = {path: path.read_text() for path in KERNELS.rglob("*.py")}
     assert [path for path, text in texts.items() if "njit" in text] == [Path(compiled.__file__)]
-    inlined = {path for path, text in texts.items() if "import intrinsic" in text}
+    marks = "import intrinsic", "@row_function"
+    inlined = {path for path, text in texts.items() if any(mark in text for mark in marks)}
     inlined |= {KERNELS / "sinkhorn/result.py", KERNELS / "chebyshev/tiles.py"}  # constants
     assert inlined == {KERNELS / name for name in compiled.INLINED}
 
