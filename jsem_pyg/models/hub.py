@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .. import nn
 from .._extras import import_optional
+from .._files import write_whole
 from .._tensor_file import tensors_hash
 from .anisotropic_gnn import AnisotropicGNN as _AnisotropicGNN
 
@@ -99,13 +100,15 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
         return super().generate_model_card(name=type(self).__name__, **kwargs)
 
     def _save_pretrained(self, save_directory: Path) -> None:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         # A time that two layers share is written twice.
         tensors = {name: each.clone().contiguous() for name, each in self.state_dict().items()}
         note = {"class": type(self).__name__, "hash": _hash(tensors, self._hub_mixin_config)}
         header = {"format": "pt", _HEADER: json.dumps(note)}
-        save_file(tensors, save_directory / hub.constants.SAFETENSORS_SINGLE_FILE, header)
+        content = save(tensors, header)
+        path = save_directory / hub.constants.SAFETENSORS_SINGLE_FILE
+        write_whole(path, lambda file: file.write(content))
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, **kwargs: Any) -> Self:

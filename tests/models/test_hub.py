@@ -145,6 +145,18 @@ def test_a_flipped_byte_is_seen(tmp_path, name, place):
         hub.AnisotropicChebConv.from_pretrained(tmp_path)
 
 
+def test_weights_on_a_full_disk_are_an_oserror_and_the_old_ones_stay(tmp_path):
+    pytest.importorskip("resource", reason="POSIX only")
+    from trust.disk_cases import file_size_limit
+
+    hub.AnisotropicChebConv(3, 400).save_pretrained(tmp_path)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    for limit in (0, 1000, len(before) - 1):
+        with file_size_limit(limit), pytest.raises(OSError, match="too large|No space"):
+            hub.AnisotropicChebConv(3, 400).save_pretrained(tmp_path)
+        assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
 def test_a_folder_of_another_class_is_refused(tmp_path):
     hub.AnisotropicDiffusion(edge_dim=0, t=3.0).save_pretrained(tmp_path)
     with pytest.raises(ValueError, match=r"a HypergraphDiffusion \(got a AnisotropicDiffusion\)"):
