@@ -63,6 +63,11 @@ def align(
             compared and none is shared, or an option is out of its range.
     """
     adata, other = open_adata(adata, copy), open_adata(other, copy, "other")
+    if adata is other:
+        raise ValueError(
+            "Expected 'adata' and 'other' to be two objects, as both get results (got one). To fix "
+            "this, pass other=adata.copy(), or copy=True."
+        )
     for name, text in {"key_added": key_added, "use_rep": use_rep}.items():
         check_text(name, text)
     check_positive_int("top", top)

@@ -76,3 +76,13 @@ def repeated_genes():
 def test_bad_input_is_refused_by_name(other, options, error, message):
     with pytest.raises(error, match=message):
         align(made(30), other(), **options)
+
+
+def test_one_object_for_both_sides_is_refused():
+    """The result of the second side would replace that of the first."""
+    one, _ = sides((20, 25))
+    with pytest.raises(ValueError, match="'adata' and 'other' to be two objects"):
+        align(one, one)
+    assert "align" not in one.uns
+    first, second = align(one, one, copy=True, epsilon=0.1)
+    assert first is not second
