@@ -1,5 +1,6 @@
 """Laws of the solver; what others compute is in test_solver_peers.py."""
 
+import numpy as np
 import pytest
 import torch
 from tiny_graphs import two_parts
@@ -14,6 +15,7 @@ from jsem_pyg.transport import (
     GeodesicCost,
     HeatCost,
     Plan,
+    gromov_wasserstein,
 )
 
 KINDS = ["kernel", "sqdist"]
@@ -321,3 +323,28 @@ def test_the_unit_of_costs_and_features_makes_no_difference(marginals, dtype):
     assert large.converged
     torch.testing.assert_close(large.dense(), plan.dense(), rtol=0, atol=1e-4)
     assert large.cost == pytest.approx(plan.cost * unit**4, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", [27, 48, 77, 82, 85, 94, 116, 119, 242])
+def test_cold_plans_of_few_points_are_not_the_independent_one(seed):
+    """It met the marginals where sharp plans missed them, and so was returned, as converged."""
+    draw = np.random.default_rng(seed)
+    sizes, ranks = draw.integers(3, 14, 2), draw.integers(1, 6, 2)
+    x, y = (torch.tensor(draw.normal(size=size)) for size in zip(sizes, ranks, strict=True))
+    if draw.random() < 0.5:
+        x, y = x.float(), y.float()
+    epsilon = float(draw.choice([0.003, 0.01, 0.05, 0.2]))
+    plan = gromov_wasserstein(x, y, epsilon=epsilon, progress=False)
+    squares = [((z - z.mean(0)) @ (z - z.mean(0)).T).square().mean() for z in (x, y)]
+    assert plan.cost < 0.8 * float(sum(squares))  # which the independent plan has
+    assert float(plan.perplexity().mean()) < 0.8 * len(y)
+
+
+def test_the_independent_plan_has_not_converged_where_it_is_cold(caplog):
+    x, y = torch.randn(2, 6, 2, generator=torch.Generator().manual_seed(0))
+    options = {"starts": ("zero",), "progress": False}
+    plan = gromov_wasserstein(x, y, epsilon=0.05, absolute=True, **options)
+    assert float(plan.dense().max()) < 1.01 / 36
+    assert not plan.converged
+    assert "ended at the independent plan" in caplog.text
+    assert gromov_wasserstein(x, y, epsilon=2.0, **options).converged  # where it is the optimum

@@ -35,11 +35,13 @@ _KEPT = 4  # states that go on to the second level
 _RACING = Effort(updates=3)
 _COOLING = Effort(tol=1e-2, updates=12)  # among all points, before the last temperature
 _CLOSE = 0.05  # of the energy: states between cells that are compared among all points
+_MANY = 60  # passes, where four lose the mass of columns
 _RESTARTED = 0.06  # of the critical temperature: warm enough for points to find new partners
 _RESTARTS = 6  # at most
 _LOWER = 1e-4  # of the energy: a better plan
 _SAME = 0.02  # relative difference of the moments of plans that are the same
 _FEASIBLE = 0.1  # marginal error of plans whose energies can be compared
+_BARE = 1e-4  # moments of the independent plan, of coordinates whose covariance has the norm one
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def anneal(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
         # among all points: one for each graph.
         heat = [start.moments for start in starts if start.name == "heat"][::2]
         begun += [begin(problem, each[None], each.new_tensor(schedule.hot[:1])) for each in heat]
-    state = min((cool(problem, each.take(0), schedule) for each in begun), key=rating)
+    state = _best_of([cool(problem, each.take(0), schedule) for each in begun], problem)
     if problem.is_flat:
         return state  # principal axes have compared all plans that restarts could find
     return restarted(problem, state, schedule)
@@ -97,7 +99,8 @@ def restarted(problem: Problem, state: State, schedule: Schedule) -> State:
             break  # the plan is as warm as that, and not sharp
         other = begin(problem, consistent_moments(problem, state), epsilon)
         other = cool(problem, other, schedule)
-        if not rating(other) < rating(state) - _LOWER * state.energy.abs():
+        new, old = (rating(each, problem.has_saddle) for each in (other, state))
+        if not new < old - _LOWER * state.energy.abs():
             break
         state = other
     return state
@@ -108,8 +111,10 @@ def cool(problem: Problem, state: State, schedule: Schedule, is_trial: bool = Fa
 
     A trial ends where the marginals are missed: at colder temperatures they would be, too.
     """
+    sound = state  # the last one that meets the marginals
     while True:
-        state = settle(problem, state, _COOLING)
+        state = _settled(problem, state, sound, _COOLING)
+        sound = state if state.error < _FEASIBLE else sound
         schedule.note("all points", state)
         if is_trial and not state.error < _FEASIBLE:
             return state
@@ -117,14 +122,42 @@ def cool(problem: Problem, state: State, schedule: Schedule, is_trial: bool = Fa
         if state.epsilon <= schedule.lowest or is_sharp:
             break
         state = replace(state, epsilon=(state.epsilon / COOLING).clamp(min=schedule.lowest))
-    state = settle(problem, state, Effort(tol=schedule.tol, updates=schedule.max_updates))
+    effort = Effort(tol=schedule.tol, updates=schedule.max_updates)
+    state = _settled(problem, state, sound, effort)
     schedule.note("all points", state)
     return state
 
 
-def rating(states: State) -> Tensor:
-    """The energy [S], or if the marginals are missed, a number above all energies."""
-    return torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
+def _settled(problem: Problem, state: State, sound: State, effort: Effort) -> State:
+    """A single state, settled: from a sound one and by more passes, if it loses its moments.
+
+    Few passes over a sharp plan may send all rows to one column, which have the mean of all rows.
+    """
+    found = settle(problem, state, effort)
+    if problem.has_saddle and is_bare(found) and not is_bare(sound):
+        again = replace(sound, epsilon=state.epsilon)
+        found = settle(problem, again, replace(effort, passes=_MANY, is_careful=True))
+    return found
+
+
+def rating(states: State, has_saddle: bool) -> Tensor:
+    """The energy [S], or if the marginals are missed, a number above all energies.
+
+    The independent plan comes last where it is a saddle, see `Problem.has_saddle`: it meets the
+    marginals where sharp plans miss them at first, and its energy is the highest.
+    """
+    rate = torch.where(states.error < _FEASIBLE, states.energy, 1e30 * states.error)
+    return torch.where(is_bare(states), 2e30, rate) if has_saddle else rate
+
+
+def is_bare(states: State) -> Tensor:
+    """[S] whether all moments are zero, as those of the independent plan."""
+    return states.moments.flatten(-2).norm(dim=-1) < _BARE
+
+
+def _best_of(states: list[State], problem: Problem) -> State:
+    """The best of single states."""
+    return min(states, key=lambda each: float(rating(each, problem.has_saddle)))
 
 
 def _coarse_to_fine(
@@ -183,7 +216,7 @@ def _finalists(
     ]
     if problem.is_flat and len(begun) > 1:
         settled = [settle(problem, each, _COOLING) for each in begun]
-        begun = [min(settled, key=rating)]
+        begun = [_best_of(settled, problem)]
     return begun
 
 
@@ -223,13 +256,13 @@ def race(
         until = schedule.lowest if following is None else float(following.epsilon.max())
         while True:
             states = settle(problem, states, _RACING)
-            states, kept = _best(states, kept, 2 * _KEPT)
+            states, kept = _best(states, kept, 2 * _KEPT, problem.has_saddle)
             is_going = (states.peak < SHARP) & (states.epsilon > until * (1 + 1e-6))
             if not bool(is_going.any()):
                 break
             cooler = (states.epsilon / COOLING).clamp(min=until)
             states = replace(states, epsilon=torch.where(is_going, cooler, states.epsilon))
-    states, kept = _best(states, kept, _KEPT)
+    states, kept = _best(states, kept, _KEPT, problem.has_saddle)
     for index, name in enumerate(kept):
         schedule.note(f"{problem.shape[0]} x {problem.shape[1]}, {name}", states.take(index))
     return states, kept
@@ -241,9 +274,9 @@ def _join(first: State, second: State) -> State:
     return State(*(torch.cat([getattr(first, name), getattr(second, name)]) for name in fields))
 
 
-def _best(states: State, names: list[str], count: int) -> tuple[State, list[str]]:
+def _best(states: State, names: list[str], count: int, has_saddle: bool) -> tuple[State, list[str]]:
     """The states of lowest energy, the best of each name; of the same plan, one."""
-    chosen = _distinct(states)
+    chosen = _distinct(states, has_saddle)
     leaders = set({names[index]: index for index in reversed(chosen)}.values())
     others = [index for index in chosen if index not in leaders]
     kept = leaders | set(others[: max(0, count - len(leaders))])
@@ -251,9 +284,9 @@ def _best(states: State, names: list[str], count: int) -> tuple[State, list[str]
     return states.take(torch.tensor(order)), [names[index] for index in order]
 
 
-def _distinct(states: State) -> list[int]:
+def _distinct(states: State, has_saddle: bool) -> list[int]:
     """The states that differ, those of lowest energy first."""
-    order = rating(states).argsort(stable=True).tolist()
+    order = rating(states, has_saddle).argsort(stable=True).tolist()
     moments = states.moments.flatten(1)
     size = moments.norm(dim=1).clamp(min=1e-30)
     chosen: list[int] = []

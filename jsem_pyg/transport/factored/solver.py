@@ -21,7 +21,7 @@ from ..problem.prepare import as_kernels, prepare_factors
 from ..problem.problem import FINAL_BITS, Problem, make_problem, resolved
 from ..problem.relaxation import Relaxation
 from ..sinkhorn.scores import FactoredScores, average, plan_sums
-from .annealing import COOLING, Schedule, anneal
+from .annealing import COOLING, Schedule, anneal, is_bare
 from .confidence import near_confidence
 from .copies import sharpened
 from .descent import (
@@ -43,6 +43,7 @@ _FURTHER = 0.3  # of `tol`, to which steps that are mixed settle: another one mo
 _MOST_MASS = 1e3  # of an unbalanced plan between masses of one
 _SMALLEST, _LARGEST = 1e-74, 1e74  # coordinates: squared costs are of their fourth power
 _KNOWN_WEIGHT = 1.0  # of known pairs, as a share of all mass
+_STABLE = 0.9  # of the critical temperature, from which on the independent plan may be stable
 _PASSES = 60  # of Sinkhorn's iteration, where marginals have to be met before the moments change
 _FOLLOWING = Effort(tol=1e-2, passes=30, updates=3, is_careful=True)  # from a plan, while cooling
 
@@ -303,7 +304,16 @@ class Task:
             if is_converged or effort is None:
                 break
             state = settle(problem, state, effort)
-        if not (is_converged or is_start):
+        is_cold = float(state.epsilon) < _STABLE * problem.critical_epsilon()
+        if is_cold and problem.has_saddle and bool(is_bare(state)):
+            is_converged = False
+            if not is_start:
+                logger.warning(
+                    "The alignment has ended at the independent plan, which is no optimum at so "
+                    "low a temperature. To fix this, raise 'epsilon' (%g), or pass other 'starts'.",
+                    options.epsilon,
+                )
+        elif not (is_converged or is_start):
             logger.warning(
                 "The alignment has not converged: the marginal error is %.2g and the last step "
                 "changed the solution by %.2g, more than tol=%.2g. To fix this, raise 'max_iter' "

@@ -124,6 +124,14 @@ class Problem:
         return min(self.coupling.fixed.shape) <= FEW_AXES
 
     @property
+    def has_saddle(self) -> bool:
+        """True if descent stays at the independent plan, which is no optimum where it is cold.
+
+        So it is with fixed marginals, where the energy falls with the size of all moments.
+        """
+        return self.relaxation.is_balanced and bool((self.coupling.sign > 0).all())
+
+    @property
     def coordinates(self) -> tuple[Tensor, Tensor]:
         """X [N, r] and Y [K, s], without squared norms and features."""
         rank, other = self.coupling.fixed.shape
