@@ -33,7 +33,7 @@ def task():
     source = random_matrix(30, 0)
     target = random_matrix(30, 1)
     distance = torch.rand(30, 30, generator=torch.Generator().manual_seed(2))
-    return assignment_task(source, target, distance)
+    return assignment_task(source, target, distance, distance.shape)
 
 
 def test_kept_weight_is_the_sum_over_edges(task):
@@ -87,31 +87,34 @@ def test_percolation_spreads_from_a_few_right_pairs():
     target = pulled(source, np.argsort(hidden))
     distance = torch.ones(100, 100)
     distance[np.arange(25), hidden[:25]] = 0
-    task = assignment_task(source, target, distance)
+    task = assignment_task(source, target, distance, distance.shape)
     start = greedy(task)
     assert 0.25 <= (start.partner == hidden).mean() < 0.5
     assert np.array_equal(percolate(task, start).partner, hidden)
     assert np.array_equal(soft_start(task).partner, hidden)
 
 
-def test_the_assignment_is_the_best_of_all():
+@pytest.mark.parametrize("sizes", [(12, 12), (9, 12), (12, 7)])
+def test_the_assignment_is_the_best_of_all(sizes):
     from scipy.optimize import linear_sum_assignment
 
     generator = np.random.default_rng(0)
-    score = generator.random((12, 12)) * 5
+    score = np.zeros((12, 12))
+    score[: sizes[0], : sizes[1]] = generator.random(sizes) * 5
     empty = csr_array((12, 12))
-    task = assignment_task(empty, empty, torch.zeros(12, 12))
-    found = assignment_moves._assign(task, csr_array(score).tocoo(), np.arange(12))
+    task = assignment_task(empty, empty, torch.zeros(12, 12), sizes)
+    found = assignment_moves._assign(task, csr_array(score).tocoo(), generator.permutation(12))
     rows, columns = linear_sum_assignment(score, maximize=True)
     best = score[rows, columns].sum()
     assert best - 12 / assignment_moves._STEPS <= score[np.arange(12), found].sum() <= best
+    assert np.array_equal(np.sort(found), np.arange(12))
 
 
 def test_the_mean_of_two_half_right_assignments_is_right():
     source = random_matrix(200, 0, density=0.05, weighted=False)
     hidden = np.random.default_rng(1).permutation(200)
     target = pulled(source, np.argsort(hidden))
-    task = assignment_task(source, target, torch.ones(200, 200))
+    task = assignment_task(source, target, torch.ones(200, 200), (200, 200))
     halves = []
     for half in (slice(0, 100), slice(100, 200)):
         partner = hidden.copy()

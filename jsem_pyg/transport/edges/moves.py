@@ -51,6 +51,7 @@ class Task(NamedTuple):
     target: csr_array  # [N, N] B
     distance: Tensor  # [N, N] float32, of features: zero where alike, with mean `_TIE`
     closest: Array  # [N, C] nodes that look most alike, nearest first
+    sizes: tuple[int, int]  # nodes of both graphs; N is the larger, and nodes without edges fill up
 
 
 class Assignment(NamedTuple):
@@ -60,12 +61,14 @@ class Assignment(NamedTuple):
     kept: float  # f(m)
 
 
-def assignment_task(source: csr_array, target: csr_array, distance: Tensor) -> Task:
+def assignment_task(
+    source: csr_array, target: csr_array, distance: Tensor, sizes: tuple[int, int]
+) -> Task:
     """Bring weights and distances [N, N] (float32, scaled in place) to the scale of one edge."""
     mean = float(distance.mean(dtype=torch.float64)) if distance.numel() else 0.0
     distance = distance.mul_(_TIE / mean) if mean > 0 else distance.zero_()
     closest = distance.topk(min(CANDIDATES, len(distance)), dim=1, largest=False).indices.numpy()
-    return Task(in_unit(source), in_unit(target), distance, closest)
+    return Task(in_unit(source), in_unit(target), distance, closest, sizes)
 
 
 def in_unit(matrix: csr_array) -> csr_array:
@@ -269,16 +272,21 @@ def _assign(task: Task, scores: coo_array, fallback: Array) -> Array:
     column = np.concatenate([scores.coords[1], task.closest.reshape(-1), fallback])
     value = np.zeros(len(row))
     value[: scores.nnz] = scores.data
-    sums = coo_array((value, (row, column)), (size, size)).tocsr()
-    row = np.repeat(node, np.diff(sums.indptr))
+    if task.sizes[0] != task.sizes[1]:
+        # Nodes that fill up look all the same: their search for partners would take most of the
+        # time, and any that are left will do.
+        is_real = (row < task.sizes[0]) & (column < task.sizes[1])
+        row, column, value = row[is_real], column[is_real], value[is_real]
+    sums = coo_array((value, (row, column)), task.sizes).tocsr()
+    row = np.repeat(np.arange(task.sizes[0]), np.diff(sums.indptr))
     cost = task.distance.numpy()[row, sums.indices] - sums.data
     # Costs have to be positive, since SciPy takes a stored zero for no edge; and multiples of a
     # power of two, whose sums and differences are exact: rounding lets its search run in circles,
     # a hundred times as long.
     cost = np.rint((cost - cost.min()) * _STEPS) / _STEPS + 1
     indices, indptr = sums.indices.astype(np.int32), sums.indptr.astype(np.int32)
-    graph = csr_array((cost, indices, indptr), (size, size))
+    graph = csr_array((cost, indices, indptr), task.sizes)
     rows, columns = min_weight_full_bipartite_matching(graph)
-    partner = np.empty(size, np.int64)
+    partner = np.full(size, -1)
     partner[rows] = columns
-    return partner
+    return filled(partner, size)

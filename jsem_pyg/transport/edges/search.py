@@ -51,7 +51,7 @@ def search_assignment(
     """
     sizes = source.shape[0], target.shape[0]
     source, target, distance = _padded(source, target, distance)
-    task = assignment_task(source, target, distance)
+    task = assignment_task(source, target, distance, sizes)
     most = _most(task)
     stages = []
 
@@ -77,7 +77,7 @@ def search_assignment(
         best = max(best, alike, key=_kept)
     elif best.kept < _NEARLY * most:
         both = _with_local(source, target, task.distance)
-        other = from_features(assignment_task(source, target, both))
+        other = from_features(assignment_task(source, target, both, sizes))
         mixed = improve("both profiles", anneal(task, best, other))
         best = max(best, other, mixed, key=_kept)
     since = 0
