@@ -10,7 +10,7 @@ from torch import Tensor
 from .._precision import compute_dtype
 from ..graph.memory import Memory
 from ..graph.rows import GraphRows
-from ..kernels.torch_func import is_transformed, lasting
+from ..kernels.torch_func import has_forward_derivative, is_transformed, lasting
 from ..operators import HeatOperator, laplacian_operator
 from .options import HeatOptions
 from .precision import precise_operator
@@ -39,7 +39,10 @@ def heat_operator(
         backend=options.backend,
         self_loop=options.self_loop,
     )
-    is_constant = conductance is None and (edge_weight is None or not edge_weight.requires_grad)
+    is_learned = edge_weight is not None and (
+        edge_weight.requires_grad or has_forward_derivative(edge_weight)
+    )
+    is_constant = conductance is None and not is_learned
     is_constant = is_constant and x.device.type == "cpu"  # where comparing weights does not wait
     if memory is not None and is_constant and structure.can_remember and not is_transformed():
         make = partial(_recall, memory, make, (structure, options, x.device))

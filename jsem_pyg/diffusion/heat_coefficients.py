@@ -27,6 +27,7 @@ from .._checks import (
 from ..kernels.torch_func import (
     LightFunction,
     check_forward_mode,
+    has_forward_derivative,
     is_differentiated_again,
     is_transformed,
     lasting,
@@ -72,7 +73,7 @@ def remembered_coefficients(t: Tensor, degree: int, dtype: torch.dtype) -> Tenso
 
     They are not to be written to: the tables of the last few times are remembered.
     """
-    if t.requires_grad or is_transformed():
+    if t.requires_grad or is_transformed() or has_forward_derivative(t):
         out: Tensor = _Coefficients.call(t, degree, dtype)
         return out
     return _table_at(t, degree, dtype)

@@ -7,7 +7,12 @@ from layer_cases import NORMALIZATIONS, Similarity, bend, make_data
 from night import night
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
-from jsem_pyg.diffusion import heat_coefficients, heat_diffusion, hypergraph_diffusion
+from jsem_pyg.diffusion import (
+    expm_multiply,
+    heat_coefficients,
+    heat_diffusion,
+    hypergraph_diffusion,
+)
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, HypergraphChebConv
@@ -54,6 +59,13 @@ def plain_gradients(run, inputs):
     """By autograd, without torch.func."""
     leaves = [each.clone().requires_grad_() for each in inputs]
     return torch.autograd.grad(loss(run)(*leaves), leaves)
+
+
+def dual_tangent(run, x):
+    """The derivative of run(x) in the direction cos(x), by dual numbers."""
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x.cos())
+        return torch.autograd.forward_ad.unpack_dual(run(dual)).tangent
 
 
 def assert_same(actual, expected):
@@ -227,10 +239,41 @@ def test_forward_over_forward_mode_is_refused_of_a_gradient_too(backend, inputs)
 def test_dual_numbers(backend, inputs):
     x, weight, t = inputs
     run = diffusion(backend)
-    with torch.autograd.forward_ad.dual_level():
-        dual = torch.autograd.forward_ad.make_dual(x, x.cos())
-        tangent = torch.autograd.forward_ad.unpack_dual(run(dual, weight, t)).tangent
+    tangent = dual_tangent(lambda x: run(x, weight, t), x)
     assert_same(tangent, run(x.cos(), weight, t))  # a linear map is its own derivative
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dual_times(backend, inputs):
+    x, weight, t = inputs
+    run = diffusion(backend)
+    _, expected = jvp(lambda t: run(x, weight, t), (t,), (t.cos(),))
+    assert_same(dual_tangent(lambda t: run(x, weight, t), t), expected)
+    chain = torch.ones(len(x) - 1, dtype=x.dtype)
+    chain = torch.diag(chain, 1) + torch.diag(chain, -1)
+
+    def grow(t):
+        return expm_multiply(chain, x, t, tol=1e-12, backend=backend)
+
+    assert_same(dual_tangent(grow, t[0]), t[0].cos() * (chain @ grow(t[0])))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_dual_weights_of_a_layer_that_remembers_its_operator(backend, inputs):
+    x, weight, _ = inputs
+    edge_index = make_data().edge_index
+    layer = AnisotropicDiffusion(edge_dim=0, backend=backend)
+
+    def call(weight):
+        return layer(x, edge_index, weight)
+
+    call(weight)  # the layer remembers the operator of these weights
+    if backend != "reference":
+        with pytest.raises(NotImplementedError, match="backend='reference'"):
+            dual_tangent(call, weight)
+        return
+    _, expected = jvp(call, (weight,), (weight.cos(),))
+    assert_same(dual_tangent(call, weight), expected)
 
 
 def test_coefficients():
