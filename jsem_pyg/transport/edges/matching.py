@@ -22,7 +22,6 @@ from ..problem.options import SolverOptions
 from ..sinkhorn.scores import AssignmentScores, DenseScores
 from .candidates import search_candidates
 from .confidence import edge_confidence
-from .features import heat_distance
 from .isomorphism import find_isomorphism
 from .moves import matched_difference
 from .proximal import Point, Problem, transport
@@ -48,9 +47,11 @@ def match_graphs(
         \min_{T \in \Pi(p, q)} \sum_{ijkl} |A_{ik} - B_{jl}|^2 \, T_{ij} T_{kl}
 
     Only edges are compared. A renamed copy of a graph is found exactly, at cost zero
-    (:mod:`jsem_pyg.transport.edges.isomorphism`). For other graphs the search starts from the heat
-    profile of every node (:func:`~jsem_pyg.transport.heat_profiles`), since descent from the
-    independent plan ends in wrong optima on all but random graphs. The profiles are computed on the
+    (:mod:`jsem_pyg.transport.edges.isomorphism`). For other graphs the search starts from a few
+    candidates for each node, whose surroundings look alike
+    (:mod:`jsem_pyg.transport.edges.candidates`), since descent from the independent plan ends in
+    wrong optima on all but random graphs. Where that leaves something to find, it starts from the
+    heat profile of every node as well (:func:`~jsem_pyg.transport.heat_profiles`), computed on the
     edges as they are, and on edges weighted by the overlap of their ends' neighbourhoods, which is
     small for random edges. Where nodes have few neighbours, as on roads and power lines, a search
     for alike branches is added (:mod:`jsem_pyg.transport.edges.branches`).
@@ -60,8 +61,7 @@ def match_graphs(
     steps (:mod:`jsem_pyg.transport.edges.proximal`), which take longer. Both look at all
     pairs of nodes, so memory grows with N K.
 
-    Of more than 2^28 pairs a few candidates for each node are compared instead, nodes whose
-    surroundings look alike (:mod:`jsem_pyg.transport.edges.candidates`), in memory that grows with
+    Of more than 2^28 pairs the candidates are all that is compared, in memory that grows with
     nodes and edges. `plan.history` names the stages, and a message at level INFO tells. There
     masses have to be equal; of two sides that differ in size, each node of the smaller one gets a
     partner, and others stay alone.
@@ -124,8 +124,7 @@ def match_graphs(
     elif is_large:
         found = _among_candidates(problem, has_equal_masses, options)
     else:
-        distance = heat_distance(first, second)
-        found = search_assignment(first, second, distance, options.max_iter)
+        found = search_assignment(first, second, options.max_iter, options.seed)
     shape = costs[0].num_points, costs[1].num_points
     dtype = torch.promote_types(costs[0].weight.dtype, costs[1].weight.dtype)
     like = torch.zeros((), dtype=dtype, device=costs[0].device)
