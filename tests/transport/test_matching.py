@@ -264,3 +264,19 @@ def test_weights_whose_squares_are_out_of_range_are_refused(weight):
     first, second = AdjacencyCost(path, weights), AdjacencyCost(edge, weights[:2], num_nodes=3)
     with pytest.raises(ValueError, match="edge weights of a size whose squares torch.float64"):
         match_graphs(first, second)
+
+
+def test_a_default_of_double_precision_changes_nothing():
+    edges = torch.tensor([[0, 1, 2, 2, 3], [1, 2, 0, 3, 4]])
+    edges = torch.cat([edges, edges.flip(0)], 1)
+    sides = AdjacencyCost(edges, torch.ones(10)), AdjacencyCost(edges[:, [0, 1, 3, 5, 6, 8]])
+    for p in (None, torch.arange(1.0, 6.0)):
+        expected = match_graphs(*sides, p=p)
+        torch.set_default_dtype(torch.float64)
+        try:
+            plan = match_graphs(*sides, p=p)
+            confidence = plan.confidence
+        finally:
+            torch.set_default_dtype(torch.float32)
+        torch.testing.assert_close(plan.dense(), expected.dense())
+        torch.testing.assert_close(confidence, expected.confidence)

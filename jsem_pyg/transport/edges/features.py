@@ -35,7 +35,7 @@ def _heat_features(matrix: csr_array) -> Tensor:
     size, edge_index = matrix.shape[0], _edge_index(matrix)
     weight = torch.from_numpy((matrix.data / matrix.data.max(initial=1e-300)).astype(np.float32))
     overlap = overlap_weights(edge_index, size).float()
-    degree = torch.zeros(size).index_add(0, edge_index[0], weight)
+    degree = weight.new_zeros(size).index_add(0, edge_index[0], weight)
     profiles = [heat_profiles(edge_index, size, each) for each in (overlap * weight, weight)]
     return torch.cat([*profiles, torch.log1p(degree)[:, None]], 1)
 

@@ -172,7 +172,7 @@ def _confidence(source: csr_array, target: csr_array, kept: Sequence[Array], pla
     place[kept[1]] = np.arange(len(kept[1]))
     best = plan.argmax().cpu().numpy()[kept[0]]
     partner = np.where(best >= 0, place[best], -1)
-    confidence = torch.zeros(plan.shape[0])
+    confidence = torch.zeros(plan.shape[0], dtype=torch.float32)
     confidence[torch.from_numpy(kept[0])] = torch.from_numpy(
         edge_confidence(source, target, partner)
     ).float()
