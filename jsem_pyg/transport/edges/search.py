@@ -62,7 +62,7 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
     sizes = source.shape[0], target.shape[0]
     sides = _padded(source, target)
     alike = _filled_up(torch.cdist(*local_features(source, target)).square_())
-    task = assignment_task(*sides, alike.clone(), sizes)
+    task = assignment_task(*sides, alike, sizes)
     most = _most(task)
     stages = []
 
@@ -81,25 +81,25 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
         soft = improve("soft start", soft_start(task), task)
         return max(found, soft, improve("both starts", anneal(task, found, soft), task), key=_kept)
 
-    found = search_candidates(source, target, _CANDIDATE_STEPS, seed)[-1][1]
-    partner = np.concatenate([found, np.full(len(alike) - sizes[0], -1)])
-    partner = filled(partner, len(alike))
+    likely = search_candidates(source, target, _CANDIDATE_STEPS, seed)[-1][1]
+    nobody = np.full(len(alike) - sizes[0], -1)
+    partner = filled(np.concatenate([likely, nobody]), len(alike))
     best = note("candidates", Assignment(partner, kept_weight(task, partner)))
     best = improve("neighbours", best, task)
-    is_found = best.kept >= (_COPY if sizes[0] * sizes[1] <= _SMALL else _NEARLY) * most
-    if not is_found:
-        heat = _filled_up(heat_distance(source, target))
-        task = assignment_task(*sides, heat, sizes)
+    enough = _COPY if sizes[0] * sizes[1] <= _SMALL else _NEARLY
+    if best.kept < enough * most:
+        task = assignment_task(*sides, _filled_up(heat_distance(source, target)), sizes)
         best = max(best, from_features(task), key=_kept)
-    if not is_found and best.kept < _COPY * most and is_sparse(*sides):
-        likely = likely_pairs(*sides)
-        best = max(best, improve("branches", harden(task, likely, best.partner), task), key=_kept)
-    elif not is_found and best.kept < _NEARLY * most:
-        # Local profiles add as much in the mean.
-        both = alike.mul_(task.distance.mean() / alike.mean().clamp(min=1e-30)).add_(task.distance)
-        other = from_features(assignment_task(*sides, both, sizes))
-        mixed = improve("both profiles", anneal(task, best, other), task)
-        best = max(best, other, mixed, key=_kept)
+        if best.kept < _COPY * most and is_sparse(*sides):
+            alike_branches = harden(task, likely_pairs(*sides), best.partner)
+            best = max(best, improve("branches", alike_branches, task), key=_kept)
+        elif best.kept < _NEARLY * most:
+            # Local profiles add as much in the mean.
+            share = task.distance.mean() / alike.mean().clamp(min=1e-30)
+            both = alike.mul_(share).add_(task.distance)
+            other = from_features(assignment_task(*sides, both, sizes))
+            mixed = improve("both profiles", anneal(task, best, other), task)
+            best = max(best, other, mixed, key=_kept)
     since = 0
     for number in range(max_iter if best.kept < _COPY * most else 0):
         least = _BELIEVED[number % len(_BELIEVED)]
