@@ -628,6 +628,10 @@ def test_the_benchmark_of_real_graphs(tmp_path, monkeypatch):
     assert (out / "alignment_real.png").stat().st_size > 10_000
     monkeypatch.setattr(benchmark, "measure", None)  # nothing is left to run
     pd.testing.assert_frame_equal(benchmark.main(options), rows)
+    monkeypatch.setattr(benchmark, "measure", lambda run: dict.fromkeys(benchmark.SCORES, 0.5))
+    again = benchmark.main([*options, "--graphs", "mine", "--again"])
+    assert again["graph"].tolist() == rows["graph"].tolist()  # of others nothing is lost
+    assert (again["accuracy"][(again["graph"] == "mine") & (again["way"] == "ours")] == 0.5).all()
 
 
 def test_the_benchmark_of_shapes(tmp_path, monkeypatch):
