@@ -240,10 +240,10 @@ Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of 
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
 `match_graphs` begins with candidates since November 2026. Its rows on pairs, high-school, voles
-and, one-way, on ca-netscience, bio-celegans, in-arenas, inf-euroroad and socfb-Haverford76 are of that
-search, on an idle machine. All others are of the one before, and were measured like most of the
-peers' beside other work, so that **CPU / ours** favours us except on the pairs: there everything
-ran in one go.
+and, one-way, on ca-netscience, bio-celegans, in-arenas, inf-euroroad and socfb-Haverford76 are of
+that search, on an idle machine. All others are of the one before, and were measured like most of
+the peers' beside other work, so that **CPU / ours** favours us except on the pairs: there
+everything ran in one go.
 
 ![Accuracy over noise](alignment_real.png)
 
