@@ -11,7 +11,7 @@ from .._checks import (
     check_edge_weight,
 )
 from ..graph import GraphStructure
-from ..kernels.table import TRIANGLES
+from ..kernels.table import TRIANGLES, lists_backends
 from .simple_graph import simple_graph
 
 METHODS = ("augmented", "1d", "balanced")
@@ -21,6 +21,7 @@ _NARROWEST = (
 )
 
 
+@lists_backends(TRIANGLES)
 def forman_curvature(
     edge_index: Tensor | GraphStructure,
     edge_weight: Tensor | None = None,
@@ -53,10 +54,9 @@ def forman_curvature(
             balanced form takes its type only.
         num_nodes: N; the largest index + 1 where it is None.
         method: "augmented" (with triangles), "1d" (without) or "balanced".
-        backend: "reference" (Python's sets, slow), "torch" (any device), "numba" (compiled, CPU),
-            or "auto", the fastest that can run. On a CPU, time grows with the number of edges times
-            the arboricity of the graph, for the balanced form with the number of squares; memory
-            with the number of edges.
+        backend: {backends}. On a CPU, time grows with the number of edges times the arboricity of
+            the graph, for the balanced form with the number of squares; memory with the number of
+            edges.
 
     Returns:
         [E] the curvature of each column, the same in both directions, in the type of `edge_weight`

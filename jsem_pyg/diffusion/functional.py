@@ -9,6 +9,7 @@ from torch import Tensor
 from .._checks import check_float, check_labels, check_node_index
 from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
+from ..kernels.table import CHEBYSHEV, lists_backends
 from ..operators import laplacian_operator
 from .evolve import evolve
 from .heat import default_dtype, heat_operator
@@ -19,6 +20,7 @@ from .times import Times, check_signal, read_times, shape_times, squeeze_scales
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
 
+@lists_backends(CHEBYSHEV)
 def heat_diffusion(
     x: Tensor,
     edge_index: Any,
@@ -70,10 +72,8 @@ def heat_diffusion(
         normalization: "sym" for :math:`\mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
             \mathbf{D}^{-1/2}`, "rw" for :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`, None for
             :math:`\mathbf{D} - \mathbf{W}`.
-        backend: "reference" (plain torch, any device), "torch" (CSR products), "torch_sparse" (CPU
-            and CUDA), "numba" (compiled, CPU), "triton" (fused, CUDA), or "auto", the fastest that
-            can run. For a SparseTensor, "auto" means "torch_sparse". Memory is bounded, whatever
-            the degree, with "torch", "numba" and "triton".
+        backend: {backends}. For a SparseTensor, "auto" means "torch_sparse". Memory is bounded,
+            whatever the degree, with "torch", "numba" and "triton".
         node_mass: [N] positive masses M of the nodes, such as the areas of a mesh's vertices, for
             :math:`\mathbf{L} = \mathbf{M}^{-1} (\mathbf{D} - \mathbf{W})`, with
             ``normalization=None``; differentiable. None: ones.

@@ -24,6 +24,7 @@ from .._precision import full_precision
 from ..graph import HypergraphStructure
 from ..graph.prepare import GraphReader
 from ..graph.prepare_hypergraph import read_hypergraph
+from ..kernels.table import CHEBYSHEV, lists_backends
 from ..operators import HeatOperator, hypergraph_operator
 from .evolve import SpectralFilter, evolve
 from .options import HeatOptions
@@ -67,6 +68,7 @@ def method_costs(
     }
 
 
+@lists_backends(CHEBYSHEV)
 def hypergraph_diffusion(
     x: Tensor,
     hyperedge_index: Any,
@@ -104,9 +106,7 @@ def hypergraph_diffusion(
         normalization: "sym" as above, or "rw" for
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
         method: "dense", "csr", "incidence", or "auto", the cheapest of those that `backend` has.
-        backend: "reference" (plain torch, any device), "torch" (CSR products), "torch_sparse" (CPU
-            and CUDA), "numba" (compiled, CPU), "triton" (fused, CUDA), or "auto", the fastest that
-            can run. Only "reference", "torch" and "auto" have the method "incidence".
+        backend: {backends}. Only "reference", "torch" and "auto" have the method "incidence".
 
     Returns:
         A tensor like `x`; [..., S, N, D] if `t` has scales.

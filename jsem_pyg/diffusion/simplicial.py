@@ -9,7 +9,9 @@ from .._checks import check_edge_vector
 from .._precision import compute_dtype, full_precision, widen
 from ..graph import SimplicialStructure
 from ..graph.prepare import GraphReader
+from ..kernels.table import lists_backends
 from ..operators import hodge_operator
+from ..operators.factored import FACTORED
 from .evolve import SpectralFilter, evolve
 from .options import HeatOptions
 from .precision import precise_operator
@@ -18,6 +20,7 @@ from .times import Times, check_signal, read_times, squeeze_scales
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
 
 
+@lists_backends(FACTORED)
 def simplicial_diffusion(
     x: Tensor,
     edge_index: Any,
@@ -64,8 +67,7 @@ def simplicial_diffusion(
         degree: the number of products with S. None: the smallest that `tol` allows.
         tol: the relative error allowed, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
         normalization: None, "sym" or "rw", see :func:`~jsem_pyg.operators.hodge_operator`.
-        backend: "reference" (plain torch, any device), "torch" (CSR products, CPU and CUDA), or
-            "auto", the fastest that can run.
+        backend: {backends}.
 
     Returns:
         A tensor like `x`; [..., S, E, D] if `t` has scales.

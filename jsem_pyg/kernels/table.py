@@ -3,10 +3,10 @@
 A *family* is a job that can be done in several ways, such as the evaluation of a Chebyshev series.
 A *backend* is one of these ways: a module of the family's package, imported on first use. To add
 one, add a module and an entry here, or, from outside of this package,
-``CHEBYSHEV.backends["mine"] = Backend("my_package.my_module", my_obstacle)``.
+``CHEBYSHEV.backends["mine"] = Backend("my_package.my_module", my_obstacle, "what it is")``.
 
-`jsem-pyg info` prints :data:`FAMILIES`. A backend that is chosen by name and cannot run is an error
-that gives the reason.
+`jsem-pyg info` prints :data:`FAMILIES`, and :func:`lists_backends` puts a family's backends into a
+docstring. A backend that is chosen by name and cannot run is an error that gives the reason.
 """
 
 import logging
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -25,6 +25,7 @@ from .._checks import check_choice
 _log = logging.getLogger(__name__)
 
 Obstacle = Callable[[torch.device], str | None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Backend:
 
     module: str  # its full name
     obstacle: Obstacle  # the reason why it cannot run on a device, or None
+    note: str = "registered by the user"  # what it is and where it runs, for docstrings
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,18 @@ class KernelFamily:
         """The module of the backend that `name` means on a device; see :meth:`choose`."""
         return import_module(self.backends[self.choose(name, device)].module)
 
+    def describe(self) -> str:
+        """The backends in one sentence, for docstrings."""
+        listed = ", ".join(f'"{name}" ({each.note})' for name, each in self.backends.items())
+        first = " or ".join(
+            f"{', '.join(map(_quoted, names))} ({device.upper()})"
+            for device, names in self.preference.items()
+        )
+        return (
+            f'{listed}, or "auto": the first of these that can run: {first}, otherwise '
+            f"{_quoted(self.fallback)}"
+        )
+
     def _best(self, device: torch.device) -> str:
         """The backend of "auto"; one that cannot run is logged once."""
         passed: dict[str, str] = {}
@@ -89,6 +103,10 @@ class KernelFamily:
         return name
 
 
+def _quoted(name: str) -> str:
+    return f'"{name}"'
+
+
 _warned: set[tuple[str, str]] = set()
 
 
@@ -99,6 +117,25 @@ def _warn_once(obstacle: str, taken: str, device: torch.device) -> None:
         _log.warning(
             "backend='auto' takes %r, which is slower, on %r: %s.", taken, device.type, obstacle
         )
+
+
+def lists_backends(family: KernelFamily) -> Callable[[T], T]:
+    """Decorate a function or class: `{backends}` in its docstring becomes the family's backends.
+
+    Example:
+        >>> @lists_backends(TRIANGLES)
+        ... def count(backend="auto"):
+        ...     "backend: {backends}."
+        >>> print(count.__doc__[:64])
+        backend: "reference" (Python's sets, slow), "torch" (any device)
+    """
+
+    def decorate(documented: T) -> T:
+        if documented.__doc__ is not None:  # as under python -OO
+            documented.__doc__ = documented.__doc__.replace("{backends}", family.describe())
+        return documented
+
+    return decorate
 
 
 @cache
@@ -158,23 +195,14 @@ def triton_obstacle(device: torch.device) -> str | None:
     return None
 
 
-_OBSTACLES: dict[str, Obstacle] = {
-    "reference": no_obstacle,
-    "torch": no_obstacle,
-    "torch_sparse": torch_sparse_obstacle,
-    "numba": numba_obstacle,
-    "triton": triton_obstacle,
-}
-
-
-def _family(package: str, torch_obstacle: Obstacle = no_obstacle, **modules: str) -> KernelFamily:
-    """A family of `jsem_pyg.kernels`: the names of its backends and of their modules."""
-    obstacles = _OBSTACLES | {"torch": torch_obstacle}
+def _family(
+    package: str, backends: dict[str, tuple[str, Obstacle, str]], fallback: str = "torch"
+) -> KernelFamily:
+    """A family of `jsem_pyg.kernels`: for each backend its module, its obstacle and a note."""
     entries = {
-        name: Backend(f"{__package__}.{package}.{module}", obstacles[name])
-        for name, module in modules.items()
+        name: Backend(f"{__package__}.{package}.{module}", obstacle, note)
+        for name, (module, obstacle, note) in backends.items()
     }
-    fallback = "torch" if "torch" in modules and torch_obstacle is no_obstacle else "reference"
     tried = {"cuda": ("triton", "torch"), "cpu": ("numba", "torch")}
     # "auto" skips what the family does not have, and a list that only repeats the fallback.
     preference = {
@@ -188,26 +216,72 @@ def _family(package: str, torch_obstacle: Obstacle = no_obstacle, **modules: str
 
 CHEBYSHEV = _family(
     "chebyshev",
-    torch_csr_obstacle,
-    reference="reference",
-    torch="torch_csr",
-    torch_sparse="torch_sparse",
-    numba="numba_cpu",
-    triton="triton_gpu",
+    {
+        "reference": ("reference", no_obstacle, "plain torch, any device"),
+        "torch": ("torch_csr", torch_csr_obstacle, "CSR products, CPU and CUDA"),
+        "torch_sparse": ("torch_sparse", torch_sparse_obstacle, "torch-sparse, CPU and CUDA"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+        "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
+    },
+    fallback="reference",
 )
-EDGES = _family("edges", reference="reference", torch="torch_sort", numba="numba_count")
-EDGE_DOT = _family("edge_dot", reference="reference", torch="torch_chunks", numba="numba_cpu")
-TRIANGLES = _family("triangles", reference="reference", torch="torch_wedges", numba="numba_cpu")
+EDGES = _family(
+    "edges",
+    {
+        "reference": ("reference", no_obstacle, "Python's lists, slow"),
+        "torch": ("torch_sort", no_obstacle, "any device"),
+        "numba": ("numba_count", numba_obstacle, "compiled, CPU"),
+    },
+)
+EDGE_DOT = _family(
+    "edge_dot",
+    {
+        "reference": ("reference", no_obstacle, "all rows at once, any device"),
+        "torch": ("torch_chunks", no_obstacle, "chunks of edges, any device"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+)
+TRIANGLES = _family(
+    "triangles",
+    {
+        "reference": ("reference", no_obstacle, "Python's sets, slow"),
+        "torch": ("torch_wedges", no_obstacle, "any device"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+)
 SINKHORN = _family(
     "sinkhorn",
-    reference="reference",
-    torch="torch_tiles",
-    numba="numba_cpu",
-    triton="triton_gpu",
+    {
+        "reference": ("reference", no_obstacle, "the whole table, any device"),
+        "torch": ("torch_tiles", no_obstacle, "tiles of the table, any device"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+        "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
+    },
 )
-LINEAR_TRANSPORT = _family("linear_transport", reference="reference", numba="numba_cpu")
-CANDIDATES = _family("candidates", reference="reference", numba="numba_cpu")
-BRANCHES = _family("branches", reference="reference", numba="numba_cpu")
+LINEAR_TRANSPORT = _family(
+    "linear_transport",
+    {
+        "reference": ("reference", no_obstacle, "SciPy's linear programs"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+    fallback="reference",
+)
+CANDIDATES = _family(
+    "candidates",
+    {
+        "reference": ("reference", no_obstacle, "SciPy's sparse products"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+    fallback="reference",
+)
+BRANCHES = _family(
+    "branches",
+    {
+        "reference": ("reference", no_obstacle, "Python's loops, slow"),
+        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
+    },
+    fallback="reference",
+)
 
 # Every family, by the job that it does.
 FAMILIES = {

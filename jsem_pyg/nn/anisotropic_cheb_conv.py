@@ -9,6 +9,7 @@ from torch import Tensor
 from .._checks import check_bool
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
+from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
 from .diffusion_layer import DiffusionLayer, LearningRateFactors
 
@@ -17,6 +18,7 @@ from .diffusion_layer import DiffusionLayer, LearningRateFactors
 _FACTORS = LearningRateFactors(time=0.1, conductance=0.03)
 
 
+@lists_backends(CHEBYSHEV)
 class AnisotropicChebConv(ChannelMap, DiffusionLayer):
     r"""A graph convolution whose filters are anisotropic heat kernels with learned times.
 
@@ -46,9 +48,7 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
             :obj:`tol` needs.
         tol (float): Relative error allowed.
-        backend (str): What evaluates the series on the fused path: "reference" (plain torch, any
-            device), "torch" (CSR products), "torch_sparse" (CPU and CUDA), "numba" (compiled, CPU),
-            "triton" (fused, CUDA), or "auto", the fastest that can run.
+        backend (str): What evaluates the series on the fused path: {backends}.
         add_self_loops (bool): If set to :obj:`False`, no self-loops are added before the
             normalisation. A loop weighs one, and conducts as edges do at first.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.

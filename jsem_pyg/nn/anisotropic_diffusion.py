@@ -8,12 +8,14 @@ from torch import Tensor
 
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
+from ..kernels.table import CHEBYSHEV, lists_backends
 from .diffusion_layer import DiffusionLayer, LearningRateFactors
 
 # At t = 5 the time moves by the learning rate in every step of Adam, as the slope does.
 _FACTORS = LearningRateFactors(time=0.2)
 
 
+@lists_backends(CHEBYSHEV)
 class AnisotropicDiffusion(DiffusionLayer):
     r"""Heat diffusion on a graph whose edges learn how well they conduct.
 
@@ -50,9 +52,7 @@ class AnisotropicDiffusion(DiffusionLayer):
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
             :obj:`tol` needs.
         tol (float): Relative error allowed.
-        backend (str): What evaluates the series on the fused path: "reference" (plain torch, any
-            device), "torch" (CSR products), "torch_sparse" (CPU and CUDA), "numba" (compiled, CPU),
-            "triton" (fused, CUDA), or "auto", the fastest that can run.
+        backend (str): What evaluates the series on the fused path: {backends}.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
         filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
             such as :class:`~jsem_pyg.diffusion.filters.Learned`, whose parameters become those of

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from ..diffusion.filters import Filter
+from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
 from .hypergraph_layer import HypergraphLayer
 
 
+@lists_backends(CHEBYSHEV)
 class HypergraphChebConv(ChannelMap, HypergraphLayer):
     r"""A hypergraph convolution whose filters are heat kernels with learned times.
 
@@ -38,9 +40,7 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
             :obj:`tol` needs.
         tol (float): Relative error allowed.
         method (str): :obj:`"auto"`, :obj:`"dense"`, :obj:`"csr"` or :obj:`"incidence"`.
-        backend (str): What evaluates the series: "reference" (plain torch, any device), "torch"
-            (CSR products), "torch_sparse" (CPU and CUDA), "numba" (compiled, CPU), "triton" (fused,
-            CUDA), or "auto", the fastest that can run.
+        backend (str): What evaluates the series: {backends}.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
         filter (Filter, optional): A function of the Laplacian in place of the heat, such as
             :class:`~jsem_pyg.diffusion.filters.Learned`; times are then not used.

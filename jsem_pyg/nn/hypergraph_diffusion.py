@@ -1,8 +1,10 @@
 """The layer that diffuses on a hypergraph and does not mix channels."""
 
+from ..kernels.table import CHEBYSHEV, lists_backends
 from .hypergraph_layer import HypergraphLayer
 
 
+@lists_backends(CHEBYSHEV)
 class HypergraphDiffusion(HypergraphLayer):
     r"""Heat diffusion on a hypergraph, whose hyperedge weights may be learned.
 
@@ -37,9 +39,7 @@ class HypergraphDiffusion(HypergraphLayer):
         tol (float): Relative error allowed.
         method (str): :obj:`"dense"`, :obj:`"csr"`, :obj:`"incidence"`, or :obj:`"auto"`, the
             cheapest of them; see :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
-        backend (str): What evaluates the series: "reference" (plain torch, any device), "torch"
-            (CSR products), "torch_sparse" (CPU and CUDA), "numba" (compiled, CPU), "triton" (fused,
-            CUDA), or "auto", the fastest that can run.
+        backend (str): What evaluates the series: {backends}.
         filter (Filter, optional): A function of the Laplacian in place of the heat, such as
             :class:`~jsem_pyg.diffusion.filters.Learned`; times are then not used.
 

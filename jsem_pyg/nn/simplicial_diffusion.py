@@ -11,10 +11,13 @@ from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
 from ..diffusion.times import Times
+from ..kernels.table import lists_backends
+from ..operators.factored import FACTORED
 from .diffusion_time import DiffusionTime, initial_times
 from .heat_layer import Diffuse, HeatLayer
 
 
+@lists_backends(FACTORED)
 class SimplicialDiffusion(HeatLayer):
     r"""Heat diffusion of edge signals by the Hodge Laplacian, with times for gradients and curls.
 
@@ -47,8 +50,7 @@ class SimplicialDiffusion(HeatLayer):
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
             :obj:`tol` needs.
         tol (float): Relative error allowed.
-        backend (str): What evaluates the series: "reference" (plain torch, any device), "torch"
-            (CSR products, CPU and CUDA), or "auto", the fastest that can run.
+        backend (str): What evaluates the series: {backends}.
         filter (Filter, optional): A function f of the whole Laplacian,
             :math:`f(\mathbf{L}_{\mathrm{down}} + \mathbf{L}_{\mathrm{up}}) \mathbf{X}`, in place of
             the heat; the times are then not used.

@@ -29,6 +29,7 @@ from .._checks import check_choice, check_instance, check_vector
 from .._precision import power_of_two
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
+from ..kernels.table import lists_backends
 from .factored import FACTORED, factored_operator
 from .heat_operator import HeatOperator, Scaling
 
@@ -47,6 +48,7 @@ HODGE_NORMALIZATIONS: dict[str | None, _Normalization] = {
 }
 
 
+@lists_backends(FACTORED)
 def hodge_operator(
     structure: SimplicialStructure,
     part: str,
@@ -70,9 +72,7 @@ def hodge_operator(
             weighted degrees, and W2 a third of the weights of the triangles, which with the edge
             weights above has its spectrum in [0, 1]; "rw" for the random walk that is similar to
             it, :math:`\mathbf{W}_1^{1/2} \mathbf{L} \mathbf{W}_1^{-1/2}`.
-        backend: "reference" (plain torch, any device), "torch" (CSR products, CPU and CUDA), or
-            "auto", the fastest that can run. The first is twice differentiable, the second needs
-            bounded memory.
+        backend: {backends}. The first is twice differentiable, the second needs bounded memory.
         dtype: what signals are computed in; None: the type of the weights.
 
     Raises:

@@ -24,7 +24,7 @@ from .._checks import (
     numbers_of,
 )
 from ..graph.rows import GraphRows
-from ..kernels.table import CHEBYSHEV
+from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import LightFunction, check_forward_mode, is_transformed
 from .heat_operator import HeatOperator, Scaling
 
@@ -42,6 +42,7 @@ class Entries(NamedTuple):
         return Entries(self.off_diagonal.to(dtype), diagonal, self.scaling.to(dtype))
 
 
+@lists_backends(CHEBYSHEV)
 def laplacian_operator(
     structure: GraphRows,
     edge_weight: Tensor | None = None,
@@ -65,9 +66,7 @@ def laplacian_operator(
         conductance: [E] numbers that the weights are multiplied by, in (0, 1] for most layers, and
             in [-1, 1] for signed ones; None: ones. Below zero, an edge draws its ends to opposite
             values, and degrees count its size.
-        backend: "reference" (plain torch, any device), "torch" (CSR products), "torch_sparse" (CPU
-            and CUDA), "numba" (compiled, CPU), "triton" (fused, CUDA), or "auto", the fastest that
-            can run.
+        backend: {backends}.
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
             equation 2); D - W does not depend on it.

@@ -6,6 +6,7 @@ import types
 import pytest
 import torch
 
+from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.kernels import table
 from jsem_pyg.kernels.chebyshev import Operator
@@ -35,6 +36,16 @@ def test_what_auto_passes_over_is_logged_once(caplog, monkeypatch):
         assert each.choose("auto", torch.device("cuda")) == "torch"
     (message,) = caplog.messages
     assert message.endswith("'torch', which is slower, on 'cuda': triton is not installed.")
+
+
+def test_a_docstring_takes_its_backends_from_the_table():
+    listed = family(fast=None, plain=None).describe()
+    assert '"fast" (registered by the user)' in listed
+    assert listed.endswith(
+        'the first of these that can run: "fast", "plain" (CPU), otherwise "plain"'
+    )
+    for name in table.TRIANGLES.backends:
+        assert f'"{name}" (' in forman_curvature.__doc__
 
 
 def test_what_cannot_run_says_why_and_what_can():

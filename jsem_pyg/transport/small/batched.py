@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 
 from ..._checks import check_vector
 from ..._precision import compute_dtype, full_precision, power_of_two
-from ...kernels.table import LINEAR_TRANSPORT
+from ...kernels.table import LINEAR_TRANSPORT, lists_backends
 from ..costs.cost import check_squares
 from ..costs.first_order import check_reverse_mode, first_order
 from ..plan.plan import Plan
@@ -33,6 +33,7 @@ _OPTIMUM = "the optimum of a transport problem"  # for errors about its derivati
 _BLOCK = 1 << 22  # numbers of plans that are moved at a time
 
 
+@lists_backends(LINEAR_TRANSPORT)
 def batch_gromov_wasserstein(
     source: Any,
     target: Any,
@@ -72,8 +73,7 @@ def batch_gromov_wasserstein(
             plan), and "random", a new one each time. None: "costs" and "zero".
         max_iter: the most proximal steps from every start.
         seed: of random starts.
-        backend: of the linear transport problems, on the CPU: "reference" (SciPy's linear
-            programs), "numba" (compiled), or "auto", the fastest that can run.
+        backend: of the linear transport problems, on the CPU: {backends}.
 
     Returns:
         A plan for each pair, on the device of the costs; it has converged if no vertex was better.
