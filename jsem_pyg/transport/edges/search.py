@@ -82,8 +82,8 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
         return max(found, soft, improve("both starts", anneal(task, found, soft), task), key=_kept)
 
     likely = search_candidates(source, target, _CANDIDATE_STEPS, seed)[-1][1]
-    nobody = np.full(len(alike) - sizes[0], -1)
-    partner = filled(np.concatenate([likely, nobody]), len(alike))
+    unmatched = np.full(len(alike) - sizes[0], -1)
+    partner = filled(np.concatenate([likely, unmatched]), len(alike))
     best = note("candidates", Assignment(partner, kept_weight(task, partner)))
     best = improve("neighbours", best, task)
     enough = _COPY if sizes[0] * sizes[1] <= _SMALL else _NEARLY
