@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -199,7 +200,8 @@ def guess_delimiter(head: str) -> str:
     """
 
     def fit(delimiter: str) -> tuple[bool, int]:
-        cells = next(csv.reader(head.splitlines(), delimiter=delimiter), [])
+        lines = StringIO(head, newline="")  # str.splitlines also splits at form feeds
+        cells = next(csv.reader(lines, delimiter=delimiter), [])
         return all('"' not in cell for cell in cells), len(cells)  # a cut quotation does not fit
 
     return max(_DELIMITERS, key=fit)

@@ -192,3 +192,10 @@ def test_a_null_character_does_not_cut_a_cell_short(tmp_path):
     path.write_bytes(b"a,b\n1.5,2.5\n1.5\x0099,2.5\n")
     with pytest.raises(ValueError, match="holds a null character"):
         read_rows(path, Reading())
+
+
+@pytest.mark.parametrize("mark", ["\x0c", "\x1c", "\x85", "\u2028"])
+def test_only_line_ends_end_the_header(tmp_path, mark):
+    file = tmp_path / "table.csv"
+    file.write_text(f"weight{mark}(kg);size\n1;2\n", encoding="utf-8")
+    assert read_rows(file, Reading()).to_numpy().tolist() == [["1", "2"]]

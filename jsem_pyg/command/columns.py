@@ -16,6 +16,8 @@ Kind = Literal["texts", "numbers", "vectors", "empty", "other"]
 
 _FEW = 0.5  # of the cells of a column, which looks like one of numbers without them
 _WORDS_OF_PROSE = 4  # on average, which names, places and categories hardly have
+_PLAIN = str | int | float
+_INDEX = ("Unnamed: 0", "index")  # what pandas calls row names that have no name themselves
 
 
 class Choice(NamedTuple):
@@ -36,8 +38,8 @@ def choose_columns(
     """Take the columns that are named, or guess: never the one of the labels.
 
     A column of vectors comes first, then text (a column of that name, else all that hold
-    sentences), then all columns of numbers but that of row numbers, then the longest of the
-    columns of short texts.
+    sentences), then all columns of numbers but those of row numbers, also of rows that were
+    chosen or shuffled, then the longest of the columns of short texts.
     """
     if len(table) == 0:
         raise ValueError("Expected a file with rows (got none).")
@@ -73,8 +75,10 @@ def _missing(name: str, columns: list[str]) -> str:
 
 def kind_of(column: "pd.Series") -> Kind:
     """The kind of the non-empty cells of a column."""
-    from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype
+    from pandas.api.types import infer_dtype, is_bool_dtype, is_complex_dtype, is_numeric_dtype
 
+    if is_complex_dtype(column):
+        return "other"
     if is_numeric_dtype(column) and not is_bool_dtype(column):
         return "numbers"
     cells = column.astype(object)
@@ -86,11 +90,10 @@ def kind_of(column: "pd.Series") -> Kind:
     inferred = infer_dtype(cells)
     if inferred in ("integer", "floating", "mixed-integer-float", "decimal"):
         return "numbers"
-    if cells.map(lambda cell: isinstance(cell, str)).all():
-        return "numbers" if as_numbers(cells).notna().all() else "texts"
-    if cells.map(lambda cell: isinstance(cell, str | int | float)).all() and inferred != "boolean":
-        return "texts"
-    return "other"
+    if inferred == "boolean" or not cells.map(lambda each: isinstance(each, _PLAIN)).all():
+        return "other"
+    truths = cells.map(lambda cell: isinstance(cell, bool)).any()
+    return "texts" if truths or as_numbers(cells).isna().any() else "numbers"
 
 
 def as_numbers(column: "pd.Series") -> "pd.Series":
@@ -125,7 +128,7 @@ def _guess_points(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:
     numbers = [
         name
         for name, kind in kinds.items()
-        if kind == "numbers" and not _is_row_number(table[name])
+        if kind == "numbers" and not _is_row_number(name, table[name])
     ]
     if len(vectors) == 1 or named:
         return (named or vectors)[:1]
@@ -199,9 +202,14 @@ def _without_commas(cells: "pd.Series") -> "pd.Series":
     return as_numbers(cells.astype(str).str.replace(",", ""))
 
 
-def _is_row_number(column: "pd.Series") -> bool:
-    """True if a column only counts the rows, as tables have it that were written with an index."""
+def _is_row_number(name: str, column: "pd.Series") -> bool:
+    """True if a column only counts the rows, as tables have it that were written with an index.
+
+    The index of rows that were chosen from a larger table, or shuffled, has no name.
+    """
     numbers = as_numbers(column).to_numpy(dtype=float, na_value=np.nan)
+    if name in _INDEX and np.all(numbers == np.round(numbers)):
+        return len(np.unique(numbers)) == len(numbers)
     return len(numbers) > 1 and bool(np.all(np.diff(numbers) == 1))
 
 

@@ -1,6 +1,7 @@
 """Columns of a table -> what is clustered: documents or vectors, and the labels to compare with."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FEWEST = 3  # points that make a graph
+_LARGEST_EXACT = 2.0**53  # up to which float64 has all integers
+_MOST_ROUNDING = 1e-3  # of the standard deviation
 
 
 class Content(NamedTuple):
@@ -43,6 +46,9 @@ def read_content(table: "pd.DataFrame", choice: Choice, fewest: int = _FEWEST) -
     if choice.kind != "texts":
         vectors = _vectors(table, choice.points)
         _check_enough(len(vectors), len(vectors), "rows", fewest)
+        if choice.kind == "numbers" and fewest > 1:  # else they are compared with others
+            for name, numbers in zip(choice.points, vectors.T, strict=True):
+                _check_digits(name, table[name], numbers)
         if fewest > 1 and bool((vectors == vectors[0]).all()):
             raise ValueError(f"Expected rows that differ (got {len(vectors)} that are the same).")
         return Content(np.arange(len(vectors)), texts, vectors)
@@ -111,6 +117,20 @@ def _vectors(table: "pd.DataFrame", names: Sequence[str]) -> np.ndarray:
             "in or leave these rows out."
         )
     return vectors
+
+
+def _check_digits(name: str, column: "pd.Series", numbers: np.ndarray) -> None:
+    """Raise a ValueError if integers differ in digits that their float64 `numbers` [N] lack."""
+    if column.dtype.kind == "f" or np.abs(numbers).max() < _LARGEST_EXACT:
+        return
+    cells = zip(column, numbers.tolist(), strict=True)
+    rounding = max(abs(Fraction(str(cell)) - Fraction(number)) for cell, number in cells)
+    if rounding > _MOST_ROUNDING * numbers.std():
+        raise ValueError(
+            f"Expected {name!r} to differ in the first 15 digits, which numbers are compared by "
+            f"(got a standard deviation of {numbers.std():.3g}, and a rounding of "
+            f"{float(rounding):.3g}). To fix this, subtract the smallest number."
+        )
 
 
 def _check_enough(count: int, rows: int, what: str, fewest: int) -> None:

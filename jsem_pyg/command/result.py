@@ -69,7 +69,7 @@ def assignments(
 ) -> "pd.DataFrame":
     """The most probable cluster of each of the N rows; -1, without a name, for an empty one.
 
-    The file's own columns follow, except vectors; one that is called as ours is "file NAME".
+    The file's own columns follow, except vectors; one whose name is taken is "file NAME".
     Probabilities are [P, C], of the P points.
     """
     import pandas as pd
@@ -88,5 +88,8 @@ def assignments(
     )
     for name in file.columns:
         if kind_of(file[name]) != "vectors":
-            table[f"file {name}" if name in table else str(name)] = file[name].to_numpy()
+            ours = str(name)
+            while ours in table:  # also where the file has a column "file row" before its "row"
+                ours = f"file {ours}"
+            table[ours] = file[name].to_numpy()
     return table

@@ -36,10 +36,11 @@ class ClassEstimator(NeighborEstimator):
         self._place_classes(graph, model, q, graph.graph.structure, graph.data.edge_weight)
         self.t_ = model.t.item()
         self._of_nodes = keep_known(self._field.p, labels)
-        self.edge_index_ = graph.data.edge_index.numpy()
-        self.edge_weight_ = graph.data.edge_weight.numpy()
-        self.conductances_ = self._field.conductance.numpy()
-        return self._of_nodes
+        # Copies, like what this returns: users may change them, and not what predicts.
+        self.edge_index_ = graph.data.edge_index.numpy().copy()
+        self.edge_weight_ = graph.data.edge_weight.numpy().copy()
+        self.conductances_ = self._field.conductance.numpy().copy()
+        return self._of_nodes.clone()
 
     def _place_classes(
         self,

@@ -64,10 +64,11 @@ class ClusterTree:
     ) -> None:
         self.levels = levels
         self._graph = structure, edge_weight
-        by_number = {level.n_clusters: level.labels for level in levels}
+        # Copies: the arrays of the levels, and `finest`, are the user's to change.
+        by_number = {level.n_clusters: level.labels.copy() for level in levels}
         if finest is not None:
             by_number.setdefault(int(finest.max()) + 1, finest)
-        self.finest = by_number[max(by_number)]
+        self.finest = by_number[max(by_number)].copy()
         self._of = dict(sorted(by_number.items()))
         self._merges = {
             count: _Merges(labels, structure, edge_weight) for count, labels in self._of.items()
@@ -105,7 +106,7 @@ class ClusterTree:
                     f"Expected 'min_size' to be at most the number of points, {len(self.finest)} "
                     f"(got {min_size})."
                 )
-            return self._merges[self.n_finest].until(min_size=min_size)[self.finest]
+            return self._merges[self.n_finest].until(min_size=min_size)[self._of[self.n_finest]]
         assert n_clusters is not None
         check_positive_int("n_clusters", n_clusters)
         finer = [count for count in self._of if count >= n_clusters]

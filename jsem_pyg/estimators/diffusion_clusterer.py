@@ -148,7 +148,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.n_clusters_ = len(kept)
         self.labels_ = labels.numpy()
         self.probabilities_ = self._of_classes(p).numpy()
-        return ClusterLevel(len(kept), level.persistence, self.labels_)
+        return ClusterLevel(len(kept), level.persistence, self.labels_.copy())
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable cluster [M] of each point [M, D], by itself."""
@@ -190,6 +190,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         reducer = None if self.reducer_ is None else torch.from_numpy(self.reducer_.components_)
         tree = {
             "parameters": self.get_params(deep=False),
+            "kernel": self._graph.kernel,  # parameters may have been set since
             "seed": self._seed,
             "x": self._graph.graph.x,
             "model": dict(self._model.state_dict()),
@@ -234,7 +235,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         model = DiffusionClassifier(x.size(1), q.size(1)).to(x.dtype).eval()
         model.load_state_dict(tree["model"])
         edges = torch.from_numpy(self.edge_index_), torch.from_numpy(self.edge_weight_)
-        graph = FittedGraph(x, self.n_neighbors, self.metric_, self.kernel, self._seed)
+        kernel = tree.get("kernel", self.kernel)  # which files of earlier versions lack
+        graph = FittedGraph(x, self.n_neighbors_, self.metric_, kernel, self._seed)
         structure = GraphStructure(edges[0], len(x))
         self._place_classes(graph, model, q, structure, edges[1])
         levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in tree["levels"]]

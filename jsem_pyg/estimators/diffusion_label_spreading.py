@@ -72,12 +72,13 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         Args:
             X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
             y: [N] labels of any kind, -1 where there is none. In an array of strings every label
-                counts as known; with strings and -1, use dtype object.
+                counts as known; with strings and -1, pass a list, or an array of dtype object.
 
         Raises:
             TypeError: if a parameter is of the wrong type.
             ValueError: if X, y or a parameter does not fit, or no label is known.
         """
+        y = _keep_numbers(y)
         _check_none_missing(y)
         with self._threads():
             graph, seed, y = self._fit_graph(X, y)
@@ -119,8 +120,24 @@ def _is_known(y: np.ndarray) -> np.ndarray:
     known = np.array([label != -1 for label in labels], dtype=bool)
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
+    texts, others = ({isinstance(each, str): each for each in y[known]}.get(kind) for kind in (1, 0))
+    if texts is not None and others is not None:
+        raise ValueError(
+            "Expected the labels in 'y' to be all text, or all numbers, beside -1 for none (got "
+            f"{texts!r} and {others!r})."
+        )
     check_classification_targets(y[known])
     return known
+
+
+def _keep_numbers(y: Any) -> Any:
+    """Labels of which NumPy would make text, such as -1 and NaN beside strings, as objects."""
+    is_plain = isinstance(y, list | tuple) and not any(isinstance(each, list) for each in y)
+    if not is_plain or len({isinstance(label, str) for label in y}) < 2:
+        return y
+    labels = np.empty(len(y), dtype=object)
+    labels[:] = y
+    return labels
 
 
 def _check_none_missing(y: Any) -> None:

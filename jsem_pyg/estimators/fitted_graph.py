@@ -30,7 +30,7 @@ class FittedGraph:
     """
 
     def __init__(self, x: Tensor, k: int, metric: str, kernel: str | None, seed: int) -> None:
-        self.metric = metric
+        self.metric, self.kernel = metric, kernel
         nodes = self._joinable(x).nonzero().flatten()
         if nodes.numel() < 3:
             raise ValueError(

@@ -117,7 +117,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
                 normalization=self.normalization,
             )
         self._graph = graph
-        self.embedding_ = self._unscaled(self._field.heat)
+        self.embedding_ = self._unscaled(self._field.heat).copy()  # which users may change
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:

@@ -161,3 +161,30 @@ def test_texts_become_the_nearest_numbers(dtype):
     numbers = np.random.default_rng(0).normal(size=300) * 10.0 ** np.arange(-150, 150)
     cells = pd.Series([*map(repr, numbers.tolist()), "1_000", "x", None], dtype=dtype)
     np.testing.assert_array_equal(as_numbers(cells), [*numbers, np.nan, np.nan, np.nan])
+
+
+def test_numbers_and_texts_of_numbers_are_numbers():
+    mixed = pd.Series([1, "2", 4.5, None, "8"], dtype=object)
+    assert choose(("a",), a=mixed).kind == "numbers"
+    assert kind_of(pd.Series([1, "2", True], dtype=object)) == "texts"
+    assert kind_of(pd.Series(np.ones(3) * 1j)) == "other"
+
+
+@pytest.mark.parametrize("name", ["Unnamed: 0", "index"])
+def test_the_index_of_chosen_rows_is_no_measurement(name):
+    rows = [str(3 * i + i % 2) for i in range(N)]
+    assert choose(a=NUMBERS, b=NUMBERS, **{name: rows}).points == ["a", "b"]
+    assert choose(a=NUMBERS, b=NUMBERS, **{name: rows[::-1]}).points == ["a", "b"]
+    assert choose(a=NUMBERS, b=NUMBERS, **{name: ["1"] * N}).points == ["a", "b", name]
+
+
+def test_numbers_differ_in_digits_that_they_have():
+    ids = [2**60 + i for i in range(N)]
+    choice = choose(("a",), a=ids)
+    for each in (ids, list(map(str, ids)), np.array(ids, dtype=np.uint64)):
+        with pytest.raises(ValueError, match="'a' to differ in the first 15 digits"):
+            read_content(pd.DataFrame({"a": each}), choice)
+    apart = [2**60 + (i << 20) for i in range(N)]
+    assert read_content(pd.DataFrame({"a": apart}), choice).vectors.shape == (N, 1)
+    one = read_content(pd.DataFrame({"a": ids[:1]}), choice, fewest=0)
+    assert one.vectors.tolist() == [[float(ids[0])]]

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 from jsem_pyg.command.draw import draw_map
-from jsem_pyg.command.result import MapResult
+from jsem_pyg.command.content import Content
+from jsem_pyg.command.result import MapResult, assignments
 from jsem_pyg.command.steps import Steps
 from jsem_pyg.command.summary import _by_size
 
@@ -64,3 +65,12 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
         "row 1 and 1 like it: ash 3",
         "row 2: alcohol 0.1, ash 4",
     ]
+
+
+def test_no_column_of_a_file_takes_the_place_of_another():
+    file = pd.DataFrame([[1, 2, 3]], columns=["file row", "row", "file file row"])
+    content = Content(np.array([0]), None, np.zeros((1, 1)))
+    table = assignments(content, np.ones((1, 1)), ["all"], file)
+    own = ["file row", "file file row", "file file file row"]
+    assert list(table.columns) == ["row", "cluster", "name", "probability", *own]
+    assert table[own].iloc[0].tolist() == [1, 2, 3]

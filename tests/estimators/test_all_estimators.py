@@ -280,3 +280,14 @@ def test_they_are_loaded_where_they_are_asked_for():
     assert jsem_pyg.estimators.HeatDiffusion is HeatDiffusion
     with pytest.raises(AttributeError, match="nonsense"):
         jsem_pyg.nonsense  # noqa: B018
+
+
+def test_fitted_attributes_may_be_changed(estimator):
+    fitted(estimator)
+    points = np.concatenate([X[:5], X_NEW])
+    known = say(estimator, points).copy()
+    found = [each for name, each in vars(estimator).items() if name[-1] == "_"]
+    for array in found:
+        if isinstance(array, np.ndarray):
+            array[:] = 0
+    assert np.array_equal(say(estimator, points), known)

@@ -104,11 +104,20 @@ def test_missing_labels_are_refused_by_row(missing):
 
 
 def test_the_text_of_minus_one_is_a_class_and_said(caplog):
-    y = (["a", "b", -1] * NUM_FITTED)[:NUM_FITTED]  # NumPy makes text of it
-    model = DiffusionLabelSpreading(8).fit(X, y)
+    y = (["a", "b", -1] * NUM_FITTED)[:NUM_FITTED]
+    model = DiffusionLabelSpreading(8).fit(X, np.array(y))  # which NumPy makes text of
     assert model.classes_.tolist() == ["-1", "a", "b"]
     assert "'y' holds the text '-1', which counts as a class" in caplog.text
     caplog.clear()
     model.fit(X, np.array(y, dtype=object))
     assert model.classes_.tolist() == ["a", "b"]
     assert not caplog.text
+
+
+def test_a_list_keeps_what_numpy_would_make_text_of():
+    y = (["a", "b", -1] * NUM_FITTED)[:NUM_FITTED]
+    assert DiffusionLabelSpreading(8).fit(X, y).classes_.tolist() == ["a", "b"]
+    with pytest.raises(ValueError, match="NaN"):
+        DiffusionLabelSpreading(8).fit(X, [np.nan if each == -1 else each for each in y])
+    with pytest.raises(ValueError, match=r"all text, or all numbers.* \(got 'b' and 4\)"):
+        DiffusionLabelSpreading(8).fit(X, [4 if each == "a" else each for each in y])
