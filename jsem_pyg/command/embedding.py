@@ -48,16 +48,21 @@ class Embedder:
         return torch.cat(embeddings)
 
     def _embed_block(self, texts: list[str]) -> Tensor:
-        path = self.cache / f"{self._key(texts)}.safetensors"
+        key = self._key(texts)
+        path = self.cache / f"{key}.safetensors"
         if path.exists():
             try:
-                return load_tree(path, _KIND)["x"]
+                tree = load_tree(path, _KIND)
+                if tree.get("key", key) == key:  # which files of earlier versions lack
+                    return tree["x"]
+                problem = f"Expected '{path}' to hold this block (got {tree['key']})."
             except ValueError as error:
-                logger.warning("%s Embedding it anew.", error)
+                problem = str(error)
+            logger.warning("%s Embedding it anew.", problem)
         else:
             check_writable("--cache", path)
         x = encode(self._encoder, texts)
-        save_tree(path, _KIND, "x", {"x": x})
+        save_tree(path, _KIND, "x", {"x": x, "key": key})
         return x
 
     def _key(self, texts: list[str]) -> str:

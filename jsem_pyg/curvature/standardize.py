@@ -128,8 +128,8 @@ class Standardizer:
     def __init__(self, method: str = "robust") -> None:
         check_choice("method", method, tuple(STANDARDIZATIONS))
         self.method = method
-        self._scales: list[tuple[Tensor, Tensor]] = []  # of each column
-        self._shape: tuple[int, ...] | None = None  # of a row of values: () or (F,)
+        self.scales: list[tuple[Tensor, Tensor]] = []  # of each column
+        self.shape: tuple[int, ...] | None = None  # of a row of values: () or (F,)
 
     def fit(self, values: Tensor) -> Self:
         """Remember the scale of `values` [E] or [E, F], each column by itself; forget any other.
@@ -144,8 +144,8 @@ class Standardizer:
                 f"Expected 'values' to hold numbers to be fitted on (got {list(values.shape)})."
             )
         scale = _robust_scale if self.method == "robust" else _rank_scale
-        self._scales = [scale(column) for column in _columns(values)]
-        self._shape = tuple(values.shape[1:])
+        self.scales = [scale(column) for column in _columns(values)]
+        self.shape = tuple(values.shape[1:])
         return self
 
     def transform(self, values: Tensor) -> Tensor:
@@ -156,13 +156,13 @@ class Standardizer:
             RuntimeError: if :meth:`fit` has not been called.
             ValueError: if the columns are others, or there are NaN or infinite values.
         """
-        if self._shape is None:
+        if self.shape is None:
             raise RuntimeError(
                 f"Expected {self!r} to be fitted. To fix this, call fit(values) first."
             )
         _check_values(values, dims=(1, 2))
-        if tuple(values.shape[1:]) != self._shape:
-            fitted = ", ".join(map(str, ("E", *self._shape)))
+        if tuple(values.shape[1:]) != self.shape:
+            fitted = ", ".join(map(str, ("E", *self.shape)))
             raise ValueError(
                 f"Expected 'values' to have shape [{fitted}], as those it was fitted on (got "
                 f"{list(values.shape)})."
@@ -170,7 +170,7 @@ class Standardizer:
         apply = _apply_robust if self.method == "robust" else _apply_rank
         scaled = [
             apply(column.double(), scale)
-            for column, scale in zip(_columns(values), self._scales, strict=True)
+            for column, scale in zip(_columns(values), self.scales, strict=True)
         ]
         return torch.stack(scaled, dim=1).reshape(values.shape).to(values)
 

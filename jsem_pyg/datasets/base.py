@@ -37,8 +37,8 @@ class PointsDataset(InMemoryDataset):
     `pre_transform` is identified by its class and public attributes, a function by name and code.
 
     The cache is one safetensors file, of which nothing can be executed (PyG's own are pickles, and
-    are neither written nor read). A damaged one is logged and made anew: it holds nothing that the
-    source does not.
+    are neither written nor read). One that is damaged or was put in another's place is logged and
+    made anew: it holds nothing that the source does not.
 
     Args:
         root: folder for the processed data.
@@ -111,7 +111,12 @@ class PointsDataset(InMemoryDataset):
         if self.pre_transform is not None:
             data = self.pre_transform(data)
             _check_storable(data)
-        tree = {"class": type(data).__name__, "data": data.to_dict(), "classes": points.classes}
+        tree = {
+            "name": self._cache_name,
+            "class": type(data).__name__,
+            "data": data.to_dict(),
+            "classes": points.classes,
+        }
         save_tree(self.processed_paths[0], _KIND, "data", tree)
 
     def _process(self) -> None:
@@ -120,12 +125,17 @@ class PointsDataset(InMemoryDataset):
             self.process()
 
     def _cached(self) -> dict[str, Any]:
-        """Load what is processed, which is processed anew if it is damaged."""
+        """Load what is processed, which is processed anew if it is damaged or that of another."""
         path = self.processed_paths[0]
         try:
-            return load_tree(path, _KIND)
+            cached: dict[str, Any] = load_tree(path, _KIND)
+            name = cached.get("name", self._cache_name)  # which files of earlier versions lack
+            if name == self._cache_name:
+                return cached
+            problem = f"Expected '{path}' to hold {self._cache_name} (got {name})."
         except ValueError as error:
-            logger.warning("%s Making it anew from its source.", error)
+            problem = str(error)
+        logger.warning("%s Making it anew from its source.", problem)
         self.process()
         return load_tree(path, _KIND)
 

@@ -120,11 +120,12 @@ def _is_known(y: np.ndarray) -> np.ndarray:
     known = np.array([label != -1 for label in labels], dtype=bool)
     if not known.any():
         raise ValueError("Expected 'y' to hold a label other than -1 (got none).")
-    texts, others = ({isinstance(each, str): each for each in y[known]}.get(kind) for kind in (1, 0))
-    if texts is not None and others is not None:
+    text = next((each for each in y[known] if isinstance(each, str)), None)
+    other = next((each for each in y[known] if not isinstance(each, str)), None)
+    if text is not None and other is not None:
         raise ValueError(
             "Expected the labels in 'y' to be all text, or all numbers, beside -1 for none (got "
-            f"{texts!r} and {others!r})."
+            f"{text!r} and {other!r})."
         )
     check_classification_targets(y[known])
     return known

@@ -16,10 +16,11 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
         \sum_c \left( \frac{w_c}{w} - \left( \frac{d_c}{w} \right)^2 \right)
 
     with the weight :math:`w` of all directed edges, :math:`w_c` of those inside cluster c, and
-    :math:`d_c` of those that start there.
+    :math:`d_c` the mean of those that start and that end there: the modularity of the undirected
+    graph, whether its edges are given in both directions or in one.
 
     Args:
-        edge_index: [2, E], both directions of every edge.
+        edge_index: [2, E], both directions of every edge, or one.
         edge_weight: [E], or None for ones.
         labels: [N] integers >= 0, the cluster of each node.
 
@@ -45,11 +46,18 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
     check_edge_index(edge_index, labels.numel())
     if edge_weight is not None:
         check_edge_weight(edge_weight, edge_index.size(1))
-    return modularity_of(edge_index, edge_weight, labels)
+    inside, source = _sums(edge_index, edge_weight, labels)
+    target = _sums(edge_index.flip(0), edge_weight, labels)[1]
+    return _modularity(inside, (source + target) / 2)
 
 
 def modularity_of(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
-    """The modularity, of arguments that were checked before."""
+    """The modularity, of both directions of every edge and arguments that were checked before."""
+    return _modularity(*_sums(edge_index, edge_weight, labels))
+
+
+def _sums(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The weight inside clusters, 0-d, and of the edges that start in each [C], float64."""
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
     # A common factor cancels; without it no sum overflows.
@@ -62,6 +70,10 @@ def modularity_of(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor
         source, target = labels[edge_index[:, begin : begin + _CHUNK]]
         inside += weight[source == target].sum()
         degree += torch.bincount(source, weight, minlength=num_clusters)
+    return inside, degree
+
+
+def _modularity(inside: Tensor, degree: Tensor) -> float:
     total = degree.sum()
     if total == 0:
         return 0.0

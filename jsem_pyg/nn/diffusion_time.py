@@ -38,7 +38,7 @@ class DiffusionTime(torch.nn.Module):
         check_bool("learn", learn)
         check_positive("rate", rate)
         start = initial_times("t", t)
-        self._start = start.tolist()
+        self.initial = start.tolist()
         self.rate = rate
         self.raw = Parameter(torch.empty(start.shape), requires_grad=learn)
         # Saved with u, which means nothing without it.
@@ -59,7 +59,7 @@ class DiffusionTime(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Go back to the initial times."""
         with torch.no_grad():
-            self.start.copy_(torch.tensor(self._start, dtype=torch.float64, device="cpu"))
+            self.start.copy_(torch.tensor(self.initial, dtype=torch.float64, device="cpu"))
             self.raw.zero_()
 
     def set(self, t: float | Tensor) -> None:
@@ -83,7 +83,7 @@ class DiffusionTime(torch.nn.Module):
         return f"DiffusionTime({self})"
 
     def __str__(self) -> str:
-        return str(self._start if self.num_channels is None else list(self.raw.shape))
+        return str(self.initial if self.num_channels is None else list(self.raw.shape))
 
 
 def initial_times(name: str, t: float | Sequence[float] | Tensor) -> Tensor:

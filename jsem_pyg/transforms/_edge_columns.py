@@ -25,12 +25,14 @@ class EdgeColumns(BaseTransform):
         cat: whether to keep existing edge attributes.
     """
 
+    # Public once there is one, so that a data set knows a fitted `pre_transform` from others.
+    standardizer: Standardizer | None = None
+
     def __init__(self, norm: bool | str, cat: bool) -> None:
         check_choice("norm", norm, NORMS)
         check_bool("cat", cat)
         self.norm = norm
         self.cat = cat
-        self._standardizer: Standardizer | None = None
 
     def columns(self, data: Data) -> Tensor:
         """Compute the columns [E, F], not scaled yet."""
@@ -62,7 +64,7 @@ class EdgeColumns(BaseTransform):
                 f"Expected 'data' to have edges to be fitted on (got {len(columns)} graph(s) and "
                 "none)."
             )
-        self._standardizer = Standardizer(self._method).fit(torch.cat(columns))
+        self.standardizer = Standardizer(self._method).fit(torch.cat(columns))
         return self
 
     def forward(self, data: Data) -> Data:
@@ -87,8 +89,8 @@ class EdgeColumns(BaseTransform):
     def _scaled(self, columns: Tensor, data: Data) -> Tensor:
         if self._method is None:
             return columns
-        if self._standardizer is not None:
-            return self._standardizer.transform(columns)
+        if self.standardizer is not None:
+            return self.standardizer.transform(columns)
         standardize, graph = STANDARDIZATIONS[self._method], edge_graph(data)
         return torch.stack([standardize(column, graph) for column in columns.unbind(1)], dim=1)
 
@@ -104,7 +106,7 @@ class EdgeColumns(BaseTransform):
         return torch.cat([kept, columns], dim=1)
 
     def _repr(self, options: str) -> str:
-        fitted = "" if self._standardizer is None else ", fitted=True"
+        fitted = "" if self.standardizer is None else ", fitted=True"
         norms = f"norm={self.norm!r}, cat={self.cat}"
         return f"{self.__class__.__name__}({options}, {norms}{fitted})"
 

@@ -56,6 +56,17 @@ def test_a_damaged_block_is_embedded_anew(caplog):
     assert "Embedding it anew" in caplog.text
 
 
+def test_a_block_in_the_place_of_another_is_embedded_anew(caplog):
+    x, other = embed(TEXTS[:4]), embed(TEXTS[4:8])
+    one, two = default_cache().iterdir()
+    one_bytes, two_bytes = one.read_bytes(), two.read_bytes()
+    one.write_bytes(two_bytes)
+    two.write_bytes(one_bytes)
+    torch.testing.assert_close(embed(TEXTS[:4]), x, rtol=0, atol=0)
+    torch.testing.assert_close(embed(TEXTS[4:8]), other, rtol=0, atol=0)
+    assert caplog.text.count("to hold this block") == 2
+
+
 def test_where_embeddings_are_kept(monkeypatch):
     monkeypatch.delenv("JSEM_PYG_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from jsem_pyg.command.draw import draw_map
 from jsem_pyg.command.content import Content
+from jsem_pyg.command.draw import draw_map
 from jsem_pyg.command.result import MapResult, assignments
 from jsem_pyg.command.steps import Steps
 from jsem_pyg.command.summary import _by_size

@@ -157,6 +157,40 @@ def test_another_pre_transform_is_another_cache(tmp_path):
     assert Counted.reads == 6
 
 
+def test_a_fitted_pre_transform_is_known_by_what_it_was_fitted_on(tmp_path):
+    def graph(weights):
+        edges = torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]])
+        weight = torch.tensor(weights).repeat(2)
+        return Data(
+            edge_index=torch.cat([edges, edges.flip(0)], 1), edge_weight=weight, num_nodes=6
+        )
+
+    def placed(data):
+        return graph([1.0, 2.0, 4.0, 9.0, 3.0])
+
+    scales = [graph([1.0, 1.5, 2.0, 3.0, 1.0]), graph([1.0, 15.0, 2.0, 30.0, 1.0])]
+    seen = []
+    for scale in scales:
+        for norm in ("robust", "rank"):
+            fitted = FormanCurvature("1d", norm=norm).fit(scale)
+            chain = T.Compose([placed, fitted])
+            dataset = Counted(tmp_path, 1, pre_transform=chain)
+            torch.testing.assert_close(dataset[0].edge_attr, chain(Data()).edge_attr)
+            seen.append(dataset[0].edge_attr)
+    assert not torch.allclose(seen[0], seen[2])
+    assert not torch.allclose(seen[1], seen[3])
+
+
+def test_data_in_the_place_of_others_are_made_anew(tmp_path, caplog):
+    Counted(tmp_path, 1)
+    Counted(tmp_path, 2)
+    one, two = (tmp_path / "processed").rglob("data.safetensors")
+    one.write_bytes(two.read_bytes())
+    for value in (1, 2):
+        assert (Counted(tmp_path, value)[0].x == value).all()
+    assert caplog.text.count("Making it anew") == 1
+
+
 def sparse(data):
     data.adj = torch.eye(2).to_sparse()
     return data

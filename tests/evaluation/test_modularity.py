@@ -69,3 +69,13 @@ def test_sums_of_huge_weights_do_not_overflow():
     assert modularity(edge_index, weight, labels) == pytest.approx(
         modularity(edge_index, None, labels)
     )
+
+
+def test_one_direction_of_every_edge_is_the_same_graph():
+    edge_index, weight = random_graph(20, 0.3, 3, dtype=torch.float64)
+    once = edge_index[0] < edge_index[1]
+    labels = torch.randint(3, (20,), generator=torch.Generator().manual_seed(0))
+    expected = modularity(edge_index, weight, labels)
+    for kept in (once, ~once):
+        one_way = modularity(edge_index[:, kept], weight[kept], labels)
+        assert one_way == pytest.approx(expected, abs=1e-12)
