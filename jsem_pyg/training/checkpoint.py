@@ -44,29 +44,27 @@ class CheckpointFile:
     """The checkpoint of a run; what cannot be kept is refused before the first epoch.
 
     Args:
-        path: The file; None if the run is not kept.
+        path: The file.
         run: The run before its first epoch.
         settings: What else shapes the result, by name, data included.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str] | None,
+        path: str | os.PathLike[str],
         run: Run,
         settings: Mapping[str, Any],
     ) -> None:
         self.path = _read_path(path)
         self.settings: dict[str, str] = {}
-        if self.path is None:
-            return
         state = run.model.state_dict()
         check_tree("model", {name: each for name, each in state.items() if not is_lazy(each)})
-        for name, value in {"model": run.model, **run.group.settings(settings)}.items():
+        for name, value in {"model": run.model, **run.depends_on(settings)}.items():
             self.settings |= describe(name, value)
 
     def save(self, run: Run) -> None:
         """Write the run; of a process group, the first writes."""
-        if self.path is None or not run.group.is_first:
+        if not run.is_first:
             return
         state = {
             "settings": self.settings,
@@ -81,11 +79,6 @@ class CheckpointFile:
 
     def restore(self, run: Run, epochs: int) -> None:
         """Continue where the file ends, if there is one; a run that is another stays as it was."""
-        if self.path is None:
-            raise ValueError(
-                "Expected 'checkpoint' to be given with resume=True (got None). To fix this error, "
-                "pass the file that the run to continue was kept in."
-            )
         if not self.path.exists():
             _log.info("no checkpoint at %s: starting afresh", self.path)
             return
@@ -110,9 +103,7 @@ class CheckpointFile:
             run.keep_edges(state["kept"])
 
 
-def _read_path(value: Any) -> Path | None:
-    if value is None:
-        return None
+def _read_path(value: Any) -> Path:
     path = as_path("checkpoint", value)
     if path.is_dir():
         raise ValueError(

@@ -1,14 +1,15 @@
 """A run of training by triplets: what it is made of, and one epoch."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..nn import DiffusionTime
 from .history import BestEpoch, EpochEnd, EpochRow
-from .process_group import LocalGroup
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import TrainingGraph
 from .triplets import Loss, Triplets, TripletSampler
@@ -16,7 +17,10 @@ from .triplets import Loss, Triplets, TripletSampler
 
 @dataclass
 class Run:
-    """A learning problem and its state, which a checkpoint holds."""
+    """A learning problem and its state, which a checkpoint holds.
+
+    `DistributedRun` is that of one of several processes, which differ in a few methods.
+    """
 
     model: nn.Module
     graph: TrainingGraph  # of the next epoch: all edges, or those that are kept
@@ -24,11 +28,33 @@ class Run:
     loss: Loss
     batch_size: int
     seed: int
-    group: LocalGroup  # the processes that share the graph
     optimizer: torch.optim.Optimizer
     kept: Tensor | None = None  # [E] which edges of the first graph these are; None: all
     history: list[EpochRow] = field(default_factory=list)
     best: BestEpoch = field(default_factory=BestEpoch)
+    is_first: bool = True  # of the processes: it writes files and shows a bar
+
+    def copy_weights(self) -> None:
+        """Give the models of all processes the weights of the first."""
+
+    def share_of_loss(self, z: Tensor, triplets: Triplets) -> Tensor:
+        """This process's share of the loss."""
+        return self.loss(z, triplets)
+
+    def total(self, value: Tensor) -> Tensor:
+        """The sum of the values of all processes."""
+        return value.detach()
+
+    def sum_gradients(self) -> None:
+        """Add up the gradients of all processes."""
+
+    def any(self, stop: bool) -> bool:
+        """True if it is true in any process."""
+        return stop
+
+    def depends_on(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that the result of all processes depends on."""
+        return dict(settings)
 
     def keep_edges(self, kept: Tensor) -> None:
         """Go on with some of the edges of `graph` [E], both directions alike."""
@@ -52,12 +78,12 @@ class Run:
         self.optimizer.zero_grad()
         with seeded_rng(self.graph.x.device, self.seed, Purpose.MODEL, epoch):
             z = self.graph.forward(self.model)
-            share = self._share_of_loss(z, triplets)
+            share = self.share_of_loss(z, triplets)
             share.backward()
-            self.group.sum_gradients(self.model.parameters())
+            self.sum_gradients()
             with torch.no_grad():
-                val_loss = self.group.total(self._share_of_loss(z, validation))
-        loss = self.group.total(share)
+                val_loss = self.total(self.share_of_loss(z, validation))
+        loss = self.total(share)
         _check_finite(epoch, loss, val_loss, self.model)
         t = mean_time(self.model)
         # Before the step: the losses and t belong to the weights that the pass was made with.
@@ -71,9 +97,6 @@ class Run:
         """The argument of a callback."""
         row = self.history[-1]
         return EpochEnd(self.model, row, self.history, epochs, self.graph, self.keep_edges)
-
-    def _share_of_loss(self, z: Tensor, triplets: Triplets) -> Tensor:
-        return self.group.share_of_loss(self.loss, z, triplets, self.batch_size)
 
 
 def mean_time(model: nn.Module) -> float | None:

@@ -10,14 +10,16 @@ from typing import Any, Literal, TextIO
 import torch
 from torch import nn
 
-from .._checks import check_bool, check_positive, check_positive_int
+from .._checks import check_bool, check_choice, check_positive, check_positive_int
 from .._progress import open_bar
 from ..nn import AnisotropicDiffusion
+from ..partition import DistributedGraph
 from .checkpoint import CheckpointFile
+from .distributed_run import DistributedRun, DistributedTriplets
 from .history import Callback, EpochRow, FitResult
-from .process_group import process_group
 from .prune_edges import PruneEdges
 from .run import Run
+from .samplers import GraphTriplets, LabelTriplets
 from .seeds import Purpose, derive_generator
 from .training_graph import TrainingGraph
 from .triplets import Loss, TripletLoss, TripletSampler
@@ -53,44 +55,48 @@ def fit_triplets(
     check_positive("lr", lr)
     check_positive("margin", margin)
     check_bool("resume", resume)
+    if resume and checkpoint is None:
+        raise ValueError(
+            "Expected 'checkpoint' to be given with resume=True (got None). To fix this error, "
+            "pass the file that the run to continue was kept in."
+        )
     _check_callbacks(callbacks)
     graph.check_takes(model)
     criterion = _make_loss(loss, margin)
     if isinstance(criterion, nn.Module):
         criterion.to(graph.x.device)
-    group, triplets = process_group(graph, sampler)
+    is_shared = isinstance(graph.edge_index, DistributedGraph)
+    triplets = _make_sampler(graph, sampler)
     settings: dict[str, Any] = {"lr": lr, "batch_size": batch_size, "margin": margin, "seed": seed}
     settings |= {"sketch_dim": sketch_dim, "patience": patience}
     settings |= _data_settings(graph, sampler, criterion)
     pruning = [each for each in callbacks if isinstance(each, PruneEdges)]
     settings |= {f"callbacks.{i}": each for i, each in enumerate(pruning)}
-    run = Run(
+    run = (DistributedRun if is_shared else Run)(
         model,
         graph if sketch_dim is None else _sketch(model, graph, sketch_dim, seed),
         triplets,
         criterion,
         batch_size,
         seed,
-        group,
         _make_optimizer(model, lr, graph.x.device),
     )
     model.train()
-    group.copy_weights(model)
-    file = CheckpointFile(checkpoint, run, settings)
-    if resume:
+    run.copy_weights()
+    file = None if checkpoint is None else CheckpointFile(checkpoint, run, settings)
+    if resume and file is not None:
         file.restore(run, epochs)
     validation, stop = run.draw(Purpose.VALIDATION), False
-    if not group.is_first:
-        progress = False
-    with epoch_bar(epochs, len(run.history), progress) as show:
+    with epoch_bar(epochs, len(run.history), progress and run.is_first) as show:
         while len(run.history) < epochs and not stop and not run.best.exhausted(patience):
             row = run.train_epoch(validation, keep_best=patience is not None)
             answers = [each(run.epoch_end(epochs)) for each in callbacks]  # of all, whatever one is
-            stop = group.any(any(answers))
-            if row.epoch % checkpoint_every == 0:
+            stop = run.any(any(answers))
+            if file is not None and row.epoch % checkpoint_every == 0:
                 file.save(run)
             show(row)
-    file.save(run)
+    if file is not None:
+        file.save(run)
     if run.best.weights is not None:  # kept if there is a patience
         model.load_state_dict(run.best.weights)
     run.optimizer.zero_grad()
@@ -134,6 +140,30 @@ def _make_loss(loss: str | Loss, margin: float) -> Loss:
             "'model' are trained. To fix this error, move them into the model or freeze them."
         )
     return loss
+
+
+def _make_sampler(
+    graph: TrainingGraph, sampler: Literal["graph", "labels"] | TripletSampler
+) -> TripletSampler:
+    """The sampler of the argument."""
+    if isinstance(graph.edge_index, DistributedGraph):
+        if sampler != "graph":
+            raise NotImplementedError(
+                "Expected 'sampler' to be 'graph' where several processes share the graph (got "
+                f"{sampler!r}), since each has its own nodes only."
+            )
+        return DistributedTriplets(graph.edge_index, graph.edge_weight)
+    if not isinstance(sampler, str):
+        if not callable(getattr(sampler, "sample", None)):
+            raise TypeError(
+                "Expected 'sampler' to be 'graph', 'labels' or an object with "
+                f"sample(num_triplets, generator) (got {sampler!r})."
+            )
+        return sampler
+    check_choice("sampler", sampler, ("graph", "labels"))
+    if sampler == "graph":
+        return GraphTriplets(graph.edge_index, graph.edge_weight, graph.x.size(0))
+    return LabelTriplets(graph.labels_on_mask())
 
 
 def _make_optimizer(model: nn.Module, lr: float, device: torch.device) -> torch.optim.Optimizer:
