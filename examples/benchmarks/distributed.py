@@ -2,7 +2,7 @@
 
 Two tables, on the graph of the nearest neighbours of random points in four dimensions:
 
-- bytes: the halo of parts drawn at random, of a Hilbert curve through the points, and of METIS, and
+- bytes: the halo of parts drawn at random, of halves along a breadth-first search and of METIS, and
   the bytes that all processes send in a term. Parts of one partition are joined into fewer.
 - time: of the product with the own columns, of the exchange, of a term that overlaps both, and of
   an epoch (forward, and backward in x, weights and t). Processes share the cores of this machine.
@@ -17,13 +17,11 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import torch
 import torch.distributed as dist
 from reporting import machine, write_table
 from scaling import random_edges
-from torch import Tensor
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
@@ -41,15 +39,10 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--channels", type=int, default=64)
     parser.add_argument("--terms", type=int, default=30)
     parser.add_argument("--processes", type=int, nargs="*", default=[2, 4])
-    parser.add_argument("--methods", nargs="+", default=["random", "hilbert", "metis"])
+    parser.add_argument("--methods", nargs="+", default=["random", "bandwidth", "metis"])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     return parser.parse_args(argv)
-
-
-def points_of(num_nodes: int) -> Tensor:
-    """The points that `random_edges` joins."""
-    return torch.from_numpy(np.random.default_rng(0).normal(size=(num_nodes, 4)))
 
 
 def make_parts(structure: GraphStructure, method: str, num_parts: int) -> Partition:
@@ -57,8 +50,7 @@ def make_parts(structure: GraphStructure, method: str, num_parts: int) -> Partit
     if method == "random":
         order = torch.randperm(size, generator=torch.Generator().manual_seed(0))
         return Partition(order, torch.arange(num_parts + 1) * size // num_parts)
-    points = points_of(size) if method == "hilbert" else None
-    return recursive_partition(structure, num_parts, method=method, points=points)
+    return recursive_partition(structure, num_parts, method=method)
 
 
 def count_bytes(structure: GraphStructure, method: str, args: argparse.Namespace) -> list[dict]:

@@ -51,16 +51,16 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def neighbour_graph(num_nodes: int, neighbours: int) -> tuple[GraphStructure, Tensor]:
-    """The structure of `scaling.random_edges`, and the points."""
+def neighbour_graph(num_nodes: int, neighbours: int) -> GraphStructure:
+    """The structure of `scaling.random_edges`."""
     points = np.random.default_rng(0).normal(size=(num_nodes, 4))
     directed = kneighbors_graph(points, min(neighbours, num_nodes - 1), n_jobs=-1)
     edges = directed.maximum(directed.T).tocoo()
     edge_index = torch.from_numpy(np.stack([edges.row, edges.col])).long()
-    return GraphStructure(edge_index, num_nodes), torch.from_numpy(points)
+    return GraphStructure(edge_index, num_nodes)
 
 
-def orders(structure: GraphStructure, points: Tensor) -> dict[str, Callable[[], Tensor]]:
+def orders(structure: GraphStructure) -> dict[str, Callable[[], Tensor]]:
     blocks = max(1, structure.num_nodes // ROWS_OF_A_BLOCK)
     split = partial(recursive_partition, structure)
     return {
@@ -69,10 +69,6 @@ def orders(structure: GraphStructure, points: Tensor) -> dict[str, Callable[[], 
         "metis, 16 parts": lambda: split(PARTS, method="metis").order,
         f"metis, {blocks} parts": lambda: split(blocks, method="metis").order,
         f"bandwidth, {blocks} parts": lambda: split(blocks, method="bandwidth").order,
-        f"hilbert, points, {blocks} parts": lambda: (
-            split(blocks, method="hilbert", points=points).order
-        ),
-        f"hilbert, diffusion, {blocks} parts": lambda: split(blocks, method="hilbert").order,
     }
 
 
@@ -149,10 +145,10 @@ def one_epoch(structure: GraphStructure, x: Tensor, degree: int) -> tuple[float,
 
 
 def measure(num_nodes: int, args: argparse.Namespace) -> list[dict]:
-    structure, points = neighbour_graph(num_nodes, args.neighbours)
+    structure = neighbour_graph(num_nodes, args.neighbours)
     x = torch.randn(num_nodes, args.channels, generator=torch.Generator().manual_seed(0))
     graphs, rows = {}, {}
-    for name, make in orders(structure, points).items():
+    for name, make in orders(structure).items():
         if args.only is None or name in ("none", *args.only):
             clock = Clock()
             order = make()

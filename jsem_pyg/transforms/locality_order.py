@@ -45,8 +45,7 @@ class LocalityOrder(BaseTransform):
     the permuted graph, up to rounding, and large graphs gain speed.
 
     Args:
-        method: how blocks are made, see :func:`~jsem_pyg.partition.recursive_partition`. "hilbert"
-            follows `data.pos`, where there is one.
+        method: how blocks are made, see :func:`~jsem_pyg.partition.recursive_partition`.
         num_parts: how many blocks; None: one for every 1,024 nodes.
 
     Raises:
@@ -80,7 +79,9 @@ class LocalityOrder(BaseTransform):
         _check(data)
         size = count_nodes(data)
         check_edge_index(data.edge_index, size)
-        partition = self._split(data, size)
+        structure = GraphStructure(data.edge_index, size)
+        num_parts = self.num_parts or max(1, size // _ROWS_OF_A_BLOCK)
+        partition = recursive_partition(structure, num_parts, method=self.method)
         order, place = (
             each.to(data.edge_index.device) for each in (partition.order, partition.place)
         )
@@ -101,15 +102,6 @@ class LocalityOrder(BaseTransform):
         out.node_order = order
         self.partition = partition
         return out
-
-    def _split(self, data: Data, size: int) -> Partition:
-        pos = data.get("pos") if self.method == "hilbert" else None
-        return recursive_partition(
-            GraphStructure(data.edge_index, size),
-            self.num_parts or max(1, size // _ROWS_OF_A_BLOCK),
-            method=self.method,
-            points=pos,
-        )
 
     def restore(self, out: Tensor, data: Data | None = None) -> Tensor:
         """Bring rows back into the order of the caller.

@@ -15,7 +15,7 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature, LocalityOrder
 
-METHODS = [*(["metis"] if find_spec("pymetis") else []), "hilbert", "bandwidth"]
+METHODS = [*(["metis"] if find_spec("pymetis") else []), "bandwidth"]
 
 
 def make_data(size=60, seed=0):

@@ -1,7 +1,7 @@
 """Nodes of a graph -> blocks with few edges between them.
 
 :func:`recursive_partition` reads the graph, and a method of `methods.py` gives every node a block:
-METIS, halves of halves, or ranges of a Hilbert curve.
+METIS, or halves of halves.
 """
 
 from .methods import METHODS

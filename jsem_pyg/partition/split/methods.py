@@ -2,42 +2,38 @@
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..._checks import check_choice
-from ...diffusion import heat_diffusion
 from ...graph import GraphStructure
 from ...kernels.csr import CSR
 from ...kernels.ordering import bandwidth_order, scipy_indices
-from .hilbert import along_curve
 
 Array = NDArray[Any]
+
+# Of a row in a term of the series, beside two for each neighbour: the term before is subtracted,
+# and the sum of the series goes on.
+_OPERATIONS_OF_A_ROW = 4
 
 # METIS counts weights in 32 bits.
 _TOTAL_WEIGHT = 1 << 30
 
-# Columns of noise, and the time for which they diffuse until only slow directions are left.
-_COLUMNS, _TIME = 8, 300.0
+# (graph, P) -> [N] int64, the block of each node, of about equal cost. No block is empty; P is at
+# most N.
+Method = Callable[[GraphStructure, int], Array]
 
 
-class Nodes(NamedTuple):
-    """The nodes of a graph, at least one, and what a method may use to share them."""
-
-    structure: GraphStructure
-    cost: Array  # [N] float64, the cost of each row
-    points: Tensor | None  # [N, d] the places of the nodes, if they are known
+def row_costs(structure: GraphStructure) -> Array:
+    """[N] the operations of each row in a term of the series."""
+    cost: Array = (2 * structure.csr.degree.double() + _OPERATIONS_OF_A_ROW).cpu().numpy()
+    return cost
 
 
-# (nodes, P) -> [N] int64, the block of each node. No block is empty; P is at most N.
-Method = Callable[[Nodes, int], Array]
-
-
-def metis(nodes: Nodes, num_parts: int) -> Array:
+def metis(structure: GraphStructure, num_parts: int) -> Array:
     """Blocks by METIS: few edges are cut.
 
     Source: Karypis and Kumar, "A fast and high quality multilevel scheme for partitioning irregular
@@ -45,11 +41,11 @@ def metis(nodes: Nodes, num_parts: int) -> Array:
     """
     import pymetis
 
-    structure, cost = nodes.structure, nodes.cost
     if structure.num_slots == 0 or num_parts == 1:
-        return bandwidth(nodes, num_parts)
+        return bandwidth(structure, num_parts)
     index = pymetis.zero_copy_dtype()
     col, rowptr = (each.astype(index) for each in scipy_indices(structure.csr))
+    cost = row_costs(structure)
     weight = np.rint(cost * (_TOTAL_WEIGHT / cost.sum()))
     _, found = pymetis.part_graph(
         num_parts,
@@ -61,27 +57,20 @@ def metis(nodes: Nodes, num_parts: int) -> Array:
     part: Array = np.asarray(found, np.int64)
     # With a few nodes for each block METIS may leave a block empty.
     is_full = np.bincount(part, minlength=num_parts).all()
-    return part if is_full else bandwidth(nodes, num_parts)
+    return part if is_full else bandwidth(structure, num_parts)
 
 
-def bandwidth(nodes: Nodes, num_parts: int) -> Array:
+def bandwidth(structure: GraphStructure, num_parts: int) -> Array:
     """Halves of halves in reverse Cuthill-McKee order: levels of a breadth-first search.
 
     Source: Berger and Bokhari, "A partitioning strategy for nonuniform problems on
     multiprocessors", IEEE Transactions on Computers C-36 (1987): recursive bisection by cost.
     """
-    part: Array = np.zeros(nodes.cost.size, np.int64)
+    part: Array = np.zeros(structure.num_nodes, np.int64)
     counts = np.array([num_parts])
     while counts.max() > 1:
-        part, counts = split_blocks(nodes.structure, nodes.cost, part, counts)
+        part, counts = split_blocks(structure, part, counts)
     return part
-
-
-def hilbert(nodes: Nodes, num_parts: int) -> Array:
-    """Ranges of a Hilbert curve through the points, or through places made from the edges."""
-    points = _slow_directions(nodes.structure) if nodes.points is None else nodes.points
-    key = along_curve(points.detach().cpu().double().numpy())
-    return cut(np.argsort(key, kind="stable"), nodes.cost, num_parts)
 
 
 # By name: the method, and the package that it needs beyond torch and SciPy. "auto" is the first
@@ -89,7 +78,6 @@ def hilbert(nodes: Nodes, num_parts: int) -> Array:
 _METHODS: dict[str, tuple[Method, str | None]] = {
     "metis": (metis, "pymetis"),
     "bandwidth": (bandwidth, None),
-    "hilbert": (hilbert, None),
 }
 METHODS = ("auto", *_METHODS)
 
@@ -112,41 +100,8 @@ def find_method(name: str) -> tuple[str, Method]:
     return name, method
 
 
-def cut(order: Array, cost: Array, num_parts: int) -> Array:
-    """Cut an order [N] of the nodes into P <= N ranges of about equal cost, none empty.
-
-    A range begins where the one before ends, and gets an equal share of the cost that is left. So a
-    node that costs more than a share fills a range, and the others stay alike.
-    """
-    size = order.size
-    total = np.concatenate([[0.0], np.cumsum(cost[order])])
-    ptr = [0]
-    for left in range(num_parts, 1, -1):
-        begin = ptr[-1]
-        wanted = total[begin] + (total[-1] - total[begin]) / left
-        end = min(int(np.searchsorted(total, wanted)), size)
-        if wanted - total[end - 1] < total[end] - wanted:  # a range ends at the nearer node
-            end -= 1
-        ptr.append(min(max(end, begin + 1), size - left + 1))
-    part = np.empty(size, np.int64)
-    part[order] = np.repeat(np.arange(num_parts), np.diff([*ptr, size]))
-    return part
-
-
 def _is_there(package: str | None) -> bool:
     return package is None or find_spec(package) is not None
-
-
-def _slow_directions(structure: GraphStructure) -> Tensor:
-    """[N, 8] what is left of noise after a long diffusion: rough diffusion coordinates.
-
-    Source: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21
-    (2006).
-    """
-    generator = torch.Generator().manual_seed(0)
-    noise = torch.randn(structure.num_nodes, _COLUMNS, generator=generator)
-    noise = noise.to(structure.device)
-    return heat_diffusion(noise, structure, t=_TIME, tol=1e-2, normalization="rw")
 
 
 def order_rows(structure: GraphStructure, part: Array) -> Array:
@@ -161,9 +116,7 @@ def order_rows(structure: GraphStructure, part: Array) -> Array:
     return order
 
 
-def split_blocks(
-    structure: GraphStructure, cost: Array, part: Array, num_parts: Array
-) -> tuple[Array, Array]:
+def split_blocks(structure: GraphStructure, part: Array, num_parts: Array) -> tuple[Array, Array]:
     """Split every block that is to become several parts in two, with shares of its cost to match.
 
     Blocks [N] are numbered from 0 to B - 1, none is empty, and each becomes `num_parts` [B], at
@@ -172,7 +125,7 @@ def split_blocks(
     """
     order, size = order_rows(structure, part), np.bincount(part)
     end = size.cumsum()
-    total = np.concatenate([[0.0], cost[order].cumsum()])
+    total = np.concatenate([[0.0], row_costs(structure)[order].cumsum()])
     left = num_parts // 2
     begin_cost, end_cost = total[end - size], total[end]
     wanted = begin_cost + (end_cost - begin_cost) * left / num_parts

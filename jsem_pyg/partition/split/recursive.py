@@ -8,24 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..._checks import (
-    check_finite,
-    check_instance,
-    check_points,
-    check_positive_int,
-    check_rows,
-    check_vector,
-)
+from ..._checks import check_instance, check_positive_int
 from ...graph import GraphStructure
 from ...graph.read_structure import read_structure
-from .methods import Array, Method, Nodes, find_method, order_rows, split_blocks
+from .methods import Array, Method, find_method, order_rows, split_blocks
 from .partition import Partition
 
 _log = logging.getLogger(__name__)
-
-# Operations of a row in a term of the series, beside two for each neighbour: the term before is
-# subtracted, and the sum of the series goes on.
-_OPERATIONS_OF_A_ROW = 4
 
 # Forward and backward pass keep for every row, in tiles of the columns: the last two terms of both
 # recurrences, and the gradient or the result. Of a row outside they gather a term of either.
@@ -46,13 +35,12 @@ def recursive_partition(
     max_bytes: int | None = None,
     method: str = "auto",
     num_nodes: int | None = None,
-    points: Tensor | None = None,
-    cost: Tensor | None = None,
     channels: int = 16,
     dtype: torch.dtype = torch.float32,
 ) -> Partition:
     """Split the nodes of a graph into blocks of equal cost with few edges between them.
 
+    The cost of a node is the number of operations that a term of a series takes for its row.
     There are `num_parts` blocks, or as many as it takes for the working set of each to be at most
     `max_bytes`. Blocks with near numbers lie near each other, so that ranges of blocks are good
     blocks as well. Within a block, rows are in reverse Cuthill-McKee order.
@@ -64,13 +52,9 @@ def recursive_partition(
         max_bytes: bytes of a cache or a device that a block's rows, halo and edges have to fit in,
             with the tile of every term that forward and backward pass keep.
         method: "metis" (few edges are cut; the extra `[partition]`), "bandwidth" (halves of halves
-            along the levels of a breadth-first search), "hilbert" (a curve through `points`, or
-            through places that diffusion finds in the graph), or "auto": "metis" if it is
-            installed, else "bandwidth".
+            along the levels of a breadth-first search), or "auto": "metis" if it is installed, else
+            "bandwidth".
         num_nodes: N; the largest index + 1, or that of the structure, where it is None.
-        points: [N, d] where the nodes lie, for "hilbert".
-        cost: [N] positive, what each row costs, such as measured nanoseconds; None: operations,
-            counted from its edges.
         channels: the columns of a tile, for `max_bytes`: 16 for a cache, all of a signal's for a
             device.
         dtype: the type of the signal, for `max_bytes`.
@@ -104,43 +88,26 @@ def recursive_partition(
     check_instance("dtype", dtype, torch.dtype, "a torch.dtype")
     name, method_of = find_method(method)
     structure = read_structure(edge_index, num_nodes)
-    nodes = _read_nodes(structure, cost, points)
     if structure.num_nodes == 0:
         part: Array = np.empty(0, np.int64)
     elif num_parts is not None:
-        part = method_of(nodes, min(int(num_parts), structure.num_nodes))
+        part = method_of(structure, min(int(num_parts), structure.num_nodes))
     else:
         assert max_bytes is not None
-        part = _parts_that_fit(method_of, nodes, int(max_bytes), int(channels), dtype.itemsize)
+        part = _parts_that_fit(method_of, structure, int(max_bytes), int(channels), dtype.itemsize)
     partition = _arrange(structure, part, num_parts or int(part.max(initial=0)) + 1)
     _log.info("Split %d nodes by %r into %r.", structure.num_nodes, name, partition)
     return partition
 
 
-def _read_nodes(structure: GraphStructure, cost: Tensor | None, points: Tensor | None) -> Nodes:
-    """Check what is known of the nodes."""
-    if cost is None:
-        cost = 2 * structure.csr.degree.double() + _OPERATIONS_OF_A_ROW
-    else:
-        check_vector("cost", cost, structure.num_nodes, "node")
-        check_finite("cost", cost)
-        if not bool((cost > 0).all()):
-            raise ValueError(f"Expected 'cost' to be positive (got {float(cost.min())}).")
-    if points is not None:
-        check_points("points", points)
-        check_rows("points", points, structure.num_nodes, "node")
-    return Nodes(structure, cost.detach().cpu().double().numpy(), points)
-
-
 def _parts_that_fit(
-    method: Method, nodes: Nodes, max_bytes: int, channels: int, itemsize: int
+    method: Method, structure: GraphStructure, max_bytes: int, channels: int, itemsize: int
 ) -> Array:
     """[N] blocks whose working sets keep within a limit: a good number of them, halved if need be.
 
     Raises:
         ValueError: if a single row does not fit.
     """
-    structure = nodes.structure
 
     def needed_by(part: Array) -> Array:
         blocks = torch.from_numpy(part)
@@ -149,7 +116,7 @@ def _parts_that_fit(
 
     num_parts = 1
     for _ in range(_TRIES):
-        part = method(nodes, num_parts)
+        part = method(structure, num_parts)
         needed = needed_by(part)
         if needed.max() <= max_bytes:
             return part
@@ -163,7 +130,7 @@ def _parts_that_fit(
                 "Expected 'max_bytes' to hold every single row with its neighbours (got "
                 f"{max_bytes}, but node {first} takes {needed[part[first]]})."
             )
-        part, _ = split_blocks(structure, nodes.cost, part, 1 + is_too_large)
+        part, _ = split_blocks(structure, part, 1 + is_too_large)
         needed = needed_by(part)
     return part
 
