@@ -1,6 +1,6 @@
 """Heat on the neighbour graph, as a transformer of scikit-learn's."""
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -9,11 +9,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from .._checks import check_choice
 from ..diffusion.inductive import heat_field
 from ..training import select_time
-from .fitted_graph import FittedGraph
 from .neighbor_estimator import NeighborEstimator
+
+_NORMALIZATION = "rw"  # takes means, of whatever degree
 
 
 class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
@@ -31,10 +31,9 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         e^{-t} \, \mathbf{x} + \sum_j \frac{w_j}{\sum_i w_i} \int_0^t e^{-(t - s)} \,
         \mathbf{y}_j(s) \, ds
 
-    where :math:`\mathbf{y}_j(s)` is what its neighbour j has become after the time s
-    (``normalization="sym"``: the quotient is :math:`w_j / \sqrt{d_j \sum_i w_i}` with the
-    neighbour's degree d_j). This is exact heat on the graph with x and edges that lead to it; for
-    t = 0 it is x.
+    where :math:`\mathbf{y}_j(s)` is what its neighbour j has become after the time s. This is exact
+    heat on the graph with x and edges that lead to it; for t = 0 it is x. L is the random walk's
+    Laplacian, :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`.
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.
@@ -44,8 +43,6 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
             standard deviation), None, or "auto": "robust" for "l2" where most columns lie off zero.
         t: how long heat flows, >= 0, or "auto": of eight times from 0.5 to 20 the one that the
             unsupervised triplet loss prefers (:func:`jsem_pyg.training.select_time`).
-        normalization: "rw", which takes means, or "sym", which also weighs every point by the root
-            of its degree, see :func:`jsem_pyg.diffusion.heat_diffusion`.
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
         n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
         random_state: of the triplets, of an approximate search (above 100,000 points) and of the
@@ -71,29 +68,6 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         (2, 3)
     """
 
-    def __init__(
-        self,
-        n_neighbors: int = 15,
-        *,
-        metric: str = "auto",
-        scale: str | None = "auto",
-        t: float | Literal["auto"] = "auto",
-        normalization: str = "rw",
-        kernel: str | None = "gaussian",
-        n_components: int = 100,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.metric = metric
-        self.scale = scale
-        self.t = t
-        self.normalization = normalization
-        self.kernel = kernel
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
     def fit(self, X: Any, y: Any = None) -> Self:
         """Build the neighbour graph of X and diffuse X on it.
 
@@ -105,16 +79,18 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
             TypeError: if a parameter is of the wrong type.
             ValueError: if X or a parameter does not fit.
         """
-        check_choice("normalization", self.normalization, ("rw", "sym"))
         with self._threads():
             graph, seed, _ = self._fit_graph(X)
-            self.t_ = self._choose_time(graph, seed)
+            if self.t == "auto":
+                self.t_ = select_time(graph.graph, normalization=_NORMALIZATION, seed=seed).t
+            else:
+                self.t_ = float(self.t)
             self._field = heat_field(
                 graph.graph.x,
                 graph.graph.structure,
                 graph.data.edge_weight,
                 self.t_,
-                normalization=self.normalization,
+                normalization=_NORMALIZATION,
             )
         self._graph = graph
         self.embedding_ = self._unscaled(self._field.heat).copy()  # which users may change
@@ -146,11 +122,6 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         if self.reducer_ is not None:
             return self.reducer_.get_feature_names_out(input_features)
         return super().get_feature_names_out(input_features)
-
-    def _choose_time(self, graph: FittedGraph, seed: int) -> float:
-        if self.t != "auto":
-            return float(self.t)
-        return select_time(graph.graph, normalization=self.normalization, seed=seed).t
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

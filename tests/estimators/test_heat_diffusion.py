@@ -1,6 +1,5 @@
 import numpy as np
 import pandas as pd
-import pytest
 import torch
 from estimators.estimator_cases import NUM_FITTED, NUM_NEW, blobs
 from scipy.integrate import simpson
@@ -20,31 +19,24 @@ def index():
     return NeighborIndex(torch.from_numpy(X), 8)
 
 
-@pytest.mark.parametrize("normalization", ["rw", "sym"])
-def test_fitted_points_have_the_heat_of_their_graph(normalization):
-    heat = HeatDiffusion(8, t=3.0, normalization=normalization, metric="cosine")
+def test_fitted_points_have_the_heat_of_their_graph():
+    heat = HeatDiffusion(8, t=3.0, metric="cosine")
     edges = index().edge_index, index().edge_weight
-    expected = heat_diffusion(torch.from_numpy(X), *edges, 3.0, normalization=normalization)
+    expected = heat_diffusion(torch.from_numpy(X), *edges, 3.0, normalization="rw")
     np.testing.assert_allclose(heat.fit_transform(X), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("normalization", ["rw", "sym"])
-def test_new_points_follow_the_formula(normalization):
+def test_new_points_follow_the_formula():
     t, graph = 3.0, index()
     times = torch.linspace(0, t, 201, dtype=torch.float64)
     edges = graph.edge_index, graph.edge_weight
-    y = heat_diffusion(torch.from_numpy(X), *edges, times, normalization=normalization, tol=1e-9)
+    y = heat_diffusion(torch.from_numpy(X), *edges, times, normalization="rw", tol=1e-9)
     decay = torch.exp(times - t)[:, None, None]
     incoming = simpson((decay * y).numpy(), x=times.numpy(), axis=0)
     neighbor, weight = (each.numpy() for each in graph.links(torch.from_numpy(X_NEW)))
-    total = weight.sum(1, keepdims=True)
-    if normalization == "rw":
-        share = weight / total
-    else:
-        degree = np.bincount(graph.edge_index[0], graph.edge_weight, minlength=len(X))
-        share = weight / np.sqrt(total * degree[neighbor])
+    share = weight / weight.sum(1, keepdims=True)
     expected = np.exp(-t) * X_NEW + (share[:, :, None] * incoming[neighbor]).sum(1)
-    heat = HeatDiffusion(8, t=t, normalization=normalization, metric="cosine").fit(X)
+    heat = HeatDiffusion(8, t=t, metric="cosine").fit(X)
     np.testing.assert_allclose(heat.transform(X_NEW), expected, atol=1e-6)
 
 
@@ -79,19 +71,6 @@ def test_auto_is_the_time_that_the_triplet_loss_likes():
     assert heat.t_ == chosen.t
 
 
-@pytest.mark.parametrize("normalization", ["rw", "sym"])
-def test_auto_measures_the_heat_that_is_used(normalization, monkeypatch):
-    measured = []
-
-    def measure(data, **options):
-        measured.append(options["normalization"])
-        return select_time(data, **options)
-
-    monkeypatch.setattr("jsem_pyg.estimators.heat_diffusion.select_time", measure)
-    HeatDiffusion(8, normalization=normalization).fit(X)
-    assert measured == [normalization]
-
-
 def test_what_comes_out_may_be_changed():
     heat = HeatDiffusion(8, t=1.0)
     out = heat.fit_transform(X)
@@ -113,8 +92,3 @@ def test_components_have_names_of_their_own():
     sparse = csr_matrix(np.random.default_rng(0).poisson(0.5, size=(30, 20)))
     heat = HeatDiffusion(5, t=1.0, n_components=3).fit(sparse)
     assert heat.get_feature_names_out().tolist() == [f"truncatedsvd{each}" for each in range(3)]
-
-
-def test_a_normalization_that_there_is_not_is_refused():
-    with pytest.raises(ValueError, match="'normalization'"):
-        HeatDiffusion(normalization=None).fit(X)
