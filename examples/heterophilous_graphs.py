@@ -9,13 +9,12 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
-from torch_geometric.utils import grid, remove_self_loops, to_undirected
+from torch_geometric.utils import grid, remove_self_loops, scatter, to_undirected
 
 from jsem_pyg.curvature import (
     degree_contrast,
     forman_curvature,
     jaccard_overlap,
-    node_curvature,
     rank_standardize,
 )
 from jsem_pyg.graph import GraphStructure
@@ -56,7 +55,9 @@ def node_geometry(graph: GraphStructure) -> Tensor:
     """
     edges = [forman_curvature(graph, method=form) for form in ("1d", "augmented", "balanced")]
     edges += [jaccard_overlap(graph), degree_contrast(graph)]
-    nodes = [graph.csr.degree.float(), *(node_curvature(graph, each) for each in edges)]
+    row, size = graph.edges[0], graph.num_nodes
+    means = (scatter(each, row, dim_size=size, reduce="mean") for each in edges)
+    nodes = [graph.csr.degree.float(), *means]
     return torch.stack([rank_standardize(each) for each in nodes], dim=1)
 
 

@@ -16,10 +16,11 @@ import pandas as pd
 from reporting import write_table
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
+from torch_geometric.utils import homophily
 
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.evaluation import clustering_scores, modularity, neighbour_purity, partition_scores
+from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import fit
 from jsem_pyg.transforms import FaissKNNGraph
@@ -63,7 +64,7 @@ def compare_neighbours(data: Data, numbers: list[int]) -> pd.DataFrame:
         p = model(graph.x, graph.edge_index, graph.edge_weight)
         row = {"k": k, "ARI": partition_scores(p.argmax(-1), graph.y).ari}
         row["modularity"] = modularity(graph.edge_index, graph.edge_weight, p.argmax(-1))
-        row["purity"] = neighbour_purity(graph.edge_index, graph.y)
+        row["purity"] = homophily(graph.edge_index, graph.y, method="node")
         rows.append(row)
     return pd.DataFrame(rows)
 

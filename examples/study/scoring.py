@@ -7,8 +7,9 @@ from data_sets import NEIGHBOURS, StudySet
 from methods import Method
 from runner import SECONDS, Key, Row, Table, timed
 from torch import Tensor
+from torch_geometric.utils import homophily
 
-from jsem_pyg.evaluation import clustering_scores, neighbour_purity, partition_scores
+from jsem_pyg.evaluation import clustering_scores, partition_scores
 from jsem_pyg.graph import knn_graph
 
 
@@ -60,4 +61,4 @@ def embedding_purity(result: Tensor, y: Tensor) -> float | None:
     edge_index, _ = knn_graph(
         result, min(NEIGHBOURS, len(y) - 1), metric="l2", kernel=None, connect=False
     )
-    return neighbour_purity(edge_index, y)
+    return homophily(edge_index, y, method="node")

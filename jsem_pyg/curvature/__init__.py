@@ -1,15 +1,14 @@
 """Stage 2: edges -> a few numbers per edge.
 
 :func:`forman_curvature` is the discrete curvature of an edge, which separates bridges between
-clusters from edges inside, and :func:`node_curvature` its mean at every node;
-:func:`jaccard_overlap`, :func:`degree_contrast` and :func:`distance_rank` look at an edge in other
-ways. :func:`robust_standardize` and :func:`rank_standardize` bring them to a common scale, which a
-:class:`Standardizer` remembers for graphs to come.
+clusters from edges inside; :func:`jaccard_overlap`, :func:`degree_contrast` and
+:func:`distance_rank` look at an edge in other ways. :func:`robust_standardize` and
+:func:`rank_standardize` bring them to a common scale, which a :class:`Standardizer` remembers for
+graphs to come.
 """
 
 from .edge_geometry import degree_contrast, distance_rank, jaccard_overlap
 from .forman_ricci import forman_curvature
-from .node_curvature import node_curvature
 from .standardize import Standardizer, rank_standardize, robust_standardize
 
 __all__ = [
@@ -18,7 +17,6 @@ __all__ = [
     "distance_rank",
     "forman_curvature",
     "jaccard_overlap",
-    "node_curvature",
     "rank_standardize",
     "robust_standardize",
 ]

@@ -1,7 +1,7 @@
 """Stage 8: representations -> scores against classes and graphs.
 
-``clustering_scores`` compares k-means with the labels, ``neighbour_purity`` measures how often
-neighbours share a class, ``dirichlet_energy`` measures how much a signal varies along the edges.
+``clustering_scores`` compares k-means with the labels, ``dirichlet_energy`` measures how much a
+signal varies along the edges.
 ``partition_scores`` compares any clustering with the labels, and ``modularity`` with the graph,
 which needs no labels.
 """
@@ -10,7 +10,6 @@ from .clustering import ClusteringScores, SeedScores, clustering_scores
 from .energy import dirichlet_energy
 from .modularity import modularity
 from .partition import PartitionScores, partition_scores
-from .purity import neighbour_purity
 
 __all__ = [
     "ClusteringScores",
@@ -19,6 +18,5 @@ __all__ = [
     "clustering_scores",
     "dirichlet_energy",
     "modularity",
-    "neighbour_purity",
     "partition_scores",
 ]

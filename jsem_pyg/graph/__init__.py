@@ -2,8 +2,7 @@
 
 :func:`knn_search` finds the nearest neighbours, :func:`knn_graph` makes an undirected, weighted,
 connected graph of them, and :class:`NeighborIndex` places new points in it. :func:`patch_graph`
-joins the pixels of a picture that look alike. `hyperedges.py` makes hypergraphs of points, graphs
-and labels.
+joins the pixels of a picture that look alike. :func:`knn_hyperedges` makes a hypergraph of points.
 
 Points are checked in `points.py`; `groups.py` separates the graphs of a batch. Small graphs are
 searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py`, `torch_search.py`
@@ -17,10 +16,7 @@ follows from the pattern. What a user hands over becomes one in `prepare.py` and
 """
 
 from .build import knn_graph
-from .hyperedges import (
-    clique_hyperedges,
-    knn_hyperedges,
-)
+from .hyperedges import knn_hyperedges
 from .hypergraph_structure import HypergraphStructure
 from .knn import knn_search
 from .neighbor_index import NeighborIndex
@@ -33,7 +29,6 @@ __all__ = [
     "HypergraphStructure",
     "NeighborIndex",
     "SimplicialStructure",
-    "clique_hyperedges",
     "knn_graph",
     "knn_hyperedges",
     "knn_search",

@@ -49,12 +49,8 @@ def report(
     The map shows features that diffuse along the edges as they conduct, for each of `times`.
     Distances on it mean little, neighbourhoods more; a place has 16 bits, a conductance as well.
 
-    The drawing is by plotly.js: it draws 100,000 points by WebGL, has hovering, lasso and zoom,
-    comes as one script in a package of PyPI, and is widely kept. Of the others that were looked
-    at, Bokeh would do as well, at the price of a model of its own for each glyph and callback;
-    datamapplot draws finer maps, but fetches scripts and fonts from the network the first time,
-    and has neither diffusion times nor edges; regl-scatterplot draws millions of points, and
-    leaves legends, charts and packaging to its user. The same input gives the same bytes.
+    The drawing is by plotly.js, which draws 100,000 points by WebGL. The same input gives the same
+    bytes.
 
     Args:
         data: `x` [N, D], `edge_index` [2, E] with both directions of every edge, `edge_weight` [E]

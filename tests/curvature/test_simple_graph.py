@@ -8,7 +8,6 @@ from jsem_pyg.curvature import (
     distance_rank,
     forman_curvature,
     jaccard_overlap,
-    node_curvature,
 )
 from jsem_pyg.graph import GraphStructure
 
@@ -17,7 +16,6 @@ MEASURES = [
     jaccard_overlap,
     degree_contrast,
     lambda graph, num_nodes=None: distance_rank(graph, torch.ones(4), num_nodes),
-    lambda graph, num_nodes=None: node_curvature(graph, torch.ones(4), num_nodes),
 ]
 
 

@@ -24,7 +24,7 @@ LEGAL: dict[str, str] = {
     r"\S+\.check_flow x: with a dimension in front": "leading dimensions are batches",
     r"\S+dirichlet_energy x: with a dimension in front": "leading dimensions are batches",
     r"\S+Conductance\.forward edge_attr: of no entries": "a graph may have no edges",
-    r"\S+(modularity labels|neighbour_purity y): with an entry too many": "an isolated node",
+    r"\S+modularity labels: with an entry too many": "an isolated node",
     r"\S+heat_kernel_columns nodes: (of no entries|with an entry too many)": "any number of nodes",
     r"transport\.\S+ nodes: (of no entries|with an entry too many)": "any number of columns",
     # Numbers
