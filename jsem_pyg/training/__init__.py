@@ -15,7 +15,6 @@ from .fit import fit
 from .heat_classifier import classify_by_heat
 from .history import EpochEnd, FitResult
 from .label_propagation import propagate_labels
-from .outlier_probability import outlier_probability
 from .prune_edges import PruneEdges
 from .samplers import GraphTriplets, LabelTriplets
 from .time_selection import select_time
@@ -32,7 +31,6 @@ __all__ = [
     "choose_num_classes",
     "classify_by_heat",
     "fit",
-    "outlier_probability",
     "propagate_labels",
     "select_time",
 ]

@@ -506,7 +506,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
         labels=lambda: two_clusters(num_nodes=12, seed=_seed).y,
     ),
     "training.classify_by_heat": good(data=_unlabelled, labels=_few_labels, t=2.0),
-    "training.outlier_probability": good(data=_unlabelled, t=2.0, num_probes=8),
     "training.propagate_labels": good(data=_unlabelled, labels=_few_labels, steps=1, folds=1),
     "training.select_time": good(data=_unlabelled, times=[1.0, 2.0], num_triplets=8),
     # Report
