@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.stats import norm, rankdata
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch_geometric import seed_everything
@@ -15,7 +16,6 @@ from jsem_pyg.curvature import (
     degree_contrast,
     forman_curvature,
     jaccard_overlap,
-    rank_standardize,
 )
 from jsem_pyg.graph import GraphStructure
 
@@ -58,7 +58,9 @@ def node_geometry(graph: GraphStructure) -> Tensor:
     row, size = graph.edges[0], graph.num_nodes
     means = (scatter(each, row, dim_size=size, reduce="mean") for each in edges)
     nodes = [graph.csr.degree.float(), *means]
-    return torch.stack([rank_standardize(each) for each in nodes], dim=1)
+    # Normal scores of the ranks, which no hub can dominate.
+    scores = [norm.ppf(rankdata(each) / (len(each) + 1)) for each in nodes]
+    return torch.tensor(np.stack(scores, axis=1)).float()
 
 
 def score(logits: Tensor, data: Data, mask: Tensor) -> float:

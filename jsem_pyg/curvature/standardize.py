@@ -2,12 +2,10 @@
 
 from typing import Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from .._checks import (
-    check_choice,
     check_dense,
     check_device,
     check_finite,
@@ -15,7 +13,7 @@ from .._checks import (
     check_integers,
     check_positive_int,
 )
-from .._groups import group_order, group_ranks, group_starts
+from .._groups import group_order, group_starts
 from .._precision import power_of_two
 
 # What makes the two spreads below equal to the standard deviation of a normal distribution.
@@ -62,62 +60,11 @@ def robust_standardize(
     return ((numbers - median[group]) / spread[group]).to(values.dtype)
 
 
-def rank_standardize(
-    values: Tensor, group: Tensor | None = None, num_groups: int | None = None
-) -> Tensor:
-    r"""Replace each value by the normal quantile of its rank, its van der Waerden score.
-
-    .. math::
-        z = \Phi^{-1} \left( \frac{r}{n + 1} \right)
-
-    with the rank r = 1 ... n of a value among all n, and :math:`\Phi` the distribution function of
-    the standard normal distribution. The order of the values alone matters: whatever their
-    distribution, the result is spread like a normal sample, and no value is an outlier. Equal
-    values share their mean rank and so stay equal; where all are equal, the result is zero. No
-    gradient flows back.
-
-    Args:
-        values: [E] floating-point numbers.
-        group: [E] integers; each group is standardised by itself. None means a single group.
-        num_groups: the number of groups; the largest + 1 where it is None.
-
-    Returns:
-        [E] of the same type, a pure number.
-
-    Raises:
-        TypeError: if `values` is not a floating-point tensor, `group` not one of integers, or
-            `num_groups` no integer.
-        ValueError: if it holds NaN or infinite values, or the groups do not fit.
-
-    Source: van der Waerden, "Order tests for the two-sample problem and their power", Indagationes
-    Mathematicae 14, 1952.
-
-    Example:
-        >>> rank_standardize(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
-        tensor([-0.9674, -0.4307,  0.0000,  0.4307,  0.9674])
-    """
-    _check_values(values)
-    group, count = (each.cpu() for each in _read_groups(values, group, num_groups))
-    if values.numel() == 0:
-        return values.clone()
-    quantile = group_ranks(values.detach().cpu(), group, count.numel()) / (count[group] + 1)
-    return torch.special.ndtri(quantile).to(values.device, values.dtype)
-
-
 class Standardizer:
     """Standardises columns, and remembers how, so that values to come are scaled the same way.
 
-    "robust" remembers the median and the spread of each column, see :func:`robust_standardize`; a
-    column that was constant becomes zero for ever. "rank" remembers the distinct values of each
-    column and their scores, see :func:`rank_standardize`: between two of them a new value gets a
-    score in between, by linear interpolation, and beyond the outermost that of the outermost. So it
-    is monotone, continuous and bounded, but has to keep the column.
-
-    Args:
-        method: "robust" or "rank".
-
-    Raises:
-        ValueError: if `method` is neither.
+    It remembers the median and the spread of each column, see :func:`robust_standardize`; a column
+    that was constant becomes zero for ever.
 
     Example:
         >>> standardizer = Standardizer().fit(torch.tensor([1.0, 2.0, 3.0, 4.0, 100.0]))
@@ -125,11 +72,8 @@ class Standardizer:
         tensor([0.0000, 1.3490])
     """
 
-    def __init__(self, method: str = "robust") -> None:
-        check_choice("method", method, tuple(STANDARDIZATIONS))
-        self.method = method
-        self.scales: list[tuple[Tensor, Tensor]] = []  # of each column
-        self.shape: tuple[int, ...] | None = None  # of a row of values: () or (F,)
+    def __init__(self) -> None:
+        self.scale: tuple[Tensor, Tensor] | None = None  # median and spread, [] or [F] each
 
     def fit(self, values: Tensor) -> Self:
         """Remember the scale of `values` [E] or [E, F], each column by itself; forget any other.
@@ -143,9 +87,9 @@ class Standardizer:
             raise ValueError(
                 f"Expected 'values' to hold numbers to be fitted on (got {list(values.shape)})."
             )
-        scale = _robust_scale if self.method == "robust" else _rank_scale
-        self.scales = [scale(column) for column in _columns(values)]
-        self.shape = tuple(values.shape[1:])
+        columns = values.detach().cpu().reshape(len(values), -1).unbind(1)
+        median, spread = map(torch.cat, zip(*map(_scale_of, columns), strict=True))
+        self.scale = median.reshape(values.shape[1:]), spread.reshape(values.shape[1:])
         return self
 
     def transform(self, values: Tensor) -> Tensor:
@@ -156,61 +100,31 @@ class Standardizer:
             RuntimeError: if :meth:`fit` has not been called.
             ValueError: if the columns are others, or there are NaN or infinite values.
         """
-        if self.shape is None:
+        if self.scale is None:
             raise RuntimeError(
                 f"Expected {self!r} to be fitted. To fix this, call fit(values) first."
             )
         _check_values(values, dims=(1, 2))
-        if tuple(values.shape[1:]) != self.shape:
-            fitted = ", ".join(map(str, ("E", *self.shape)))
+        median, spread = self.scale
+        if values.shape[1:] != median.shape:
+            fitted = ", ".join(map(str, ("E", *median.shape)))
             raise ValueError(
                 f"Expected 'values' to have shape [{fitted}], as those it was fitted on (got "
                 f"{list(values.shape)})."
             )
-        apply = _apply_robust if self.method == "robust" else _apply_rank
-        scaled = [
-            apply(column.double(), scale)
-            for column, scale in zip(_columns(values), self.scales, strict=True)
-        ]
-        return torch.stack(scaled, dim=1).reshape(values.shape).to(values)
+        # Halves first, since the difference may overflow.
+        halves = values.detach().cpu().double() / 2 - median / 2
+        return (halves / spread * 2).to(values)
 
     def __repr__(self) -> str:
-        return f"{self.__class__.__name__}(method={self.method!r})"
+        return f"{self.__class__.__name__}()"
 
 
-def _columns(values: Tensor) -> tuple[Tensor, ...]:
-    """[E] or [E, F] -> F columns [E] on the CPU."""
-    values = values.detach().cpu()
-    return (values,) if values.dim() == 1 else values.unbind(1)
-
-
-def _robust_scale(column: Tensor) -> tuple[Tensor, Tensor]:
-    """The median and the spread of a column; its type sets what counts as rounding."""
+def _scale_of(column: Tensor) -> tuple[Tensor, Tensor]:
+    """The median [1] and the spread [1] of a column; its type sets what counts as rounding."""
     numbers, unit = _in_units(column)
     median, spread = _median_and_spread(numbers, unit, *_read_groups(column), column.dtype)
     return median * unit, spread * unit
-
-
-def _apply_robust(column: Tensor, scale: tuple[Tensor, Tensor]) -> Tensor:
-    median, spread = scale
-    # Halves first, since the difference may overflow.
-    return (column / 2 - median / 2) / spread * 2
-
-
-def _rank_scale(column: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct values of a column, ascending, and their scores."""
-    column = column.double()
-    known, where = column.unique(return_inverse=True)
-    return known, torch.empty_like(known).scatter(0, where, rank_standardize(column))
-
-
-def _apply_rank(column: Tensor, scale: tuple[Tensor, Tensor]) -> Tensor:
-    known, score = scale
-    return torch.from_numpy(np.interp(column.numpy(), known.numpy(), score.numpy()))
-
-
-# What the standardisations are called where there is a choice.
-STANDARDIZATIONS = {"robust": robust_standardize, "rank": rank_standardize}
 
 
 def _check_values(values: Tensor, dims: tuple[int, ...] = (1,)) -> None:

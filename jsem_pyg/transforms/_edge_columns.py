@@ -9,27 +9,24 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import FLOATS, check_bool, check_choice, check_dense, check_float, check_tensor
-from ..curvature import Standardizer
-from ..curvature.standardize import STANDARDIZATIONS
+from .._checks import FLOATS, check_bool, check_dense, check_float, check_tensor
+from ..curvature import Standardizer, robust_standardize
 from ._batch import check_data, edge_graph, record_edges
-
-NORMS = (True, "robust", "rank", False)
 
 
 class EdgeColumns(BaseTransform):
     """Appends columns to `data.edge_attr`; a subclass computes them in `columns`.
 
     Args:
-        norm: True or "robust", "rank", or False, how each column is standardised.
+        norm: whether each column is standardised.
         cat: whether to keep existing edge attributes.
     """
 
     # Public once there is one, so that a data set knows a fitted `pre_transform` from others.
     standardizer: Standardizer | None = None
 
-    def __init__(self, norm: bool | str, cat: bool) -> None:
-        check_choice("norm", norm, NORMS)
+    def __init__(self, norm: bool, cat: bool) -> None:
+        check_bool("norm", norm)
         check_bool("cat", cat)
         self.norm = norm
         self.cat = cat
@@ -52,10 +49,10 @@ class EdgeColumns(BaseTransform):
             TypeError: if `data` holds anything but homogeneous graphs.
             ValueError: if `norm` is False, if there is no edge, or if a graph is refused.
         """
-        if self._method is None:
+        if not self.norm:
             raise ValueError(
-                "Expected 'norm' to be True, 'robust' or 'rank', as there is nothing to remember "
-                f"without a scale (got {self.norm!r})."
+                "Expected 'norm' to be True, as there is nothing to remember without a scale (got "
+                "False)."
             )
         graphs = data if isinstance(data, Iterable) and not isinstance(data, BaseData) else [data]
         columns = [self._checked_columns(graph) for graph in graphs]
@@ -64,7 +61,7 @@ class EdgeColumns(BaseTransform):
                 f"Expected 'data' to have edges to be fitted on (got {len(columns)} graph(s) and "
                 "none)."
             )
-        self.standardizer = Standardizer(self._method).fit(torch.cat(columns))
+        self.standardizer = Standardizer().fit(torch.cat(columns))
         return self
 
     def forward(self, data: Data) -> Data:
@@ -74,12 +71,6 @@ class EdgeColumns(BaseTransform):
         record_edges(data, "edge_attr")
         return data
 
-    @property
-    def _method(self) -> str | None:
-        if isinstance(self.norm, str):
-            return self.norm
-        return "robust" if self.norm else None
-
     def _checked_columns(self, data: Data) -> Tensor:
         check_data(data)
         if data.edge_index is None:
@@ -87,12 +78,13 @@ class EdgeColumns(BaseTransform):
         return self.columns(data)
 
     def _scaled(self, columns: Tensor, data: Data) -> Tensor:
-        if self._method is None:
+        if not self.norm:
             return columns
         if self.standardizer is not None:
             return self.standardizer.transform(columns)
-        standardize, graph = STANDARDIZATIONS[self._method], edge_graph(data)
-        return torch.stack([standardize(column, graph) for column in columns.unbind(1)], dim=1)
+        graph = edge_graph(data)
+        scaled = [robust_standardize(column, graph) for column in columns.unbind(1)]
+        return torch.stack(scaled, dim=1)
 
     def _append(self, columns: Tensor, edge_attr: Tensor | None, x: Tensor | None) -> Tensor:
         for pattern in (edge_attr, x):

@@ -62,15 +62,14 @@ class EdgeGeometry(EdgeColumns):
     Args:
         features: names of the above, a column each, in this order.
         t: the diffusion time of ``"diffusion_cosine"``, >= 0.
-        norm: True or "robust" to standardise each column by median and median absolute deviation
-            (:func:`jsem_pyg.curvature.robust_standardize`), "rank" for normal scores of the ranks
-            (:func:`jsem_pyg.curvature.rank_standardize`), False for the numbers themselves.
+        norm: whether to standardise each column by median and median absolute deviation
+            (:func:`jsem_pyg.curvature.robust_standardize`).
         cat: whether to keep existing edge attributes; False replaces them.
 
     Raises:
         TypeError: if `features` is not a sequence of names, `t` not a number, or `data` not a
             homogeneous graph.
-        ValueError: if a feature is unknown or repeated, if `t` or `norm` is none of the above, if
+        ValueError: if a feature is unknown or repeated, if `t` is negative, if
             `data` lacks what a feature needs, or if one of the functions refuses the graph.
 
     Example:
@@ -87,7 +86,7 @@ class EdgeGeometry(EdgeColumns):
         self,
         features: Sequence[str] = tuple(FEATURES),
         t: float = 3.0,
-        norm: bool | str = True,
+        norm: bool = True,
         cat: bool = True,
     ) -> None:
         super().__init__(norm, cat)

@@ -24,16 +24,14 @@ class FormanCurvature(EdgeColumns):
 
     Args:
         method: "augmented", "1d" or "balanced", see :func:`jsem_pyg.curvature.forman_curvature`.
-        norm: True or "robust" to standardise by median and median absolute deviation
-            (:func:`jsem_pyg.curvature.robust_standardize`), "rank" for normal scores of the ranks
-            (:func:`jsem_pyg.curvature.rank_standardize`), False for the curvature itself.
+        norm: whether to standardise by median and median absolute deviation
+            (:func:`jsem_pyg.curvature.robust_standardize`).
         cat: whether to keep existing edge attributes; False replaces them.
 
     Raises:
-        TypeError: if `data` is not a homogeneous graph.
-        ValueError: if `method` or `norm` is none of the above, if there is no `edge_index` or an
-            `edge_attr` of another length, or if :func:`jsem_pyg.curvature.forman_curvature` refuses
-            the graph.
+        TypeError: if `data` is not a homogeneous graph, or a flag not True or False.
+        ValueError: if `method` is none of the above, if there is no `edge_index` or an `edge_attr`
+            of another length, or if :func:`jsem_pyg.curvature.forman_curvature` refuses the graph.
 
     Example:
         >>> import torch
@@ -41,13 +39,11 @@ class FormanCurvature(EdgeColumns):
         >>> data = FormanCurvature(norm=False)(Data(edge_index=edge_index, num_nodes=4))
         >>> data.edge_attr.flatten()
         tensor([3., 3., 2., 2., 2., 2., 0., 0.])
-        >>> FormanCurvature(norm="rank").fit(data)
-        FormanCurvature(method='augmented', norm='rank', cat=True, fitted=True)
+        >>> FormanCurvature().fit(data)
+        FormanCurvature(method='augmented', norm=True, cat=True, fitted=True)
     """
 
-    def __init__(
-        self, method: str = "augmented", norm: bool | str = True, cat: bool = True
-    ) -> None:
+    def __init__(self, method: str = "augmented", norm: bool = True, cat: bool = True) -> None:
         check_choice("method", method, METHODS)
         super().__init__(norm, cat)
         self.method = method

@@ -171,14 +171,11 @@ def test_a_fitted_pre_transform_is_known_by_what_it_was_fitted_on(tmp_path):
     scales = [graph([1.0, 1.5, 2.0, 3.0, 1.0]), graph([1.0, 15.0, 2.0, 30.0, 1.0])]
     seen = []
     for scale in scales:
-        for norm in ("robust", "rank"):
-            fitted = FormanCurvature("1d", norm=norm).fit(scale)
-            chain = T.Compose([placed, fitted])
-            dataset = Counted(tmp_path, 1, pre_transform=chain)
-            torch.testing.assert_close(dataset[0].edge_attr, chain(Data()).edge_attr)
-            seen.append(dataset[0].edge_attr)
-    assert not torch.allclose(seen[0], seen[2])
-    assert not torch.allclose(seen[1], seen[3])
+        chain = T.Compose([placed, FormanCurvature("1d").fit(scale)])
+        dataset = Counted(tmp_path, 1, pre_transform=chain)
+        torch.testing.assert_close(dataset[0].edge_attr, chain(Data()).edge_attr)
+        seen.append(dataset[0].edge_attr)
+    assert not torch.allclose(*seen)
 
 
 def test_data_in_the_place_of_others_are_made_anew(tmp_path, caplog):

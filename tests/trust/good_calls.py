@@ -303,7 +303,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "graph.knn_search": good("x", k=2),
     "graph.patch_graph": good(image=_x, noise=0.5, k=2),
     # 2. curvature
-    "curvature.Standardizer": good(),
     "curvature.Standardizer.fit": good("values"),
     "curvature.Standardizer.transform": good(
         "values", of=lambda: curvature.Standardizer().fit(_x())
@@ -312,9 +311,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "curvature.distance_rank": good("@edges"),
     "curvature.forman_curvature": good("@edges"),
     "curvature.jaccard_overlap": good("edge_index num_nodes"),
-    "curvature.rank_standardize": good(
-        values=_per_edge, group=lambda: _labels().repeat(2), num_groups=2
-    ),
     "curvature.robust_standardize": good(
         values=_per_edge, group=lambda: _labels().repeat(2), num_groups=2
     ),

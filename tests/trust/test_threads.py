@@ -193,7 +193,7 @@ SHARED = {  # how to make it, and what comes of one use of it
     ),
     "registered op": (lambda: None, registered),
     "approximate index": (lambda: NeighborIndex(FIRST.x, 3, index="hnsw"), searched),
-    "fitted curvature": (lambda: FormanCurvature(norm="rank").fit(FIRST), curved),
+    "fitted curvature": (lambda: FormanCurvature().fit(FIRST), curved),
     "JAX": (lambda: None, by_jax),
     "graph in JAX": (jax_graph, by_jax),
     "HeatDiffusion": (
