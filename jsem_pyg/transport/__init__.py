@@ -4,7 +4,8 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 :func:`gromov_wasserstein` finds the :class:`Plan` between two. Beside it,
 
 - :func:`match_graphs` compares graphs by their edges, :class:`AdjacencyCost`;
-- :func:`batch_gromov_wasserstein` aligns many small pairs at once.
+- :func:`batch_gromov_wasserstein` aligns many small pairs at once;
+- :func:`sampled_gromov_wasserstein` computes single columns of costs, which need no factor.
 
 :func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
 :func:`comparable` puts the profiles of two graphs on one scale.
@@ -28,6 +29,7 @@ from .edges.matching import match_graphs
 from .factored.profiles import comparable, heat_profiles
 from .factored.solver import gromov_wasserstein
 from .plan.plan import Plan
+from .sampled.solver import sampled_gromov_wasserstein
 from .small.batched import batch_gromov_wasserstein, batch_gw_distance
 
 __all__ = [
@@ -51,4 +53,5 @@ __all__ = [
     "gw_distance",
     "heat_profiles",
     "match_graphs",
+    "sampled_gromov_wasserstein",
 ]

@@ -141,5 +141,3 @@ def test_refuses():
         GeodesicCost(rank=50)
     with pytest.raises(ValueError, match="metric"):
         GeodesicCost(metric="l1")
-    with pytest.raises(ValueError, match="a connected graph"):
-        geodesic_columns(path(2), 3).columns(torch.tensor([2]))

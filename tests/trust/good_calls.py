@@ -418,6 +418,14 @@ CALLS: dict[str, tuple[Any, ...]] = {
         q=lambda: torch.arange(2.0, N + 2),
         max_iter=3,
     ),
+    "transport.sampled_gromov_wasserstein": good(
+        "p q",
+        source=lambda: _distances_of(_x()),
+        target=lambda: _distances_of(_x(5, 2)),
+        epsilon=1.0,
+        num_anchors=4,
+        max_iter=3,
+    ),
     # 7. layers
     "nn.AgreementConductance": good(),
     "nn.AgreementConductance.forward": good(

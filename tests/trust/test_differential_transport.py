@@ -10,7 +10,7 @@ import re
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 from transport.problems import gw_cost
@@ -22,6 +22,7 @@ from jsem_pyg.transport import (
     batch_gw_distance,
     gromov_wasserstein,
     match_graphs,
+    sampled_gromov_wasserstein,
 )
 
 REFUSED = r"'epsilon' to be at least|'starts' to have more than 'zero'|'rho' to hold"
@@ -128,6 +129,28 @@ def test_gromov_wasserstein(data):
         unit = 0.4 * unit + 0.6 * float(apart.max())
     if marginals in ("balanced", "partial"):
         assert plan.cost == pytest.approx(expected, rel=1e-3, abs=3e-5 * unit)
+
+
+@draws(15)
+@given(st.data())
+def test_sampled_gromov_wasserstein(data):
+    sizes = data.draw(st.integers(2, 6)), data.draw(st.integers(2, 6))
+    costs = []
+    for n in sizes:
+        x = data.draw(clouds(n))
+        costs.append(torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist"))
+    assume(all(bool(each.max() > 0) for each in costs))
+    p, q = (data.draw(masses(n)) for n in sizes)
+    plan = sampled_gromov_wasserstein(
+        *costs, p=p, q=q, num_anchors=10, epsilon=data.draw(st.sampled_from([0.05, 0.5]))
+    )  # fmt: skip
+    table = check_plan(plan, sizes)
+    left, right = (shares(mass, n) for mass, n in zip((p, q), sizes, strict=True))
+    if plan.converged:
+        assert float((table.sum(1) - left).abs().sum()) <= 1.01e-3
+        assert float((table.sum(0) - right).abs().sum()) <= 1.01e-3
+    unit = float(max(each.max() for each in costs)) ** 2
+    assert plan.cost == pytest.approx(gw_cost(*costs, table), rel=1e-3, abs=1e-4 * unit)
 
 
 def nodes_of(edge_index, num_nodes):

@@ -7,7 +7,7 @@ data, and returns a :class:`Factor`, whose `error` is the part of the cost matri
 from .adjacency import AdjacencyCost
 from .columns import ColumnCost
 from .commute import CommuteCost
-from .cost import Cost
+from .cost import Cost, TableCost, read_cost
 from .factor import Factor
 from .feature import FeatureCost
 from .geodesic import GeodesicCost, geodesic_columns
@@ -24,5 +24,7 @@ __all__ = [
     "GeodesicCost",
     "HeatCost",
     "MatrixCost",
+    "TableCost",
     "geodesic_columns",
+    "read_cost",
 ]

@@ -1,16 +1,17 @@
-"""A cost matrix inside one space, and its views: columns on demand, a factor, edges.
+"""A cost matrix inside one space, and its views: a table, columns on demand, a factor.
 
-All of them have the methods of :class:`Cost`: a :class:`.ColumnCost` computes the columns that are
-needed, a :class:`.Factor` has a short vector for each point, an :class:`.AdjacencyCost` has the
-edges of a graph.
+All of them have the methods of :class:`Cost`: a :class:`TableCost` stores the whole matrix, a
+:class:`.ColumnCost` computes the columns that are needed, a :class:`.Factor` has a short vector for
+each point, an :class:`.AdjacencyCost` has the edges of a graph.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from ..._checks import check_dense, check_finite, check_float, numbers_of
+from ..._checks import check_dense, check_finite, check_float, check_instance, numbers_of
+from ..._precision import compute_dtype
 
 _ASYMMETRY = 1e-4  # of entries, relative to the largest
 
@@ -28,6 +29,34 @@ class Cost(Protocol):
 
     def dense(self) -> Tensor:
         """The matrix [N, N]."""
+
+
+class TableCost(NamedTuple):
+    """A cost matrix that is stored."""
+
+    matrix: Tensor  # [N, N] symmetric
+
+    @property
+    def num_points(self) -> int:
+        """N."""
+        return self.matrix.size(0)
+
+    def columns(self, nodes: Tensor) -> Tensor:
+        """The columns [N, M] of the matrix that belong to M nodes."""
+        return self.matrix[:, nodes]
+
+    def dense(self) -> Tensor:
+        """The matrix [N, N]."""
+        return self.matrix
+
+
+def read_cost(name: str, source: Any) -> Cost:
+    """A cost in any view; a tensor is a matrix [N, N], which is checked."""
+    if isinstance(source, Cost):
+        return source
+    check_instance(name, source, Tensor, "a matrix [N, N], or a cost such as ColumnCost")
+    check_matrix(name, source)
+    return TableCost(source.detach().to(compute_dtype(source)))
 
 
 def check_matrix(name: str, matrix: Any) -> None:

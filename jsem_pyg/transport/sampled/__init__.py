@@ -1,0 +1,1 @@
+"""Costs without a small factor, known by some of their columns."""

@@ -1,0 +1,241 @@
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from jsem_pyg.graph import knn_graph
+from jsem_pyg.transport import ColumnCost, geodesic_columns, sampled_gromov_wasserstein
+from jsem_pyg.transport.costs.cost import read_cost
+from jsem_pyg.transport.sampled import steps as sampled_steps
+from jsem_pyg.transport.sinkhorn.dense import entropic_plan
+
+align = partial(sampled_gromov_wasserstein, absolute=True)
+
+
+def distances(n, seed=0, dtype=torch.float64):
+    x = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.cdist(x, x).to(dtype)
+
+
+def shuffled(c, seed=0):
+    order = torch.randperm(c.size(0), generator=torch.Generator().manual_seed(seed))
+    return c[order][:, order], order.argsort()
+
+
+def oracle(c):
+    return ColumnCost(lambda nodes: c[:, nodes], c.size(0))
+
+
+def cost_of(c, d, plan):
+    linear = (c.square() @ plan.sum(1))[:, None] + d.square() @ plan.sum(0) - 2 * c @ plan @ d
+    return float((linear * plan).sum())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_isometric_copy_is_found(dtype):
+    for seed in range(3):
+        c = distances(40, seed, dtype)
+        d, where = shuffled(c, seed)
+        plan = align(c, d, epsilon=0.02, num_anchors=30, seed=seed)
+        assert torch.equal(plan.argmax(), where)
+        assert plan.scores.like.dtype == dtype
+        assert plan.converged
+        assert plan.cost < 0.01
+
+
+def test_columns_on_demand_find_it_as_well(monkeypatch):
+    c = distances(40)
+    d, where = shuffled(c)
+    expected = align(c, d, epsilon=0.02, num_anchors=30)
+    plan = align(oracle(c), oracle(d), epsilon=0.02, num_anchors=30)
+    assert torch.equal(plan.argmax(), where)
+    assert plan.cost == pytest.approx(expected.cost)
+    monkeypatch.setattr(sampled_steps, "_DRAWS", 1)  # 30 pairs are fewer than 40 columns
+    estimated = align(oracle(c), oracle(d), epsilon=0.02, num_anchors=30)
+    assert estimated.cost != pytest.approx(expected.cost)
+    assert estimated.cost < 0.01
+
+
+@pytest.mark.parametrize("view", ["table", "columns", "factor"])
+def test_a_spiral_is_unrolled_onto_a_swiss_roll(view):
+    generator = torch.Generator().manual_seed(0)
+
+    def roll(n, width):
+        position = torch.rand(n, generator=generator)
+        angle = math.pi * (2.25 + 18 * position).sqrt()  # uniform in arc length
+        height = width * torch.rand(n, generator=generator)
+        return torch.stack([angle * angle.cos(), height, angle * angle.sin()], 1), position
+
+    sides, positions = zip(roll(100, 0), roll(140, 5), strict=True)
+    columns = []
+    for x in sides:
+        edge_index, _ = knn_graph(x, 8, metric="l2")
+        length = (x[edge_index[0]] - x[edge_index[1]]).norm(dim=1) / 90
+        columns.append(geodesic_columns(edge_index, x.size(0), length))
+    if view == "table":
+        columns = [each.dense() for each in columns]
+    elif view == "factor":
+        columns = [each.factor(num_columns=64, rank=32) for each in columns]
+    plan = align(*columns, epsilon=0.002, num_anchors=50)
+    ranks = positions[1][plan.argmax()].argsort().argsort().double()
+    expected = positions[0].argsort().argsort().double()
+    assert abs(float(torch.corrcoef(torch.stack([ranks, expected]))[0, 1])) > 0.99
+
+
+def test_many_draws_end_where_pot_does():
+    ot = pytest.importorskip("ot")
+    c, d = distances(20), distances(15, 1)
+    p = torch.rand(20, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.5
+    p, q = p / p.sum(), torch.full((15,), 1 / 15, dtype=torch.float64)
+    ours = align(c, d, epsilon=2.0, p=p, num_anchors=20000)
+    theirs = ot.gromov.entropic_gromov_wasserstein(
+        c.numpy(), d.numpy(), p.numpy(), q.numpy(), epsilon=2.0, tol=1e-9, max_iter=500,
+        numItermax=20000, stopThr=1e-10,
+    )  # fmt: skip
+    theirs = torch.from_numpy(theirs)
+    assert float((ours.dense() - theirs).abs().sum()) < 0.01
+    assert abs(ours.cost - cost_of(c, d, theirs)) < 5e-3 * ours.cost
+
+
+def test_draws_are_repeated_by_seed_and_leave_the_global_generator_alone():
+    c, d = distances(20), distances(25, 1)
+    before = torch.get_rng_state()
+    first, again, other = (
+        align(c, d, epsilon=0.1, num_anchors=10, seed=seed).dense() for seed in (3, 3, 4)
+    )
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_points_without_mass_get_none():
+    c, d = distances(10), distances(12, 1)
+    p = torch.ones(10, dtype=torch.float64)
+    p[3] = 0
+    keep = torch.arange(10) != 3
+    plan = align(c, d, epsilon=0.5, p=p)
+    without = align(c[keep][:, keep], d, epsilon=0.5)
+    assert int(plan.argmax()[3]) == -1
+    torch.testing.assert_close(plan.dense()[keep], without.dense())
+    rows, columns = plan.marginals()
+    torch.testing.assert_close(rows, p / 9, rtol=0, atol=1e-8)
+    torch.testing.assert_close(columns, torch.full_like(columns, 1 / 12), rtol=0, atol=1e-8)
+
+
+def test_one_point_and_points_that_are_all_the_same():
+    for n, m in ((1, 1), (1, 5), (4, 6)):
+        c, d = torch.zeros(n, n), torch.zeros(m, m)
+        plan = align(c, d, epsilon=0.1, num_anchors=5)
+        torch.testing.assert_close(plan.dense(), torch.full((n, m), 1 / (n * m)))
+        assert plan.cost == 0
+
+
+def test_not_converged_is_said(caplog):
+    c, d = distances(20), distances(25, 1)
+    plan = align(c, d, epsilon=0.1, num_anchors=10, max_iter=2)
+    assert not plan.converged
+    assert "has not converged in 2 steps" in caplog.text
+
+
+def test_columns_that_are_kept_and_that_are_not(monkeypatch):
+    c = distances(9)
+    asked = []
+
+    def columns(nodes):
+        asked.extend(nodes.tolist())
+        return c[:, nodes]
+
+    cost, points = ColumnCost(columns, 9), torch.arange(1, 9)
+    source = sampled_steps.Columns(cost, points, c.dtype)
+    for anchors in ([2, 5, 2], [5, 2]):
+        torch.testing.assert_close(source.of(torch.tensor(anchors)), c[1:, 1:][:, anchors])
+    assert asked == [3, 6]
+    monkeypatch.setattr(sampled_steps, "_KEPT", 8)
+    few = sampled_steps.Columns(cost, points, c.dtype)
+    few.of(torch.tensor([1, 7, 7, 1]))
+    assert asked[2:] == [2, 8, 2]
+    assert few.matrix is None
+    assert sampled_steps.Columns(read_cost("c", c), points, c.dtype).matrix is None  # too large
+
+
+def test_epsilon_is_a_share_of_the_critical_temperature():
+    """Above it plans are blurred, far below it sharp, whatever the unit of the costs."""
+    c = distances(25)
+    d, where = shuffled(c)
+    hot = sampled_gromov_wasserstein(c, d, epsilon=4.0)
+    assert float(hot.perplexity().min()) > 20
+    scaled = sampled_gromov_wasserstein(10 * c, 10 * d, epsilon=0.1)
+    plan = sampled_gromov_wasserstein(c, d, epsilon=0.1)
+    assert torch.equal(plan.argmax(), where)
+    assert float(plan.perplexity().max()) < 4
+    assert scaled.epsilon == pytest.approx(100 * plan.epsilon)
+    torch.testing.assert_close(scaled.dense(), plan.dense())
+
+
+def test_geodesics_of_parallel_and_zero_edges():
+    edge_index = torch.tensor([[0, 0, 1, 1], [1, 1, 2, 0]])
+    columns = geodesic_columns(edge_index, 3, torch.tensor([5.0, 3.0, 0.0, 4.0]))
+    assert columns.columns(torch.tensor([0, 2])).T.tolist() == [[0, 3, 3], [3, 0, 0]]
+    with pytest.raises(ValueError, match="a connected graph"):
+        geodesic_columns(edge_index, 4).columns(torch.tensor([3]))
+
+
+def test_a_plan_whose_scalings_leave_the_range():
+    score = torch.tensor([[0.0, -600.0, -900.0], [-700.0, -100.0, 0.0]])
+    p, q = torch.tensor([0.3, 0.7]), torch.tensor([0.5, 0.3, 0.2])
+    table, _ = entropic_plan(score, p, q, torch.zeros(3), 1e-6, 2000)
+    assert bool(torch.isfinite(table).all())
+    torch.testing.assert_close(table.exp().sum(1), p, rtol=0, atol=1e-5)
+    torch.testing.assert_close(table.exp().sum(0), q, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epsilon": 0}, "'epsilon' to be positive"),
+        ({"num_anchors": 0}, "'num_anchors' to be a positive"),
+        ({"p": torch.ones(4)}, "one entry for each point"),
+        ({"p": torch.zeros(3)}, "mass somewhere"),
+        ({"q": -torch.ones(3)}, "'q' to be non-negative"),
+        ({"source": torch.ones(2, 3)}, r"a matrix \[N, N\]"),
+        ({"source": torch.full((3, 3), torch.nan)}, "'source' to be finite"),
+        ({"source": torch.arange(9.0).view(3, 3)}, "to be symmetric"),
+        ({"source": ColumnCost(lambda n: torch.arange(9.0).view(3, 3)[:, n], 3)}, "symmetric"),
+        ({"source": ColumnCost(lambda n: torch.ones(2, n.numel()), 3)}, r"to have shape \[3, 1\]"),
+        ({"source": ColumnCost(lambda n: torch.ones(1), 1 << 26)}, "a plan of at most"),
+    ],
+)
+def test_what_is_refused(change, message):
+    options = {"source": torch.ones(3, 3), "target": torch.ones(3, 3), "epsilon": 0.1} | change
+    with pytest.raises(ValueError, match=message):
+        align(options.pop("source"), options.pop("target"), **options)
+
+
+def test_wrong_types():
+    with pytest.raises(TypeError, match="'function' to be a function"):
+        ColumnCost(torch.ones(3, 3), 3)
+    with pytest.raises(TypeError, match="a matrix"):
+        align([[0.0]], torch.ones(1, 1), epsilon=1)
+
+
+@pytest.mark.parametrize("seed", [18, 20, 378])
+def test_a_sharp_plan_that_misses_its_masses_has_not_converged(seed, caplog):
+    """Half a percent of the mass is elsewhere after 2,000 scalings."""
+    g = torch.Generator().manual_seed(seed)
+    x, y = (torch.randn(*shape, generator=g, dtype=torch.float64) for shape in ((4, 1), (3, 2)))
+    p, q = (torch.rand(n, generator=g, dtype=torch.float64) + 0.1 for n in (4, 3))
+    costs = torch.cdist(x, x), torch.cdist(y, y)
+    plan = sampled_gromov_wasserstein(*costs, p=p, q=q, epsilon=0.05)
+    table = plan.dense()
+    missed = (table.sum(1) - p / p.sum()).abs().sum() + (table.sum(0) - q / q.sum()).abs().sum()
+    assert missed > 1e-3
+    assert not plan.converged
+    assert f"the marginal error is {missed:.1e}" in caplog.text
+
+
+@pytest.mark.parametrize("unit", [1e20, 1e-30])
+def test_costs_whose_squares_are_out_of_range_are_refused(unit):
+    cost = (torch.arange(5.0)[:, None] - torch.arange(5.0)).abs() * unit
+    with pytest.raises(ValueError, match="costs of a size whose squares torch.float32 can hold"):
+        sampled_gromov_wasserstein(cost, cost)
