@@ -116,8 +116,14 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
 
         Raises:
             FileNotFoundError: if a file is missing.
-            ValueError: if a file is damaged, belongs to others, or holds another class.
+            ValueError: if a file is damaged, belongs to others, or holds another class, or for
+                times `t`, which are among the weights.
         """
+        for name in {"t", "t_up"} & set(kwargs):
+            raise ValueError(
+                f"Expected no '{name}', since the times are among the weights that are read (got "
+                f"{kwargs[name]!r}). To fix this, set them in the model: `time.set` of each layer."
+            )
         try:
             read: Self = super().from_pretrained(pretrained_model_name_or_path, **kwargs)
         except (json.JSONDecodeError, UnicodeDecodeError) as error:

@@ -1,6 +1,7 @@
 """A diffusion time that is positive by construction."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -74,6 +75,13 @@ class DiffusionTime(torch.nn.Module):
             raise ValueError(f"Expected 't' to be positive and finite (got {times.tolist()}).")
         with torch.no_grad():
             self.raw.copy_((times.to(self.start) / self.start).log() / self.rate)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        """Read u, and the times that it began with: those that are shown, and gone back to."""
+        super()._load_from_state_dict(*args, **kwargs)
+        known = torch.tensor(self.initial, dtype=torch.float64, device="cpu").to(self.start)
+        if not self.start.is_meta and not torch.equal(self.start, known):
+            self.initial = self.start.tolist()
 
     def forward(self) -> Tensor:
         """The times: 0-d, [S] or [S, D]."""

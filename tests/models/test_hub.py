@@ -182,3 +182,12 @@ def test_other_arguments_than_those_of_the_model_are_not_written(tmp_path):
     conv = hub.AnisotropicChebConv(3, 4)
     with pytest.raises(ValueError, match="Expected no 'config'"):
         conv.save_pretrained(tmp_path, config={"out_channels": 5})
+
+
+def test_times_are_weights_and_no_arguments(tmp_path):
+    hub.AnisotropicChebConv(3, 2, t=[1.0, 2.0]).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="no 't', since the times are among the weights"):
+        hub.AnisotropicChebConv.from_pretrained(tmp_path, t=[5.0, 6.0])
+    read = hub.AnisotropicChebConv.from_pretrained(tmp_path, normalization="rw")
+    assert read.t.tolist() == pytest.approx([1.0, 2.0])
+    assert read.options.normalization == "rw"

@@ -42,3 +42,19 @@ def test_shapes_that_mean_nothing_are_refused():
         DiffusionTime(torch.ones(2, 3, 4))
     with pytest.raises(ValueError, match="'t' to be a number, a list or tensor of S scales"):
         DiffusionTime([])
+
+
+def test_what_is_loaded_is_what_is_shown_and_gone_back_to():
+    time, other = DiffusionTime([2.0, 3.5]), DiffusionTime([0.1, 7.0])
+    other.set(torch.tensor([1.0, 1.0]))
+    time.load_state_dict(other.state_dict())
+    assert time().tolist() == pytest.approx([1.0, 1.0])
+    assert str(other) == "[0.1, 7.0]"
+    assert time.initial == pytest.approx([0.1, 7.0])
+    time.reset_parameters()
+    assert time().tolist() == pytest.approx([0.1, 7.0])
+    with torch.device("meta"):
+        hollow = DiffusionTime(2.0)
+    hollow.load_state_dict(DiffusionTime(3.0).state_dict(), assign=True)
+    assert hollow().item() == pytest.approx(3.0)
+    assert str(hollow) == "3.0"
