@@ -79,7 +79,11 @@ def _default_text_columns(table: "pd.DataFrame", label_column: str | None) -> li
     if "text" in table.columns and label_column != "text":
         return ["text"]
     others = [name for name in table.columns if name != label_column]
-    return [name for name in others if pd.to_numeric(table[name], errors="coerce").isna().any()]
+    # A missing number, which tables write as an empty cell or as "nan", makes no text of a column.
+    cells = {
+        name: table[name][~table[name].str.strip().str.lower().isin(["", "nan"])] for name in others
+    }
+    return [name for name in others if pd.to_numeric(cells[name], errors="coerce").isna().any()]
 
 
 def _labels(column: "pd.Series", path: Path) -> np.ndarray:
@@ -89,7 +93,14 @@ def _labels(column: "pd.Series", path: Path) -> np.ndarray:
             f"Expected a label in every row of '{path}' (got {empty} of {len(column)} empty in "
             f"the column '{column.name}')."
         )
-    if column.astype(str).str.fullmatch("[0-9]{1,18}").all():
+    below = column[column.str.startswith("-")]
+    if len(below) and column.str.fullmatch("-?[0-9]+").all():
+        raise ValueError(
+            f"Expected class indices >= 0, or names, in the column '{column.name}' of '{path}' "
+            f"(got {below.iloc[0]!r}). To fix this, leave out rows without a label, or give the "
+            "classes names."
+        )
+    if column.str.fullmatch("0|[1-9][0-9]{0,17}").all():  # "01" is a name, and not the class 1
         return column.astype(np.int64).to_numpy()
     return np.array(column.tolist(), dtype=np.str_)
 

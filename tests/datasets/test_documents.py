@@ -58,6 +58,16 @@ def test_words_that_pandas_takes_for_missing_values_stay(tmp_path):
     ]
 
 
+def test_missing_numbers_make_no_text_of_a_column(tmp_path):
+    table = "title,price,rating\nA,1,nan\nB,,2\nC,3, NaN\n"
+    assert read_documents(write(tmp_path / "a.csv", table)).texts == ["A", "B", "C"]
+
+
+def test_labels_that_begin_with_zero_are_names(tmp_path):
+    table = "text,label\na,01\nb,1\nc,2\n"
+    assert read_documents(write(tmp_path / "a.csv", table)).labels.tolist() == ["01", "1", "2"]
+
+
 @pytest.mark.parametrize(
     ("text", "arguments", "message"),
     [
@@ -65,6 +75,7 @@ def test_words_that_pandas_takes_for_missing_values_stay(tmp_path):
         ("a,b\nx,y\n", {"label_column": "c"}, r"columns \['c'\] \(got \['a', 'b'\]\)"),
         ("label,n\n0,1\n", {}, r"text columns \(got \['label', 'n'\]\)"),
         ("label,text\n0,a\n,b\n", {}, "got 1 of 2 empty in the column 'label'"),
+        ("label,text\n-1,a\n0,b\n", {}, "class indices >= 0, or names, .*'label'.*got '-1'"),
         ("text\n", {}, "at least one document"),
         ("", {}, "Could not read"),
         ("a,b\nx,y,z\nx,y,z\n", {}, "longer than its header"),
