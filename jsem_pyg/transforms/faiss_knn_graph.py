@@ -118,13 +118,15 @@ class FaissKNNGraph(BaseTransform):
         check_single(data, "data", _FIX)
         points, metric = self._read(data)
         index = NeighborIndex(points, metric=metric, **self._options())
-        self._fitted = index, _with_edges(copy.copy(data), index.edge_index, index.edge_weight)
+        fitted = _with_edges(copy.copy(data), index.edge_index, index.edge_weight)
+        fitted[_points_name(data)] = points.clone()  # the edges are those of the points as they are
+        self._fitted = index, fitted
         return self
 
     @property
     def graph(self) -> Data:
-        """The data passed to :meth:`fit`, with its edges."""
-        return copy.copy(self._memory[1])
+        """A copy of the data passed to :meth:`fit`, with its edges."""
+        return self._memory[1].clone()
 
     def query(self, x_new: Tensor, k: int | None = None) -> tuple[Tensor, Tensor]:
         """Find the nearest fitted points of each new point.

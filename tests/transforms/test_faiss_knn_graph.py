@@ -175,6 +175,17 @@ def test_extending_keeps_the_old_graph_and_marks_the_new_nodes(kernel):
     assert FormanCurvature()(data).edge_attr.isfinite().all()
 
 
+def test_what_was_fitted_stays_whatever_becomes_of_the_data():
+    transform, data = fitted()
+    known = transform.extend(points(7, seed=1))
+    for tensor in (data.x, transform.graph.x, transform.graph.edge_weight):
+        tensor.mul_(-2)
+    transform.graph.edge_index.zero_()
+    again = transform.extend(points(7, seed=1))
+    for name in ("x", "edge_index", "edge_weight"):
+        assert torch.equal(again[name], known[name])
+
+
 def test_extending_by_points_alone():
     transform, _ = fitted()
     data = transform.extend(points(7, seed=1))

@@ -137,3 +137,15 @@ def test_a_partial_plan_that_lost_its_mass_has_no_confidence():
     plan = gromov_wasserstein(one, others, **options)
     assert not plan.converged
     assert plan.confidence.tolist() == [0.0]
+
+
+def test_confidence_is_that_of_the_coordinates_as_they_were():
+    x = points(40, 3).double()
+    y = x.flip(0) + 0.05 * points(40, 3, seed=1).double()
+    asked, later = (
+        gromov_wasserstein(Factor(x), Factor(y), progress=False, seed=0) for _ in range(2)
+    )
+    expected = asked.confidence
+    x.mul_(torch.linspace(0.1, 3, 40, dtype=torch.float64)[:, None])
+    y.zero_()
+    torch.testing.assert_close(later.confidence, expected, rtol=0, atol=0)

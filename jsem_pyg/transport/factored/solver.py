@@ -327,6 +327,8 @@ class Task:
         first, second = (replace(each, x=each.x.double()) for each in (self.first, self.second))
         product = partial(average, scores, is_narrow=True)
         sums = plan_sums(scores)
+        # Copies: what the plan is asked later does not depend on what became of the coordinates.
+        kept = (replace(each, x=each.x.detach().clone()) for each in (self.first, self.second))
         return Plan(
             scores,
             float(fused_cost(first, second, self.features, self.alpha, product, sums.r, sums.c)),
@@ -334,7 +336,7 @@ class Task:
             is_converged,
             steps,
             *problem.coordinates,
-            partial(near_confidence, self.first, self.second, backend=options.backend),
+            partial(near_confidence, *kept, backend=options.backend),
             torch.promote_types(self.first.x.dtype, self.second.x.dtype),
         )
 
