@@ -64,7 +64,11 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
             "Expected 'adata' to have neighbours in obsp['connectivities'], or obsm['X_pca'] to "
             f"find them in (got obsp {sorted(adata.obsp)}, obsm {sorted(adata.obsm)}). {_FIX}"
         )
-    logger.info("no neighbours in obsp: found %d for each cell in X_pca", NUM_NEIGHBORS)
+    level = logging.WARNING if entry else logging.INFO  # there were some, which are lost
+    lost = f", where uns[{name!r}] has them in {key!r}" if entry else ""
+    logger.log(
+        level, "no neighbours in obsp%s: found %d for each cell in X_pca", lost, NUM_NEIGHBORS
+    )
     points = torch.from_numpy(read_rep(adata, PCA))
     (row, col), weight = knn_graph(points, NUM_NEIGHBORS, "l2", progress=False)
     shape = (adata.n_obs, adata.n_obs)
