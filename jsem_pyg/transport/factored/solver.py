@@ -328,7 +328,7 @@ class Task:
         product = partial(average, scores, is_narrow=True)
         sums = plan_sums(scores)
         # Copies: what the plan is asked later does not depend on what became of the coordinates.
-        kept = (replace(each, x=each.x.detach().clone()) for each in (self.first, self.second))
+        source, target = (replace(f, x=f.x.detach().clone()) for f in (self.first, self.second))
         return Plan(
             scores,
             float(fused_cost(first, second, self.features, self.alpha, product, sums.r, sums.c)),
@@ -336,7 +336,7 @@ class Task:
             is_converged,
             steps,
             *problem.coordinates,
-            partial(near_confidence, *kept, backend=options.backend),
+            partial(near_confidence, source, target, backend=options.backend),
             torch.promote_types(self.first.x.dtype, self.second.x.dtype),
         )
 
