@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from ..diffusion.filters import Filter
@@ -27,15 +26,13 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
             first input(s) to the forward method.
         out_channels (int): Size of each output sample.
-        hyperedge_dim (int): Number :math:`F` of hyperedge features; 0 for none.
         num_hyperedges (int, optional): Learn a weight for each of so many hyperedges.
         t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
             :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
             and input channel.
         learn_t (bool): Whether the times are learned.
-        conductance (str or torch.nn.Module): See :class:`~jsem_pyg.nn.HypergraphDiffusion`, as for
-            all that follow.
-        normalization (str): :obj:`"sym"` or :obj:`"rw"`.
+        normalization (str): :obj:`"sym"` or :obj:`"rw"`, see
+            :class:`~jsem_pyg.nn.HypergraphDiffusion`, as for all that follow.
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
             :obj:`tol` needs.
         tol (float): Relative error allowed.
@@ -49,11 +46,11 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         - **input:**
           node features :math:`(\ldots, |\mathcal{V}|, C_{in})`,
           memberships :math:`(2, M)`, or another form of hypergraph,
-          hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*,
-          hyperedge features :math:`(|\mathcal{E}|, F)` *(optional)*
+          hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, C_{out})`
 
     Example:
+        >>> import torch
         >>> hyperedge_index = torch.tensor([[0, 1, 2, 2, 3], [0, 0, 0, 1, 1]])
         >>> conv = HypergraphChebConv(16, 8, t=[1.0, 4.0])
         >>> conv(torch.randn(100, 4, 16), hyperedge_index).shape
@@ -64,11 +61,9 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         self,
         in_channels: int,
         out_channels: int,
-        hyperedge_dim: int = 0,
         num_hyperedges: int | None = None,
         t: float | Sequence[float] | Tensor = 1.0,
         learn_t: bool = True,
-        conductance: str | torch.nn.Module = "sigmoid",
         normalization: str = "sym",
         degree: int | None = None,
         tol: float = 1e-6,
@@ -78,5 +73,5 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         filter: Filter | None = None,
     ) -> None:
         solver = (normalization, degree, tol, method, backend)
-        super().__init__(hyperedge_dim, num_hyperedges, t, learn_t, conductance, *solver, filter)
+        super().__init__(num_hyperedges, t, learn_t, *solver, filter)
         self._make_map(in_channels, out_channels, bias)

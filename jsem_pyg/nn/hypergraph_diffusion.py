@@ -20,18 +20,12 @@ class HypergraphDiffusion(HypergraphLayer):
     :class:`torch_geometric.nn.HypergraphConv` lets them into the degree only.
 
     Args:
-        hyperedge_dim (int): Number :math:`F` of hyperedge features that weights are learned of;
-            0 for none.
         num_hyperedges (int, optional): Learn a weight for each of so many hyperedges, where the
             hypergraph is always the same.
         t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list or
             tensor of :math:`S` scales (their results are concatenated on the channel axis), or a
             tensor of shape :math:`(S, D)` with a time for every scale and channel.
         learn_t (bool): Whether :math:`t` is learned.
-        conductance (str or torch.nn.Module): What makes a weight of the features:
-            :obj:`"sigmoid"` (:class:`~jsem_pyg.nn.SigmoidConductance`), :obj:`"mlp"`
-            (:class:`~jsem_pyg.nn.MLPConductance`), or a module that maps `(hyperedge_attr)` to
-            :math:`[0, 1]`.
         normalization (str): :obj:`"sym"` as above, or :obj:`"rw"` for the random walk
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
         degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
@@ -49,8 +43,8 @@ class HypergraphDiffusion(HypergraphLayer):
           memberships :math:`(2, M)` (node, hyperedge), a
           :class:`torch_geometric.data.HyperGraphData` or a batch of them, or a
           :class:`~jsem_pyg.graph.HypergraphStructure`,
-          hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*,
-          hyperedge features :math:`(|\mathcal{E}|, F)` *(optional)*
+          hyperedge weights :math:`(|\mathcal{E}|)` *(optional)*, given or made of features by a
+          module of your own
         - **output:** node features :math:`(\ldots, |\mathcal{V}|, S \cdot D)`
 
     Example:

@@ -7,7 +7,12 @@ from torch_geometric.data import Batch
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
 from jsem_pyg.diffusion import hypergraph_diffusion
-from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion
+from jsem_pyg.nn import (
+    HypergraphChebConv,
+    HypergraphDiffusion,
+    MLPConductance,
+    SigmoidConductance,
+)
 from jsem_pyg.operators import HypergraphStructure
 
 NUM_NODES, NUM_HYPEREDGES, CHANNELS = 9, 5, 4
@@ -18,15 +23,13 @@ SCALES = [1.5, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS).unsqueeze(0)]
 def bend(layer):
     """Leave the start, where all hyperedges weigh the same."""
     with torch.no_grad():
-        for module in (layer.conductance, layer.weight):
-            for parameter in [] if module is None else module.parameters():
-                parameter.add_(torch.linspace(-0.5, 1.5, parameter.numel()).view_as(parameter))
+        layer.weight.raw.add_(torch.linspace(-0.5, 1.5, layer.weight.raw.numel()))
     return layer
 
 
 def make_layers(**kwargs):
     """A layer of each kind, with everything that may be learned of hyperedges."""
-    options = {"hyperedge_dim": 2, "num_hyperedges": NUM_HYPEREDGES, **kwargs}
+    options = {"num_hyperedges": NUM_HYPEREDGES, **kwargs}
     layers = HypergraphDiffusion(**options), HypergraphChebConv(CHANNELS, 3, **options)
     return [bend(layer) for layer in layers]
 
@@ -35,8 +38,7 @@ def make_inputs(*batch, dtype=torch.float32):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(*batch, NUM_NODES, CHANNELS, generator=generator, dtype=dtype)
     weight = 0.1 + torch.rand(NUM_HYPEREDGES, generator=generator, dtype=dtype)
-    attr = torch.randn(NUM_HYPEREDGES, 2, generator=generator, dtype=dtype)
-    return x, INDEX, weight, attr
+    return x, INDEX, weight
 
 
 def results(layer, out, x):
@@ -50,28 +52,26 @@ def results(layer, out, x):
 
 @pytest.mark.parametrize("normalization", ["sym", "rw"])
 def test_diffuses_with_the_product_of_all_weights(normalization):
-    x, index, weight, attr = make_inputs(3)
+    x, index, weight = make_inputs(3)
     layer = make_layers(t=2.0, normalization=normalization)[0]
-    total = weight * layer.conductance(attr) * layer.weight()
+    total = weight * layer.weight()
     expected = exact(x.double(), index, total.double(), 2.0, normalization).float()
-    torch.testing.assert_close(layer(x, index, weight, attr), expected)
+    torch.testing.assert_close(layer(x, index, weight), expected)
     plain = hypergraph_diffusion(x, index, t=2.0, normalization=normalization)
     assert not torch.allclose(expected, plain, atol=1e-2)
 
 
 def test_a_new_layer_weighs_all_hyperedges_alike():
-    x, index, _, attr = make_inputs()
-    layer = HypergraphDiffusion(hyperedge_dim=2, num_hyperedges=NUM_HYPEREDGES, t=2.0)
-    torch.testing.assert_close(
-        layer(x, index, hyperedge_attr=attr), hypergraph_diffusion(x, index, t=2.0)
-    )
+    x, index, _ = make_inputs()
+    layer = HypergraphDiffusion(num_hyperedges=NUM_HYPEREDGES, t=2.0)
+    torch.testing.assert_close(layer(x, index), hypergraph_diffusion(x, index, t=2.0))
 
 
 @pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
 @pytest.mark.parametrize("out_channels", [1, 2, 9])
 @pytest.mark.parametrize("bias", [True, False])
 def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
-    x, index, weight, _ = make_inputs(3)
+    x, index, weight = make_inputs(3)
     conv = HypergraphChebConv(CHANNELS, out_channels, t=t, bias=bias)
     expected = HypergraphDiffusion(t=t)(x, index, weight) @ conv.lin.weight.t()
     if bias:
@@ -83,7 +83,7 @@ def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
 @pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_mapping_first_gives_the_same(t, batch):
-    (x, *hypergraph), conv = make_inputs(*batch), HypergraphChebConv(CHANNELS, 1, 2, t=t)
+    (x, *hypergraph), conv = make_inputs(*batch), HypergraphChebConv(CHANNELS, 1, NUM_HYPEREDGES, t)
     assert conv._maps_first(x)
     mapped_first = bend(conv)(x, *hypergraph)
     conv._maps_first = lambda x: False
@@ -118,7 +118,7 @@ def test_a_batch_is_the_loop_over_its_signals(t, method, shape):
 
 @pytest.mark.parametrize("kind", ["diffusion", "conv"])
 def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
-    layer = HypergraphDiffusion(2) if kind == "diffusion" else HypergraphChebConv(CHANNELS, 3, 2)
+    layer = HypergraphDiffusion() if kind == "diffusion" else HypergraphChebConv(CHANNELS, 3)
     graphs = []
     for seed, (num_nodes, count) in enumerate([(5, 7), (9, 3), (6, 4)]):
         index = random_hypergraph(num_nodes, count, 0.6, seed=seed)
@@ -127,15 +127,13 @@ def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
             HyperGraphData(
                 x=torch.randn(num_nodes, CHANNELS),
                 edge_index=index,
-                edge_attr=torch.randn(count, 2),
                 edge_weight=torch.rand(count),
             )
         )
-    bend(layer)
     apart = torch.cat([layer(graph.x, graph) for graph in graphs])
     batch = Batch.from_data_list(graphs)
     torch.testing.assert_close(layer(batch.x, batch), apart, rtol=1e-5, atol=1e-5)
-    by_hand = layer(batch.x, batch.edge_index, batch.edge_weight, batch.edge_attr)
+    by_hand = layer(batch.x, batch.edge_index, batch.edge_weight)
     torch.testing.assert_close(by_hand, apart, rtol=1e-5, atol=1e-5)
 
 
@@ -165,59 +163,48 @@ def test_every_parameter_learns():
 
 
 def test_the_structure_is_prepared_once_and_a_prepared_one_gives_the_same(monkeypatch):
-    x, index, weight, attr = make_inputs()
+    x, index, weight = make_inputs()
     made, build = [], HypergraphStructure.__init__
     monkeypatch.setattr(
         HypergraphStructure, "__init__", lambda *args: made.append(1) or build(*args)
     )
     layer = make_layers()[0]
-    out = [layer(x, index, weight, attr) for _ in range(3)][-1]
+    out = [layer(x, index, weight) for _ in range(3)][-1]
     assert len(made) == 1
     structure = HypergraphStructure(index, NUM_NODES, NUM_HYPEREDGES)
-    torch.testing.assert_close(layer(x, structure, weight, attr), out)
+    torch.testing.assert_close(layer(x, structure, weight), out)
     assert len(made) == 2
 
 
 def test_a_step_on_a_prepared_structure_looks_at_no_index(monkeypatch):
-    x, index, weight, attr = make_inputs()
+    x, index, weight = make_inputs()
     structure = HypergraphStructure(index, NUM_NODES, NUM_HYPEREDGES)
     layer = make_layers()[0]
-    layer(x, structure, weight, attr)
+    layer(x, structure, weight)
     for name in ("unique", "bincount", "argsort"):
         monkeypatch.setattr(torch, name, None)
         monkeypatch.setattr(torch.Tensor, name, None)
-    layer(x, structure, weight, attr).sum().backward()
+    layer(x, structure, weight).sum().backward()
 
 
-@pytest.mark.parametrize(
-    "conductance", ["mlp", torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Sigmoid())]
-)
-def test_other_conductances(conductance):
-    x, index, weight, attr = make_inputs()
-    layer = bend(HypergraphDiffusion(2, conductance=conductance))
-    expected = hypergraph_diffusion(x, index, weight * layer.conductance(attr))
-    torch.testing.assert_close(layer(x, index, weight, attr), expected)
-
-
-class SeesNodes(torch.nn.Module):
-    def forward(self, attr, x_i, x_j):
-        return attr
-
-
-def test_a_conductance_that_sees_nodes_is_refused():
-    with pytest.raises(ValueError, match="takes .hyperedge_attr."):
-        HypergraphDiffusion(conductance=SeesNodes())
+@pytest.mark.parametrize("conductance", [SigmoidConductance(2), MLPConductance(2)])
+def test_weights_that_a_conductance_makes_of_features(conductance):
+    x, index, _ = make_inputs()
+    for each in conductance.parameters():
+        torch.nn.init.normal_(each)
+    attr = torch.randn(NUM_HYPEREDGES, 2, generator=torch.Generator().manual_seed(1))
+    weight = conductance(attr)
+    out = HypergraphDiffusion(t=2.0)(x, index, weight)
+    torch.testing.assert_close(out, exact(x.double(), index, weight.double(), 2.0).float())
+    out.square().sum().backward()
+    assert all(each.grad.abs().max() > 0 for each in conductance.parameters())
 
 
 def test_bad_calls_are_refused():
-    x, index, weight, attr = make_inputs()
+    x, index, _ = make_inputs()
     full, plain = make_layers()[0], HypergraphDiffusion()
     for call, message in [
-        (lambda: full(x, index, weight), r"'hyperedge_attr' of shape \[5, 2\]"),
-        (lambda: full(x, index, weight, attr[:4]), r"have shape \[5, 2\], a row for each"),
-        (lambda: full(x, index, weight, attr[:, 0]), r"got \[5, 1\]"),
-        (lambda: full(x, index, None, attr, num_hyperedges=6), "hypergraph of 5 hyperedges"),
-        (lambda: plain(x, index, weight, attr), "'hyperedge_attr' to be None"),
+        (lambda: full(x, index, num_hyperedges=6), "hypergraph of 5 hyperedges"),
         (lambda: plain(x[:3], index), "node numbers"),
         (lambda: plain(x[0], index), r"'x' to have shape \[..., N, D\]"),
     ]:

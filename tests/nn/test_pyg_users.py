@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-from hypergraph_cases import case
 from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
 from torch_geometric import EdgeIndex
 from torch_geometric.data import HeteroData
@@ -19,7 +18,6 @@ from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
     HypergraphChebConv,
-    HypergraphDiffusion,
 )
 
 
@@ -57,20 +55,6 @@ def test_other_features_are_refused_by_name():
     for bad in (data.edge_attr * 1j, data.edge_attr.tolist(), data.edge_attr.numpy()):
         with pytest.raises(TypeError, match="'edge_attr' to be a tensor of real numbers"):
             layer(data.x, data.edge_index, data.edge_weight, bad)
-
-
-def test_features_of_hyperedges():
-    structure, _ = case("random")
-    x = torch.randn(structure.num_nodes, CHANNELS)
-    layer = bend(HypergraphDiffusion(hyperedge_dim=1))
-    attr = torch.arange(structure.num_hyperedges)[:, None]
-    index = torch.stack([structure.node, structure.hyperedge])
-    for each in (attr, attr > 2, attr.int()):
-        expected = layer(x, index, hyperedge_attr=each.float())
-        assert torch.equal(layer(x, index, hyperedge_attr=each), expected)
-    for bad in (attr * 1j, attr.tolist()):
-        with pytest.raises(TypeError, match="'hyperedge_attr' to be a tensor of real numbers"):
-            layer(x, index, hyperedge_attr=bad)
 
 
 # EdgeIndex.

@@ -460,14 +460,12 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "nn.HypergraphChebConv": good("num_hyperedges", in_channels=D, out_channels=4),
     "nn.HypergraphChebConv.forward": good(
         "@hypergraph",
-        of=lambda: nn.HypergraphChebConv(D, 4, hyperedge_dim=1),
-        hyperedge_attr=lambda: _attr(10),
+        of=lambda: nn.HypergraphChebConv(D, 4),
     ),
     "nn.HypergraphDiffusion": good("num_hyperedges"),
     "nn.HypergraphDiffusion.forward": good(
         "@hypergraph",
-        of=lambda: nn.HypergraphDiffusion(hyperedge_dim=1),
-        hyperedge_attr=lambda: _attr(10),
+        of=lambda: nn.HypergraphDiffusion(),
     ),
     "nn.MLPConductance": good(),
     "nn.MLPConductance.forward": good("edge_attr"),

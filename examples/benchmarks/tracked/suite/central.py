@@ -185,7 +185,7 @@ def track_hypergraph() -> float:
     members = torch.tensor([node, edge])
     tokens, shift = 4096, torch.tensor([[8], [4]])
     replicated = torch.cat([members + shift * i for i in range(tokens)], dim=1)
-    layer, peer = HypergraphDiffusion(0), HypergraphConv(64, 64)
+    layer, peer = HypergraphDiffusion(), HypergraphConv(64, 64)
     x = torch.randn(tokens, 8, 64)
     return ratio(
         backward(lambda x: layer(x, members), x),
