@@ -24,14 +24,14 @@ T = TypeVar("T")
 class GraphReader:
     """Remembers the last `size` structures, and which values have passed their checks on them.
 
-    On a CPU all values are looked at, weights and features once as long as they stay the same. On
-    other devices a look would make the device wait, so there it comes with the first values that a
-    structure meets.
+    On a CPU all values are looked at, weights and features once as long as they stay the same,
+    entry by entry: a change through NumPy or `.data` leaves no other trace. On other devices a look
+    would make the device wait, so there it comes with the first values that a structure meets.
     """
 
     def __init__(self, size: int = 1, by_entries: bool = False) -> None:
         self._structures = Memory(size, by_entries)
-        self._checked = Memory(2 * min(size, 1), by_entries)  # weights and features
+        self._checked = Memory(2 * min(size, 1), by_entries=True)  # weights and features
 
     def recall(self, given: tuple[Any, ...], make: Callable[[], T], *context: Any) -> T:
         """The structure that `make()` prepares of what was given, or the one remembered for it.

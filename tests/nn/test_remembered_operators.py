@@ -39,6 +39,18 @@ def test_every_change_is_seen(normalization):
     torch.testing.assert_close(layer(X, EDGE_INDEX), expected(layer, X, None))
 
 
+@pytest.mark.parametrize("value", [-5.0, float("nan"), float("inf"), 7.0])
+@pytest.mark.parametrize("place", [2, 3])
+def test_values_that_spoil_without_a_trace_are_refused(value, place):
+    ends = EDGE_INDEX.sum(0).float()
+    given = [X, EDGE_INDEX, WEIGHT.clone(), torch.stack([ends, ends.sin()], 1)]
+    layer = AnisotropicDiffusion(edge_dim=2)
+    layer(*given)
+    given[place].numpy().reshape(-1)[0] = value  # 7.0: no longer the same in both directions
+    with pytest.raises(ValueError, match="edge_weight" if place == 2 else "edge_attr"):
+        layer(*given)
+
+
 def test_an_unchanged_weight_is_normalized_once(monkeypatch):
     made, entries = [], laplacian.laplacian_entries
     monkeypatch.setattr(

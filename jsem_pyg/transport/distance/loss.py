@@ -83,7 +83,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         progress: bool = False,
     ) -> None:
         super().__init__()
-        self._options = SolverOptions(
+        self.options = SolverOptions(
             epsilon=epsilon, absolute=absolute, alpha=alpha, marginals=marginals, rho=rho,
             coarse=coarse, starts=read_starts(starts, STARTS, takes_plans=False), tol=tol,
             max_iter=max_iter, seed=seed, backend=backend, progress=progress,
@@ -115,12 +115,12 @@ class GromovWassersteinLoss(torch.nn.Module):
         known_pairs: Tensor | None = None,
     ) -> Tensor:
         """Compute the loss, a number; see :func:`.gw_distance` for all arguments."""
-        task = read_task(source, target, self.cost, p, q, features, known_pairs, self._options)
+        task = read_task(source, target, self.cost, p, q, features, known_pairs, self.options)
         check_reverse_mode(OPTIMUM, *task.tensors)
         inputs = _snapshot(task)
         if self._plan is not None and _is_near(inputs, self._inputs):
             options = replace(
-                self._options, epsilon=self._plan.epsilon, absolute=True, rho=self._rho,
+                self.options, epsilon=self._plan.epsilon, absolute=True, rho=self._rho,
                 starts=self._plan,
             )  # fmt: skip
             task = replace(task, options=options)
@@ -131,7 +131,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         return value_at(task, self._plan)
 
     def __repr__(self) -> str:
-        options = self._options
+        options = self.options
         return (
             f"{type(self).__name__}(cost={self.cost!r}, epsilon={options.epsilon:g}, "
             f"marginals={options.marginals!r})"
