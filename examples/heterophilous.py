@@ -9,7 +9,6 @@ residual network, in which only what the edges carry differs:
     gcn        `GCNConv`
     open       bands of `AnisotropicDiffusion`: heat through all edges alike
     ends       the same with an `EndpointConductance`, which closes edges
-    signed     the same with conductances in (-1, 1): an edge may turn what it carries round
     open_heads four `AnisotropicDiffusion` side by side, each of a quarter of the channels
     ends_heads the same with an `EndpointConductance` for each of them
     open_maps  `AnisotropicChebConv` in place of the bands
@@ -95,7 +94,6 @@ PUBLISHED = {
 }
 QUESTIONS = (
     ("ends", "open"),
-    ("signed", "open"),
     ("ends_heads", "open_heads"),
     ("ends_heads", "open"),
     ("ends_maps", "open_maps"),

@@ -20,7 +20,6 @@ VARIANTS = (
     "gcn",
     "open",
     "ends",
-    "signed",
     "open_heads",
     "ends_heads",
     "open_maps",
@@ -59,7 +58,7 @@ class Bands(Module):
 
     def __init__(self, variant: str, channels: int) -> None:
         super().__init__()
-        conductance = EndpointConductance(channels, 8, variant == "signed", rate=3.0)
+        conductance = EndpointConductance(channels, 8, rate=3.0)
         self.diffusion = AnisotropicDiffusion(
             edge_dim=0,
             t=TIMES,

@@ -275,8 +275,3 @@ def _check_sees_nodes(layer: AnisotropicDiffusion, conductance: torch.nn.Module)
             f"probabilities of both ends among them (got {conductance}, which takes edge features "
             "alone). To fix this error, give its forward these three arguments."
         )
-    if getattr(conductance, "signed", False):
-        raise ValueError(
-            "Expected a 'conductance' in [0, 1], since probabilities flow (got a signed one, "
-            f"{conductance}). To fix this error, make it with signed=False."
-        )

@@ -1,7 +1,5 @@
 """How well an edge conducts, from the features of its two ends."""
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import Parameter
@@ -10,7 +8,6 @@ from torch_geometric.typing import OptTensor
 
 from .._checks import (
     check_between,
-    check_bool,
     check_dense,
     check_float,
     check_positive,
@@ -20,8 +17,6 @@ from .._precision import check_type_of_layer
 from ..kernels.edge_dot import edge_dot
 from .conductance import FLOOR
 from .node_conductance import Ends, NodeConductance
-
-_SIGNED_START = 0.5  # of a signed edge: it can go to either side
 
 
 class EndpointConductance(NodeConductance):
@@ -37,22 +32,10 @@ class EndpointConductance(NodeConductance):
     how far the ends are apart, how far they are alike, and on each end alone. It is given to
     a layer as its `conductance`; the features are those that the layer diffuses.
 
-    With `signed`, :math:`h_{ij} = \tanh(r \, u_{ij} + \tanh^{-1} \tfrac{1}{2})` in (-1, 1): an edge
-    below zero draws its ends to opposite values. Degrees count :math:`|h|`, so that for
-    :math:`\mathbf{L} = \mathbf{D} - \mathbf{W}`
-
-    .. math::
-        \mathbf{x}^{\top} \mathbf{L} \mathbf{x} = \sum_{\{i, j\}} w_{ij} \, |h_{ij}|
-        \left( x_i - \mathrm{sign}(h_{ij}) \, x_j \right)^2 \ge 0
-
-    and likewise where it is normalised: :math:`e^{-t \mathbf{L}}` still damps (Kunegis et al.,
-    "Spectral analysis of signed graphs for clustering, prediction and visualization", SDM 2010).
-
     Args:
         in_channels: the number D of features, or -1 to take it from the first call.
         hidden_channels: the number K of features that edges look at.
-        signed: whether conductances lie in (-1, 1).
-        floor: :math:`\epsilon`, without `signed`.
+        floor: :math:`\epsilon`.
         rate: :math:`r > 0`, how fast it learns beside other parameters.
 
     Shapes:
@@ -71,7 +54,6 @@ class EndpointConductance(NodeConductance):
         self,
         in_channels: int = -1,
         hidden_channels: int = 16,
-        signed: bool = False,
         floor: float = FLOOR,
         rate: float = 1.0,
     ) -> None:
@@ -79,10 +61,9 @@ class EndpointConductance(NodeConductance):
         if not isinstance(in_channels, int) or in_channels != -1:
             check_positive_int("in_channels", in_channels)
         check_positive_int("hidden_channels", hidden_channels)
-        check_bool("signed", signed)
         check_between("floor", floor, 0, 1)
         check_positive("rate", rate)
-        self.signed, self.floor, self.rate = signed, floor, rate
+        self.floor, self.rate = floor, rate
         self.lin = Linear(in_channels, hidden_channels, bias=False, weight_initializer="glorot")
         self.apart = Parameter(torch.empty(hidden_channels))
         self.alike = Parameter(torch.empty(hidden_channels))
@@ -95,11 +76,6 @@ class EndpointConductance(NodeConductance):
         self.lin.reset_parameters()
         for each in (self.apart, self.alike, self.alone, self.bias):
             torch.nn.init.zeros_(each)
-
-    @property
-    def initial(self) -> float:
-        """The conductance of every edge of a new module."""
-        return _SIGNED_START if self.signed else super().initial
 
     def project(self, x: Tensor) -> Tensor:
         """Project node features, [N, D] -> [N, K]; layers call it before they gather ends."""
@@ -118,8 +94,6 @@ class EndpointConductance(NodeConductance):
         alike = edge_dot(z * self.alike, z, target, source)
         alone = z @ self.alone
         logit = self.rate * (apart + alike + alone[target] + alone[source] + self.bias)
-        if self.signed:
-            return torch.tanh(logit + math.atanh(_SIGNED_START))
         return self.floor + (1 - self.floor) * torch.sigmoid(logit)
 
     def _check(self, name: str, x: Tensor, width: int, argument: str) -> None:
@@ -133,5 +107,4 @@ class EndpointConductance(NodeConductance):
         check_type_of_layer(name, x, self.lin)
 
     def __repr__(self) -> str:
-        form = f"{self.lin.in_channels}, {self.lin.out_channels}, signed={self.signed}"
-        return f"{self.__class__.__name__}({form})"
+        return f"{self.__class__.__name__}({self.lin.in_channels}, {self.lin.out_channels})"

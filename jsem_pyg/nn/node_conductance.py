@@ -21,8 +21,6 @@ class NodeConductance(ConstantAtFirst):
     It is the same from either end, so that layers may ask for one direction of every edge.
     """
 
-    signed = False  # whether it lies in [-1, 1], not in [0, 1]
-
     def project(self, x: Tensor) -> Tensor:
         """The features of nodes that the conductance depends on: [N, D] -> [N, K]."""
         raise NotImplementedError
@@ -72,11 +70,6 @@ class ModuleConductance(Module):
             reset = getattr(part, "reset_parameters", None)
             if callable(reset):
                 reset()
-
-    @property
-    def signed(self) -> bool:
-        """True if conductances may be negative."""
-        return isinstance(self.module, NodeConductance) and self.module.signed
 
     def forward(
         self,
@@ -144,12 +137,12 @@ class ModuleConductance(Module):
         if out.device.type == "cpu" and out.numel() and not torch.compiler.is_compiling():
             check_finite("conductance", out)
             low, high = float(numbers_of(out).min()), float(numbers_of(out).max())
-            if low < (-1 - 1e-6 if self.signed else 0) or high > 1 + 1e-6:
+            if low < 0 or high > 1 + 1e-6:
                 raise ValueError(
                     f"Expected 'conductance' to return values in [0, 1] (got {low:.4g} to "
                     f"{high:.4g}). To fix this, end it with torch.nn.Sigmoid()."
                 )
-        return out if self.signed else out.clamp(min=self.floor)
+        return out.clamp(min=self.floor)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.module})"

@@ -63,9 +63,7 @@ def laplacian_operator(
         edge_weight: [E] non-negative weights, in the order of the structure's edges; None: ones.
         normalization: "sym" for I - D^(-1/2) W D^(-1/2), "rw" for I - D^(-1) W (Chung 1997,
             sections 1.2 and 1.5), None for D - W.
-        conductance: [E] numbers that the weights are multiplied by, in (0, 1] for most layers, and
-            in [-1, 1] for signed ones; None: ones. Below zero, an edge draws its ends to opposite
-            values, and degrees count its size.
+        conductance: [E] numbers that the weights are multiplied by, in [0, 1]; None: ones.
         backend: {backends}.
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
@@ -114,9 +112,6 @@ def laplacian_entries(
         edge_weight = torch.ones(structure.num_edges, dtype=wide, device=structure.device)
     # Narrowed only once they are of order one: weights of float64 may be out of float32's range.
     entries = _entries(structure, edge_weight, normalization, conductance, self_loop, node_mass)
-    if conductance is not None:
-        signs = _signs(structure, edge_weight, conductance)
-        entries = entries._replace(off_diagonal=entries.off_diagonal * signs)
     entries = entries._replace(scaling=structure.share_range(entries.scaling))
     return entries if dtype is None else entries.to(dtype)
 
@@ -132,10 +127,10 @@ def _entries(
     weight = structure.symmetric(structure.to_slots(edge_weight))
     if structure.has_repeated_edges and conductance is not None:
         # Edges that share a slot conduct side by side: their weights add up, each as it conducts.
-        weight = structure.symmetric(structure.to_slots(edge_weight * _size(conductance)))
+        weight = structure.symmetric(structure.to_slots(edge_weight * conductance))
         conductance = None
     elif conductance is not None:
-        conductance = _size(structure.symmetric(structure.to_slots(conductance)))
+        conductance = structure.symmetric(structure.to_slots(conductance))
     if node_mass is not None:
         mass = node_mass.to(torch.promote_types(node_mass.dtype, weight.dtype))
         return _combinatorial(structure, weight, conductance, self_loop, mass)
@@ -153,28 +148,6 @@ def _check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | No
     mass = node_mass.detach()
     if not bool(((mass > 0) & mass.isfinite()).all()):
         raise ValueError("Expected 'node_mass' to be positive and finite (got other masses).")
-
-
-def _signs(structure: GraphRows, edge_weight: Tensor, conductance: Tensor) -> Tensor:
-    r"""The signs [nnz] of conductances, whose sizes the entries of S are made of.
-
-    With :math:`d_i = \sum_j |w_{ij}|`, the forms of D - W and D + W are sums of
-    :math:`|w_{ij}| (x_i \mp \mathrm{sign}(w_{ij}) \, x_j)^2`: the spectrum of S stays in [-1, 1].
-    Edges that share a slot and oppose each other leave less than their size, which keeps it there.
-    """
-    if not structure.has_repeated_edges:
-        signed = structure.symmetric(structure.to_slots(conductance.detach()))
-        return torch.where(signed < 0, -1.0, 1.0).to(signed.dtype)
-    given, size = (
-        structure.symmetric(structure.to_slots(edge_weight * h))
-        for h in (conductance, _size(conductance))
-    )
-    return torch.where(size > 0, given / torch.where(size > 0, size, 1.0), 1.0)
-
-
-def _size(conductance: Tensor) -> Tensor:
-    """|h|, with the gradient one at zero: an edge that closed altogether can open again."""
-    return torch.where(conductance < 0, -conductance, conductance)
 
 
 def _product(weight: Tensor, conductance: Tensor | None) -> Tensor:

@@ -151,11 +151,6 @@ def _diffusion_layers(model: nn.Module) -> list[DiffusionLayer]:
                 f"the nodes (got {name or 'the model itself'}: {module}, where every edge counts "
                 "in full). To fix this error, train it without PruneEdges."
             )
-        if getattr(module.conductance, "signed", False):
-            raise ValueError(
-                "Expected conductances in [0, 1], of which the lowest belong to edges that can go "
-                f"(got signed ones, of {module}). To fix this error, train it without PruneEdges."
-            )
         layers.append(module)
     if not layers:
         raise ValueError(

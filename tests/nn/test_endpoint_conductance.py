@@ -1,24 +1,17 @@
-import math
-
 import pytest
 import torch
 from layer_cases import CHANNELS, NORMALIZATIONS, NUM_NODES, make_data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import (
-    AnisotropicChebConv,
-    AnisotropicDiffusion,
-    DiffusionClassifier,
-    EndpointConductance,
-)
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, EndpointConductance
 from jsem_pyg.operators import laplacian_operator
 
 
-def make(signed=False, seed=0):
+def make(seed=0):
     """One that tells edges apart."""
     torch.manual_seed(seed)
-    return bend(EndpointConductance(CHANNELS, 3, signed, rate=2.0))
+    return bend(EndpointConductance(CHANNELS, 3, rate=2.0))
 
 
 def bend(conductance):
@@ -38,13 +31,10 @@ def conduct(conductance, data):
     return conductance(None, *ends(data))
 
 
-@pytest.mark.parametrize("signed", [False, True])
-def test_starts_constant_as_a_layer_without_it(signed):
+def test_starts_constant_as_a_layer_without_it():
     data = make_data()
     torch.manual_seed(0)
-    conv = AnisotropicChebConv(
-        CHANNELS, 3, edge_dim=0, conductance=EndpointConductance(signed=signed)
-    )
+    conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=0, conductance=EndpointConductance())
     torch.manual_seed(0)
     plain = AnisotropicChebConv(CHANNELS, 3, edge_dim=0)
     plain.load_state_dict(conv.state_dict(), strict=False)
@@ -52,26 +42,22 @@ def test_starts_constant_as_a_layer_without_it(signed):
     torch.testing.assert_close(out, plain(data.x, data.edge_index, data.edge_weight))
 
 
-@pytest.mark.parametrize("signed", [False, True])
-def test_is_the_form_of_the_docstring_both_ways_alike(signed):
-    data, conductance = make_data(), make(signed)
+def test_is_the_form_of_the_docstring_both_ways_alike():
+    data, conductance = make_data(), make()
     z = data.x @ conductance.lin.weight.t()
     i, j = z[data.edge_index[1]], z[data.edge_index[0]]
     terms = (i - j).abs() * conductance.apart + i * j * conductance.alike
     logit = 2 * ((terms + (i + j) * conductance.alone).sum(-1) + conductance.bias)
-    form = torch.tanh(logit + math.atanh(0.5)) if signed else 1e-4 + (1 - 1e-4) * logit.sigmoid()
     h = conduct(conductance, data)
-    torch.testing.assert_close(h, form)
+    torch.testing.assert_close(h, 1e-4 + (1 - 1e-4) * logit.sigmoid())
     dense = torch.zeros(NUM_NODES, NUM_NODES).index_put(tuple(data.edge_index), h)
     torch.testing.assert_close(dense, dense.t())
     assert h.std() > 0.1
-    assert (h < 0).any() == signed
 
 
-@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_the_operator_stays_positive_however_the_edges_conduct(normalization, signed):
-    data, conductance = make_data(), make(signed)
+def test_the_operator_stays_positive_however_the_edges_conduct(normalization):
+    data, conductance = make_data(), make()
     h = conduct(conductance, data).double()
     operator = laplacian_operator(
         GraphStructure(data.edge_index, NUM_NODES),
@@ -95,13 +81,12 @@ def test_a_layer_sees_what_a_call_sees():
     torch.testing.assert_close(out, torch.cat(list(expected), dim=-1))
 
 
-@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("backend", ["numba", "torch"])
-def test_every_parameter_and_the_signal_get_the_gradients_of_the_reference(signed, backend):
+def test_every_parameter_and_the_signal_get_the_gradients_of_the_reference(backend):
     data = make_data()
     results = []
     for name in ("reference", backend):
-        conductance = make(signed)
+        conductance = make()
         layer = AnisotropicChebConv(
             CHANNELS, 3, edge_dim=0, t=[0.5, 2.0], conductance=conductance, backend=name
         )
@@ -116,11 +101,10 @@ def test_every_parameter_and_the_signal_get_the_gradients_of_the_reference(signe
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("num_edges", [0, 1, 500])
-def test_all_nodes_at_once_as_pair_by_pair(num_edges, dtype, signed):
-    conductance = make(signed).to(dtype)
+def test_all_nodes_at_once_as_pair_by_pair(num_edges, dtype):
+    conductance = make().to(dtype)
     z = torch.randn(20, 3, dtype=dtype, requires_grad=True)  # some nodes have many edges
     target, source = ends = torch.randint(10, (2, num_edges))
     pairs = torch.arange(2 * num_edges).view(2, num_edges)
@@ -173,10 +157,9 @@ def test_a_layer_asks_for_one_way_of_an_edge_and_both_get_it(repeats, monkeypatc
         torch.testing.assert_close(one_way, both_ways, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("num_nodes", [0, 1])
-def test_no_edges(signed, num_nodes):
-    layer = AnisotropicDiffusion(edge_dim=0, conductance=make(signed))
+def test_no_edges(num_nodes):
+    layer = AnisotropicDiffusion(edge_dim=0, conductance=make())
     x = torch.randn(num_nodes, CHANNELS)
     torch.testing.assert_close(layer(x, torch.empty(2, 0, dtype=torch.long)), x)
 
@@ -195,11 +178,6 @@ def test_no_edges(signed, num_nodes):
             ValueError,
             r"'x_i' and 'x_j' to have the same shape .* .got \[3, 4\],.* and \[2, 4\]",
         ),
-        (
-            lambda: DiffusionClassifier(3, 2, conductance=make(True)),
-            ValueError,
-            r"'conductance' in \[0, 1\].*signed=False",
-        ),
     ],
 )
 def test_errors(call, error, message):
@@ -207,7 +185,7 @@ def test_errors(call, error, message):
         call()
 
 
-def test_signed_numbers_of_others_are_refused():
+def test_numbers_below_zero_are_refused():
     class Negative(torch.nn.Module):
         def forward(self, edge_attr, x_i, x_j):
             return -x_i[:, 0].abs()

@@ -366,10 +366,6 @@ class Dropping(Around):
             Around(diffusion=AnisotropicDiffusion(), other=AnisotropicDiffusion()),
             "'model' to compute the conductance of edges in AnisotropicDiffusion",
         ),
-        (
-            AnisotropicDiffusion(0, conductance=EndpointConductance(6, signed=True)),
-            "signed ones.*without PruneEdges",
-        ),
         (Dropping(diffusion=AnisotropicDiffusion()), "with the 98 edges .*conductance of 0"),
     ],
 )
