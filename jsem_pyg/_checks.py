@@ -319,16 +319,16 @@ def check_mask(name: str, mask: Any, shape: tuple[int, ...], what: str) -> None:
         )
 
 
-def check_times(times: Any, check: Callable[[str, Any], None], name: str = "times") -> None:
+def check_times(times: Any, check: Callable[[str, Any], None]) -> None:
     """Raise unless `times` is a list of diffusion times that each pass a check."""
     if isinstance(times, str) or not isinstance(times, Sequence):
         raise TypeError(
-            f"Expected '{name}' to be a list of diffusion times (got {type(times).__name__})."
+            f"Expected 'times' to be a list of diffusion times (got {type(times).__name__})."
         )
     if len(times) == 0:
-        raise ValueError(f"Expected '{name}' to hold at least one diffusion time (got none).")
+        raise ValueError("Expected 'times' to hold at least one diffusion time (got none).")
     for t in times:
-        check(name, t)
+        check("times", t)
 
 
 def check_points(name: str, value: Any) -> None:

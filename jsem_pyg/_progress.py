@@ -3,18 +3,18 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, TextIO
+from typing import Any
 
 
 @contextmanager
 def progress_bar(
-    name: str, total: int, shown: bool, done: int = 0, file: TextIO | None = None
+    name: str, total: int, shown: bool, done: int = 0
 ) -> Iterator[Callable[[int], object]]:
     """Show how many of `total` points are done; yield a function that takes each new number.
 
     The time left is estimated from the points that come after the first `done`.
     """
-    with open_bar(shown, desc=name, total=total, initial=done, file=file) as bar:
+    with open_bar(shown, desc=name, total=total, initial=done) as bar:
         yield bar.update
 
 

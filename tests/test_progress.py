@@ -2,7 +2,7 @@ from io import StringIO
 
 import pytest
 
-from jsem_pyg._progress import progress_bar
+from jsem_pyg._progress import open_bar
 
 
 class Terminal(StringIO):
@@ -13,7 +13,7 @@ class Terminal(StringIO):
 @pytest.mark.parametrize(("file", "shown"), [(Terminal, True), (Terminal, False), (StringIO, True)])
 def test_a_bar_is_drawn_where_there_is_somebody_to_see_it(file, shown):
     drawn = file()
-    with progress_bar("neighbours", 10, shown, file=drawn) as advance:
-        advance(4)
-        advance(6)
+    with open_bar(shown, desc="neighbours", total=10, file=drawn) as bar:
+        bar.update(4)
+        bar.update(6)
     assert ("neighbours" in drawn.getvalue()) == (file is Terminal and shown)

@@ -9,7 +9,7 @@ from .tree_search import nearest_outside, pays
 
 # How many multiplications one round of searches may cost, about 10 s on one core. Of 100,000 points
 # in 194 far clusters, links from 64 points of each were 1.3 % longer in all than the shortest.
-BUDGET = 25 * 10**10
+_BUDGET = 25 * 10**10
 
 # The size of a tile of distances: 16 MB.
 _QUERIES, _BASE = 1024, 4096
@@ -18,7 +18,7 @@ _QUERIES, _BASE = 1024, 4096
 _MOST_IMPROVEMENTS = 8
 
 
-def component_links(points: Points, label: Tensor, small: Tensor, budget: int) -> Tensor:
+def component_links(points: Points, label: Tensor, small: Tensor) -> Tensor:
     """Links [2, M] out of the `small` [C] components, among them the shortest, or nearly.
 
     Exact as long as searching from all points of these components costs no more than the budget: Q
@@ -27,7 +27,7 @@ def component_links(points: Points, label: Tensor, small: Tensor, budget: int) -
     the nearest point outside, as long as the links become shorter.
     """
     query = small[label].nonzero()[:, 0]
-    most = budget // points.coordinates.numel()
+    most = _BUDGET // points.coordinates.numel()
     outside = Outside(points, label)
     if query.numel() <= most or outside.by_tree:
         return torch.stack([query, outside.nearest(query)])

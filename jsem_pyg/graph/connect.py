@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._groups import group_firsts, group_order
 from .all_pairs import all_pairs_links
-from .component_links import BUDGET, component_links, shortest_of_each
+from .component_links import component_links, shortest_of_each
 from .groups import Groups, one_group
 from .points import Points
 
@@ -32,13 +32,13 @@ def component_labels(pair: Tensor, num_nodes: int) -> Tensor:
 
 
 def shortest_links(
-    points: Points, label: Tensor, groups: Groups | None = None, budget: int = BUDGET
+    points: Points, label: Tensor, groups: Groups | None = None
 ) -> tuple[Tensor, Tensor]:
     """The fewest, shortest links that join the components of each graph, and their lengths.
 
     They are a minimum spanning tree of the components, in which the distance between two components
     is that of their nearest points. With C components of which the largest lacks Q points, a round
-    costs Q N distances; there are at most log2(C) + 1 rounds. Where Q N F exceeds the budget, each
+    costs Q N distances; there are at most log2(C) + 1 rounds. Where Q N F exceeds a budget, each
     component searches from some of its points only, see `component_links.py`.
 
     Source: Nešetřil, Milková and Nešetřilová, "Otakar Borůvka on minimum spanning tree problem",
@@ -48,7 +48,7 @@ def shortest_links(
     links, lengths = [torch.empty(2, 0, dtype=torch.int64)], [points.coordinates.new_empty(0)]
     while (count := int(label.max()) + 1) > groups.size.numel():
         logger.info("Joining %d components of %d graphs.", count, groups.size.numel())
-        link = _links_outside(points, label, groups, budget)
+        link = _links_outside(points, label, groups)
         link = shortest_of_each(label[link[0]], points.distance(*link), link)
         length, order = points.distance(*link).sort(stable=True)
         link = link[:, order]
@@ -59,7 +59,7 @@ def shortest_links(
     return torch.cat(links, dim=1), torch.cat(lengths)
 
 
-def _links_outside(points: Points, label: Tensor, groups: Groups, budget: int) -> Tensor:
+def _links_outside(points: Points, label: Tensor, groups: Groups) -> Tensor:
     """Links out of components, the largest of each graph need none, in unfinished graphs."""
     small = _small_components(label, groups)
     unfinished = groups.maximum(small[label].long()) > 0
@@ -68,18 +68,18 @@ def _links_outside(points: Points, label: Tensor, groups: Groups, budget: int) -
         links.append(all_pairs_links(points, nodes, valid, label))
     for graph in groups.large():
         if unfinished[graph]:
-            links.append(_large_links(points, label, small, groups, graph, budget))
+            links.append(_large_links(points, label, small, groups, graph))
     return torch.cat(links, dim=1)
 
 
 def _large_links(
-    points: Points, label: Tensor, small: Tensor, groups: Groups, graph: int, budget: int
+    points: Points, label: Tensor, small: Tensor, groups: Groups, graph: int
 ) -> Tensor:
     if groups.size.numel() == 1:
-        return component_links(points, label, small, budget)
+        return component_links(points, label, small)
     nodes = groups.nodes(graph)
     component, local = label[nodes].unique(return_inverse=True)
-    return nodes[component_links(points.take(nodes), local, small[component], budget)]
+    return nodes[component_links(points.take(nodes), local, small[component])]
 
 
 def _small_components(label: Tensor, groups: Groups) -> Tensor:

@@ -58,10 +58,9 @@ class ModuleConductance(Module):
             target of an edge, j its source.
     """
 
-    def __init__(self, module: Module, floor: float = FLOOR) -> None:
+    def __init__(self, module: Module) -> None:
         super().__init__()
         self.module = module
-        self.floor = floor
         self.sees_nodes = _num_arguments(module) == 3
 
     def reset_parameters(self) -> None:
@@ -142,7 +141,7 @@ class ModuleConductance(Module):
                     f"Expected 'conductance' to return values in [0, 1] (got {low:.4g} to "
                     f"{high:.4g}). To fix this, end it with torch.nn.Sigmoid()."
                 )
-        return out.clamp(min=self.floor)
+        return out.clamp(min=FLOOR)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.module})"

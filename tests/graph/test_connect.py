@@ -7,6 +7,8 @@ from jsem_pyg.graph.component_links import Outside
 from jsem_pyg.graph.connect import component_labels, shortest_links
 from jsem_pyg.graph.points import prepare_points
 
+BUDGET = "jsem_pyg.graph.component_links._BUDGET"
+
 
 def clusters(num_clusters=30, size=20, seed=0):
     generator = torch.Generator().manual_seed(seed)
@@ -52,25 +54,28 @@ def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_within_a_budget_links_join_and_are_hardly_longer(seed):
+def test_within_a_budget_links_join_and_are_hardly_longer(seed, monkeypatch):
     points, label = clusters(seed=seed)
     budget = 3 * 29 * points.coordinates.numel()  # three points of each component
-    link, length = shortest_links(points, label, budget=budget)
+    monkeypatch.setattr(BUDGET, budget)
+    link, length = shortest_links(points, label)
     assert_joins(link, label)
     shortest = spanning_length(points, label)
     assert shortest * (1 - 1e-6) <= float(length.sum()) <= 1.1 * shortest
 
 
 def test_approximate_links_are_improved_from_their_ends(monkeypatch):
+    monkeypatch.setattr(BUDGET, 0)
     points, label = clusters()
-    improved = shortest_links(points, label, budget=0)[1].sum()
+    improved = shortest_links(points, label)[1].sum()
     monkeypatch.setattr("jsem_pyg.graph.component_links._MOST_IMPROVEMENTS", 0)
-    assert improved < 0.95 * shortest_links(points, label, budget=0)[1].sum()
+    assert improved < 0.95 * shortest_links(points, label)[1].sum()
 
 
-def test_the_least_budget_still_joins():
+def test_the_least_budget_still_joins(monkeypatch):
+    monkeypatch.setattr(BUDGET, 0)
     points, label = clusters()
-    assert_joins(shortest_links(points, label, budget=0)[0], label)
+    assert_joins(shortest_links(points, label)[0], label)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

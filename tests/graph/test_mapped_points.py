@@ -85,7 +85,7 @@ def test_it_is_never_read_as_a_whole(index, monkeypatch, caplog):
     monkeypatch.setattr(searcher, "_RECALL_SAMPLE", 60)
     monkeypatch.setattr("jsem_pyg.graph.component_links._BASE", 64)
     monkeypatch.setattr("jsem_pyg.graph.component_links._QUERIES", 64)
-    monkeypatch.setattr("jsem_pyg.graph.component_links.BUDGET", 10**6)
+    monkeypatch.setattr("jsem_pyg.graph.component_links._BUDGET", 10**6)
     Watched.most = 0
     with caplog.at_level(logging.INFO, "jsem_pyg"):
         edges, _ = knn_graph(points(2000).view(Watched), 4, "l2", index)
