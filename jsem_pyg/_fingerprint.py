@@ -1,11 +1,16 @@
 """Fingerprints of what a result depends on: texts that are the same in every process."""
 
 import dataclasses
+import datetime
 import enum
 import functools
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType, MethodType
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import PurePath
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -17,7 +22,9 @@ from torch_geometric.transforms import BaseTransform
 # These follow from the shapes of the weights; lazy modules fill them in at their first call.
 _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 
-_ATOMS = (bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, type, FunctionType)
+_ATOMS: tuple[type, ...] = (bool, int, float, complex, str, bytes, bytearray, range, slice)
+_ATOMS += (enum.Enum, torch.dtype, type, FunctionType, Fraction, Decimal, PurePath)
+_ATOMS += (datetime.date, datetime.time, datetime.timedelta)
 
 
 def tensor_bytes(value: Tensor) -> memoryview:
@@ -49,29 +56,31 @@ def digest(value: Tensor) -> str:
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)} {hashed}"
 
 
-def describe(name: str, value: Any) -> dict[str, str]:
+def describe(name: str, value: Any, with_weights: bool = False) -> dict[str, str]:
     """Return a text for `value` and for each part of it, by the name of the part.
 
     Seen are numbers, texts, tensors by all their numbers, functions by name and code, containers of
     these, and the public attributes of modules, dataclasses, PyG's transforms and other objects
-    that hold nothing else. Not seen are the weights of a model, which are in its state dict, and
-    the private parts of other objects: these are described by their class.
+    that hold nothing else. Not seen are the weights of a model, which are in its state dict, unless
+    `with_weights`, and the private parts of other objects: these are described by their class.
 
     Example:
         >>> describe("model", nn.Dropout(0.5))["model.p"]
         '0.5'
     """
-    return dict(_describe(name, value, frozenset()))
+    return dict(_describe(name, value, frozenset(), with_weights))
 
 
-def _describe(name: str, value: Any, outer: frozenset[int]) -> Iterator[tuple[str, str]]:
+def _describe(
+    name: str, value: Any, outer: frozenset[int], with_weights: bool
+) -> Iterator[tuple[str, str]]:
     if isinstance(value, np.generic):
         value = value.item()
     yield name, _text(value)
     if id(value) in outer:  # a part of itself
         return
-    for part, inner in _parts(value):
-        yield from _describe(f"{name}.{part}", inner, outer | {id(value)})
+    for part, inner in _parts(value, with_weights):
+        yield from _describe(f"{name}.{part}", inner, outer | {id(value)}, with_weights)
 
 
 def _text(value: Any) -> str:
@@ -80,8 +89,10 @@ def _text(value: Any) -> str:
         value = int(value)  # who writes 1 for 1.0 means the same
     if isinstance(value, Tensor):
         return digest(value)
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return digest(torch.from_numpy(np.ascontiguousarray(value)))
+    if isinstance(value, np.ndarray):
+        return _array_text(value)
+    if isinstance(value, re.Pattern):  # of which the text may be cut
+        return repr((value.pattern, value.flags))
     if isinstance(value, set | frozenset):
         return repr(sorted(map(repr, value)))
     if isinstance(value, FunctionType):
@@ -95,9 +106,23 @@ def _text(value: Any) -> str:
     return (getattr(value, "cls_to_become", None) or type(value)).__qualname__
 
 
-def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
+def _array_text(array: np.ndarray) -> str:
+    """The digest of its numbers, or a hash of what it holds of any other type."""
+    if array.dtype.kind in "biuf" and array.dtype.isnative and array.dtype.itemsize <= 8:
+        return digest(torch.from_numpy(np.ascontiguousarray(array)))
+    content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+    hashed = hashlib.blake2b(content, digest_size=8).hexdigest()
+    return f"{array.dtype} {list(array.shape)} {hashed}"
+
+
+def _parts(value: Any, with_weights: bool) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         yield from value.items()
+    elif _is_of_pandas(value):
+        names = ("index", "columns", "name", "values")
+        yield from (
+            (name, _plain_array(getattr(value, name))) for name in names if hasattr(value, name)
+        )
     elif isinstance(value, list | tuple):
         yield from enumerate(value)
     elif isinstance(value, functools.partial):
@@ -108,6 +133,8 @@ def _parts(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from _function_parts(value)
     elif isinstance(value, nn.Module):
         yield from _module_parts(value)
+        if with_weights:
+            yield "state", value.state_dict()
     elif _is_record(value):
         yield from _public(value).items()
 
@@ -150,7 +177,20 @@ def _is_plain(value: Any) -> bool:
         value = list(value.values())
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(_is_plain, value))
-    return value is None or isinstance(value, (*_ATOMS, Tensor, np.ndarray, np.generic))
+    if isinstance(value, functools.partial):
+        return _is_plain([value.func, value.args, value.keywords])
+    kinds = (*_ATOMS, Tensor, np.ndarray, np.generic, re.Pattern, BuiltinFunctionType)
+    return value is None or isinstance(value, kinds) or _is_of_pandas(value)
+
+
+def _is_of_pandas(value: Any) -> bool:
+    """True for a table, a column or an index, without importing what made it."""
+    return type(value).__module__.startswith("pandas.") and hasattr(value, "to_numpy")
+
+
+def _plain_array(value: Any) -> Any:
+    """The NumPy array of an index or of the cells of a table; a name as it is."""
+    return np.asarray(value) if hasattr(value, "__array__") else value
 
 
 def _public(value: Any) -> dict[str, Any]:

@@ -1,12 +1,17 @@
 import argparse
+import datetime
 import functools
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch_geometric.transforms as T
@@ -115,6 +120,24 @@ class Holder:
         (lambda x, y=1: x, lambda x, y=2: x),
         (functools.partial(max, 1), functools.partial(max, 2)),
         (Options(1), Options(2)),
+        (np.array(["a"]), np.array(["b"])),
+        (np.array([1, "a"], dtype=object), np.array([2, "a"], dtype=object)),
+        (np.array([1j]), np.array([2j])),
+        (np.array(["2020"], dtype="M8[D]"), np.array(["2021"], dtype="M8[D]")),
+        (np.array([1.0], dtype=">f4"), np.array([2.0], dtype=">f4")),
+        (np.array([1.0], dtype=np.longdouble), np.array([2.0], dtype=np.longdouble)),
+        (range(3), range(4)),
+        (slice(1), slice(2)),
+        (bytearray(b"a"), bytearray(b"b")),
+        (Path("a"), Path("b")),
+        (Fraction(1, 2), Fraction(1, 3)),
+        (Decimal("1.0"), Decimal("1.1")),
+        (datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)),
+        (re.compile("a"), re.compile("a", re.IGNORECASE)),
+        (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]})),
+        (pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]})),
+        (pd.Series(["x"], index=[0]), pd.Series(["x"], index=[1])),
+        (pd.Index(["x"]), pd.Index(["y"])),
         (argparse.Namespace(k=1), argparse.Namespace(k=2)),
         (T.NormalizeFeatures(["x"]), T.NormalizeFeatures(["pos"])),  # whose repr is the same
         (T.Compose([T.AddSelfLoops()]), T.Compose([T.ToUndirected()])),
@@ -123,6 +146,15 @@ class Holder:
 def test_differences_are_seen(a, b):
     assert differ(a, b)
     assert not differ(a, a)
+
+
+def test_an_object_is_known_by_what_it_holds():
+    given = {"path": Path("a"), "ks": range(3), "table": pd.DataFrame({"a": [1]}), "f": len}
+    given["partial"] = functools.partial(max, 1)
+    others = {"path": Path("b"), "ks": range(4), "table": pd.DataFrame({"a": [2]}), "f": max}
+    others["partial"] = functools.partial(max, 2)
+    for name, other in others.items():
+        assert differ(argparse.Namespace(**given), argparse.Namespace(**given | {name: other}))
 
 
 def test_closures_are_seen_by_what_they_close_over():

@@ -34,7 +34,8 @@ class PointsDataset(InMemoryDataset):
     A subclass returns what its points depend on (`fingerprint`), and the points (`read`). Each
     fingerprint has a folder of its own under ``root/processed``, so that a changed file, another
     model or another `pre_transform` is never answered from the cache of the old one. A
-    `pre_transform` is identified by its class and public attributes, a function by name and code.
+    `pre_transform` is identified by its class and public attributes, a model in it by its weights
+    as well, a function by name and code.
 
     The cache is one safetensors file, of which nothing can be executed (PyG's own are pickles, and
     are neither written nor read). One that is damaged or was put in another's place is logged and
@@ -83,7 +84,9 @@ class PointsDataset(InMemoryDataset):
     @cached_property
     def _cache_name(self) -> str:
         made_by = (
-            {} if self.pre_transform is None else describe("pre_transform", self.pre_transform)
+            {}
+            if self.pre_transform is None
+            else describe("pre_transform", self.pre_transform, with_weights=True)
         )
         depends_on = {"format": _FORMAT, **made_by, **self.fingerprint()}
         text = json.dumps(depends_on, sort_keys=True)

@@ -178,6 +178,21 @@ def test_a_fitted_pre_transform_is_known_by_what_it_was_fitted_on(tmp_path):
     assert not torch.allclose(*seen)
 
 
+def test_a_model_in_a_pre_transform_is_known_by_its_weights(tmp_path):
+    class Mapped(T.BaseTransform):
+        def __init__(self, weight):
+            self.model = torch.nn.Linear(3, 1, bias=False)
+            torch.nn.init.constant_(self.model.weight, weight)
+
+        def forward(self, data):
+            return Data(x=self.model(data.x).detach())
+
+    for weight in (1.0, 2.0, 1.0):
+        dataset = Counted(tmp_path, 1, pre_transform=Mapped(weight))
+        assert (dataset[0].x == 3 * weight).all()
+    assert Counted.reads == 2
+
+
 def test_data_in_the_place_of_others_are_made_anew(tmp_path, caplog):
     Counted(tmp_path, 1)
     Counted(tmp_path, 2)
