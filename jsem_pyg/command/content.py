@@ -63,12 +63,19 @@ def read_labels(table: "pd.DataFrame", name: str) -> Labels:
     import pandas as pd
 
     cells = table[name].astype(object)
-    cells = cells.where(cells.notna(), None).map(lambda cell: cell if cell is None else str(cell))
+    cells = cells.where(cells.notna(), None).map(_as_label)
     cells = cells.where(cells != "", None)
     codes, classes = pd.factorize(cells, sort=True)
     if len(classes) == 0:
         raise ValueError(f"Expected labels in the column {name!r} (got none in {len(table)} rows).")
     return Labels(codes.astype(np.int64), [str(each) for each in classes])
+
+
+def _as_label(cell: object) -> str | None:
+    """The name of a class; 1 and 1.0, as JSON may have them, are one class."""
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)
+    return None if cell is None else str(cell)
 
 
 def _documents(table: "pd.DataFrame", names: Sequence[str]) -> list[str]:

@@ -188,3 +188,11 @@ def test_numbers_differ_in_digits_that_they_have():
     assert read_content(pd.DataFrame({"a": apart}), choice).vectors.shape == (N, 1)
     one = read_content(pd.DataFrame({"a": ids[:1]}), choice, fewest=0)
     assert one.vectors.tolist() == [[float(ids[0])]]
+
+
+def test_equal_numbers_are_one_label():
+    labels = read_labels(
+        pd.DataFrame({"y": pd.Series([1, 1.0, 2.5, "1", None], dtype=object)}), "y"
+    )
+    assert labels.classes == ["1", "2.5"]
+    assert labels.codes.tolist() == [0, 0, 1, 0, -1]

@@ -6,13 +6,16 @@ A few cases in every run, as many as `JSEM_CASES` on demand, see `settings.py`.
 import numpy as np
 import pytest
 import scipy.linalg
-from hypothesis import given
+import torch
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
-from trust.draws import SEEDS
+from trust.draws import SEEDS, edge_lists
 from trust.settings import draws
 
 from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading, HeatDiffusion
+from jsem_pyg.estimators.cluster_tree import TIME, ClusterLevel, ClusterTree
+from jsem_pyg.graph import GraphStructure
 
 METRICS = st.sampled_from(["l2", "cosine"])
 
@@ -185,3 +188,51 @@ def test_laws_of_estimators(data):
         form = "strided"  # a list is of float64
     again = getattr(estimator.fit(handed_over(x, form), y), attribute)
     assert np.array_equal(again, known)
+
+
+def merges(labels, heat, mass, until):
+    """Average linkage by loops: the groups of nodes, and how near the best of two pairs were."""
+    groups = [np.flatnonzero(labels == c).tolist() for c in range(labels.max() + 1)]
+    nearest = np.inf
+
+    def affinity(pair):
+        one, other = (groups[each] for each in pair)
+        expected = mass[one].sum() * mass[other].sum()
+        return heat[np.ix_(one, other)].sum() / expected if expected > 0 else 0.0
+
+    while len(groups) > until:
+        pairs = [(i, j) for j in range(len(groups)) for i in range(j)]
+        ranked = sorted(map(affinity, pairs), reverse=True)
+        if len(ranked) > 1:
+            nearest = min(nearest, ranked[0] - ranked[1])
+        one, other = max(pairs, key=affinity)
+        groups[one] += groups.pop(other)
+    return groups, nearest
+
+
+@draws(10)
+@given(st.data())
+def test_clusters_are_cut_by_average_linkage(data):
+    edge_index, m, order, n, g = data.draw(edge_lists(most_nodes=10, repeats=False))
+    assume(n > 1)
+    weight = torch.rand(m, generator=g) + 0.1
+    weight = torch.cat([weight, weight])[order]
+    count = data.draw(st.integers(1, n))
+    labels = np.arange(n) % count
+    level = ClusterLevel(count, 1.0, labels)
+    tree = ClusterTree([level], GraphStructure(edge_index, n), weight)
+    w = np.zeros((n, n))
+    w[tuple(edge_index)] = weight
+    degree = w.sum(1)
+    share = degree / max(degree.sum(), 1e-300)
+    root = np.sqrt(np.where(degree > 0, degree, 1))
+    laplacian = np.diag(degree > 0) - w / root[:, None] / root
+    heat = np.sqrt(share)[:, None] * scipy.linalg.expm(-TIME * laplacian) * np.sqrt(share)
+    for until in range(1, count + 1):
+        cut = tree.cut(until)
+        assert np.array_equal(np.unique(cut), np.arange(until))
+        groups, nearest = merges(labels, heat, share, until)
+        if nearest > 1e-2:  # the heat is known to 1e-4, and a tie has no order
+            assert {frozenset(np.flatnonzero(cut == c)) for c in range(until)} == set(
+                map(frozenset, groups)
+            )
