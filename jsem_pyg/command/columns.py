@@ -34,8 +34,12 @@ def choose_columns(
     points: Sequence[str] = (),
     texts: Sequence[str] = (),
     labels: str | None = None,
+    kind: Kind | None = None,
 ) -> Choice:
     """Take the columns that are named, or guess: never the one of the labels.
+
+    Where `kind` is "texts", since they were texts when a map was made, cells that look like numbers
+    are texts, too, and so are empty ones: what a row is does not depend on the others.
 
     A column of vectors comes first, then text (a column of that name, else all that hold
     sentences), then all columns of numbers but those of row numbers, also of rows that were
@@ -51,7 +55,11 @@ def choose_columns(
             f"Expected the labels not to be among what is clustered (got {labels!r} for both)."
         )
     kinds = {name: kind_of(table[name]) for name in table.columns if name != labels}
-    _warn_of_nearly_numbers(table, [name for name in points if kinds[name] == "texts"])
+    if kind == "texts":
+        alike = {"numbers", "empty"}
+        kinds |= {name: kind for name in points if kinds[name] in alike}
+    else:
+        _warn_of_nearly_numbers(table, [name for name in points if kinds[name] == "texts"])
     chosen = list(points) or _guess_points(table, kinds)
     kind = _common_kind({name: kinds[name] for name in chosen})
     if kind == "texts":

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._table_files import Reading, read_rows, suffix_of
 from ..datasets.word_features import WordFeatures
-from .columns import choose_columns
+from .columns import Kind, choose_columns
 from .content import Content, read_content
 from .embedding import Embedder
 from .folder import MapFolder
@@ -55,10 +55,10 @@ def assign(
     return assignments(content, p, progress["names"], table)
 
 
-def _read(file: Path, table: "pd.DataFrame", columns: Sequence[str], kind: str) -> Content:
+def _read(file: Path, table: "pd.DataFrame", columns: Sequence[str], kind: Kind) -> Content:
     if suffix_of(file) in (".txt", ".npy"):  # which have but one column
         columns = list(table.columns)
-    choice = choose_columns(table, columns)
+    choice = choose_columns(table, columns, kind=kind)
     if choice.kind != kind:
         raise ValueError(
             f"Expected {kind} in the columns {list(columns)}, as the map has them (got "

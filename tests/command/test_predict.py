@@ -75,6 +75,18 @@ def test_new_documents_go_to_the_cluster_of_their_words(text_map):
     pd.testing.assert_frame_equal(alone, found[:1].astype({"probability": float}))
 
 
+@pytest.mark.parametrize("documents", [["12"], ["12", "a b"], ["", ""], ["1", "2.5", ""]])
+def test_what_a_document_is_does_not_depend_on_the_others(documents):
+    pd.DataFrame({"body": documents}).to_csv("few.csv", index=False, quoting=1)
+    found = predict("documents-map", "few.csv")
+    alone = []
+    for text in documents:
+        pd.DataFrame({"body": [text]}).to_csv("one.csv", index=False, quoting=1)
+        alone.append(predict("documents-map", "one.csv").iloc[0])
+    assert found.cluster.tolist() == [each.cluster for each in alone]
+    assert [each == -1 for each in found.cluster] == [text == "" for text in documents]
+
+
 def test_other_columns_have_to_be_said(text_map):
     pd.DataFrame({"text": ["ships in a harbour"]}).to_csv("new.csv", index=False)
     assert "Expected a column 'body' (got a file with 'text')" in refused(
