@@ -199,3 +199,16 @@ def test_only_line_ends_end_the_header(tmp_path, mark):
     file = tmp_path / "table.csv"
     file.write_text(f"weight{mark}(kg);size\n1;2\n", encoding="utf-8")
     assert read_rows(file, Reading()).to_numpy().tolist() == [["1", "2"]]
+
+
+@pytest.mark.parametrize("line", ["sep=;\n", '"sep=;"\r\n', "\n\nsep=;\n", "sep=\t\n"])
+def test_a_line_that_says_the_delimiter_is_no_header(tmp_path, caplog, line):
+    file = tmp_path / "table.csv"
+    mark = "\t" if "\t" in line else ";"
+    rows = f"id{mark}note, long\n1{mark}a, b, c\n2\n"
+    file.write_text(line + rows, newline="")
+    table = read_rows(file, Reading())
+    assert list(table.columns) == ["id", "note, long"]
+    assert table.to_numpy().tolist() == [["1", "a, b, c"], ["2", ""]]
+    assert f"the first in line {line.count(chr(10)) + 3}" in caplog.text
+    assert len(read_rows(file, Reading(header=False))) == 3 + line[:2].count("\n")
