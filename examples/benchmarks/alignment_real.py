@@ -239,11 +239,12 @@ Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
-`match_graphs` begins with candidates since November 2026. Its rows on pairs, high-school, voles
-and, one-way, on ca-netscience, bio-celegans, in-arenas, inf-euroroad and socfb-Haverford76 are of
-that search, on an idle machine. All others are of the one before, and were measured like most of
-the peers' beside other work, so that **CPU / ours** favours us except on the pairs: there
-everything ran in one go.
+`match_graphs` begins with candidates since November 2026. Of the search before are its rows on
+inf-power, bio-dmela, soc-facebook, ca-GrQc of the second seed, and two-way ca-GrQc at 20 and 25 %.
+Rows on pairs, high-school, voles and, one-way, on ca-netscience, bio-celegans, in-arenas,
+inf-euroroad and socfb-Haverford76 were measured on an idle machine; all others of ours, and most
+of the peers', beside other work, which makes CPU seconds up to 1.6 times as many. So **CPU / ours**
+is of one run only on IterAlign's pairs, and favours us elsewhere.
 
 ![Accuracy over noise](alignment_real.png)
 
@@ -252,8 +253,8 @@ everything ran in one go.
 Share of the nodes that get their true partner: mean ± standard deviation over seeds, the best in
 bold. One-way: so many percent of the edges are removed from the target. Two-way: from each graph.
 Real: two versions of a measured network, of which the number names the second; "pair": two
-networks of the same people from IterAlign's repository, which lack 20 or 8 % of the first one's
-edges where the name ends so.
+networks of the same people, from IterAlign's repository (which lack 20 or 8 % of the first one's
+edges where the name ends so), or from SLOTAlign's, where it ends in 0.2.
 
 {accuracy}
 
