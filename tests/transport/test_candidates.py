@@ -81,23 +81,6 @@ def test_large_graphs_go_this_way_and_it_is_told(monkeypatch, caplog):
     assert plan.cost == pytest.approx(float(((source - moved).power(2)).sum()) / 300**2)
 
 
-def test_all_pairs_are_compared_longer_where_it_pays(monkeypatch):
-    """On roads the search for alike branches needs them, and candidates know nothing of masses."""
-    source, target, _ = noisy_pair(300)
-    ring = np.stack([np.arange(300), (np.arange(300) + 1) % 300], 1)
-    road = both_ways(np.concatenate([ring, [[0, 100], [50, 222]]]), 300)
-    other = both_ways(np.concatenate([ring, [[7, 130]]]), 300)
-    monkeypatch.setattr(matching_module, "_MANY", 1000)
-    masses = torch.arange(1.0, 301.0)
-
-    def first_stage(first, second, **options):
-        return match_graphs(as_data(first), as_data(second), **options).history[0].stage
-
-    assert first_stage(source, target).startswith("30 candidates, ")
-    assert first_stage(road, other) == "candidates"
-    assert "candidates" not in first_stage(source, target, p=masses, q=masses, max_iter=3)
-
-
 def test_the_cost_is_that_of_the_last_stage_also_if_it_is_not_the_least(monkeypatch):
     source = neighbors(30)
     matrix, identity = both_ways(source, 30), np.arange(30)

@@ -20,7 +20,6 @@ from ..plan.plan import DENSE_LIMIT, Plan, Step
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
 from ..sinkhorn.scores import AssignmentScores, DenseScores
-from .branches import is_sparse
 from .candidates import search_candidates
 from .confidence import edge_confidence
 from .isomorphism import find_isomorphism
@@ -31,8 +30,6 @@ from .search import Found, search_assignment
 Array = NDArray[Any]
 
 _log = logging.getLogger(__name__)
-
-_MANY = 1 << 26  # pairs, from which on a search among all takes many minutes, and finds no more
 
 
 def match_graphs(
@@ -64,11 +61,10 @@ def match_graphs(
     steps (:mod:`jsem_pyg.transport.edges.proximal`), which take longer. Both look at all
     pairs of nodes, so memory grows with N K.
 
-    Of more than 2^26 pairs the candidates are all that is compared, in memory that grows with
-    nodes and edges. `plan.history` names the stages, and a message at level INFO tells. Of two
-    sides that differ in size, each node of the smaller one then gets a partner, and others stay
-    alone. Up to 2^28 pairs are compared where nodes have few neighbours, as on roads, or masses
-    differ.
+    Of more than 2^28 pairs the candidates are all that is compared, in memory that grows with
+    nodes and edges. `plan.history` names the stages, and a message at level INFO tells. There
+    masses have to be equal; of two sides that differ in size, each node of the smaller one gets a
+    partner, and others stay alone.
 
     Deterministic, and computed on the CPU. No gradient flows through it.
 
@@ -121,12 +117,12 @@ def match_graphs(
     problem = Problem(first, second, masses[0][kept[0]], masses[1][kept[1]])
     has_equal_masses = all(np.ptp(mass) <= 1e-6 * mass.max() for mass in problem[2:])
     is_uniform = has_equal_masses and first.shape == second.shape
-    is_large = _is_large(problem, has_equal_masses)
+    is_large = kept[0].size * kept[1].size > DENSE_LIMIT
     renamed = find_isomorphism(first, second) if is_uniform else None
     if renamed is not None:
         found = Found(renamed, [("isomorphism", renamed)])
     elif is_large:
-        found = _among_candidates(problem, options)
+        found = _among_candidates(problem, has_equal_masses, options)
     else:
         found = search_assignment(first, second, options.max_iter, options.seed)
     shape = costs[0].num_points, costs[1].num_points
@@ -153,29 +149,19 @@ def _read_cost(name: str, value: Any) -> AdjacencyCost:
     return cost
 
 
-def _is_large(problem: Problem, has_equal_masses: bool) -> bool:
-    """Whether a few candidates are compared, since a table of all pairs is too large or no use.
-
-    A ValueError if it is too large, and masses differ, which candidates know nothing of.
-    """
+def _among_candidates(problem: Problem, has_equal_masses: bool, options: SolverOptions) -> Found:
+    """Partners of a few candidates each, where a table of all pairs would be too large."""
     sizes = len(problem.p), len(problem.q)
-    num_pairs = sizes[0] * sizes[1]
-    if num_pairs > DENSE_LIMIT and not has_equal_masses:
+    if not has_equal_masses:
         raise ValueError(
             f"Expected equal masses between {sizes[0]} x {sizes[1]} nodes, more than {DENSE_LIMIT} "
             "pairs (got masses that differ)."
         )
-    has_use = not has_equal_masses or is_sparse(problem.source, problem.target)
-    return num_pairs > DENSE_LIMIT or (num_pairs > _MANY and not has_use)
-
-
-def _among_candidates(problem: Problem, options: SolverOptions) -> Found:
-    """Partners of a few candidates each, where a table of all pairs would be too large."""
     _log.info(
         "match_graphs compares a few candidate partners of each node, since %d x %d pairs of nodes "
         "are too many for a table.",
-        len(problem.p), len(problem.q),
-    )  # fmt: skip
+        *sizes,
+    )
     stages = search_candidates(problem.source, problem.target, options.max_iter, options.seed)
     return Found(stages[-1][1], stages)
 
