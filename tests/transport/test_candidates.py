@@ -1,4 +1,5 @@
 import logging
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -7,11 +8,15 @@ from scipy.sparse import coo_array, csr_array
 from scipy.spatial import cKDTree
 from torch_geometric.data import Data
 
+from jsem_pyg.kernels.table import CANDIDATES
 from jsem_pyg.transport import Plan, match_graphs
-from jsem_pyg.transport.edges import candidates
 from jsem_pyg.transport.edges import matching as matching_module
-from jsem_pyg.transport.edges.candidates import find_candidates, search_candidates
-from jsem_pyg.transport.edges.features import local_profiles
+from jsem_pyg.transport.edges import moves, nearest, search
+from jsem_pyg.transport.edges.candidates import search_candidates
+from jsem_pyg.transport.edges.features import local_features, local_profiles
+from jsem_pyg.transport.edges.moves import assignment_task
+from jsem_pyg.transport.edges.nearest import find_nearest
+from jsem_pyg.transport.factored.profiles import Comparable
 
 
 def both_ways(edges, size):
@@ -48,31 +53,39 @@ def as_data(matrix):
     return Data(edge_index=index, num_nodes=matrix.shape[0])
 
 
+def candidate_stages(source, target, max_iter):
+    task = assignment_task(source, target, local_features(source, target), 0)
+    return search_candidates(task, max_iter)
+
+
 def test_a_changed_copy_is_found():
     source, target, name = noisy_pair(600)
-    stages = search_candidates(source, target, 100, 0)
+    stages = candidate_stages(source, target, 100)
     steps = int(stages[0][0].removeprefix("30 candidates, ").removesuffix(" steps"))
     assert steps < 30  # as long as they help
     assert (stages[-1][1] == name).mean() > 0.95
-    again = search_candidates(source, target, 100, 0)
+    again = candidate_stages(source, target, 100)
     assert np.array_equal(stages[-1][1], again[-1][1])
 
 
-def test_backends_agree():
+def test_backends_agree(monkeypatch):
     source, target, name = noisy_pair(150)
-    right = [
-        (search_candidates(source, target, 5, 0, backend)[-1][1] == name).mean()
-        for backend in ("reference", "auto")
-    ]
+    right = []
+    for backend in ("reference", "auto"):
+        found = CANDIDATES.find(backend, torch.device("cpu"))
+        monkeypatch.setattr(
+            moves, "CANDIDATES", SimpleNamespace(find=lambda *_, kernel=found: kernel)
+        )
+        right.append((candidate_stages(source, target, 5)[-1][1] == name).mean())
     assert right[0] == pytest.approx(right[1], abs=0.05)
 
 
 def test_large_graphs_go_this_way_and_it_is_told(monkeypatch, caplog):
     source, target, name = noisy_pair(300)
-    monkeypatch.setattr(matching_module, "DENSE_LIMIT", 1000)
+    monkeypatch.setattr(search, "_LARGE", 1000)
     with caplog.at_level(logging.INFO, "jsem_pyg"):
         plan = match_graphs(as_data(source), as_data(target))
-    assert "300 x 300 pairs of nodes are too many" in caplog.text
+    assert "stays with candidates between 300 x 300 nodes" in caplog.text
     assert plan.history[0].stage.startswith("30 candidates, ")
     partner = plan.argmax().numpy()
     assert np.array_equal(np.sort(partner), np.arange(300))
@@ -86,9 +99,9 @@ def test_the_cost_is_that_of_the_last_stage_also_if_it_is_not_the_least(monkeypa
     matrix, identity = both_ways(source, 30), np.arange(30)
     target = matrix[::-1][:, ::-1].tocsr()
     stages = [("right", identity[::-1].copy()), ("wrong", identity)]
-    monkeypatch.setattr(matching_module, "DENSE_LIMIT", 100)
+    monkeypatch.setattr(search, "_LARGE", 100)
     monkeypatch.setattr(matching_module, "find_isomorphism", lambda *_: None)
-    monkeypatch.setattr(matching_module, "search_candidates", lambda *_: stages)
+    monkeypatch.setattr(search, "search_candidates", lambda *_: stages)
     plan = match_graphs(as_data(matrix), as_data(target))
     expected = float((matrix - target).power(2).sum()) / 30**2
     assert plan.cost == plan.history[1].cost == pytest.approx(expected)
@@ -113,24 +126,34 @@ def test_sides_of_different_sizes_leave_nodes_alone(monkeypatch):
         assert float(plan.marginals()[0].sum()) == pytest.approx(1)
 
 
-def test_among_many_nodes_candidates_are_sought_in_cells(monkeypatch):
+def test_among_many_nodes_the_nearest_are_sought_in_cells(monkeypatch):
     source, target, _ = noisy_pair(300)
-    exact, _ = find_candidates(source, target, 30, 0)
-    monkeypatch.setattr(candidates, "_EXACT", 100)
-    column, _ = find_candidates(source, target, 30, 0)
+    features = local_features(source, target)
+    exact, _ = find_nearest(features, 0)
+    monkeypatch.setattr(nearest, "_EXACT", 100)
+    column, _ = find_nearest(features, 0)
     assert np.mean([np.isin(*each).mean() for each in zip(exact, column, strict=True)]) > 0.9
-    monkeypatch.setattr(candidates, "_PROBES", 1)
-    column, distance = find_candidates(source, target, 30, 0)  # more than there are in a cell
-    lost = np.isinf(distance)
-    assert lost[:, -1].any()
-    assert not lost[:, 0].any()
-    assert (column == column[:, :1])[lost].all()
+    monkeypatch.setattr(nearest, "_PROBES", 1)
+    column, likeness = find_nearest(features, 0)  # more than there are in a cell
+    assert column.min() >= 0
+    repeats = [set(row[value > 0]) for row, value in zip(column, likeness, strict=True)]
+    assert any(len(set(row)) < 30 for row in column)
+    assert all(
+        len(alike) == (value > 0).sum() for alike, value in zip(repeats, likeness, strict=True)
+    )
+
+
+def test_the_nearest_are_ordered_by_likeness_and_then_by_number():
+    features = Comparable(torch.zeros(1, 2), torch.tensor([[2.0, 0], [0, 0], [1e-4, 0], [0, 1]]))
+    column, likeness = find_nearest(features, 0)
+    assert column.tolist() == [[1, 2, 0, 3]]  # the second and third are equal but for rounding
+    np.testing.assert_allclose(likeness, [[0.1, 0.1, 0.0, 0.0]], atol=1e-3)
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_graphs_without_edges_get_some_assignment(size):
     nothing = csr_array((size, size))
-    partner = search_candidates(nothing, nothing, 3, 0)[-1][1]
+    partner = candidate_stages(nothing, nothing, 3)[-1][1]
     assert np.array_equal(np.sort(partner), np.arange(size))
     assert np.isfinite(local_profiles(nothing)).all()
 

@@ -100,10 +100,10 @@ def _share_of_best(first: csr_array, chosen: csr_array, second: csr_array, partn
     start = 0
     while start < len(partner):
         stop = max(start + 1, int(np.searchsorted(work, work[start] + _BLOCK, "right")) - 1)
-        scores = (first[start:stop] @ beyond).tocoo()
+        product = first[start:stop] @ beyond
+        top, scores = product.max(axis=1).toarray().reshape(-1), product.tocoo()
         (row, column), value = scores.coords, scores.data
-        top, own = np.zeros((2, stop - start))
-        np.maximum.at(top, row, value)
+        own = np.zeros(stop - start)
         is_own = column == partner[start:stop][row]
         own[row[is_own]] = value[is_own]
         count = np.bincount(row, value == top[row], stop - start)

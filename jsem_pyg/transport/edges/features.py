@@ -24,10 +24,21 @@ _DEVIATIONS = 2  # hops of which standard deviations count, too
 _LEAST = 1e-3  # added before logarithms
 
 
-def heat_distance(source: csr_array, target: csr_array) -> Tensor:
-    """The squared distances [N, K] of heat profiles, float32."""
-    features = comparable(*(_heat_features(each) for each in (source, target)))
-    return torch.cdist(features.source, features.target).square_()
+def heat_features(source: csr_array, target: csr_array) -> Comparable:
+    """Heat profiles of both sides on one scale, float32."""
+    return comparable(*(_heat_features(each) for each in (source, target)))
+
+
+def both_features(first: Comparable, second: Comparable) -> Comparable:
+    """Features side by side, which count as much in the mean distance of two nodes."""
+    share = np.sqrt(_mean_distance(second) / max(_mean_distance(first), 1e-30))
+    return Comparable(*(torch.cat([a * share, b], 1) for a, b in zip(first, second, strict=True)))
+
+
+def _mean_distance(features: Comparable) -> float:
+    """The mean of the squared distances of all pairs."""
+    squares = sum(float(each.square().sum(1).mean()) for each in features)
+    return squares - 2 * float(features.source.mean(0) @ features.target.mean(0))
 
 
 def _heat_features(matrix: csr_array) -> Tensor:

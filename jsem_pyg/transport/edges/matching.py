@@ -20,7 +20,6 @@ from ..plan.plan import DENSE_LIMIT, Plan, Step
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
 from ..sinkhorn.scores import AssignmentScores, DenseScores
-from .candidates import search_candidates
 from .confidence import edge_confidence
 from .isomorphism import find_isomorphism
 from .moves import matched_difference
@@ -50,21 +49,21 @@ def match_graphs(
     (:mod:`jsem_pyg.transport.edges.isomorphism`). For other graphs the search starts from a few
     candidates for each node, whose surroundings look alike
     (:mod:`jsem_pyg.transport.edges.candidates`), since descent from the independent plan ends in
-    wrong optima on all but random graphs. Where that leaves something to find, it starts from the
-    heat profile of every node as well (:func:`~jsem_pyg.transport.heat_profiles`), computed on the
+    wrong optima on all but random graphs. Better assignments are then searched along the edges
+    (:mod:`jsem_pyg.transport.edges.moves`). Graphs of up to 2,000 nodes or so are also compared by
+    the heat profile of every node (:func:`~jsem_pyg.transport.heat_profiles`), computed on the
     edges as they are, and on edges weighted by the overlap of their ends' neighbourhoods, which is
     small for random edges. Where nodes have few neighbours, as on roads and power lines, a search
-    for alike branches is added (:mod:`jsem_pyg.transport.edges.branches`).
+    for alike branches is added (:mod:`jsem_pyg.transport.edges.branches`), which looks at all pairs
+    of nodes. Otherwise memory grows with nodes and edges.
 
-    Where both sides have equally many nodes of equal masses, permutations are searched
-    (:mod:`jsem_pyg.transport.edges.search`). Otherwise plans are dense, found by proximal
-    steps (:mod:`jsem_pyg.transport.edges.proximal`), which take longer. Both look at all
-    pairs of nodes, so memory grows with N K.
+    Where both sides have equally many nodes of equal masses, the plan is a permutation. Where they
+    do not, it is dense, found by proximal steps from there
+    (:mod:`jsem_pyg.transport.edges.proximal`), and takes memory for N K numbers.
 
-    Of more than 2^28 pairs the candidates are all that is compared, in memory that grows with
-    nodes and edges. `plan.history` names the stages, and a message at level INFO tells. There
-    masses have to be equal; of two sides that differ in size, each node of the smaller one gets a
-    partner, and others stay alone.
+    Of more than 2^30 pairs, the candidates are the answer. A message at level INFO tells. Of more
+    than 2^28 pairs, masses have to be equal, and of two sides that differ in size, each node of the
+    smaller one gets a partner, and others stay alone. `plan.history` names the stages.
 
     Deterministic, and computed on the CPU. No gradient flows through it.
 
@@ -75,13 +74,13 @@ def match_graphs(
         p: [N] masses >= 0, divided by their sum; None: equal ones. A node without mass is matched
             with none, and its edges do not count.
         q: [K] masses of the target, likewise.
-        max_iter: the most annealings of a permutation, as long as they find a better one; or the
-            most proximal steps from every start; or steps between candidates.
+        max_iter: the most steps between candidates, the most annealings of an assignment, as long
+            as they find a better one, and the most proximal steps from every start.
         seed: of the search for candidates.
 
     Returns:
-        The plan, with exact marginals (except between candidates of sides that differ in size), and
-        the objective above as its cost: a local optimum, which is not always the best.
+        The plan, with exact marginals (except where nodes stay alone), and the objective above as
+        its cost: a local optimum, which is not always the best.
         `plan.argmax()` has the partner of each node of the source.
 
     Raises:
@@ -118,11 +117,14 @@ def match_graphs(
     has_equal_masses = all(np.ptp(mass) <= 1e-6 * mass.max() for mass in problem[2:])
     is_uniform = has_equal_masses and first.shape == second.shape
     is_large = kept[0].size * kept[1].size > DENSE_LIMIT
+    if is_large and not has_equal_masses:
+        raise ValueError(
+            f"Expected equal masses between {kept[0].size} x {kept[1].size} nodes, more than "
+            f"{DENSE_LIMIT} pairs (got masses that differ)."
+        )
     renamed = find_isomorphism(first, second) if is_uniform else None
     if renamed is not None:
         found = Found(renamed, [("isomorphism", renamed)])
-    elif is_large:
-        found = _among_candidates(problem, has_equal_masses, options)
     else:
         found = search_assignment(first, second, options.max_iter, options.seed)
     shape = costs[0].num_points, costs[1].num_points
@@ -147,23 +149,6 @@ def _read_cost(name: str, value: Any) -> AdjacencyCost:
     if cost.num_points == 0:
         raise ValueError(f"Expected '{name}' to have at least one node (got none).")
     return cost
-
-
-def _among_candidates(problem: Problem, has_equal_masses: bool, options: SolverOptions) -> Found:
-    """Partners of a few candidates each, where a table of all pairs would be too large."""
-    sizes = len(problem.p), len(problem.q)
-    if not has_equal_masses:
-        raise ValueError(
-            f"Expected equal masses between {sizes[0]} x {sizes[1]} nodes, more than {DENSE_LIMIT} "
-            "pairs (got masses that differ)."
-        )
-    _log.info(
-        "match_graphs compares a few candidate partners of each node, since %d x %d pairs of nodes "
-        "are too many for a table.",
-        *sizes,
-    )
-    stages = search_candidates(problem.source, problem.target, options.max_iter, options.seed)
-    return Found(stages[-1][1], stages)
 
 
 def _confidence(source: csr_array, target: csr_array, kept: Sequence[Array], plan: Plan) -> Tensor:

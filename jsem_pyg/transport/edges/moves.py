@@ -1,21 +1,24 @@
 r"""One partner for every node: assignments that keep as many edges as can be found.
 
-Between two graphs of N nodes and equal masses, a plan that is a permutation m keeps the edges
+An assignment m of N nodes to N of K keeps the edges
 
 .. math::
     f(m) = \sum_{ij} A_{ij} B_{m_i m_j},
 
-and its discrepancy is a constant minus twice that. Three moves find better ones, each in time
-proportional to the edges, all on the CPU:
+and where N = K and masses are equal, the discrepancy of its plan is a constant minus twice that.
+Three moves find better ones, all on the CPU, in time and memory that grow with the edges:
 
 - *percolation*: the score of a pair is how much of their neighbourhoods is matched, A P B; the best
-  assignment of these scores comes next. It spreads from few right pairs to all, but goes by the
-  neighbours of the step before.
+  assignment of the largest scores comes next. It spreads from few right pairs to all, but goes by
+  the neighbours of the step before.
 - *swaps* of two partners, which repair what percolation cannot: nodes whose neighbours are nearly
   the same. With :math:`\mathbf{B}' = \mathbf{P} \mathbf{B} \mathbf{P}^T` and
   :math:`\mathbf{M} = \mathbf{A} \mathbf{B}'`, a swap of a and b gains twice
   :math:`M_{ab} + M_{ba} - M_{aa} - M_{bb} + 2 A_{ab} B'_{ab}`.
 - *annealing*: the same scores with soft assignments, from warm to cold, which leaves dead ends.
+
+To scores is added, for the nodes that look most alike, how much they do: a tenth of an edge at
+most, which decides between equals.
 
 Source: percolation, Yartseva and Grossglauser, "On the performance of percolation graph matching",
 2013; soft assignments, Gold and Rangarajan, "A graduated assignment algorithm for graph matching",
@@ -29,46 +32,63 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-from torch import Tensor
+
+from ...kernels.table import CANDIDATES
+from ..factored.profiles import Comparable
+from .nearest import find_nearest
 
 Array = NDArray[Any]
 
-CANDIDATES = 40  # partners of each node that features suggest
-_KEPT = 20  # partners of each node in a soft assignment
-_PATIENCE = 8  # steps of percolation without a better one
-_LEAST_SUM = np.float32(1e-15)  # of a soft row
+_KEPT = 30  # partners of each node in a soft assignment
+_SCORED = 30  # partners of each node that an assignment chooses from
+_PATIENCE = 3  # steps of percolation without a better one
+_LEAST_MASS = 1e-3  # of a pair that says something about its neighbours
 _LEAST_GAIN = 1e-6  # of a swap
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
-_TIE = 0.1  # what the mean distance of features counts, in edges
+_BALANCING = 8
+_LEAST_SUM = np.float32(1e-15)  # of a soft row
+SOFTNESS = 0.01  # edges: e times as likely
+_SWAPPED = 1 << 24  # products of edges at a time
 _SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a start from features
 _ANNEAL = tuple(np.geomspace(1, 6, 16))  # and from assignments
 
 
 class Task(NamedTuple):
-    """Two weighted graphs of N nodes, and how little nodes look alike."""
+    """Two weighted graphs of N <= K nodes, and which nodes look most alike."""
 
     source: csr_array  # [N, N] A, symmetric; weights in units of their root mean square
-    target: csr_array  # [N, N] B
-    distance: Tensor  # [N, N] float32, of features: zero where alike, with mean `_TIE`
-    closest: Array  # [N, C] nodes that look most alike, nearest first
-    sizes: tuple[int, int]  # nodes of both graphs; N is the larger, and nodes without edges fill up
+    target: csr_array  # [K, K] B
+    candidate: Array  # [N, C] int32: nodes of the target that look most alike, nearest first
+    bonus: Array  # [N, C] float32: how much, in edges
 
 
 class Assignment(NamedTuple):
-    """A partner for every node."""
+    """A partner for every node of the source."""
 
-    partner: Array  # [N] a permutation
+    partner: Array  # [N] of K, no two alike
     kept: float  # f(m)
 
 
-def assignment_task(
-    source: csr_array, target: csr_array, distance: Tensor, sizes: tuple[int, int]
-) -> Task:
-    """Bring weights and distances [N, N] (float32, scaled in place) to the scale of one edge."""
-    mean = float(distance.mean(dtype=torch.float64)) if distance.numel() else 0.0
-    distance = distance.mul_(_TIE / mean) if mean > 0 else distance.zero_()
-    closest = distance.topk(min(CANDIDATES, len(distance)), dim=1, largest=False).indices.numpy()
-    return Task(in_unit(source), in_unit(target), distance, closest, sizes)
+class Soft(NamedTuple):
+    """A few partners of every node, each with a share of its mass."""
+
+    column: Array  # [N, m] int32
+    mass: Array  # [N, m] float32, about one in a row, and at most that in a column
+
+
+def assignment_task(source: csr_array, target: csr_array, features: Comparable, seed: int) -> Task:
+    """Two graphs with weights > 0, and their nearest nodes by features [N, F] and [K, F]."""
+    return Task(in_unit(source), in_unit(target), *find_nearest(features, seed))
+
+
+def neighbor_scores(task: Task, soft: Soft, kept: int) -> tuple[Array, Array]:
+    """The best pairs by their matched neighbours, A M B, and by how much they look alike.
+
+    Columns [N, kept] int32, -1 for none, and scores [N, kept] float32, the largest first.
+    """
+    kernel = CANDIDATES.find("auto", torch.device("cpu")).neighbor_scores
+    mass = np.where(soft.mass < _LEAST_MASS, 0, soft.mass)
+    return kernel(*task[:2], soft.column, mass, *task[2:], kept)
 
 
 def in_unit(matrix: csr_array) -> csr_array:
@@ -85,11 +105,13 @@ def kept_weight(task: Task, partner: Array) -> float:
 
 def pulled(matrix: csr_array, partner: Array) -> csr_array:
     """The matrix P B P^T, with entries B[m_i, m_j]: the target's edges between the sources."""
-    place = np.empty_like(partner)
-    place[partner] = np.arange(len(partner))
+    size = len(partner)
+    place = np.full(matrix.shape[0], -1)
+    place[partner] = np.arange(size)
     entries = matrix.tocoo()
     row, column = (place[each] for each in entries.coords)
-    return coo_array((entries.data, (row, column)), matrix.shape).tocsr()
+    both = (row >= 0) & (column >= 0)
+    return coo_array((entries.data[both], (row[both], column[both])), (size, size)).tocsr()
 
 
 def matched_difference(source: csr_array, target: csr_array, partner: Array) -> float:
@@ -101,14 +123,12 @@ def matched_difference(source: csr_array, target: csr_array, partner: Array) -> 
 
 
 def greedy(task: Task) -> Assignment:
-    """Pair the most alike nodes first, then the nodes that are left, in order."""
-    size = len(task.distance)
-    distance = task.distance.numpy().astype(float)[np.arange(size)[:, None], task.closest]
-    value = 1 + distance.max(initial=0.0) - distance
-    partner = filled(greedy_assignment(task.closest, value, size), size)
-    nothing = coo_array(task.source.shape, dtype=np.float32)
-    alike = _assign(task._replace(distance=task.distance * (1 / _TIE)), nothing, partner)
-    return Assignment(alike, kept_weight(task, alike))
+    """Pair the nodes that look most alike, none of them twice; those that are left, in order."""
+    size, count = task.candidate.shape
+    partner = greedy_assignment(task.candidate, task.bonus, task.target.shape[0])
+    partner = filled(partner, task.target.shape[0])
+    row = np.arange(size).repeat(count)
+    return _assigned(task, row, task.candidate.reshape(-1), 10 * task.bonus.reshape(-1), partner)
 
 
 def greedy_assignment(column: Array, value: Array, num_targets: int) -> Array:
@@ -146,50 +166,88 @@ def filled(partner: Array, num_targets: int) -> Array:
 
 def percolate(task: Task, start: Assignment, max_steps: int = 40) -> Assignment:
     """Assign by the matched neighbours of the step before, over and over; the best of all steps."""
-    best, partner, since = start, start.partner, 0
+    best, last, since = start, start.partner, 0
     for _ in range(max_steps):
-        scores = task.source @ _selection(partner) @ task.target
-        following = _assign(task, scores.tocoo(), partner)
-        if np.array_equal(following, partner):
+        column, score = neighbor_scores(task, one_each(last), _SCORED)
+        found = _assigned(task, *_entries(column, score), last)
+        if np.array_equal(found.partner, last):
             break
-        partner = following
-        kept = kept_weight(task, partner)
-        since = 0 if kept > best.kept else since + 1
-        best = max(best, Assignment(partner, kept), key=lambda each: each.kept)
+        last = found.partner
+        since = 0 if found.kept > best.kept else since + 1
+        best = max(best, found, key=lambda each: each.kept)
         if since == _PATIENCE:
             break
     return best
 
 
 def swap(task: Task, start: Assignment, max_sweeps: int = 50) -> Assignment:
-    """Swap partners of two nodes wherever that keeps more, until no swap does."""
-    partner = start.partner.copy()
+    """Swap partners of two nodes wherever that keeps more, until no swap does.
+
+    Nodes without edges stand for those that would have the targets without a partner.
+    """
+    size = task.target.shape[0]
+    entries = task.source.tocoo()
+    source = coo_array((entries.data, entries.coords), (size, size)).tocsr()
+    alone = np.full(size - len(start.partner), -1)
+    partner = filled(np.concatenate([start.partner, alone]), size)
+    rows = np.arange(size)
     for _ in range(max_sweeps):
         moved = pulled(task.target, partner)
-        first, second, gain = swap_gains(task.source, moved)
-        improves = (gain > _LEAST_GAIN) & (first < second)
-        if not improves.any():
+        first, second, gain = swap_gains(source, moved, rows)
+        if not first.size:
             break
-        order = np.lexsort((second[improves], first[improves], -gain[improves]))
-        has_moved = np.zeros(len(partner), bool)
-        for i, k in np.stack([first, second], 1)[improves][order].tolist():
+        order = np.lexsort((second, first, -gain))
+        has_moved = np.zeros(size, bool)
+        for i, k in np.stack([first, second], 1)[order].tolist():
             if has_moved[i] or has_moved[k]:
                 continue
             # Gains add up as long as no neighbour has moved in this sweep.
-            around = [_row(each, node) for each in (task.source, moved) for node in (i, k)]
+            around = [_row(each, node) for each in (source, moved) for node in (i, k)]
             if not has_moved[np.concatenate(around)].any():
                 partner[i], partner[k] = partner[k], partner[i]
                 has_moved[i] = has_moved[k] = True
+        # Other gains are as they were, and none were above zero.
+        rows = _around(source, moved, pulled(task.target, partner), has_moved)
+        rows = np.unique(np.concatenate([rows, first, second]))
+    partner = partner[: len(start.partner)]
     return Assignment(partner, kept_weight(task, partner))
 
 
-def swap_gains(source: csr_array, moved: csr_array) -> tuple[Array, Array, Array]:
-    """Half of what f gains by swaps of nodes that share a matched neighbour: pairs and gains."""
-    product = (source @ moved).tocsr()
-    both = (product + product.T + 2 * (source * moved)).tocoo()
-    own = product.diagonal()
-    first, second = both.coords
-    return first, second, both.data - own[first] - own[second]
+def swap_gains(source: csr_array, moved: csr_array, rows: Array) -> tuple[Array, Array, Array]:
+    """Swaps of some nodes [R] with any that share a matched neighbour, and gain by that.
+
+    Pairs i < k, and half of what f gains: from M = A B' and its transpose, a few rows at a time.
+    """
+    size = len(source.indptr) - 1
+    own = np.asarray((source * moved).sum(1))
+    keys, gains = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+    for block in _row_blocks(source, moved, rows):
+        part, other = source[block], moved[block]
+        both = (part @ moved + other @ source + 2 * (part * other)).tocoo()
+        one, two = block[both.coords[0]], both.coords[1].astype(np.int64)
+        gain = both.data - own[one] - own[two]
+        is_better = (gain > _LEAST_GAIN) & (one != two)
+        keys.append((np.minimum(one, two) * size + np.maximum(one, two))[is_better])
+        gains.append(gain[is_better])
+    key, place = np.unique(np.concatenate(keys), return_index=True)
+    first, second = np.divmod(key, size)
+    return first, second, np.concatenate(gains)[place]
+
+
+def _row_blocks(source: csr_array, moved: csr_array, rows: Array) -> list[Array]:
+    """Rows in parts whose products with the other side are not many."""
+    products = np.zeros(len(source.indptr), np.int64)
+    for one, other in ((source, moved), (moved, source)):
+        width = np.concatenate([[0], np.cumsum(np.diff(other.indptr)[one.indices])])
+        products += width[one.indptr]
+    part = np.cumsum(np.diff(products)[rows]) // _SWAPPED
+    return np.split(rows, np.flatnonzero(np.diff(part)) + 1)
+
+
+def _around(source: csr_array, before: csr_array, after: csr_array, is_in: Array) -> Array:
+    """Nodes that are in a set [N], or neighbours of it in one of the graphs."""
+    near = is_in + sum(each.astype(bool) @ is_in.astype(int) for each in (source, before, after))
+    return np.flatnonzero(near)
 
 
 def _row(matrix: csr_array, node: int) -> Array:
@@ -203,40 +261,46 @@ def anneal(task: Task, *starts: Assignment, believed: Array | None = None) -> As
     between them, and both parts come through. In the beginning, only nodes count that are
     `believed` [N].
     """
-    soft = sum((_selection(each.partner) for each in starts[1:]), _selection(starts[0].partner))
-    share = np.full(len(task.distance), 1 / len(starts), np.float32)
-    soft = soft.multiply((share if believed is None else share * believed)[:, None]).tocsr()
-    return harden(task, _soften(task, soft, _ANNEAL), starts[0].partner)
+    soft = one_each(*(each.partner for each in starts))
+    if believed is not None:
+        soft = Soft(soft.column, soft.mass * believed[:, None].astype(np.float32))
+    soft = _soften(task, soft, _ANNEAL)
+    return harden(task, soft, starts[0].partner)
 
 
 def soft_start(task: Task) -> Assignment:
     """Soft assignments from the nodes that look most alike, at one temperature."""
-    size = len(task.distance)
-    column = torch.from_numpy(task.closest)
-    distance = task.distance.gather(1, column)
-    # Closer by a tenth of the mean: e times as likely.
-    likely = _balanced(((distance[:, :1] - distance) / (0.1 * _TIE)).exp(), column)
-    return harden(task, _soften(task, likely, _SOFT), np.arange(size))
+    likely = np.exp((task.bonus - task.bonus[:, :1]) / np.float32(SOFTNESS))
+    soft = balanced(task.candidate, likely, task.target.shape[0])
+    start = filled(np.full(len(likely), -1), task.target.shape[0])
+    return harden(task, _soften(task, soft, _SOFT), start)
 
 
-def _soften(task: Task, soft: csr_array, colds: tuple[float, ...]) -> csr_array:
-    """Soft assignments [N, N] by the scores that the one before gives, a few entries a row."""
+def one_each(*partners: Array) -> Soft:
+    """The mean of some assignments [N], in which -1 is none."""
+    column = np.stack(partners, 1).astype(np.int32)
+    share = (column >= 0) * np.float32(1 / len(partners))
+    return Soft(np.maximum(column, 0), share)
+
+
+def _soften(task: Task, soft: Soft, colds: tuple[float, ...]) -> Soft:
+    """Soft assignments by the scores that the one before gives."""
     for cold in colds:
-        scores = torch.from_numpy(task.source @ (soft @ task.target).toarray())
-        value, column = (scores - task.distance).topk(min(_KEPT, len(scores)), dim=1)
-        soft = _balanced((cold * (value - value[:, :1])).exp(), column)
+        column, score = neighbor_scores(task, soft, _KEPT)
+        likely = np.exp(np.float32(cold) * (score - score[:, :1]))
+        soft = balanced(np.maximum(column, 0), likely, task.target.shape[0])
     return soft
 
 
-def _balanced(value: Tensor, column: Tensor) -> csr_array:
-    """Scale rows and columns of a sparse matrix, k entries a row, towards sums of one."""
-    size, count = value.shape
-    entries = (value.numpy().reshape(-1), column.numpy().reshape(-1), np.arange(size + 1) * count)
-    matrix = csr_array(entries, (size, size))
-    # The product of the largest of both has to be a number in float32.
-    left, right = balancing(matrix, _LEAST_SUM)
-    matrix.data *= np.repeat(left, count) * right[matrix.indices]
-    return matrix
+def balanced(column: Array, value: Array, num_targets: int, nobody: Any = 0.0) -> Soft:
+    """Scale rows, beside `nobody` [N], to sums of one, and columns to at most one."""
+    right: Array = np.ones(num_targets, np.float32)
+    for _ in range(_BALANCING):
+        left = 1 / np.maximum((value * right[column]).sum(1) + nobody, _LEAST_SUM)
+        scaled = (value * left[:, None]).reshape(-1)
+        total = np.bincount(column.reshape(-1), scaled, num_targets).astype(np.float32)
+        right = 1 / np.maximum(total, 1)
+    return Soft(column, value * left[:, None] * right[column])
 
 
 def balancing(matrix: csr_array, least: Any, steps: int = 10) -> tuple[Array, Array]:
@@ -249,44 +313,35 @@ def balancing(matrix: csr_array, least: Any, steps: int = 10) -> tuple[Array, Ar
     return left, right
 
 
-def harden(task: Task, soft: csr_array, fallback: Array) -> Assignment:
-    """The assignment of the likeliest pairs."""
+def harden(task: Task, soft: Soft | csr_array, fallback: Array) -> Assignment:
+    """The assignment of the likeliest pairs; of those of `fallback` [N], where there is none."""
+    if isinstance(soft, Soft):
+        return _assigned(task, *_entries(soft.column, 10 * soft.mass), fallback)
     likely = soft.tocoo()
-    scores = coo_array((likely.data * 10, likely.coords), likely.shape)
-    partner = _assign(task, scores, fallback)
-    return Assignment(partner, kept_weight(task, partner))
+    row, column = likely.coords
+    return _assigned(task, row, column, 10 * likely.data, fallback)
 
 
-def _selection(partner: Array) -> csr_array:
-    """The permutation matrix P, one in the column m_i of row i."""
-    size = len(partner)
-    ones = np.ones(size, np.float32)
-    return csr_array((ones, partner, np.arange(size + 1)), (size, size))
+def _entries(column: Array, value: Array) -> tuple[Array, Array, Array]:
+    """Rows, columns and values of tables [N, m], in which -1 is none."""
+    row = np.arange(len(column)).repeat(column.shape[1])
+    there = column.reshape(-1) >= 0
+    return row[there], column.reshape(-1)[there], value.reshape(-1)[there]
 
 
-def _assign(task: Task, scores: coo_array, fallback: Array) -> Array:
-    """The best assignment by scores less distances, among scored, similar and present pairs."""
-    size, count = task.closest.shape
-    node = np.arange(size)
-    row = np.concatenate([scores.coords[0], np.repeat(node, count), node])
-    column = np.concatenate([scores.coords[1], task.closest.reshape(-1), fallback])
-    value = np.zeros(len(row))
-    value[: scores.nnz] = scores.data
-    if task.sizes[0] != task.sizes[1]:
-        # Nodes that fill up look all the same: their search for partners would take most of the
-        # time, and any that are left will do.
-        is_real = (row < task.sizes[0]) & (column < task.sizes[1])
-        row, column, value = row[is_real], column[is_real], value[is_real]
-    sums = coo_array((value, (row, column)), task.sizes).tocsr()
-    row = np.repeat(np.arange(task.sizes[0]), np.diff(sums.indptr))
-    cost = task.distance.numpy()[row, sums.indices] - sums.data
+def _assigned(task: Task, row: Array, column: Array, score: Array, fallback: Array) -> Assignment:
+    """The assignment of the largest sum of scores, among pairs and those of `fallback` [N]."""
+    shape = len(fallback), task.target.shape[0]
+    node = np.arange(len(fallback))
+    is_new = ~np.isin(node * shape[1] + fallback, row.astype(np.int64) * shape[1] + column)
+    row, column = np.append(row, node[is_new]), np.append(column, fallback[is_new])
+    score = np.append(score, np.zeros(is_new.sum(), score.dtype))
     # Costs have to be positive, since SciPy takes a stored zero for no edge; and multiples of a
     # power of two, whose sums and differences are exact: rounding lets its search run in circles,
     # a hundred times as long.
-    cost = np.rint((cost - cost.min()) * _STEPS) / _STEPS + 1
-    indices, indptr = sums.indices.astype(np.int32), sums.indptr.astype(np.int32)
-    graph = csr_array((cost, indices, indptr), task.sizes)
-    rows, columns = min_weight_full_bipartite_matching(graph)
-    partner = np.full(size, -1)
-    partner[rows] = columns
-    return filled(partner, size)
+    cost = np.rint((score.max() - score) * _STEPS) / _STEPS + 1
+    graph = coo_array((cost, (row, column)), shape).tocsr()
+    indices, indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
+    graph = csr_array((graph.data.astype(float), indices, indptr), shape)
+    partner = min_weight_full_bipartite_matching(graph)[1].astype(np.int64)
+    return Assignment(partner, kept_weight(task, partner))

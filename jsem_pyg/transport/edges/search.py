@@ -1,24 +1,22 @@
 """From features to a good assignment: where to start, and which moves to make when."""
 
+import logging
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
-from torch import Tensor
 
 from .branches import is_sparse, likely_pairs
 from .candidates import search_candidates
 from .confidence import edge_confidence
-from .features import heat_distance, local_features
+from .features import both_features, heat_features, local_features
 from .moves import (
     Assignment,
     Task,
     anneal,
     assignment_task,
-    filled,
     greedy,
     harden,
     kept_weight,
@@ -29,12 +27,15 @@ from .moves import (
 
 Array = NDArray[Any]
 
+_log = logging.getLogger(__name__)
+
 _COPY = 1 - 1e-6  # of the most that could be kept: there is nothing to find
 _GAIN = 1e-4  # of what is kept, for another round to be worth it
 _BELIEVED = (0.0, 0.5, 0.3, 0.7)  # confidence of the pairs that an annealing begins with
 _NEARLY = 0.99  # of the most that could be kept: there is little to find
 _SMALL = 1 << 22  # pairs, up to which heat profiles take a second or two
-_CANDIDATE_STEPS = 200  # the most
+_BRANCHED = 1 << 28  # pairs, of which all are looked at
+_LARGE = 1 << 30  # pairs, beyond which candidates are the answer
 
 _kept = attrgetter("kept")
 
@@ -49,26 +50,29 @@ class Found(NamedTuple):
 def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed: int) -> Found:
     """Search the assignment that keeps most: every node of the smaller side has a partner.
 
-    A few candidates for each node come first, in time that grows with the edges. Where their
-    answer can be better, heat profiles of all pairs of nodes give other starts; graphs of many
-    nodes do without, if little is left to find.
+    A few candidates for each node come first, and the best that moves make of them. Where that can
+    be better, heat profiles of the nodes of small graphs, and alike branches of sparse ones, give
+    other starts. What has been found is annealed as long as that helps.
 
     Args:
-        source: [N, N] A, symmetric.
+        source: [N, N] A, symmetric, of weights > 0, without diagonal.
         target: [K, K] B.
-        max_iter: the most annealings of what has been found, as long as they help.
-        seed: of the search for candidates.
+        max_iter: the most steps between candidates, and the most annealings.
+        seed: of the search for the nearest nodes of graphs of more than 20,000.
     """
-    sizes = source.shape[0], target.shape[0]
-    sides = _padded(source, target)
-    alike = _filled_up(torch.cdist(*local_features(source, target)).square_())
-    task = assignment_task(*sides, alike, sizes)
+    size = source.shape[0]
+    if size > target.shape[0]:
+        turned = search_assignment(target, source, max_iter, seed)
+        stages = [(name, _inverse(each, size)) for name, each in turned.stages]
+        return Found(_inverse(turned.partner, size), stages)
+    sides = source, target
+    local = local_features(*sides)
+    task = assignment_task(*sides, local, seed)
     most = _most(task)
-    stages = []
+    stages = search_candidates(task, max_iter)
 
     def note(stage: str, found: Assignment) -> Assignment:
-        partner = found.partner[: sizes[0]]
-        stages.append((stage, np.where(partner < sizes[1], partner, -1)))
+        stages.append((stage, found.partner))
         return found
 
     def improve(stage: str, start: Assignment, task: Task) -> Assignment:
@@ -81,25 +85,25 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
         soft = improve("soft start", soft_start(task), task)
         return max(found, soft, improve("both starts", anneal(task, found, soft), task), key=_kept)
 
-    likely = search_candidates(source, target, _CANDIDATE_STEPS, seed)[-1][1]
-    unmatched = np.full(len(alike) - sizes[0], -1)
-    partner = filled(np.concatenate([likely, unmatched]), len(alike))
-    best = note("candidates", Assignment(partner, kept_weight(task, partner)))
+    best = Assignment(stages[-1][1], kept_weight(task, stages[-1][1]))
+    num_pairs = size * target.shape[0]
+    if num_pairs > _LARGE:
+        _log.info(
+            "match_graphs stays with candidates between %d x %d nodes.", size, target.shape[0]
+        )
+        return Found(best.partner, stages)
     best = improve("neighbours", best, task)
-    enough = _COPY if sizes[0] * sizes[1] <= _SMALL else _NEARLY
-    if best.kept < enough * most:
-        task = assignment_task(*sides, _filled_up(heat_distance(source, target)), sizes)
+    if best.kept < _COPY * most and num_pairs <= _SMALL:
+        heat = heat_features(*sides)
+        task = assignment_task(*sides, heat, seed)
         best = max(best, from_features(task), key=_kept)
-        if best.kept < _COPY * most and is_sparse(*sides):
-            alike_branches = harden(task, likely_pairs(*sides), best.partner)
-            best = max(best, improve("branches", alike_branches, task), key=_kept)
-        elif best.kept < _NEARLY * most:
-            # Local profiles add as much in the mean.
-            share = task.distance.mean() / alike.mean().clamp(min=1e-30)
-            both = alike.mul_(share).add_(task.distance)
-            other = from_features(assignment_task(*sides, both, sizes))
+        if best.kept < _NEARLY * most and not is_sparse(*sides):
+            other = from_features(assignment_task(*sides, both_features(local, heat), seed))
             mixed = improve("both profiles", anneal(task, best, other), task)
             best = max(best, other, mixed, key=_kept)
+    if best.kept < _COPY * most and num_pairs <= _BRANCHED and is_sparse(*sides):
+        alike = harden(task, likely_pairs(*_padded(*sides))[:size], best.partner)
+        best = max(best, improve("branches", alike, task), key=_kept)
     since = 0
     for number in range(max_iter if best.kept < _COPY * most else 0):
         least = _BELIEVED[number % len(_BELIEVED)]
@@ -113,21 +117,19 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
     return Found(stages.pop()[1], stages)
 
 
+def _inverse(partner: Array, size: int) -> Array:
+    """Partners [N] of K -> partners [K], -1 for none."""
+    inverse = np.full(size, -1)
+    inverse[partner] = np.arange(len(partner))
+    return inverse
+
+
 def _padded(source: csr_array, target: csr_array) -> tuple[csr_array, csr_array]:
     """Graphs of one size: nodes without edges join the smaller one."""
     size = max(source.shape[0], target.shape[0])
     entries = (each.tocoo() for each in (source, target))
     first, second = (coo_array((each.data, each.coords), (size, size)).tocsr() for each in entries)
     return first, second
-
-
-def _filled_up(distance: Tensor) -> Tensor:
-    """A square table [N, N], in which nodes that join the smaller side look like no other."""
-    size = max(distance.shape)
-    if min(distance.shape) == size:
-        return distance
-    extra = (0, size - distance.shape[1], 0, size - distance.shape[0])
-    return torch.nn.functional.pad(distance, extra, value=float(distance.max()))
 
 
 def _most(task: Task) -> float:
