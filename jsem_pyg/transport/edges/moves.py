@@ -39,13 +39,12 @@ from .nearest import find_nearest
 
 Array = NDArray[Any]
 
-_KEPT = 30  # partners of each node in a soft assignment
-_SCORED = 30  # partners of each node that an assignment chooses from
+_KEPT = 30  # partners of each node in a soft assignment, at most
 _PATIENCE = 3  # steps of percolation without a better one
 _LEAST_MASS = 1e-3  # of a pair that says something about its neighbours
 _LEAST_GAIN = 1e-6  # of a swap
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
-_BALANCING = 8
+_BALANCING = 16
 _LEAST_SUM = np.float32(1e-15)  # of a soft row
 SOFTNESS = 0.01  # edges: e times as likely
 _SWAPPED = 1 << 24  # products of edges at a time
@@ -168,7 +167,7 @@ def percolate(task: Task, start: Assignment, max_steps: int = 40) -> Assignment:
     """Assign by the matched neighbours of the step before, over and over; the best of all steps."""
     best, last, since = start, start.partner, 0
     for _ in range(max_steps):
-        column, score = neighbor_scores(task, one_each(last), _SCORED)
+        column, score = neighbor_scores(task, one_each(last), task.candidate.shape[1])
         found = _assigned(task, *_entries(column, score), last)
         if np.array_equal(found.partner, last):
             break

@@ -10,7 +10,8 @@ from ..factored.profiles import Comparable
 
 Array = NDArray[Any]
 
-NEAREST = 30  # nodes that features suggest to each
+_NEAREST = 30  # nodes that features suggest to each
+_TABLE = 1 << 16  # and in all, at least
 _EXACT = 20_000  # nodes up to which all pairs of features are compared
 _PROBES = 24  # cells of an inverted file that are looked at
 _TRAINING = 40  # points a cell
@@ -21,9 +22,9 @@ _LEVELS = 512  # of likeness
 def find_nearest(features: Comparable, seed: int) -> tuple[Array, Array]:
     """The nodes of the target that look most alike, and how much they count, in edges.
 
-    Columns [N, C] int32 of the nearest features, 30 or all K nodes, and their likeness [N, C]
-    float32, largest first: 0.1 for equal features, 0.05 where as far as the last ones are in the
-    median, 0 for none. It is rounded, and the first of equals comes first, so that rounding of
+    Columns [N, C] int32 of the nearest features, 30 or 2^16 / N, or all K nodes, and likeness
+    [N, C] float32, largest first: 0.1 for equal features, 0.05 at the median distance, 0 at twice
+    that and beyond. It is rounded, and the first of equals comes first, so that rounding of
     features does not decide.
     """
     first, second = (each.float().numpy() for each in features)
@@ -36,7 +37,7 @@ def find_nearest(features: Comparable, seed: int) -> tuple[Array, Array]:
         index.cp.max_points_per_centroid = _TRAINING
         index.train(second)
     index.add(second)
-    distance, column = index.search(first, min(NEAREST, size))
+    distance, column = index.search(first, min(size, max(_NEAREST, _TABLE // len(first))))
     # An inverted file may find fewer: the nearest once more, which is worth nothing.
     distance = np.where(column < 0, np.inf, np.maximum(distance, 0))
     column = np.where(column < 0, column[:, :1], column)
