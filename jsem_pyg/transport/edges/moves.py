@@ -39,7 +39,7 @@ from .nearest import find_nearest
 
 Array = NDArray[Any]
 
-_KEPT = 30  # partners of each node in a soft assignment, at most
+_KEPT = 30  # partners of each node in a soft assignment
 _PATIENCE = 3  # steps of percolation without a better one
 _LEAST_MASS = 1e-3  # of a pair that says something about its neighbours
 _LEAST_GAIN = 1e-6  # of a swap
@@ -165,9 +165,10 @@ def filled(partner: Array, num_targets: int) -> Array:
 
 def percolate(task: Task, start: Assignment, max_steps: int = 40) -> Assignment:
     """Assign by the matched neighbours of the step before, over and over; the best of all steps."""
+    scored = max(_KEPT, task.candidate.shape[1])
     best, last, since = start, start.partner, 0
     for _ in range(max_steps):
-        column, score = neighbor_scores(task, one_each(last), task.candidate.shape[1])
+        column, score = neighbor_scores(task, one_each(last), scored)
         found = _assigned(task, *_entries(column, score), last)
         if np.array_equal(found.partner, last):
             break
