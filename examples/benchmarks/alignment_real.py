@@ -239,12 +239,12 @@ Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
-`match_graphs` begins with candidates since November 2026. Of the search before are its rows on
-inf-power, bio-dmela, soc-facebook, ca-GrQc of the second seed, and two-way ca-GrQc at 20 and 25 %.
-Rows on pairs, high-school, voles and, one-way, on ca-netscience, bio-celegans, in-arenas,
-inf-euroroad and socfb-Haverford76 were measured on an idle machine; all others of ours, and most
-of the peers', beside other work, which makes CPU seconds up to 1.6 times as many. So **CPU / ours**
-is of one run only on IterAlign's pairs, and favours us elsewhere.
+`match_graphs` keeps no table of all pairs since November 2026. Its rows of that search are
+high-school, voles, ca-netscience, bio-celegans, Facebook-Twitter, DBLP1-DBLP2, CA-AstroPh, and,
+one-way, ca-GrQc and soc-facebook. Its others are of two searches before.
+All were measured beside other work, which makes CPU seconds up to twice as many, but for those on
+in-arenas, inf-euroroad and socfb-Haverford76, one-way, on Arxiv and on pairs that end in _20. So
+**CPU / ours** is of one run on Facebook-Twitter alone, and says little elsewhere.
 
 ![Accuracy over noise](alignment_real.png)
 
