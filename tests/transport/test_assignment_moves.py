@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from jsem_pyg.transport.edges import moves as assignment_moves
 from jsem_pyg.transport.edges.moves import (
     Assignment,
+    Soft,
     Task,
     anneal,
     assignment_task,
@@ -137,6 +138,24 @@ def test_the_fallback_fills_what_has_no_score():
     assert found.partner.tolist() == [3, 2, 0]
 
 
+def test_columns_without_mass_do_not_count_as_pairs():
+    """Where fewer pairs than columns are found, the rest repeat the first node, without mass."""
+    task = task_of(csr_array((2, 2)), csr_array((3, 3)))
+    column = np.array([[0, 1, 0], [0, 1, 2]], np.int32)
+    mass = np.array([[0.6, 0.3, 0], [0.4, 0.3, 0]], np.float32)
+    found = assignment_moves.harden(task, Soft(column, mass), np.array([1, 0]))
+    assert found.partner.tolist() == [0, 1]
+
+
+def test_small_graphs_give_every_pair_once():
+    """Of twelve nodes, all pairs are fewer than a soft assignment keeps."""
+    source = random_matrix(12, 3, density=0.4, weighted=False)
+    hidden = np.random.default_rng(1).permutation(12)
+    task = task_of(source, pulled(source, np.argsort(hidden)))
+    right = Assignment(hidden, kept_weight(task, hidden))
+    assert anneal(task, right).kept == pytest.approx(right.kept)
+
+
 def test_the_mean_of_two_half_right_assignments_is_right():
     source = random_matrix(200, 0, density=0.05, weighted=False)
     hidden = np.random.default_rng(1).permutation(200)
@@ -163,7 +182,7 @@ def test_soft_rows_have_sums_of_one_and_columns_no_more():
     soft = balanced(column, np.random.default_rng(1).random((20, 5)).astype(np.float32), 30)
     arrived = np.bincount(column.reshape(-1), soft.mass.reshape(-1), 30)
     assert arrived.max() < 1.0001
-    alone = balanced(np.arange(20).reshape(4, 5), np.ones((4, 5), np.float32), 20, nobody=5.0)
+    alone = balanced(np.arange(20).reshape(4, 5), np.ones((4, 5), np.float32), 20, unmatched=5.0)
     np.testing.assert_allclose(alone.mass.sum(1), 0.5)
 
 

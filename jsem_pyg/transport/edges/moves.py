@@ -46,7 +46,7 @@ _LEAST_GAIN = 1e-6  # of a swap
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
 _BALANCING = 16
 _LEAST_SUM = np.float32(1e-15)  # of a soft row
-SOFTNESS = 0.01  # edges: e times as likely
+_SOFTNESS = 0.01  # edges: e times as likely
 _SWAPPED = 1 << 24  # products of edges at a time
 _SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a start from features
 _ANNEAL = tuple(np.geomspace(1, 6, 16))  # and from assignments
@@ -123,11 +123,10 @@ def matched_difference(source: csr_array, target: csr_array, partner: Array) -> 
 
 def greedy(task: Task) -> Assignment:
     """Pair the nodes that look most alike, none of them twice; those that are left, in order."""
-    size, count = task.candidate.shape
     partner = greedy_assignment(task.candidate, task.bonus, task.target.shape[0])
     partner = filled(partner, task.target.shape[0])
-    row = np.arange(size).repeat(count)
-    return _assigned(task, row, task.candidate.reshape(-1), 10 * task.bonus.reshape(-1), partner)
+    column = np.where(task.bonus > 0, task.candidate, -1)
+    return _assigned(task, *_entries(column, 10 * task.bonus), partner)
 
 
 def greedy_assignment(column: Array, value: Array, num_targets: int) -> Array:
@@ -270,7 +269,7 @@ def anneal(task: Task, *starts: Assignment, believed: Array | None = None) -> As
 
 def soft_start(task: Task) -> Assignment:
     """Soft assignments from the nodes that look most alike, at one temperature."""
-    likely = np.exp((task.bonus - task.bonus[:, :1]) / np.float32(SOFTNESS))
+    likely = np.exp((task.bonus - task.bonus[:, :1]) / np.float32(_SOFTNESS))
     soft = balanced(task.candidate, likely, task.target.shape[0])
     start = filled(np.full(len(likely), -1), task.target.shape[0])
     return harden(task, _soften(task, soft, _SOFT), start)
@@ -292,11 +291,14 @@ def _soften(task: Task, soft: Soft, colds: tuple[float, ...]) -> Soft:
     return soft
 
 
-def balanced(column: Array, value: Array, num_targets: int, nobody: Any = 0.0) -> Soft:
-    """Scale rows, beside `nobody` [N], to sums of one, and columns to at most one."""
+def balanced(column: Array, value: Array, num_targets: int, unmatched: Any = 0.0) -> Soft:
+    """Scale each row and its chance of no partner, `unmatched` [N], to a sum of one.
+
+    Columns are scaled to sums of one at most.
+    """
     right: Array = np.ones(num_targets, np.float32)
     for _ in range(_BALANCING):
-        left = 1 / np.maximum((value * right[column]).sum(1) + nobody, _LEAST_SUM)
+        left = 1 / np.maximum((value * right[column]).sum(1) + unmatched, _LEAST_SUM)
         scaled = (value * left[:, None]).reshape(-1)
         total = np.bincount(column.reshape(-1), scaled, num_targets).astype(np.float32)
         right = 1 / np.maximum(total, 1)
@@ -316,7 +318,8 @@ def balancing(matrix: csr_array, least: Any, steps: int = 10) -> tuple[Array, Ar
 def harden(task: Task, soft: Soft | csr_array, fallback: Array) -> Assignment:
     """The assignment of the likeliest pairs; of those of `fallback` [N], where there is none."""
     if isinstance(soft, Soft):
-        return _assigned(task, *_entries(soft.column, 10 * soft.mass), fallback)
+        column = np.where(soft.mass > 0, soft.column, -1)
+        return _assigned(task, *_entries(column, 10 * soft.mass), fallback)
     likely = soft.tocoo()
     row, column = likely.coords
     return _assigned(task, row, column, 10 * likely.data, fallback)
@@ -330,7 +333,10 @@ def _entries(column: Array, value: Array) -> tuple[Array, Array, Array]:
 
 
 def _assigned(task: Task, row: Array, column: Array, score: Array, fallback: Array) -> Assignment:
-    """The assignment of the largest sum of scores, among pairs and those of `fallback` [N]."""
+    """The assignment of the largest sum of scores, among pairs and those of `fallback` [N].
+
+    No pair may come twice, for its costs would be added.
+    """
     shape = len(fallback), task.target.shape[0]
     node = np.arange(len(fallback))
     is_new = ~np.isin(node * shape[1] + fallback, row.astype(np.int64) * shape[1] + column)
