@@ -108,15 +108,19 @@ def test_graphs_of_the_same_degrees_are_not_taken_for_copies():
 
 
 @pytest.mark.parametrize("make", [random_graph, neighbour_graph])
-def test_a_copy_with_a_tenth_of_its_edges_changed_is_found(make):
-    edge_index = make(150)
-    other, order = renamed(changed(edge_index, 150, 0.1), 150)
-    plan = match_graphs(Data(edge_index=edge_index, num_nodes=150), other)
-    truth = AdjacencyCost(edge_index).dense() - AdjacencyCost(other).dense()[order][:, order]
-    assert plan.cost <= float(truth.square().sum()) / 150**2 * (1 + 1e-6)
-    # Where an edge is missing, several partners are as good: 0.93 to 1 on neighbour graphs.
-    assert (plan.argmax() == order).double().mean() > 0.9
-    assert plan.cost == min(step.cost for step in plan.history)
+def test_copies_with_a_tenth_of_their_edges_changed_are_found(make):
+    right = []
+    for seed in range(6):
+        edge_index = make(150, seed=seed)
+        other, order = renamed(changed(edge_index, 150, 0.1), 150)
+        plan = match_graphs(Data(edge_index=edge_index, num_nodes=150), other)
+        truth = AdjacencyCost(edge_index).dense() - AdjacencyCost(other).dense()[order][:, order]
+        assert plan.cost <= float(truth.square().sum()) / 150**2 * (1 + 1e-6)
+        assert plan.cost == min(step.cost for step in plan.history)
+        right.append((plan.argmax() == order).double().mean())
+    # Where edges are missing, other partners are as good as the true one: draws differ.
+    assert torch.stack(right).mean() > 0.95
+    assert min(right) > 0.9
 
 
 def test_renaming_either_side_renames_the_plan():
