@@ -30,12 +30,7 @@ def check_drawable(layout: str) -> None:
 
 
 def draw_map(
-    result: MapResult,
-    path: Path,
-    title: str,
-    layout: str,
-    seed: int,
-    settings: Mapping[str, Any],
+    result: MapResult, path: Path, title: str, layout: str, seed: int, settings: Mapping[str, Any]
 ) -> None:
     """Write the page, unless no layout is asked for."""
     if layout == "none":

@@ -175,11 +175,7 @@ def _fitted(
 
 
 def _names(
-    content: Content,
-    x: np.ndarray,
-    choice: Choice,
-    clusterer: "DiffusionClusterer",
-    steps: Steps,
+    content: Content, x: np.ndarray, choice: Choice, clusterer: "DiffusionClusterer", steps: Steps
 ) -> list[list[str]]:
     """A name for each cluster of each level."""
 

@@ -9,14 +9,7 @@ from click.core import ParameterSource
 
 from .._extras import import_optional, version_of
 from .._files import sole_writer, write_whole
-from .options import (
-    FILE,
-    LAYOUTS,
-    cache_option,
-    check_finite,
-    reading_options,
-    verbose_option,
-)
+from .options import FILE, LAYOUTS, cache_option, check_finite, reading_options, verbose_option
 from .steps import Steps, logged
 
 if TYPE_CHECKING:

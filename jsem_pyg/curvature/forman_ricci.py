@@ -5,11 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import (
-    check_choice,
-    check_edge_vector,
-    check_edge_weight,
-)
+from .._checks import check_choice, check_edge_vector, check_edge_weight
 from ..graph import GraphStructure
 from ..kernels.table import TRIANGLES, lists_backends
 from .simple_graph import simple_graph

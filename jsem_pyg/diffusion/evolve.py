@@ -42,10 +42,7 @@ class SpectralFilter(Protocol):
 
 
 def evolve(
-    x: Tensor,
-    operator: HeatOperator,
-    times: Times | SpectralFilter,
-    options: HeatOptions,
+    x: Tensor, operator: HeatOperator, times: Times | SpectralFilter, options: HeatOptions
 ) -> Tensor:
     """Diffuse or filter a signal [..., N, D] by an operator -> [..., S, N, D]."""
     if isinstance(times, Times):

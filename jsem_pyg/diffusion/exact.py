@@ -5,13 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .._checks import (
-    check_choice,
-    check_edge_index,
-    check_edge_weight,
-    check_finite,
-    numbers_of,
-)
+from .._checks import check_choice, check_edge_index, check_edge_weight, check_finite, numbers_of
 from ..graph import GraphStructure
 from .heat_coefficients import LONGEST
 from .times import check_signal, check_single_time, read_times

@@ -17,13 +17,7 @@ import torch
 from scipy.special import ive
 from torch import Tensor
 
-from .._checks import (
-    check_dense,
-    check_float,
-    check_nonnegative,
-    check_nonnegative_int,
-    numbers_of,
-)
+from .._checks import check_dense, check_float, check_nonnegative, check_nonnegative_int, numbers_of
 from ..kernels.torch_func import (
     LightFunction,
     check_forward_mode,

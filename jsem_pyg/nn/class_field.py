@@ -35,11 +35,7 @@ class ClassField:
 
     @torch.no_grad()
     def __init__(
-        self,
-        model: DiffusionClassifier,
-        q: Tensor,
-        structure: GraphStructure,
-        edge_weight: Tensor,
+        self, model: DiffusionClassifier, q: Tensor, structure: GraphStructure, edge_weight: Tensor
     ) -> None:
         # Rounding depends on how many rows a product has; in float64 that is not visible.
         with torch.random.fork_rng(devices=[]):  # a copied Linear of PyG 2.6 draws weights first

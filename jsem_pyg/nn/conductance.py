@@ -94,11 +94,7 @@ class MLPConductance(ConstantAtFirst):
     """
 
     def __init__(
-        self,
-        edge_dim: int = 1,
-        hidden_channels: int = 16,
-        floor: float = FLOOR,
-        rate: float = 1.0,
+        self, edge_dim: int = 1, hidden_channels: int = 16, floor: float = FLOOR, rate: float = 1.0
     ) -> None:
         super().__init__()
         check_positive_int("edge_dim", edge_dim)

@@ -6,13 +6,7 @@ from torch.nn import Parameter
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.typing import OptTensor
 
-from .._checks import (
-    check_between,
-    check_dense,
-    check_float,
-    check_positive,
-    check_positive_int,
-)
+from .._checks import check_between, check_dense, check_float, check_positive, check_positive_int
 from .._precision import check_type_of_layer
 from ..kernels.edge_dot import edge_dot
 from .conductance import FLOOR

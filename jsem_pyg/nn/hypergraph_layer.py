@@ -83,10 +83,7 @@ class HypergraphLayer(HeatLayer):
                 learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
                 weight = learned if weight is None else weight * learned
         heat = partial(
-            hypergraph_heat,
-            structure=structure,
-            hyperedge_weight=weight,
-            options=self.options,
+            hypergraph_heat, structure=structure, hyperedge_weight=weight, options=self.options
         )
         return self._read_times(x), heat
 

@@ -49,12 +49,7 @@ class CheckpointFile:
         settings: What else shapes the result, by name, data included.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        run: Run,
-        settings: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], run: Run, settings: Mapping[str, Any]) -> None:
         self.path = _read_path(path)
         self.settings: dict[str, str] = {}
         state = run.model.state_dict()

@@ -10,11 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .._checks import (
-    check_dense,
-    check_float,
-    check_positive,
-)
+from .._checks import check_dense, check_float, check_positive
 from .._precision import unit_rows
 
 

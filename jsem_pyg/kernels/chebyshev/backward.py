@@ -5,15 +5,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..compiled import compiled
-from .simd import (
-    add_row,
-    adjoint_row,
-    clear_row,
-    copy_row,
-    dot_row,
-    project_row,
-    step_row,
-)
+from .simd import add_row, adjoint_row, clear_row, copy_row, dot_row, project_row, step_row
 from .tiles import BLOCK
 
 Array = NDArray[Any]

@@ -85,11 +85,7 @@ def differentiable_series(
 
 
 def resumed_series(
-    operator: SeriesOperator,
-    kept: Tensor,
-    x: Tensor,
-    coefficients: Tensor,
-    group: Tensor | None,
+    operator: SeriesOperator, kept: Tensor, x: Tensor, coefficients: Tensor, group: Tensor | None
 ) -> Tensor:
     """A series that was evaluated before: zeros in place of values, the right derivative."""
     out, _ = _Series.call(operator, True, kept, x, coefficients, group, *operator.values)

@@ -23,9 +23,7 @@ class TilePool:
         self.together = together and self.num_threads > 1
 
     def run(
-        self,
-        allocate: Callable[[], Memory],
-        stages: Callable[[int, int, Memory], Iterable[Stage]],
+        self, allocate: Callable[[], Memory], stages: Callable[[int, int, Memory], Iterable[Stage]]
     ) -> None:
         """Work on all tiles: on the `stages` of each, for (tile, thread, what `allocate` made)."""
         if not self.together:

@@ -9,12 +9,7 @@ from .result import SinkhornPass, bounded, bounded_potential, close_rows
 
 @torch.no_grad()
 def sinkhorn_pass(
-    u: Tensor,
-    v: Tensor,
-    g: Tensor,
-    log2_p: Tensor,
-    y: Tensor,
-    damping: float | Tensor = 1.0,
+    u: Tensor, v: Tensor, g: Tensor, log2_p: Tensor, y: Tensor, damping: float | Tensor = 1.0
 ) -> SinkhornPass:
     r"""Half a Sinkhorn step on scores of low rank, and what the plan does to `y`.
 

@@ -7,11 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import (
-    check_instance,
-    check_points,
-    check_rows,
-)
+from ..._checks import check_instance, check_points, check_rows
 from ...graph import GraphStructure
 from ..split import Partition, recursive_partition
 from .graph import DistributedGraph

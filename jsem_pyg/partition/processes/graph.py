@@ -7,10 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import (
-    check_choice,
-    check_symmetric,
-)
+from ..._checks import check_choice, check_symmetric
 from ...graph import GraphStructure
 from ...graph.rows import GraphRows
 from ...kernels.csr import CSR

@@ -68,13 +68,7 @@ class Halo(Routes):
     """
 
     def __init__(
-        self,
-        ranks: Ranks,
-        num_rows: int,
-        outside: Tensor,
-        begin: Tensor,
-        row: Tensor,
-        col: Tensor,
+        self, ranks: Ranks, num_rows: int, outside: Tensor, begin: Tensor, row: Tensor, col: Tensor
     ) -> None:
         owner = torch.searchsorted(begin, outside, right=True) - 1
         owner_of_slot, size = owner[col], max(num_rows, 1)

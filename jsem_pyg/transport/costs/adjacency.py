@@ -45,10 +45,7 @@ class AdjacencyCost:
     """
 
     def __init__(
-        self,
-        edge_index: Any,
-        edge_weight: Tensor | None = None,
-        num_nodes: int | None = None,
+        self, edge_index: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None
     ) -> None:
         if isinstance(edge_index, Data):
             if edge_weight is not None or num_nodes is not None:

@@ -6,12 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..._checks import (
-    check_choice,
-    check_nonnegative_int,
-    check_positive,
-    check_positive_int,
-)
+from ..._checks import check_choice, check_nonnegative_int, check_positive, check_positive_int
 from ...diffusion import heat_diffusion
 from ...graph.points import METRICS
 from .factor import KINDS, Factor

@@ -205,12 +205,7 @@ def _matched(
 
 
 def _read_members(
-    sources: Any,
-    cost: Any,
-    masses: Any,
-    weights: Tensor | None,
-    epsilon: float,
-    absolute: bool,
+    sources: Any, cost: Any, masses: Any, weights: Tensor | None, epsilon: float, absolute: bool
 ) -> tuple[list[_Member], str]:
     """The members as kernels, and what kind of cost they had."""
     if isinstance(sources, Tensor) or not isinstance(sources, Sequence) or not sources:

@@ -193,11 +193,7 @@ def _in_cells(problem: Problem, size: int, seed: int) -> Problem:
 
 
 def _finalists(
-    level: Problem,
-    problem: Problem,
-    names: list[str],
-    states: State,
-    schedule: Schedule,
+    level: Problem, problem: Problem, names: list[str], states: State, schedule: Schedule
 ) -> list[State]:
     """The states that are cooled among all points.
 

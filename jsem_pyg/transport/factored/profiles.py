@@ -40,11 +40,7 @@ class Comparable(NamedTuple):
     target: Tensor  # [K, F]
 
 
-def heat_profiles(
-    edge_index: Any,
-    num_nodes: int,
-    edge_weight: Tensor | None = None,
-) -> Tensor:
+def heat_profiles(edge_index: Any, num_nodes: int, edge_weight: Tensor | None = None) -> Tensor:
     r"""Compute features of nodes that do not depend on how nodes are numbered.
 
     The heat that starts in node i and is still there at time t is its heat kernel signature,

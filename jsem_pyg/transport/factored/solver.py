@@ -24,16 +24,7 @@ from ..sinkhorn.scores import FactoredScores, average, plan_sums
 from .annealing import COOLING, Schedule, anneal, is_bare
 from .confidence import near_confidence
 from .copies import sharpened
-from .descent import (
-    Effort,
-    State,
-    begin_from_plan,
-    make_kernel,
-    masses_of,
-    renewed,
-    scale,
-    settle,
-)
+from .descent import Effort, State, begin_from_plan, make_kernel, masses_of, renewed, scale, settle
 from .starts import STARTS, Points, find_starts
 
 logger = logging.getLogger(__name__)

@@ -42,10 +42,7 @@ class Start(NamedTuple):
 
 
 def find_starts(
-    names: tuple[str, ...] | None,
-    problem: Problem,
-    points: tuple[Points, Points],
-    seed: int,
+    names: tuple[str, ...] | None, problem: Problem, points: tuple[Points, Points], seed: int
 ) -> list[Start]:
     """The starts of some names of :data:`STARTS`; None: those that pay for the rank.
 
@@ -96,10 +93,7 @@ def _costs(problem: Problem, generator: torch.Generator) -> Iterator[Tensor]:
     object matching", Foundations of Computational Mathematics 11, 2011, section 6, compares.
     """
     rank, other = problem.coupling.fixed.shape
-    sides = (
-        _sample(problem.source, generator),
-        _sample(problem.target, generator),
-    )
+    sides = (_sample(problem.source, generator), _sample(problem.target, generator))
     first, second = (
         _cost_profile(side, count, generator)
         for (side, _), count in zip(sides, (rank, other), strict=True)

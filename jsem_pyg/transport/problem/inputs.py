@@ -5,13 +5,7 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import (
-    as_argument,
-    check_float,
-    check_integers,
-    check_node_index,
-    check_points,
-)
+from ..._checks import as_argument, check_float, check_integers, check_node_index, check_points
 from ..costs import ColumnCost, Factor, FeatureCost, HeatCost
 from ..costs.graph_input import data_points
 
