@@ -122,9 +122,8 @@ def test_the_assignment_is_the_best_of_all(sizes):
     generator = np.random.default_rng(0)
     score = generator.random(sizes) * 5
     task = task_of(*(csr_array((size, size)) for size in sizes))
-    row, column = np.indices(sizes).reshape(2, -1)
     fallback = generator.permutation(12)[: sizes[0]]
-    found = assignment_moves._assigned(task, row, column, score.reshape(-1), fallback).partner
+    found = assignment_moves._assigned(task, csr_array(score), fallback).partner
     rows, columns = linear_sum_assignment(score, maximize=True)
     best = score[rows, columns].sum()
     assert best - 12 / assignment_moves._STEPS <= score[rows, found].sum() <= best
@@ -133,8 +132,8 @@ def test_the_assignment_is_the_best_of_all(sizes):
 
 def test_the_fallback_fills_what_has_no_score():
     task = task_of(csr_array((3, 3)), csr_array((4, 4)))
-    one = np.array([1])
-    found = assignment_moves._assigned(task, one, 2 * one, np.ones(1), np.array([3, 1, 0]))
+    score = csr_array(([1.0], ([1], [2])), (3, 4))
+    found = assignment_moves._assigned(task, score, np.array([3, 1, 0]))
     assert found.partner.tolist() == [3, 2, 0]
 
 
@@ -171,7 +170,7 @@ def test_the_mean_of_two_half_right_assignments_is_right():
 
 def test_balancing_makes_sums_of_one():
     matrix = csr_array(np.random.default_rng(0).random((12, 12)) + 0.1)
-    left, right = balancing(matrix, 1e-300)
+    left, right = balancing(matrix, 1e-300, 1e-300)
     balanced = left[:, None] * matrix.toarray() * right
     np.testing.assert_allclose(balanced.sum(0), 1)
     np.testing.assert_allclose(balanced.sum(1), 1, rtol=1e-3)

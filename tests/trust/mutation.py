@@ -46,13 +46,14 @@ PARTS = [
 # Where tests of these stand; examples and notebooks take too long.
 TESTS = [
     *(f"tests/{part}" for part in PARTS),
-    "tests/test_architecture.py",
-    "tests/trust/test_bad_input.py",
+    *(f"tests/test_{each}.py" for each in ("architecture", "checks", "files", "fingerprint")),
+    *("tests/test_table_files.py", "tests/test_tensor_file.py"),
+    *(f"tests/trust/test_{each}.py" for each in ("bad_input", "layouts", "silent_input")),
     "tests/trust/test_differential.py",
-    "tests/trust/test_differential_geometry.py",
-    "tests/trust/test_differential_transport.py",
-    "tests/trust/test_layouts.py",
-    "tests/trust/test_silent_input.py",
+    *(
+        f"tests/trust/test_differential_{each}.py"
+        for each in ("cells", "changes", "estimators", "filters", "geometry", "tables", "transport")
+    ),
     "jsem_pyg",
 ]
 # Compiled code takes no notes: whoever reaches what calls it reaches it.

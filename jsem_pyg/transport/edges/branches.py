@@ -110,7 +110,7 @@ def _pairs(sides: tuple[Neighbours, Neighbours], key: Array) -> Pairs:
 
 def _balanced(score: csr_array) -> csr_array:
     """Scores scaled to sums of one of rows and columns, or less."""
-    _, right = balancing(score, 1e-300)
+    _, right = balancing(score, 1e-300, 1e-300)
     left = 1 / np.maximum(score @ right, 1e-300)
     row = np.repeat(np.arange(len(left)), np.diff(score.indptr))
     data = left[row] * score.data * right[score.indices]

@@ -126,7 +126,7 @@ def greedy(task: Task) -> Assignment:
     partner = greedy_assignment(task.candidate, task.bonus, task.target.shape[0])
     partner = filled(partner, task.target.shape[0])
     column = np.where(task.bonus > 0, task.candidate, -1)
-    return _assigned(task, *_entries(column, 10 * task.bonus), partner)
+    return _assigned(task, _sparse(column, 10 * task.bonus, task.target.shape[0]), partner)
 
 
 def greedy_assignment(column: Array, value: Array, num_targets: int) -> Array:
@@ -168,7 +168,7 @@ def percolate(task: Task, start: Assignment, max_steps: int = 40) -> Assignment:
     best, last, since = start, start.partner, 0
     for _ in range(max_steps):
         column, score = neighbor_scores(task, one_each(last), scored)
-        found = _assigned(task, *_entries(column, score), last)
+        found = _assigned(task, _sparse(column, score, task.target.shape[0]), last)
         if np.array_equal(found.partner, last):
             break
         last = found.partner
@@ -296,58 +296,62 @@ def balanced(column: Array, value: Array, num_targets: int, unmatched: Any = 0.0
 
     Columns are scaled to sums of one at most.
     """
-    right: Array = np.ones(num_targets, np.float32)
-    for _ in range(_BALANCING):
-        left = 1 / np.maximum((value * right[column]).sum(1) + unmatched, _LEAST_SUM)
-        scaled = (value * left[:, None]).reshape(-1)
-        total = np.bincount(column.reshape(-1), scaled, num_targets).astype(np.float32)
-        right = 1 / np.maximum(total, 1)
+    matrix = _sparse(column, value, num_targets)
+    left, right = balancing(matrix, _LEAST_SUM, np.float32(1), unmatched, _BALANCING)
     return Soft(column, value * left[:, None] * right[column])
 
 
-def balancing(matrix: csr_array, least: Any, steps: int = 10) -> tuple[Array, Array]:
-    """Factors of rows and columns [N] with which both have sums of nearly one, columns nearer."""
-    transposed = matrix.T.tocsr()
+def balancing(
+    matrix: csr_array, least: Any, full: Any, unmatched: Any = 0.0, steps: int = 10
+) -> tuple[Array, Array]:
+    """Factors of rows and columns, with which rows have sums of nearly one, columns nearer.
+
+    Args:
+        matrix: [N, K], entries >= 0.
+        least: a smaller sum of a row counts as this one.
+        full: columns with smaller sums keep them.
+        unmatched: [N] what else is in the sum of a row.
+        steps: scalings of both.
+    """
+    transposed = matrix.T
     right = np.ones(matrix.shape[1], matrix.dtype)
     for _ in range(steps):
-        left = 1 / np.maximum(matrix @ right, least)
-        right = 1 / np.maximum(transposed @ left, least)
+        left = 1 / np.maximum(matrix @ right + unmatched, least)
+        right = 1 / np.maximum(transposed @ left, full)
     return left, right
 
 
 def harden(task: Task, soft: Soft | csr_array, fallback: Array) -> Assignment:
     """The assignment of the likeliest pairs; of those of `fallback` [N], where there is none."""
+    likely = soft
     if isinstance(soft, Soft):
         column = np.where(soft.mass > 0, soft.column, -1)
-        return _assigned(task, *_entries(column, 10 * soft.mass), fallback)
-    likely = soft.tocoo()
-    row, column = likely.coords
-    return _assigned(task, row, column, 10 * likely.data, fallback)
+        likely = _sparse(column, soft.mass, task.target.shape[0])
+    return _assigned(task, 10 * likely, fallback)
 
 
-def _entries(column: Array, value: Array) -> tuple[Array, Array, Array]:
-    """Rows, columns and values of tables [N, m], in which -1 is none."""
-    row = np.arange(len(column)).repeat(column.shape[1])
-    there = column.reshape(-1) >= 0
-    return row[there], column.reshape(-1)[there], value.reshape(-1)[there]
+def _sparse(column: Array, value: Array, num_targets: int) -> csr_array:
+    """The matrix [N, K] of tables [N, m], in which a column of -1 is none."""
+    there = column >= 0
+    indptr = np.concatenate([[0], np.cumsum(there.sum(1))])
+    return csr_array((value[there], column[there], indptr), (len(column), num_targets))
 
 
-def _assigned(task: Task, row: Array, column: Array, score: Array, fallback: Array) -> Assignment:
-    """The assignment of the largest sum of scores, among pairs and those of `fallback` [N].
+def _assigned(task: Task, score: csr_array, fallback: Array) -> Assignment:
+    """The assignment of the largest sum of scores [N, K], among its entries and `fallback` [N].
 
-    No pair may come twice, for its costs would be added.
+    No entry may stand twice, for its costs would be added.
     """
-    shape = len(fallback), task.target.shape[0]
-    node = np.arange(len(fallback))
-    is_new = ~np.isin(node * shape[1] + fallback, row.astype(np.int64) * shape[1] + column)
-    row, column = np.append(row, node[is_new]), np.append(column, fallback[is_new])
-    score = np.append(score, np.zeros(is_new.sum(), score.dtype))
+    node = np.arange(len(fallback)).repeat(np.diff(score.indptr))
+    is_new = np.ones(len(fallback), bool)
+    is_new[node[score.indices == fallback[node]]] = False
+    end = score.indptr[1:][is_new]
+    column, value = np.insert(score.indices, end, fallback[is_new]), np.insert(score.data, end, 0)
+    indptr = score.indptr + np.concatenate([[0], np.cumsum(is_new)])
     # Costs have to be positive, since SciPy takes a stored zero for no edge; and multiples of a
     # power of two, whose sums and differences are exact: rounding lets its search run in circles,
     # a hundred times as long.
-    cost = np.rint((score.max() - score) * _STEPS) / _STEPS + 1
-    graph = coo_array((cost, (row, column)), shape).tocsr()
-    indices, indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
-    graph = csr_array((graph.data.astype(float), indices, indptr), shape)
+    cost = np.rint((value.max() - value.astype(float)) * _STEPS) / _STEPS + 1
+    graph = csr_array((cost, column.astype(np.int32), indptr.astype(np.int32)), score.shape)
     partner = min_weight_full_bipartite_matching(graph)[1].astype(np.int64)
     return Assignment(partner, kept_weight(task, partner))
