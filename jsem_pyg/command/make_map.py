@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +13,7 @@ from .._table_files import Reading, read_rows
 from ..datasets.base import content_hash
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
+from ..estimators.neighbor_estimator import limit_threads
 from .columns import Choice, choose_columns
 from .content import Content, read_content, read_labels
 from .draw import draw_map
@@ -28,7 +28,6 @@ from .summary import summarize
 if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
-_SMALL = 5_000  # points
 _SCALED = {
     "robust": "each column divided by its interquartile range",
     "standard": "each column divided by its standard deviation",
@@ -73,20 +72,13 @@ def make_map(
         check_installed(embedder.model)
     folder.start(_depends(settings, choice, embedder), resume)
     x = _points(content, settings.words, embedder, folder, steps)
-    with few_threads(len(x)):
+    with limit_threads(None, len(x)):
         clusterer = _fitted(x, settings, choice, folder, steps)
         names = _names(content, x, choice, clusterer, steps)
         result = MapResult(content, x, clusterer, names, labels, None, table)
         if settings.clusters == "auto":
             _show_levels(result, steps)
         _write(_scores(result, steps), settings, folder, steps)
-
-
-def few_threads(num_points: int) -> AbstractContextManager[None]:
-    """Within, one thread for a few points: more would only wait for each other."""
-    from ..estimators.neighbor_estimator import limit_threads
-
-    return limit_threads(1 if num_points <= _SMALL else None)
 
 
 def _show_reading(choice: Choice, content: Content, steps: Steps) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 
 from .._table_files import Reading, read_rows, suffix_of
 from ..datasets.word_features import WordFeatures
+from ..estimators.neighbor_estimator import limit_threads
 from .columns import Kind, choose_columns
 from .content import Content, read_content
 from .embedding import Embedder
 from .folder import MapFolder
-from .make_map import few_threads
 from .result import assignments
 from .steps import Steps
 
@@ -76,7 +76,7 @@ def _of_vectors(
             f"Expected vectors of {clusterer.n_features_in_} dimensions, as the map has them (got "
             f"{x.shape[1]} in '{file}')."
         )
-    with steps.step("assigning"), few_threads(len(x)):
+    with steps.step("assigning"), limit_threads(None, len(x)):
         return clusterer.predict_proba(x)
 
 
@@ -104,7 +104,7 @@ def _of_documents(
             x = embedder.embed(new, advance)
         if points["words"] is not None:
             x = WordFeatures(settings["words"]).load_state(points["words"]).beside(x, new)
-        with steps.step("assigning"), few_threads(len(x)):
+        with steps.step("assigning"), limit_threads(None, len(x)):
             found = clusterer.predict_proba(x.numpy())
     place |= {text: len(place) + i for i, text in enumerate(new)}
     return np.concatenate([clusterer.probabilities_, found])[[place[text] for text in texts]]

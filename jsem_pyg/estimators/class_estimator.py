@@ -57,5 +57,5 @@ class ClassEstimator(NeighborEstimator):
     def _probabilities(self, X: Any) -> Tensor:
         """Of points that may be new, each by itself: [M, C]."""
         x = self._read_new(X)
-        with self._threads():
+        with self._threads(X):
             return self._graph.evaluate(x, self._of_nodes, self._field.at)

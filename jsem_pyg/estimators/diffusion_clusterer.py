@@ -55,7 +55,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
         random_state: of k-means, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all; None for what the libraries take.
+        n_jobs: how many threads, -1 for all; None for one up to 5,000 rows, and for what the
+            libraries take beyond.
 
     Attributes:
         labels_: [N] the cluster of each fitted point, from 0 on.
@@ -124,7 +125,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         check_positive_int("max_clusters", self.max_clusters)
         if not self._is_auto:
             check_positive_int("n_clusters", self.n_clusters)
-        with self._threads():
+        with self._threads(X):
             graph, seed, _ = self._fit_graph(X)
             chosen, finest = self._choose_levels(graph, seed)
             fitted = [self._fit_level(graph, seed, level) for level in reversed(chosen)]

@@ -37,7 +37,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
         random_state: of the triplets, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all; None for what the libraries take.
+        n_jobs: how many threads, -1 for all; None for one up to 5,000 rows, and for what the
+            libraries take beyond.
 
     Attributes:
         classes_: [C] the classes, sorted.
@@ -80,7 +81,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         """
         y = _keep_numbers(y)
         _check_none_missing(y)
-        with self._threads():
+        with self._threads(X):
             graph, seed, y = self._fit_graph(X, y)
             known = _is_known(y)
             self.classes_, number = np.unique(y[known], return_inverse=True)

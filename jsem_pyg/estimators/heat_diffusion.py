@@ -47,7 +47,8 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         n_components: sparse X of more columns is first reduced to so many by `TruncatedSVD`.
         random_state: of the triplets, of an approximate search (above 100,000 points) and of the
             reduction.
-        n_jobs: how many threads, -1 for all; None for what the libraries take.
+        n_jobs: how many threads, -1 for all; None for one up to 5,000 rows, and for what the
+            libraries take beyond.
 
     Attributes:
         embedding_: [N, D] what the fitted points became.
@@ -79,7 +80,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
             TypeError: if a parameter is of the wrong type.
             ValueError: if X or a parameter does not fit.
         """
-        with self._threads():
+        with self._threads(X):
             graph, seed, _ = self._fit_graph(X)
             if self.t == "auto":
                 self.t_ = select_time(graph.graph, normalization=_NORMALIZATION, seed=seed).t
@@ -107,7 +108,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
             ValueError: if X does not fit to what was fitted.
         """
         x = self._read_new(X)
-        with self._threads():
+        with self._threads(X):
             return self._unscaled(self._graph.evaluate(x, self._field.heat, self._field.at))
 
     def _unscaled(self, heat: Tensor) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The base of all estimators: reads X, draws the seed, builds the graph, limits threads."""
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
@@ -21,20 +21,18 @@ from ..graph.affinity import KERNELS
 from .columns import check_columns, choose_metric, choose_scale
 from .fitted_graph import FittedGraph
 
+_FEW = 5_000  # points, for which several threads would only wait for each other
+
 
 @contextmanager
-def limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """Within, as many threads as `n_jobs` allows; None leaves it to the libraries."""
-    if n_jobs is None:
+def limit_threads(n_jobs: int | None, num_points: int) -> Iterator[None]:
+    """Within, `n_jobs` threads; None: one for up to 5,000 points, else what the libraries take."""
+    if n_jobs is None and num_points > _FEW:
         yield
         return
-    count, before = joblib.effective_n_jobs(n_jobs), torch.get_num_threads()
-    with threadpool_limits(count):
-        torch.set_num_threads(count)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
+    # Torch asks OpenMP how many, each Python thread for itself: others keep theirs.
+    with threadpool_limits(joblib.effective_n_jobs(n_jobs)):
+        yield
 
 
 class NeighborEstimator(BaseEstimator):
@@ -117,8 +115,10 @@ class NeighborEstimator(BaseEstimator):
         if not (isinstance(self.t, str) and self.t == "auto"):
             check_nonnegative("t", self.t)
 
-    def _threads(self) -> AbstractContextManager[None]:
-        return limit_threads(self.n_jobs)
+    def _threads(self, X: Any) -> AbstractContextManager[None]:
+        """As many as `n_jobs` allows for the rows of X, which may not have been read yet."""
+        shape = getattr(X, "shape", None) or (len(X) if isinstance(X, Sized) else 0,)
+        return limit_threads(self.n_jobs, shape[0])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

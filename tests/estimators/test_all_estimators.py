@@ -2,6 +2,8 @@
 
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event
 
 import joblib
 import numpy as np
@@ -33,6 +35,7 @@ from jsem_pyg.estimators import (
     HeatDiffusion,
     fitted_graph,
 )
+from jsem_pyg.estimators.neighbor_estimator import NeighborEstimator
 
 X, Y = blobs(NUM_FITTED)
 X_NEW, Y_NEW = blobs(NUM_NEW, seed=1)
@@ -208,17 +211,49 @@ def test_the_generators_of_torch_and_numpy_are_left_alone(estimator):
 
 def test_threads_are_as_many_as_allowed_and_then_as_before(estimator, monkeypatch):
     seen = []
-    set_threads = torch.set_num_threads
-    monkeypatch.setattr(torch, "set_num_threads", lambda n: (seen.append(n), set_threads(n)))
+    read = NeighborEstimator._to_tensor
+
+    def to_tensor(*given, **options):
+        seen.append(torch.get_num_threads())
+        return read(*given, **options)
+
+    monkeypatch.setattr(NeighborEstimator, "_to_tensor", to_tensor)
     before = torch.get_num_threads()
-    said = say(fitted(clone(estimator)), X_NEW)
-    assert not seen
+    said = say(fitted(clone(estimator).set_params(n_jobs=2)), X_NEW)
     np.testing.assert_allclose(say(fitted(estimator.set_params(n_jobs=1)), X_NEW), said, atol=1e-5)
-    assert seen == [1, before, 1, before]
-    for n_jobs in (2, -1):
-        with estimator.set_params(n_jobs=n_jobs)._threads():
-            assert torch.get_num_threads() == joblib.effective_n_jobs(n_jobs)
-        assert torch.get_num_threads() == before
+    assert seen[0] == 2
+    assert 1 in seen[1:]
+    assert torch.get_num_threads() == before
+
+
+def test_few_points_take_one_thread(estimator):
+    torch.set_num_threads(3)  # until the test ends
+    every = joblib.effective_n_jobs(-1)
+    for n_jobs, rows, expected in [(None, 5_000, 1), (None, 5_001, 3), (2, 10, 2), (-1, 10, every)]:
+        with estimator.set_params(n_jobs=n_jobs)._threads(csr_matrix((rows, 2))):
+            assert torch.get_num_threads() == expected
+        assert torch.get_num_threads() == 3
+
+
+def test_threads_of_others_stay_as_they_are(estimator):
+    """Two fits at a time: each limits itself, and neither what it or others find afterwards."""
+    before, seen = torch.get_num_threads(), []
+    both_in, first_out = Barrier(2), Event()
+
+    def work(waits):
+        mine = torch.get_num_threads()
+        with estimator._threads([0, 1]):
+            both_in.wait(60)
+            if waits:
+                first_out.wait(60)
+            seen.append(torch.get_num_threads())
+        first_out.set()
+        seen.append(torch.get_num_threads() - mine)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, (True, False)))
+    assert sorted(seen) == [0, 0, 1, 1]
+    assert torch.get_num_threads() == before
 
 
 def test_neighbours_are_at_most_half_of_the_others(estimator):
