@@ -1,0 +1,202 @@
+"""The base of all filters, and several filters that share their products."""
+
+from abc import abstractmethod
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._checks import check_instance, check_positive
+from ..._precision import compute_dtype
+from ...graph.prepare import GraphReader
+from ...operators import HeatOperator, laplacian_operator
+from ..evolve import MARGIN, evolve
+from ..filter_coefficients import cosine_coefficients, eigenvalue_samples
+from ..heat import heat_operator
+from ..heat_coefficients import LONGEST
+from ..options import HeatOptions
+from ..precision import check_precision
+from ..times import check_signal
+
+_READER = GraphReader(size=0)
+_SLOPES = 256  # samples of each kind, at and between which a filter's slope is measured
+_STEP = 1e-6  # of a difference quotient, relative
+_HIDDEN = ("training", "value", "num_filters", "parts")  # no arguments of a filter
+
+
+class Filter(torch.nn.Module):
+    """Abstract base of the filters, S functions of the Laplacian's eigenvalues.
+
+    Numbers that a filter is made of may be `torch.nn.Parameter`, or any 0-d tensors: gradients
+    flow to them.
+
+    Attributes:
+        num_filters: S, or None for one filter without an axis of its own.
+    """
+
+    num_filters: int | None = None
+
+    @torch.no_grad()
+    def reach(self, fastest: float) -> float:
+        """The largest slope over [0, 2 r], times the rate r and relative to the largest value.
+
+        That of the heat is its time, in units of the rate. Rounding changes eigenvalues in
+        proportion to r, and results by so many times as much: so it decides in which type they are
+        computed.
+        """
+        # Evenly and ever closer to zero, where functions of large eigenvalues may be steep as well.
+        near = torch.logspace(-7, 0, _SLOPES, dtype=torch.float64).unsqueeze(1) * 2 * fastest
+        even = eigenvalue_samples(torch.full((1,), fastest, dtype=torch.float64), _SLOPES)
+        at = torch.cat([torch.zeros_like(near[:1]), near, even]).sort(0).values
+        values, before = self._values(at), self._values(at * (1 - _STEP))
+        slopes = (values.diff(dim=1) / at.diff(dim=0)).abs().nan_to_num(0, 0, 0)
+        # Between samples a function may rise and fall.
+        local = ((values - before) / (_STEP * at)).abs().nan_to_num(0, 0, 0)
+        steepest = torch.maximum(slopes.amax(), local.amax())
+        return float(fastest * steepest / values.abs().amax().clamp(min=1e-300))
+
+    @property
+    def learns(self) -> bool:
+        """True if a number of the filter requires a gradient."""
+        numbers = (v for part in self.modules() for v in vars(part).values())
+        given = (v for v in numbers if isinstance(v, Tensor))
+        return any(each.requires_grad for each in (*self.parameters(), *given))
+
+    @abstractmethod
+    def response(self, eigenvalue: Tensor) -> Tensor:
+        """Return f(lambda), for eigenvalues [...] of the Laplacian: [...], or [S, ...]."""
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Any,
+        edge_weight: Tensor | None = None,
+        *,
+        degree: int | None = None,
+        tol: float = 1e-6,
+        normalization: str | None = "sym",
+        backend: str = "auto",
+        self_loop: float = 0.0,
+        node_mass: Tensor | None = None,
+    ) -> Tensor:
+        """Filter a signal on a graph: f(L) x.
+
+        Args:
+            x: [..., N, D] signals.
+            edge_index: the graph, as in :func:`~jsem_pyg.diffusion.heat_diffusion`.
+            edge_weight: [E] non-negative weights, the same in both directions; None: ones.
+            degree: the number of products with S; None: the smallest that `tol` allows.
+            tol: the error allowed, relative to the filter's largest value and to x.
+            normalization: "sym", "rw" or None.
+            backend: what evaluates the series.
+            self_loop: the weight of a loop that every node gets before the normalisation.
+            node_mass: [N] masses, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
+
+        Returns:
+            A tensor like `x`; [..., S, N, D] of several filters.
+        """
+        check_signal(x)
+        options = HeatOptions(degree, tol, normalization, backend, self_loop).for_graph(edge_index)
+        structure, weight = _READER.read(edge_index, x, edge_weight)
+        make = partial(laplacian_operator, node_mass=node_mass)
+        operator = heat_operator(structure, weight, x, self.reach, options, make=make)
+        out = evolve(x, operator, self, options)
+        return out if self.num_filters else out.squeeze(-3)
+
+    def coefficients(
+        self, x: Tensor, operator: HeatOperator, options: HeatOptions
+    ) -> tuple[Tensor, Tensor | None]:
+        """The coefficients [K + 1, S, G, 1] of the series, and the group [N] of each node."""
+        scaling = operator.scaling
+        dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
+        steepness = min(self.reach(scaling.rates[1]), LONGEST)
+        check_precision(x, scaling, steepness, dtype, options)
+        one = torch.ones(1, dtype=torch.float64)
+        rate = one if scaling.rate is None else scaling.rate.detach().cpu().double()
+        bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / scaling.condition
+        if self.learns:
+            bound = bound / 10  # derivatives in parameters converge later than the function
+        found = self._series(rate, options.degree, bound)
+        if scaling.isolated is None:
+            return found.to(x.device, dtype), scaling.group
+        kept = torch.zeros_like(found)
+        kept[0] = self.at_zero().reshape(-1, 1, 1)
+        both = torch.cat([found, kept], dim=2)
+        return both.to(x.device, dtype), scaling.isolated.long()
+
+    def at_zero(self) -> Tensor:
+        """f(0) [S], by which constant signals and isolated nodes are multiplied."""
+        return self._values(torch.zeros(1, 1, dtype=torch.float64)).reshape(-1)
+
+    def reset_parameters(self) -> None:
+        """Go back to the first values of learned filters; parameters that were given stay."""
+        for part in self.children():
+            if isinstance(part, Filter):
+                part.reset_parameters()
+
+    def __repr__(self) -> str:
+        given = {**vars(self), **self._parameters, **self._modules}
+        shown = [
+            f"{name}={value.tolist() if isinstance(value, Tensor) else value}"
+            for name, value in given.items()
+            if name[0] != "_" and name not in _HIDDEN
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
+        return cosine_coefficients(self._values, rate, degree, bound)
+
+    def _values(self, eigenvalue: Tensor) -> Tensor:
+        """[M, G] -> [S, M, G] in float64, on the CPU."""
+        values = self.response(eigenvalue).to("cpu", torch.float64)
+        return values.reshape(self.num_filters or 1, *eigenvalue.shape)
+
+
+class FilterBank(Filter):
+    """Several filters, whose series share all products.
+
+    Args:
+        filters: each with one or several functions.
+    """
+
+    def __init__(self, *filters: Filter) -> None:
+        super().__init__()
+        for each in filters:
+            check_instance("filters", each, Filter, "filters")
+        self.parts = filters
+        for at, each in enumerate(filters):
+            self.add_module(str(at), each)
+        self.num_filters = sum(each.num_filters or 1 for each in filters)
+
+    def reach(self, fastest: float) -> float:
+        """The largest of the filters, each relative to its own largest value."""
+        return max((each.reach(fastest) for each in self.parts), default=0.0)
+
+    def response(self, eigenvalue: Tensor) -> Tensor:
+        """Return f(lambda), see :class:`Filter`."""
+        values = [each.response(eigenvalue) for each in self.parts]
+        shape = eigenvalue.shape
+        return torch.cat([each.reshape(-1, *shape) for each in values])
+
+    def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
+        parts = [each._series(rate, degree, bound) for each in self.parts]
+        longest = max(map(len, parts))
+        padded = [torch.nn.functional.pad(c, (0,) * 7 + (longest - len(c),)) for c in parts]
+        return torch.cat(padded, dim=1)
+
+
+def positive(name: str, value: Any, dim: int = 0) -> Any:
+    """A number, or a tensor as it is, where it is positive and has so many dimensions."""
+    if not isinstance(value, Tensor):
+        if dim > 0:
+            check_instance(name, value, (list, tuple), "a list or a tensor of numbers")
+        for each in value if dim > 0 else (value,):
+            check_positive(name, each)
+        value = torch.tensor(value, dtype=torch.float64)
+    if value.dim() != dim or value.numel() == 0 or not value.is_floating_point():
+        what = "a number or a 0-d tensor" if dim == 0 else "a list or a tensor [S] of numbers"
+        raise ValueError(f"Expected '{name}' to be {what} (got shape {list(value.shape)}).")
+    if not bool(((value > 0) & value.isfinite()).all()):
+        raise ValueError(f"Expected '{name}' to be positive and finite (got {value.tolist()}).")
+    return value
