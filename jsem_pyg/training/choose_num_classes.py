@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative_int, check_positive, check_positive_int, check_times
+from .._checks import check_nonnegative_int, check_positive, check_positive_int
 from .._precision import center_and_normalize
 from ..diffusion import heat_diffusion
 from .clusters import merged_clusters
@@ -20,7 +20,7 @@ from .training_graph import TrainingGraph, prepare_graph
 _log = logging.getLogger(__name__)
 
 LARGEST = 30
-TIMES = (5.0, 20.0)  # diffusion times of the features
+TIMES = (5.0, 20.0)  # diffusion times of the features, of which each number takes the better
 STABILITY_TIME = 5.0  # of the heat that may leave a cluster, chosen on development sets
 LEVEL_TIMES = np.geomspace(0.1, 20, 15).tolist()  # the same for levels: from neighbourhoods on
 LENIENT = 0.25  # the power of the classifier's agreement in the score of further levels, likewise
@@ -47,17 +47,12 @@ class ChosenClasses(NamedTuple):
 
 
 def choose_num_classes(
-    data: Data | TrainingGraph,
-    *,
-    largest: int = LARGEST,
-    t: float = STABILITY_TIME,
-    times: Sequence[float] = TIMES,
-    seed: int = 0,
+    data: Data | TrainingGraph, *, largest: int = LARGEST, t: float = STABILITY_TIME, seed: int = 0
 ) -> ChosenClasses:
     r"""Choose how many clusters a graph has, without labels, and offer numbers at other scales.
 
-    For every number of clusters, the diffused features are clustered, and the score is the product
-    of two measures, each less what chance would give:
+    For every number of clusters, features that were diffused for 5 or 20 are clustered, and the
+    score is the product of two measures, each less what chance would give:
 
     - the stability of the clusters: their modularity after heat has flowed for a time `t`;
     - the adjusted Rand index between the clusters and a linear classifier of the features *before*
@@ -85,7 +80,6 @@ def choose_num_classes(
         largest: The largest number to try.
         t: How long heat may leave its cluster, > 0: the scale of the clusters. There are clusters
             within clusters, and a shorter time finds more of them.
-        times: Diffusion times of the features to choose from, anew for every number.
         seed: Of what is random: channels, clusters, halves.
 
     Returns:
@@ -111,17 +105,12 @@ def choose_num_classes(
     """
     check_positive_int("largest", largest)
     check_positive("t", t)
-    check_times(times, check_positive)
     check_nonnegative_int("seed", seed)
-    return choose_levels(prepare_graph(data), largest, t, times, seed)[0]
+    return choose_levels(prepare_graph(data), largest, t, seed)[0]
 
 
 def choose_levels(
-    graph: TrainingGraph,
-    largest: int = LARGEST,
-    t: float = STABILITY_TIME,
-    times: Sequence[float] = TIMES,
-    seed: int = 0,
+    graph: TrainingGraph, largest: int = LARGEST, t: float = STABILITY_TIME, seed: int = 0
 ) -> tuple[ChosenClasses, Tensor]:
     """The result of `choose_num_classes`, and the clustering [N] into the most clusters."""
     from sklearn.metrics import adjusted_rand_score
@@ -131,7 +120,7 @@ def choose_levels(
     classifier = HalvesClassifier(x, seed)
     scores = {1: np.zeros((2, len(scales)))}
     finest = torch.zeros(len(x), dtype=torch.int64, device=x.device)
-    for _, z in graph.diffused_rows(x, times):
+    for _, z in graph.diffused_rows(x, TIMES):
         for count, labels in merged_clusters(z, largest, seed):
             predicted = classifier.predict(labels, count)
             found_again = adjusted_rand_score(predicted.cpu(), labels.cpu())

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch_geometric.data import Data
 
-from .._checks import check_nonnegative, check_nonnegative_int, check_positive_int, check_times
+from .._checks import check_nonnegative, check_nonnegative_int, check_times
 from ..diffusion import heat_diffusion
 from .samplers import GraphTriplets
 from .seeds import Purpose, derive_generator
@@ -14,6 +14,7 @@ from .training_graph import TrainingGraph, prepare_graph
 from .triplets import TripletLoss
 
 TIMES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0)
+NUM_TRIPLETS = 20_000  # that times are compared on
 
 
 class SelectedTime(NamedTuple):
@@ -27,22 +28,18 @@ def select_time(
     data: Data | TrainingGraph,
     times: Sequence[float] = TIMES,
     *,
-    margin: float = 0.5,
-    num_triplets: int = 20_000,
     normalization: str | None = "sym",
     seed: int = 0,
 ) -> SelectedTime:
     """Choose the time of isotropic diffusion by the unsupervised triplet loss.
 
     Too short a diffusion leaves neighbours apart, too long a one brings everything together: the
-    loss of (anchor, neighbour, stranger) has its minimum in between. No label is used. All times
-    share one series of sparse products.
+    loss of 20,000 triplets (anchor, neighbour, stranger) has its minimum in between. No label is
+    used. All times share one series of sparse products.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E] and, if it has weights, `edge_weight`.
         times: The diffusion times to choose from, >= 0.
-        margin: Of the loss, a distance on the unit sphere.
-        num_triplets: Number of triplets to compare the times on.
         normalization: See :func:`~jsem_pyg.diffusion.heat_diffusion`.
         seed: Of the triplets.
 
@@ -61,27 +58,22 @@ def select_time(
         1.0
     """
     check_times(times, check_nonnegative)
-    check_positive_int("num_triplets", num_triplets)
     check_nonnegative_int("seed", seed)
-    return best_time(
-        prepare_graph(data), times, margin, num_triplets, normalization=normalization, seed=seed
-    )
+    return best_time(prepare_graph(data), times, normalization=normalization, seed=seed)
 
 
 def best_time(
     graph: TrainingGraph,
     times: Sequence[float] = TIMES,
-    margin: float = 0.5,
-    num_triplets: int = 20_000,
     *,
     normalization: str | None = "sym",
     seed: int,
 ) -> SelectedTime:
     """The result of `select_time` on a graph that was checked before."""
-    loss = TripletLoss(margin)
+    loss = TripletLoss()
     structure = graph.structure
     sampler = GraphTriplets(graph.edge_index, graph.edge_weight, structure.num_nodes)
-    triplets = sampler.sample(num_triplets, derive_generator(seed, Purpose.VALIDATION))
+    triplets = sampler.sample(NUM_TRIPLETS, derive_generator(seed, Purpose.VALIDATION))
     triplets = triplets.to(graph.x.device)
     with torch.no_grad():
         scales = heat_diffusion(

@@ -458,15 +458,9 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "nn.EndpointConductance.project": good("x", of=lambda: nn.EndpointConductance(D)),
     "nn.HyperedgeWeight": good(num_hyperedges=3),
     "nn.HypergraphChebConv": good("num_hyperedges", in_channels=D, out_channels=4),
-    "nn.HypergraphChebConv.forward": good(
-        "@hypergraph",
-        of=lambda: nn.HypergraphChebConv(D, 4),
-    ),
+    "nn.HypergraphChebConv.forward": good("@hypergraph", of=lambda: nn.HypergraphChebConv(D, 4)),
     "nn.HypergraphDiffusion": good("num_hyperedges"),
-    "nn.HypergraphDiffusion.forward": good(
-        "@hypergraph",
-        of=lambda: nn.HypergraphDiffusion(),
-    ),
+    "nn.HypergraphDiffusion.forward": good("@hypergraph", of=lambda: nn.HypergraphDiffusion()),
     "nn.MLPConductance": good(),
     "nn.MLPConductance.forward": good("edge_attr"),
     "nn.SigmoidConductance": good(),
@@ -490,7 +484,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "training.PruneEdges": good(),
     "training.TripletLoss": good(),
     "training.TripletLoss.forward": good(z=_x, triplets=_triplets),
-    "training.choose_num_classes": good(data=_unlabelled, largest=3, times=[1.0]),
+    "training.choose_num_classes": good(data=_unlabelled, largest=3),
     "training.fit": good(
         of=lambda: _fit_with_options_of(fit_triplets),
         model=lambda: SmoothingStub(),
@@ -509,7 +503,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     ),
     "training.classify_by_heat": good(data=_unlabelled, labels=_few_labels, t=2.0),
     "training.propagate_labels": good(data=_unlabelled, labels=_few_labels, steps=1, folds=1),
-    "training.select_time": good(data=_unlabelled, times=[1.0, 2.0], num_triplets=8),
+    "training.select_time": good(data=_unlabelled, times=[1.0, 2.0]),
     # Report
     "report.report": good(
         data=lambda: _graph(y=_labels()),
