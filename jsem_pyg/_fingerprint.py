@@ -119,10 +119,10 @@ def _parts(value: Any, with_weights: bool) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, Mapping):
         yield from value.items()
     elif _is_of_pandas(value):
-        names = ("index", "columns", "name", "values")
-        yield from (
-            (name, _plain_array(getattr(value, name))) for name in names if hasattr(value, name)
-        )
+        for name in ("index", "columns", "name", "values"):
+            if hasattr(value, name):
+                part = getattr(value, name)
+                yield name, np.asarray(part) if hasattr(part, "__array__") else part
     elif isinstance(value, list | tuple):
         yield from enumerate(value)
     elif isinstance(value, functools.partial):
@@ -186,11 +186,6 @@ def _is_plain(value: Any) -> bool:
 def _is_of_pandas(value: Any) -> bool:
     """True for a table, a column or an index, without importing what made it."""
     return type(value).__module__.startswith("pandas.") and hasattr(value, "to_numpy")
-
-
-def _plain_array(value: Any) -> Any:
-    """The NumPy array of an index or of the cells of a table; a name as it is."""
-    return np.asarray(value) if hasattr(value, "__array__") else value
 
 
 def _public(value: Any) -> dict[str, Any]:

@@ -255,11 +255,8 @@ def _read_arrays(path: Path) -> "pd.DataFrame":
 def class_names(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
     """The array that names each class once, or None; `classes` may be the class of each row."""
     found = (arrays[name] for name in CLASS_NAMES if name in arrays)
-    return next((each for each in found if each.ndim == 1 and _differ(each)), None)
-
-
-def _differ(names: np.ndarray) -> bool:
-    return len(np.unique(names)) == len(names)
+    is_once = (each for each in found if each.ndim == 1 and len(np.unique(each)) == len(each))
+    return next(is_once, None)
 
 
 @contextmanager

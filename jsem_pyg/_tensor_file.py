@@ -8,9 +8,8 @@ import hashlib
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,11 +48,7 @@ def save_tree(path: str | os.PathLike[str], kind: str, name: str, tree: Any) -> 
         OSError: If the file cannot be written.
     """
     content = _encode(kind, name, tree)
-
-    def write(file: BinaryIO) -> None:
-        file.write(content)
-
-    write_whole(path, write)
+    write_whole(path, lambda file: file.write(content))
 
 
 def check_tree(name: str, tree: Any) -> None:
@@ -153,18 +148,16 @@ def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
         content = [_to_json(f"{place}[{i}]", inner, tensors) for i, inner in enumerate(value)]
         return content if type(value) is list else {"tuple": content}
     if type(value) in (dict, OrderedDict):
-        return {"dict": [_entry_to_json(place, k, inner, tensors) for k, inner in value.items()]}
+        if others := [key for key in value if type(key) not in (str, int)]:
+            raise TypeError(
+                f"Expected the keys of '{place}' to be strings or integers (got {others[0]!r})."
+            )
+        return {"dict": [[k, _to_json(f"{place}.{k}", each, tensors)] for k, each in value.items()]}
     raise TypeError(
         f"Expected '{place}' to be a tensor, a number, a string or None, or a list, tuple or dict "
         f"of them, since a file holds nothing else (got {type(value).__qualname__}). To fix this, "
         "convert it (a number of NumPy by .item(), an array by torch.from_numpy), or leave it out."
     )
-
-
-def _entry_to_json(place: str, key: Any, value: Any, tensors: dict[str, Tensor]) -> list[Any]:
-    if type(key) not in (str, int):
-        raise TypeError(f"Expected the keys of '{place}' to be strings or integers (got {key!r}).")
-    return [key, _to_json(f"{place}.{key}", value, tensors)]
 
 
 def _tensor_to_json(place: str, value: Tensor, tensors: dict[str, Tensor]) -> dict[str, Any]:
@@ -183,7 +176,7 @@ def _tensor_to_json(place: str, value: Tensor, tensors: dict[str, Tensor]) -> di
 
 def _from_json(content: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(content, list):
-        return _list_from_json(content, tensors)
+        return [_from_json(inner, tensors) for inner in content]
     if not isinstance(content, dict):
         return content
     [(kind, inner)] = content.items()
@@ -192,11 +185,7 @@ def _from_json(content: Any, tensors: dict[str, Tensor]) -> Any:
     if kind == "empty" and 0 in inner[1]:
         return torch.empty(inner[1], dtype=_DTYPES[inner[0]])
     if kind == "tuple":
-        return tuple(_list_from_json(inner, tensors))
+        return tuple(_from_json(each, tensors) for each in inner)
     if kind == "dict":
         return {key: _from_json(value, tensors) for key, value in inner}
     raise ValueError(kind)
-
-
-def _list_from_json(content: Iterable[Any], tensors: dict[str, Tensor]) -> list[Any]:
-    return [_from_json(inner, tensors) for inner in content]

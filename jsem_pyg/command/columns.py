@@ -90,7 +90,8 @@ def kind_of(column: "pd.Series") -> Kind:
     if is_numeric_dtype(column) and not is_bool_dtype(column):
         return "numbers"
     cells = column.astype(object)
-    cells = cells[cells.notna() & (cells != "")] if not _holds_lists(cells) else cells.dropna()
+    has_lists = any(isinstance(cell, list | tuple | np.ndarray | dict) for cell in cells)
+    cells = cells.dropna() if has_lists else cells[cells.notna() & (cells != "")]
     if cells.empty:
         return "empty"
     if cells.map(lambda cell: isinstance(cell, list | tuple | np.ndarray)).all():
@@ -124,10 +125,6 @@ def _nearest(cell: object, number: float) -> float:
         return float(cell) if isinstance(cell, str) else number
     except ValueError:
         return number
-
-
-def _holds_lists(cells: "pd.Series") -> bool:
-    return any(isinstance(cell, list | tuple | np.ndarray | dict) for cell in cells)
 
 
 def _guess_points(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:

@@ -38,7 +38,8 @@ def describe(cache: Path) -> Iterator[str]:
     yield ""
     yield f"{'CPU':<22} {os.cpu_count()} cores, torch takes {torch.get_num_threads()} threads"
     yield f"{'GPU':<22} {_gpu()}"
-    yield f"{'embeddings are kept in':<22} {cache} ({_megabytes(cache):.0f} MB; delete it freely)"
+    kept = sum(file.stat().st_size for file in cache.iterdir()) if cache.is_dir() else 0
+    yield f"{'embeddings are kept in':<22} {cache} ({kept / 1e6:.0f} MB; delete it freely)"
     devices = [torch.device("cpu")]
     devices += [torch.device("cuda")] if torch.cuda.is_available() else []
     for device in devices:
@@ -62,9 +63,3 @@ def _gpu() -> str:
         return ", ".join(map(torch.cuda.get_device_name, range(torch.cuda.device_count())))
     built = torch.version.cuda
     return "none found" if built else "none: this torch is built for the CPU alone"
-
-
-def _megabytes(folder: Path) -> float:
-    if not folder.is_dir():
-        return 0.0
-    return sum(file.stat().st_size for file in folder.iterdir()) / 1e6

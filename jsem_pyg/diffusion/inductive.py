@@ -103,9 +103,14 @@ def heat_field(
     if scaling.row_scale is not None:
         signal = scaling.row_scale[:, None] * signal
     degree = heat_degree(t, MARGIN * tol / scaling.condition)
-    coefficients, group = _coefficients(t, degree), None
-    if scaling.isolated is not None:
-        coefficients, group = _with_isolated(coefficients, t), scaling.isolated.long()
+    # [K + 1, 2, 1, 1]: of the heat, and of the incoming heat.
+    of_heat = heat_coefficients(torch.tensor(t, dtype=torch.float64), degree)
+    coefficients = torch.stack([of_heat, incoming_coefficients(t, degree)], 1)[:, :, None, None]
+    group = None
+    if scaling.isolated is not None:  # these keep their heat, and pass it on all the time
+        alone = torch.zeros_like(coefficients)
+        alone[0, 0], alone[0, 1] = 1, -math.expm1(-t)
+        coefficients, group = torch.cat([coefficients, alone], 2), scaling.isolated.long()
     scales = operator.matrix.series(signal, coefficients.to(signal), group)
     if scaling.row_scale is not None:
         scales = scales / scaling.row_scale[:, None]
@@ -135,16 +140,3 @@ def incoming_coefficients(t: float, degree: int) -> Tensor:
     coefficients = 4 * sums[: degree + 1]
     coefficients[0] /= 2
     return torch.from_numpy(coefficients)
-
-
-def _coefficients(t: float, degree: int) -> Tensor:
-    """[K + 1, 2, 1, 1]: of the heat, and of the incoming heat."""
-    heat = heat_coefficients(torch.tensor(t, dtype=torch.float64), degree)
-    return torch.stack([heat, incoming_coefficients(t, degree)], 1)[:, :, None, None]
-
-
-def _with_isolated(coefficients: Tensor, t: float) -> Tensor:
-    """[K + 1, 2, 2, 1]: nodes of the second group keep their heat, and pass it on all the time."""
-    alone = torch.zeros_like(coefficients)
-    alone[0, 0], alone[0, 1] = 1, -math.expm1(-t)
-    return torch.cat([coefficients, alone], 2)

@@ -256,7 +256,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         if self._is_auto:
             chosen, finest = choose_levels(graph.graph, self.max_clusters, seed=seed)
             self.curve_ = chosen.curve
-            return chosen.levels, _numbered(finest)
+            # Without numbers that no point has.
+            return chosen.levels, finest.unique(return_inverse=True)[1].numpy()
         count = int(self.n_clusters)
         if count > len(graph.graph.x):
             raise ValueError(
@@ -276,8 +277,3 @@ def _differ(levels: list[ClusterLevel]) -> list[ClusterLevel]:
     for level in levels:
         first.setdefault(level.n_clusters, level)
     return list(first.values())
-
-
-def _numbered(labels: torch.Tensor) -> np.ndarray:
-    """The same clusters, without numbers that no point has."""
-    return labels.unique(return_inverse=True)[1].numpy()

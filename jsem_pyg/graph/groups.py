@@ -68,18 +68,15 @@ class Groups(NamedTuple):
         graph = graph[self.size[graph].argsort()]
         begin = 0
         while begin < graph.numel():
-            end = begin + _fitting(self.size[graph[begin:]])
+            # Ascending; as many as fit the chunk, padded to the largest of them.
+            size = self.size[graph[begin:]]
+            padded = torch.arange(1, size.numel() + 1) * size**2
+            end = begin + max(1, int((padded <= _CHUNK_PAIRS).sum()))
             batch, begin = graph[begin:end], end
             slot = torch.arange(int(self.size[batch[-1]]))
             valid = slot < self.size[batch][:, None]
             place = (self.start[batch][:, None] + slot).clamp(max=self.order.numel() - 1)
             yield self.order[place], valid
-
-
-def _fitting(ascending: Tensor) -> int:
-    """The number of leading graphs that, padded to the largest of them, fit the chunk."""
-    padded = torch.arange(1, ascending.numel() + 1) * ascending**2
-    return max(1, int((padded <= _CHUNK_PAIRS).sum()))
 
 
 def one_group(num_points: int) -> Groups:

@@ -62,7 +62,9 @@ class Memory:
         key = (context, self._identity(tensors))
         known = self._entries  # read once: another thread may swap it
         for entry in known:
-            if entry.key == key and self._is_same(entry.tensors, tensors):
+            if entry.key != key:
+                continue
+            if not self.by_entries or all(map(torch.equal, entry.tensors, tensors)):
                 found: T = entry.made
                 return found
         # `numbers_of` detaches, so that no autograd graph is kept alive with the memory.
@@ -82,9 +84,6 @@ class Memory:
             else object()
             for each in tensors
         )
-
-    def _is_same(self, known: tuple[Tensor, ...], given: tuple[Tensor, ...]) -> bool:
-        return not self.by_entries or all(map(torch.equal, known, given))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Memory":
         return Memory(self.size, self.by_entries)  # a copied or unpickled layer starts empty

@@ -150,16 +150,12 @@ class NeighborIndex:
         """As :meth:`links`, on the CPU."""
         new = place_points(x_new, self.points)
         neighbor, distance = self._searcher.nearest(new, self.k)
-        return neighbor, self._weights(neighbor, distance)
-
-    def _weights(self, neighbor: Tensor, distance: Tensor) -> Tensor:
-        """The weights [M, k] of the edges from new points to old ones."""
         new_width = self.width[:1].expand(neighbor.size(0))
         if KERNELS[self.kernel].has_local_width:
             new_width = local_width(distance, self.common_width)
         i = self.num_points + torch.arange(neighbor.size(0))[:, None].expand_as(neighbor)
         width = torch.cat([self.width, new_width])
-        return affinity(distance, i, neighbor, width, self.kernel)
+        return neighbor, affinity(distance, i, neighbor, width, self.kernel)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(num_points={self.num_points}, k={self.k})"

@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -69,7 +70,6 @@ class Searcher:
         self.progress = options.progress
         self.base: Tensor | None = None
         self.tree: Tree | None = None
-        self._largest: Tensor | None = None
         kind = choose_index(points, options.index)
         self.index: ApproximateIndex | None = None
         if kind != "flat":
@@ -121,14 +121,13 @@ class Searcher:
             return row[:0]
         scale = query.scale[row]
         squared = self.points.to_squared(distance[:, [k - 1, -1]], scale[:, None])
-        size = query.centred(row).square().sum(1) + self._largest_square()
+        size = query.centred(row).square().sum(1) + self._largest_square
         rounding = _SEARCH_ROUNDING * torch.finfo(torch.float32).eps * size
         return row[squared[:, 1] - squared[:, 0] <= rounding]
 
+    @cached_property
     def _largest_square(self) -> Tensor:
-        if self._largest is None:
-            self._largest = self.points.centred().square().sum(1).max()
-        return self._largest
+        return self.points.centred().square().sum(1).max()
 
     def _search(
         self, query: Points, k: int, among_itself: bool, order: Tensor | None = None

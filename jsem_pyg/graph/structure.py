@@ -100,17 +100,13 @@ class GraphStructure(GraphRows):
         if self._slot is not None:
             return self._slot
         if self._inverse is None:
-            inverse = self._invert_order()
+            inverse = torch.arange(self.num_slots, dtype=self.col.dtype, device=self.device)
+            if self._order is not None:
+                inverse = torch.empty_like(inverse).scatter_(0, self._order.long(), inverse)
             if torch.compiler.is_compiling():
                 return inverse  # compiled code keeps nothing
             self._inverse = inverse
         return self._inverse
-
-    def _invert_order(self) -> Tensor:
-        slots = torch.arange(self.num_slots, dtype=self.col.dtype, device=self.device)
-        if self._order is None:
-            return slots
-        return torch.empty_like(slots).scatter_(0, self._order.long(), slots)
 
     @property
     def edges(self) -> tuple[Tensor, Tensor]:

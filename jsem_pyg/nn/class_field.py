@@ -16,10 +16,10 @@ from .node_conductance import ModuleConductance
 class ClassField:
     r"""The probabilities that a trained :class:`DiffusionClassifier` has on its graph.
 
-    A point that arrives is classified by its own features, and hears the diffused probabilities of
-    its neighbours in both diffusions, along edges that conduct as far as it agrees with them. They
-    do not hear from it: see :mod:`jsem_pyg.diffusion.inductive`. What is said of it does not depend
-    on who else arrives.
+    A new point is classified by its own features, and receives the diffused probabilities of its
+    neighbours in both diffusions, along edges that conduct as far as it agrees with them. They
+    receive nothing from it: see :mod:`jsem_pyg.diffusion.inductive`. Its probabilities do not
+    depend on other new points.
 
     Args:
         model: in evaluation mode; normalised by "sym" or "rw".

@@ -1,4 +1,4 @@
-"""A graph without the edges that hardly conduct, as far as no node misses them.
+"""A graph without the edges that hardly conduct, as far as each node can spare them.
 
 :func:`prune_edges` drops them once; :class:`~jsem_pyg.training.PruneEdges` does it in training.
 """

@@ -120,7 +120,7 @@ def report(
     pictures = read_images(images, num_points)
     tables = {"scores": score_table(scores), "settings": settings_table(settings)}
     times = read_times(times, found.t)
-    plotly_script()  # what is missing is missed before the work, not after it
+    plotly_script()  # an ImportError before the work, not after it
     if layout == "umap":
         import_umap()
     check_writable("path", target)

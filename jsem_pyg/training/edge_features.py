@@ -28,7 +28,11 @@ class EdgeFeatures:
         self.z = unit_rows(diffused)  # [N, D]
         curvature = forman_curvature(graph.edge_index, graph.edge_weight, graph.x.size(0))
         curvature = robust_standardize(curvature).clamp(-_FARTHEST, _FARTHEST)
-        self._columns = torch.stack([curvature.to(graph.x), self._cosine()], -1)  # [E, 2]
+        # The cosine of both ends before diffusion, standardised.
+        x, (source, target) = unit_rows(graph.x), graph.edge_index.long()
+        cosine = edge_dot(x, x, source, target)
+        cosine = (cosine - cosine.mean()) / cosine.std().clamp(min=1e-6)
+        self._columns = torch.stack([curvature.to(graph.x), cosine], -1)  # [E, 2]
 
     @torch.no_grad()
     def __call__(self, labels: Tensor) -> Tensor:
@@ -40,12 +44,6 @@ class EdgeFeatures:
         source, target = self.graph.edge_index.long()
         agreement = form.along(None, form.project(p), (target, source)).log() + 1
         return torch.cat([agreement[:, None], self._columns], -1)
-
-    def _cosine(self) -> Tensor:
-        """The cosine of both ends' features before diffusion, standardised: [E]."""
-        x, (source, target) = unit_rows(self.graph.x), self.graph.edge_index.long()
-        cosine = edge_dot(x, x, source, target)
-        return (cosine - cosine.mean()) / cosine.std().clamp(min=1e-6)
 
 
 class EdgeGate(Module):

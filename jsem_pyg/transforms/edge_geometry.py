@@ -14,30 +14,17 @@ from ..diffusion import diffusion_cosine
 from ._batch import count_nodes
 from ._edge_columns import EdgeColumns
 
-
-def _jaccard(data: Data, t: float) -> Tensor:
-    return jaccard_overlap(data.edge_index, count_nodes(data))
-
-
-def _degree_contrast(data: Data, t: float) -> Tensor:
-    return degree_contrast(data.edge_index, data.get("edge_weight"), count_nodes(data))
-
-
-def _distance_rank(data: Data, t: float) -> Tensor:
-    weight = _required(data, "edge_weight", "distance_rank")
-    return distance_rank(data.edge_index, weight, count_nodes(data))
-
-
-def _diffusion_cosine(data: Data, t: float) -> Tensor:
-    x = _required(data, "x", "diffusion_cosine")
-    return diffusion_cosine(x, data.edge_index, data.get("edge_weight"), t)
-
-
 FEATURES: dict[str, Callable[[Data, float], Tensor]] = {
-    "jaccard": _jaccard,
-    "degree_contrast": _degree_contrast,
-    "distance_rank": _distance_rank,
-    "diffusion_cosine": _diffusion_cosine,
+    "jaccard": lambda data, t: jaccard_overlap(data.edge_index, count_nodes(data)),
+    "degree_contrast": lambda data, t: degree_contrast(
+        data.edge_index, data.get("edge_weight"), count_nodes(data)
+    ),
+    "distance_rank": lambda data, t: distance_rank(
+        data.edge_index, _required(data, "edge_weight", "distance_rank"), count_nodes(data)
+    ),
+    "diffusion_cosine": lambda data, t: diffusion_cosine(
+        _required(data, "x", "diffusion_cosine"), data.edge_index, data.get("edge_weight"), t
+    ),
 }
 
 

@@ -93,10 +93,12 @@ class LocalityOrder(BaseTransform):
             if _holds_nodes(data, key, value):
                 check_node_index(key, value, size)
                 out[key] = value = place.to(value.device)[value.long()].to(value.dtype)
+            # For which PyG's `is_node_attr` is false.
+            is_sparse_signal = isinstance(value, SparseTensor) and value.size(0) == size
             # In this sequence: in a graph of as many edges as nodes, only the first answer is one.
             if data.is_edge_attr(key):
                 out[key] = _take(value, by_place, dim)
-            elif data.is_node_attr(key) or _is_sparse_signal(value, size):
+            elif data.is_node_attr(key) or is_sparse_signal:
                 out[key] = _take(value, order, dim)
         out.edge_index = moved[:, by_place].to(data.edge_index.dtype)
         out.node_order = order
@@ -180,11 +182,6 @@ def _check(data: Data) -> None:
             "Expected 'data' without a 'node_order' (got one: its nodes are permuted already). "
             "To fix this, delete it, once it is of no use any more."
         )
-
-
-def _is_sparse_signal(value: Any, num_nodes: int) -> bool:
-    """True for a `SparseTensor` of nodes, for which PyG's `is_node_attr` is false."""
-    return isinstance(value, SparseTensor) and value.size(0) == num_nodes
 
 
 def _take(value: Any, index: Tensor, dim: Any) -> Any:

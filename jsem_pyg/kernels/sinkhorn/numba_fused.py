@@ -26,7 +26,7 @@ Array = NDArray[Any]
 BLOCK = 256  # columns: 8 kB of scores, and of v and y a kilobyte for each rank and channel
 
 # Bits below a row's largest score that are skipped. The row would not notice from 24 or 53 on; but
-# a column that no row likes may live of such scores, and could not be weighed without its mass.
+# all the scores of a column may be so low, and it could not be weighed without them.
 _SKIPPED, _SKIPPED_DOUBLE = 64.0, 200.0
 
 # Bits that a score may be above the exponent of its row before that rises.

@@ -17,7 +17,7 @@ LARGEST_MASS = 64.0
 
 
 class SinkhornPass(NamedTuple):
-    """A plan T that is not stored, as what a step of a solver asks of it."""
+    """The sums over a plan T that a step of a solver needs; T itself is not stored."""
 
     f: Tensor  # [N] row potentials in bits, -inf for rows without mass
     column_mass: Tensor  # [K] float64, sum_i T_ij

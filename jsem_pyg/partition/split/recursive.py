@@ -95,7 +95,10 @@ def recursive_partition(
     else:
         assert max_bytes is not None
         part = _parts_that_fit(method_of, structure, int(max_bytes), int(channels), dtype.itemsize)
-    partition = _arrange(structure, part, num_parts or int(part.max(initial=0)) + 1)
+    block, count = torch.from_numpy(part), num_parts or int(part.max(initial=0)) + 1
+    order = torch.from_numpy(order_rows(structure, part))
+    ptr = torch.cat([order.new_zeros(1), torch.bincount(block, minlength=count).cumsum(0)])
+    partition = Partition(order, ptr, halo_sizes(structure, block, count))
     _log.info("Split %d nodes by %r into %r.", structure.num_nodes, name, partition)
     return partition
 
@@ -133,14 +136,6 @@ def _parts_that_fit(
         part, _ = split_blocks(structure, part, 1 + is_too_large)
         needed = needed_by(part)
     return part
-
-
-def _arrange(structure: GraphStructure, part: Array, num_parts: int) -> Partition:
-    """The partition whose nodes have these blocks; the last blocks may be empty."""
-    order = torch.from_numpy(order_rows(structure, part))
-    block = torch.from_numpy(part)
-    ptr = torch.cat([order.new_zeros(1), torch.bincount(block, minlength=num_parts).cumsum(0)])
-    return Partition(order, ptr, halo_sizes(structure, block, num_parts))
 
 
 def halo_sizes(structure: GraphStructure, part: Tensor, num_parts: int) -> Tensor:

@@ -12,7 +12,7 @@ from ..plan.plan import Plan
 from ..problem.options import SolverOptions
 from .envelope import OPTIMUM, value_at
 
-DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # what may be asked of marginals
+DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # marginals with a gradient
 
 
 def gw_distance(

@@ -43,7 +43,7 @@ def near_confidence(first: Factor, second: Factor, plan: Plan, backend: str = "a
 
 
 def evidence(first: Factor, second: Factor, plan: Plan, backend: str = "auto") -> Tensor:
-    """What speaks for the partner of each point: [N, 5] float64; arguments as above."""
+    """Evidence for the partner of each point: [N, 5] float64; arguments as above."""
     assert plan.source is not None
     assert plan.target is not None
     mass = row_sums(plan.scores)

@@ -168,7 +168,7 @@ def settle(problem: Problem, state: State, effort: Effort) -> State:
     damping, best = _DAMPING, (torch.inf, torch.empty(0), torch.empty(0))
     for _ in range(effort.updates):
         before = state
-        state = _update(problem, state, effort)
+        state = renewed(problem, state, scale(problem, state, effort))
         if float(state.moved.max()) < effort.tol and float(state.error.max()) < effort.tol:
             break
         if problem.relaxation.is_balanced:
@@ -207,11 +207,6 @@ def _with_moments(state: State, x: Tensor) -> State:
         part.reshape(each.shape) for part, each in zip(parts, old, strict=True)
     )
     return replace(state, moments=moments, sent=sent, received=received)
-
-
-def _update(problem: Problem, state: State, effort: Effort) -> State:
-    """The plan of the moments, and the moments of that plan."""
-    return renewed(problem, state, scale(problem, state, effort))
 
 
 def renewed(problem: Problem, state: State, found: Scaling) -> State:

@@ -109,8 +109,8 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
 
     A feature that is constant but for its rounding must not be blown up to unit variance, so those
     with a standard deviation below 1e-3, a thousandth of a unit of logarithms, are left out, on
-    both sides. The others overlap much: columns of neighbouring times tell nearly the same story,
-    and most what a random edge changes. Decorrelated, the finer differences count as well: of
+    both sides. The others overlap much: columns of neighbouring times are nearly equal, and mostly
+    show what a random edge changes. Decorrelated, the finer differences count as well: of
     300 nodes of a neighbour graph with a tenth of its edges changed, two thirds find their partner
     by features alone instead of a third.
 
@@ -152,15 +152,10 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
         return Comparable(torch.zeros_like(source[:, :1]), torch.zeros_like(target[:, :1]))
     scaled = centred[:, varies] / deviation[varies]
     if ridge is not None:
-        scaled = _decorrelate(scaled, ridge)
+        variance, basis = torch.linalg.eigh(scaled.T @ scaled / scaled.size(0))
+        scaled = scaled @ (basis * (variance.clamp(min=0) + ridge).rsqrt())
     first, second = scaled.split([source.size(0), target.size(0)])
     return Comparable(first.to(source.dtype), second.to(target.dtype))
-
-
-def _decorrelate(features: Tensor, ridge: float) -> Tensor:
-    """Centred features [M, F] in the basis of their principal components, those on one scale."""
-    variance, basis = torch.linalg.eigh(features.T @ features / features.size(0))
-    return features @ (basis * (variance.clamp(min=0) + ridge).rsqrt())
 
 
 def overlap_weights(edge_index: Any, num_nodes: int) -> Tensor:

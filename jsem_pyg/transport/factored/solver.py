@@ -79,8 +79,8 @@ def gromov_wasserstein(
             [N, r].
         target: K points, of another space; the same kind of cost.
         cost: what makes a factor of a `Data` or of coordinates, such as ``HeatCost(t=2.0)``. None:
-            centred inner products of coordinates, which say what squared distances say, and
-            mislead less where lengths disagree; for a `Data` without them, ``HeatCost()``.
+            centred inner products of coordinates, which determine squared distances, and mislead
+            less where lengths disagree; for a `Data` without them, ``HeatCost()``.
         p: [N] masses of the source, non-negative, divided by their sum; None: the same for all.
         q: [K] masses of the target.
         epsilon: the temperature at the end, as a share of the critical one, above which all goes
@@ -318,7 +318,7 @@ class Task:
         first, second = (replace(each, x=each.x.double()) for each in (self.first, self.second))
         product = partial(average, scores, is_narrow=True)
         sums = plan_sums(scores)
-        # Copies: what the plan is asked later does not depend on what became of the coordinates.
+        # Copies: the confidence, computed later, does not see changes of the coordinates.
         source, target = (replace(f, x=f.x.detach().clone()) for f in (self.first, self.second))
         return Plan(
             scores,

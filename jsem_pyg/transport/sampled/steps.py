@@ -21,7 +21,7 @@ _SMOOTH = 0.9  # of the costs that the plateau is looked for in
 _COARSE = 128  # points of a coarse problem
 _SAMPLED = 256  # points that the critical temperature is estimated from
 _STARTS = ("costs", "zero", *["random"] * 6)
-_DRAWS = 20  # times as many pairs as in a step tell the cost in the end
+_DRAWS = 20  # times as many pairs as in a step estimate the final cost
 _KEPT = 1 << 26  # numbers of columns that are kept
 
 

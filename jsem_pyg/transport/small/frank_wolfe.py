@@ -58,7 +58,7 @@ def descend(
     for _ in range(max_steps if len(plan) else 0):
         here, gain, up, down = state
         vertex = torch.from_numpy(
-            linear_transport(*(_numpy(x) for x in (gain, at.p, at.q, up, down)))
+            linear_transport(*(x.contiguous().numpy() for x in (gain, at.p, at.q, up, down)))
         )
         moved, change = at.c @ vertex @ at.d, vertex - here
         slope = -4 * _dot(gain, change)
@@ -87,10 +87,6 @@ def descend(
         cost[index] = _cost(c[index], d[index], plan[index])
     u, v = _tight(u, v, image, p, q), _tight(v, u, image.mT, q, p)
     return Descent(plan, cost, 4 * u + 2 * own[..., 0], 4 * v + 2 * other[..., 0], converged)
-
-
-def _numpy(x: Tensor) -> Any:
-    return x.contiguous().numpy()
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
