@@ -52,13 +52,7 @@ from jsem_pyg.graph import GraphStructure
 
 # Chosen on validation nodes; see examples/results/heterophilous.md.
 _WIKIPEDIA = Settings(
-    blocks=2,
-    hidden=64,
-    input_dropout=0.9,
-    dropout=0.5,
-    epochs=60,
-    weight_decay=0.1,
-    geometry=True,
+    blocks=2, hidden=64, input_dropout=0.9, dropout=0.5, epochs=60, weight_decay=0.1, geometry=True
 )
 SETTINGS = {
     "minesweeper": Settings(blocks=5, dropout=0.2, epochs=150),

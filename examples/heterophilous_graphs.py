@@ -12,11 +12,7 @@ from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.utils import grid, remove_self_loops, scatter, to_undirected
 
-from jsem_pyg.curvature import (
-    degree_contrast,
-    forman_curvature,
-    jaccard_overlap,
-)
+from jsem_pyg.curvature import degree_contrast, forman_curvature, jaccard_overlap
 from jsem_pyg.graph import GraphStructure
 
 PARTS = ("train", "val", "test")

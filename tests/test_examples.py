@@ -360,11 +360,7 @@ RUNS = [
         lambda table: len(table) == 4,
     ),
     *(
-        Run(
-            "drop_in",
-            f"--quick --split {split} --output {{tmp}}/runs.csv",
-            lambda _: True,
-        )
+        Run("drop_in", f"--quick --split {split} --output {{tmp}}/runs.csv", lambda _: True)
         for split in ("public", "random")
     ),
     Run(

@@ -87,13 +87,7 @@ def train(args: argparse.Namespace, data: Data, seed: int, callbacks: list[Prune
     options = {"sketch_dim": CHANNELS if data.x.size(1) > CHANNELS else None, "seed": seed}
     began = time.perf_counter()
     result = fit(
-        model,
-        data,
-        epochs=args.epochs,
-        lr=args.lr,
-        callbacks=callbacks,
-        progress=False,
-        **options,
+        model, data, epochs=args.epochs, lr=args.lr, callbacks=callbacks, progress=False, **options
     )
     return result, time.perf_counter() - began
 

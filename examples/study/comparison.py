@@ -7,10 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-TESTS = {
-    "t": lambda difference: stats.ttest_1samp(difference, 0.0),
-    "wilcoxon": stats.wilcoxon,
-}
+TESTS = {"t": lambda difference: stats.ttest_1samp(difference, 0.0), "wilcoxon": stats.wilcoxon}
 
 
 def holm_correction(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -48,12 +45,7 @@ def holm_correction(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def paired_comparisons(
-    runs: pd.DataFrame,
-    reference: str,
-    *,
-    score: str = "ari",
-    test: str = "t",
-    alpha: float = 0.05,
+    runs: pd.DataFrame, reference: str, *, score: str = "ari", test: str = "t", alpha: float = 0.05
 ) -> pd.DataFrame:
     """Compare every method with a reference on every data set, paired over the seeds.
 

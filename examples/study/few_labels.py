@@ -35,16 +35,7 @@ import runner
 import torch
 from comparison import paired_comparisons
 from data_sets import StudySet
-from few_label_methods import (
-    ABLATION,
-    METHODS,
-    NEED_TWO,
-    OURS,
-    PLAIN,
-    REFERENCE,
-    TAUGHT,
-    Predict,
-)
+from few_label_methods import ABLATION, METHODS, NEED_TWO, OURS, PLAIN, REFERENCE, TAUGHT, Predict
 from report import as_markdown, save_figure
 from runner import SECONDS, Key, Row, Table
 from sklearn.metrics import f1_score

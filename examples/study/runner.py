@@ -118,10 +118,7 @@ def append(path: Path, rows: list[Row]) -> None:
 
 
 def make_parser(
-    doc: str,
-    seeds: int | None,
-    sets: Iterable[str] = DATA_SETS,
-    choices: Iterable[str] = DATA_SETS,
+    doc: str, seeds: int | None, sets: Iterable[str] = DATA_SETS, choices: Iterable[str] = DATA_SETS
 ) -> argparse.ArgumentParser:
     """What all command lines have in common; None seeds are as many as were published."""
     parser = argparse.ArgumentParser(description=doc.split("\n")[0])

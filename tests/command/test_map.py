@@ -251,11 +251,7 @@ def test_other_content_is_not_resumed(texts):
         (("map", "points.npy", "--resume", "--overwrite"), 2, "not both"),
         (("map", "points.npy", "-c", "y"), 1, "Expected a column 'y' (got a file with 'x')"),
         (("map", "points.npy", "--labels", "y"), 1, "Expected a column 'y'"),
-        (
-            ("map", "points.npy", "-k", "41"),
-            1,
-            "at most as many --clusters as there are rows",
-        ),
+        (("map", "points.npy", "-k", "41"), 1, "at most as many --clusters as there are rows"),
         (("map", "one.npy"), 1, "3 rows or more (got 1 in 1 rows)"),
         (("map", "nan.npy"), 1, "in 1 of 40 rows, counted from 0: 7"),
         (("map", "same.npy"), 1, "rows that differ (got 40 that are the same)"),

@@ -3,12 +3,7 @@
 import pytest
 import torch
 
-from jsem_pyg.curvature import (
-    degree_contrast,
-    distance_rank,
-    forman_curvature,
-    jaccard_overlap,
-)
+from jsem_pyg.curvature import degree_contrast, distance_rank, forman_curvature, jaccard_overlap
 from jsem_pyg.graph import GraphStructure
 
 MEASURES = [

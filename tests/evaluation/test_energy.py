@@ -81,10 +81,7 @@ def test_gradients_are_finite_where_all_weights_vanish():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"edge_index": torch.tensor([[0], [1]])}, "to_undirected"),
-    ],
+    ("change", "message"), [({"edge_index": torch.tensor([[0], [1]])}, "to_undirected")]
 )
 def test_bad_input_is_refused(change, message):
     arguments = {"x": torch.ones(3, 1), "edge_index": torch.tensor([[0, 1], [1, 0]]), **change}

@@ -157,9 +157,7 @@ def test_a_point_alone_has_no_edges(n, kernel):
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
-    [
-        ({"metric": "l2", "kernel": "cosine"}, ValueError, "metric='cosine' for kernel='cosine'"),
-    ],
+    [({"metric": "l2", "kernel": "cosine"}, ValueError, "metric='cosine' for kernel='cosine'")],
 )
 def test_refuses(options, error, message):
     with pytest.raises(error, match=message):

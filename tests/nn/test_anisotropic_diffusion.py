@@ -222,10 +222,7 @@ def test_double_precision_layers():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        ({"aggr": "mean"}, "'aggr' to be 'add'"),
-        ({"node_dim": 0}, "'node_dim' to be -2"),
-    ],
+    [({"aggr": "mean"}, "'aggr' to be 'add'"), ({"node_dim": 0}, "'node_dim' to be -2")],
 )
 def test_bad_options_are_refused_at_construction(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):

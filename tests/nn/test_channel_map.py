@@ -99,10 +99,7 @@ def test_what_is_put_on_the_map_takes_effect(adapter, t, width, make):
     conv, other = convs
     before = layer(conv, x).detach()
     by_hand(other, diffuse, x)  # as many calls: spectral_norm takes a step in each
-    runs = [
-        (conv, lambda: layer(conv, x)),
-        (other, lambda: by_hand(other, diffuse, x)),
-    ]
+    runs = [(conv, lambda: layer(conv, x)), (other, lambda: by_hand(other, diffuse, x))]
     outs = []
     for model, run in runs:
         optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.05)

@@ -7,12 +7,7 @@ from torch_geometric.data import Batch
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
 from jsem_pyg.diffusion import hypergraph_diffusion
-from jsem_pyg.nn import (
-    HypergraphChebConv,
-    HypergraphDiffusion,
-    MLPConductance,
-    SigmoidConductance,
-)
+from jsem_pyg.nn import HypergraphChebConv, HypergraphDiffusion, MLPConductance, SigmoidConductance
 from jsem_pyg.operators import HypergraphStructure
 
 NUM_NODES, NUM_HYPEREDGES, CHANNELS = 9, 5, 4
@@ -125,9 +120,7 @@ def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
         assert index.amax(1).tolist() == [num_nodes - 1, count - 1]  # PyG counts these rightly
         graphs.append(
             HyperGraphData(
-                x=torch.randn(num_nodes, CHANNELS),
-                edge_index=index,
-                edge_weight=torch.rand(count),
+                x=torch.randn(num_nodes, CHANNELS), edge_index=index, edge_weight=torch.rand(count)
             )
         )
     apart = torch.cat([layer(graph.x, graph) for graph in graphs])

@@ -14,11 +14,7 @@ from torch_geometric.transforms import ToUndirected
 
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import (
-    AnisotropicChebConv,
-    AnisotropicDiffusion,
-    HypergraphChebConv,
-)
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, HypergraphChebConv
 
 
 class Softmin(torch.nn.Module):

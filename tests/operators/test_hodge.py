@@ -125,10 +125,7 @@ def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "match"),
-    [
-        ({"part": "up", "backend": "numba"}, "'backend' to be one of"),
-    ],
+    ("arguments", "match"), [({"part": "up", "backend": "numba"}, "'backend' to be one of")]
 )
 def test_refuses(arguments, match):
     with pytest.raises(ValueError, match=match):

@@ -18,13 +18,7 @@ from training.training_cases import (
 )
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
-from jsem_pyg.training import (
-    FitResult,
-    LabelTriplets,
-    TripletLoss,
-    Triplets,
-    fit,
-)
+from jsem_pyg.training import FitResult, LabelTriplets, TripletLoss, Triplets, fit
 from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 from jsem_pyg.training.history import EpochRow
 from jsem_pyg.training.triplet_training import epoch_bar
@@ -78,11 +72,7 @@ def test_losses_and_t_belong_to_the_weights_before_the_step():
     data, before = two_clusters(), []
     model = AnisotropicDiffusion(t=2.0)
     result = fit(
-        model,
-        data,
-        epochs=3,
-        callbacks=[lambda end: before.append(end.model.t.item())],
-        **QUICK,
+        model, data, epochs=3, callbacks=[lambda end: before.append(end.model.t.item())], **QUICK
     )
     assert result.history[0].t == pytest.approx(2.0)
     assert [row.t for row in result.history[1:]] == before[:2]
@@ -388,12 +378,7 @@ def test_a_run_that_disagrees_with_its_checkpoint_is_refused(tmp_path, change, m
     content = path.read_bytes()
     with pytest.raises(ValueError, match=message):
         fit(
-            AnisotropicDiffusion(),
-            data,
-            epochs=4,
-            checkpoint=path,
-            resume=True,
-            **(QUICK | change),
+            AnisotropicDiffusion(), data, epochs=4, checkpoint=path, resume=True, **(QUICK | change)
         )
     assert path.read_bytes() == content
 

@@ -391,10 +391,7 @@ def test_edges_without_features_are_all_open():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"max_share": 2}, r"'max_share' to lie in \(0, 1\]"),
-    ],
+    ("change", "message"), [({"max_share": 2}, r"'max_share' to lie in \(0, 1\]")]
 )
 def test_bad_arguments(change, message):
     with pytest.raises(ValueError, match=message):

@@ -9,11 +9,7 @@ from training.training_cases import two_clusters
 from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, self_training
-from jsem_pyg.training.self_training import (
-    confident_nodes,
-    cross_entropies,
-    diffuse_probabilities,
-)
+from jsem_pyg.training.self_training import confident_nodes, cross_entropies, diffuse_probabilities
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 

@@ -123,10 +123,7 @@ def test_an_edge_of_weight_zero_gives_neither_positives_nor_negatives():
 
 def test_the_generator_alone_decides():
     data = two_clusters()
-    for sampler in (
-        GraphTriplets(data.edge_index, data.edge_weight, 24),
-        LabelTriplets(data.y),
-    ):
+    for sampler in (GraphTriplets(data.edge_index, data.edge_weight, 24), LabelTriplets(data.y)):
         first = sampler.sample(50, generator(7))
         torch.rand(3)  # the global generator plays no part
         for a, b in zip(first, sampler.sample(50, generator(7)), strict=True):

@@ -119,10 +119,7 @@ class TestFitted:
         file = io.BytesIO()
         torch.save(transform, file)
         file.seek(0)
-        for copied in (
-            pickle.loads(pickle.dumps(transform)),
-            torch.load(file, weights_only=False),
-        ):
+        for copied in (pickle.loads(pickle.dumps(transform)), torch.load(file, weights_only=False)):
             assert repr(copied) == repr(transform)
             assert torch.equal(copied(graph(1)).edge_attr, expected)
 

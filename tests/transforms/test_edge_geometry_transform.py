@@ -2,12 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from jsem_pyg.curvature import (
-    degree_contrast,
-    distance_rank,
-    jaccard_overlap,
-    robust_standardize,
-)
+from jsem_pyg.curvature import degree_contrast, distance_rank, jaccard_overlap, robust_standardize
 from jsem_pyg.diffusion import diffusion_cosine
 from jsem_pyg.testing import random_graph
 from jsem_pyg.transforms import EdgeGeometry

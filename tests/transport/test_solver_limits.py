@@ -24,10 +24,7 @@ NOTHING = torch.zeros(8)
         ({"target": Y.double()}, "one type on one device"),
         ({"target": Data(num_nodes=3)}, "'target' to have edges"),
         ({"p": NOTHING}, "'p' to have mass somewhere"),
-        (
-            {"q": torch.tensor([1.5, -0.5, 0, 0, 0, 0])},
-            "'q' to be non-negative .* of -0.5",
-        ),
+        ({"q": torch.tensor([1.5, -0.5, 0, 0, 0, 0])}, "'q' to be non-negative .* of -0.5"),
         ({"q": masses(8)}, r"'q' to have shape \[6\]"),
         ({"q": masses(6) / 0}, "'q' to be finite"),
         ({"epsilon": 0.0}, "'epsilon' to be positive"),

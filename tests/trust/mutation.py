@@ -65,9 +65,7 @@ CALLERS = {
 }
 # In a process of their own, where no notes are taken.
 INTERPRETED = ["tests/kernels/test_triton.py"]
-ALWAYS = {
-    "jsem_pyg/kernels/chebyshev/triton_gpu.py": INTERPRETED,
-}
+ALWAYS = {"jsem_pyg/kernels/chebyshev/triton_gpu.py": INTERPRETED}
 NEEDED = ["hypothesis", "numba", "pytest", "torch_geometric.nn", "torch_geometric.loader"]
 USEFUL = [
     "scipy.sparse.csgraph", "scipy.optimize", "scipy.stats", "sklearn.cluster", "pandas", "faiss",
