@@ -39,10 +39,10 @@ def as_argument(name: str, *parts: str) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         quoted = rf"'({'|'.join(map(re.escape, parts))})(?=['.\[])"
-        said = re.sub(quoted, f"'{name}", str(error))
-        if type(error) not in (TypeError, ValueError) or said == str(error):
+        renamed = re.sub(quoted, f"'{name}", str(error))
+        if type(error) not in (TypeError, ValueError) or renamed == str(error):
             raise
-        raise type(error)(said) from error
+        raise type(error)(renamed) from error
 
 
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:

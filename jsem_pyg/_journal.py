@@ -41,7 +41,7 @@ def write_journal(
 def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Journal:
     """Read what `write_journal` wrote.
 
-    `remedy` says what to do about a file that cannot be continued.
+    `remedy` is what to do about a file that cannot be continued.
 
     Raises:
         FileNotFoundError: If there is no such file.

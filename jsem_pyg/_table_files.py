@@ -27,8 +27,8 @@ _READING = "Reading a table"
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
 _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
-# A first line that says the delimiter, as spreadsheets write it: no part of the table.
-_SAID = re.compile(r'"?sep=(?P<delimiter>[^"])"?\r?\n?')
+# A first line that names the delimiter, as spreadsheets write it: no part of the table.
+_NAMED = re.compile(r'"?sep=(?P<delimiter>[^"])"?\r?\n?')
 # The arrays of an .npz that hold labels, and those that give names to class indices.
 LABELS = ("y", "labels")
 CLASS_NAMES = ("target_names", "classes")
@@ -138,9 +138,9 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
         place, empty, line = file.tell(), empty + 1, file.readline()
     if not line:
         raise ValueError("it has no line that is not empty.")
-    said = _SAID.fullmatch(line)
-    if said:
-        place, delimiter = file.tell(), said["delimiter"]
+    named = _NAMED.fullmatch(line)
+    if named:
+        place, delimiter = file.tell(), named["delimiter"]
     file.seek(place)
     delimiter = reading.delimiter or delimiter or guess_delimiter(file.read(_HEAD))
     file.seek(place)
@@ -166,7 +166,7 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
     table.columns = [str(name) for name in table.columns]
     file.seek(place)
     width = table.shape[1]
-    above = empty + bool(said)
+    above = empty + bool(named)
     short = [(above + begin, n) for begin, n in _count_cells(file, delimiter) if n < width]
     if short:
         begin, count = short[0]

@@ -115,7 +115,7 @@ def _decode(content: bytes, kind: str) -> Any:
 
 
 def _apart(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Contiguous tensors on the CPU that share no memory, as safetensors wants them."""
+    """Contiguous tensors on the CPU that share no memory, which safetensors requires."""
     apart, storages = {}, set()
     for name, value in tensors.items():
         value = value.detach().cpu().resolve_neg().contiguous()

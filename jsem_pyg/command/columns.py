@@ -120,7 +120,7 @@ def as_numbers(column: "pd.Series") -> "pd.Series":
 
 
 def _nearest(cell: object, number: float) -> float:
-    """What Python makes of the text of a number; `number` where it makes none."""
+    """Python's float of a text; `number` where the text is not one."""
     try:
         return float(cell) if isinstance(cell, str) else number
     except ValueError:
@@ -197,7 +197,7 @@ def _mean_words(column: "pd.Series") -> float:
 
 
 def _has_commas(column: "pd.Series") -> bool:
-    """True if cells would be numbers but for decimal commas, or commas between thousands."""
+    """True if cells are numbers with decimal commas, or with commas between thousands."""
     cells = column.dropna()
     return bool(_without_commas(cells[cells != ""]).notna().all())
 

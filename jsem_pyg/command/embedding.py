@@ -66,8 +66,8 @@ class Embedder:
         return x
 
     def _key(self, texts: list[str]) -> str:
-        said = json.dumps([self.fingerprint, texts])
-        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+        content = json.dumps([self.fingerprint, texts])
+        return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
     @cached_property
     def _encoder(self) -> "SentenceTransformer":

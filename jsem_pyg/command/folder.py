@@ -91,7 +91,7 @@ class MapFolder:
         self._write(settings, {**progress, "files": files})
 
     def has(self, file: Path) -> bool:
-        """Whether this run has written a file, or the one that it resumes, and it is still there.
+        """True if this run, or the one that it resumes, wrote a file that is still there.
 
         Raises:
             ValueError: if another file is there in its place.

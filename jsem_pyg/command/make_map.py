@@ -218,7 +218,7 @@ def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: S
             folder.keep(folder.map)
     table = result.table().to_csv(index=False, lineterminator="\n")
     write_whole(folder.clusters, lambda file: file.write(table.encode()))
-    said = summarize(result, settings.file.name, settings.command, steps, folder)
-    write_whole(folder.report, lambda file: file.write(said.encode()))
+    written = summarize(result, settings.file.name, settings.command, steps, folder)
+    write_whole(folder.report, lambda file: file.write(written.encode()))
     seconds = {name: round(took, 2) for name, took in steps.seconds.items()}
     folder.finish({"names": result.names, "seconds": seconds})

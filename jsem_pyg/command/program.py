@@ -154,7 +154,7 @@ def map_command(
     """Find the clusters of the rows of FILE, and write a folder that shows them.
 
     FILE holds a document a line (.txt), a document or vector a row (.csv, .tsv, .jsonl, .parquet;
-    the columns are guessed and said, --column says otherwise), or vectors (.npy, .npz). The folder
+    the columns are guessed and shown; --column sets them), or vectors (.npy, .npz). The folder
     holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
     estimator. Empty documents are in no cluster.
     """

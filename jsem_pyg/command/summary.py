@@ -44,8 +44,8 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
     asked = result.clusterer.n_clusters
     if asked == "auto":
         chosen = (
-            "as many as keep heat to themselves, and as a classifier finds again that sees no "
-            "edge. Where you know the number, say it by `--clusters`"
+            "the number whose clusters heat leaves least and a classifier without edges predicts "
+            "best. Where you know the number, pass `--clusters`"
         )
     elif asked == clusters:
         chosen = "as many as was asked for"
@@ -163,7 +163,7 @@ def _scores(result: MapResult) -> Iterable[str]:
 
 
 def _files(folder: MapFolder) -> str:
-    said = {
+    described = {
         folder.map: "the map, for a browser; it needs no network",
         folder.clusters: "a row for each row of the file, counted from 0: its cluster (-1: empty), "
         "the name of that, the probability, and the columns of the file",
@@ -171,7 +171,7 @@ def _files(folder: MapFolder) -> str:
         folder.points: "embeddings and documents, which `jsem-pyg predict` looks at",
         folder.path / "run.json": "settings, versions, names",
     }
-    return _list(f"`{path.name}`: {what}" for path, what in said.items() if path.exists())
+    return _list(f"`{path.name}`: {what}" for path, what in described.items() if path.exists())
 
 
 def _settings(result: MapResult, command: Sequence[str], seconds: dict[str, float]) -> str:

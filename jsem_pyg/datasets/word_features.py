@@ -59,7 +59,7 @@ class WordFeatures:
         vectorizer = _vectorizer(min_df=2, max_features=_MAX_WORDS)
         try:
             counts = vectorizer.fit_transform(texts)
-        except ValueError:  # no word stands in two documents
+        except ValueError:  # no word occurs in two documents
             self._state = {"words": [], "idf": torch.zeros(0), "columns": torch.zeros(0, 0)}
             return self
         words = vectorizer.get_feature_names_out().tolist()

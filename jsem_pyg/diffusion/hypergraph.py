@@ -169,7 +169,7 @@ def hypergraph_heat(
 
 
 def _has_wide_range(weight: Tensor) -> bool:
-    """Whether weights are so far apart that float32 would take the lightest for zeros."""
+    """True if weights are so far apart that the lightest would be zeros in float32."""
     if weight.device.type != "cpu" or weight.numel() == 0:
         return False  # a GPU would have to wait
     weight = numbers_of(weight)

@@ -63,7 +63,7 @@ class HeatOptions:
         return self.backend in ("auto", *FACTORED.backends)
 
     def for_graph(self, edge_index: Any) -> Self:
-        """These options, with the backend "torch_sparse" where "auto" meets a SparseTensor."""
+        """These options; for a SparseTensor, "auto" becomes the backend "torch_sparse"."""
         if self.backend == "auto" and type(edge_index).__name__ == "SparseTensor":
             return replace(self, backend="torch_sparse")
         return self

@@ -38,7 +38,7 @@ CompiledGraph = tuple[Adjacency, Tensor | None, Tensor | None, Tensor | None, He
 
 
 def compiled_heat(graph: CompiledGraph, x: Tensor, times: Times) -> Tensor:
-    """Diffuse [..., N, D] -> [..., S, N, D], in compiled code, which knows no times.
+    """Diffuse [..., N, D] -> [..., S, N, D], in compiled code, where times have no values.
 
     The graph: edges, neither prepared nor checked; their weights [E], None for ones; their features
     [E, F] or None, which are checked and not used; their conductance [E] or None; the options.

@@ -39,9 +39,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     diffused probabilities of its neighbours (:mod:`jsem_pyg.nn.class_field`).
 
     Args:
-        n_clusters: how many, or "auto": as many as keep heat to themselves and a classifier can
-            separate without the graph (:func:`~jsem_pyg.training.choose_num_classes`); up to two
-            other levels are fitted as well, see `tree_`. Where you know the number, pass it.
+        n_clusters: how many, or "auto": the number whose clusters heat leaves least and a
+            classifier predicts best without the graph
+            (:func:`~jsem_pyg.training.choose_num_classes`); up to two other levels are fitted as
+            well, see `tree_`. Where you know the number, pass it.
         n_neighbors: neighbours of each point, at most half of the others.
         metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
             50 columns unless rows have length one, "cosine" for embeddings.

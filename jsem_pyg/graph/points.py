@@ -42,7 +42,7 @@ class Points(NamedTuple):
         return isinstance(self.coordinates, MappedRows)
 
     def centred(self, index: Tensor | slice = slice(None)) -> Tensor:
-        """The points `index` around the mean of all, in float32, as searches want them."""
+        """The points `index` around the mean of all, in float32, for searches."""
         # ||u - v||^2 is expanded in float32: what is common to all points would only cost digits.
         return (self.coordinates[index] - self.center).float().contiguous()
 

@@ -24,9 +24,9 @@ T = TypeVar("T")
 class GraphReader:
     """Remembers the last `size` structures, and which values have passed their checks on them.
 
-    On a CPU all values are looked at, weights and features once as long as they stay the same,
-    entry by entry: a change through NumPy or `.data` leaves no other trace. On other devices a look
-    would make the device wait, so there it comes with the first values that a structure meets.
+    On a CPU all values are checked, weights and features once as long as they stay the same,
+    entry by entry: a change through NumPy or `.data` leaves no other trace. On other devices a
+    check would make the device wait, so there only the first values for a structure are checked.
     """
 
     def __init__(self, size: int = 1, by_entries: bool = False) -> None:

@@ -56,7 +56,7 @@ class ChannelMap(HeatLayer):
         return out if self.bias is None else out + self.bias
 
     def _takes_sparse(self, x: Tensor) -> bool:
-        """Whether the features are sparse, and nothing but the linear map looks at them."""
+        """True if the features are sparse, and only the linear map depends on them."""
         check_float("x", x)
         is_sparse = x.layout in (torch.sparse_coo, torch.sparse_csr)
         sees_nodes = getattr(self, "sees_nodes", True)
@@ -73,7 +73,7 @@ class ChannelMap(HeatLayer):
         check_type_of_layer("x", x, self.lin)
 
     def _maps_first(self, x: Tensor) -> bool:
-        """Whether mapping first leaves fewer columns to diffuse, and can be done."""
+        """True if mapping first leaves fewer columns to diffuse, and is possible."""
         if self.filter is None and self.time.num_channels is not None:
             return False  # every input channel has a time of its own
         if self.filter is not None and self._num_scales > 1:
@@ -117,7 +117,7 @@ def _width(lin: torch.nn.Module) -> int:
 
 
 def _is_plain(lin: torch.nn.Module) -> bool:
-    """Whether calling the map does nothing but multiply by its weight."""
+    """True if calling the map only multiplies by its weight."""
     hooks = [getattr(lin, f"_{each}_hooks") for each in _HOOKS]
     hooks += [getattr(torch_module, f"_global_{each}_hooks") for each in _HOOKS]
     is_lazy = _width(lin) < 0  # whose own hook does no harm

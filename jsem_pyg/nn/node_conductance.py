@@ -18,7 +18,7 @@ Graph = GraphRows | Adjacency  # compiled code does not prepare it
 class NodeConductance(ConstantAtFirst):
     """Abstract: a conductance of both ends in two steps, so that layers gather little of a node.
 
-    It is the same from either end, so that layers may ask for one direction of every edge.
+    It is the same from either end, so that layers may compute one direction of every edge.
     """
 
     def project(self, x: Tensor) -> Tensor:

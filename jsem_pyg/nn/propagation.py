@@ -16,7 +16,7 @@ _HOOKS = [
 
 
 def is_watched(layer: MessagePassing) -> bool:
-    """Whether somebody observes the messages of a layer."""
+    """True if an explainer or a hook observes the messages of a layer."""
     return bool(layer.explain) or any(getattr(layer, hooks) for hooks in _HOOKS)
 
 

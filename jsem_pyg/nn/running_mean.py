@@ -1,10 +1,9 @@
-"""The mean of what a model is trained on, kept for what it meets afterwards."""
+"""The mean of the features in training, kept with a model for the features of other graphs."""
 
 import torch
 from torch import Tensor
 
-# How much a call counts at least: the mean follows the last ten calls or so, and weights that
-# change.
+# The least weight of a call: the mean follows about the last ten calls, and so weights that change.
 _LEAST_SHARE = 0.1
 
 
@@ -27,7 +26,7 @@ class RunningMean(torch.nn.Module):
         self.num_calls: Tensor
 
     def reset(self) -> None:
-        """Forget what was seen."""
+        """Forget all calls."""
         self.mean.zero_()
         self.num_calls.zero_()
 

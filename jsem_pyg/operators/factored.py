@@ -40,7 +40,7 @@ FACTORED = KernelFamily(
 
 
 class Halfway(NamedTuple):
-    """What a product passes through."""
+    """Intermediate results of a product."""
 
     u: Tensor  # B^T D z
     v: Tensor  # B M B^T D z

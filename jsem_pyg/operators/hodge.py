@@ -128,7 +128,7 @@ def _weights(
     by_degree: bool,
     dtype: torch.dtype | None,
 ) -> tuple[Tensor, Tensor]:
-    """What edges [M] and triangles [F] weigh, where nothing is given as well."""
+    """The weights of edges [M] and triangles [F], and their defaults where none are given."""
     given = edge_weight if triangle_weight is None else triangle_weight
     dtype = (dtype or torch.get_default_dtype()) if given is None else given.dtype
     if triangle_weight is None:

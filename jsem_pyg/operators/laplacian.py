@@ -324,7 +324,7 @@ def _round_up(rate: Tensor) -> Tensor:
     return torch.ldexp(torch.ceil(fraction * 16) / 16, exponent)
 
 
-# How a Laplacian is made of weights, for each word that stands for one.
+# How a Laplacian is made of weights, by the name of its normalisation.
 NORMALIZATIONS: dict[str | None, Callable[..., Entries]] = {
     "sym": partial(_normalized, random_walk=False),
     "rw": partial(_normalized, random_walk=True),

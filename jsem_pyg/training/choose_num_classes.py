@@ -1,4 +1,4 @@
-"""Numbers of clusters that keep heat inside and that a classifier can tell apart."""
+"""Numbers of clusters that heat rarely leaves and that a classifier can predict."""
 
 import logging
 from collections.abc import Sequence

@@ -79,11 +79,11 @@ class PruneEdges:
 
     @property
     def steps(self) -> list[PruningStep]:
-        """What was dropped since the run began or went on: `epoch`, `num_edges`, `num_dropped`."""
+        """Each pruning since the run began or resumed: `epoch`, `num_edges`, `num_dropped`."""
         return list(self._steps)
 
     def __call__(self, end: EpochEnd) -> None:
-        """Look at the edges if it is time; see the class."""
+        """Prune the edges every so many epochs; see the class."""
         epoch, graph = end.row.epoch, end.input
         if epoch == 1:
             self._steps = []  # of another run, if there was one before

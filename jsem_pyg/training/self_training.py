@@ -150,7 +150,7 @@ def _learn_labels(
 
 
 def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Whether a node is confident [N], and its class [N], by probabilities p [N, C].
+    """[N] True where a node is confident, and its class [N], of probabilities p [N, C].
 
     Confident are the nodes of the highest probability in every class, and those of known labels.
     """
@@ -213,7 +213,7 @@ def cross_entropies(q: Tensor, confident: Tensor, target: Tensor) -> tuple[float
 
 
 def _of_highest_modularity(graph: TrainingGraph, found: Iterable[PseudoLabels]) -> PseudoLabels:
-    """The one whose classes have the highest modularity on the graph, the first of equals."""
+    """The pseudo-labels of the highest modularity on the graph, the first of equals."""
     return max(
         found,
         key=lambda each: modularity_of(graph.edge_index, graph.edge_weight, each.p.argmax(-1)),

@@ -176,8 +176,7 @@ class FilterBank(Filter):
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
         values = [each.response(eigenvalue) for each in self.parts]
-        shape = eigenvalue.shape
-        return torch.cat([each.reshape(-1, *shape) for each in values])
+        return torch.cat([each.reshape(-1, *eigenvalue.shape) for each in values])
 
     def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
         parts = [each._series(rate, degree, bound) for each in self.parts]

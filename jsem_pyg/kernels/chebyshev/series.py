@@ -248,7 +248,7 @@ def _adjoint(
 def _graph_is_retained() -> bool:
     """False if autograd frees what was saved once the backward pass that is under way is over.
 
-    torch tells it where `torch.compile` donates buffers, and under no public name.
+    torch has this for the donated buffers of `torch.compile`, under no public name.
     """
     retained = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
     return retained is None or bool(retained())

@@ -72,6 +72,6 @@ def csr_matrix(csr: CSR, value: Tensor, num_cols: int) -> Tensor:
 
 
 def _mkl_indices(csr: CSR) -> tuple[Tensor, Tensor]:
-    """Row pointers and columns as MKL wants them, of one type."""
+    """Row pointers and columns in one integer type, which MKL requires."""
     narrow = index_dtype(csr.num_rows, csr.num_slots)
     return csr.rowptr.to(narrow), csr.col.to(narrow)

@@ -1,6 +1,6 @@
 """Squares without diagonals on the CPU, counted around one node after another.
 
-Every node w two steps away from i meets it in some of its neighbours, and each pair of these is a
+Every node w two steps away from i shares some neighbours with it, and each pair of these makes a
 square. Memory: two arrays of N entries per thread, and the paths of two steps from one node. Nodes
 are relabelled first, so that the neighbourhood of a node is still in a cache for the next.
 """

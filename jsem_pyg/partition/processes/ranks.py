@@ -107,11 +107,11 @@ class Ranks:
             yield
         except RuntimeError as error:
             missing = self._missing()
-            said = str(error).strip().splitlines()[0]
+            why = str(error).strip().splitlines()[0]
             who = f"rank {', '.join(map(str, missing))}" if missing else "a rank that is late"
             raise RuntimeError(
                 f"Expected all {self.size} processes to take part in {what} (rank {self.rank} "
-                f"waited for {who}, which ended or hangs: {said}). To fix this, look for the first "
+                f"waited for {who}, which ended or hangs: {why}). To fix this, look for the first "
                 "error of that rank; torchrun starts all of them again from a checkpoint."
             ) from error
 

@@ -23,8 +23,8 @@ _TILES_OF_A_ROW, _TILES_OF_A_HALO_ROW = 5, 2
 _INDEX_BYTES, _NUMBERS_OF_A_SLOT = 4, 2
 _POINTER_BYTES = 8
 
-# The first number of blocks is made so much larger than their mean size asks for, twice; blocks
-# that are still too large are halved.
+# The first number of blocks is so much larger than their mean size requires; where some are too
+# large it is raised once more, then these are halved.
 _MARGIN, _TRIES = 1.1, 3
 
 

@@ -88,8 +88,8 @@ class CommuteCost:
         Raises:
             TypeError: if an argument is of the wrong type.
             ValueError: if there is no graph, if it or its weights are malformed, if it has several
-                components, between which no walk ever comes, or nearly so, which rounding does not
-            tell from that, or if it is too large for a gradient.
+                components, between which there is no walk, or nearly so (rounding hides the
+                difference), or if it is too large for a gradient.
         """
         graph = read_graph(source, edge_weight, num_nodes, self.k, self.metric)
         check_connected(graph, "in which a walk comes from any node to any other")

@@ -49,7 +49,7 @@ class GeodesicCost:
     Lengths of edges are those given; or else the Euclidean distances of the points that the edges
     join (chords of the unit sphere for `metric="cosine"`), where there are points; or else ones.
     `edge_weight`, in which this package keeps similarities, is not looked at. Not differentiable:
-    no gradient flows back to points, and lengths that ask for one are refused.
+    no gradient flows back to points, and lengths that require one are refused.
 
     Args:
         rank: the largest number of columns; fewer where they are as near to distances held out.
@@ -112,7 +112,7 @@ class GeodesicCost:
         Raises:
             TypeError: if an argument is of the wrong type.
             ValueError: if there is no graph, if it or its lengths are malformed, if it has several
-                components, between which there is no path, or if lengths ask for a gradient.
+                components, between which there is no path, or if lengths require a gradient.
         """
         with as_argument("edge_length", "edge_weight"):
             graph = read_graph(

@@ -63,8 +63,8 @@ class MatrixCost:
 
         Raises:
             TypeError: if `matrix` is not a floating-point tensor.
-            ValueError: if it is not square, dense, symmetric and finite, is empty, or is too large
-                for the gradient that it asks for.
+            ValueError: if it is not square, dense, symmetric and finite, is empty, or requires a
+                gradient and is too large for it.
         """
         check_matrix("matrix", matrix)
         matrix = matrix.to(compute_dtype(matrix))

@@ -91,7 +91,7 @@ def gw_barycenter(
     members.
 
     Squared distances are not averaged as they are, as their mean is not one of points. The
-    barycentre is that of the centred inner products (classical scaling), which say the same; its
+    barycentre is that of the centred inner products (classical scaling), which are equivalent; its
     coordinates are a factor of squared distances again.
 
     Args:

@@ -49,7 +49,7 @@ def value_at(task: Task, plan: Any) -> Tensor:
                 f"Expected '{name}' to be positive, as its gradient is asked for and its marginal "
                 "is not fixed (got zeros). To fix this, leave these points out."
             )
-    with torch.enable_grad():  # also for those who want the value alone: of the prices
+    with torch.enable_grad():  # the prices are derivatives, which the value alone needs too
         value = _lagrangian(task, plan, relaxation)
     if not (torch.is_grad_enabled() and any(each.requires_grad for each in task.tensors)):
         value = value.detach()

@@ -197,9 +197,9 @@ def _finalists(
 ) -> list[State]:
     """The states that are cooled among all points.
 
-    Energies between cells differ less than two coarsenings do. In a space of few dimensions they
-    hardly tell one turn from another: the best of these states is chosen among all points. Where
-    there are more dimensions, the state of the heat start goes on beside the best.
+    Energies between cells differ less than two coarsenings do. In a space of few dimensions
+    different rotations have nearly equal energies: the best of these states is chosen among all
+    points. Where there are more dimensions, the state of the heat start goes on beside the best.
     """
     chosen = [0]
     if problem.is_flat and level is not problem:

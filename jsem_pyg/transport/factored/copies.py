@@ -50,7 +50,7 @@ def sharpened(
 
 
 def _is_copy(problem: Problem, state: State, schedule: Schedule) -> bool:
-    """True if the plan meets its marginals, and leaves next to nothing unmatched."""
+    """True if the plan has its marginals, and leaves almost no mass unmatched."""
     return bool(state.error < schedule.tol) and _mismatch(problem, state) < _EXACT
 
 

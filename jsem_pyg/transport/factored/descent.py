@@ -82,7 +82,7 @@ def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -
     """A descent that begins at a plan of as many points, at its temperature or at `epsilon`.
 
     The coordinates may differ from those of the plan; `unit` is a squared cost of the problem in
-    the unit of the plan's temperature. A ValueError tells of a plan of another shape.
+    the unit of the plan's temperature. Raises a ValueError if the plan has another shape.
     """
     if plan.shape != problem.shape:
         raise ValueError(

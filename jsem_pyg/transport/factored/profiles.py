@@ -107,7 +107,7 @@ def heat_profiles(edge_index: Any, num_nodes: int, edge_weight: Tensor | None = 
 def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> Comparable:
     """Put the features of two graphs on one scale: standardised together, and decorrelated.
 
-    A feature that is constant but for its rounding must not be blown up to unit variance, so those
+    A feature that is constant except for rounding must not be scaled to unit variance, so those
     with a standard deviation below 1e-3, a thousandth of a unit of logarithms, are left out, on
     both sides. The others overlap much: columns of neighbouring times are nearly equal, and mostly
     show what a random edge changes. Decorrelated, the finer differences count as well: of

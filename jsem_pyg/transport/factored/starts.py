@@ -46,7 +46,7 @@ def find_starts(
 ) -> list[Start]:
     """The starts of some names of :data:`STARTS`; None: those that pay for the rank.
 
-    A ValueError tells where there is none that a descent could leave.
+    Raises a ValueError if there is none that a descent could leave.
     """
     if names is None:
         names = tuple(name for name in STARTS if name != "heat" or not problem.is_flat)

@@ -275,7 +275,7 @@ def resolved(
     """The problem in a type that resolves its scores at a temperature.
 
     `unit` is one of its squared costs in those of the user; up to `single_bits` float32 is enough.
-    A ValueError tells where float64 is not, or scores overflow.
+    Raises a ValueError if float64 is not enough, or if scores overflow.
     """
     bits = problem.largest_score * LOG2E / epsilon
     if math.isnan(bits):

@@ -32,7 +32,7 @@ class Gradient(Protocol):
         """The gradient [B, n, m] at plans [B, n, m]."""
 
     def take(self, index: Tensor) -> "Gradient":
-        """That of some of the problems."""
+        """The gradient for some of the problems."""
 
 
 @dataclass

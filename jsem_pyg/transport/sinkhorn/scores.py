@@ -34,7 +34,7 @@ class Scores(Protocol):
         """The rows from `start` up to `stop`: [R, K]."""
 
     def transposed(self) -> "Scores":
-        """Those of the plan from the target to the source."""
+        """The scores of the plan from the target to the source."""
 
 
 class FactoredScores(NamedTuple):
@@ -61,7 +61,7 @@ class FactoredScores(NamedTuple):
         return block.add_(self.f[start:stop, None])
 
     def transposed(self) -> "FactoredScores":
-        """Those of the plan from the target to the source."""
+        """The scores of the plan from the target to the source."""
         return FactoredScores(self.v, self.u, self.g, self.f)
 
 
@@ -85,7 +85,7 @@ class DenseScores(NamedTuple):
         return self.table[start:stop]
 
     def transposed(self) -> "DenseScores":
-        """Those of the plan from the target to the source."""
+        """The scores of the plan from the target to the source."""
         return DenseScores(self.table.T)
 
 
@@ -120,7 +120,7 @@ class AssignmentScores(NamedTuple):
         return row, self.partner[row]
 
     def transposed(self) -> "AssignmentScores":
-        """Those of the plan from the target to the source."""
+        """The scores of the plan from the target to the source."""
         source, target = self.pairs()
         partner = self.partner.new_full((self.num_targets,), -1)
         partner[target] = source

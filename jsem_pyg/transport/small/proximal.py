@@ -69,7 +69,7 @@ class _Gradient(NamedTuple):
         return torch.baddbmm(self.linear, torch.bmm(self.c, plan), self.d)
 
     def take(self, index: Tensor) -> "_Gradient":
-        """That of some of the pairs."""
+        """The gradient for some of the pairs."""
         return _Gradient(*(each[index] for each in self))
 
 
