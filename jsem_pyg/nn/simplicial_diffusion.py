@@ -127,13 +127,6 @@ class SimplicialDiffusion(HeatLayer):
         heat = partial(simplicial_heat, weighted=weighted, t_up=up, options=self.options)
         return self._read_times(x), heat
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        """Read weights also as they were saved under an older name."""
-        for key in ("raw", "start"):
-            if (old := f"{prefix}time_down.{key}") in state_dict:
-                state_dict[f"{prefix}time.{key}"] = state_dict.pop(old)
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
     def _describe(self) -> str:
         times = f"{self._describe_times()}, t_up={self.time_up}"
         times = times if self.filter is None else self._describe_times()

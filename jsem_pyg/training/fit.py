@@ -66,8 +66,7 @@ def fit(
     first process. It also writes the checkpoint, which all read; the loss has to be a mean over
     triplets, and the sampler "graph".
 
-    Label propagation is an entry of its own, :func:`~jsem_pyg.training.propagate_labels`: it takes
-    labels and returns the probabilities of this graph's nodes, and has no model to fit.
+    :func:`~jsem_pyg.training.propagate_labels` spreads labels without a model.
 
     Args:
         model: The module to train, in place. A `DiffusionClassifier` that has no number of classes
