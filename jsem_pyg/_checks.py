@@ -251,6 +251,22 @@ def check_integers(name: str, value: Any) -> None:
         raise TypeError(f"Expected '{name}' to be of integer type (got {value.dtype}).")
 
 
+def tensor_of(name: str, array: Any) -> Tensor:
+    """A NumPy array of numbers as a tensor; a TypeError for other arrays.
+
+    They share memory, unless the array is read-only, strided, or in another machine's byte order.
+    """
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"Expected '{name}' to hold numbers (got an array of {array.dtype}).")
+    try:
+        return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
+    except TypeError as error:  # torch has no numbers of more than 64 bits
+        raise TypeError(
+            f"Expected '{name}' to hold numbers of 64 bits or fewer (got an array of "
+            f"{array.dtype})."
+        ) from error
+
+
 def real_numbers(name: str, value: Any) -> Tensor:
     """The tensor itself, or a float64 tensor of a number or of lists of numbers of one length."""
     if not isinstance(value, Tensor):
@@ -262,7 +278,7 @@ def real_numbers(name: str, value: Any) -> Tensor:
             ) from error
         if array.dtype.kind not in "fiu":
             raise TypeError(f"Expected '{name}' to be a real number or several (got {value!r}).")
-        return torch.tensor(array, dtype=torch.float64, device="cpu")
+        return torch.tensor(array.astype(np.float64), device="cpu")
     if value.is_complex() or value.dtype == torch.bool:
         raise TypeError(f"Expected '{name}' to hold real numbers (got {value.dtype}).")
     if value.is_meta:
@@ -350,7 +366,9 @@ def check_pairs(name: str, value: Any, columns: str) -> None:
             f"Expected '{name}' to have shape [2, {columns}] (got {list(value.shape)})."
         )
     if value.dtype not in INDICES:
-        raise ValueError(f"Expected '{name}' to be of integer type (got {value.dtype}).")
+        raise ValueError(
+            f"Expected '{name}' to be of integer type, int64 or int32 (got {value.dtype})."
+        )
     check_dense(name, value)
 
 

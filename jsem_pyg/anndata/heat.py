@@ -10,7 +10,15 @@ from scipy.sparse import diags, issparse
 from .._checks import check_choice, check_nonnegative, check_text
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
-from .read import as_float, keep_params, open_adata, read_expression, read_graph, read_rep
+from .read import (
+    as_float,
+    keep_params,
+    open_adata,
+    precision_of,
+    read_expression,
+    read_graph,
+    read_rep,
+)
 
 BLOCK = 256  # genes at once
 
@@ -84,7 +92,7 @@ def _flow(x: Any, graph: Any, times: list[float], normalization: str | None) -> 
     graph = (graph - diags(itself)).tocoo()
     edge_index = torch.from_numpy(np.stack([graph.row, graph.col]).astype(np.int64))
     structure = GraphStructure(edge_index, graph.shape[0])
-    dtype = np.float64 if x.dtype == np.float64 else np.float32
+    dtype = precision_of(x.dtype)
     # Weights that float32 would round to zero or infinity are taken in float64.
     size, single = graph.data, np.finfo(np.float32)
     fits = bool(((size >= single.tiny) & (size <= single.max)).all())

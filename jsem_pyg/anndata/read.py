@@ -129,8 +129,8 @@ def read_expression(adata: Any, layer: str | None = None) -> Any:
     if adata.isbacked and layer is None and not isinstance(x, np.ndarray) and not issparse(x):
         x = x[:] if not hasattr(x, "to_memory") else x.to_memory()
     check_finite_numbers(name, x)
-    if issparse(x) and x.dtype.kind == "f" and x.dtype not in (np.float32, np.float64):
-        x = x.astype(np.float32)  # SciPy computes with no half precision
+    if issparse(x) and x.dtype.kind == "f":
+        x = x.astype(precision_of(x.dtype), copy=False)  # SciPy computes with no half precision
     data = x.data if issparse(x) else x
     sample = np.asarray(data).reshape(-1)[:100_000]
     if sample.size and sample.max() > 1 and (sample == np.round(sample)).all():
@@ -156,9 +156,14 @@ def check_finite_numbers(name: str, x: Any) -> None:
 
 
 def as_float(name: str, x: np.ndarray) -> np.ndarray:
-    """A dense array in float64 where it is that already, else in float32; contiguous."""
+    """A dense array in float64 where it has as many digits, else in float32; contiguous."""
     check_finite_numbers(name, x)
-    return np.ascontiguousarray(x, dtype=np.float64 if x.dtype == np.float64 else np.float32)
+    return np.ascontiguousarray(x, dtype=precision_of(x.dtype))
+
+
+def precision_of(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
+    """What numbers of a type are computed in: float64 from 64 bits on, else float32."""
+    return np.float64 if dtype.kind == "f" and dtype.itemsize >= 8 else np.float32
 
 
 def keep_params(adata: Any, key: str, params: dict[str, Any], **more: Any) -> None:

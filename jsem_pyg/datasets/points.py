@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_finite, check_labels, check_points
+from .._checks import check_finite, check_labels, check_points, tensor_of
 from .._table_files import CLASS_NAMES, LABELS, open_arrays
 
 # The first name of each that an .npz file holds is taken; numpy itself calls a lone array arr_0.
@@ -40,7 +40,7 @@ def labelled_points(
         labels: [N] class indices, kept as they are, or class names, numbered alphabetically.
         names: the name of each class, where labels are indices only; "0", "1", ... by default.
     """
-    points = torch.as_tensor(x)
+    points = x if isinstance(x, Tensor) else tensor_of("x", x)
     check_points("x", points)
     points = _to_float32(points)
     if labels is None:

@@ -63,7 +63,7 @@ class WordFeatures:
             self._state = {"words": [], "idf": torch.zeros(0), "columns": torch.zeros(0, 0)}
             return self
         words = vectorizer.get_feature_names_out().tolist()
-        if self.dim < min(counts.shape):
+        if self.dim < len(words):
             columns = TruncatedSVD(self.dim, random_state=0).fit(counts).components_.T
         else:
             columns = np.eye(len(words))

@@ -10,7 +10,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from .._checks import check_finite, check_float, real_numbers, uneven
+from .._checks import check_finite, check_float, real_numbers, tensor_of, uneven
 from .._precision import compute_dtype
 from ..graph import GraphStructure
 from ..operators import HeatOperator
@@ -64,7 +64,8 @@ def expm_multiply(
     """
     for name, value in (("A", getattr(A, "data", A)), ("x", x), ("t", t)):
         _refuse_traced(name, value)
-    signal = torch.from_numpy(np.array(x)) if isinstance(x, np.ndarray) or _is_jax(x) else x
+    is_array = isinstance(x, np.ndarray) or _is_jax(x)
+    signal = tensor_of("x", np.asarray(x)) if is_array else x
     check_float("x", signal)
     columns = signal.unsqueeze(-1) if signal.dim() == 1 else signal
     check_signal(columns)
@@ -143,7 +144,7 @@ def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     if scipy.sparse.issparse(A):
         coo = A.tocoo()
         index = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
-        shape, value = tuple(coo.shape), torch.from_numpy(np.array(coo.data))
+        shape, value = tuple(coo.shape), tensor_of("A", coo.data)
     elif _is_jax(A):
         if not hasattr(A, "indices"):
             return _read(scipy.sparse.coo_array(np.array(A)), num_nodes)

@@ -3,10 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from .._checks import check_instance, check_labels, check_tensor
+from .._checks import check_instance, check_labels, check_tensor, tensor_of
 
 
 class PartitionScores(NamedTuple):
@@ -52,10 +51,7 @@ def as_tensor(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
         check_tensor(name, value)
         return value
-    if value.dtype.kind not in "biufc":
-        raise TypeError(f"Expected '{name}' to hold numbers (got an array of {value.dtype}).")
-    # A copy: torch warns when it is to share an array that is read-only.
-    return torch.tensor(value)
+    return tensor_of(name, value)
 
 
 def as_labels(name: str, y: Any, num_points: int | None = None) -> np.ndarray:

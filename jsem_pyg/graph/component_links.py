@@ -14,6 +14,9 @@ _BUDGET = 25 * 10**10
 # The size of a tile of distances: 16 MB.
 _QUERIES, _BASE = 1024, 4096
 
+# What rounding may add to the square of a link.
+_LONGER = 1e-3
+
 # How often an approximate link is improved from its ends.
 _MOST_IMPROVEMENTS = 8
 
@@ -65,7 +68,20 @@ class Outside:
         found = torch.cat([self._nearest(chunk) for chunk in place.split(_QUERIES)])
         result = torch.empty_like(query)
         result[back] = self.order[found]
-        return result
+        return result if self.points.is_mapped else self._told_apart(query, result)
+
+    def _told_apart(self, query: Tensor, found: Tensor) -> Tensor:
+        """The nearest points, compared by differences where rounding of a search hides them."""
+        distance = self.points.distance(query, found)
+        squared = self.points.to_squared(distance, self.points.scale[query])
+        rounding = self.points.search_rounding(query, squared)
+        is_hidden = (rounding > _LONGER * squared) & ~self.points.is_copy(query, squared)
+        hidden = is_hidden.nonzero()[:, 0]
+        nearest = [
+            apart.masked_fill_(self.of_point[few][:, None] == self.of_point, torch.inf).argmin(1)
+            for few, apart in self.points.apart_from_all(query[hidden], self.points)
+        ]
+        return found.index_copy(0, hidden, torch.cat(nearest))
 
     def _nearest(self, place: Tensor) -> Tensor:
         """As :meth:`nearest`, for ascending places in the order of the components."""

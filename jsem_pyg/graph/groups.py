@@ -90,7 +90,9 @@ def group_points(batch: Any, num_points: int) -> Groups:
     check_tensor("batch", batch, "a tensor of integer type")
     check_dense("batch", batch)
     if batch.dtype not in INDICES:
-        raise TypeError(f"Expected 'batch' to be a tensor of integer type (got {batch.dtype}).")
+        raise TypeError(
+            f"Expected 'batch' to be a tensor of integer type, int64 or int32 (got {batch.dtype})."
+        )
     if list(batch.shape) != [num_points]:
         raise ValueError(
             f"Expected 'batch' to have shape [{num_points}], one graph for each point "

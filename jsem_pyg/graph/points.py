@@ -4,6 +4,7 @@ Under both metrics what decides is a Euclidean distance: between the points, or 
 directions, because 1 - cos(u, v) = ||u - v||^2 / 2 for unit vectors u and v.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,11 @@ from .mapped_rows import MappedRows, check_array, check_block, unit_rows
 
 METRICS = ("cosine", "l2")
 
-# How many numbers one chunk of coordinate differences may hold.
-_CHUNK_NUMBERS = 1 << 22
+# How many numbers one chunk of coordinates, or of their differences, may hold; and how many points
+# are compared with all others at once.
+_CHUNK_NUMBERS, _COMPARED_ROWS = 1 << 22, 64
+
+_ROUNDING = 16  # units of the last place, of a sum of squares
 
 
 class Points(NamedTuple):
@@ -41,6 +45,11 @@ class Points(NamedTuple):
         """True if the points are on the disk, and not to be read all at once."""
         return isinstance(self.coordinates, MappedRows)
 
+    @property
+    def _chunk(self) -> int:
+        """How many points are looked at together."""
+        return max(1, _CHUNK_NUMBERS // self.coordinates.size(1))
+
     def centred(self, index: Tensor | slice = slice(None)) -> Tensor:
         """The points `index` around the mean of all, in float32, for searches."""
         # ||u - v||^2 is expanded in float32: what is common to all points would only cost digits.
@@ -59,13 +68,43 @@ class Points(NamedTuple):
         They come from coordinate differences, so that near-duplicates keep their digits.
         """
         source, target = self.coordinates, (to or self).coordinates
-        step = max(1, _CHUNK_NUMBERS // source.size(1))
         parts = [
             (source[a] - target[b]).square().sum(-1)
-            for a, b in zip(i.split(step), j.split(step), strict=True)
+            for a, b in zip(i.split(self._chunk), j.split(self._chunk), strict=True)
         ]
         squared = torch.cat(parts) if parts else source.new_empty(0)
         return self.from_squared(squared, self.scale[i])
+
+    def apart_from_all(self, row: Tensor, to: "Points") -> Iterator[tuple[Tensor, Tensor]]:
+        """The points `row` [M], a few [Q] at a time, and their distances [Q, N] from all of `to`.
+
+        By coordinate differences, in the type of the points and the unit of the coordinates.
+        """
+        assert isinstance(to.coordinates, Tensor)
+        mode = "donot_use_mm_for_euclid_dist"
+        for few in row.split(_COMPARED_ROWS):
+            yield few, torch.cdist(self.coordinates[few], to.coordinates, compute_mode=mode)
+
+    def search_rounding(self, row: Tensor, squared: Tensor, by_tree: bool = False) -> Tensor:
+        """How much a search in float32 may round squared distances [M] from the points `row`.
+
+        A search expands the square, and so rounds the squared lengths of both points, measured from
+        the centre; the other point is no longer than this one and the way to it together. A tree
+        takes differences of rounded points.
+        """
+        parts = [self.centred(few).norm(dim=1) for few in row.split(self._chunk)]
+        length, way = torch.cat(parts).to(squared), squared.sqrt()
+        unit = torch.finfo(torch.float32).eps
+        size = length.square() + (length + way).square()
+        if by_tree:
+            size = length * (way + unit * length)
+        return _ROUNDING * unit * size
+
+    def is_copy(self, row: Tensor, squared: Tensor) -> Tensor:
+        """True [M] where squared distances from the points `row` are the rounding of equal ones."""
+        parts = [self.coordinates[few].abs().amax(1) for few in row.split(self._chunk)]
+        largest = torch.cat(parts)
+        return squared <= (_ROUNDING * torch.finfo(squared.dtype).eps * largest).square()
 
     def from_squared(self, squared: Tensor, scale: Tensor) -> Tensor:
         """Distances from squared coordinate differences."""

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -30,10 +29,10 @@ EXACT_LIMIT = 100_000
 # distances, so that rounding at the k-th place does not choose.
 _EXTRA_CANDIDATES = 8
 
-# New points are searched for with more of them where these are alike, such as copies of one point:
-# up to so many, for so many points at once. The rounding of a squared distance, in float32, is that
-# of the squares that it is made of.
-_MOST_ALIKE, _WIDE_POINTS, _SEARCH_ROUNDING = 4096, 256, 16
+# Points are searched for with more of them where these are alike beside the rounding of a search,
+# such as copies of one point, and points of small groups that are far apart: up to so many, for so
+# many points at once. Beyond, all points are compared.
+_MOST_ALIKE, _WIDE_POINTS = 4096, 256
 
 # How many points are searched for at once.
 _CHUNK_POINTS = 1 << 14
@@ -82,8 +81,9 @@ class Searcher:
             everyone = torch.arange(self.points.num_points)[None]
             neighbor, distance = all_pairs_neighbors(self.points, everyone, everyone >= 0, k)
             return neighbor[0], distance[0]
-        order = None if self.index is None else self.index.order()
-        return self._search(self.points, k, True, order)
+        if self.index is not None:
+            return self._search(self.points, k, True, self.index.order())
+        return self._exactly(self.points, k, among_itself=True)
 
     def nearest(self, query: Points, k: int) -> tuple[Tensor, Tensor]:
         """The k nearest points of every point of `query`: indices and distances [M, k].
@@ -93,41 +93,65 @@ class Searcher:
         """
         if self.index is not None:
             return self._search(query, k, among_itself=False)
-        wanted = min(self.points.num_points, k + _EXTRA_CANDIDATES)
-        neighbor, distance = self._search(query, wanted, among_itself=False)
-        open_ends = self._open_ends(query, torch.arange(query.num_points), distance, k)
+        return self._exactly(query, k, among_itself=False)
+
+    def _exactly(self, query: Points, k: int, among_itself: bool) -> tuple[Tensor, Tensor]:
+        """The k nearest points, also where a search in float32 does not tell them apart."""
+        wanted = min(self.points.num_points - among_itself, k + _EXTRA_CANDIDATES)
+        neighbor, distance = self._search(query, wanted, among_itself)
+        everyone = torch.arange(query.num_points)
+        open_ends = self._open_ends(query, everyone, distance, k, among_itself).nonzero()[:, 0]
         neighbor, distance = neighbor[:, :k].contiguous(), distance[:, :k].contiguous()
         for row in open_ends.split(_WIDE_POINTS) if open_ends.numel() else ():
-            neighbor[row], distance[row] = self._wide(query, row, k, wanted)
+            neighbor[row], distance[row] = self._wide(query, row, k, wanted, among_itself)
         return neighbor, distance
 
-    def _wide(self, query: Points, row: Tensor, k: int, wanted: int) -> tuple[Tensor, Tensor]:
-        """As :meth:`nearest`, for rows of which more than `wanted` candidates are alike."""
-        most = min(self.points.num_points, k + _MOST_ALIKE)
+    def _wide(
+        self, query: Points, row: Tensor, k: int, wanted: int, among_itself: bool
+    ) -> tuple[Tensor, Tensor]:
+        """As :meth:`_exactly`, for rows of which more than `wanted` candidates are alike."""
+        most = min(self.points.num_points - among_itself, k + _MOST_ALIKE)
         while wanted < most:
             wanted = min(4 * wanted, most)
-            neighbor, distance = self._chunk(query, row, wanted, among_itself=False)
-            if not self._open_ends(query, row, distance, k).numel():
+            neighbor, distance = self._chunk(query, row, wanted, among_itself)
+            is_open = self._open_ends(query, row, distance, k, among_itself)
+            if not bool(is_open.any()):
                 break
-        return neighbor[:, :k], distance[:, :k]
+        neighbor, distance = neighbor[:, :k].contiguous(), distance[:, :k].contiguous()
+        if bool(is_open.any()) and not self.points.is_mapped:
+            found = self._by_differences(query, row[is_open], k, among_itself)
+            neighbor[is_open], distance[is_open] = found
+        return neighbor, distance
 
-    def _open_ends(self, query: Points, row: Tensor, distance: Tensor, k: int) -> Tensor:
-        """The rows [.] of which a search in float32 may have left out one of the k nearest.
+    def _by_differences(
+        self, query: Points, row: Tensor, k: int, among_itself: bool
+    ) -> tuple[Tensor, Tensor]:
+        """As :meth:`_exactly`, by the coordinate differences from all points."""
+        parts = []
+        for few, apart in query.apart_from_all(row, self.points):
+            candidate = apart.sort(dim=1, stable=True).indices[:, : k + 1]
+            itself = few if among_itself else None
+            parts.append(rank(self.points, query, few, candidate, itself, k))
+        neighbor, distance = (torch.cat(each) for each in zip(*parts, strict=True))
+        return neighbor, distance
 
-        They are those whose last candidate [M, wanted] is no farther than the k-th by more than
-        the rounding of a search, which depends on what else is searched for.
+    def _open_ends(
+        self, query: Points, row: Tensor, distance: Tensor, k: int, among_itself: bool
+    ) -> Tensor:
+        """True [M] where a search in float32 may have left out one of the k nearest.
+
+        So it may where the last candidate [M, wanted] is no farther than the k-th by more than the
+        rounding of a search.
         """
-        if distance.size(1) == self.points.num_points:
-            return row[:0]
+        if distance.size(1) >= self.points.num_points - among_itself:
+            return torch.zeros_like(row, dtype=torch.bool)
         scale = query.scale[row]
         squared = self.points.to_squared(distance[:, [k - 1, -1]], scale[:, None])
-        size = query.centred(row).square().sum(1) + self._largest_square
-        rounding = _SEARCH_ROUNDING * torch.finfo(torch.float32).eps * size
-        return row[squared[:, 1] - squared[:, 0] <= rounding]
-
-    @cached_property
-    def _largest_square(self) -> Tensor:
-        return self.points.centred().square().sum(1).max()
+        rounding = query.search_rounding(row, squared[:, 1], by_tree=self.tree is not None)
+        is_open = squared[:, 1] - squared[:, 0] <= rounding
+        if among_itself:  # nothing is nearer than a copy, whichever copy that is
+            is_open &= ~query.is_copy(row, squared[:, 0])
+        return is_open
 
     def _search(
         self, query: Points, k: int, among_itself: bool, order: Tensor | None = None
@@ -156,7 +180,9 @@ class Searcher:
         self, query: Points, index: Tensor, k: int, among_itself: bool, exactly: bool
     ) -> tuple[Tensor, Tensor]:
         """As :meth:`_chunk`, with infinite distances for what an approximate index has missed."""
-        count = min(self.points.num_points, k + among_itself + _EXTRA_CANDIDATES)
+        # An exact search asks for more of them anyway.
+        spare = 0 if self.index is None else _EXTRA_CANDIDATES
+        count = min(self.points.num_points, k + among_itself + spare)
         rows = query.centred(index)
         if self.index is None or exactly:
             candidate = self._exact(rows, count)

@@ -61,9 +61,7 @@ def propagated_operator(
         structure, edge_weight, normalization, conductance, self_loop, dtype, node_mass
     )
     target, source = structure.edges
-    pair = (source, target) if layer.flow == "source_to_target" else (target, source)
+    edge_index = torch.stack([source, target]).long()  # S is symmetric: it suits either `flow`
     norm = structure.share_among_edges(entries.off_diagonal)
-    matrix = PropagatedOperator(
-        layer, torch.stack(pair).long(), norm, entries.diagonal, structure.num_nodes
-    )
+    matrix = PropagatedOperator(layer, edge_index, norm, entries.diagonal, structure.num_nodes)
     return HeatOperator(matrix, entries.scaling, dtype)

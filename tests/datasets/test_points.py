@@ -7,7 +7,7 @@ from jsem_pyg.datasets.points import labelled_points, read_embeddings
 X = np.arange(6.0).reshape(3, 2)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ">f4", ">f8"])
 def test_points_become_float32(dtype):
     x, y, classes = labelled_points(X.astype(dtype))
     assert x.dtype == torch.float32
@@ -39,6 +39,7 @@ def test_class_indices_are_kept_and_class_names_are_numbered():
         ((np.ones(3),), ValueError, "'x' to have shape"),
         ((np.ones((0, 3)),), ValueError, "'x' to have shape"),
         ((np.ones((2, 3), dtype=int),), TypeError, "'x' to be a floating-point"),
+        ((np.full((2, 3), "a"),), TypeError, "'x' to hold numbers"),
         ((X, np.array([0, 1])), ValueError, r"'y' to have shape \[3\]"),
         ((X, np.zeros((3, 1), dtype=int)), ValueError, r"'y' to have shape \[3\]"),
         ((X, np.array([0.0, 1.0, 0.0])), TypeError, "'y' to hold integers or text"),

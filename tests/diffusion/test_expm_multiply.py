@@ -27,6 +27,12 @@ def test_it_is_scipys(t):
     np.testing.assert_allclose(one, exact[:, 0], atol=1e-7 * np.abs(exact).max())
 
 
+def test_arrays_in_another_byte_order_are_read():
+    A, x = _matrix().tocoo(), np.random.default_rng(1).normal(size=(40, 3))
+    swapped = scipy.sparse.coo_matrix((A.data.astype(">f8"), (A.row, A.col)), A.shape)
+    np.testing.assert_array_equal(expm_multiply(swapped, x.astype(">f8")), expm_multiply(A, x))
+
+
 def test_hubs_do_not_loosen_the_bound():
     """A star of 400 leaves: Gershgorin's bound is 400, the largest eigenvalue 20."""
     leaves = np.arange(1, 401)

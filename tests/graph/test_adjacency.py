@@ -87,7 +87,7 @@ def test_rows_are_sources_of_an_edge_index_and_targets_of_a_sparse_matrix():
     [
         ([[0, 1], [1, 0]], TypeError, r"'edge_index' to be a \[2, E\] integer tensor .got list"),
         (torch.zeros(3, 2).long(), ValueError, r"shape \[2, E\] .got \[3, 2\]"),
-        (torch.zeros(2, 2), ValueError, "integer type .got torch.float32"),
+        (torch.zeros(2, 2), ValueError, "integer type, int64 or int32 .got torch.float32"),
         (torch.eye(4).to_sparse(), ValueError, r"shape \[3, 3\].*got \[4, 4\]"),
         (torch.eye(3).to_sparse_bsr((1, 1)), ValueError, "layout"),
     ],

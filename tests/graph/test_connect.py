@@ -90,6 +90,21 @@ def test_nearest_outside_by_all_pairs(dtype):
     torch.testing.assert_close(points.distance(query, found), expected.amin(1))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_of_far_points_does_not_choose_links(dtype):
+    # At each of six far places three groups: the second near the first, and the third not.
+    generator = torch.Generator().manual_seed(0)
+    place = 1e5 * torch.randn(6, 1, 1, 9, generator=generator)
+    group = torch.tensor([0.0, 1.0, 30.0])[:, None, None]
+    x = place + group + 0.1 * torch.randn(6, 3, 8, 9, generator=generator)
+    points = prepare_points(x.reshape(-1, 9).to(dtype), "l2")
+    label = torch.arange(18).repeat_interleave(8)
+    query = torch.arange(144)
+    expected = all_distances(points).masked_fill(label[:, None] == label, torch.inf)
+    found = Outside(points, label).nearest(query)
+    torch.testing.assert_close(points.distance(query, found), expected.amin(1))
+
+
 def test_duplicates_in_different_components_are_joined_at_distance_zero():
     points = prepare_points(torch.ones(200, 2), "l2")
     label = torch.arange(200) // 20

@@ -48,6 +48,30 @@ def test_without_faiss_the_neighbors_are_the_same(metric, dtype, monkeypatch):
     assert torch.equal(knn_graph(x, 2, metric)[0], knn_graph(x, 2, metric)[0])
 
 
+def far_groups(kind, num_points=300):
+    """Points of a few groups that are far apart, beside the distances within them."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(num_points, 12, generator=generator, dtype=torch.float64)
+    if kind == "outlier":
+        x[0] = 1e8
+        return x
+    places = torch.randn(3, 12, generator=generator, dtype=torch.float64) * 1e5
+    return x + places.repeat_interleave(num_points // 3, 0)
+
+
+@pytest.mark.parametrize("most_alike", [30, 4096])
+@pytest.mark.parametrize("kind", ["groups", "outlier"])
+def test_rounding_of_far_points_does_not_choose_neighbors(kind, most_alike, monkeypatch):
+    without_faiss(monkeypatch)  # some versions of which expand squares, as torch does
+    monkeypatch.setattr(module, "_MOST_ALIKE", most_alike)
+    x = far_groups(kind)
+    apart = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
+    distance, neighbor = apart.fill_diagonal_(torch.inf).sort(1)
+    found = knn_search(x, 5, "l2")
+    assert torch.equal(found[0], neighbor[:, :5])
+    torch.testing.assert_close(found[1], distance[:, :5])
+
+
 @pytest.mark.parametrize("index", ["hnsw", "ivf"])
 def test_approximate_indexes_need_faiss(index, monkeypatch):
     without_faiss(monkeypatch)
