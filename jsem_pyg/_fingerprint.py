@@ -107,7 +107,7 @@ def _text(value: Any) -> str:
 
 
 def _array_text(array: np.ndarray) -> str:
-    """The digest of its numbers, or a hash of what it holds of any other type."""
+    """The digest of numbers, or a hash of entries of any other type."""
     if array.dtype.kind in "biuf" and array.dtype.isnative and array.dtype.itemsize <= 8:
         return digest(torch.from_numpy(np.ascontiguousarray(array)))
     content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
@@ -184,7 +184,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_of_pandas(value: Any) -> bool:
-    """True for a table, a column or an index, without importing what made it."""
+    """True for a table, a column or an index of pandas, without importing pandas."""
     return type(value).__module__.startswith("pandas.") and hasattr(value, "to_numpy")
 
 

@@ -106,7 +106,7 @@ def kind_of(column: "pd.Series") -> Kind:
 
 
 def as_numbers(column: "pd.Series") -> "pd.Series":
-    """Numbers of a column, with NaN for what is none; of text, the nearest number to each."""
+    """Numbers of a column, NaN where a cell is none; of text, the nearest float."""
     import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
@@ -203,7 +203,7 @@ def _has_commas(column: "pd.Series") -> bool:
 
 
 def _without_commas(cells: "pd.Series") -> "pd.Series":
-    """Numbers of cells, with or without commas in them, and NaN for what is none."""
+    """Numbers of cells, with or without commas in them, NaN where a cell is none."""
     return as_numbers(cells.astype(str).str.replace(",", ""))
 
 

@@ -1,4 +1,4 @@
-"""The folder that a map is written to: what is in it, what it was made from, and how far it is.
+"""The folder that a map is written to: its files, what it was made from, and its progress.
 
 ``run.json`` comes first and lists what the run depends on. Every other file that is read again is
 written whole, and then ``run.json`` notes its hash: so whatever is noted can be taken by a run that

@@ -119,7 +119,7 @@ def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[
 def _points(
     content: Content, weight: float, embedder: Embedder, folder: MapFolder, steps: Steps
 ) -> np.ndarray:
-    """[P, D] what is clustered."""
+    """The points [P, D] that are clustered."""
     if content.vectors is not None:
         return content.vectors
     texts = content.texts
@@ -209,7 +209,7 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
 
 
 def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: Steps) -> None:
-    """The files for people; the note that all is done comes last."""
+    """Write the files for people; the note that all is done comes last."""
     if not folder.has(folder.map):
         with steps.step("drawing"):
             shown = {"command": shlex.join(settings.command), "file": settings.file.name}

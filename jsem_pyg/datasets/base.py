@@ -128,7 +128,7 @@ class PointsDataset(InMemoryDataset):
             self.process()
 
     def _cached(self) -> dict[str, Any]:
-        """Load what is processed, which is processed anew if it is damaged or that of another."""
+        """Load the processed data; damaged data, or data of another source, are processed again."""
         path = self.processed_paths[0]
         try:
             cached: dict[str, Any] = load_tree(path, _KIND)

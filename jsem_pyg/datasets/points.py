@@ -58,7 +58,7 @@ def labelled_points(
 
 
 def _to_float32(x: Tensor) -> Tensor:
-    """`x`, unless float32 cannot hold it, or what its points differ in."""
+    """`x` in float32; refused if it overflows, or if rounding hides how points differ."""
     points = x.float()
     check_finite("x", points)  # again: the cast of a float64 may overflow
     if x.dtype == torch.float64:

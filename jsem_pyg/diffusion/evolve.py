@@ -1,4 +1,4 @@
-"""Operator -> coefficients -> series -> result: the way of every diffusion."""
+"""Operator -> coefficients -> series -> result: the steps of every diffusion."""
 
 import logging
 import math

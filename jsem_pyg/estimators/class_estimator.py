@@ -55,7 +55,7 @@ class ClassEstimator(NeighborEstimator):
         self._field = ClassField(model, q, structure, edge_weight)
 
     def _probabilities(self, X: Any) -> Tensor:
-        """Of points that may be new, each by itself: [M, C]."""
+        """Probabilities [M, C] of points that may be new, each by itself."""
         x = self._read_new(X)
         with self._threads(X):
             return self._graph.evaluate(x, self._of_nodes, self._field.at)

@@ -112,7 +112,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
             return self._unscaled(self._graph.evaluate(x, self._field.heat, self._field.at))
 
     def _unscaled(self, heat: Tensor) -> np.ndarray:
-        """In the units of X: heat flows in each column by itself, whatever its unit."""
+        """Columns in the units of X: heat flows in each column by itself, whatever its unit."""
         if self.scale_ is not None:
             heat = heat * torch.from_numpy(self.scale_).to(heat.dtype)
         return heat.numpy()

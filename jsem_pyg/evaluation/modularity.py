@@ -10,7 +10,7 @@ _CHUNK = 1 << 22
 
 
 def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
-    r"""The share of edge weight inside clusters, less what chance would put there.
+    r"""The share of edge weight inside clusters, less the share expected by chance.
 
     .. math::
         \sum_c \left( \frac{w_c}{w} - \left( \frac{d_c}{w} \right)^2 \right)

@@ -45,7 +45,7 @@ class MappedRows:
         return torch.empty(*size, dtype=self.dtype)
 
     def blocks(self) -> Iterator[slice]:
-        """All rows, as many at once as are to be read together."""
+        """All rows, in blocks that are each read at once."""
         step = max(1, _BLOCK_NUMBERS // self.size(1))
         for begin in range(0, self.size(0), step):
             yield slice(begin, min(begin + step, self.size(0)))

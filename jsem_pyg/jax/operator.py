@@ -27,7 +27,7 @@ class Matrix(NamedTuple):
 
 
 class HeatOperator(NamedTuple):
-    """S, and what else the Laplacian is made of."""
+    """S, and the scaling that makes it the Laplacian."""
 
     matrix: Matrix
     rate: Array | None = None  # [] r; None: one

@@ -169,7 +169,7 @@ class DiffusionClassifier(torch.nn.Module):
         return self.lin(self.features(x)).softmax(-1)
 
     def features(self, x: Tensor) -> Tensor:
-        """What the linear map takes: x [N, D] less the centre, with rows of length one."""
+        """The input of the linear map: x [N, D] less the centre, with rows of length one."""
         self._check_features(x)
         return center_and_normalize(x, self.center(x))
 

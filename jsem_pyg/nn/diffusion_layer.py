@@ -114,7 +114,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
 
     @torch.compiler.disable
     def _run_eagerly(self, *given: Any) -> Tensor:
-        """The way of filters and masses, for which there is no registered op."""
+        """Run with filters or masses, for which there is no registered op."""
         out, unused = self._run(*given), self._unused(given[3])
         return out if self.filter is None or unused is None else out + unused.to(out)
 

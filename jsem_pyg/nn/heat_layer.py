@@ -1,4 +1,4 @@
-"""The base of all diffusion layers: times, options, and the way of a signal through them."""
+"""The base of all diffusion layers: times, options, and how a signal passes through them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The base of the hypergraph layers: what hyperedges weigh.
+"""The base of the hypergraph layers: weights of hyperedges.
 
 Unlike the layers on graphs these are plain modules, since no message is ever made.
 """
@@ -23,7 +23,7 @@ from .hyperedge_weight import HyperedgeWeight
 
 
 class HypergraphLayer(HeatLayer):
-    """Abstract base of the layers: what hyperedges weigh, and exp(-tL) of the hypergraph.
+    """Abstract base of the layers: weights of hyperedges, and exp(-tL) of the hypergraph.
 
     A hyperedge weighs the product of what is given in the call (`hyperedge_weight`) and what is
     learned for each hyperedge (`num_hyperedges`).

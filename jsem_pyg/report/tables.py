@@ -83,7 +83,7 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> str:
-    """Three decimals, or three digits of what is large; nothing where a score is missing."""
+    """Three decimals, or three digits of large numbers; nothing where a score is missing."""
     if isinstance(value, Integral) or not isinstance(value, Real):
         return str(value)
     number = float(value)

@@ -167,7 +167,7 @@ def _make_sampler(
 
 
 def _make_optimizer(model: nn.Module, lr: float, device: torch.device) -> torch.optim.Optimizer:
-    """Adam for what the model has to train; the model moves to the device."""
+    """Adam for the parameters that require a gradient; the model moves to the device."""
     model.to(device)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:

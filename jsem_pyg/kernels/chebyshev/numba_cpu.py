@@ -224,7 +224,7 @@ class _Problem:
         return [(k, k + 1) for k in range(terms)] if self.pool.together else [(0, terms)]
 
     def _ahead(self, count: int) -> tuple[int, ...]:
-        """How many edges ahead to ask for the rows of so many tiles."""
+        """How many edges ahead to prefetch the rows of `count` tiles."""
         lines = count * len(self.lanes) * self.dtype.itemsize // CACHE_LINE
         return (self.lines_ahead // lines,) if self.lines_ahead else ()
 

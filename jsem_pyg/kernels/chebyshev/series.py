@@ -264,7 +264,7 @@ def _requires_grad(value: Tensor) -> bool:
 
 
 def _repeated(coefficients: Tensor, count: int) -> Tensor:
-    """Coefficients for so many signals side by side."""
+    """Coefficients for `count` signals side by side."""
     return coefficients.repeat(1, 1, 1, count) if coefficients.size(-1) > 1 else coefficients
 
 

@@ -49,7 +49,7 @@ class Emitter:
         return self.broadcast(value, self.num_lanes)
 
     def broadcast(self, value: Any, lanes: int) -> Any:
-        """A number in so many lanes."""
+        """A number in all of `lanes` lanes."""
         undefined = ir.Constant(ir.VectorType(value.type, lanes), ir.Undefined)
         first = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
         return self.builder.shuffle_vector(first, undefined, _mask([0] * lanes))

@@ -109,7 +109,7 @@ def _linear_transport(gain: Array, p: Array, q: Array, flow: Array, u: Array, v:
 def _augment(
     flow: Array, via: Array, into: Array, root: int, end: int, supply: float, demand: float
 ) -> tuple[float, float]:
-    """Send what fits along the path that ends in column `end`; what supply and demand are left."""
+    """Send what fits along the path that ends in column `end`; return supply and demand left."""
     amount = min(supply, demand)
     column = end
     while via[column] != root:

@@ -157,7 +157,7 @@ def _open_shares(
     top: Array, scores: Array, reference: Array, largest: Array, z: Array, t: int, shares: Array,
     at: int, average: Array, average_at: int, channels: int, width: int, lanes: Any,
 ) -> bool:  # fmt: skip
-    """Turn a block's scores into shares, row by row, and say whether any row needs them."""
+    """Turn a block's scores into shares, row by row; True if any row needs them."""
     skipped = _SKIPPED if len(lanes) == 16 else _SKIPPED_DOUBLE
     is_used = False
     for r in range(ROWS):

@@ -253,7 +253,7 @@ def _as_kernel(factor: Factor, mass: Tensor) -> Factor:
 
 
 def _sampled(factor: Factor, size: int, generator: torch.Generator) -> Factor:
-    """So many points that lie as those of a factor: far from each other, or some of them twice."""
+    """`size` points of a factor, far from each other; where it has fewer, some of them twice."""
     x, count = factor.x, factor.num_points
     if size > count:
         noise = torch.randn(size, x.size(1), generator=generator, dtype=x.dtype).to(x.device)

@@ -1,4 +1,4 @@
-"""The Gromov-Wasserstein objective at its optimum, as a function of what it is made of."""
+"""The Gromov-Wasserstein objective at its optimum, as a function of costs and masses."""
 
 from collections.abc import Sequence
 from typing import Any

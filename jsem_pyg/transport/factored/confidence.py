@@ -1,4 +1,4 @@
-r"""How likely points are to have come near their true partners, from costs alone.
+r"""The probability that points have come near their true partners, from costs alone.
 
 Two sets of points that have nothing in common can be aligned as well, and their costs agree by what
 their spectra share. So the agreement of the costs of matched pairs,

@@ -70,7 +70,7 @@ class Coupling:
         return self.signs[0][:, None] * self.signs[1]
 
     def coordinates(self, moments: Tensor) -> Tensor:
-        """G [..., r, s], with what is added."""
+        """G [..., r, s]: the moments of the coordinates, plus the fixed part."""
         rank, other = self.fixed.shape
         return moments[..., :rank, :other] + self.fixed
 

@@ -90,7 +90,7 @@ class DenseScores(NamedTuple):
 
 
 class AssignmentScores(NamedTuple):
-    """log2 T of a plan with all mass of a source point at its partner, who has no other."""
+    """log2 T of a plan with all mass of a source point at its partner, which has no other."""
 
     partner: Tensor  # [N] int64 the target point of each source point; -1: it has no mass
     mass: Tensor  # [N] log2 of the mass that goes there

@@ -168,7 +168,7 @@ class _Solved(NamedTuple):
 
 
 def _at_fixed_plan(solved: _Solved, c: Tensor, d: Tensor, p: Tensor, q: Tensor) -> Tensor:
-    """[B] what has the gradients of the cost: in C and D at fixed T, in p and q by the duals."""
+    """[B] values with the gradients of the cost: in C and D at fixed T, in p, q by the duals."""
     table = solved.table.to(c)
     rows, columns = table.sum(2), table.sum(1)
     own = torch.einsum("bi,bik,bk->b", rows, c.square(), rows)
