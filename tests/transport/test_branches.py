@@ -56,6 +56,11 @@ def test_probabilities_of_pairs(monkeypatch, most):
     assert true[certain].mean() > 2 * true[~certain].mean()
 
 
+def test_odds_are_those_of_a_random_pair_where_nothing_is_known():
+    found = branches._odds(np.array([0.0, 0.1, 0.5]), 10)
+    np.testing.assert_allclose(found, [0, 10 / 9, 10])
+
+
 def test_nodes_compete_for_partners():
     scores = torch.from_numpy(np.random.default_rng(0).random((40, 40)).astype(np.float32)) + 0.1
     found = branches._competing(scores.clone())

@@ -10,10 +10,10 @@ from torch_geometric.data import Data
 
 from jsem_pyg.kernels.table import CANDIDATES
 from jsem_pyg.transport import Plan, match_graphs
+from jsem_pyg.transport.edges import candidates, moves, nearest, search
 from jsem_pyg.transport.edges import matching as matching_module
-from jsem_pyg.transport.edges import moves, nearest, search
 from jsem_pyg.transport.edges.candidates import search_candidates
-from jsem_pyg.transport.edges.features import local_features, local_profiles
+from jsem_pyg.transport.edges.features import both_features, local_features, local_profiles
 from jsem_pyg.transport.edges.moves import assignment_task
 from jsem_pyg.transport.edges.nearest import find_nearest
 from jsem_pyg.transport.factored.profiles import Comparable
@@ -164,6 +164,44 @@ def test_profiles_do_not_depend_on_names():
     first = local_profiles(both_ways(source, 80))
     second = local_profiles(both_ways(name[source], 80))
     np.testing.assert_allclose(second[name], first, atol=2e-4)
+
+
+def test_profiles_are_means_and_deviations_over_neighbours():
+    matrix = both_ways(neighbors(40, k=3), 41)  # 40 is isolated
+    found = local_profiles(matrix)
+    assert found.shape == (41, 117)
+    own, adjacency = found[:, :9].astype(float), matrix.toarray()
+    share = adjacency / np.maximum(adjacency.sum(1, keepdims=True), 1)
+    mean = share @ own
+    spread = [share[i] @ (own - mean[i]) ** 2 for i in range(41)]
+    np.testing.assert_allclose(found[:, 9:18], mean, atol=1e-5)
+    np.testing.assert_allclose(found[:, 18:27] ** 2, spread, atol=2e-5)
+    np.testing.assert_allclose(found[:, 27:36], share @ mean, atol=1e-5)
+
+
+def test_both_features_count_as_much_in_the_mean_distance():
+    draw = torch.Generator().manual_seed(0)
+    first, second = (
+        Comparable(*(torch.randn(n, 3, generator=draw) * scale + scale for n in (7, 9)))
+        for scale in (1.0, 20.0)
+    )
+    both = both_features(first, second)
+    parts = [torch.cdist(*(each[:, part] for each in both)) for part in (slice(3), slice(3, 6))]
+    one, other = (each.square().mean() for each in parts)
+    torch.testing.assert_close(one, other)
+    torch.testing.assert_close(both.source[:, 3:], second.source)
+
+
+def test_the_last_candidates_are_more(monkeypatch):
+    widths, take = [], candidates.greedy_assignment
+    monkeypatch.setattr(
+        candidates,
+        "greedy_assignment",
+        lambda column, *given: (widths.append(column.shape[1]), take(column, *given))[1],
+    )
+    matrix = both_ways(neighbors(60), 60)
+    candidate_stages(matrix, matrix, 3)
+    assert set(widths) == {candidates._LAST_KEPT}
 
 
 def test_a_plan_of_many_nodes_needs_no_table():

@@ -63,6 +63,15 @@ def test_evidence_of_edges_is_that_of_plain_loops(monkeypatch, block):
     np.testing.assert_allclose(found[:, :5], plain_evidence(source, target, partner), rtol=1e-6)
     assert (found[:, 5:] >= 0).all()
     assert (found[:, 5:] <= 1 + 1e-6).all()
+    a, b = (each.toarray() for each in (source, target))
+    around = a / np.maximum(a.sum(1, keepdims=True), 1)
+    np.testing.assert_allclose(found[:, 6], around @ found[:, 5])
+    np.testing.assert_allclose(found[:, 7], around @ found[:, 6])
+    nodes = np.flatnonzero(partner >= 0)
+    kept = (a[nodes][:, nodes] * b[partner[nodes]][:, partner[nodes]]).sum()
+    np.testing.assert_allclose(found[:, 8], kept / min(a.sum(), b.sum()))
+    np.testing.assert_allclose(found[:, 9], found[:, 5].mean())
+    assert 0 < found[:, 5].mean() < 1
     confidence = edges.edge_confidence(source, target, partner)
     assert (confidence[partner < 0] == 0).all()
 

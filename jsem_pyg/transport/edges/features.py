@@ -62,7 +62,7 @@ def local_features(source: csr_array, target: csr_array) -> Comparable:
 
 
 def local_profiles(matrix: csr_array) -> Array:
-    """Features [N, 99] float32 of the nodes of a graph of weights > 0; see :func:`.comparable`."""
+    """Features [N, 117] float32 of the nodes of a graph of weights > 0; see :func:`.comparable`."""
     overlap = overlap_weights(_edge_index(matrix), matrix.shape[0]).double().numpy()
     weight = matrix.data / matrix.data.max(initial=1e-300)
     whole, alike = (
