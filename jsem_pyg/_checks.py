@@ -113,12 +113,15 @@ def check_nonnegative(name: str, value: Any) -> None:
         raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
 
 
-def check_positive_int(name: str, value: Any) -> None:
-    """Raise a TypeError or ValueError unless `value` is an integer above zero."""
+def check_positive_int(name: str, value: Any, other: str = "") -> None:
+    """Raise a TypeError or ValueError unless `value` is an integer above zero.
+
+    `other` is what may stand in its place, for the message: " or 'auto'".
+    """
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"Expected '{name}' to be a positive integer (got {value!r}).")
+        raise TypeError(f"Expected '{name}' to be a positive integer{other} (got {value!r}).")
     if value <= 0:
-        raise ValueError(f"Expected '{name}' to be a positive integer (got {value}).")
+        raise ValueError(f"Expected '{name}' to be a positive integer{other} (got {value}).")
 
 
 def check_nonnegative_int(name: str, value: Any) -> None:

@@ -148,6 +148,7 @@ def test_the_citation_is_complete():
     assert {"cff-version", "message", "title", "authors", "license"} <= set(citation)
     assert citation["cff-version"] == "1.2.0"
     assert citation["version"] == jsem_pyg.__version__
+    assert f"version = {{{jsem_pyg.__version__}}}" in (DOCS / "citing.md").read_text()
     assert all("name" in each or "family-names" in each for each in citation["authors"])
 
 

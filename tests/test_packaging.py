@@ -11,6 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import jsem_pyg
 from jsem_pyg._extras import EXTRAS
 
 ROOT = Path(__file__).parent.parent
@@ -39,6 +40,10 @@ def pins(python):
 def test_pythons_are_those_promised():
     assert PYTHONS == ["3.11", "3.12", "3.13"]
     assert PROJECT["requires-python"] == f">={PYTHONS[0]}"
+
+
+def test_the_package_says_its_version():
+    assert jsem_pyg.__version__ == PROJECT["version"]
 
 
 @pytest.mark.parametrize("python", PYTHONS)

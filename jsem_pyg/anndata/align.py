@@ -10,7 +10,7 @@ from sklearn.decomposition import TruncatedSVD
 
 from .._checks import check_choice, check_nonnegative_int, check_positive_int, check_text
 from ..transport import Plan, gromov_wasserstein
-from .read import PCA, keep_params, open_adata, read_expression, read_rep
+from .read import PCA, check_key, keep_params, open_adata, read_expression, read_rep
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def align(
         use_rep: the coordinates of `adata`.
         other_rep: those of `other`; by default the same key.
         fused: whether to compare the expression of shared genes (`X`, normalised alike) as well;
-            "auto": where there are ten or more.
+            "auto": where there are ten or more, unless a side has no names ("0", "1", ...).
         top: entries of the plan to keep for each cell.
         key_added: see above.
         random_state: a seed.
@@ -68,8 +68,8 @@ def align(
             "Expected 'adata' and 'other' to be two objects, as both get results (got one). To fix "
             "this, pass other=adata.copy(), or copy=True."
         )
-    for name, text in {"key_added": key_added, "use_rep": use_rep}.items():
-        check_text(name, text)
+    check_key("key_added", key_added)
+    check_text("use_rep", use_rep)
     check_positive_int("top", top)
     check_nonnegative_int("random_state", random_state)
     check_choice("fused", fused, (True, False, "auto"))
@@ -77,6 +77,12 @@ def align(
     both = read_rep(adata, use_rep), read_rep(other, other_rep, "other_rep", "other")
     x, y = (torch.from_numpy(each.astype(np.result_type(*both))) for each in both)
     genes = _shared_genes(adata, other) if fused is not False else []
+    if fused == "auto" and len(genes) >= FEWEST_GENES and (_unnamed(adata) or _unnamed(other)):
+        logger.warning(
+            "'var_names' of 'adata' or 'other' only count the columns, '0', '1', ...: they are not "
+            "compared as names of genes. Where they mean the same genes, pass fused=True."
+        )
+        genes = []
     if fused is True and not genes:
         raise ValueError(
             "Expected 'adata' and 'other' to share genes, for fused=True (got no common name in "
@@ -110,6 +116,11 @@ def _shared_genes(adata: Any, other: Any) -> list[str]:
             )
     theirs = set(other.var_names)
     return [gene for gene in adata.var_names if gene in theirs]
+
+
+def _unnamed(side: Any) -> bool:
+    """Whether genes have the names that AnnData gives where it gets none, their positions."""
+    return list(side.var_names) == [str(place) for place in range(side.n_vars)]
 
 
 def _features(

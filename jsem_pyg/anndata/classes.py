@@ -9,7 +9,7 @@ import numpy as np
 from .._checks import check_nonnegative_int, check_text
 from .._extras import import_optional
 from ..estimators import DiffusionClusterer, DiffusionLabelSpreading
-from .read import PCA, keep_params, open_adata, read_rep
+from .read import PCA, check_key, keep_params, open_adata, read_rep
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def cluster(
         ValueError: if there are no such coordinates, or one is NaN, or fewer cells than clusters.
     """
     adata = open_adata(adata, copy)
-    check_text("key_added", key_added)
+    check_key("key_added", key_added)
     check_nonnegative_int("random_state", random_state)
     points = read_rep(adata, use_rep)
     options: dict[str, Any] = {"metric": "l2", "scale": None, "random_state": random_state}
@@ -105,7 +105,7 @@ def propagate_labels(
     adata = open_adata(adata, copy)
     check_text("key", key)
     key_added = f"{key}_propagated" if key_added is None else key_added
-    check_text("key_added", key_added)
+    check_key("key_added", key_added)
     check_nonnegative_int("random_state", random_state)
     if key not in adata.obs:
         raise ValueError(

@@ -7,11 +7,12 @@ import numpy as np
 import torch
 from scipy.sparse import diags, issparse
 
-from .._checks import check_choice, check_nonnegative, check_text
+from .._checks import check_choice, check_nonnegative
 from ..diffusion import heat_diffusion
 from ..graph import GraphStructure
 from .read import (
     as_float,
+    check_key,
     keep_params,
     open_adata,
     precision_of,
@@ -20,7 +21,7 @@ from .read import (
     read_rep,
 )
 
-BLOCK = 256  # genes at once
+BLOCK = 128  # genes at once
 
 
 def heat(
@@ -65,7 +66,7 @@ def heat(
     diffusion", Cell 174, 2018, for the use; the operator is that of the guide's mathematics.
     """
     adata = open_adata(adata, copy)
-    check_text("key_added", key_added)
+    check_key("key_added", key_added)
     check_choice("normalization", normalization, ("rw", "sym", None))
     times, is_single = _read_times(t)
     if use_rep is None:
@@ -108,14 +109,18 @@ def _flow(x: Any, graph: Any, times: list[float], normalization: str | None) -> 
         root = np.sqrt(mass)[:, None] if normalization == "sym" else None
     x = x.tocsc() if issparse(x) else x
     out = [np.empty(x.shape, dtype) for _ in times]
-    for first in range(0, x.shape[1], BLOCK):
-        genes = slice(first, min(first + BLOCK, x.shape[1]))
+
+    def fill(genes: slice) -> None:
+        """A block of columns of all results; what it takes in between is freed at its end."""
         block = x[:, genes].toarray() if issparse(x) else np.asarray(x[:, genes])
         signal = as_float("x", block).astype(precision, copy=False)
         signal = signal if root is None else signal / root.astype(precision)
         heated = heat_diffusion(torch.from_numpy(signal), structure, weight, t, **options)
         for each, result in zip(out, heated, strict=True):
             each[:, genes] = result.numpy() if root is None else result.numpy() * root
+
+    for first in range(0, x.shape[1], BLOCK):
+        fill(slice(first, min(first + BLOCK, x.shape[1])))
     return out
 
 

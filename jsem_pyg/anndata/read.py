@@ -31,7 +31,7 @@ def open_adata(adata: Any, copy: bool = False, name: str = "adata") -> Any:
     if adata.isbacked and adata.is_view:
         raise ValueError(
             f"Expected '{name}' to be writable (got a view of a file in backed mode). To fix "
-            "this, pass adata.to_memory(), or copy=True."
+            f"this, pass {name}.to_memory(), or copy=True."
         )
     return adata
 
@@ -64,8 +64,12 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
             "Expected 'adata' to have neighbours in obsp['connectivities'], or obsm['X_pca'] to "
             f"find them in (got obsp {sorted(adata.obsp)}, obsm {sorted(adata.obsm)}). {_FIX}"
         )
-    level = logging.WARNING if entry else logging.INFO  # there were some, which are lost
+    # Some that are lost, or that 'neighbors_key' would name.
+    others = [each for each, kept in adata.uns.items() if _is_neighbors(kept)]
     lost = f", where uns[{name!r}] has them in {key!r}" if entry else ""
+    if others and not entry:
+        lost = f"['connectivities'] (neighbors_key={others[0]!r} names others)"
+    level = logging.WARNING if lost else logging.INFO
     logger.log(
         level, "no neighbours in obsp%s: found %d for each cell in X_pca", lost, NUM_NEIGHBORS
     )
@@ -73,6 +77,11 @@ def read_graph(adata: Any, neighbors_key: str | None = None) -> csr_matrix:
     (row, col), weight = knn_graph(points, NUM_NEIGHBORS, "l2", progress=False)
     shape = (adata.n_obs, adata.n_obs)
     return coo_matrix((weight.double().numpy(), (row.numpy(), col.numpy())), shape).tocsr()
+
+
+def _is_neighbors(entry: Any) -> bool:
+    """Whether an entry of uns is what scanpy.pp.neighbors writes."""
+    return isinstance(entry, Mapping) and "connectivities_key" in entry
 
 
 def _check_graph(given: Any, name: str) -> csr_matrix:
@@ -142,8 +151,20 @@ def read_expression(adata: Any, layer: str | None = None) -> Any:
     return x
 
 
+def check_key(name: str, value: Any) -> None:
+    """Raise unless `value` can name what is written: h5ad files take no empty names."""
+    check_text(name, value)
+    if not value:
+        raise ValueError(f"Expected '{name}' to be a name (got '').")
+
+
 def check_finite_numbers(name: str, x: Any) -> None:
     """Raise unless x, sparse or dense, holds finite real numbers."""
+    if np.ma.is_masked(x):
+        raise ValueError(
+            f"Expected '{name}' without a mask (got {np.ma.count_masked(x)} masked of {x.size} "
+            "values). To fix this, fill them in, such as by x.filled(0)."
+        )
     data = x.data if issparse(x) else np.asarray(x)
     if data.dtype.kind not in "fiub":
         raise TypeError(f"Expected '{name}' to hold real numbers (got {data.dtype}).")

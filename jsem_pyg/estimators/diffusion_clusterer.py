@@ -125,7 +125,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         """
         check_positive_int("max_clusters", self.max_clusters)
         if not self._is_auto:
-            check_positive_int("n_clusters", self.n_clusters)
+            check_positive_int("n_clusters", self.n_clusters, " or 'auto'")
         with self._threads(X):
             graph, seed, _ = self._fit_graph(X)
             chosen, finest = self._choose_levels(graph, seed)

@@ -136,8 +136,12 @@ def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
     edge_attr = as_real("edge_attr", edge_attr)
     columns = edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr
     if columns.dim() != 2 or edge_dim not in (None, columns.size(1)):
+        shape = f"(got {list(edge_attr.shape)})."
+        if edge_dim == 0:
+            raise ValueError(f"Expected 'edge_attr' to be None for a layer with edge_dim=0 {shape}")
+        if edge_dim is None:
+            raise ValueError(f"Expected 'edge_attr' to have shape [E, F] {shape}")
         raise ValueError(
-            f"Expected 'edge_attr' to have shape [E, {'F' if edge_dim is None else edge_dim}], "
-            f"with F as 'edge_dim' says (got {list(edge_attr.shape)})."
+            f"Expected 'edge_attr' to have shape [E, {edge_dim}], as 'edge_dim' says {shape}"
         )
     return columns

@@ -95,7 +95,7 @@ class DiffusionClassifier(torch.nn.Module):
         super().__init__()
         check_positive_int("in_channels", in_channels)
         if num_classes is not None:
-            check_positive_int("num_classes", num_classes)
+            check_positive_int("num_classes", num_classes, ", or None for fit to choose it")
         check_positive("t", t)
         check_bool("learn_t", learn_t)
         check_number("balance", balance)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from inspect import signature
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -66,6 +67,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         filter: Filter | None = None,
         **kwargs: Any,
     ) -> None:
+        self._check_options(kwargs)
         is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
         if not is_sum or kwargs.get("node_dim", -2) != -2:
             raise ValueError(
@@ -88,6 +90,19 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         # since a change through NumPy or `.data` leaves no other trace.
         self._operators = Memory(size=2, by_entries=True)
         self._has_warned = False
+
+    def _check_options(self, given: dict[str, Any]) -> None:
+        """Raise a TypeError for options of other layers, such as the K of ChebConv."""
+        kinds = type(self).__init__, MessagePassing.__init__
+        own, general = (list(signature(each).parameters)[1:] for each in kinds)
+        unknown = [name for name in given if name not in general]
+        if unknown:
+            own = [name for name in own if name != "kwargs"]
+            raise TypeError(
+                f"Expected options of {type(self).__name__} (got {', '.join(map(repr, unknown))}; "
+                f"it takes {', '.join(own)}). The page of layers in the guide says what takes the "
+                "place of those of GCNConv, ChebConv and APPNP."
+            )
 
     @property
     def sees_nodes(self) -> bool:

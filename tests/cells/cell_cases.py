@@ -23,6 +23,7 @@ def made(num_cells=90, num_genes=12, groups=3, seed=0, sparse=True):
     x = np.maximum(mean[label] + 0.5 * rng.normal(size=(num_cells, num_genes)), 0)
     adata = anndata.AnnData(csr_matrix(x, dtype=np.float32) if sparse else x.astype(np.float32))
     adata.obs["group"] = [f"g{each}" for each in label]
+    adata.var_names = [f"gene {place}" for place in range(num_genes)]
     sc.pp.pca(adata, n_comps=5)
     sc.pp.neighbors(adata, n_neighbors=8)
     return adata

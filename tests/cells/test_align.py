@@ -50,6 +50,21 @@ def test_other_genes_are_compared_by_shape_alone():
         align(one, two, fused=True)
 
 
+def test_columns_without_names_are_no_shared_genes(caplog):
+    """AnnData counts columns that got no names: "0" of peaks is not "0" of genes."""
+    one, two = sides((30, 30))
+    named = [side.copy() for side in (one, two)]
+    named[1].var_names = [f"peak {name}" for name in two.var_names]
+    expected, _ = align(*named, copy=True)
+    one.var_names = [f"{place}" for place in range(12)]
+    two.var_names = one.var_names
+    found, _ = align(one, two, copy=True)
+    assert "only count the columns" in caplog.text
+    assert found.uns["align"]["shared_genes"] == 0
+    assert (found.obsm["X_align"] == expected.obsm["X_align"]).all()
+    assert align(one, two, fused=True, copy=True)[0].uns["align"]["shared_genes"] == 12
+
+
 def repeated_genes():
     adata = made(30)
     adata.var_names = ["gene"] * adata.n_vars
@@ -86,3 +101,11 @@ def test_one_object_for_both_sides_is_refused():
     assert "align" not in one.uns
     first, second = align(one, one, copy=True, epsilon=0.1)
     assert first is not second
+
+
+def test_a_view_of_a_backed_file_is_refused_by_its_own_name(tmp_path):
+    one, two = sides((20, 25))
+    two.write_h5ad(tmp_path / "two.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "two.h5ad", backed="r")
+    with pytest.raises(ValueError, match=r"'other' to be writable .* pass other\.to_memory\(\)"):
+        align(one, backed[:20])

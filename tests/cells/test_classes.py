@@ -92,7 +92,9 @@ def unlabelled():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: cluster(made(), 0), ValueError, "'n_clusters' to be a positive integer"),
+        (lambda: cluster(made(), 0), ValueError, "'n_clusters' to be a positive integer or 'auto'"),
+        (lambda: cluster(made(), "Auto"), TypeError, r"integer or 'auto' \(got 'Auto'\)"),
+        (lambda: cluster(made(), 2, key_added=""), ValueError, "'key_added' to be a name"),
         (lambda: cluster(nan_in_pcs(), 2), ValueError, r"obsm\['X_pca'\]' to be finite"),
         (lambda: cluster(made(), 2, use_rep="no"), ValueError, r"use_rep' .*'X_pca'.*\]\)\.$"),
         (lambda: cluster(no_coordinates(), 2), ValueError, r"use_rep' .* scanpy\.pp\.pca\(adata\)"),

@@ -138,6 +138,16 @@ def test_without_neighbours_they_are_found_in_pcs():
     assert between < adata.X.toarray().var(0).sum()
 
 
+def test_neighbours_of_another_name_are_told_of(caplog):
+    """They would be left aside without a word, and others be found in their place."""
+    adata = made()
+    del adata.obsp["connectivities"], adata.uns["neighbors"]
+    sc.pp.neighbors(adata, n_neighbors=5, key_added="few")
+    with caplog.at_level("WARNING", "jsem_pyg"):
+        heat(adata, 1.0)
+    assert "obsp['connectivities'] (neighbors_key='few' names others): found 15" in caplog.text
+
+
 def test_named_neighbours_and_results_in_files(tmp_path):
     adata = pbmc()
     sc.pp.neighbors(adata, n_neighbors=5, key_added="few")
@@ -188,6 +198,12 @@ def with_weight(value):
     return adata
 
 
+def masked():
+    adata = made(sparse=False)
+    adata.X = np.ma.masked_greater(adata.X, 3)
+    return adata
+
+
 @pytest.mark.parametrize(
     ("make", "options", "error", "message"),
     [
@@ -204,6 +220,7 @@ def with_weight(value):
             r"uns\['neighbors'\]' to be the mapping that",
         ),
         (lambda: made()[:0].copy(), {}, ValueError, r"to have cells \(got shape \(0, 12\)\)"),
+        (masked, {}, ValueError, r"'adata\.X' without a mask \(got \d+ masked of 1080"),
         (made, {"t": -1}, ValueError, "'t' to be non-negative"),
         (made, {"t": [1, 1]}, ValueError, "times 't' that differ"),
         (made, {"t": []}, ValueError, "'t' to be a number or a sequence"),
@@ -215,6 +232,7 @@ def with_weight(value):
         (made, {"neighbors_key": 3}, TypeError, "'neighbors_key' to be a string"),
         (made, {"normalization": "mean"}, ValueError, "'normalization' to be one of"),
         (made, {"key_added": 1}, TypeError, "'key_added' to be a string"),
+        (made, {"key_added": ""}, ValueError, r"'key_added' to be a name \(got ''\)"),
         (made, {"copy": 1}, TypeError, "'copy' to be True or False"),
     ],
 )

@@ -222,7 +222,11 @@ def test_double_precision_layers():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"aggr": "mean"}, "'aggr' to be 'add'"), ({"node_dim": 0}, "'node_dim' to be -2")],
+    [
+        ({"aggr": "mean"}, "'aggr' to be 'add'"),
+        ({"node_dim": 0}, "'node_dim' to be -2"),
+        ({"alpha": 0.1, "K": 10}, r"options of AnisotropicDiffusion \(got 'alpha', 'K'; .* t,"),
+    ],
 )
 def test_bad_options_are_refused_at_construction(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
@@ -233,8 +237,10 @@ def test_bad_inputs_are_named():
     data = make_data()
     x, edge_index, weight, attr = data.x, data.edge_index, data.edge_weight, data.edge_attr
     layer = AnisotropicDiffusion()
-    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[E, 1\]"):
+    with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[E, 1\], as 'edge_dim' says"):
         layer(x, edge_index, weight, torch.cat([attr, attr], dim=1))
+    with pytest.raises(ValueError, match=r"'edge_attr' to be None .* edge_dim=0 \(got \["):
+        AnisotropicDiffusion(0)(x, edge_index, weight, attr)
     with pytest.raises(ValueError, match=r"'edge_attr' to have shape \[\d+, F\], a row"):
         layer(x, edge_index, weight, attr[1:])
     with pytest.raises(ValueError, match="'edge_attr' to be the same in both directions"):
