@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from jsem_pyg.transport.edges import proximal
 from jsem_pyg.transport.edges.proximal import Problem, discrepancy, transport
 
 
@@ -34,3 +35,22 @@ def test_the_discrepancy_is_the_sum_written_out(problem):
     squares = (source[:, None, :, None] - target[None, :, None, :]) ** 2
     expected = np.einsum("ijkl,ij,kl->", squares, plan, plan)
     assert discrepancy(problem, plan) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("share", "most", "names"),
+    [
+        (1.0, 1 << 22, ["assignment", "independent"]),
+        (1.0, 100, ["assignment"]),
+        (0.5, 100, ["assignment", "independent"]),
+    ],
+)
+def test_large_pairs_begin_at_an_assignment_of_most_of_the_mass_alone(
+    monkeypatch, share, most, names
+):
+    monkeypatch.setattr(proximal, "_ONE_START", most)
+    even = np.full(20, 1 / 20)
+    problem = Problem(random_matrix(20, 1), random_matrix(20, 2), even, even)
+    partner = np.where(np.arange(20) < share * 20, np.arange(20), -1)
+    found = transport(problem, partner, max_iter=2)
+    assert [step.stage for step in found.history] == names

@@ -13,6 +13,7 @@ from jsem_pyg.transport import Plan, match_graphs
 from jsem_pyg.transport.edges import candidates, moves, nearest, search
 from jsem_pyg.transport.edges import matching as matching_module
 from jsem_pyg.transport.edges.candidates import search_candidates
+from jsem_pyg.transport.edges.confidence import edge_confidence
 from jsem_pyg.transport.edges.features import both_features, local_features, local_profiles
 from jsem_pyg.transport.edges.moves import assignment_task
 from jsem_pyg.transport.edges.nearest import find_nearest
@@ -202,6 +203,27 @@ def test_the_last_candidates_are_more(monkeypatch):
     matrix = both_ways(neighbors(60), 60)
     candidate_stages(matrix, matrix, 3)
     assert set(widths) == {candidates._LAST_KEPT}
+
+
+def test_annealing_goes_on_as_long_as_it_gains(monkeypatch):
+    """Five gains of a hundredth, then none: four more, one for each share that is believed."""
+    rounds = []
+
+    def anneal(task, best, believed=None):
+        rounds.append(believed)
+        return best._replace(kept=best.kept * 1.01) if len(rounds) <= 5 else best
+
+    monkeypatch.setattr(search, "anneal", anneal)
+    for name in ("percolate", "swap"):
+        monkeypatch.setattr(search, name, lambda task, start: start)
+    source, target, _ = noisy_pair(60, part=0.3)
+    monkeypatch.setattr(search, "_SMALL", 0)
+    found = search.search_assignment(source, target, 100, 0)
+    assert [stage for stage, _ in found.stages].count("annealing") == len(rounds) == 9
+    assert [each is None for each in rounds] == ([True] + [False] * 3) * 2 + [True]
+    confidence = edge_confidence(source, target, found.partner)
+    for each, least in zip(rounds[1:4], (0.5, 0.3, 0.7), strict=True):
+        assert np.array_equal(each, confidence >= least)
 
 
 def test_a_plan_of_many_nodes_needs_no_table():
