@@ -83,6 +83,13 @@ def test_ranks_do_not_see_the_scale_of_the_weights():
     assert torch.equal(rank, distance_rank(edge_index, 7 * weight**3))
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e6])
+def test_contrasts_do_not_see_the_unit_of_the_weights(unit):
+    edge_index, weight = random_graph(30, 0.3)
+    contrast = degree_contrast(edge_index, weight)
+    torch.testing.assert_close(degree_contrast(edge_index, unit * weight), contrast)
+
+
 def test_edges_without_weight():
     weight = torch.zeros(6)
     assert degree_contrast(RING, weight).tolist() == [0.0] * 6

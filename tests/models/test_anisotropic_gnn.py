@@ -54,6 +54,7 @@ def test_graphgym_builds_and_trains_it(name):
     assert sum("AnisotropicCheb" in type(each).__name__ for each in model.modules()) == 4
     layers = [each for each in model.modules() if isinstance(each, AnisotropicChebConv)]
     assert all(each.bias is None for each in layers)  # a batch norm follows
+    assert {each.edge_dim for each in layers} == {int(name == "anisotropic_cheb_edge_conv")}
     data = Data(x=torch.randn(5, 4), edge_index=EDGES, y=torch.tensor([0, 0, 0, 1, 1]))
     data.edge_weight, data.edge_attr = torch.ones(6), torch.rand(3).repeat_interleave(2)[:, None]
     data.split, data.train_mask = "train", torch.ones(5, dtype=torch.bool)

@@ -82,6 +82,11 @@ def test_a_batch_gives_what_its_graphs_give():
         assert torch.equal(got.edge_weight, expected.edge_weight)
     for got, graph in zip(batch.to_data_list(), graphs, strict=True):
         assert torch.equal(got.edge_index, graph.edge_index)
+    starts = result._slice_dict["edge_index"].tolist()  # as PyG keeps them
+    assert starts == [
+        0,
+        *torch.tensor([each.num_edges for each in result.to_data_list()]).cumsum(0),
+    ]
 
 
 @pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
@@ -184,6 +189,12 @@ def test_what_was_fitted_stays_whatever_becomes_of_the_data():
     again = transform.extend(points(7, seed=1))
     for name in ("x", "edge_index", "edge_weight"):
         assert torch.equal(again[name], known[name])
+
+
+def test_what_only_one_side_has_as_a_tensor_is_left_out():
+    transform = FaissKNNGraph(k=4).fit(Data(x=points(30), title=["old"] * 30, note=torch.ones(30)))
+    new = Data(x=points(7, seed=1), title=torch.ones(7), note=["new"] * 7)
+    assert sorted(transform.extend(new).keys()) == ["edge_index", "edge_weight", "is_new", "x"]
 
 
 def test_extending_by_points_alone():
