@@ -117,6 +117,11 @@ def _vectors(table: "pd.DataFrame", names: Sequence[str]) -> np.ndarray:
         raise ValueError(f"Expected {listed} to hold vectors [N, D] (got {list(vectors.shape)}).")
     bad = np.flatnonzero(~np.isfinite(vectors).all(1))
     if bad.size:
+        if len(names) == vectors.shape[1]:
+            finite = np.isfinite(vectors).all(0)
+            listed = ", ".join(
+                repr(name) for name, fine in zip(names, finite, strict=True) if not fine
+            )
         first = ", ".join(map(str, bad[:5])) + (", ..." if bad.size > 5 else "")
         raise ValueError(
             f"Expected {listed} to hold finite numbers (got NaN, infinite or no number in "

@@ -122,9 +122,15 @@ def test_text_is_not_named_by_other_text():
 @pytest.mark.parametrize(
     ("columns", "match"),
     [
-        ({"a": ["1", "", "2"], "b": ["1", "4", "2"]}, "'a', 'b' .* no number in 1 of 3 rows.*: 1"),
+        (
+            {"a": ["1", "", "2"], "b": ["1", "4", "2"]},
+            "'a' to hold .* no number in 1 of 3 rows.*: 1",
+        ),
         ({"v": [[1.0, 2.0], [np.nan, 1.0], [0.0, 0.0]]}, "finite numbers .* 1 of 3 rows"),
-        ({"v": pd.array([1, None, 3], "Int64"), "w": [2, 1, 1]}, "finite numbers .* 1 of 3 rows"),
+        (
+            {"v": pd.array([1, None, 3], "Int64"), "w": [2, 1, 1]},
+            "Expected 'v' to hold finite numbers .* 1 of 3 rows",
+        ),
         ({"v": [[1.0, 2.0], [1.0], [0.0, 0.0]]}, "vectors of one length"),
         ({"v": [[np.inf, 2.0], [1.0, 1.0], [0.0, 0.0]]}, "infinite"),
         ({"v": [[1.0, 2.0]] * 3}, "differ .got 3 that are the same"),
