@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 import torch
 from torch.utils.data import IterDataPipe
@@ -84,10 +83,8 @@ def test_a_batch_gives_what_its_graphs_give():
     for got, graph in zip(batch.to_data_list(), graphs, strict=True):
         assert torch.equal(got.edge_index, graph.edge_index)
     starts = result._slice_dict["edge_index"].tolist()  # as PyG keeps them
-    assert starts == [
-        0,
-        *torch.tensor([each.num_edges for each in result.to_data_list()]).cumsum(0),
-    ]
+    widths = [each.num_edges for each in result.to_data_list()]
+    assert starts == torch.tensor([0, *widths]).cumsum(0).tolist()
 
 
 @pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
