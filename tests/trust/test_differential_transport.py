@@ -190,6 +190,58 @@ def test_match_graphs(data):
         assert plan.cost <= best + 1e-9
 
 
+SIZES_OF_WAYS = {  # constants by which small and large graphs take other ways
+    "matching.DENSE_LIMIT": [0, 50],
+    "search._SMALL": [0, 60],
+    "search._BRANCHED": [0, 60],
+    "search._LARGE": [0, 60],
+    "nearest._NEAREST": [1, 3],
+    "nearest._TABLE": [1, 40],
+    "moves._SWAPPED": [1, 40],
+    "confidence._BLOCK": [1, 30],
+    "branches._MOST_PAIRS": [16, 200],
+    "branches._PAIRS": [1, 5],
+    "proximal._ONE_START": [0],
+    "isomorphism._MOST_WORK": [-1],
+}
+
+
+@draws(8)
+@given(st.data())
+def test_small_graphs_matched_by_the_ways_of_large_ones(data):
+    """Costs and masses of a plan are those of its table, whichever way it was found."""
+    graphs, given = [], []
+    for _ in range(2):
+        edge_index, once, order, n, g = data.draw(edge_lists(most_nodes=14, repeats=False))
+        weight = (0.1 + torch.rand(once, generator=g, dtype=torch.float64)).repeat(2)[order]
+        table = torch.zeros(n, n, dtype=torch.float64).index_put(tuple(edge_index), weight)
+        graphs.append(table)
+        given.append(Data(edge_index=edge_index, edge_weight=weight, num_nodes=n))
+    sizes = tuple(len(each) for each in graphs)
+    left, right = (data.draw(masses(n)) for n in sizes)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, values in SIZES_OF_WAYS.items():
+            if data.draw(st.booleans()):
+                value = data.draw(st.sampled_from(values))
+                patch.setattr(f"jsem_pyg.transport.edges.{name}", value)
+        try:
+            plan = match_graphs(*given, p=left, q=right, max_iter=data.draw(st.integers(1, 5)))
+        except ValueError as error:
+            if "Expected equal masses between" not in str(error):
+                raise
+            return
+        confidence = plan.confidence
+    table = check_plan(plan, sizes)
+    assert plan.cost == pytest.approx(gw_cost(*graphs, table), rel=1e-5, abs=1e-7)
+    assert float(table.sum()) == pytest.approx(1, abs=1e-5)
+    rows, columns = (shares(mass, n) for mass, n in zip((left, right), sizes, strict=True))
+    if int((rows > 0).sum()) == int((columns > 0).sum()):  # else nodes may stay alone
+        torch.testing.assert_close(table.sum(1), rows, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(table.sum(0), columns, rtol=1e-4, atol=1e-6)
+    assert bool(((confidence >= 0) & (confidence <= 1)).all())
+    assert not bool(confidence[plan.argmax() < 0].any())
+
+
 @draws(15)
 @given(st.data())
 def test_batches_are_their_pairs(data):
