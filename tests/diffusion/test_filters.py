@@ -304,3 +304,24 @@ def test_the_reach_of_the_heat_is_its_time_in_units_of_the_rate():
     for rate in (1e-3, 1.0, 1e4):
         assert Heat(2.0).reach(rate) == pytest.approx(2 * rate, rel=1e-2, abs=1e-3)
         assert Learned(6, Heat(2.0)).reach(rate) == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Heat(torch.ones(2)), r"'t' to be a number or a 0-d tensor \(got shape \[2\]"),
+        (lambda: Heat(torch.tensor(2)), "'t' to be a number or a 0-d tensor"),
+        (lambda: Wavelets(torch.ones(())), r"'scales' to be a list or a tensor \[S\] of numbers"),
+        (lambda: Wavelets([]), "'scales' to be a list or a tensor"),
+        (lambda: Wavelets(torch.ones(2, 2)), r"\(got shape \[2, 2\]\)"),
+    ],
+)
+def test_parameters_of_another_shape_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("t", [[1.0, 2.0], (1.0,), [Heat(1.0), 2.0], []])
+def test_times_in_a_list_are_refused_by_diffuse(t):
+    with pytest.raises(TypeError, match="'t' to be a time, a tensor of times, a filter or a list"):
+        diffuse(X, laplacian_operator(GraphStructure(EDGES, N), WEIGHT), t)
