@@ -31,6 +31,7 @@ def partition_scores(clusters: Tensor | np.ndarray, y: Tensor | np.ndarray) -> P
     Hungarian method as in Xie et al., "Unsupervised deep embedding for clustering", 2016, eq. (10).
 
     Example:
+        >>> import torch
         >>> partition_scores(torch.tensor([5, 5, 7, 8]), torch.tensor([0, 0, 1, 1])).acc
         0.75
     """

@@ -28,12 +28,13 @@ def knn_search(
     """Find the k nearest neighbours of every point; a point is never its own neighbour.
 
     An exact search ranks points in float32, and again by coordinate differences where rounding
-    could choose. An approximate one ("ivf", "hnsw") may take a farther point for a neighbour, but
-    always gives k of them with their true distances; its recall, the share of neighbours that are
-    no farther than the true k-th, is measured on 1,000 points, and its effort doubled until the
-    recall, less its standard error, is `recall_target`. The recall reached is logged (a warning
-    where the target is missed). Duplicates of a point are ordinary neighbours at distance zero. A
-    graph is discrete, so no gradient flows back to `x`.
+    could make a neighbour farther by more than 5e-5 of its distance. An approximate one ("ivf",
+    "hnsw") may take a farther point for a neighbour, but always gives k of them with their true
+    distances; its recall, the share of neighbours that are no farther than the true k-th, is
+    measured on 1,000 points, and its effort doubled until the recall, less its standard error,
+    is `recall_target`. The recall reached is logged (a warning where the target is missed).
+    Duplicates of a point are ordinary neighbours at distance zero. A graph is discrete, so no
+    gradient flows back to `x`.
 
     Without faiss, and on devices that it does not support, the search is exact and by torch.
 

@@ -34,6 +34,10 @@ _EXTRA_CANDIDATES = 8
 # many points at once. Beyond, all points are compared.
 _MOST_ALIKE, _WIDE_POINTS = 4096, 256
 
+# What rounding may add to the square of a distance between points of one set. Of a set of equal
+# distances, as between short documents without a common word, any may be taken.
+_LONGER = 1e-4
+
 # How many points are searched for at once.
 _CHUNK_POINTS = 1 << 14
 
@@ -100,7 +104,8 @@ class Searcher:
         wanted = min(self.points.num_points - among_itself, k + _EXTRA_CANDIDATES)
         neighbor, distance = self._search(query, wanted, among_itself)
         everyone = torch.arange(query.num_points)
-        open_ends = self._open_ends(query, everyone, distance, k, among_itself).nonzero()[:, 0]
+        least = _LONGER if among_itself else 0.0
+        open_ends = self._open_ends(query, everyone, distance, k, least).nonzero()[:, 0]
         neighbor, distance = neighbor[:, :k].contiguous(), distance[:, :k].contiguous()
         for row in open_ends.split(_WIDE_POINTS) if open_ends.numel() else ():
             neighbor[row], distance[row] = self._wide(query, row, k, wanted, among_itself)
@@ -111,12 +116,13 @@ class Searcher:
     ) -> tuple[Tensor, Tensor]:
         """As :meth:`_exactly`, for rows of which more than `wanted` candidates are alike."""
         most = min(self.points.num_points - among_itself, k + _MOST_ALIKE)
+        least = _LONGER if among_itself else 0.0
         while wanted < most:
             wanted = min(4 * wanted, most)
             neighbor, distance = self._chunk(query, row, wanted, among_itself)
-            is_open = self._open_ends(query, row, distance, k, among_itself)
-            if not bool(is_open.any()):
+            if not bool(self._open_ends(query, row, distance, k, least).any()):
                 break
+        is_open = self._open_ends(query, row, distance, k, _LONGER)
         neighbor, distance = neighbor[:, :k].contiguous(), distance[:, :k].contiguous()
         if bool(is_open.any()) and not self.points.is_mapped:
             found = self._by_differences(query, row[is_open], k, among_itself)
@@ -136,20 +142,22 @@ class Searcher:
         return neighbor, distance
 
     def _open_ends(
-        self, query: Points, row: Tensor, distance: Tensor, k: int, among_itself: bool
+        self, query: Points, row: Tensor, distance: Tensor, k: int, least: float
     ) -> Tensor:
         """True [M] where a search in float32 may have left out one of the k nearest.
 
         So it may where the last candidate [M, wanted] is no farther than the k-th by more than the
-        rounding of a search.
+        rounding of a search. A rounding below `least` of the square does not count, nor do copies:
+        nothing is nearer than a copy.
         """
-        if distance.size(1) >= self.points.num_points - among_itself:
+        if distance.size(1) >= self.points.num_points - (query is self.points):
             return torch.zeros_like(row, dtype=torch.bool)
         scale = query.scale[row]
         squared = self.points.to_squared(distance[:, [k - 1, -1]], scale[:, None])
         rounding = query.search_rounding(row, squared[:, 1], by_tree=self.tree is not None)
         is_open = squared[:, 1] - squared[:, 0] <= rounding
-        if among_itself:  # nothing is nearer than a copy, whichever copy that is
+        if least > 0:
+            is_open &= rounding > least * squared[:, 0]
             is_open &= ~query.is_copy(row, squared[:, 0])
         return is_open
 

@@ -237,3 +237,21 @@ def test_chunks_do_not_change_the_answer(monkeypatch):
     neighbor, distance = knn_search(x, 6)
     assert torch.equal(distance, expected[1])
     assert torch.equal(neighbor, expected[0])
+
+
+def test_equal_distances_are_not_searched_for_again(monkeypatch):
+    """Of short documents, hundreds of which have no word in common, any are neighbours."""
+
+    def refuse(*_):
+        raise AssertionError("These distances differ by more than rounding, or not at all.")
+
+    monkeypatch.setattr(module.Searcher, "_wide", refuse)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.zeros(600, 300)
+    x.scatter_(1, torch.rand(600, 300, generator=generator).topk(3).indices, 1.0)
+    for metric in ("cosine", "l2"):
+        neighbor, _ = knn_search(x, 30, metric)
+        unit = x / 3**0.5 if metric == "cosine" else x
+        expected = torch.cdist(unit, unit).fill_diagonal_(torch.inf).sort(1).values[:, :30]
+        found = torch.cdist(unit, unit).gather(1, neighbor)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
