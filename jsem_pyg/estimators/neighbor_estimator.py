@@ -30,8 +30,10 @@ def limit_threads(n_jobs: int | None, num_points: int) -> Iterator[None]:
     if n_jobs is None and num_points > _FEW:
         yield
         return
-    # Torch asks OpenMP how many, each Python thread for itself: others keep theirs.
-    with threadpool_limits(joblib.effective_n_jobs(n_jobs)):
+    # Torch asks OpenMP how many, each Python thread for itself: others keep theirs. The number of
+    # BLAS is one for all, which only who asks for it changes.
+    only = "openmp" if n_jobs is None else None
+    with threadpool_limits(joblib.effective_n_jobs(n_jobs), only):
         yield
 
 

@@ -28,6 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_info
 
 from jsem_pyg.estimators import (
     DiffusionClusterer,
@@ -226,13 +227,22 @@ def test_threads_are_as_many_as_allowed_and_then_as_before(estimator, monkeypatc
     assert torch.get_num_threads() == before
 
 
+def of_blas():
+    """How many threads BLAS libraries with threads of their own take, for the whole process."""
+    found = [each for each in threadpool_info() if each["user_api"] == "blas"]
+    return [each["num_threads"] for each in found if each["threading_layer"] == "pthreads"]
+
+
 def test_few_points_take_one_thread(estimator):
     torch.set_num_threads(3)  # until the test ends
     every = joblib.effective_n_jobs(-1)
     for n_jobs, rows, expected in [(None, 5_000, 1), (None, 5_001, 3), (2, 10, 2), (-1, 10, every)]:
+        blas = of_blas()
         with estimator.set_params(n_jobs=n_jobs)._threads(csr_matrix((rows, 2))):
             assert torch.get_num_threads() == expected
+            assert of_blas() == (blas if n_jobs is None else [expected] * len(blas))
         assert torch.get_num_threads() == 3
+        assert of_blas() == blas
 
 
 def test_threads_of_others_stay_as_they_are(estimator):
