@@ -261,8 +261,11 @@ def tensor_of(name: str, array: Any) -> Tensor:
     """
     if array.dtype.kind not in "biufc":
         raise TypeError(f"Expected '{name}' to hold numbers (got an array of {array.dtype}).")
+    array = np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
+    if any(step < 0 for step in array.strides):  # along an axis of one entry
+        array = array.copy()
     try:
-        return torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
+        return torch.from_numpy(array)
     except TypeError as error:  # torch has no numbers of more than 64 bits
         raise TypeError(
             f"Expected '{name}' to hold numbers of 64 bits or fewer (got an array of "

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch_geometric.transforms import BaseTransform
 
+from ._checks import tensor_of
+
 # These follow from the shapes of the weights; lazy modules fill them in at their first call.
 _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 
@@ -109,7 +111,7 @@ def _text(value: Any) -> str:
 def _array_text(array: np.ndarray) -> str:
     """The digest of numbers, or a hash of entries of any other type."""
     if array.dtype.kind in "biuf" and array.dtype.isnative and array.dtype.itemsize <= 8:
-        return digest(torch.from_numpy(np.ascontiguousarray(array)))
+        return digest(tensor_of("array", array))
     content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
     hashed = hashlib.blake2b(content, digest_size=8).hexdigest()
     return f"{array.dtype} {list(array.shape)} {hashed}"

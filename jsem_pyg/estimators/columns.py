@@ -42,8 +42,8 @@ def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | 
     """
     if scale is None or (scale == "auto" and metric != "l2"):
         return None
-    low, middle, high = np.quantile(x.astype(np.float64), [0.25, 0.5, 0.75], axis=0)
     if scale == "auto":
+        low, middle, high = np.quantile(x.astype(np.float64), [0.25, 0.5, 0.75], axis=0)
         if (np.abs(middle) > (high - low) / 2).mean() <= 0.5:
             return None
         logger.info("scale='robust': each column by its interquartile range")
@@ -51,11 +51,17 @@ def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | 
 
 
 def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
-    """The spread [D] of columns, > 0: the interquartile range of a normal distribution, or std."""
-    x = x.astype(np.float64)
-    deviation = x.std(0)
+    """The spread [D] of columns, > 0: the interquartile range of a normal distribution, or std.
+
+    One for a column whose entries differ by rounding alone.
+    """
+    limits, x = np.finfo(x.dtype), x.astype(np.float64)
+    largest = np.abs(x).max(0)
+    exponent = np.frexp(largest)[1]  # so that no square under- or overflows
+    deviation = np.ldexp(np.ldexp(x, -exponent).std(0), exponent)
     if robust:
         low, high = np.quantile(x, [0.25, 0.75], axis=0)
-        deviation = np.where(high > low, (high - low) / NORMAL_IQR, deviation)
-    tiny = float(np.finfo(np.float32).tiny)
-    return np.where(deviation > tiny, deviation, 1.0)
+        differ = high - low > limits.eps * np.maximum(np.abs(low), np.abs(high))
+        deviation = np.where(differ, (high - low) / NORMAL_IQR, deviation)
+    is_constant = (np.ptp(x, axis=0) <= limits.eps * largest) | (deviation < limits.tiny)
+    return np.where(is_constant, 1.0, deviation)

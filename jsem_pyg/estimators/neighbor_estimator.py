@@ -16,7 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from .._checks import check_choice, check_nonnegative, check_positive_int
+from .._checks import (
+    check_choice,
+    check_nonnegative,
+    check_positive_int,
+    check_signal_range,
+    tensor_of,
+)
 from ..graph.affinity import KERNELS
 from .columns import check_columns, choose_metric, choose_scale
 from .fitted_graph import FittedGraph
@@ -98,11 +104,15 @@ class NeighborEstimator(BaseEstimator):
         """A copy of X, scaled in `dtype`; a later change of X does not change the estimator."""
         if self.reducer_ is not None:
             X = self.reducer_.transform(csr_matrix(X))  # row by row, unlike a product of dense X
-        x = torch.tensor(X.toarray() if issparse(X) else np.ascontiguousarray(X), dtype=dtype)
-        return self._scaled(x)
+        x = tensor_of("X", X.toarray() if issparse(X) else X)
+        return self._scaled(x.to(dtype or x.dtype, copy=True))
 
     def _scaled(self, x: Tensor) -> Tensor:
-        return x if self.scale_ is None else x / torch.from_numpy(self.scale_).to(x.dtype)
+        check_signal_range("X", x)
+        if self.scale_ is not None:
+            x = x / torch.from_numpy(self.scale_).to(x.dtype)
+            check_signal_range("X / scale_", x)
+        return x
 
     def _draw_seed(self) -> int:
         if isinstance(self.random_state, numbers.Integral):

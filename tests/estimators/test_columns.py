@@ -50,6 +50,43 @@ def test_the_spread_is_robust_and_never_zero():
     np.testing.assert_allclose(spread(x[:, 1:], robust=False), [1, x[:, 2].std()])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("robust", [True, False])
+def test_rounding_is_no_spread(dtype, robust):
+    x = np.tile(np.array([0.1, 0.3, 123456.789], dtype), (13, 1))
+    x[:6, 1] = np.nextafter(x[6, 1], dtype(1))
+    np.testing.assert_array_equal(spread(x, robust), 1)
+    x[0, 0] = 1e9
+    assert spread(x, robust)[0] > 1e8
+
+
+@pytest.mark.parametrize("unit", [2.0**700, 2.0**-900])
+@pytest.mark.parametrize("scale", ["robust", "standard"])
+def test_units_of_any_size_are_divided_by(scale, unit):
+    heat = HeatDiffusion(t=2.0, scale=scale, metric="l2").fit(WINE[:50])
+    other = HeatDiffusion(t=2.0, scale=scale, metric="l2").fit(WINE[:50] * unit)
+    np.testing.assert_array_equal(other.scale_, heat.scale_ * unit)
+    np.testing.assert_array_equal(other.embedding_, heat.embedding_ * unit)
+    assert np.array_equal(other.transform(WINE[50:60] * unit), heat.transform(WINE[50:60]) * unit)
+
+
+def test_columns_out_of_range_are_refused():
+    x = WINE[:50].copy()
+    x[0, 0] = 1e305
+    with pytest.raises(ValueError, match="'X' to lie within"):
+        HeatDiffusion(t=1.0, metric="l2", scale=None).fit(x)
+    x[:, 0] = WINE[:50, 0] * 1e-200
+    x[0, 0] = 1e200
+    with pytest.raises(ValueError, match="'X / scale_' to be finite"):
+        HeatDiffusion(t=1.0, metric="l2", scale="robust").fit(x)
+
+
+def test_a_single_column_in_reverse():
+    x = WINE[:, :1].copy()
+    heat = HeatDiffusion(t=1.0).fit(x[:, ::-1])
+    np.testing.assert_array_equal(heat.embedding_, HeatDiffusion(t=1.0).fit(x).embedding_)
+
+
 def test_a_table_of_measurements_is_clustered_as_it_should_be(caplog):
     data = load_wine()
     with caplog.at_level(logging.INFO, "jsem_pyg.estimators.columns"):
