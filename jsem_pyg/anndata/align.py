@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix, issparse, vstack
 from sklearn.decomposition import TruncatedSVD
 
 from .._checks import check_choice, check_nonnegative_int, check_positive_int, check_text
+from .._precision import power_of_two
 from ..transport import Plan, gromov_wasserstein
 from .read import PCA, check_key, keep_params, open_adata, read_expression, read_rep
 
@@ -146,6 +147,7 @@ def _unit(x: torch.Tensor) -> torch.Tensor:
 
     So structure and features, whose costs have other units, count alike as well.
     """
+    x = x / power_of_two(x.abs().max())  # so that no square under- or overflows
     x = x - x.mean(0)
     length = x.square().sum(1).mean().sqrt()
     return x / length if length > 0 else x
