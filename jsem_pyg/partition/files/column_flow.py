@@ -84,10 +84,11 @@ def column_flow(
         coefficients, group = series_coefficients(x, operator, times, options)
     sizes = Sizes(num_nodes, channels, times.value.size(0), source.dtype.itemsize)
     has_scales = not is_single(t)
+    graph = structure.csr.rowptr, structure.csr.col, structure.slot
     settings = {
         "source": source.fingerprint(),
         "t": f"{times.value.tolist()}{'' if has_scales else ' without an axis'}",
-        "edge_index": f"{digest(structure.csr.rowptr)}, {digest(structure.csr.col)}",
+        "edge_index": ", ".join(map(digest, graph)),
         "edge_weight": "None" if weight is None else digest(weight),
         "conductance": "None" if conductance is None else digest(conductance),
         **{name: repr(getattr(options, name)) for name in _OPTIONS},

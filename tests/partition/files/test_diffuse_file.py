@@ -337,6 +337,9 @@ def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
             given["edge_weight"] = None
         with pytest.raises(ValueError, match=f"Expected .*'{name}' to be .*, as in the run"):
             run(**given)
+    reordered = edges.view(2, 2, -1).roll(1, -1).flatten(1)
+    with pytest.raises(ValueError, match="Expected 'edge_index' to be .*, as in the run"):
+        run(edge_index=reordered)  # the same edges, with other weights
     os.utime(source, ns=(1, 1))
     with pytest.raises(ValueError, match="'source' to be .*, as in the run"):
         run()
