@@ -4,12 +4,13 @@ A checkpoint of `fit`, an unfinished result of `diffuse_file` and a folder of ``
 keep the settings of their run; parts of a graph list in such a file what belongs together. A run
 that goes on with other settings would end in another result: :func:`check_same_settings` refuses
 it, in one wording. :func:`write_journal` and :func:`read_journal` keep settings and progress in a
-small JSON file, written whole.
+small JSON file, written whole, with a hash of both.
 """
 
 import json
 import os
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,9 @@ def write_journal(
     progress: Mapping[str, Any],
 ) -> None:
     """Write a journal, whole or not at all: settings and progress are values of JSON by name."""
-    content = {"version": version, "settings": dict(settings), "progress": dict(progress)}
+    settings, progress = dict(settings), dict(progress)
+    hashed = {**progress, "hash": _hash(settings, progress)}
+    content = {"version": version, "settings": settings, "progress": hashed}
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
 
@@ -52,6 +55,8 @@ def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Jou
         content = json.loads(text.decode())
         found = content["version"]
         journal = Journal(dict(content["settings"]), dict(content["progress"]))
+        if found == version and journal.progress.pop("hash") != _hash(*journal):
+            raise ValueError("another hash than that of its content")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"Expected '{path}' to be the journal of a run (got a file that is damaged or holds "
@@ -63,6 +68,10 @@ def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Jou
             f"release). To fix this, {remedy}."
         )
     return journal
+
+
+def _hash(settings: dict[str, Any], progress: dict[str, Any]) -> str:
+    return blake2b(json.dumps([settings, progress]).encode(), digest_size=16).hexdigest()
 
 
 def check_same_settings(

@@ -20,6 +20,17 @@ def test_a_damaged_journal_is_refused(tmp_path, content):
         read_journal(path, 2, "begin anew")
 
 
+def test_a_damaged_number_is_refused(tmp_path):
+    path = tmp_path / "journal.json"
+    write_journal(path, 2, {"t": 5.0}, {"rows": 3})
+    for right, wrong in ((b'"rows": 3', b'"rows": 7'), (b"5.0", b"4.0"), (b"hash", b"hasi")):
+        whole = path.read_bytes()
+        path.write_bytes(whole.replace(right, wrong))
+        with pytest.raises(ValueError, match=r"journal of a run .*damaged.* To fix this, begin"):
+            read_journal(path, 2, "begin anew")
+        path.write_bytes(whole)
+
+
 def test_another_version_and_a_missing_file_are_refused(tmp_path):
     path = tmp_path / "journal.json"
     write_journal(path, 1, {}, {})

@@ -7,7 +7,6 @@ resumes, and a file that was damaged, or comes from another map, is refused.
 
 import json
 from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,13 +81,13 @@ class MapFolder:
             return
         for file in self._files:
             file.unlink(missing_ok=True)
-        self._write(settings, {"finished": False, "files": {}})
+        write_journal(self._run, _FORMAT, settings, {"finished": False, "files": {}})
 
     def keep(self, file: Path) -> None:
         """Note that this run has written a file."""
         settings, progress = self.read()
         files = {**progress["files"], file.name: content_hash(file)}
-        self._write(settings, {**progress, "files": files})
+        write_journal(self._run, _FORMAT, settings, {**progress, "files": files})
 
     def has(self, file: Path) -> bool:
         """True if this run, or the one that it resumes, wrote a file that is still there.
@@ -104,7 +103,7 @@ class MapFolder:
     def finish(self, result: dict[str, Any]) -> None:
         """Note the result; from then on points can be assigned."""
         settings, progress = self.read()
-        self._write(settings, {**progress, "finished": True, **result})
+        write_journal(self._run, _FORMAT, settings, {**progress, "finished": True, **result})
 
     def read(self) -> Journal:
         """The settings of the run, and its progress: "finished", "files", and then the "names"."""
@@ -119,10 +118,7 @@ class MapFolder:
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
                 f"there is no {_RUN})."
             )
-        journal = read_journal(self._run, _FORMAT, _REMEDY)
-        if journal.progress.pop("hash", None) != _hash(*journal):
-            raise self._damaged(self._run, "another hash than that of its content")
-        return journal
+        return read_journal(self._run, _FORMAT, _REMEDY)
 
     def read_points(self) -> dict[str, Any]:
         """The embeddings "x" [P, D], the "documents" [P] and the state of their "words"."""
@@ -171,14 +167,6 @@ class MapFolder:
         """The packages that are here in another version than the map was made by."""
         then, now = self.read().settings["made by"], _versions()
         return [f"{name} {then[name]}, now {now[name]}" for name in then if then[name] != now[name]]
-
-    def _write(self, settings: dict[str, Any], progress: dict[str, Any]) -> None:
-        hashed = {**progress, "hash": _hash(settings, progress)}
-        write_journal(self._run, _FORMAT, settings, hashed)
-
-
-def _hash(settings: dict[str, Any], progress: dict[str, Any]) -> str:
-    return blake2b(json.dumps([settings, progress]).encode(), digest_size=16).hexdigest()
 
 
 def _versions() -> dict[str, str | None]:

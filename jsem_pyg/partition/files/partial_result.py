@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..._files import sole_writer
 from ..._journal import check_same_settings, read_journal, write_journal
 
-_VERSION = 2
+_VERSION = 3
 _BLOCK = 512  # bytes: the unit in which systems count what a file takes
 _JOURNAL = "journal.json"
 _REMEDY = "begin anew, with resume=False, or give another 'target'"

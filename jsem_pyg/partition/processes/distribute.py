@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_instance, check_points, check_rows
+from ..._checks import check_instance, check_points, check_rows, tensor_of
 from ...graph import GraphStructure
 from ..split import Partition, recursive_partition
 from .graph import DistributedGraph
@@ -118,7 +118,7 @@ def take_rows(values: Any, rows: Tensor) -> Tensor:
     if isinstance(values, Tensor):
         return values[rows.to(values.device)]
     order = rows.argsort()
-    found = torch.from_numpy(values[rows[order].numpy()])
+    found = tensor_of("x", values[rows[order].numpy()])
     out = torch.empty_like(found)
     out[order] = found
     return out

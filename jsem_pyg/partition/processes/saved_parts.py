@@ -22,7 +22,7 @@ from .graph import DistributedGraph
 from .ranks import Ranks
 from .rows import Cutter, RowRecord
 
-_VERSION = 1
+_VERSION = 2
 _INDEX, _KIND = "parts.json", "part"
 _RECORD = tuple(name for name in RowRecord._fields if name not in ("rank", "num_shared"))
 
