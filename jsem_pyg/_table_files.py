@@ -29,11 +29,14 @@ _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
 # A first line that names the delimiter, as spreadsheets write it: no part of the table.
 _NAMED = re.compile(r'"?sep=(?P<delimiter>[^"])"?\r?\n?')
+# The first of these arrays that an .npz holds has the points; numpy calls a lone array arr_0.
+POINTS = ("x", "embeddings", "arr_0")
 # The arrays of an .npz that hold labels, and those that give names to class indices.
 LABELS = ("y", "labels")
 CLASS_NAMES = ("target_names", "classes")
 _HEAD = 1 << 16  # characters in which the delimiter is looked for
 _PART = 1 << 22  # characters that are looked through at once
+_MOST_NAMED = 5  # columns in a message
 _LONGEST_CELL = 2**31 - 1  # which Python limits to 131,072 characters otherwise
 
 
@@ -164,6 +167,12 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
             f"delimiter, or say which it is by --delimiter (got {delimiter!r})."
         )
     table.columns = [str(name) for name in table.columns]
+    if reading.header and all(map(_is_number, table.columns)):
+        logger.warning(
+            "The header holds numbers alone: %s. Where it is a row like the others, pass "
+            "--no-header.",
+            ", ".join(table.columns[:_MOST_NAMED]) + ", ..." * (table.shape[1] > _MOST_NAMED),
+        )
     file.seek(place)
     width = table.shape[1]
     above = empty + bool(named)
@@ -183,6 +192,14 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
         blank = pd.DataFrame("", index=range(empty), columns=table.columns, dtype=object)
         table = pd.concat([blank, table], ignore_index=True)
     return table
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _count_cells(file: TextIO, delimiter: str) -> Iterator[tuple[int, int]]:
@@ -230,7 +247,7 @@ def _read_parquet(path: Path) -> "pd.DataFrame":
 
 
 def _read_arrays(path: Path) -> "pd.DataFrame":
-    """The arrays of N rows, by name."""
+    """The arrays with as many rows as the points, by name."""
     pd = import_optional("pandas", _READING)
     with open_arrays(path, alone="x") as loaded:
         arrays = dict(loaded)
@@ -240,7 +257,8 @@ def _read_arrays(path: Path) -> "pd.DataFrame":
         raise ValueError(
             f"Expected '{path}' to hold an array of shape [N, D] (got {shapes or 'none'})."
         )
-    count = len(next(iter(tables.values())))
+    points = next((name for name in POINTS if name in tables), next(iter(tables)))
+    count = len(tables[points])
     columns = {
         name: list(array) if array.ndim == 2 else array
         for name, array in arrays.items()

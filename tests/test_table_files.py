@@ -97,6 +97,23 @@ def test_arrays_become_columns_and_class_indices_names():
         read("a.npy")
 
 
+def test_arrays_beside_the_points_do_not_take_their_place():
+    x = np.arange(8.0).reshape(4, 2)
+    np.savez("a.npz", centers=x[:2], x=x, y=[0, 1, 0, 1])
+    assert list(read("a.npz").columns) == ["x", "y"]
+    np.savez("a.npz", vectors=x, more=x[:2])
+    assert list(read("a.npz").columns) == ["vectors"]
+
+
+def test_a_header_of_numbers_may_be_a_row(caplog):
+    assert len(read("a.csv", "1,2\n3,4\n")) == 1
+    assert "The header holds numbers alone: 1, 2. " in caplog.text
+    caplog.clear()
+    read("a.csv", "1,b\n3,4\n")
+    assert len(read("a.csv", "1,2\n3,4\n", header=False)) == 2
+    assert caplog.text == ""
+
+
 def test_names_of_classes_are_those_of_labels_alone():
     x = np.zeros((4, 2))
     np.savez("a.npz", x=x, y=[2, 0, 1, 2], target_names=["u", "v", "w"], age=[0, 2, 1, 1])

@@ -169,7 +169,8 @@ def _warn_of_nearly_numbers(table: "pd.DataFrame", names: Iterable[str]) -> None
     for name in names:
         row = np.flatnonzero(table[name].notna() & (table[name] != ""))
         cells = table[name].iloc[row]
-        bad = np.flatnonzero(as_numbers(cells).isna())
+        truths = cells.map(lambda cell: isinstance(cell, bool))
+        bad = np.flatnonzero(as_numbers(cells).isna() | truths)
         if _without_commas(cells).isna().mean() < _FEW:
             logger.warning(
                 "Column %r is taken for text: %d of its %d cells are no numbers (the first is %r, "

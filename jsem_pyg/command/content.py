@@ -107,8 +107,8 @@ def _vectors(table: "pd.DataFrame", names: Sequence[str]) -> np.ndarray:
         else:
             columns = [as_numbers(table[name]) for name in names]
             vectors = np.stack([each.to_numpy(float, na_value=np.nan) for each in columns], axis=1)
-        if vectors.dtype.kind == "c":
-            raise TypeError("they are complex")
+        if vectors.dtype.kind in "cmM":
+            raise TypeError(f"they are {vectors.dtype}")
         single = vectors.dtype in (np.float16, np.float32)
         vectors = vectors.astype(np.float32 if single else np.float64)
     except (ValueError, TypeError) as error:

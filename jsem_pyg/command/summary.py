@@ -72,8 +72,8 @@ def _alike(result: MapResult) -> str:
 
 
 def _clusters(result: MapResult) -> str:
-    sizes, labels = result.sizes, result.clusterer.labels_
-    sure = result.clusterer.probabilities_.max(1)
+    sizes, labels = result.sizes, result.row_clusters
+    sure = result.clusterer.probabilities_.max(1)[result.content.point]
     rows = [
         (
             cluster,
@@ -112,7 +112,12 @@ def _levels(result: MapResult) -> Iterable[str]:
             for level, names in result.levels
         ],
     )
-    yield "\n".join(_tree(sorted(result.levels, key=lambda named: named[0].n_clusters)))
+    point = result.content.point
+    of_rows = [
+        (level._replace(labels=level.labels[point[point >= 0]]), names)
+        for level, names in result.levels
+    ]
+    yield "\n".join(_tree(sorted(of_rows, key=lambda named: named[0].n_clusters)))
 
 
 def _tree(levels: Sequence[Any], inside: Sequence[int] = ()) -> Iterable[str]:

@@ -9,10 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_finite, check_labels, check_points, tensor_of
-from .._table_files import CLASS_NAMES, LABELS, open_arrays
-
-# The first name of each that an .npz file holds is taken; numpy itself calls a lone array arr_0.
-_X_NAMES = ("x", "embeddings", "arr_0")
+from .._table_files import CLASS_NAMES, LABELS, POINTS, open_arrays
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
 _MAX_UNNAMED_CLASSES = 100_000
@@ -90,10 +87,10 @@ def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray | None, np.ndarray 
     with open_arrays(path, alone="x") as arrays:
         held = ", ".join(arrays)
         x, labels, names = (
-            _first(arrays, candidates) for candidates in (_X_NAMES, LABELS, CLASS_NAMES)
+            _first(arrays, candidates) for candidates in (POINTS, LABELS, CLASS_NAMES)
         )
     if x is None:
-        listed = ", ".join(_X_NAMES)
+        listed = ", ".join(POINTS)
         raise ValueError(f"Expected '{path}' to hold one of the arrays {listed} (got {held}).")
     return x, labels, names
 

@@ -63,6 +63,11 @@ def test_a_column_that_is_text_by_a_cell_is_named(cell, caplog):
     assert caplog.text == ""  # where it is not clustered
 
 
+def test_a_truth_among_numbers_is_named(caplog):
+    choose(odd=[*NUMBERS[1:], True])
+    assert f"1 of its {N} cells are no numbers (the first is True, in row {N - 1}," in caplog.text
+
+
 def test_commas_in_numbers_are_named(caplog):
     chosen = choose(a=NUMBERS, b=NUMBERS, odd=[f"{number},5" for number in NUMBERS])
     assert chosen.points == ["a", "b"]
@@ -133,6 +138,7 @@ def test_text_is_not_named_by_other_text():
         ),
         ({"v": [[1.0, 2.0], [1.0], [0.0, 0.0]]}, "vectors of one length"),
         ({"v": [[np.inf, 2.0], [1.0, 1.0], [0.0, 0.0]]}, "infinite"),
+        ({"v": list(np.eye(3).astype("M8[s]"))}, r"they are datetime64\[s\]"),
         ({"v": [[1.0, 2.0]] * 3}, "differ .got 3 that are the same"),
         ({"v": [[1.0, 2.0]]}, r"3 rows or more .got 1 in 1 rows"),
         ({"text": ["a b c d"] * 5}, "3 different documents or more .got 1 in 5 rows"),

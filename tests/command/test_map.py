@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,23 @@ def test_documents_become_a_folder(texts):
         assert words in report
     assert "39 different documents, each of them one point of the map: 1 rows repeat one" in report
     assert "jsem-pyg map documents.csv --labels topic --clusters 3 --layout none" in report
+
+
+def test_the_report_counts_rows(texts):
+    again = pd.concat([texts, *[texts.iloc[7:8]] * 30, *[texts.iloc[8:11]] * 3])
+    again.to_csv("documents.csv", index=False)
+    good("map", "documents.csv", *QUICK)
+    table = pd.read_csv("documents-map/clusters.csv")
+    table = table[table.cluster >= 0]
+    report = Path("documents-map/report.md").read_text()
+    for cluster, rows in table.groupby("cluster"):
+        cells = f"{len(rows)} | {len(rows) / len(table):.1%} | {rows.probability.mean():.2f} |"
+        assert re.search(rf"^\| {cluster} \| .* \| {re.escape(cells)}$", report, re.M)
+    of_levels = re.findall(r"^( *)- .* \((\d+)\)$", report, re.M)
+    depths = {len(depth) for depth, _ in of_levels}
+    assert len(depths) > 1
+    for depth in depths:
+        assert sum(int(size) for each, size in of_levels if len(each) == depth) == len(table)
 
 
 def test_vectors_become_a_folder(points):
