@@ -83,7 +83,8 @@ class NeighborEstimator(BaseEstimator):
         seed = self._draw_seed()
         self.reducer_ = None
         if issparse(X) and X.shape[1] > self.n_components:
-            self.reducer_ = TruncatedSVD(self.n_components, random_state=seed).fit(X)
+            reducer = TruncatedSVD(self.n_components, random_state=seed)
+            self.reducer_ = reducer.fit(_in_order(X, X.dtype))
         self.scale_ = None
         x = self._to_tensor(X)
         self.metric_ = choose_metric(self.metric, x.numpy(), self.reducer_ is not None)
@@ -103,7 +104,8 @@ class NeighborEstimator(BaseEstimator):
     def _to_tensor(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
         """A copy of X, scaled in `dtype`; a later change of X does not change the estimator."""
         if self.reducer_ is not None:
-            X = self.reducer_.transform(csr_matrix(X))  # row by row, unlike a product of dense X
+            # Row by row, unlike a product of dense X.
+            X = self.reducer_.transform(_in_order(X, self.reducer_.components_.dtype))
         x = tensor_of("X", X.toarray() if issparse(X) else X)
         return self._scaled(x.to(dtype or x.dtype, copy=True))
 
@@ -136,3 +138,12 @@ class NeighborEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _in_order(X: Any, dtype: Any) -> csr_matrix:
+    """Rows in CSR, whose columns ascend: the order in which a product sums them up."""
+    rows = csr_matrix(X, dtype=dtype)
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # of what may be the user's
+        rows.sum_duplicates()
+    return rows

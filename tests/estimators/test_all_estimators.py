@@ -163,6 +163,24 @@ def test_wide_sparse_points_are_reduced_first(estimator):
     np.testing.assert_array_equal(say(sparse, new), say(sparse, csr_matrix(new)))
 
 
+def test_sparse_points_are_the_same_in_any_order_and_precision(estimator):
+    estimator = clone(estimator).set_params(n_components=4)
+    rng = np.random.default_rng(1)
+    dense = np.where(rng.random((len(X), 40)) < 0.3, rng.normal(size=(len(X), 40)), 0)
+    dense = dense.astype(np.float32)
+    product = csr_matrix(dense)
+    for row in range(len(X)):  # as SciPy leaves them after a product
+        part = slice(*product.indptr[row : row + 2])
+        product.indices[part] = product.indices[part][::-1]
+        product.data[part] = product.data[part][::-1]
+    product.has_sorted_indices = False
+    indices = product.indices.copy()
+    model = fitted(estimator, product)
+    assert np.array_equal(product.indices, indices)
+    for same in (product, dense, csr_matrix(dense), dense.astype(np.float64)):
+        np.testing.assert_array_equal(say(model, same), of_fitted(model))
+
+
 def test_narrow_sparse_points_are_what_they_are_dense(estimator):
     sparse = fitted(clone(estimator).set_params(n_components=DIM), csr_matrix(X))
     assert sparse.reducer_ is None
