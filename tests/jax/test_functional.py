@@ -259,6 +259,9 @@ def test_strided_arrays():
     case = make_case(ring(), t=1.0)
     x = np.asfortranarray(np.repeat(case.x, 2, axis=1))[:, ::2]
     assert (heat_diffusion(x, case.graph) == heat_diffusion(case.x, case.graph)).all()
+    backward = case.weight[::-1].copy()[::-1]
+    expected = heat_diffusion(case.x, case.graph, case.weight)
+    assert (heat_diffusion(case.x, case.graph, backward) == expected).all()
 
 
 def bad(**given):
