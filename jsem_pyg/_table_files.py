@@ -167,7 +167,7 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
             f"delimiter, or say which it is by --delimiter (got {delimiter!r})."
         )
     table.columns = [str(name) for name in table.columns]
-    if reading.header and all(map(_is_number, table.columns)):
+    if reading.header and pd.to_numeric(table.columns, errors="coerce").notna().all():
         logger.warning(
             "The header holds numbers alone: %s. Where it is a row like the others, pass "
             "--no-header.",
@@ -192,14 +192,6 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
         blank = pd.DataFrame("", index=range(empty), columns=table.columns, dtype=object)
         table = pd.concat([blank, table], ignore_index=True)
     return table
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _count_cells(file: TextIO, delimiter: str) -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._mapped_pages import MappedPages
+from .._precision import unit_rows
 
 # How many numbers are read at once.
 _BLOCK_NUMBERS = 1 << 22
@@ -71,12 +72,6 @@ class MappedRows:
 
     def _placed(self, x: Tensor) -> Tensor:
         return unit_rows(x) if self.scale is None else x / self.scale
-
-
-def unit_rows(x: Tensor) -> Tensor:
-    """Rows of length one, of rows that are not zero."""
-    x = x / x.abs().amax(1, keepdim=True)  # so that no square under- or overflows
-    return x / x.norm(dim=1, keepdim=True)
 
 
 def check_array(name: str, array: NDArray[Any]) -> None:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._checks import check_choice, check_dense, check_finite, check_float
+from .._precision import unit_rows
 from .groups import SMALL, Groups
-from .mapped_rows import MappedRows, check_array, check_block, unit_rows
+from .mapped_rows import MappedRows, check_array, check_block
 
 METRICS = ("cosine", "l2")
 
