@@ -83,11 +83,12 @@ def _rows(
 @compiled(nogil=True)
 def _keep_largest(score: Array, found: Array, columns: Array, values: Array) -> None:
     """The largest scores of the columns that were found, by insertion."""
-    last = values.size - 1
+    filled, last = 0, values.size - 1
     for j in found:
         if score[j] <= values[last]:
             continue
-        place = last
+        place = min(filled, last)
+        filled += 1
         while place > 0 and values[place - 1] < score[j]:
             values[place], columns[place] = values[place - 1], columns[place - 1]
             place -= 1
