@@ -254,6 +254,15 @@ def check_integers(name: str, value: Any) -> None:
         raise TypeError(f"Expected '{name}' to be of integer type (got {value.dtype}).")
 
 
+def check_unmasked(name: str, array: Any) -> None:
+    """Raise a ValueError if entries of an array are masked: those below would be taken."""
+    if np.ma.is_masked(array):
+        raise ValueError(
+            f"Expected '{name}' without a mask (got {np.ma.count_masked(array)} masked of "
+            f"{array.size} values). To fix this, fill them in, such as by {name}.filled(0)."
+        )
+
+
 def tensor_of(name: str, array: Any) -> Tensor:
     """A NumPy array of numbers as a tensor; a TypeError for other arrays.
 
@@ -261,6 +270,7 @@ def tensor_of(name: str, array: Any) -> Tensor:
     """
     if array.dtype.kind not in "biufc":
         raise TypeError(f"Expected '{name}' to hold numbers (got an array of {array.dtype}).")
+    check_unmasked(name, array)
     array = np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
     if any(step < 0 for step in array.strides):  # along an axis of one entry
         array = array.copy()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from scipy.sparse import coo_matrix, csr_matrix, issparse
 
-from .._checks import check_bool, check_instance, check_text
+from .._checks import check_bool, check_instance, check_text, check_unmasked
 from .._extras import import_optional
 from ..graph import knn_graph
 
@@ -114,7 +114,7 @@ def read_rep(
             f"{sorted(adata.obsm)}).{fix}"
         )
     points = adata.obsm[key]
-    points = points.toarray() if issparse(points) else np.asarray(points)
+    points = points.toarray() if issparse(points) else np.asanyarray(points)  # masked or not
     if points.ndim != 2 or points.shape[1] == 0:
         raise ValueError(
             f"Expected '{owner}.obsm[{key!r}]' to have columns (got {list(points.shape)})."
@@ -160,11 +160,7 @@ def check_key(name: str, value: Any) -> None:
 
 def check_finite_numbers(name: str, x: Any) -> None:
     """Raise unless x, sparse or dense, holds finite real numbers."""
-    if np.ma.is_masked(x):
-        raise ValueError(
-            f"Expected '{name}' without a mask (got {np.ma.count_masked(x)} masked of {x.size} "
-            "values). To fix this, fill them in, such as by x.filled(0)."
-        )
+    check_unmasked(name, x)
     data = x.data if issparse(x) else np.asarray(x)
     if data.dtype.kind not in "fiub":
         raise TypeError(f"Expected '{name}' to hold real numbers (got {data.dtype}).")

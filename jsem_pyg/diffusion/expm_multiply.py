@@ -65,7 +65,7 @@ def expm_multiply(
     for name, value in (("A", getattr(A, "data", A)), ("x", x), ("t", t)):
         _refuse_traced(name, value)
     is_array = isinstance(x, np.ndarray) or _is_jax(x)
-    signal = tensor_of("x", np.asarray(x)) if is_array else x
+    signal = tensor_of("x", np.asanyarray(x)) if is_array else x
     check_float("x", signal)
     columns = signal.unsqueeze(-1) if signal.dim() == 1 else signal
     check_signal(columns)

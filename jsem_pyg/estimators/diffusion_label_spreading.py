@@ -8,6 +8,7 @@ import torch
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from .._checks import check_unmasked
 from .class_estimator import ClassEstimator
 
 logger = logging.getLogger(__name__)
@@ -143,7 +144,8 @@ def _keep_numbers(y: Any) -> Any:
 
 
 def _check_none_missing(y: Any) -> None:
-    """Raise a ValueError if a label is None or pandas.NA, which scikit-learn cannot compare."""
+    """Raise a ValueError if a label is masked, None or pandas.NA, which cannot be compared."""
+    check_unmasked("y", y)
     if getattr(getattr(y, "dtype", None), "kind", "O") != "O" or not np.iterable(y):
         return
     for row, label in enumerate(y):

@@ -21,12 +21,14 @@ from .._checks import (
     check_nonnegative,
     check_positive_int,
     check_signal_range,
+    check_unmasked,
     tensor_of,
 )
 from ..graph.affinity import KERNELS
 from .columns import check_columns, choose_metric, choose_scale
 from .fitted_graph import FittedGraph
 
+_READING = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 _FEW = 5_000  # points, for which several threads would only wait for each other
 
 
@@ -77,8 +79,8 @@ class NeighborEstimator(BaseEstimator):
     def _fit_graph(self, X: Any, y: Any = "no_validation") -> tuple[FittedGraph, int, Any]:
         """Read X and y, and build the graph: it, a seed for what is random later, and y."""
         self._check_parameters()
-        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        read = validate_data(self, X, y, ensure_min_samples=3, **options)
+        _check_none_missing(X)
+        read = validate_data(self, X, y, ensure_min_samples=3, **_READING)
         X, y = read if isinstance(read, tuple) else (read, None)
         seed = self._draw_seed()
         self.reducer_ = None
@@ -98,8 +100,8 @@ class NeighborEstimator(BaseEstimator):
     def _read_new(self, X: Any) -> Tensor:
         """Points [M, D] that come later, in the type of the fitted ones."""
         check_is_fitted(self)
-        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        return self._to_tensor(validate_data(self, X, reset=False, **options), self._dtype)
+        _check_none_missing(X)
+        return self._to_tensor(validate_data(self, X, reset=False, **_READING), self._dtype)
 
     def _to_tensor(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
         """A copy of X, scaled in `dtype`; a later change of X does not change the estimator."""
@@ -138,6 +140,22 @@ class NeighborEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _check_none_missing(X: Any) -> None:
+    """Raise a ValueError for what scikit-learn takes for numbers: masked entries, missing dates."""
+    check_unmasked("X", X)
+    missing = 0
+    if hasattr(X, "select_dtypes"):
+        dates = X.select_dtypes(["datetime", "datetimetz", "timedelta"])
+        missing = int(dates.isna().to_numpy().sum())
+    elif isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        missing = int(np.isnat(X).sum())
+    if missing:
+        raise ValueError(
+            f"Expected 'X' without missing dates (got {missing} NaT). To fix this, fill them in, "
+            "or leave these rows out."
+        )
 
 
 def _in_order(X: Any, dtype: Any) -> csr_matrix:

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .._checks import check_unmasked
 from .._mapped_pages import MappedPages
 from .._precision import unit_rows
 
@@ -82,6 +83,7 @@ def check_array(name: str, array: NDArray[Any]) -> None:
         raise ValueError(
             f"Expected '{name}' to have shape [N, F] with F > 0 (got {list(array.shape)})."
         )
+    check_unmasked(name, array)
 
 
 def check_block(name: str, block: Tensor, first_row: int, allows_zero: bool) -> None:

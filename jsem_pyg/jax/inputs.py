@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from jax import Array
 
-from .._checks import check_signal_range, has_tiny, real_numbers
+from .._checks import check_signal_range, check_unmasked, has_tiny, real_numbers
 from .graph import Graph
 
 
@@ -94,4 +94,5 @@ def _read_float(name: str, value: Any) -> Array:
             f"Expected '{name}' to be a floating-point array of 16, 32 or 64 bits (got "
             f"{value.dtype})."
         )
+    check_unmasked(name, value)
     return jnp.asarray(value)

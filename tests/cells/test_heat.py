@@ -201,6 +201,7 @@ def with_weight(value):
 def masked():
     adata = made(sparse=False)
     adata.X = np.ma.masked_greater(adata.X, 3)
+    adata.obsm["X_pca"] = np.ma.masked_greater(adata.obsm["X_pca"], 0)
     return adata
 
 
@@ -221,6 +222,7 @@ def masked():
         ),
         (lambda: made()[:0].copy(), {}, ValueError, r"to have cells \(got shape \(0, 12\)\)"),
         (masked, {}, ValueError, r"'adata\.X' without a mask \(got \d+ masked of 1080"),
+        (masked, {"use_rep": "X_pca"}, ValueError, r"obsm\['X_pca'\]' without a mask \(got \d"),
         (made, {"t": -1}, ValueError, "'t' to be non-negative"),
         (made, {"t": [1, 1]}, ValueError, "times 't' that differ"),
         (made, {"t": []}, ValueError, "'t' to be a number or a sequence"),

@@ -1,6 +1,7 @@
 import logging
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.metrics import adjusted_rand_score
@@ -68,6 +69,26 @@ def test_units_of_any_size_are_divided_by(scale, unit):
     np.testing.assert_array_equal(other.scale_, heat.scale_ * unit)
     np.testing.assert_array_equal(other.embedding_, heat.embedding_ * unit)
     assert np.array_equal(other.transform(WINE[50:60] * unit), heat.transform(WINE[50:60]) * unit)
+
+
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_missing_dates_are_refused(as_frame):
+    days = np.datetime64("2020-01-01") + RNG.integers(999, size=(30, 2)).astype("m8[D]")
+    known = pd.DataFrame(days) if as_frame else days
+    heat = HeatDiffusion(t=1.0).fit(known)
+    days[4, 1] = "NaT"
+    some = pd.DataFrame(days) if as_frame else days
+    for call in (heat.transform, heat.fit):
+        with pytest.raises(ValueError, match="'X' without missing dates .got 1 NaT"):
+            call(some)
+
+
+def test_masked_entries_are_refused():
+    some = np.ma.masked_array(WINE, WINE[3, 1] == WINE)
+    heat = HeatDiffusion(t=1.0).fit(np.ma.masked_array(WINE))
+    for call in (heat.transform, heat.fit):
+        with pytest.raises(ValueError, match="'X' without a mask"):
+            call(some)
 
 
 def test_columns_out_of_range_are_refused():

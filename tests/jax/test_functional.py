@@ -278,6 +278,7 @@ X = np.ones((5, 3), np.float32)
     [
         (bad(x=torch.ones(5, 3)), TypeError, r"'x' to be an array .* \(got a torch.Tensor"),
         (bad(x=X * np.float32(1e38)), ValueError, "'x' to lie within"),
+        (bad(x=np.ma.masked_array(X, X > 0)), ValueError, "'x' without a mask"),
         (bad(edge_weight=np.arange(10.0)), ValueError, "'edge_weight' .*both directions"),
         (bad(edge_weight=np.full(10, 1e-60)), ValueError, "'edge_weight' to be zero or large"),
         (

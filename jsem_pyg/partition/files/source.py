@@ -10,7 +10,7 @@ import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ..._checks import signal_limit
+from ..._checks import check_unmasked, signal_limit
 from ..._files import as_path
 from ..._mapped_pages import MappedPages
 from .memory import BLOCK
@@ -45,6 +45,7 @@ class Source:
                 f"'dtype' and slices (got {type(array).__name__})."
             )
         self.shape, self.dtype = _checked(array.shape, array.dtype)
+        check_unmasked("source", array)
         self._array, self._pages = array, MappedPages(array)
         #: the file behind it, where it is known
         self.path = None if self._pages.filename is None else Path(self._pages.filename)
