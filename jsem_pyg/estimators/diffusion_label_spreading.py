@@ -134,7 +134,12 @@ def _is_known(y: np.ndarray) -> np.ndarray:
 
 
 def _keep_numbers(y: Any) -> Any:
-    """Labels of which NumPy would make text, such as -1 and NaN beside strings, as objects."""
+    """Labels as they are: NumPy would make text of -1 and NaN beside strings.
+
+    And scikit-learn floats of pandas' nullable integers, large ones of which are then one class.
+    """
+    if hasattr(y, "to_numpy"):
+        return y.to_numpy()
     is_plain = isinstance(y, list | tuple) and not any(isinstance(each, list) for each in y)
     if not is_plain or len({isinstance(label, str) for label in y}) < 2:
         return y

@@ -43,6 +43,7 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
     check_labels("labels", labels)
     if labels.numel() and int(labels.min()) < 0:
         raise ValueError(f"Expected 'labels' to be >= 0 (got {int(labels.min())}).")
+    labels = labels.unique(return_inverse=True)[1]  # memory for clusters, not for large numbers
     check_edge_index(edge_index, labels.numel())
     if edge_weight is not None:
         check_edge_weight(edge_weight, edge_index.size(1))

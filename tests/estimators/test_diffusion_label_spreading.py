@@ -62,6 +62,12 @@ def test_labels_may_be_of_any_kind(names):
     assert (model.transduction_ == names[Y]).mean() > 0.9
 
 
+def test_nullable_integers_are_no_floats():
+    y = pd.array(np.where(few_labels(Y) < 0, -1, 2**60 + Y), dtype="Int64")
+    model = DiffusionLabelSpreading(8, t=2.0).fit(X, y)
+    assert model.classes_.tolist() == [2**60, 2**60 + 1, 2**60 + 2]
+
+
 def test_an_array_of_strings_is_all_known():
     names = np.array(["sun", "moon", "star"])[Y]
     model = DiffusionLabelSpreading(8, t=2.0).fit(X, names)

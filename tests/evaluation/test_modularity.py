@@ -48,6 +48,11 @@ def test_a_graph_without_weight_has_none():
     assert modularity(edges, torch.zeros(2), torch.tensor([0, 1])) == 0
 
 
+def test_numbers_of_clusters_may_be_large():
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    assert modularity(edges, None, torch.tensor([5, 5, 2**60, 2**60])) == 0.5
+
+
 def test_unknown_labels_are_refused():
     edges = torch.tensor([[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="'labels' to be >= 0 .got -1"):
