@@ -119,6 +119,8 @@ def read_rep(
         raise ValueError(
             f"Expected '{owner}.obsm[{key!r}]' to have columns (got {list(points.shape)})."
         )
+    if points.dtype.kind in "iu":  # such as pixels, of which float32 has too few digits
+        points = points.astype(np.float64)
     return as_float(f"{owner}.obsm[{key!r}]", points)
 
 

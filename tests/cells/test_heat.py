@@ -198,6 +198,15 @@ def with_weight(value):
     return adata
 
 
+def test_integer_coordinates_keep_their_digits():
+    adata = made()
+    pixels = np.random.default_rng(0).integers(0, 1000, (adata.n_obs, 2))
+    adata.obsm["near"], adata.obsm["far"] = pixels.astype(np.float64), 10**8 + pixels
+    for key in ("near", "far"):
+        heat(adata, 2.0, use_rep=key)
+    np.testing.assert_allclose(adata.obsm["far_heat"] - 1e8, adata.obsm["near_heat"], atol=0.2)
+
+
 def masked():
     adata = made(sparse=False)
     adata.X = np.ma.masked_greater(adata.X, 3)
