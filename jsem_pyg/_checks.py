@@ -45,6 +45,14 @@ def as_argument(name: str, *parts: str) -> Iterator[None]:
         raise type(error)(renamed) from error
 
 
+def _shown(value: Any) -> str:
+    """A value as messages show it: of tensors and arrays, which fill pages, their shape."""
+    if isinstance(value, Tensor | np.ndarray) and value.ndim:
+        kind = "a tensor" if isinstance(value, Tensor) else "an array"
+        return f"{kind} of shape {tuple(value.shape)}"
+    return repr(value)
+
+
 def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     """Raise a ValueError unless `value` is one of `choices`, and of its type: 1 is not True."""
     # By type first: arrays, tensors and lists cannot be asked whether they are among the choices.
@@ -56,13 +64,13 @@ def check_choice(name: str, value: Any, choices: Collection[Any]) -> None:
     ]
     if not any(value == each for each in of_type):
         listed = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"Expected '{name}' to be one of {listed} (got {value!r}).")
+        raise ValueError(f"Expected '{name}' to be one of {listed} (got {_shown(value)}).")
 
 
 def check_bool(name: str, value: Any) -> None:
     """Raise a TypeError unless `value` is True or False."""
     if not isinstance(value, bool):
-        raise TypeError(f"Expected '{name}' to be True or False (got {value!r}).")
+        raise TypeError(f"Expected '{name}' to be True or False (got {_shown(value)}).")
 
 
 def check_instance(name: str, value: Any, kinds: type | tuple[type, ...], what: str) -> None:
@@ -79,7 +87,7 @@ def check_text(name: str, value: Any) -> None:
 def check_number(name: str, value: Any) -> None:
     """Raise a TypeError unless `value` is a real number."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a number (got {value!r}).")
+        raise TypeError(f"Expected '{name}' to be a number (got {_shown(value)}).")
 
 
 def as_float(value: Any) -> float:
@@ -100,7 +108,7 @@ def check_between(name: str, value: Any, low: float, high: float) -> None:
 def check_positive(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a positive number (got {value!r}).")
+        raise TypeError(f"Expected '{name}' to be a positive number (got {_shown(value)}).")
     if not 0 < as_float(value) < float("inf"):
         raise ValueError(f"Expected '{name}' to be positive and finite (got {value}).")
 
@@ -108,7 +116,7 @@ def check_positive(name: str, value: Any) -> None:
 def check_nonnegative(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is a finite number, zero or above."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"Expected '{name}' to be a non-negative number (got {value!r}).")
+        raise TypeError(f"Expected '{name}' to be a non-negative number (got {_shown(value)}).")
     if not 0 <= as_float(value) < float("inf"):
         raise ValueError(f"Expected '{name}' to be non-negative and finite (got {value}).")
 
@@ -119,7 +127,7 @@ def check_positive_int(name: str, value: Any, other: str = "") -> None:
     `other` is what may stand in its place, for the message: " or 'auto'".
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"Expected '{name}' to be a positive integer{other} (got {value!r}).")
+        raise TypeError(f"Expected '{name}' to be a positive integer{other} (got {_shown(value)}).")
     if value <= 0:
         raise ValueError(f"Expected '{name}' to be a positive integer{other} (got {value}).")
 
@@ -127,7 +135,7 @@ def check_positive_int(name: str, value: Any, other: str = "") -> None:
 def check_nonnegative_int(name: str, value: Any) -> None:
     """Raise a TypeError or ValueError unless `value` is an integer, zero or above."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"Expected '{name}' to be a non-negative integer (got {value!r}).")
+        raise TypeError(f"Expected '{name}' to be a non-negative integer (got {_shown(value)}).")
     if value < 0:
         raise ValueError(f"Expected '{name}' to be a non-negative integer (got {value}).")
 
@@ -290,10 +298,10 @@ def real_numbers(name: str, value: Any) -> Tensor:
             array = np.asarray(value)
         except ValueError as error:
             raise ValueError(
-                f"Expected '{name}' to hold numbers in rows of one length (got {value!r})."
+                f"Expected '{name}' to hold numbers in rows of one length (got {_shown(value)})."
             ) from error
         if array.dtype.kind not in "fiu":
-            raise TypeError(f"Expected '{name}' to be a real number or several (got {value!r}).")
+            raise TypeError(f"Expected '{name}' to be a real number or several (got {_shown(value)}).")
         return torch.tensor(array.astype(np.float64), device="cpu")
     if value.is_complex() or value.dtype == torch.bool:
         raise TypeError(f"Expected '{name}' to hold real numbers (got {value.dtype}).")

@@ -52,7 +52,7 @@ def read_journal(path: str | os.PathLike[str], version: int, remedy: str) -> Jou
     """
     text = Path(path).read_bytes()
     try:
-        content = json.loads(text.decode())
+        content = json.loads(text)
         found = content["version"]
         journal = Journal(dict(content["settings"]), dict(content["progress"]))
         if found == version and journal.progress.pop("hash") != _hash(*journal):

@@ -1,6 +1,8 @@
 """What is just allowed, and what just is not; messages are tested where the checks are called."""
 
+import numpy as np
 import pytest
+import torch
 
 from jsem_pyg import _checks
 
@@ -36,6 +38,12 @@ def test_choices_are_of_their_type(choices):
         if not any(type(value) is type(each) and value == each for each in choices):
             with pytest.raises(ValueError, match="Expected 't' to be one of"):
                 _checks.check_choice("t", value, choices)
+
+
+def test_messages_show_the_shapes_of_tables_not_their_numbers():
+    for value, said in [(torch.ones(2, 9), "a tensor"), (np.ones((2, 9)), "an array")]:
+        with pytest.raises(TypeError, match=rf"\(got {said} of shape \(2, 9\)\)"):
+            _checks.check_positive("t", value)
 
 
 def test_errors_about_a_part_are_about_the_argument():

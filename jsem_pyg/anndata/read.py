@@ -89,7 +89,6 @@ def _check_graph(given: Any, name: str) -> csr_matrix:
     check_finite_numbers(name, graph)
     if graph.nnz and graph.data.min() < 0:
         raise ValueError(f"Expected '{name}' to be non-negative (got {graph.data.min():g}).")
-    graph.eliminate_zeros()
     uneven = abs(graph - graph.T)
     if uneven.nnz and uneven.max() > 1e-5 * graph.max():
         raise ValueError(

@@ -35,6 +35,7 @@ def test_shared_genes_find_the_groups_both_ways(tmp_path):
     again = anndata.read_h5ad(tmp_path / "cells.h5ad").uns["align"]
     assert (again["plan"] != plan).nnz == 0
     assert again["params"]["use_rep"] == "X_pca"
+    assert again["params"]["epsilon"] == 0.1
 
 
 def test_other_genes_are_compared_by_shape_alone():

@@ -29,6 +29,11 @@ def test_clusters_of_one_size_stay_in_their_order():
     assert _by_size(SimpleNamespace(sizes=sizes)) == [*range(1, 80, 2), *range(0, 80, 2)]
 
 
+def test_the_standard_output_is_for_results(capsys):
+    Steps().say("clustering")
+    assert tuple(capsys.readouterr()) == ("", "clustering\n")
+
+
 def test_a_counted_step_is_drawn_on_a_terminal(monkeypatch):
     shown = StringIO()
     shown.isatty = lambda: True
@@ -74,3 +79,10 @@ def test_no_column_of_a_file_takes_the_place_of_another():
     own = ["file row", "file file row", "file file file row"]
     assert list(table.columns) == ["row", "cluster", "name", "probability", *own]
     assert table[own].iloc[0].tolist() == [1, 2, 3]
+
+
+def test_rows_of_a_file_keep_their_order_whatever_its_index():
+    file = pd.DataFrame({"v": [10, 20, 30]}, index=[2, 0, 1])
+    content = Content(np.array([0, 1, 2]), None, np.zeros((3, 1)))
+    table = assignments(content, np.eye(3), ["a", "b", "c"], file)
+    assert table["v"].tolist() == [10, 20, 30]

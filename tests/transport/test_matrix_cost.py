@@ -149,6 +149,13 @@ def test_a_factor_needs_few_columns():
     assert nodes.numel() == 82 == nodes.unique().numel()
 
 
+def test_a_rank_above_the_columns_is_refused():
+    cost = ColumnCost(ask(distances(50)), 50)
+    assert cost.factor(9, num_columns=9, tol=0).rank <= 9
+    with pytest.raises(ValueError, match=r"'rank' to be at most 'num_columns', 9 \(got 10\)"):
+        cost.factor(10, num_columns=9)
+
+
 def test_the_seed_decides_which_columns():
     matrix, state = distances(200), torch.get_rng_state()
     cost = ColumnCost(ask(matrix), 200)

@@ -47,6 +47,7 @@ PARTS = [
 TESTS = [
     *(f"tests/{part}" for part in PARTS),
     *(f"tests/test_{each}.py" for each in ("architecture", "checks", "files", "fingerprint")),
+    *(f"tests/test_{each}.py" for each in ("groups", "journal", "progress")),
     *("tests/test_table_files.py", "tests/test_tensor_file.py"),
     *(f"tests/trust/test_{each}.py" for each in ("bad_input", "layouts", "silent_input")),
     "tests/trust/test_differential.py",
