@@ -301,7 +301,9 @@ def real_numbers(name: str, value: Any) -> Tensor:
                 f"Expected '{name}' to hold numbers in rows of one length (got {_shown(value)})."
             ) from error
         if array.dtype.kind not in "fiu":
-            raise TypeError(f"Expected '{name}' to be a real number or several (got {_shown(value)}).")
+            raise TypeError(
+                f"Expected '{name}' to be a real number or several (got {_shown(value)})."
+            )
         return torch.tensor(array.astype(np.float64), device="cpu")
     if value.is_complex() or value.dtype == torch.bool:
         raise TypeError(f"Expected '{name}' to hold real numbers (got {value.dtype}).")
