@@ -28,6 +28,14 @@ def test_auto_takes_the_first_that_can_run_and_the_fallback_elsewhere():
     assert own.find("slow", CPU).__name__ == "math"
 
 
+def test_auto_is_the_same_at_every_call():
+    pytest.importorskip("numba")
+    families = [each for each in vars(table).values() if isinstance(each, KernelFamily)]
+    compiled = [each for each in families if "numba" in each.backends]
+    assert compiled
+    assert [each.choose("auto", CPU) for each in 2 * compiled] == ["numba"] * 2 * len(compiled)
+
+
 def test_what_auto_passes_over_is_logged_once(caplog, monkeypatch):
     """As Triton on CUDA, where it is missing."""
     monkeypatch.setattr(table, "_warned", set())

@@ -101,6 +101,8 @@ def test_points_are_believed_to_match_their_copy_but_not_other_points():
     same = gromov_wasserstein(x, x @ turn, progress=False)
     other = gromov_wasserstein(x, points(60, 6, 7) * torch.linspace(2, 1, 6), progress=False)
     assert float(same.confidence.mean()) > 0.9
+    assert same.argmax()[0] == 0  # a partner as any other
+    assert float(same.confidence[0]) > 0.5
     assert float(other.confidence.mean()) < 0.3
     assert same.confidence.dtype == same.scores.like.dtype
     back = other.transposed().confidence

@@ -62,11 +62,15 @@ CALLERS = {
     "jsem_pyg/kernels/chebyshev/backward.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
     "jsem_pyg/kernels/chebyshev/forward.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
     "jsem_pyg/kernels/chebyshev/simd.py": "jsem_pyg/kernels/chebyshev/numba_cpu.py",
+    "jsem_pyg/kernels/sinkhorn/numba_fused.py": "jsem_pyg/kernels/sinkhorn/numba_cpu.py",
+    "jsem_pyg/kernels/sinkhorn/vectors.py": "jsem_pyg/kernels/sinkhorn/numba_cpu.py",
     "jsem_pyg/kernels/prefetch.py": "jsem_pyg/kernels/edges/numba_count.py",
 }
 # In a process of their own, where no notes are taken.
 INTERPRETED = ["tests/kernels/test_triton.py"]
-ALWAYS = {"jsem_pyg/kernels/chebyshev/triton_gpu.py": INTERPRETED}
+ALWAYS = {
+    f"jsem_pyg/kernels/{family}/triton_gpu.py": INTERPRETED for family in ("chebyshev", "sinkhorn")
+}
 NEEDED = ["hypothesis", "numba", "pytest", "torch_geometric.nn", "torch_geometric.loader"]
 USEFUL = [
     "scipy.sparse.csgraph", "scipy.optimize", "scipy.stats", "sklearn.cluster", "pandas", "faiss",
