@@ -65,3 +65,11 @@ def test_half_precision_is_computed_in_float32():
 def test_what_is_refused(given, cost, error, message):
     with pytest.raises(error, match=message):
         read_costs("source", given, cost)
+
+
+def test_the_widest_type_of_a_list_counts():
+    """Not that of the first: points far from the origin need the digits of their own."""
+    x = torch.tensor([[0.0], [1.0], [3.0]], dtype=torch.float64)
+    costs = read_costs("source", [x.float(), x + 1e9], None)
+    assert costs.matrix.dtype == torch.float64
+    torch.testing.assert_close(costs.matrix[1], costs.matrix[0])

@@ -317,3 +317,11 @@ def test_other_modes_of_differentiation_are_refused(name):
         pytest.raises(NotImplementedError, match="to be differentiated by backward"),
     ):
         distance(forward_ad.make_dual(given[name], ones))
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-42, 1e40, 1e300])
+def test_masses_of_any_unit_count_by_their_shares(unit):
+    x, y = [each.float() for each in clouds([3])], [each.float() for each in clouds([4], 1)]
+    p = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    expected = batch_gw_distance(x, y, p=[p])
+    torch.testing.assert_close(batch_gw_distance(x, y, p=[unit * p]), expected)

@@ -110,3 +110,18 @@ def test_it_says_what_it_is_and_refuses_bad_options():
         GromovWassersteinLoss(marginals="some")
     with pytest.raises(ValueError, match="Expected 'marginals'"):
         GromovWassersteinLoss(marginals="partial")
+
+
+def test_another_kind_of_cost_from_the_same_coordinates_is_noticed():
+    """Signs, the kind, and the mean of kernels, which distances do not have, are of the cost."""
+    x, y, sign = points(seed=0), points(seed=1), torch.tensor([1.0, -1.0]).double()
+    loss = GromovWassersteinLoss(epsilon=0.3, tol=1e-3)
+    for sides in (
+        (Factor(x), Factor(y)),
+        (Factor(x, "kernel"), Factor(y, "kernel")),
+        (Factor(x + 5, "kernel"), Factor(y + 5, "kernel")),
+        (Factor(x, "kernel"), Factor(y, "kernel")),
+        (Factor(x, "kernel", sign), Factor(y, "kernel", sign)),
+    ):
+        expected = gw_distance(*sides, epsilon=0.3, tol=1e-3, progress=False)
+        torch.testing.assert_close(loss(*sides), expected)

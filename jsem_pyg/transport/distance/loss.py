@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..._checks import check_choice
 from ...kernels.table import SINKHORN
+from ..costs.factor import Factor
 from ..costs.first_order import check_reverse_mode
 from ..factored.solver import Task, read_task
 from ..factored.starts import STARTS
@@ -18,9 +19,15 @@ from ..problem.options import SolverOptions, read_starts
 from .distance import DIFFERENTIABLE
 from .envelope import OPTIMUM, value_at
 
-_Inputs = tuple[list[Tensor], list[Tensor], Tensor]
-
 _CHANGE = 0.5  # of costs, features or masses between two calls, relative to their norm
+
+
+class _Inputs(NamedTuple):
+    """What a call was given."""
+
+    sides: list[Factor]  # costs of both sides, and their features, in float64
+    masses: list[Tensor]
+    known_pairs: Tensor  # [2, M]
 
 
 class GromovWassersteinLoss(torch.nn.Module):
@@ -97,7 +104,7 @@ class GromovWassersteinLoss(torch.nn.Module):
     def forget(self) -> None:
         """Clear the last plan: the next call looks for the optimum anew."""
         self._plan: Plan | None = None
-        self._inputs: _Inputs = [], [], torch.empty(0)
+        self._inputs = _Inputs([], [], torch.empty(0))
         self._rho = 0.0
 
     @property
@@ -139,26 +146,38 @@ class GromovWassersteinLoss(torch.nn.Module):
 
 
 def _snapshot(task: Task) -> _Inputs:
-    """Centred coordinates and features [N, r], masses, and known pairs, all copied."""
-    given = (task.first.x, task.second.x, *(task.features or ()))
-    sides = [each.detach().double() for each in given]
+    """Everything that tells one pair from another, copied."""
+    factors = task.first, task.second
+    features = [Factor(each.detach()) for each in task.features or ()]  # only where they lie apart
     none = torch.empty(2, 0, dtype=torch.int64)
-    pairs = none if task.known_pairs is None else task.known_pairs.cpu().long().clone()
-    return [each - each.mean(0) for each in sides], [task.p.detach(), task.q.detach()], pairs
+    return _Inputs(
+        [_copied(each.detach()) for each in (*factors, *features)],
+        [task.p.detach(), task.q.detach()],
+        none if task.known_pairs is None else task.known_pairs.cpu().long().clone(),
+    )
+
+
+def _copied(factor: Factor) -> Factor:
+    """A factor in float64, centred where only distances count."""
+    x = factor.x.double()
+    return replace(factor, x=x - x.mean(0) if factor.kind == "sqdist" else x.clone())
 
 
 def _is_near(new: _Inputs, old: _Inputs) -> bool:
     """True if the optimum of one call is a good start for the other."""
-    sizes, old_sizes = ([each.size(0) for each in sides] for sides, _, _ in (new, old))
-    if sizes != old_sizes or not torch.equal(new[2], old[2]):
+    shapes, old_shapes = (
+        [(each.kind, each.num_points) for each in inputs.sides] for inputs in (new, old)
+    )
+    if shapes != old_shapes or not torch.equal(new.known_pairs, old.known_pairs):
         return False
-    return all(map(_are_alike, new[0], old[0])) and all(
+    return all(map(_are_alike, new.sides, old.sides)) and all(
         float((mass - before).abs().sum()) <= _CHANGE
-        for mass, before in zip(new[1], old[1], strict=True)
+        for mass, before in zip(new.masses, old.masses, strict=True)
     )
 
 
-def _are_alike(x: Tensor, y: Tensor) -> bool:
-    """True if X X^T and Y Y^T differ by at most half of the larger; no rotation of X counts."""
-    xx, yy, xy = (float((a.T @ b).square().sum()) for a, b in ((x, x), (y, y), (x, y)))
+def _are_alike(first: Factor, second: Factor) -> bool:
+    """True if two kernels differ by at most half of the larger; no rotation of X counts."""
+    pairs = (first, first), (second, second), (first, second)
+    xx, yy, xy = (float(a.signs @ (a.x.T @ b.x).square() @ b.signs) for a, b in pairs)
     return xx + yy - 2 * xy <= _CHANGE**2 * max(xx, yy)

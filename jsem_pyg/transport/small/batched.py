@@ -213,13 +213,15 @@ def _masses(name: str, given: Any, costs: BatchCosts) -> Tensor:
             check_vector(f"{name}[{index}]", each, size, "point of this graph")
         given = torch.cat(list(given))
     check_masses(name, given, sum(sizes), "point of all graphs in their order")
-    mass = like.new_zeros(like.shape[:2]).index_put((costs.is_point,), given.to(like))
+    # In float64 until they are shares: masses may be of a size that the type of the costs is not.
+    mass = like.new_zeros(like.shape[:2], dtype=torch.float64)
+    mass = mass.index_put((costs.is_point,), given.to(mass))
     empty = (mass.detach().amax(1) == 0).nonzero()[:, 0]
     if empty.numel():
         raise ValueError(
             f"Expected every graph to have mass in '{name}' (got none in graph {int(empty[0])})."
         )
-    return normalized(mass)
+    return normalized(mass).to(like)
 
 
 @torch.no_grad()

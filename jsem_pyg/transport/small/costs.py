@@ -1,6 +1,7 @@
 """The costs inside many small graphs, padded to one dense tensor [B, N, N]."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -78,7 +79,7 @@ def read_costs(name: str, graphs: Any, cost: Any) -> BatchCosts:
                 + f" (got shape {list(table.shape)})."
             )
     sizes = torch.tensor([table.size(0) for table in tables])
-    dtype = compute_dtype(tables[0])
+    dtype = reduce(torch.promote_types, map(compute_dtype, tables))
     if is_points:
         return _squared_distances(name, [table.to(dtype) for table in tables], sizes)
     n = int(sizes.max())
