@@ -39,9 +39,10 @@ class PruneEdges:
     Triplets are still drawn from the graph as it was given, so that the learning problem stays the
     same.
 
-    An edge that is dropped does not come back. Of the result of `fit`, `kept` are the edges that
-    were left, and `pruned(data)` is their graph. A resumed run is that of one which was never
-    interrupted, bit for bit.
+    An edge that is dropped does not come back. The end of the last epoch counts like any other, so
+    that a run that is resumed for more epochs is one that had as many from the start. Of the result
+    of `fit`, `kept` are the edges that were left, and `pruned(data)` is their graph. A resumed run
+    is that of one which was never interrupted, bit for bit.
 
     It is for models of :class:`~jsem_pyg.nn.AnisotropicDiffusion` and
     :class:`~jsem_pyg.nn.AnisotropicChebConv` that train by triplets. A
@@ -88,7 +89,7 @@ class PruneEdges:
         if epoch == 1:
             self._steps = []  # of another run, if there was one before
             _diffusion_layers(end.model)  # what cannot be pruned is refused at once
-        if epoch % self.every or epoch >= end.epochs:
+        if epoch % self.every:  # at the last epoch too: a run may be resumed for more
             return
         data = Data(edge_index=graph.whole_edge_index(), num_nodes=graph.x.size(0))
         data.edge_weight = graph.edge_weight

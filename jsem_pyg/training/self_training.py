@@ -44,6 +44,7 @@ CONFIDENT_SHARE = 0.5  # of the nodes of every class
 LOGIT_SCALE = 10.0  # features have rows of length one: this conditions the classifier's problem
 WEIGHT_DECAY = 1e-3
 MOST_STEPS = 50  # of L-BFGS
+_DIGITS = 10  # of a modularity; those behind are rounding
 
 
 class PseudoLabels(NamedTuple):
@@ -213,8 +214,14 @@ def cross_entropies(q: Tensor, confident: Tensor, target: Tensor) -> tuple[float
 
 
 def _of_highest_modularity(graph: TrainingGraph, found: Iterable[PseudoLabels]) -> PseudoLabels:
-    """The pseudo-labels of the highest modularity on the graph, the first of equals."""
-    return max(
-        found,
-        key=lambda each: modularity_of(graph.edge_index, graph.edge_weight, each.p.argmax(-1)),
-    )
+    """The pseudo-labels of the highest modularity on the graph, the first of equals.
+
+    Equal is what rounding may part, by which the order of the edges would decide: often several
+    times make the same clusters, under other numbers.
+    """
+
+    def modularity(each: PseudoLabels) -> float:
+        labels = each.p.argmax(-1)
+        return round(modularity_of(graph.edge_index, graph.edge_weight, labels), _DIGITS)
+
+    return max(found, key=modularity)

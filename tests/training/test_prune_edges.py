@@ -139,11 +139,8 @@ def test_the_result_is_that_of_all_edges_within_the_bound():
     assert (moved < bound).all()
 
 
-def test_few_edges_wait_and_none_go_at_the_end():
+def test_few_edges_wait():
     data, model = ring_and_chords(), AnisotropicDiffusion(conductance=Gate())
-    end, kept = an_end(model, data, epoch=10, epochs=10)  # no epoch is left
-    PruneEdges(every=1)(end)
-    assert not kept
     data.edge_attr[:] = 1.0
     data.edge_attr[(data.edge_index == torch.tensor([[0], [1]])).all(0)] = -1.0
     data.edge_attr[(data.edge_index == torch.tensor([[1], [0]])).all(0)] = -1.0
@@ -273,6 +270,25 @@ def test_a_resumed_run_drops_what_an_unbroken_one_drops(tmp_path, every, where):
     # A run that is over says the same again.
     again = fit(model(), data, callbacks=[PruneEdges(every=2)], **kept, **kwargs)
     assert torch.equal(again.kept, whole.kept)
+
+
+def test_a_run_that_is_resumed_for_more_epochs_drops_what_an_unbroken_one_drops(tmp_path):
+    """Also where the first part ends with an epoch after which it looks."""
+    data, kept = ring_and_chords(), {"checkpoint": tmp_path / "run.st", "resume": True}
+    whole, _, resumed = (
+        fit(
+            AnisotropicDiffusion(conductance=Gate(), t=2.0),
+            data,
+            epochs=epochs,
+            callbacks=[PruneEdges(every=3)],
+            **options,
+            **QUICK,
+        )
+        for epochs, options in ((8, {}), (3, kept), (8, kept))
+    )
+    assert numbers(resumed) == numbers(whole)
+    assert torch.equal(resumed.kept, whole.kept)
+    assert_equal_weights(resumed.model, whole.model)
 
 
 def test_a_checkpoint_wants_the_same_callback(tmp_path):

@@ -282,3 +282,18 @@ def test_losses_of_confident_nodes_and_of_the_others():
     assert others == pytest.approx(math.log(4 / 3))
     alone = cross_entropies(q, torch.ones(3, dtype=torch.bool), target)
     assert alone == pytest.approx(((math.log(2) + math.log(4 / 3)) / 3,) * 2)
+
+
+def test_the_order_of_edges_does_not_matter():
+    """Times whose clusters are the same are equal, whatever the rounding of their modularity."""
+    g = torch.Generator().manual_seed(3)
+    y = torch.arange(12) % 3
+    x = torch.randn(12, 5, generator=g, dtype=torch.float64) + 3 * torch.eye(5).double()[y]
+    data = FaissKNNGraph(k=4, metric="l2")(Data(x=x))
+    times = []
+    for _ in range(8):
+        order = torch.randperm(data.num_edges, generator=g)
+        other = Data(x, data.edge_index[:, order], edge_weight=data.edge_weight[order])
+        result = fit(DiffusionClassifier(5, 3).double(), other, epochs=2)
+        times.append([row.t for row in result.history])
+    assert all(each == times[0] for each in times)
