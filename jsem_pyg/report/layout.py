@@ -27,6 +27,7 @@ DIMENSIONS = 50  # that features are reduced to, before they diffuse
 NEIGHBOURS = 15
 FEWEST = 2 * NEIGHBOURS  # points for "umap": fewer have hardly neighbourhoods
 EPOCHS = 100  # of the layouts that begin with another one
+RATE = 0.25  # at which these learn: at 1, points move two or three times as far between two times
 SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the chosen time, the default
 
 
@@ -107,16 +108,17 @@ def _pca(z: Tensor, components: int, seed: int) -> Callable[[Tensor], np.ndarray
 
 def _by_umap(stages: Sequence[Tensor], seed: int, advance: Callable[[int], object]) -> np.ndarray:
     """The last time first, from its principal axes; each other begins with that after it."""
-    last = _umap(stages[-1], _by_pca(stages[-1:], seed)[0], None, seed)
+    last = _umap(stages[-1], _by_pca(stages[-1:], seed)[0], seed)
     placed = [_onto(last, last)]
     advance(1)
     for z in reversed(stages[:-1]):
-        placed.append(_onto(placed[-1], _umap(z, placed[-1], EPOCHS, seed)))
+        again = _umap(z, placed[-1], seed, n_epochs=EPOCHS, learning_rate=RATE)
+        placed.append(_onto(placed[-1], again))
         advance(1)
     return np.stack(placed[::-1])
 
 
-def _umap(z: Tensor, start: np.ndarray, epochs: int | None, seed: int) -> np.ndarray:
+def _umap(z: Tensor, start: np.ndarray, seed: int, **options: Any) -> np.ndarray:
     """UMAP of the rows, from where they start; the search for neighbours is ours."""
     umap = import_umap()
     neighbor, distance = knn_search(z, NEIGHBOURS - 1, "l2", seed=seed, progress=False)
@@ -129,12 +131,12 @@ def _umap(z: Tensor, start: np.ndarray, epochs: int | None, seed: int) -> np.nda
         warnings.simplefilter("ignore", UserWarning)  # that it cannot transform other points
         return umap.UMAP(
             n_neighbors=NEIGHBOURS,
-            n_epochs=epochs,
             init=start,
             random_state=seed,
             n_jobs=1,
             precomputed_knn=known,
             force_approximation_algorithm=True,  # or it would search once more
+            **options,
         ).fit_transform(z.numpy())
 
 

@@ -73,7 +73,7 @@ def test_a_layout_is_turned_onto_another():
 
 
 def test_a_bar_counts_every_time(monkeypatch):
-    monkeypatch.setattr(layout, "_umap", lambda z, start, epochs, seed: start)
+    monkeypatch.setattr(layout, "_umap", lambda z, start, seed, **options: start)
     steps = []
     layout._by_umap([torch.rand(40, 3)] * 4, 0, steps.append)
     assert sum(steps) == 4

@@ -39,8 +39,7 @@ from .nearest import find_nearest
 
 Array = NDArray[Any]
 
-_KEPT = 16  # partners of each node in a soft assignment
-_SCORED = 30  # partners of each node that an assignment chooses from, at least
+_KEPT = 30  # partners of each node in a soft assignment
 _PATIENCE = 3  # steps of percolation without a better one
 _LEAST_MASS = 1e-3  # of a pair that says something about its neighbours
 _LEAST_GAIN = 1e-6  # of a swap
@@ -50,7 +49,7 @@ _LEAST_SUM = np.float32(1e-15)  # of a soft row
 _SOFTNESS = 0.01  # edges: e times as likely
 _SWAPPED = 1 << 24  # products of edges at a time
 _SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a start from features
-_ANNEAL = tuple(np.geomspace(1, 6, 10))  # and from assignments
+_ANNEAL = tuple(np.geomspace(1, 6, 16))  # and from assignments
 
 
 class Task(NamedTuple):
@@ -165,7 +164,7 @@ def filled(partner: Array, num_targets: int) -> Array:
 
 def percolate(task: Task, start: Assignment, max_steps: int = 40) -> Assignment:
     """Assign by the matched neighbours of the step before, over and over; the best of all steps."""
-    scored = max(_SCORED, task.candidate.shape[1])
+    scored = max(_KEPT, task.candidate.shape[1])
     best, last, since = start, start.partner, 0
     for _ in range(max_steps):
         column, score = neighbor_scores(task, one_each(last), scored)
