@@ -294,6 +294,7 @@ def tensor_of(name: str, array: Any) -> Tensor:
 def real_numbers(name: str, value: Any) -> Tensor:
     """The tensor itself, or a float64 tensor of a number or of lists of numbers of one length."""
     if not isinstance(value, Tensor):
+        check_unmasked(name, value)
         try:
             array = np.asarray(value)
         except ValueError as error:

@@ -96,7 +96,10 @@ class LocalityOrder(BaseTransform):
             # For which PyG's `is_node_attr` is false.
             is_sparse_signal = isinstance(value, SparseTensor) and value.size(0) == size
             # In this sequence: in a graph of as many edges as nodes, only the first answer is one.
-            if data.is_edge_attr(key):
+            # There the name tells; of lists, PyG does not look at it.
+            is_list_of_nodes = isinstance(value, list | tuple) and "edge" not in key
+            is_list_of_nodes = is_list_of_nodes and len(value) == size
+            if not is_list_of_nodes and data.is_edge_attr(key):
                 out[key] = _take(value, by_place, dim)
             elif data.is_node_attr(key) or is_sparse_signal:
                 out[key] = _take(value, order, dim)

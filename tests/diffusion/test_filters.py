@@ -283,6 +283,13 @@ def test_errors_name_the_argument():
         FromFunction(lambda e: e / 0)(X, EDGES)
     with pytest.raises(ValueError, match="smoother filter"):
         FromFunction(lambda e: (e < 0.7).double())(X, EDGES)
+    for function in (lambda e: torch.exp(1j * e), lambda e: e.sum(), lambda e: torch.stack([e, e])):
+        with pytest.raises(
+            ValueError, match="'function.eigenvalue.' to be of shape.*a real number"
+        ):
+            FromFunction(function)(X, EDGES)
+    with pytest.raises(TypeError, match="'function.eigenvalue.' to be a torch.Tensor .got float"):
+        FromFunction(lambda e: 1.0)(X, EDGES)
     assert math.isfinite(float(FromFunction(torch.abs)(X, EDGES, degree=3).sum()))
 
 

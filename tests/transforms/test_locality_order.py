@@ -227,3 +227,14 @@ def test_what_is_refused():
         LocalityOrder("best")
     with pytest.raises(ValueError, match="'num_parts' to be a positive"):
         LocalityOrder(num_parts=0)
+
+
+def test_lists_of_nodes_and_of_edges_are_told_apart_by_name():
+    """In a graph of as many edges as nodes, as tensors are."""
+    edge_index = torch.tensor([[0, 5, 1, 4, 2, 3], [5, 0, 4, 1, 3, 2]])
+    data = Data(edge_index=edge_index, y=torch.arange(6), names=list("abcdef"), num_nodes=6)
+    data.edge_names = [f"{i}-{j}" for i, j in edge_index.T.tolist()]
+    out = LocalityOrder()(data)
+    assert out.names == ["abcdef"[each] for each in out.y.tolist()]
+    ends = out.y[out.edge_index].T.tolist()
+    assert out.edge_names == [f"{i}-{j}" for i, j in ends]

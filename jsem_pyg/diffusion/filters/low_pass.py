@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..._checks import check_positive_int
+from ..._checks import check_positive_int, check_tensor
 from .filter import Filter, positive
 
 
@@ -96,6 +96,10 @@ class FromFunction(Filter):
     Args:
         function: maps eigenvalues, a float64 tensor, to values of the same shape, by torch's
             operations. The smoother it is, the shorter is its series.
+
+    Raises:
+        TypeError: if `function` cannot be called; where it is called, if it returns no tensor.
+        ValueError: there, if that is complex or of another shape.
     """
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
@@ -107,4 +111,10 @@ class FromFunction(Filter):
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
         values: Tensor = self.function(eigenvalue)
+        check_tensor("function(eigenvalue)", values)
+        if values.is_complex() or values.shape != eigenvalue.shape:
+            raise ValueError(
+                f"Expected 'function(eigenvalue)' to be of shape {list(eigenvalue.shape)}, a real "
+                f"number for each eigenvalue (got shape {list(values.shape)} of {values.dtype})."
+            )
         return values
