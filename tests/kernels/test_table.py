@@ -6,6 +6,7 @@ import types
 import pytest
 import torch
 
+from jsem_pyg import nn
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.kernels import table
@@ -54,6 +55,8 @@ def test_a_docstring_takes_its_backends_from_the_table():
     )
     for name in table.TRIANGLES.backends:
         assert f'"{name}" (' in forman_curvature.__doc__
+    for name in nn.__all__:
+        assert "{backends}" not in getattr(nn, name).__doc__
 
 
 def test_what_cannot_run_says_why_and_what_can():

@@ -194,6 +194,7 @@ def test_the_scale_of_the_weights_does_not_matter(scale):
     [
         ({"conductance": torch.ones(6, 0)}, "'conductance' to have a column"),
         ({"max_share": 1.5}, r"'max_share' to lie in \(0, 1\]"),
+        ({"data": Data(x=torch.ones(3, 1))}, "'data' to have 'edge_index'"),
     ],
 )
 def test_bad_arguments(change, message):

@@ -30,6 +30,8 @@ def test_what_cannot_be_diffused_on_is_refused():
         ("edge_weight", -torch.ones(98), "'edge_weight' to be non-negative"),
         ("edge_index", torch.tensor([[0], [1]]), "'edge_index' to be undirected"),
         ("x", torch.full((24, 6), torch.inf), "'data.x' to be finite"),
+        ("edge_attr", torch.ones(97, 2), r"'data.edge_attr' to have 98 rows.*\[97, 2\]"),
+        ("edge_attr", torch.tensor(1.0), "'data.edge_attr' to have 98 rows"),
     ):
         data = two_clusters()
         if name == "edge_index":
