@@ -208,3 +208,16 @@ def test_a_second_derivative_is_refused():
 
     with pytest.raises(NotImplementedError, match="eigenvectors of a cost to be differentiated"):
         torch.autograd.functional.hessian(loss, matrix)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-200, 1e200])
+def test_matrices_of_any_unit(unit):
+    """Whose squares float64 does not hold."""
+    x = torch.linspace(0, 1, 9, dtype=torch.float64)
+    matrix = (x[:, None] - x).abs()
+    for factor in (
+        MatrixCost()(matrix * unit),
+        ColumnCost(lambda nodes: matrix[:, nodes] * unit, 9).factor(),
+    ):
+        torch.testing.assert_close(factor.dense() / unit, matrix, atol=2e-3, rtol=0)
+        assert 0 <= factor.error < 2e-3

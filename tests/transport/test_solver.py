@@ -348,3 +348,15 @@ def test_the_independent_plan_has_not_converged_where_it_is_cold(caplog):
     assert not plan.converged
     assert "ended at the independent plan" in caplog.text
     assert gromov_wasserstein(x, y, epsilon=2.0, **options).converged  # where it is the optimum
+
+
+def test_features_far_from_zero_keep_their_digits():
+    """In float64 beside costs in float32: only differences count."""
+    x = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 0.0])[:, None]
+    at = torch.arange(7.0, dtype=torch.float64)[:, None]
+    tables = []
+    for shift in (0.0, 1e9):
+        features = at + shift, at.flip(0) + shift
+        plan = align(x, x, features=features, alpha=0.01, epsilon=0.01)
+        tables.append(plan.dense())
+    torch.testing.assert_close(tables[1], tables[0], rtol=1e-3, atol=1e-5)

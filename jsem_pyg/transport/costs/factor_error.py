@@ -41,10 +41,11 @@ def _squared_distances(gram: Tensor) -> Tensor:
 
 def relative_norm(difference: Tensor, whole: Tensor) -> float:
     """|difference| / |whole|, in the Frobenius norm; zero if both are zero, one if `whole` is."""
-    size, most = (
-        float(torch.linalg.vector_norm(each, dtype=torch.float64)) for each in (difference, whole)
-    )
-    return size / most if most else float(size > 0)
+    unit = whole.detach().abs().max().double()  # whose squares may be out of range
+    if unit == 0:
+        return float(bool(difference.any()))
+    size, most = (float((each.double() / unit).norm()) for each in (difference, whole))
+    return size / most
 
 
 def warn_if_large(what: str, error: float, remedy: str) -> None:
@@ -60,6 +61,7 @@ def warn_if_large(what: str, error: float, remedy: str) -> None:
 
 def smallest_rank(value: Tensor, share: float) -> int:
     """How many eigenvalues [M], descending in size, hold all but `share` of their norm: >= 1."""
-    square = value.double().square()
+    value = value.double().abs()
+    square = (value / value.max().clamp(min=torch.finfo(value.dtype).tiny)).square()
     rest = square.flip(0).cumsum(0).flip(0)  # lost by a cut before each
     return max(1, int((rest > share**2 * torch.sum(square)).sum()))

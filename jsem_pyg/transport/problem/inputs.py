@@ -78,7 +78,9 @@ def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor,
                 f"Expected 'features' to be [{first.num_points}, d] and [{second.num_points}, d] "
                 f"(got {list(features[0].shape)} and {list(features[1].shape)})."
             )
-    return features[0].to(first.x), features[1].to(second.x)
+    # Only differences count: in a narrower type, those of numbers far from zero would be lost.
+    origin = features[0].detach().double().div(first.num_points).sum(0)
+    return (features[0].double() - origin).to(first.x), (features[1] - origin).to(second.x)
 
 
 def check_known_pairs(pairs: Any, first: Factor, second: Factor) -> None:
