@@ -241,17 +241,17 @@ Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
-`match_graphs` keeps no table of all pairs since November 2026. These rows are from after that:
-high-school, voles, ca-netscience, bio-celegans, Facebook-Twitter, DBLP1-DBLP2, CA-AstroPh; and,
-one-way, ca-GrQc and soc-facebook. All other rows of ours are from before.
-The machine was idle for the rows of ours on Arxiv, on pairs that end in _20, and, one-way, on
-in-arenas, inf-euroroad and socfb-Haverford76. It had other work for all others, which makes CPU
-seconds up to twice as many. Rows of ours from before that may hold up to a second of loading.
+`match_graphs` keeps no table of all pairs since November 2026. Rows of ours on inf-power,
+inf-euroroad, phone-email, two-way in-arenas and socfb-Haverford76, and on bio-dmela at 25 % are
+from before that, all others from after it.
+The machine had other work for nearly all rows, which makes CPU seconds up to twice as many. Graphs
+of a few hundred nodes take 0.7 to 0.9 of the time that most rows of theirs show, by the same steps,
+since the best of many scores are found sooner.
 **CPU / ours** is of one run, where both ways had the same neighbours on the machine, on
-Facebook-Twitter, voles and the first seed of one-way bio-celegans and ca-netscience. There FUGAL
-took, in the mean, 10.4 (9.3 to 11.4), 149, 41 (median 10.9) and 16 (median 13.2) times our CPU
-seconds; on the two latter 3 to 8 times in five of the six cases without 15 to 25 % of the edges.
-Elsewhere the ways ran on different days.
+voles and the first seed of Facebook-Twitter and of one-way bio-celegans and ca-netscience. There
+FUGAL took 9.1 times our CPU seconds on Facebook-Twitter, and, in the mean, 140 times on voles, 29
+(median 12.5) on bio-celegans and 19 (median 14.5) on ca-netscience; on the two latter, 3 to 8 times
+in five of the six cases without 15 to 25 % of the edges. Elsewhere the ways ran on different days.
 
 ![Accuracy over noise](alignment_real.png)
 
