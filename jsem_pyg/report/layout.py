@@ -27,7 +27,7 @@ DIMENSIONS = 50  # that features are reduced to, before they diffuse
 NEIGHBOURS = 15
 FEWEST = 2 * NEIGHBOURS  # points for "umap": fewer have hardly neighbourhoods
 EPOCHS = 100  # of the layouts that begin with another one
-RATE = 0.25  # at which these learn: at 1, points move two or three times as far between two times
+RATE = 0.25  # at which these learn: at 1, points move 1.3 to 2.5 times as far between two times
 SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the chosen time, the default
 
 
