@@ -37,6 +37,41 @@ def test_auto_is_the_same_at_every_call():
     assert [each.choose("auto", CPU) for each in 2 * compiled] == ["numba"] * 2 * len(compiled)
 
 
+def test_auto_knows_only_backends_of_its_family():
+    families = [each for each in vars(table).values() if isinstance(each, KernelFamily)]
+    for each in families:
+        for names in each.preference.values():
+            assert names
+            assert set(names) <= set(each.backends) - {each.fallback}
+        assert each.can_run(each.fallback, torch.device("meta"))
+
+
+@pytest.mark.parametrize(
+    ("obstacle", "package", "runs", "reason"),
+    [
+        (table.numba_obstacle, "numba", ("cpu",), "numba runs on the CPU, not on"),
+        (table.torch_sparse_obstacle, "torch_sparse", ("cpu", "cuda"), "has no kernels for"),
+        (table.triton_obstacle, "triton", ("cuda",), "triton runs on CUDA, not on"),
+    ],
+)
+def test_a_library_that_is_there_runs_on_its_devices(obstacle, package, runs, reason, monkeypatch):
+    """And nowhere if it is not installed."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr(table, "_is_installed", lambda name: name == package)
+    monkeypatch.setattr(table, "_numba_failure", lambda: None)
+    for device in map(torch.device, ("cpu", "cuda", "meta")):
+        expected = None if device.type in runs else reason
+        assert (found := obstacle(device)) == expected or expected in found
+    monkeypatch.setattr(table, "_is_installed", lambda name: name != package)
+    assert "not installed" in obstacle(torch.device(runs[0]))
+
+
+def test_triton_runs_anywhere_in_its_interpreter(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(table, "_is_installed", lambda name: True)
+    assert table.triton_obstacle(CPU) is None
+
+
 def test_what_auto_passes_over_is_logged_once(caplog, monkeypatch):
     """As Triton on CUDA, where it is missing."""
     monkeypatch.setattr(table, "_warned", set())
