@@ -11,6 +11,7 @@ from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.loader import NeighborLoader
 from torch_geometric.nn import HeteroConv, summary, to_hetero
 from torch_geometric.transforms import ToUndirected
+from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
 
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
@@ -121,6 +122,7 @@ def test_edge_index_knows_of_isolated_nodes_at_the_end():
 # Samples.
 
 
+@pytest.mark.skipif(not (WITH_PYG_LIB or WITH_TORCH_SPARSE), reason="needs pyg-lib or torch-sparse")
 def test_directed_samples_become_graphs_by_a_transform():
     torch.manual_seed(0)
     data, layer = make_data(), bend(AnisotropicDiffusion())
