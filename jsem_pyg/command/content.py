@@ -86,12 +86,12 @@ def _documents(table: "pd.DataFrame", names: Sequence[str]) -> list[str]:
 def _as_text(name: str, row: int, cell: object) -> str:
     if isinstance(cell, str):
         return cell
-    if cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType"):
-        return ""
     if isinstance(cell, list | tuple | dict | np.ndarray):
         raise ValueError(
             f"Expected text in the column {name!r} (got a {type(cell).__name__} in row {row})."
         )
+    if cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType"):
+        return ""
     return str(cell)
 
 

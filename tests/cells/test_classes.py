@@ -70,6 +70,13 @@ def test_a_category_that_no_cell_has_stays_empty():
     assert (adata.obs["found"].astype(str) == adata.obs["group"]).mean() > 0.95
 
 
+def test_the_only_label_is_that_of_all_cells():
+    adata = made()
+    adata.obs["few"] = few(adata).where(adata.obs["group"] == "g1").astype("category")
+    propagate_labels(adata, "few")
+    assert (adata.obs["few_propagated"] == "g1").all()
+
+
 def test_a_word_for_unknown_is_warned_of(caplog):
     adata = made()
     adata.obs["few"] = few(adata).astype(str)  # missing labels become "nan"

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from command.command_cases import documents
 
-from jsem_pyg.command.columns import as_numbers, choose_columns, kind_of
+from jsem_pyg.command.columns import Choice, as_numbers, choose_columns, kind_of
 from jsem_pyg.command.content import read_content, read_labels
 
 TEXTS, TOPICS = documents()
@@ -108,6 +108,7 @@ def test_kinds_of_columns(cells, kind):
     ("columns", "points", "match"),
     [
         ({"a": ["x"]}, ("b",), "a column 'b' .got a file with 'a'"),
+        ({"body": ["x"]}, ("BODIES",), "Did you mean 'body'"),
         ({"a": [{}]}, (), r"To fix this, name yours by --column"),
         ({"a": [{}]}, ("a",), r"'a' \(other\)"),
         ({"a": [""]}, ("a",), r"'a' \(empty\)"),
@@ -150,6 +151,14 @@ def test_content_that_makes_no_clusters_is_refused(columns, match):
     table = pd.DataFrame(columns)
     with pytest.raises(ValueError, match=match):
         read_content(table, choose_columns(table))
+
+
+@pytest.mark.parametrize("cell", [np.ones(2), [1.0], {"a": 1}])
+def test_what_is_no_text_is_no_document(cell):
+    """As where `predict` reads a file whose column has the name of the texts of the map."""
+    table = pd.DataFrame({"note": ["a b", cell, "c"]})
+    with pytest.raises(ValueError, match=f"the column 'note' .got a {type(cell).__name__} in row"):
+        read_content(table, Choice(["note"], ["note"], "texts", guessed=False))
 
 
 def test_labels_of_any_kind_and_missing_ones():

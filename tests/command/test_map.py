@@ -155,6 +155,13 @@ def test_digits_that_float32_does_not_have_are_kept():
     pd.testing.assert_frame_equal(*found)
 
 
+def test_the_report_names_a_map_that_is_there(points):
+    good("map", "points.npy", "-k", "2", *QUICK)
+    assert "draws them" not in Path("points-map/report.md").read_text()
+    good("map", "points.npy", "-k", "2", "--layout", "pca", "--overwrite")
+    assert "[map.html](map.html) draws them" in Path("points-map/report.md").read_text()
+
+
 def test_the_map_is_drawn(points):
     pytest.importorskip("plotly")
     good("map", "points.npy", "-k", "2", "--layout", "pca")
