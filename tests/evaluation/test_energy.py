@@ -36,6 +36,14 @@ def test_hand_computed_on_a_path():
     assert relative.item() == pytest.approx(5 / 21)
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_signals_of_a_batch_are_as_alone(relative):
+    edge_index, x = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), torch.randn(4, 3, 2)
+    alone = [dirichlet_energy(each, edge_index, relative=relative) for each in x]
+    batch = dirichlet_energy(x, edge_index, relative=relative)
+    torch.testing.assert_close(batch, torch.stack(alone))
+
+
 def test_vanishes_on_the_kernel_and_reaches_two_on_a_bipartite_graph():
     edge_index = to_undirected(torch.tensor([[0, 0, 0], [1, 2, 3]]))  # a star
     root_degree = torch.tensor([[3.0], [1.0], [1.0], [1.0]]).sqrt()
