@@ -78,11 +78,16 @@ def partial_result(
     partial = PartialResult(target, settings)
     with sole_writer("target", partial.folder):
         journal = partial.folder / _JOURNAL
-        if resume and journal.exists():
+        is_left = resume and journal.exists()
+        if is_left:
             then = read_journal(journal, _VERSION, _REMEDY)
             check_same_settings(partial.folder, then.settings, settings, _REMEDY)
             partial.progress = Progress(**then.progress)
-        else:
+            # What was renamed to the target may have been removed since.
+            kept = partial.result.exists() or target.exists()
+            is_left = kept or not partial.progress.finished
+        if not is_left:
+            partial.progress = Progress()
             for path in partial.folder.iterdir():
                 path.unlink()
             partial.note()

@@ -361,7 +361,12 @@ def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
     def run():
         return diffuse_file(source, edges, target, 2.0, memory=PLENTY)
 
-    for name in ("os.replace", "_sync_folder"):  # before the renaming, and right after it
+    # Before the renaming, and right after it; there the target may be removed meanwhile.
+    for name, is_removed in [
+        ("os.replace", False),
+        ("_sync_folder", False),
+        ("_sync_folder", True),
+    ]:
         with monkeypatch.context() as patch:
             # Journals are renamed as well: they are written another way meanwhile.
             patch.setattr("jsem_pyg._journal.write_whole", write_in_place)
@@ -369,6 +374,8 @@ def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
             with pytest.raises(Killed):
                 run()
         assert (tmp_path / "y.npy.partial").exists()
+        if is_removed:
+            target.unlink()
         expected = heat_diffusion(torch.from_numpy(signal()), edges, t=2.0).numpy()
         np.testing.assert_array_equal(np.load(run()), expected)
         assert files(tmp_path) == ["x.npy", "y.npy"]
