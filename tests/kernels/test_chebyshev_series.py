@@ -71,12 +71,13 @@ def test_needs_no_gradient_of_what_is_fixed(backend):
         torch.testing.assert_close(actual, expected[which])
 
 
+@pytest.mark.parametrize("keep", ["retain_graph", "create_graph"])
 @pytest.mark.parametrize("backend", FAST)
-def test_backward_may_run_twice(backend):
+def test_backward_may_run_twice(backend, keep):
     csr, values, x, coefficients, group = problem(30, 0, 3, 7, torch.float64)
     leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
     y = evaluate(backend, csr, *leaves, group).sin().sum()
-    first = torch.autograd.grad(y, leaves, retain_graph=True)
+    first = torch.autograd.grad(y, leaves, **{keep: True})
     second = torch.autograd.grad(y, leaves)
     for a, b in zip(first, second, strict=True):
         assert torch.equal(a, b)
