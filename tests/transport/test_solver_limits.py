@@ -233,3 +233,18 @@ def test_points_whose_squared_costs_underflow_are_refused(marginals):
         with pytest.raises(ValueError, match=f"'{name}' to lead to coordinates of at least 1e-74"):
             align(source, target, marginals=marginals)
     assert align(x, nothing, marginals="balanced").cost > 0
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e30])
+def test_kernels_of_points_at_one_place_may_be_large(unit):
+    """Products of means were beyond float32, and the plan was NaN."""
+    x, y = (torch.full((size, 2), unit) for size in (1, 3))
+    plan = align(Factor(x, "kernel"), Factor(y, "kernel"))
+    assert plan.converged
+    torch.testing.assert_close(plan.dense(), torch.full((1, 3), 1 / 3))
+
+
+def test_copies_of_one_point_are_at_no_distance():
+    """The mean of equal numbers is not that number, and its rounding was their cost."""
+    x = torch.full((7, 2), 1.1e17, dtype=torch.float64)
+    assert align(Factor(x), Factor(x[:1])).cost == 0

@@ -95,7 +95,7 @@ def known_pull(
 
 
 def _less_mean(x: Tensor, mass: Tensor) -> Tensor:
-    mass = mass.to(x)
+    mass, x = mass.to(x), x - x[0].detach()  # copies of one point are zero, not rounding
     return x - (mass @ x) / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
 
 

@@ -36,8 +36,11 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
         axes, signs = _with_mean_axes(axes, signs, mean, factor.signs.double())
     x, mean = x @ axes, mean @ axes
     variance = mass @ x.square()
-    scale = float(variance.square().sum().sqrt().sqrt()) or 1.0
-    mean = torch.zeros_like(mean) if factor.kind == "sqdist" else mean / scale
+    size = float(variance.square().sum().sqrt().sqrt())
+    scale = size or 1.0
+    # That of points at one place matters no more than their coordinates, which are zeros.
+    has_mean = factor.kind == "kernel" and (size > 0 or keeps_mean)
+    mean = mean / scale if has_mean else torch.zeros_like(mean)
     return Prepared((x / scale).to(factor.x.dtype), mean, signs, scale, factor.kind, mean)
 
 
