@@ -72,9 +72,9 @@ def _diffused(
     signal: Tensor, graph: Data, structure: GraphStructure, found: Findings, times: Sequence[float]
 ) -> Iterator[Tensor]:
     """Rows of length one after each time: heat for s + t is heat for s, then for t."""
-    weight = graph.get("edge_weight")
-    conductance = found.conductances.to(signal.dtype)
-    weight = conductance if weight is None else weight.to(signal.dtype) * conductance
+    weight = found.conductances.double()  # products of small numbers are not zero
+    if graph.get("edge_weight") is not None:
+        weight = weight * graph.edge_weight.double()
     before = 0.0
     for t in times:
         signal = heat_diffusion(

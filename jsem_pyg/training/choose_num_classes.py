@@ -171,10 +171,12 @@ def _stability(
 ) -> np.ndarray:
     """The probability [S] that heat is in its cluster at each time, less that of chance."""
     source, weight = graph.edge_index[0], graph.edge_weight
-    weight = graph.x.new_ones(len(source)) if weight is None else weight.to(graph.x.dtype)
-    share = graph.x.new_zeros(len(labels)).index_add_(0, source, weight)
+    weight = graph.x.new_ones(len(source)) if weight is None else weight
+    # In float64, since weights or their sum may not be in the range of the type of x.
+    share = torch.zeros(len(labels), dtype=torch.float64)
+    share.index_add_(0, source.cpu(), weight.cpu().double())
     share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)
-    at_first = F.one_hot(labels, count) * share.sqrt()[:, None]
+    at_first = F.one_hot(labels, count) * share.sqrt().to(graph.x)[:, None]
     # The heat that two clusters share at time t is the product of what each has at half of it.
     half = torch.tensor(times, dtype=torch.float64) / 2
     later = heat_diffusion(at_first, graph.structure, weight, half, tol=TOLERANCE)

@@ -163,7 +163,8 @@ def propagate_labels(
 def _in_single_precision(graph: TrainingGraph) -> TrainingGraph:
     """In single precision at least: half is too coarse to learn in."""
     dtype, weight = torch.promote_types(graph.x.dtype, torch.float32), graph.edge_weight
-    weight = None if weight is None else weight.to(dtype)
+    if weight is not None:  # which may have a range that this type has not
+        weight = weight.to(torch.promote_types(weight.dtype, dtype))
     return replace(graph, x=graph.x.to(dtype), edge_weight=weight)
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -50,6 +51,17 @@ def test_heat_flows_along_edges_as_they_conduct(monkeypatch):
     for t, z in zip([0.0, 1.0, 3.0], seen, strict=True):
         expected = exact_heat_diffusion(signal, data.edge_index, weight, t)
         torch.testing.assert_close(z, F.normalize(expected), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("unit", [1e-60, 1e60])
+def test_the_unit_of_weights_and_conductances_does_not_matter(unit):
+    """Weights beyond the range of float32 were zeros, and no heat flowed; or infinite."""
+    data, found = blobs()
+    expected = placed(data, found, [0.0, 3.0])
+    data.edge_weight = data.edge_weight.double() * unit
+    found = replace(found, conductances=1e-20 * found.conductances)
+    again = placed(data, found, [0.0, 3.0])
+    np.testing.assert_allclose(again, expected, atol=1e-4)
 
 
 def test_pca_shows_all_times_on_the_axes_of_the_last():

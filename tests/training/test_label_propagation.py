@@ -182,6 +182,17 @@ def test_half_precision_learns_in_single(dtype):
     assert torch.equal(found.probabilities, propagate_labels(data, labels, steps=3).probabilities)
 
 
+@pytest.mark.parametrize("unit", [1e-50, 1e50])
+def test_weights_may_be_beyond_the_range_of_float32(unit):
+    """Their unit hardly matters: of the features, the curvature of triangles alone has one."""
+    data = overlapping()
+    data.edge_weight, labels = data.edge_weight.double(), some_labels(data.y)
+    expected = propagate_labels(data, labels, steps=5).probabilities
+    data.edge_weight *= unit
+    found = propagate_labels(data, labels, steps=5).probabilities
+    torch.testing.assert_close(found, expected, atol=0.05, rtol=0)
+
+
 def test_order_of_edges_does_not_matter():
     data = overlapping()
     labels = some_labels(data.y)
