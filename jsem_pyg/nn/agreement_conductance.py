@@ -47,9 +47,11 @@ class AgreementConductance(NodeConductance):
     def project(self, x: Tensor) -> Tensor:
         """Sharpened probabilities: [N, C] -> [N, C]."""
         _check("x", x)
+        tiny = torch.finfo(x.dtype).tiny
+        # By the largest of a row first, so that no power of it under- or overflows; it cancels.
+        relative = x / x.detach().amax(-1, keepdim=True).clamp(min=tiny)
         # Not of zero, where powers below one have no gradient.
-        positive = x.clamp(min=torch.finfo(x.dtype).tiny)
-        return normalize_rows(positive.pow(self.sharpness))
+        return normalize_rows(relative.clamp(min=tiny).pow(self.sharpness))
 
     def along(self, edge_attr: OptTensor, z: Tensor, ends: Ends) -> Tensor:
         """The conductance of edges, from the sharpened probabilities of all nodes [N, C].
@@ -66,7 +68,7 @@ class AgreementConductance(NodeConductance):
 def _check(name: str, probability: Tensor) -> None:
     check_float(name, probability)
     check_dense(name, probability)
-    if probability.dim() != 2:
+    if probability.dim() != 2 or probability.size(1) == 0:
         raise ValueError(
             f"Expected '{name}' to have shape [rows, C], a probability for every class (got "
             f"{list(probability.shape)})."

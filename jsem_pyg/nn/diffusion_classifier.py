@@ -254,8 +254,12 @@ def mean_over(graph: Any, rows: Tensor) -> OptTensor:
 
 
 def balance_classes(p: Tensor, class_mean: Tensor, power: float) -> Tensor:
-    """Divide each class of probabilities [N, C] by a power of its mean [C]; rows sum to one."""
-    return normalize_rows(p / class_mean.clamp(min=1e-6) ** power)
+    """Divide each class of scores [N, C] by a power of its mean [C]; rows sum to one.
+
+    A common factor of all scores cancels.
+    """
+    least = (1e-6 * class_mean.detach().sum()).clamp(min=torch.finfo(class_mean.dtype).tiny)
+    return normalize_rows(p / class_mean.clamp(min=least) ** power)
 
 
 def _check_conductance(conductance: Any) -> None:

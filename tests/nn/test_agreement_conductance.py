@@ -100,6 +100,20 @@ def test_a_form_of_the_users_own_is_heard():
     torch.testing.assert_close(heard[1], heard[0].square())
 
 
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_a_common_factor_of_a_row_cancels(factor):
+    p, form = torch.rand(5, 3) + 0.1, AgreementConductance()
+    expected = form(None, p, p.flip(0))
+    torch.testing.assert_close(form(None, factor * p, p.flip(0)), expected)
+
+
+def test_high_powers_of_many_small_probabilities():
+    p = (0.1 * torch.randn(4, 400, dtype=torch.float64)).softmax(-1)
+    form = AgreementConductance(sharpness=30.0)
+    expected = form(None, p, p).float()
+    torch.testing.assert_close(form(None, p.float(), p.float()), expected, rtol=1e-4, atol=0)
+
+
 @pytest.mark.parametrize("num_nodes", [0, 1])
 def test_no_edges(num_nodes):
     layer = AnisotropicDiffusion(0, conductance=AgreementConductance())
@@ -117,6 +131,10 @@ def test_no_edges(num_nodes):
         (
             lambda form: form(None, torch.ones(3, 2), torch.ones(3, 2).double()),
             r"'x_i' and 'x_j' to have the same shape .* and type",
+        ),
+        (
+            lambda form: form(None, torch.ones(3, 0), torch.ones(3, 0)),
+            r"a probability for every class \(got \[6, 0\]\)",
         ),
     ],
 )

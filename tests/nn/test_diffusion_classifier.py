@@ -128,6 +128,15 @@ def test_balance_draws_classes_towards_equal_size():
     assert spread[0] > 1.5 * spread[1] > 2 * spread[2]
 
 
+@pytest.mark.parametrize("factor", [1e-12, 1e-30, 1e12])
+def test_a_common_factor_of_scores_cancels(factor):
+    data, model = make_data(), make_model()
+    q = torch.rand(NUM_NODES, 3) * torch.tensor([1.0, 0.3, 0.1])
+    expected = model.diffuse(q, data.edge_index, data.edge_weight)
+    actual = model.diffuse(factor * q, data.edge_index, data.edge_weight)
+    torch.testing.assert_close(actual, expected)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sparse_adjacencies(dtype):
     data, model = make_data(), make_model(dtype=dtype)
