@@ -5,18 +5,20 @@ import datetime
 import enum
 import functools
 import hashlib
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
 from ._checks import tensor_of
@@ -27,6 +29,9 @@ _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 _ATOMS: tuple[type, ...] = (bool, int, float, complex, str, bytes, bytearray, range, slice)
 _ATOMS += (enum.Enum, torch.dtype, type, FunctionType, Fraction, Decimal, PurePath)
 _ATOMS += (datetime.date, datetime.time, datetime.timedelta)
+
+# Known by their class alone: a program hangs on their attributes.
+_OPAQUE = (type, ModuleType, logging.Logger)
 
 
 def tensor_bytes(value: Tensor) -> memoryview:
@@ -58,31 +63,32 @@ def digest(value: Tensor) -> str:
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)} {hashed}"
 
 
-def describe(name: str, value: Any, with_weights: bool = False) -> dict[str, str]:
+def describe(name: str, value: Any, deep: bool = False) -> dict[str, str]:
     """Return a text for `value` and for each part of it, by the name of the part.
 
     Seen are numbers, texts, tensors by all their numbers, functions by name and code, containers of
     these, and the public attributes of modules, dataclasses, PyG's transforms and other objects
-    that hold nothing else. Not seen are the weights of a model, which are in its state dict, unless
-    `with_weights`, and the private parts of other objects: these are described by their class.
+    that hold nothing else. Others are described by their class, and a model without its weights,
+    which are in its state dict. With ``deep=True`` all objects are described by their public
+    attributes and the module of their class, and a model with its weights.
 
     Example:
         >>> describe("model", nn.Dropout(0.5))["model.p"]
         '0.5'
     """
-    return dict(_describe(name, value, frozenset(), with_weights))
+    return dict(_describe(name, value, frozenset(), deep))
 
 
 def _describe(
-    name: str, value: Any, outer: frozenset[int], with_weights: bool
+    name: str, value: Any, outer: frozenset[int], deep: bool
 ) -> Iterator[tuple[str, str]]:
     if isinstance(value, np.generic):
         value = value.item()
-    yield name, _text(value)
+    yield name, f"{type(value).__module__}: {_text(value)}" if deep else _text(value)
     if id(value) in outer:  # a part of itself
         return
-    for part, inner in _parts(value, with_weights):
-        yield from _describe(f"{name}.{part}", inner, outer | {id(value)}, with_weights)
+    for part, inner in _parts(value, deep):
+        yield from _describe(f"{name}.{part}", inner, outer | {id(value)}, deep)
 
 
 def _text(value: Any) -> str:
@@ -117,7 +123,9 @@ def _array_text(array: np.ndarray) -> str:
     return f"{array.dtype} {list(array.shape)} {hashed}"
 
 
-def _parts(value: Any, with_weights: bool) -> Iterator[tuple[Any, Any]]:
+def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, BaseData):
+        value = value.to_dict()
     if isinstance(value, Mapping):
         yield from value.items()
     elif _is_of_pandas(value):
@@ -135,9 +143,9 @@ def _parts(value: Any, with_weights: bool) -> Iterator[tuple[Any, Any]]:
         yield from _function_parts(value)
     elif isinstance(value, nn.Module):
         yield from _module_parts(value)
-        if with_weights:
+        if deep:
             yield "state", value.state_dict()
-    elif _is_record(value):
+    elif not isinstance(value, _OPAQUE) and (deep or _is_record(value)):
         yield from _public(value).items()
 
 
@@ -167,8 +175,6 @@ def _module_parts(module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 def _is_record(value: Any) -> bool:
     """True if an object is described by its public attributes."""
-    if isinstance(value, type) or not hasattr(value, "__dict__"):
-        return False
     if dataclasses.is_dataclass(value) or isinstance(value, BaseTransform):
         return True
     return all(map(_is_plain, _public(value).values()))
@@ -191,7 +197,10 @@ def _is_of_pandas(value: Any) -> bool:
 
 
 def _public(value: Any) -> dict[str, Any]:
-    return {name: inner for name, inner in vars(value).items() if not name.startswith("_")}
+    state = object.__getstate__(value)  # a dictionary, another one of slots behind it, or None
+    parts = state if isinstance(state, tuple) else (state,)
+    held = {name: inner for part in parts for name, inner in (part or {}).items()}
+    return {name: inner for name, inner in held.items() if not name.startswith("_")}
 
 
 def _code_hash(code: CodeType) -> str:

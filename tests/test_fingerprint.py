@@ -1,6 +1,7 @@
 import argparse
 import datetime
 import functools
+import logging
 import os
 import re
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 import torch
 import torch_geometric.transforms as T
 from torch import nn
+from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
 import jsem_pyg
@@ -96,6 +98,18 @@ class Options:
     name: str = "a"
 
 
+@dataclass(slots=True)
+class Narrow:
+    width: int
+
+
+class Slots(Narrow):
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        self.width, self.name = 1, name
+
+
 class Holder:
     def __init__(self, value, hidden=None):
         self.value, self.hidden = value, hidden or object()
@@ -120,6 +134,9 @@ class Holder:
         (lambda x, y=1: x, lambda x, y=2: x),
         (functools.partial(max, 1), functools.partial(max, 2)),
         (Options(1), Options(2)),
+        (Narrow(1), Narrow(2)),
+        (Slots("a"), Slots("b")),
+        (Data(x=torch.ones(2)), Data(x=torch.zeros(2))),
         (np.array(["a"]), np.array(["b"])),
         (np.array([1, "a"], dtype=object), np.array([2, "a"], dtype=object)),
         (np.array([1j]), np.array([2j])),
@@ -155,6 +172,16 @@ def test_an_object_is_known_by_what_it_holds():
     others["partial"] = functools.partial(max, 2)
     for name, other in others.items():
         assert differ(argparse.Namespace(**given), argparse.Namespace(**given | {name: other}))
+
+
+def test_deep_in_other_objects():
+    assert describe("it", Holder(1), deep=True) != describe("it", Holder(2), deep=True)
+    namesake = type("Holder", (), {"__module__": "another", "__qualname__": "Holder"})()
+    namesake.value = namesake.hidden = 1
+    assert describe("it", Holder(1, 1), deep=True) != describe("it", namesake, deep=True)
+    loop, log = Holder(1), logging.getLogger(__name__)
+    loop.hidden = [loop, log, logging]
+    assert not [name for name in describe("it", loop, deep=True) if name.startswith("it.hidden.1.")]
 
 
 def test_closures_are_seen_by_what_they_close_over():

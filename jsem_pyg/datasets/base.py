@@ -86,7 +86,7 @@ class PointsDataset(InMemoryDataset):
         made_by = (
             {}
             if self.pre_transform is None
-            else describe("pre_transform", self.pre_transform, with_weights=True)
+            else describe("pre_transform", self.pre_transform, deep=True)
         )
         depends_on = {"format": _FORMAT, **made_by, **self.fingerprint()}
         text = json.dumps(depends_on, sort_keys=True)

@@ -193,6 +193,25 @@ def test_a_model_in_a_pre_transform_is_known_by_its_weights(tmp_path):
     assert Counted.reads == 2
 
 
+def test_a_pre_transform_is_known_by_what_its_parts_hold(tmp_path):
+    class Times:
+        __slots__ = ("k",)
+
+        def __init__(self, k):
+            self.k = k
+
+    class Chain:
+        def __init__(self, k):
+            self.part = Times(k)
+
+        def __call__(self, data):
+            return Data(x=self.part.k * data.x)
+
+    for k in (2.0, 3.0, 2.0):
+        assert (Counted(tmp_path, 1, pre_transform=Chain(k))[0].x == k).all()
+    assert Counted.reads == 2
+
+
 def test_data_in_the_place_of_others_are_made_anew(tmp_path, caplog):
     Counted(tmp_path, 1)
     Counted(tmp_path, 2)
