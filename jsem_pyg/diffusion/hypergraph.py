@@ -69,6 +69,7 @@ def method_costs(
 
 
 @lists_backends(CHEBYSHEV)
+@torch.compiler.disable
 def hypergraph_diffusion(
     x: Tensor,
     hyperedge_index: Any,

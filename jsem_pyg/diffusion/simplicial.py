@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .._checks import check_edge_vector
@@ -21,6 +22,7 @@ _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares 
 
 
 @lists_backends(FACTORED)
+@torch.compiler.disable
 def simplicial_diffusion(
     x: Tensor,
     edge_index: Any,

@@ -28,8 +28,8 @@ class HypergraphLayer(HeatLayer):
     A hyperedge weighs the product of what is given in the call (`hyperedge_weight`) and what is
     learned for each hyperedge (`num_hyperedges`).
 
-    `torch.compile` breaks its graph where the hypergraph is prepared, and `torch.export` does not
-    take these layers: there is no registered op for hypergraphs.
+    There is no registered op for hypergraphs: `torch.compile` breaks its graph around these layers,
+    which run as eager code, and `torch.export` does not take them.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class HypergraphLayer(HeatLayer):
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
         self._make_heat(t, learn_t, options, filter=filter)
 
+    @torch.compiler.disable
     def forward(
         self,
         x: Tensor,

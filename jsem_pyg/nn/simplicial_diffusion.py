@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
@@ -108,6 +109,7 @@ class SimplicialDiffusion(HeatLayer):
         times: Tensor = self.time_up()
         return times
 
+    @torch.compiler.disable
     def forward(
         self,
         x: Tensor,

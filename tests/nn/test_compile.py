@@ -6,11 +6,17 @@ from layer_cases import CHANNELS, NUM_NODES, Similarity, bend, call, make_data
 from night import night
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion, simplicial_diffusion
 from jsem_pyg.diffusion.registered_op import heat_diffusion_op
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.nn import (
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    HypergraphChebConv,
+    HypergraphDiffusion,
+    SimplicialDiffusion,
+)
 
 pytestmark = pytest.mark.ci
 
@@ -288,3 +294,27 @@ def test_short_times_have_as_many_terms_in_both_passes(t, learn_t):
     data = make_data()
     layer = bend(AnisotropicDiffusion(t=t, learn_t=learn_t, backend="torch"))
     assert_same(results(whole(layer), data), results(layer, data))
+
+
+STRUCTURED = {
+    "hypergraph layer": lambda: HypergraphDiffusion(num_hyperedges=4, t=0.9),
+    "hypergraph convolution": lambda: HypergraphChebConv(CHANNELS, 2, num_hyperedges=4),
+    "hypergraph function": lambda: lambda x, index: hypergraph_diffusion(x, index, t=0.9),
+    "complex layer": lambda: SimplicialDiffusion(t=0.9, t_up=0.3),
+    "complex function": lambda: lambda x, index: simplicial_diffusion(x, index, t=0.9),
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_hypergraphs_and_complexes_run_eagerly_in_compiled_code(name):
+    function = STRUCTURED[name]()
+    compiled = torch.compile(lambda x, index: function(x.sin(), index).cos(), backend="aot_eager")
+    for size in (5, 7):
+        x = torch.rand(size, CHANNELS, requires_grad=True)
+        index = torch.stack([torch.arange(size), (torch.arange(size) + 1) % size])
+        if "hypergraph" in name:
+            index = index % torch.tensor([[size], [4]])
+        expected, actual = function(x.sin(), index).cos(), compiled(x, index)
+        torch.testing.assert_close(actual, expected)
+        gradients = [torch.autograd.grad(out.sum(), x)[0] for out in (expected, actual)]
+        torch.testing.assert_close(*gradients)
