@@ -16,6 +16,12 @@ def test_each_edge_stands_at_its_smaller_end():
     assert np.allclose(table.conductance / FULL, [1.0, 0.25, 0.5], atol=1e-4)
 
 
+def test_conductances_are_rounded_to_the_nearest_part():
+    edge_index, parts = torch.tensor([[0, 0, 0], [1, 2, 3]]), [0.6, 7.4, FULL - 0.6]
+    table = edge_table(edge_index, torch.tensor(parts, dtype=torch.float64) / FULL, num_nodes=4)
+    assert table.conductance.tolist() == [1, 7, FULL - 1]
+
+
 def test_histograms_count_each_edge_once():
     data, found = blobs()
     conductance, curvature = histograms(data, found.conductances, data.y.numpy())

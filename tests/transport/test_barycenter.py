@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from jsem_pyg.transport import Factor, gw_barycenter
-from jsem_pyg.transport.distance.barycenter import _mean_kernel
+from jsem_pyg.transport.distance.barycenter import _mean_kernel, _spread
 
 pytestmark = pytest.mark.ci
 QUIET = {"progress": False, "epsilon": 2e-3}
@@ -46,6 +46,13 @@ def test_it_has_not_converged_where_a_plan_has_not(monkeypatch):
     assert len(found.history) < 10  # the objective has settled, or risen
     assert not all(plan.converged for plan in found.plans)
     assert not found.converged
+
+
+def test_the_spread_is_that_around_the_mean():
+    x, mass = points(9) * torch.tensor([3.0, 1.0]), torch.full((9,), 1 / 9)
+    moved = [_spread(Factor(x + shift, "kernel"), mass) for shift in (0, 5)]
+    assert moved[0] == pytest.approx(moved[1])
+    assert moved[0] == pytest.approx(float(torch.linalg.matrix_norm(x, 2) ** 2 / 9), rel=1e-6)
 
 
 def test_order_of_points_and_of_members_does_not_matter():

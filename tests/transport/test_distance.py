@@ -255,6 +255,13 @@ def test_other_modes_of_differentiation_are_refused(mode, name):
         mode(lambda given: loss(given, y), case.tensors["x"])
 
 
+def test_what_has_no_derivative_is_computed_in_forward_mode_too():
+    case = Case(alpha=0.7)
+    with forward_ad.dual_level():
+        inside = case.value()
+    torch.testing.assert_close(inside, case.value())
+
+
 @pytest.mark.parametrize("mode", OTHER_MODES)
 @pytest.mark.parametrize("cost", [HeatCost(), CommuteCost()])
 def test_a_cost_refuses_other_modes(mode, cost):
