@@ -277,6 +277,7 @@ def run(rank, size, folder):
         "read": read_parts(rank, folder),
         "columns": diffuse_columns(),
         "fit": fit_with_a_break(f"{folder}/run.safetensors"),
+        "fit of pairs": fit_of_pair(rank // 2, halves[rank // 2]),
         "error": lose(3, rank),
     }
     torch.save(found, f"{folder}/{rank}.pt")
@@ -358,6 +359,20 @@ def fit_with_a_break(checkpoint):
     with pytest.raises(NotImplementedError, match="whole graph for self-training"):
         fit(DiffusionClassifier(CHANNELS, 3).double(), part.data)
     return weights
+
+
+def fit_of_pair(seed, group):
+    """Two pairs of processes train at the same time, each a model of its own."""
+    data, partition = data_in_order()
+    part = distribute(data, partition, group=group)
+    model = model_of(seed)
+    fit(model, part.data, epochs=3, **FIT | {"seed": seed})
+    return [each.detach() for each in model.parameters()]
+
+
+def model_of(seed):
+    torch.manual_seed(seed)
+    return AnisotropicDiffusion(t=2.0, conductance="mlp").double()
 
 
 def lose(lost, rank):

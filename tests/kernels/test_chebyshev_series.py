@@ -41,6 +41,12 @@ def test_values_and_gradients(backend, dtype, degree, size):
 
 
 @pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_signal_without_channels(backend, size):
+    assert_backends_agree(backend, *problem(*size, channels=0, degree=3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("scales", [1, 3])
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("per_channel", [1, 5])

@@ -94,7 +94,7 @@ class CommuteCost:
         graph = read_graph(source, edge_weight, num_nodes, self.k, self.metric)
         check_connected(graph, "in which a walk comes from any node to any other")
         if graph.num_nodes == 1:
-            x, error = torch.zeros(1, 1, dtype=graph.dtype, device=graph.structure.device), 0.0
+            x, error = torch.zeros(1, 1, device=graph.structure.device), 0.0
         elif graph.num_nodes <= max(DENSE_LIMIT, self.rank + 1):
             x, error = self._exact(graph)
         else:

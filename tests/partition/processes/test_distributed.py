@@ -13,6 +13,7 @@ from distributed_cases import (
     data_in_order,
     expect,
     loss_of,
+    model_of,
     random,
     run,
     train_classifier,
@@ -124,6 +125,15 @@ def test_fit_makes_the_steps_of_one_process(found):
         for weights in each["fit"]:  # in one go, and continued from a checkpoint
             for got, wanted in zip(weights, [*model.parameters(), losses], strict=True):
                 torch.testing.assert_close(got, wanted.detach(), rtol=1e-9, atol=1e-9)
+
+
+def test_pairs_of_processes_train_beside_each_other(found):
+    for rank, each in enumerate(found):
+        seed = rank // 2
+        model = model_of(seed)
+        fit(model, data_in_order()[0], epochs=3, **FIT | {"seed": seed})
+        for got, wanted in zip(each["fit of pairs"], model.parameters(), strict=True):
+            torch.testing.assert_close(got, wanted.detach(), rtol=1e-9, atol=1e-9)
 
 
 def test_all_processes_have_the_same_weights_bit_for_bit(found):
