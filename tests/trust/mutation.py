@@ -66,10 +66,15 @@ CALLERS = {
     "jsem_pyg/kernels/sinkhorn/vectors.py": "jsem_pyg/kernels/sinkhorn/numba_cpu.py",
     "jsem_pyg/kernels/prefetch.py": "jsem_pyg/kernels/edges/numba_count.py",
 }
-# In a process of their own, where no notes are taken.
-INTERPRETED = ["tests/kernels/test_triton.py"]
+# In processes of their own, or while a module is imported, no notes are taken: what begins so
+# has these tests, too.
 ALWAYS = {
-    f"jsem_pyg/kernels/{family}/triton_gpu.py": INTERPRETED for family in ("chebyshev", "sinkhorn")
+    "jsem_pyg/kernels/chebyshev/triton_gpu.py": "tests/kernels/test_triton.py",
+    "jsem_pyg/kernels/sinkhorn/triton_gpu.py": "tests/kernels/test_triton.py",
+    "jsem_pyg/partition/processes/": "tests/partition/processes/test_distributed.py",
+    "jsem_pyg/training/distributed_run.py": "tests/partition/processes/test_distributed.py",
+    "jsem_pyg/command/__init__.py": "tests/command/test_info.py",
+    "jsem_pyg/jax/__init__.py": "tests/jax/test_functional.py",
 }
 NEEDED = ["hypothesis", "numba", "pytest", "torch_geometric.nn", "torch_geometric.loader"]
 USEFUL = [
@@ -231,7 +236,7 @@ class Workplace:
         self.killer = ""
         tests = self.chosen or self.reach.tests(CALLERS.get(path, path), mutant.scope)
         tests = tests or self.reach.tests(CALLERS.get(path, path), "")
-        tests += ALWAYS.get(path, [])
+        tests += [test for begin, test in ALWAYS.items() if path.startswith(begin)]
         if not tests:
             return "untested"
         first = some_tests(tests, self.reach.seconds, FIRST_TESTS)
