@@ -129,7 +129,8 @@ def _is_known(y: np.ndarray) -> np.ndarray:
             "Expected the labels in 'y' to be all text, or all numbers, beside -1 for none (got "
             f"{text!r} and {other!r})."
         )
-    check_classification_targets(y[known])
+    # As a list: older versions of scikit-learn refuse numbers in an array of objects.
+    check_classification_targets(y[known].tolist())
     return known
 
 

@@ -156,6 +156,7 @@ def test_digits_that_float32_does_not_have_are_kept():
 
 
 def test_the_report_names_a_map_that_is_there(points):
+    pytest.importorskip("plotly")
     good("map", "points.npy", "-k", "2", *QUICK)
     assert "draws them" not in Path("points-map/report.md").read_text()
     good("map", "points.npy", "-k", "2", "--layout", "pca", "--overwrite")
