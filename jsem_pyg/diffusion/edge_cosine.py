@@ -11,6 +11,7 @@ from .functional import heat_diffusion
 from .times import check_single_time
 
 
+@torch.compiler.disable
 def diffusion_cosine(
     x: Tensor,
     edge_index: Tensor,

@@ -18,6 +18,7 @@ from .._precision import power_of_two
 from ..graph import GraphStructure
 
 
+@torch.compiler.disable
 def dirichlet_energy(
     x: Tensor,
     edge_index: Tensor,

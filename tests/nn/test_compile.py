@@ -6,8 +6,15 @@ from layer_cases import CHANNELS, NUM_NODES, Similarity, bend, call, make_data
 from night import night
 from torch._dynamo.testing import CompileCounterWithBackend
 
-from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion, simplicial_diffusion
+from jsem_pyg.diffusion import (
+    diffusion_cosine,
+    heat_diffusion,
+    hypergraph_diffusion,
+    simplicial_diffusion,
+)
+from jsem_pyg.diffusion.filters import Heat, Wavelets
 from jsem_pyg.diffusion.registered_op import heat_diffusion_op
+from jsem_pyg.evaluation import dirichlet_energy
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import (
@@ -315,6 +322,24 @@ def test_hypergraphs_and_complexes_run_eagerly_in_compiled_code(name):
         if "hypergraph" in name:
             index = index % torch.tensor([[size], [4]])
         expected, actual = function(x.sin(), index).cos(), compiled(x, index)
+        torch.testing.assert_close(actual, expected)
+        gradients = [torch.autograd.grad(out.sum(), x)[0] for out in (expected, actual)]
+        torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [diffusion_cosine, dirichlet_energy, Heat(0.9), Wavelets([1.0, 2.0])],
+    ids=["cosine", "energy", "filter", "filters"],
+)
+def test_functions_without_a_registered_op_run_eagerly_in_compiled_code(function):
+    torch.compiler.reset()
+    compiled = torch.compile(lambda x, index: function(x.sin(), index).cos(), backend="aot_eager")
+    for size in (5, 7, 9):
+        x = torch.rand(size, CHANNELS, requires_grad=True)
+        ring = torch.stack([torch.arange(size), (torch.arange(size) + 1) % size])
+        index = torch.cat([ring, ring.flip(0)], dim=1)
+        actual, expected = compiled(x, index), function(x.sin(), index).cos()  # eager code last
         torch.testing.assert_close(actual, expected)
         gradients = [torch.autograd.grad(out.sum(), x)[0] for out in (expected, actual)]
         torch.testing.assert_close(*gradients)

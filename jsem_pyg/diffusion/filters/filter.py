@@ -67,6 +67,7 @@ class Filter(torch.nn.Module):
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), for eigenvalues [...] of the Laplacian: [...], or [S, ...]."""
 
+    @torch.compiler.disable
     def forward(
         self,
         x: Tensor,
