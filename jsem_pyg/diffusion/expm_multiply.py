@@ -101,8 +101,10 @@ def expm_multiply(
         step = 1 / max(abs(float(time.detach())), 1e-300)
         high = min(high, _top(structure, symmetric.detach().double(), middle, step))
     low = min(low, high)
-    shift, radius = (high + low) / 2, max((high - low) / 2, 1e-300)
-    span = abs(float(time.detach())) * high
+    reach = abs(float(time.detach()))
+    # Of a matrix of zeros any radius will do that does not underflow: its gradient is not zero.
+    shift, radius = (high + low) / 2, (high - low) / 2 or 1e-20 / (reach or 1.0)
+    high, span = shift + radius, reach * high
     if span > math.log(torch.finfo(columns.dtype).max):
         raise ValueError(
             f"Expected exp(t A) x to stay in the range of {columns.dtype} (got eigenvalues of t A "
@@ -112,7 +114,7 @@ def expm_multiply(
     times = read_times(duration * radius, columns)
 
     def make(off: Tensor, diag: Tensor, dtype: torch.dtype) -> HeatOperator:
-        matrix = structure.make_matrix((off / radius).to(dtype), diag.to(dtype), backend)
+        matrix = structure.make_matrix((off.double() / radius).to(dtype), diag.to(dtype), backend)
         return HeatOperator(matrix, dtype=dtype)
 
     scaled = (diagonal.double() - shift) / radius

@@ -95,6 +95,16 @@ def test_the_derivative_in_time_at_time_zero():
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("t", [1.0, 1e-10, -3.0])
+def test_the_gradient_of_a_matrix_of_zeros(dtype, t):
+    A = torch.zeros(2, 2, dtype=dtype, requires_grad=True)
+    x = torch.tensor([1.0, 2.0], dtype=dtype)
+    (grad,) = torch.autograd.grad(expm_multiply(A, x, t).sum(), A)
+    expected = t * torch.tensor([[1.0, 1.5], [1.5, 2.0]], dtype=dtype)  # t x 1^T, made symmetric
+    torch.testing.assert_close(grad, expected, rtol=1e-5, atol=0.0)
+
+
 def test_jax_matrices():
     jax = pytest.importorskip("jax")
     sparse = pytest.importorskip("jax.experimental.sparse")
