@@ -69,6 +69,7 @@ CALLERS = {
 # In processes of their own, or while a module is imported, no notes are taken: what begins so
 # has these tests, too.
 ALWAYS = {
+    "jsem_pyg/": "tests/test_signatures.py",  # of defaults
     "jsem_pyg/kernels/chebyshev/triton_gpu.py": "tests/kernels/test_triton.py",
     "jsem_pyg/kernels/sinkhorn/triton_gpu.py": "tests/kernels/test_triton.py",
     "jsem_pyg/partition/processes/": "tests/partition/processes/test_distributed.py",
