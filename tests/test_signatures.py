@@ -35,7 +35,9 @@ def _lines(stage: str, name: str, value: Any) -> Iterator[str]:
         return
     yield f"{stage} {name}{_arguments(value)}"
     for method, function in vars(value).items() if inspect.isclass(value) else ():
-        if inspect.isfunction(function) and method[0] != "_":
+        # PyG adds functions of another module when a layer is made.
+        own = inspect.isfunction(function) and function.__module__ == value.__module__
+        if own and method[0] != "_":
             yield f"{stage} {name}.{method}{_arguments(function)}"
 
 
