@@ -11,7 +11,7 @@ from training.training_cases import two_clusters
 
 from jsem_pyg.nn import DiffusionClassifier, EndpointConductance, MLPConductance
 from jsem_pyg.training import fit, label_propagation, propagate_labels, select_time
-from jsem_pyg.training.edge_features import EdgeFeatures
+from jsem_pyg.training.edge_features import EdgeFeatures, EdgeGate
 from jsem_pyg.training.self_training import fit_classifier
 from jsem_pyg.transforms import FaissKNNGraph
 
@@ -267,3 +267,9 @@ def test_without_features_classes_are_as_probable_as_they_are_frequent():
     fit_classifier(model, x, is_known, torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]))
     expected = torch.tensor([0.8, 0.2])
     torch.testing.assert_close(model.lin(x)[0].softmax(0), expected, atol=1e-4, rtol=0)
+
+
+def test_a_gate_is_between_nearly_closed_and_open():
+    h = EdgeGate()(torch.tensor([[-100.0] * 3, [0.0] * 3, [100.0] * 3]) * 100)
+    assert 0 < h[0] < 0.1 < h[1] < h[2]
+    assert h[2] == 1
