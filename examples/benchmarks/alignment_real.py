@@ -241,17 +241,15 @@ Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
-`match_graphs` keeps no table of all pairs since November 2026. Rows of ours on inf-power,
-inf-euroroad, phone-email, two-way in-arenas and socfb-Haverford76, and on bio-dmela at 25 % are
-from before that, all others from after it.
-The machine had other work for nearly all rows, which makes CPU seconds up to twice as many. Graphs
-of a few hundred nodes take 0.7 to 0.9 of the time that most rows of theirs show, by the same steps,
-since the best of many scores are found sooner.
-**CPU / ours** is of one run, where both ways had the same neighbours on the machine, on
-voles and the first seed of Facebook-Twitter and of one-way bio-celegans and ca-netscience. There
-FUGAL took 9.1 times our CPU seconds on Facebook-Twitter, and, in the mean, 140 times on voles, 29
-(median 12.5) on bio-celegans and 19 (median 14.5) on ca-netscience; on the two latter, 3 to 8 times
-in five of the six cases without 15 to 25 % of the edges. Elsewhere the ways ran on different days.
+`match_graphs` keeps no table of all pairs since November 2026. The row of ours on phone-email is
+from before that, all others are from after it. Rows are of several days, and CPU seconds are up to
+three times as many where the machine had other work: compare them where ways ran in turn. That is
+so for ours and FUGAL on voles, one-way bio-celegans and ca-netscience (five draws each, idle cores)
+and inf-euroroad (one draw at 5, 15 and 25 %), and, beside other work, for the first draw of
+Facebook-Twitter. FUGAL takes 146 times our CPU seconds on voles (median 156) and 9.1 times on
+Facebook-Twitter. On the two others of five draws that depends on the noise: 67 to 475 times with no
+edge removed, 6 to 62 times without 5 or 10 %, and **3 to 7 times without 15 to 25 %** (once 16;
+medians 5.6 and 4.6). On inf-euroroad it takes 6.1, 4.8 and 3.5 times as many.
 
 ![Accuracy over noise](alignment_real.png)
 
