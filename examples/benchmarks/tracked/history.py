@@ -51,12 +51,14 @@ def main(argv: list[str] | None = None) -> pd.DataFrame:
     path = args.output / "tracked.csv"
     old = [pd.read_csv(path, dtype={"commit": str})] if path.exists() else []
     history = pd.concat([*old, stored(args.results)], ignore_index=True)
-    history = history.drop_duplicates(["commit", "figure"], keep="last").sort_values("date")
+    history = history.drop_duplicates(["commit", "figure"], keep="last")
+    history = history.sort_values("date", kind="stable")  # in the order in which they came
     args.output.mkdir(parents=True, exist_ok=True)
     history.round(4).to_csv(path, index=False)
 
     table = history.assign(column=history["date"] + " " + history["commit"])
-    table = table.pivot(index="figure", columns="column", values="ratio")
+    columns = table["column"].unique()
+    table = table.pivot(index="figure", columns="column", values="ratio")[columns]
     lines = [NOTES, f"| figure | what | {' | '.join(table.columns)} |"]
     lines.append("| --- | --- |" + " --- |" * len(table.columns))
     for name, row in table.iterrows():
