@@ -235,9 +235,7 @@ class Workplace:
 
     def _judge(self, path: str, mutant: Mutant, more: float) -> str:
         self.killer = ""
-        tests = self.chosen or self.reach.tests(CALLERS.get(path, path), mutant.scope)
-        tests = tests or self.reach.tests(CALLERS.get(path, path), "")
-        tests += [test for begin, test in ALWAYS.items() if path.startswith(begin)]
+        tests = self.chosen or self._tests(path, mutant.scope)
         if not tests:
             return "untested"
         first = some_tests(tests, self.reach.seconds, FIRST_TESTS)
@@ -259,6 +257,12 @@ class Workplace:
                 self.killer = self._failed_test()
                 return "timeout" if code == -1 else "killed"
         return "survived"
+
+    def _tests(self, path: str, scope: str) -> list[str]:
+        """The tests that reach a function, or else its file, and those that always run."""
+        place = CALLERS.get(path, path)
+        found = self.reach.tests(place, scope) or self.reach.tests(place, "")
+        return found + [test for begin, test in ALWAYS.items() if path.startswith(begin)]
 
     def set_aside_what_a_comment_kills(self, path: str) -> None:
         """Tests that fail by themselves, such as those that cannot stand that numba compiles."""
