@@ -9,6 +9,7 @@ from torch_geometric.data import Data
 from transport.problems import align, gw_cost, masses, permutation, points, rotation
 
 from jsem_pyg.transport import Factor, FeatureCost, gromov_wasserstein
+from jsem_pyg.transport.problem.objective import _less_mean
 
 X, Y = points(8, 3, 0, torch.float32), points(6, 2, 1, torch.float32)
 NOTHING = torch.zeros(8)
@@ -248,3 +249,12 @@ def test_copies_of_one_point_are_at_no_distance():
     """The mean of equal numbers is not that number, and its rounding was their cost."""
     x = torch.full((7, 2), 1.1e17, dtype=torch.float64)
     assert align(Factor(x), Factor(x[:1])).cost == 0
+
+
+@pytest.mark.parametrize("place", [0, 5])
+def test_a_point_far_away_costs_the_others_no_digits_wherever_it_stands(place):
+    x, mass = points(2000, 3, 0), masses(2000, 1)
+    x[place] = 1e6
+    found = _less_mean(x.float(), mass.float()).double()
+    expected = x - mass @ x / mass.sum()
+    torch.testing.assert_close(found[place + 1 :], expected[place + 1 :], rtol=0, atol=0.01)

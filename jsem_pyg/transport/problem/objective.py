@@ -95,8 +95,12 @@ def known_pull(
 
 
 def _less_mean(x: Tensor, mass: Tensor) -> Tensor:
-    mass, x = mass.to(x), x - x[0].detach()  # copies of one point are zero, not rounding
-    return x - (mass @ x) / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
+    mass = mass.to(x)
+    share = mass / mass.sum().clamp(min=torch.finfo(mass.dtype).tiny)
+    # Less the point nearest to the mean first: copies of one point are zero then, not rounding.
+    apart = (x - share @ x).detach().abs().sum(1)
+    x = x - x[apart.argmin()].detach()
+    return x - share @ x
 
 
 def _centred(factor: Factor, mass: Tensor) -> Tensor:
