@@ -27,12 +27,28 @@ def known(value: Any) -> torch.Tensor:
 
 def read_signal(x: Any) -> Array:
     """A floating-point array [..., N, D]."""
-    x = _read_float("x", x)
+    given, x = x, _read_float("x", x)
     if x.ndim < 2:
         raise ValueError(f"Expected 'x' to have shape [..., N, D] (got {list(x.shape)}).")
     if is_known(x):
+        if given.dtype != x.dtype and x.size:
+            _check_narrowed(given, x.dtype)
         check_signal_range("x", known(x))
     return x
+
+
+def _check_narrowed(x: np.ndarray, dtype: Any) -> None:
+    """Raise if JAX, which has no float64 unless it is asked for, makes zeros of a column or inf."""
+    range_of = np.finfo(dtype)
+    largest = np.abs(x).max(-2)
+    low, high = (largest > 0) & (largest < range_of.tiny), largest > range_of.max
+    lost = (low | high) & np.isfinite(largest)
+    if lost.any():
+        raise ValueError(
+            f"Expected columns of 'x' within the range of {dtype} (got one of at most "
+            f"{largest[lost][0]:.3g}). To fix this, divide by the largest, and multiply the result "
+            "by it, or use float64 (jax_enable_x64)."
+        )
 
 
 def read_weight(edge_weight: Any, graph: Graph, dtype: Any) -> Array:

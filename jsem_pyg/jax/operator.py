@@ -49,9 +49,11 @@ def _symmetric(graph: Graph, weight: Array) -> HeatOperator:
 
 def _random_walk(graph: Graph, weight: Array) -> HeatOperator:
     operator, degree = _normalized(graph, weight)
+    # A common factor cancels; without it no signal times a root overflows. Isolated nodes stay
+    # as they are.
+    unit = _power_of_two(jnp.sqrt(jnp.max(degree, initial=0.0)))
     root = jnp.sqrt(jnp.where(degree == 0, 1.0, degree))
-    # A common factor cancels; without it no signal times a root overflows.
-    return operator._replace(row_scale=root / _power_of_two(jnp.max(root, initial=0.0)))
+    return operator._replace(row_scale=jnp.where(degree == 0, 1.0, root / unit))
 
 
 def _normalized(graph: Graph, weight: Array) -> tuple[HeatOperator, Array]:
@@ -120,7 +122,7 @@ def _combinatorial(graph: Graph, weight: Array) -> HeatOperator:
     # enough, since under `jit` none is noticed that is not.
     rate = jnp.where(rate > 0, rate, 2.0**-40)
     matrix = Matrix(weight / rate, 1 - degree / rate, graph.row, graph.col)
-    return HeatOperator(matrix, rate)
+    return HeatOperator(matrix, rate if graph.row.size else jnp.zeros_like(rate))
 
 
 _OPERATORS: dict[str | None, Callable[[Graph, Array], HeatOperator]] = {

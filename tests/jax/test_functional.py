@@ -279,6 +279,16 @@ X = np.ones((5, 3), np.float32)
         (bad(x=torch.ones(5, 3)), TypeError, r"'x' to be an array .* \(got a torch.Tensor"),
         (bad(x=X * np.float32(1e38)), ValueError, "'x' to lie within"),
         (bad(x=np.ma.masked_array(X, X > 0)), ValueError, "'x' without a mask"),
+        (
+            bad(x=X * np.array([0, 0, 1e-60])),
+            ValueError,
+            r"columns of 'x' within .* \(got .* 1e-60",
+        ),
+        (
+            bad(x=X * np.array([0, 0, 1e60])),
+            ValueError,
+            r"columns of 'x' within .* \(got .* 1e\+60",
+        ),
         (bad(edge_weight=np.arange(10.0)), ValueError, "'edge_weight' .*both directions"),
         (bad(edge_weight=np.full(10, 1e-60)), ValueError, "'edge_weight' to be zero or large"),
         (
@@ -377,3 +387,23 @@ def test_light_parts_of_a_graph_diffuse_beside_heavy_ones(normalization):
             for w in (heavy, light)
         )
         np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5)
+
+
+def test_isolated_nodes_in_small_units_keep_their_features():
+    """Beside heavy edges a scale of theirs made zeros of them."""
+    edge_index = np.array([[0, 1], [1, 0]])
+    x = np.full((3, 1), 1e-30, np.float32)
+    for weight in (1e-20, 1e20):
+        weights = np.full(2, weight, np.float32)
+        out = heat_diffusion(x, edge_index, weights, normalization="rw")
+        np.testing.assert_allclose(out, x, rtol=1e-5)
+
+
+def test_any_time_passes_where_there_is_no_edge():
+    graph, x = prepare_graph(np.empty((2, 0), np.int64), 2), np.ones((2, 1), np.float32)
+
+    def flow(t):
+        return heat_diffusion(x, graph, t=t, normalization=None, degree=5)
+
+    for run in (flow, jax.jit(flow)):
+        np.testing.assert_array_equal(run(1e30), x)

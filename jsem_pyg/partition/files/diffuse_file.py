@@ -77,7 +77,9 @@ def diffuse_file(
             process holds, and panels, which are as wide as the rest allows. Not covered are the
             moments in which `edge_index` is sorted, unless a
             :class:`~jsem_pyg.graph.GraphStructure` is passed, and memory of other threads.
-        resume: go on with what a run of the same arguments has left; False begins anew.
+        resume: go on with what a run of the same arguments has left; False begins anew. A changed
+            source is refused; of one that is neither a file nor in memory (h5py, zarr), a sample of
+            1,024 numbers in each of 64 rows has to show the change.
         progress: show bars with the time left, where there is a terminal to show them in.
 
     Returns:

@@ -63,7 +63,8 @@ class Source:
 
     def fingerprint(self) -> str:
         """A text that is another one for other arrays, and once this array has changed."""
-        return f"{self.dtype} {list(self.shape)}, {self._state()}, sample {self._sample()}"
+        seen = f"{self.dtype} {list(self.shape)}, {self._opened}"
+        return seen if self._file is None else f"{seen}, sample {self._sample()}"
 
     def check_unchanged(self) -> None:
         """Raise a ValueError unless the array is what it was when it was opened."""
@@ -75,18 +76,28 @@ class Source:
 
     def _state(self) -> str:
         """A text that is another one once the array has changed."""
-        if self._file is None:  # nothing else of an array shows a change
-            return f"a sample with the hash {self._sample()}"
-        stat = self._file.stat()
-        return f"{stat.st_size} bytes, written at {stat.st_mtime_ns} ns"
+        seen = []
+        if self.path is not None and self.path.exists():
+            stat = self.path.stat()
+            seen.append(f"{stat.st_size} bytes, written at {stat.st_mtime_ns} ns")
+        if self._file is None:  # changed in memory, perhaps
+            seen.append(f"numbers with the hash {self._sample()}")
+        return ", ".join(seen)
 
     def _sample(self) -> str:
-        """A hash of numbers from everywhere in the array."""
+        """A hash of all numbers of an array in memory, else of some from everywhere in it."""
         running = hashlib.blake2b(digest_size=8)
-        places = np.linspace(0, self.shape[0] - 1, min(_SAMPLES, self.shape[0]))
-        columns = slice(0, min(self.shape[1], _SAMPLE_NUMBERS))
-        for row in np.unique(places.astype(np.int64)).tolist():
-            running.update(self._read(slice(row, row + 1), columns).tobytes())
+        if isinstance(self._array, np.ndarray) and self.path is None:
+            columns = self.shape[1]
+            step = max(1, BLOCK // max(1, columns * self.dtype.itemsize))
+            begins = range(0, self.shape[0], step)
+        else:
+            places = np.linspace(0, self.shape[0] - 1, min(_SAMPLES, self.shape[0]))
+            step, columns = 1, min(self.shape[1], _SAMPLE_NUMBERS)
+            begins = np.unique(places.astype(np.int64)).tolist()
+        for begin in begins:
+            rows = slice(begin, min(begin + step, self.shape[0]))
+            running.update(self._read(rows, slice(0, columns)).tobytes())
         return running.hexdigest()
 
     def _read(self, rows: slice, columns: slice) -> Array:

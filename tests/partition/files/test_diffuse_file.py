@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -351,6 +352,26 @@ def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
 def write_in_place(path, write):
     with Path(path).open("wb") as file:
         write(file)
+
+
+@pytest.mark.parametrize("kind", ["array", "mapped"])
+def test_an_array_that_changed_since_a_run_is_refused(tmp_path, panels, monkeypatch, kind):
+    """In a row that no sample holds."""
+    panels(1)
+    edges, _ = random_graph()
+    rows = [row for row in range(N) if row not in np.linspace(0, N - 1, 64).astype(int)]
+    array = signal()
+    if kind == "mapped":
+        array = np.load(write(tmp_path, array), mmap_mode="r+")
+
+    def run():
+        return diffuse_file(array, edges, tmp_path / "y.npy", 2.0, memory=PLENTY)
+
+    interrupted(monkeypatch, 5, run)
+    time.sleep(0.02)  # the clock of files is coarse
+    array[rows[0]] += 1
+    with pytest.raises(ValueError, match="'source' to be .*, as in the run"):
+        run()
 
 
 def test_a_run_that_was_killed_at_the_very_end(tmp_path, panels, monkeypatch):
