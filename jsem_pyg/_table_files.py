@@ -128,8 +128,21 @@ def _read_json_lines(file: TextIO) -> "pd.DataFrame":
             raise ValueError(f"line {number} is no JSON ({error}).") from error
         if not isinstance(record, dict):
             raise ValueError(f'line {number} is no object like {{"text": ...}}.')
+        if "\\ud" in line.lower():
+            _check_whole(record, number)
         records.append(record)
     return pd.DataFrame(records, dtype=object)
+
+
+def _check_whole(record: dict, number: int) -> None:
+    """Refuse halves of characters, which JSON can hold and no text file of the results."""
+    try:
+        json.dumps(record, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"line {number} holds half of a character ({error.object[error.start]!r}), as a text "
+            "has that was cut within an emoji. To fix this, leave it out."
+        ) from error
 
 
 def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.DataFrame":

@@ -79,6 +79,9 @@ def test_json_lines_are_objects():
         read("a.jsonl", "{}\n{a\n")
     with pytest.raises(ValueError, match="line 1 is no object"):
         read("a.jsonl", "[1]\n")
+    assert read("a.jsonl", r'{"text": "\ud83d\ude00"}').text[0] == "\U0001f600"
+    with pytest.raises(ValueError, match="line 2 holds half of a character"):
+        read("a.jsonl", "{}\n" + r'{"more": [{"text": "\uD83D"}]}')
 
 
 def test_arrays_become_columns_and_class_indices_names():
