@@ -172,8 +172,9 @@ class DistributedGraph(GraphRows):
     def share_range(self, scaling: Scaling) -> Scaling:
         """The range of rates and scales on all processes, which take equally many terms."""
         low_rate, high_rate, low_scale, high_scale = scaling.own_range
-        ends = torch.tensor([-low_rate, high_rate, -low_scale, high_scale]).double()
-        low_rate, high_rate, low_scale, high_scale = self.largest(ends).tolist()
+        ends = [-low_rate, high_rate, -low_scale, high_scale]
+        shared_ends = self.largest(torch.tensor(ends, dtype=torch.float64))
+        low_rate, high_rate, low_scale, high_scale = shared_ends.tolist()
         shared = NumericalRange(-low_rate, high_rate, -low_scale, high_scale)
         return replace(scaling, shared_range=shared)
 
