@@ -9,7 +9,7 @@ r"""The Chebyshev series of any function of the Laplacian, by the discrete cosin
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -26,11 +26,16 @@ _LOSS = 16  # so many units in the last place of float64 are lost to the transfo
 
 
 def cosine_coefficients(
-    response: Response, rate: Tensor, degree: int | None, bound: float
+    response: Response,
+    rate: Tensor,
+    degree: int | None,
+    bound: float,
+    learned: Sequence[Tensor] = (),
 ) -> Tensor:
     """The coefficients [K + 1, S, G, 1] of functions of r (1 - s), s in [-1, 1], for rates r [G].
 
-    With degree None, the fewest that leave an error of `bound`, relative to the largest value.
+    With degree None, the fewest that leave an error of `bound`, relative to the largest value, also
+    of the derivatives in numbers that are `learned`.
 
     Raises:
         ValueError: if values are NaN or infinite, or no series of 65,536 terms is precise enough.
@@ -55,6 +60,7 @@ def cosine_coefficients(
             enough = max(enough, int(float(sizes[1]) > _NOISE * _EPS * height))
             # Coefficients of the last half would alias: the function is not resolved yet.
             if enough < count // 2 and sees_ends:
+                enough = max(enough, _terms_of_derivatives(found, learned, bound))
                 return found[: enough + 1].unsqueeze(-1)
         else:
             # The samples are so fine that the coefficients have settled.
@@ -69,6 +75,26 @@ def cosine_coefficients(
                 "this, take a smoother filter, a larger 'tol', or a 'degree'."
             )
         count *= 2
+
+
+def _terms_of_derivatives(found: Tensor, learned: Sequence[Tensor], bound: float) -> int:
+    """The terms that derivatives in numbers need, of those that the samples resolve.
+
+    Where a filter is flat or zero, its derivatives may have more terms than it has itself.
+    """
+    terms = 0
+    for number in learned if found.requires_grad else ():
+        # A derivative that is linear in v, whose own derivative has one number for each term.
+        v = torch.zeros_like(found, requires_grad=True)
+        (grad,) = torch.autograd.grad(found, number, v, create_graph=True, allow_unused=True)
+        if grad is None or not grad.requires_grad:
+            continue
+        (slope,) = torch.autograd.grad(grad.sum(), v)
+        sizes = slope.abs().amax((1, 2)).nan_to_num()
+        tails = sizes.flip(0).cumsum(0).flip(0)[1:]
+        allowed = max(bound, _LOSS * _EPS) * float(sizes.amax())
+        terms = max(terms, int((tails > allowed).sum()))
+    return min(terms, len(found) // 2 - 1)
 
 
 def _missed(response: Response, rate: Tensor, found: Tensor) -> tuple[float, float]:

@@ -332,3 +332,22 @@ def test_parameters_of_another_shape_are_refused(make, message):
 def test_times_in_a_list_are_refused_by_diffuse(t):
     with pytest.raises(TypeError, match="'t' to be a time, a tensor of times, a filter or a list"):
         diffuse(X, laplacian_operator(GraphStructure(EDGES, N), WEIGHT), t)
+
+
+def test_flat_filter_has_its_derivative():
+    class Wave(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.height = torch.nn.Parameter(torch.zeros((), dtype=torch.float64))
+
+        def forward(self, eigenvalue: torch.Tensor) -> torch.Tensor:
+            return 1 + self.height * torch.cos(3 * eigenvalue)
+
+    alpha = torch.nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
+    for flat in (PersonalizedPageRank(alpha), FromFunction(Wave())):
+        (number,) = flat.parameters()
+        seen = flat(X, EDGES, WEIGHT, tol=1e-10)
+        true = _dense(flat, dense_laplacian(EDGES, WEIGHT, N)) @ X
+        torch.testing.assert_close(
+            *(torch.autograd.grad((each * X).sum(), number)[0] for each in (seen, true))
+        )

@@ -59,9 +59,13 @@ class Filter(torch.nn.Module):
     @property
     def learns(self) -> bool:
         """True if a number of the filter requires a gradient."""
+        return bool(self._learned)
+
+    @property
+    def _learned(self) -> list[Tensor]:
         numbers = (v for part in self.modules() for v in vars(part).values())
         given = (v for v in numbers if isinstance(v, Tensor))
-        return any(each.requires_grad for each in (*self.parameters(), *given))
+        return [each for each in (*self.parameters(), *given) if each.requires_grad]
 
     @abstractmethod
     def response(self, eigenvalue: Tensor) -> Tensor:
@@ -146,7 +150,7 @@ class Filter(torch.nn.Module):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
-        return cosine_coefficients(self._values, rate, degree, bound)
+        return cosine_coefficients(self._values, rate, degree, bound, self._learned)
 
     def _values(self, eigenvalue: Tensor) -> Tensor:
         """[M, G] -> [S, M, G] in float64, on the CPU."""
