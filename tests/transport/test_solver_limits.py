@@ -203,6 +203,42 @@ def test_partial_plans_of_small_mass_settle_when_warm():
         assert align(x, y, marginals="partial", mass=0.3, epsilon=0.1).converged
 
 
+@pytest.mark.parametrize("unit", [1e4, 1e-30])
+@pytest.mark.parametrize("absolute", [False, True])
+def test_partial_plans_do_not_depend_on_the_unit_of_masses(unit, absolute):
+    """Masses of 1e-3 led to a flat plan, of 1e-30 to one without mass, with `converged=True`."""
+    x, y, phi, psi = points(12, 2), points(10, 2, 1), points(12, 2, 2), points(10, 2, 3)
+    p, q = torch.linspace(0.02, 0.2, 12).double(), torch.linspace(0.2, 0.01, 10).double()
+    plans = []
+    for size in (1.0, unit):
+        plan = align(
+            x, y, p=p * size, q=q * size, mass=0.7 * size, marginals="partial", absolute=absolute,
+            epsilon=0.2 * (size if absolute else 1), features=(phi * size**0.5, psi * size**0.5),
+        )  # fmt: skip
+        assert plan.converged
+        plans.append((plan.dense() / size, plan.cost / size**2, plan.epsilon / size))
+        after = align(
+            x, y, p=p * size, q=q * size, mass=0.7 * size, marginals="partial", epsilon=0.2
+        )
+        plans[-1] += (after.dense() / size, after.confidence)
+    torch.testing.assert_close(plans[1], plans[0], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("marginals", ["semirelaxed", "unbalanced"])
+def test_points_at_one_place_far_from_zero_have_the_same_plan_in_any_unit(marginals):
+    """Their plan was NaN in float32, with `converged=True`."""
+    plans = []
+    for unit in (1.0, 2.0**-40):
+        sides = (
+            Factor(torch.full((1, 2), unit), "kernel"),
+            Factor(torch.full((2, 2), 2 * unit), "kernel"),
+        )
+        options = {"epsilon": unit**4, "rho": unit**4, "absolute": True, "marginals": marginals}
+        plans.append(align(*sides, **options).dense())
+    assert float(plans[0].sum()) > 0.05
+    torch.testing.assert_close(plans[1], plans[0])
+
+
 @pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])
 def test_points_whose_squared_costs_overflow_are_refused(marginals):
     x = torch.randn(20, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

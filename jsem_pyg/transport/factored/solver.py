@@ -20,7 +20,7 @@ from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import as_kernels, prepare_factors
 from ..problem.problem import FINAL_BITS, Problem, make_problem, resolved
 from ..problem.relaxation import Relaxation
-from ..sinkhorn.scores import FactoredScores, average, plan_sums
+from ..sinkhorn.scores import FactoredScores, average, plan_sums, scaled
 from .annealing import COOLING, Schedule, anneal, is_bare
 from .confidence import near_confidence
 from .copies import sharpened
@@ -206,7 +206,19 @@ class Task:
         `is_sharpened`: exact copies are cooled below `epsilon`. `is_start`: another search goes on
         from it, so that there is no warning where it has not converged.
         """
-        return self._detached()._solve(is_sharpened, is_start)
+        if self.options.marginals != "partial":
+            return self._detached()._solve(is_sharpened, is_start)
+        # With the sum m of the smaller side, T = m T': the objective is m^2 times that of T', of
+        # features divided by the root of m, at the temperature epsilon / m.
+        unit = float(torch.minimum(self.p.sum(), self.q.sum()))
+        options = replace(self.options, mass=self.options.mass / unit)
+        if options.absolute:
+            options = replace(options, epsilon=options.epsilon / unit)
+        if isinstance(options.starts, Plan):
+            options = replace(options, starts=_scaled(options.starts, 1 / unit))
+        features = self.features and tuple(each / unit**0.5 for each in self.features)
+        task = replace(self, p=self.p / unit, q=self.q / unit, features=features, options=options)
+        return _scaled(task._detached()._solve(is_sharpened, is_start), unit)
 
     def _solve(self, is_sharpened: bool, is_start: bool) -> Plan:
         options = self.options
@@ -340,6 +352,18 @@ class Task:
                 f"{10 * self.options.rho:g}; inner products that are far from zero have to be "
                 "centred first, such as by FeatureCost(kind='kernel', center=True)."
             )
+
+
+def _scaled(plan: Plan, unit: float) -> Plan:
+    """The same plan with so many times its masses, and costs and temperatures likewise."""
+    steps = [
+        step._replace(epsilon=step.epsilon * unit, cost=step.cost * unit**2)
+        for step in plan.history
+    ]
+    return replace(
+        plan, scores=scaled(plan.scores, unit), cost=plan.cost * unit**2,
+        epsilon=plan.epsilon * unit, history=steps,
+    )  # fmt: skip
 
 
 def _follow(problem: Problem, plan: Plan, schedule: Schedule, unit: float) -> State:

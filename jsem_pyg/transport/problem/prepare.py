@@ -25,7 +25,8 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
     """Turn a factor into its principal axes by mass, those of most variance first.
 
     Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
-    divided by the root of the Frobenius norm of its covariance, so that costs are of order one.
+    divided by the root of the Frobenius norm of its covariance, so that costs are of order one; or
+    by its mean, where all points are one and it counts.
     With `keeps_mean` there are axes for the part of the mean that is orthogonal to the others: it
     adds a constant to a kernel, which only balanced plans do not depend on.
     """
@@ -37,7 +38,7 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
     x, mean = x @ axes, mean @ axes
     variance = mass @ x.square()
     size = float(variance.square().sum().sqrt().sqrt())
-    scale = size or 1.0
+    scale = size or (float(mean.norm()) if keeps_mean else 0.0) or 1.0
     # That of points at one place matters no more than their coordinates, which are zeros.
     has_mean = factor.kind == "kernel" and (size > 0 or keeps_mean)
     mean = mean / scale if has_mean else torch.zeros_like(mean)

@@ -129,6 +129,16 @@ class AssignmentScores(NamedTuple):
         return AssignmentScores(partner, mass, self.partner.numel())
 
 
+def scaled(scores: Any, factor: float) -> Any:
+    """The scores of a plan times a number."""
+    log2 = math.log2(factor)
+    if isinstance(scores, FactoredScores):
+        return scores._replace(f=scores.f + log2)
+    if isinstance(scores, AssignmentScores):
+        return scores._replace(mass=scores.mass + log2)
+    return DenseScores(scores.table + log2)
+
+
 def row_blocks(scores: Scores) -> Iterator[tuple[slice, Tensor]]:
     """Blocks of rows of log2 T, and which rows they are."""
     num_rows, num_columns = scores.shape
