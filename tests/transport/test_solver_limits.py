@@ -224,6 +224,26 @@ def test_partial_plans_do_not_depend_on_the_unit_of_masses(unit, absolute):
     torch.testing.assert_close(plans[1], plans[0], rtol=1e-6, atol=1e-9)
 
 
+def test_bounds_of_partial_plans_beyond_the_sums_of_the_kernels_are_refused():
+    x, y, one, all_of_y = points(1, 2), points(3, 2), torch.ones(1), torch.ones(3) / 3
+    for p, q in ((one * 1e30, all_of_y * 1e30), (one * 1e10, all_of_y * 1e-20)):
+        with pytest.raises(ValueError, match="'p' and 'q' with sums of at most 1.15e\\+18"):
+            align(x, y, p=p, q=q, mass=1e-21, marginals="partial")
+
+
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+@pytest.mark.parametrize("marginals", ["semirelaxed", "partial"])
+def test_a_side_without_extent_takes_the_unit_of_the_other(kind, marginals):
+    """In small units of float32 the plan was NaN."""
+    plans = []
+    for unit in (1.0, 2.0**-80):
+        sides = Factor(points(3, 2).float() * unit, kind), Factor(torch.zeros(1, 2), kind)
+        options = {"epsilon": unit**4, "absolute": True, "marginals": marginals}
+        plans.append(align(*sides, **options).dense())
+    assert float(plans[0].sum()) == pytest.approx(1, abs=1e-3)
+    torch.testing.assert_close(plans[1], plans[0])
+
+
 @pytest.mark.parametrize("marginals", ["semirelaxed", "unbalanced"])
 def test_points_at_one_place_far_from_zero_have_the_same_plan_in_any_unit(marginals):
     """Their plan was NaN in float32, with `converged=True`."""

@@ -13,6 +13,8 @@ from torch import Tensor
 from ..._checks import check_finite, check_vector
 from ..._precision import power_of_two
 
+_LARGEST = 2.0**60  # sum of the bounds of a partial plan: sums over plans stay below 2^64
+
 
 def check_masses(name: str, mass: Any, count: int, what: str = "point") -> None:
     """Raise a TypeError or ValueError unless `mass` is [count], finite and non-negative."""
@@ -56,7 +58,13 @@ def read_bounds(name: str, mass: Any, count: int, default: float) -> Tensor:
 
 def check_partial(mass: float, p: Tensor, q: Tensor) -> None:
     """Raise a ValueError unless a partial plan can send this mass within the bounds p and q."""
-    most = min(float(p.sum()), float(q.sum()))
+    most, largest = sorted((float(p.sum()), float(q.sum())))
+    if not largest <= _LARGEST * min(most, 1.0):
+        raise ValueError(
+            f"Expected 'p' and 'q' with sums of at most {_LARGEST:.3g}, and as many times the "
+            f"smaller one (got {most:.3g} and {largest:.3g}). To fix this, divide 'p', 'q' and "
+            "'mass' by one number, or larger bounds by more: they do not bind."
+        )
     if mass > most * (1 + 1e-5):
         raise ValueError(
             f"Expected 'mass' to be at most {most:.6g}, the smaller sum of 'p' and 'q' (got "

@@ -119,6 +119,10 @@ def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Pre
         prepare_factor(_kernel(each, mass), mass, keeps_mean=True)
         for each, mass in ((first, p), (second, q))
     ]
+    if not (sides[0].x.any() or sides[0].mean.any()):  # zeros have no scale of their own
+        sides[0] = sides[0]._replace(scale=sides[1].scale)
+    elif not (sides[1].x.any() or sides[1].mean.any()):
+        sides[1] = sides[1]._replace(scale=sides[0].scale)
     unit = (sides[0].scale * sides[1].scale) ** 0.5
     left, right = (
         side._replace(
@@ -138,7 +142,9 @@ def _kernel(factor: Factor, mass: Tensor) -> Factor:
     mass = mass.double() / mass.double().sum()
     x, _ = centred(factor.x.detach().double(), mass)
     norm = x.square().sum(1, keepdim=True)
-    unit = float(mass @ norm[:, 0]) or 1.0
+    unit = float(mass @ norm[:, 0])
+    if unit == 0:  # all points are one
+        return Factor(torch.zeros_like(factor.x), "kernel")
     root = (unit / 2) ** 0.5
     columns = [2**0.5 * x, root * (norm / unit + 1), root * (norm / unit - 1)]
     sign = -torch.ones(x.size(1) + 2, dtype=x.dtype, device=x.device)
