@@ -85,60 +85,105 @@ def _sweep(
     widths = max(1, np.diff(source_ptr).max()), max(1, np.diff(target_ptr).max())
     weight, left = np.empty(widths), np.empty(widths)
     sums = np.empty(max(1 << EXACT, min(widths)))
+    before, after = np.empty((2, max(widths) + 1, 1 << EXACT))
+    place = np.full((widths[0], len(target_ptr) - 1), -1)
     match /= source_rate * target_rate
     for i in range(len(pair_ptr) - 1):
-        a = source_ptr[i + 1] - source_ptr[i]
+        around = source_node[source_ptr[i] : source_ptr[i + 1]]
+        a = len(around)
+        for x in range(a):
+            for pair in range(pair_ptr[around[x]], pair_ptr[around[x] + 1]):
+                place[x, pair_node[pair]] = pair
         for pair in range(pair_ptr[i], pair_ptr[i + 1]):
             j = pair_node[pair]
             b = target_ptr[j + 1] - target_ptr[j]
-            for x in range(a):
-                e = source_ptr[i] + x
-                k = source_node[e]
-                for y in range(b):
-                    f = target_ptr[j] + y
-                    n = target_node[f]
-                    other = _find(pair_node, pair_ptr[k], pair_ptr[k + 1], n)
+            for y in range(b):
+                f = target_ptr[j] + y
+                n = target_node[f]
+                width = target_ptr[n + 1] - target_ptr[n]
+                for x in range(a):
+                    other = place[x, n]
                     weight[x, y] = 0.0
                     if other >= 0:
-                        width = target_ptr[n + 1] - target_ptr[n]
-                        at = offset[other] + source_back[e] * width + target_back[f]
+                        back = source_back[source_ptr[i] + x]
+                        at = offset[other] + back * width + target_back[f]
                         weight[x, y] = match * min(message[at] * belief[other], CERTAIN)
+            total = _matchings_without(weight, a, b, left, sums, before, after)
             whole = base * source_rate**a * target_rate**b
-            score = max(whole * _matchings(weight, a, b, sums), LEAST)
-            scores[pair] = score
-            share = whole / (source_rate * target_rate) / score
-            if min(a, b) > EXACT + 1:
-                _matchings_without(weight, a, b, left)
-                for x in range(a):
-                    for y in range(b):
-                        following[offset[pair] + x * b + y] = share * left[x, y]
-                continue
+            scores[pair] = max(whole * total, LEAST)
+            share = whole / (source_rate * target_rate) / scores[pair]
             for x in range(a):
                 for y in range(b):
-                    _without(weight, left, a, b, x, y)
-                    at = offset[pair] + x * b + y
-                    following[at] = share * _matchings(left, a - 1, b - 1, sums)
+                    following[offset[pair] + x * b + y] = share * left[x, y]
+        for x in range(a):
+            for pair in range(pair_ptr[around[x]], pair_ptr[around[x] + 1]):
+                place[x, pair_node[pair]] = -1
 
 
 @compiled(nogil=True)
-def _find(node: Array, start: int, stop: int, wanted: int) -> int:
-    """Where a sorted part has a number, or -1."""
-    end = stop
-    while start < stop:
-        middle = (start + stop) // 2
-        if node[middle] < wanted:
-            start = middle + 1
-        else:
-            stop = middle
-    return start if start < end and node[start] == wanted else -1
+def _matchings_without(
+    weight: Array, a: int, b: int, left: Array, sums: Array, before: Array, after: Array
+) -> float:
+    """The sum over partial matchings; in `left`, those without each row and column in turn."""
+    few = min(a, b)
+    if few <= EXACT:
+        if a >= b:
+            return _few_without(weight, a, b, left, before, after)
+        return _few_without(weight.T, b, a, left.T, before, after)
+    if few > EXACT + 1:
+        _hubs_without(weight, a, b, left)
+    else:
+        _each_without(weight, a, b, left, sums)
+    return _matchings(weight, a, b, sums)
+
+
+@compiled(nogil=True, inline="always")
+def _few_without(
+    table: Array, long: int, short: int, found: Array, before: Array, after: Array
+) -> float:
+    """The sums between few columns, by subsets of these, from the first row on and from the last.
+
+    `before` has the sum over the rows before one, which take just these columns; `after` that over
+    the rows from one on, which take none but these.
+    """
+    size = 1 << short
+    before[0, :size], after[long, :size] = 0.0, 1.0
+    before[0, 0] = 1.0
+    for row in range(long):
+        _add_row(table, row, before, row, row + 1, short)
+    for row in range(long - 1, -1, -1):
+        _add_row(table, row, after, row + 1, row, short)
+    for row in range(long):
+        for column in range(short):
+            value, others = 0.0, size - 1 - (1 << column)
+            for subset in range(size):
+                if not subset >> column & 1:
+                    value += before[row, subset] * after[row + 1, others - subset]
+            found[row, column] = value
+    return after[0, size - 1]
+
+
+@compiled(nogil=True, inline="always")
+def _add_row(table: Array, row: int, sums: Array, known: int, following: int, short: int) -> None:
+    """The sums that follow from known ones, with one more row."""
+    for subset in range(1 << short):
+        value = sums[known, subset]
+        for column in range(short):
+            if subset >> column & 1:
+                value += table[row, column] * sums[known, subset - (1 << column)]
+        sums[following, subset] = value
 
 
 @compiled(nogil=True)
-def _without(weight: Array, left: Array, a: int, b: int, x: int, y: int) -> None:
-    """Leave out a row and a column."""
-    for row in range(a - 1):
-        for column in range(b - 1):
-            left[row, column] = weight[row + (row >= x), column + (column >= y)]
+def _each_without(weight: Array, a: int, b: int, found: Array, sums: Array) -> None:
+    """The sums without each row and column, one after the other."""
+    rest = np.empty((a - 1, b - 1))
+    for x in range(a):
+        for y in range(b):
+            for row in range(a - 1):
+                for column in range(b - 1):
+                    rest[row, column] = weight[row + (row >= x), column + (column >= y)]
+            found[x, y] = _matchings(rest, a - 1, b - 1, sums)
 
 
 @compiled(nogil=True)
@@ -166,7 +211,7 @@ def _matchings(weight: Array, a: int, b: int, sums: Array) -> float:
 
 
 @compiled(nogil=True)
-def _matchings_without(weight: Array, a: int, b: int, found: Array) -> None:
+def _hubs_without(weight: Array, a: int, b: int, found: Array) -> None:
     """The sums between hubs, without each row and column in turn: their columns share the work.
 
     Terms of the rows that stay are added from both ends, since to subtract the one that goes would

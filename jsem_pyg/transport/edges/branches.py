@@ -129,12 +129,15 @@ def _kept(source: csr_array, target: csr_array, likely: csr_array, key: Array) -
     """The likeliest partners of every node, on both sides, and the neighbours of likely pairs."""
     size = likely.shape[0]
     row, column = np.divmod(key, size)
+    alive = np.flatnonzero(likely.data > _UNLIKELY)
     is_kept = np.zeros(len(key), bool)
     for side in (row, column):
-        order = np.lexsort((-likely.data, side))
+        is_many = np.bincount(side[alive], minlength=size) > _PAIRS
+        crowded = alive[is_many[side[alive]]]
+        order = crowded[np.lexsort((-likely.data[crowded], side[crowded]))]
         starts = np.searchsorted(side[order], np.arange(size))
-        is_kept[order] |= np.arange(len(key)) - starts[side[order]] < _PAIRS
-    is_kept &= likely.data > _UNLIKELY
+        is_kept[order] |= np.arange(len(order)) - starts[side[order]] < _PAIRS
+        is_kept[alive[~is_many[side[alive]]]] = True
     certain = likely.data > _LIKELY
     seeds = csr_array((certain[certain], (row[certain], column[certain])), likely.shape)
     around = (source.astype(bool) @ seeds @ target.astype(bool)).tocoo()
