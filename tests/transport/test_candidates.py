@@ -207,10 +207,11 @@ def test_the_last_candidates_are_more(monkeypatch):
 
 def test_annealing_goes_on_as_long_as_it_gains(monkeypatch):
     """Five gains of a hundredth, then none: four more, one for each share that is believed."""
-    rounds = []
+    rounds, everywhere = [], []
 
-    def anneal(task, best, believed=None):
+    def anneal(task, best, believed=None, rows=None):
         rounds.append(believed)
+        everywhere.append(rows is None)
         return best._replace(kept=best.kept * 1.01) if len(rounds) <= 5 else best
 
     monkeypatch.setattr(search, "anneal", anneal)
@@ -221,6 +222,7 @@ def test_annealing_goes_on_as_long_as_it_gains(monkeypatch):
     found = search.search_assignment(source, target, 100, 0)
     assert [stage for stage, _ in found.stages].count("annealing") == len(rounds) == 9
     assert [each is None for each in rounds] == ([True] + [False] * 3) * 2 + [True]
+    assert everywhere == ([False] * 3 + [True]) * 2 + [False]
     confidence = edge_confidence(source, target, found.partner)
     for each, least in zip(rounds[1:4], (0.5, 0.3, 0.7), strict=True):
         assert np.array_equal(each, confidence >= least)

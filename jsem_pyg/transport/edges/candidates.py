@@ -70,6 +70,6 @@ def _step(task: Task, soft: Soft, cold: float, kept: int) -> tuple[Soft, float]:
     top = score[:, :1]
     likely = np.exp(np.float32(cold) * (score - top))
     unmatched = np.exp(np.minimum(np.float32(cold) * (np.float32(_SUPPORT) - top[:, 0]), 30.0))
-    found = balanced(np.maximum(column, 0), likely, task.target.shape[0], unmatched)
+    found = balanced(column, likely, task.target.shape[0], unmatched)
     support = float((found.mass * np.maximum(score, 0)).sum(dtype=np.float64))
     return found, support / max(1, len(score))

@@ -40,7 +40,7 @@ from .nearest import find_nearest
 Array = NDArray[Any]
 
 _KEPT = 30  # partners of each node in a soft assignment
-_PATIENCE = 3  # steps of percolation without a better one
+_PERCOLATIONS = 3  # steps
 _LEAST_MASS = 1e-3  # of a pair that says something about its neighbours
 _LEAST_GAIN = 1e-6  # of a swap
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
@@ -102,13 +102,16 @@ def kept_weight(task: Task, partner: Array) -> float:
     return float((task.source * pulled(task.target, partner)).sum(dtype=np.float64))
 
 
-def pulled(matrix: csr_array, partner: Array) -> csr_array:
-    """The matrix P B P^T, with entries B[m_i, m_j]: the target's edges between the sources."""
+def pulled(matrix: csr_array, partner: Array, other: Array | None = None) -> csr_array:
+    """The matrix P B P^T, with entries B[m_i, m_j]: the target's edges between the sources.
+
+    With partners by `other` [N], entries are B[m_i, n_j].
+    """
     size = len(partner)
-    place = np.full(matrix.shape[0], -1)
-    place[partner] = np.arange(size)
+    place = np.full((2, matrix.shape[0]), -1)
+    place[0, partner] = place[1, partner if other is None else other] = np.arange(size)
     entries = matrix.tocoo()
-    row, column = (place[each] for each in entries.coords)
+    row, column = (each[ends] for each, ends in zip(place, entries.coords, strict=True))
     both = (row >= 0) & (column >= 0)
     return coo_array((entries.data[both], (row[both], column[both])), (size, size)).tocsr()
 
@@ -119,14 +122,6 @@ def matched_difference(source: csr_array, target: csr_array, partner: Array) -> 
     chosen = partner[nodes]
     difference = source[nodes][:, nodes] - target[chosen][:, chosen]
     return float(np.square(difference.data, dtype=np.float64).sum())
-
-
-def greedy(task: Task) -> Assignment:
-    """Pair the nodes that look most alike, none of them twice; those that are left, in order."""
-    partner = greedy_assignment(task.candidate, task.bonus, task.target.shape[0])
-    partner = filled(partner, task.target.shape[0])
-    column = np.where(task.bonus > 0, task.candidate, -1)
-    return _assigned(task, _sparse(column, 10 * task.bonus, task.target.shape[0]), partner)
 
 
 def greedy_assignment(column: Array, value: Array, num_targets: int) -> Array:
@@ -162,20 +157,17 @@ def filled(partner: Array, num_targets: int) -> Array:
     return partner
 
 
-def percolate(task: Task, start: Assignment, max_steps: int = 40) -> Assignment:
-    """Assign by the matched neighbours of the step before, over and over; the best of all steps."""
+def percolate(task: Task, start: Assignment) -> Assignment:
+    """Assign by the matched neighbours of the step before, a few times; the best of all steps."""
     scored = max(_KEPT, task.candidate.shape[1])
-    best, last, since = start, start.partner, 0
-    for _ in range(max_steps):
+    best, last = start, start.partner
+    for _ in range(_PERCOLATIONS):
         column, score = neighbor_scores(task, one_each(last), scored)
         found = _assigned(task, _sparse(column, score, task.target.shape[0]), last)
         if np.array_equal(found.partner, last):
             break
         last = found.partner
-        since = 0 if found.kept > best.kept else since + 1
         best = max(best, found, key=lambda each: each.kept)
-        if since == _PATIENCE:
-            break
     return best
 
 
@@ -253,18 +245,19 @@ def _row(matrix: csr_array, node: int) -> Array:
     return matrix.indices[matrix.indptr[node] : matrix.indptr[node + 1]]
 
 
-def anneal(task: Task, *starts: Assignment, believed: Array | None = None) -> Assignment:
+def anneal(
+    task: Task, *starts: Assignment, believed: Array | None = None, rows: Array | None = None
+) -> Assignment:
     """Soft assignments from the mean of some assignments, from warm to cold.
 
     Where two assignments are each right in a part of the graph, the neighbours of a node decide
     between them, and both parts come through. In the beginning, only nodes count that are
-    `believed` [N].
+    `believed` [N]. Nodes beside `rows` [R] keep their partners of the first assignment.
     """
     soft = one_each(*(each.partner for each in starts))
     if believed is not None:
         soft = Soft(soft.column, soft.mass * believed[:, None].astype(np.float32))
-    soft = _soften(task, soft, _ANNEAL)
-    return harden(task, soft, starts[0].partner)
+    return harden(task, _soften(task, soft, _ANNEAL, rows), starts[0].partner)
 
 
 def soft_start(task: Task) -> Assignment:
@@ -282,23 +275,28 @@ def one_each(*partners: Array) -> Soft:
     return Soft(np.maximum(column, 0), share)
 
 
-def _soften(task: Task, soft: Soft, colds: tuple[float, ...]) -> Soft:
-    """Soft assignments by the scores that the one before gives."""
+def _soften(task: Task, soft: Soft, colds: tuple[float, ...], rows: Array | None = None) -> Soft:
+    """Soft assignments by the scores that the one before gives, for some rows [R], or for all."""
+    size = len(soft.column)
+    rows = np.arange(size) if rows is None else rows
+    part = Task(task.source[rows], task.target, task.candidate[rows], task.bonus[rows])
+    column, likely = np.full((size, _KEPT), -1, np.int32), np.zeros((size, _KEPT), np.float32)
+    column[:, 0], likely[:, 0] = soft.column[:, 0], 1
     for cold in colds:
-        column, score = neighbor_scores(task, soft, _KEPT)
-        likely = np.exp(np.float32(cold) * (score - score[:, :1]))
-        soft = balanced(np.maximum(column, 0), likely, task.target.shape[0])
+        column[rows], score = neighbor_scores(part, soft, _KEPT)
+        likely[rows] = np.exp(np.float32(cold) * (score - score[:, :1]))
+        soft = balanced(column, likely, task.target.shape[0])
     return soft
 
 
 def balanced(column: Array, value: Array, num_targets: int, unmatched: Any = 0.0) -> Soft:
     """Scale each row and its chance of no partner, `unmatched` [N], to a sum of one.
 
-    Columns are scaled to sums of one at most.
+    Columns are scaled to sums of one at most. Entries of column -1 have no mass.
     """
     matrix = _sparse(column, value, num_targets)
     left, right = balancing(matrix, _LEAST_SUM, np.float32(1), unmatched, _BALANCING)
-    return Soft(column, value * left[:, None] * right[column])
+    return Soft(np.maximum(column, 0), (column >= 0) * value * left[:, None] * right[column])
 
 
 def balancing(

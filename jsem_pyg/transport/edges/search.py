@@ -1,7 +1,6 @@
 """From features to a good assignment: where to start, and which moves to make when."""
 
 import logging
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,13 +16,13 @@ from .moves import (
     Task,
     anneal,
     assignment_task,
-    greedy,
     harden,
     kept_weight,
     percolate,
     soft_start,
     swap,
 )
+from .parts import best_parts, open_nodes
 
 Array = NDArray[Any]
 
@@ -36,8 +35,6 @@ _NEARLY = 0.99  # of the most that could be kept: there is little to find
 _SMALL = 1 << 22  # pairs, up to which heat profiles take a second or two
 _BRANCHED = 1 << 28  # pairs, of which all are looked at
 _LARGE = 1 << 30  # pairs, beyond which candidates are the answer
-
-_kept = attrgetter("kept")
 
 
 class Found(NamedTuple):
@@ -52,7 +49,8 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
 
     A few candidates for each node come first, and the best that moves make of them. Where that can
     be better, heat profiles of the nodes of small graphs, and alike branches of sparse ones, give
-    other starts. What has been found is annealed as long as that helps.
+    other starts. What has been found is annealed as long as that helps, mostly around edges that
+    are not kept. Of two assignments, the best parts of both are taken.
 
     Args:
         source: [N, N] A, symmetric, of weights > 0, without diagonal.
@@ -78,12 +76,10 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
     def improve(stage: str, start: Assignment, task: Task) -> Assignment:
         return note(stage, swap(task, percolate(task, start)))
 
-    def from_features(task: Task) -> Assignment:
-        found = improve("percolation", note("heat", greedy(task)), task)
-        if found.kept >= _COPY * most:
-            return found
-        soft = improve("soft start", soft_start(task), task)
-        return max(found, soft, improve("both starts", anneal(task, found, soft), task), key=_kept)
+    def crossed(stage: str, best: Assignment, task: Task) -> Assignment:
+        other = improve(stage, soft_start(task), task)
+        mixed = note("both", swap(task, anneal(task, best, other)))
+        return best_parts(task, best_parts(task, best, other), mixed)
 
     best = Assignment(stages[-1][1], kept_weight(task, stages[-1][1]))
     num_pairs = size * target.shape[0]
@@ -96,21 +92,23 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
     if best.kept < _COPY * most and num_pairs <= _SMALL:
         heat = heat_features(*sides)
         task = assignment_task(*sides, heat, seed)
-        best = max(best, from_features(task), key=_kept)
+        best = crossed("heat", best, task)
         if best.kept < _NEARLY * most and not is_sparse(*sides):
-            other = from_features(assignment_task(*sides, both_features(local, heat), seed))
-            mixed = improve("both profiles", anneal(task, best, other), task)
-            best = max(best, other, mixed, key=_kept)
+            features = both_features(local, heat)
+            best = crossed("both profiles", best, assignment_task(*sides, features, seed))
     if best.kept < _COPY * most and num_pairs <= _BRANCHED and is_sparse(*sides):
         alike = harden(task, likely_pairs(*_padded(*sides))[:size], best.partner)
-        best = max(best, improve("branches", alike, task), key=_kept)
+        best = best_parts(task, best, improve("branches", alike, task))
     since = 0
     for number in range(max_iter if best.kept < _COPY * most else 0):
         least = _BELIEVED[number % len(_BELIEVED)]
         believed = edge_confidence(*sides, best.partner) >= least if least else None
-        found = improve("annealing", anneal(task, best, believed=believed), task)
+        # The last of each round looks everywhere, the others where edges are missing.
+        rows = None if least == _BELIEVED[-1] else open_nodes(task, best.partner, believed)
+        found = note("annealing", swap(task, anneal(task, best, believed=believed, rows=rows)))
+        found = best_parts(task, best, found)
         since = 0 if found.kept - best.kept > _GAIN * best.kept else since + 1
-        best = max(best, found, key=_kept)
+        best = found
         if since == len(_BELIEVED):
             break
     note("best", best)
