@@ -57,6 +57,11 @@ def power_of_two(value: Tensor) -> Tensor:
     return torch.ldexp(torch.ones_like(value), torch.frexp(value).exponent - 1)
 
 
+def by_largest(weight: Tensor) -> Tensor:
+    """Weights divided by about the largest, a power of two, where a common factor cancels."""
+    return weight if weight.numel() == 0 else weight / power_of_two(weight.max())
+
+
 def unit_rows(x: Tensor) -> Tensor:
     """Rows [..., D] of length one, however long they are; a row of zeros stays zero.
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_instance
-from .._precision import power_of_two
+from .._precision import by_largest
 from ..graph import HypergraphStructure
 from ..kernels.table import CHEBYSHEV
 from .factored import factored_operator
@@ -124,7 +124,7 @@ def hypergraph_operator(
         hyperedge_weight = torch.ones(ones, dtype=dtype, device=structure.device)
     structure.check_weight_shape(hyperedge_weight)
     check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
-    hyperedge_weight = _by_largest(hyperedge_weight)
+    hyperedge_weight = by_largest(hyperedge_weight)
     count = structure.multiplicity.to(hyperedge_weight.dtype)
     weight = count * hyperedge_weight.index_select(0, structure.hyperedge)
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.node, weight)
@@ -141,10 +141,3 @@ def hypergraph_operator(
         row_scale=HYPERGRAPH_NORMALIZATIONS[normalization](safe_degree),
     )
     return operator if dtype is None else operator.to(dtype)
-
-
-def _by_largest(weight: Tensor) -> Tensor:
-    """Weights divided by about the largest, a power of two: a common factor of all cancels."""
-    if weight.numel() == 0:
-        return weight
-    return weight / power_of_two(weight.max())
