@@ -98,8 +98,8 @@ def measure(run: Run) -> dict[str, Any]:
 
 
 def small_pair() -> tuple[csr_array, csr_array]:
-    """Two unlike graphs of 40 nodes."""
-    edges = (random_array((40, 40), density=0.1, random_state=seed) for seed in (0, 1))
+    """Two unlike graphs of 40 nodes, with few enough neighbours for all parts of the search."""
+    edges = (random_array((40, 40), density=0.07, random_state=seed) for seed in (0, 1))
     first, second = (triu(each, 1) + triu(each, 1).T for each in edges)
     return tuple((each != 0).astype(float).tocsr() for each in (first, second))
 

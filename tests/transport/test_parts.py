@@ -89,6 +89,24 @@ def test_mistakes_in_different_places_are_mended():
     assert mended > 10
 
 
+def test_no_partner_is_given_twice():
+    for seed in range(100):
+        draw = np.random.default_rng(seed)
+        task = task_of(random_matrix(draw, 8, 0.15, False), random_matrix(draw, 12, 0.15, False))
+        sides = (assigned(task, draw.permutation(12)[:8]) for _ in range(2))
+        assert len(set(best_parts(task, *sides).partner)) == 8
+
+
+def test_a_free_partner_is_taken_alone():
+    """Node 0 finds an edge at the free node 6, and node 1 would lose its own at the free node 7."""
+    source = csr_array((np.ones(4), ([0, 2, 1, 3], [2, 0, 3, 1])), (4, 4))
+    target = csr_array((np.ones(4), ([6, 2, 1, 3], [2, 6, 3, 1])), (8, 8))
+    task = task_of(source, target)
+    first, second = np.arange(4), np.array([6, 7, 2, 3])
+    found = best_parts(task, assigned(task, first), assigned(task, second))
+    assert found.partner.tolist() == [6, 1, 2, 3]
+
+
 def test_open_nodes_are_near_edges_that_are_not_kept():
     path = csr_array(np.eye(8, k=1) + np.eye(8, k=-1))
     target = path.copy().tolil()
