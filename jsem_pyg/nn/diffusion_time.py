@@ -25,7 +25,8 @@ class DiffusionTime(torch.nn.Module):
 
     Raises:
         TypeError: if `t` holds no real numbers, or `learn` is not True or False.
-        ValueError: if a time is not positive and finite, or the shape is another.
+        ValueError: if a time is not positive and finite in the type of parameters, or the shape is
+            another.
 
     Example:
         >>> DiffusionTime([1.0, 4.0])()
@@ -39,6 +40,7 @@ class DiffusionTime(torch.nn.Module):
         check_bool("learn", learn)
         check_positive("rate", rate)
         start = initial_times("t", t)
+        _check_range(start, torch.get_default_dtype())
         self.initial = start.tolist()
         self.rate = rate
         self.raw = Parameter(torch.empty(start.shape), requires_grad=learn)
@@ -71,8 +73,7 @@ class DiffusionTime(torch.nn.Module):
                 f"Expected 't' to have shape {list(self.start.shape)}, as the initial times (got "
                 f"{list(times.shape)})."
             )
-        if not bool(((times > 0) & times.isfinite()).all()):
-            raise ValueError(f"Expected 't' to be positive and finite (got {times.tolist()}).")
+        _check_range(times, self.start.dtype)
         with torch.no_grad():
             self.raw.copy_((times.to(self.start) / self.start).log() / self.rate)
 
@@ -105,3 +106,12 @@ def initial_times(name: str, t: float | Sequence[float] | Tensor) -> Tensor:
     if not bool(((start > 0) & start.isfinite()).all()):
         raise ValueError(f"Expected '{name}' to be positive and finite (got {start.tolist()}).")
     return start
+
+
+def _check_range(times: Tensor, dtype: torch.dtype) -> None:
+    """Raise unless times are positive and finite in the type that they are kept in."""
+    kept = times.to(dtype)
+    if not bool(((kept > 0) & kept.isfinite()).all()):
+        raise ValueError(
+            f"Expected 't' to be positive and finite in {dtype} (got {times.tolist()})."
+        )
