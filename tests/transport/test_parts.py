@@ -107,6 +107,15 @@ def test_a_free_partner_is_taken_alone():
     assert found.partner.tolist() == [6, 1, 2, 3]
 
 
+def test_who_takes_a_partner_drives_its_holder_away():
+    """Node 1 finds an edge at the partner of node 0, which then loses its own."""
+    source = csr_array((np.ones(4), ([1, 2, 0, 3], [2, 1, 3, 0])), (4, 4))
+    target = csr_array((np.ones(4), ([0, 2, 0, 3], [2, 0, 3, 0])), (8, 8))
+    task = task_of(source, target)
+    sides = (assigned(task, np.array(each)) for each in ([0, 1, 2, 3], [7, 0, 2, 3]))
+    assert best_parts(task, *sides).partner.tolist() == [0, 1, 2, 3]
+
+
 def test_open_nodes_are_near_edges_that_are_not_kept():
     path = csr_array(np.eye(8, k=1) + np.eye(8, k=-1))
     target = path.copy().tolil()
