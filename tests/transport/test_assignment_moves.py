@@ -117,8 +117,7 @@ def test_percolation_spreads_from_a_few_right_pairs():
     task = task_of(source, target, known)
     start = likeliest(task)
     assert 0.25 <= (start.partner == hidden).mean() < 0.5
-    assert percolate(task, start).kept > 2 * start.kept
-    assert np.array_equal(percolate(task, percolate(task, start)).partner, hidden)
+    assert np.array_equal(percolate(task, start).partner, hidden)
     assert np.array_equal(soft_start(task).partner, hidden)
 
 

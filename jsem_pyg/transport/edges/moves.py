@@ -40,7 +40,7 @@ from .nearest import find_nearest
 Array = NDArray[Any]
 
 _KEPT = 30  # partners of each node in a soft assignment
-_PERCOLATIONS = 3  # steps
+_PERCOLATIONS = 6  # steps
 _LEAST_MASS = 1e-3  # of a pair that says something about its neighbours
 _LEAST_GAIN = 1e-6  # of a swap
 _STEPS = 2.0**10  # of the costs of assignments, to an edge
