@@ -241,15 +241,17 @@ Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
-`match_graphs` keeps no table of all pairs since November 2026. The row of ours on phone-email is
-from before that, all others are from after it. Rows are of several days, and CPU seconds are up to
-three times as many where the machine had other work: compare them where ways ran in turn. That is
-so for ours and FUGAL on voles, one-way bio-celegans and ca-netscience (five draws each, idle cores)
-and inf-euroroad (one draw at 5, 15 and 25 %), and, beside other work, for the first draw of
-Facebook-Twitter. FUGAL takes 146 times our CPU seconds on voles (median 156) and 9.1 times on
-Facebook-Twitter. On the two others of five draws that depends on the noise: 67 to 475 times with no
-edge removed, 6 to 62 times without 5 or 10 %, and **3 to 7 times without 15 to 25 %** (once 16;
-medians 5.6 and 4.6). On inf-euroroad it takes 6.1, 4.8 and 3.5 times as many.
+Rows of ours are by the search of 26 November 2026 for bio-celegans, ca-netscience, voles and
+multimagna-yeast, and for one-way in-arenas, inf-euroroad and ca-GrQc. All others are by the search
+before it, which took about twice the time, and that of phone-email by an older one. Rows are of
+several days, and CPU seconds are up to three times as many where the machine had other work:
+compare them where ways ran in turn. With idle cores, that is so for ours and FUGAL on one-way
+bio-celegans and ca-netscience (five draws each) and inf-euroroad (one draw at 5, 15 and 25 %).
+FUGAL takes 65 to 446 times our CPU seconds there with no edge removed; 9 to 52 times without 5 or
+10 % (medians of bio-celegans 40 and 10.6, of ca-netscience 21 and 17); and **5 to 21 times without
+15 to 25 %** (medians of bio-celegans 9.6, 10.2 and 7.5, of ca-netscience 12.3, 8.4 and 7.9). On
+inf-euroroad it takes 11.8, 8.6 and 5.8 times as many. On voles and Facebook-Twitter, where its rows
+are older, it takes more than 100 times and 9 times.
 
 ![Accuracy over noise](alignment_real.png)
 
