@@ -228,6 +228,20 @@ def test_annealing_goes_on_as_long_as_it_gains(monkeypatch):
         assert np.array_equal(each, confidence >= least)
 
 
+def test_the_better_of_two_starts_from_heat_goes_on(monkeypatch):
+    """Of dense graphs with weights, the nodes most alike are a better start than soft ones."""
+    source, target, _ = noisy_pair(60, part=0.3)
+    likely, soft = np.arange(60)[::-1].copy(), np.roll(np.arange(60), 7)
+    for name in ("percolate", "swap"):
+        monkeypatch.setattr(search, name, lambda task, each: each)
+    for kept, better in (((0.5, 0.1), likely), ((0.1, 0.5), soft)):
+        for name, each, value in zip(("greedy", "soft_start"), (likely, soft), kept, strict=True):
+            found = search.Assignment(each, value)
+            monkeypatch.setattr(search, name, lambda task, found=found: found)
+        stages = search.search_assignment(source, target, 1, 0).stages
+        assert np.array_equal(dict(stages)["heat"], better)
+
+
 def test_a_plan_of_many_nodes_needs_no_table():
     size = 200_000  # of which a table would have 4e10 entries
     scores = matching_module.AssignmentScores(

@@ -16,6 +16,7 @@ from .moves import (
     Task,
     anneal,
     assignment_task,
+    greedy,
     harden,
     kept_weight,
     percolate,
@@ -77,7 +78,8 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
         return note(stage, swap(task, percolate(task, start)))
 
     def crossed(stage: str, best: Assignment, task: Task) -> Assignment:
-        other = improve(stage, soft_start(task), task)
+        start = max(greedy(task), soft_start(task), key=lambda each: each.kept)
+        other = improve(stage, start, task)
         mixed = note("both", swap(task, anneal(task, best, other)))
         return best_parts(task, best_parts(task, best, other), mixed)
 
