@@ -6,7 +6,7 @@ resumes, and a file that was damaged, or comes from another map, is refused.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,11 +83,17 @@ class MapFolder:
             file.unlink(missing_ok=True)
         write_journal(self._run, _FORMAT, settings, {"finished": False, "files": {}})
 
-    def keep(self, file: Path) -> None:
-        """Note that this run has written a file."""
+    def keep(self, file: Path, notes: Sequence[str] = ()) -> None:
+        """Note that this run has written a file, and what is to be reported of how it was made."""
         settings, progress = self.read()
         files = {**progress["files"], file.name: content_hash(file)}
-        write_journal(self._run, _FORMAT, settings, {**progress, "files": files})
+        kept = {**progress.get("notes", {}), file.name: list(notes)}
+        write_journal(self._run, _FORMAT, settings, {**progress, "files": files, "notes": kept})
+
+    def notes(self, file: Path) -> list[str]:
+        """What was noted with a file."""
+        noted: list[str] = self.read().progress.get("notes", {}).get(file.name, [])
+        return noted
 
     def has(self, file: Path) -> bool:
         """True if this run, or the one that it resumes, wrote a file that is still there.
@@ -132,10 +138,10 @@ class MapFolder:
         save_tree(self.points, _POINTS, "points", tree)
         self.keep(self.points)
 
-    def save_clusterer(self, clusterer: "DiffusionClusterer") -> None:
-        """Write the fitted estimator."""
+    def save_clusterer(self, clusterer: "DiffusionClusterer", notes: Sequence[str] = ()) -> None:
+        """Write the fitted estimator, and note what it warned of."""
         clusterer.save(self.clusterer)
-        self.keep(self.clusterer)
+        self.keep(self.clusterer, notes)
 
     def read_clusterer(self) -> "DiffusionClusterer":
         """The fitted estimator."""

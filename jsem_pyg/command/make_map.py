@@ -153,7 +153,10 @@ def _fitted(
         steps.note(f"Rows are compared by {compared} (--metric), {_SCALED[scale]} (--scale).")
     if folder.has(folder.clusterer):
         steps.say("clustering: done before")
+        for note in folder.notes(folder.clusterer):
+            steps.note(note)
         return folder.read_clusterer()
+    said = len(steps.notes)
     with steps.step("clustering"):
         clusterer = DiffusionClusterer(
             settings.clusters,  # type: ignore[arg-type]  # an int or "auto"
@@ -162,7 +165,7 @@ def _fitted(
             scale=None if scale == "none" else scale,
             random_state=settings.seed,
         ).fit(x)
-        folder.save_clusterer(clusterer)
+        folder.save_clusterer(clusterer, steps.notes[said:])
     return clusterer
 
 

@@ -243,6 +243,16 @@ def test_a_run_that_was_stopped_goes_on(texts, monkeypatch):
         assert Path("documents-map/clusters.csv").read_bytes() == whole
 
 
+def test_a_resumed_run_reports_what_its_clusters_were_warned_of(points):
+    words = ("map", "points.npy", "-k", "20", *QUICK)
+    good(*words)
+    report = Path("points-map/report.md")
+    notes = report.read_text().split("## Notes")[1].split("##")[0]
+    assert "no point left" in notes
+    good(*words, "--resume")
+    assert notes in report.read_text()
+
+
 def test_the_report_says_how_many_clusters_were_asked_for_and_found(points, monkeypatch):
     good("map", "points.npy", "-k", "2", *QUICK)
     assert "in 2 clusters (as many as was asked for)" in Path("points-map/report.md").read_text()
