@@ -121,6 +121,9 @@ def _by_umap(stages: Sequence[Tensor], seed: int, advance: Callable[[int], objec
 def _umap(z: Tensor, start: np.ndarray, seed: int, **options: Any) -> np.ndarray:
     """UMAP of the rows, from where they start; the search for neighbours is ours."""
     umap = import_umap()
+    flat = np.ptp(start, axis=0) == 0  # UMAP divides by the extent along each axis
+    noise = np.random.default_rng(seed).standard_normal(start.shape, np.float32)
+    start = np.where(flat, noise, start)
     neighbor, distance = knn_search(z, NEIGHBOURS - 1, "l2", seed=seed, progress=False)
     itself = torch.arange(len(z))[:, None]
     known = (

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -89,6 +90,25 @@ def test_a_bar_counts_every_time(monkeypatch):
     steps = []
     layout._by_umap([torch.rand(40, 3)] * 4, 0, steps.append)
     assert sum(steps) == 4
+
+
+@pytest.mark.parametrize("flat", [[1], [0, 1]])
+def test_umap_begins_with_places_that_differ_along_both_axes(flat, monkeypatch):
+    begun = []
+
+    class Umap:
+        def __init__(self, init, **options):
+            begun.append(init)
+
+        def fit_transform(self, z):
+            return begun[0]
+
+    monkeypatch.setattr(layout, "import_umap", lambda: SimpleNamespace(UMAP=Umap))
+    start = np.random.default_rng(0).random((40, 2), np.float32)
+    start[:, flat] = 0
+    layout._umap(torch.rand(40, 1), start, 0)
+    assert (np.ptp(begun[0], axis=0) > 0).all()
+    assert 0 in flat or np.array_equal(begun[0][:, 0], start[:, 0])
 
 
 @pytest.mark.slow  # umap compiles for some seconds
