@@ -10,7 +10,14 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from .._checks import check_finite, check_float, real_numbers, tensor_of, uneven
+from .._checks import (
+    check_float,
+    check_signal_range,
+    numbers_of,
+    real_numbers,
+    tensor_of,
+    uneven,
+)
 from .._precision import compute_dtype
 from ..graph import GraphStructure
 from ..operators import HeatOperator
@@ -72,7 +79,7 @@ def expm_multiply(
     check_single_time(t)
     time = real_numbers("t", t).double()
     read_times(time.abs(), columns)
-    check_finite("x", columns)
+    check_signal_range("x", columns)
     sign = -1.0 if float(time.detach()) < 0 else 1.0
     duration = sign * time  # not abs(), whose derivative at zero is zero
     row, col, value = _read(A, columns.size(-2))
@@ -121,6 +128,11 @@ def expm_multiply(
     operator = precise_operator(make, columns, times.reach, options, off=symmetric, diag=scaled)
     out = evolve(columns, operator, times, options).squeeze(-3)
     out = out * torch.exp(duration * high).to(out)
+    if not bool(numbers_of(out).isfinite().all()):
+        raise ValueError(
+            f"Expected exp(t A) x to stay in the range of {out.dtype} (got eigenvalues of t A of "
+            f"up to {span:.3g}, and x up to {float(numbers_of(columns).abs().max()):.3g})."
+        )
     out = out.squeeze(-1) if signal.dim() == 1 else out
     if isinstance(x, Tensor):
         return out

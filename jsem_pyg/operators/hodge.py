@@ -34,6 +34,11 @@ from .factored import FACTORED, factored_operator
 from .heat_operator import HeatOperator, Scaling
 
 
+def _inverse_root(value: Tensor) -> Tensor:
+    """w^(-1/2), whose gradient stays in range as long as 1 / w does (torch cubes the result)."""
+    return value.sqrt().reciprocal()
+
+
 class _Normalization(NamedTuple):
     """How a Hodge Laplacian is normalised."""
 
@@ -44,7 +49,7 @@ class _Normalization(NamedTuple):
 HODGE_NORMALIZATIONS: dict[str | None, _Normalization] = {
     None: _Normalization(False, lambda edge_weight: None),
     "sym": _Normalization(True, lambda edge_weight: None),
-    "rw": _Normalization(True, torch.rsqrt),
+    "rw": _Normalization(True, _inverse_root),
 }
 
 
@@ -98,7 +103,7 @@ def hodge_operator(
         root, share = edge_weight.sqrt(), _node_share(structure, edge_weight, by_degree)
     else:
         b, b_t = structure.triangle_boundary
-        root, share = edge_weight.rsqrt(), triangle_weight / (3 if by_degree else 1)
+        root, share = _inverse_root(edge_weight), triangle_weight / (3 if by_degree else 1)
     rate = _rates(structure, b, root, share)
     # Taken into D, which has a component for every row.
     root = root * rate.rsqrt().index_select(0, structure.component)
@@ -145,7 +150,8 @@ def _node_share(structure: SimplicialStructure, weight: Tensor, by_degree: bool)
         return weight.new_ones(structure.num_nodes)
     ends = structure.edges.flatten()
     degree = weight.new_zeros(structure.num_nodes).index_add(0, ends, weight.repeat(2))
-    return 0.5 / torch.where(degree > 0, degree, torch.ones_like(degree))
+    inverse = _inverse_root(torch.where(degree > 0, degree, torch.ones_like(degree)))
+    return 0.5 * inverse * inverse
 
 
 @torch.no_grad()

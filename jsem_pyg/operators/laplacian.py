@@ -280,11 +280,13 @@ def _combinatorial(
     degree = structure.row_sums(weight)
     root = None
     if mass is not None:
-        root, inverse = mass.sqrt(), structure.spread(mass.rsqrt())
-        # From one end after the other, since their product may overflow.
+        # By one root after the other, since their product may overflow, as may its gradient.
+        root = mass.sqrt()
+        inverse = root.reciprocal()
+        degree = degree * inverse * inverse
+        inverse = structure.spread(inverse)
         weight = weight * inverse.index_select(0, structure.row)
         weight = weight * inverse.index_select(0, structure.col)
-        degree = degree / mass
     with torch.no_grad():
         # Halves first: the sum of two degrees may overflow.
         half = structure.spread(degree / 2)

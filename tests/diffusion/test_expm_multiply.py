@@ -146,3 +146,12 @@ def test_jax_does_not_differentiate_through_it():
         jax.grad(lambda x: expm_multiply(a, x).sum())(x)
     with pytest.raises(NotImplementedError, match="'A' to be an array of numbers"):
         jax.jit(lambda a: expm_multiply(a, x))(a)
+
+
+def test_a_result_out_of_range_is_refused():
+    """It was infinite."""
+    A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(ValueError, match="'x' to lie within"):
+        expm_multiply(A, torch.full((2,), 1e38))
+    with pytest.raises(ValueError, match="stay in the range of torch.float32"):
+        expm_multiply(A, torch.full((2,), 1e20), 60.0)

@@ -68,3 +68,17 @@ def test_errors_name_node_mass():
     for bad in (-MASS, MASS * 0, MASS * float("nan"), MASS[:3]):
         with pytest.raises(ValueError, match="node_mass"):
             heat_diffusion(X, EDGES, weight, normalization=None, node_mass=bad)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [(torch.float32, 2.0**-70), (torch.float64, 2.0**-600)])
+@pytest.mark.parametrize("edges", [EDGES, EDGES[:, :0]])
+def test_gradients_in_masses_of_small_units(dtype, unit, edges):
+    """They were infinite, and NaN where there are no edges."""
+
+    def gradient(unit):
+        mass = (unit * MASS).to(dtype).requires_grad_()
+        t = torch.tensor(0.3 * unit, dtype=torch.float64)
+        out = heat_diffusion(X.to(dtype), edges, None, t, normalization=None, node_mass=mass)
+        return unit * torch.autograd.grad((out * X.to(dtype)).sum(), mass)[0].double()
+
+    torch.testing.assert_close(gradient(unit), gradient(1.0), rtol=1e-4, atol=1e-5)

@@ -280,3 +280,27 @@ X, EDGES = torch.zeros(3, 2), once([(0, 1), (1, 2), (2, 0)])
 def test_refuses(arguments, error, match):
     with pytest.raises(error, match=match):
         simplicial_diffusion(**{"x": X, "edge_index": EDGES, **arguments})
+
+
+@pytest.mark.parametrize("how", ["sym", "rw"])
+@pytest.mark.parametrize(
+    ("dtype", "unit"),
+    [
+        (torch.float32, 2.0**-70),
+        (torch.float32, 2.0**70),
+        (torch.float64, 2.0**-800),
+        (torch.float64, 2.0**800),
+    ],
+)
+def test_gradients_in_weights_of_any_unit(how, dtype, unit):
+    """In small units they were infinite or NaN, in large ones a part of them was missing."""
+    edge_index, _ = CASES[IDS[0]]
+    x, given = signal(edge_index).to(dtype), weights(edge_index)
+
+    def gradients(unit):
+        w1, w2 = ((unit * each).to(dtype).requires_grad_() for each in given)
+        out = simplicial_diffusion(x, edge_index, None, w1, w2, 0.8, normalization=how)
+        found = torch.autograd.grad((out * x * x).sum(), (w1, w2))
+        return [unit * each.double() for each in found]
+
+    torch.testing.assert_close(gradients(unit), gradients(1.0), rtol=1e-3, atol=1e-5)
