@@ -69,3 +69,11 @@ def test_a_step_that_changes_nothing_leads_nowhere_wrong():
     for _ in range(4):
         x = mixer.next(x, residual)
     assert torch.equal(x, torch.ones(3))
+
+
+def test_changes_whose_squares_underflow():
+    """The next iterate was NaN."""
+    mixer = Mixer(torch.ones(1))
+    mixer.next(torch.tensor([1e-22]), torch.tensor([1.0e-22]))
+    x = mixer.next(torch.tensor([2e-22]), torch.tensor([1.2e-22]))
+    torch.testing.assert_close(x * 1e22, torch.tensor([-4.0]), rtol=1e-5, atol=0)  # the secant's

@@ -140,3 +140,10 @@ def test_comparable_refuses_what_does_not_fit():
         comparable(torch.full((2, 3), torch.nan), torch.zeros(2, 3))
     with pytest.raises(ValueError, match="'ridge' to be positive"):
         comparable(torch.zeros(2, 3), torch.zeros(2, 3), ridge=0.0)
+
+
+def test_comparable_features_of_a_large_unit():
+    """They were zeros, since their squares overflow."""
+    source, target = torch.tensor([[0.0], [4.0]]).double(), torch.tensor([[2.0]]).double()
+    found = comparable(1e200 * source, 1e200 * target)
+    torch.testing.assert_close(found, comparable(source, target))

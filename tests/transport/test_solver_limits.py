@@ -8,7 +8,7 @@ from night import night
 from torch_geometric.data import Data
 from transport.problems import align, gw_cost, masses, permutation, points, rotation
 
-from jsem_pyg.transport import Factor, FeatureCost, gromov_wasserstein
+from jsem_pyg.transport import Factor, FeatureCost, gromov_wasserstein, gw_distance
 from jsem_pyg.transport.problem.objective import _less_mean
 
 X, Y = points(8, 3, 0, torch.float32), points(6, 2, 1, torch.float32)
@@ -314,3 +314,19 @@ def test_a_point_far_away_costs_the_others_no_digits_wherever_it_stands(place):
     found = _less_mean(x.float(), mass.float()).double()
     expected = x - mass @ x / mass.sum()
     torch.testing.assert_close(found[place + 1 :], expected[place + 1 :], rtol=0, atol=0.01)
+
+
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "unbalanced"])
+@pytest.mark.parametrize("is_fused", [False, True])
+def test_a_side_at_one_place_leaves_the_temperature_in_the_unit_of_the_costs(marginals, is_fused):
+    """It was a number without one, so that distances depended on the unit."""
+    x, y = points(5, 3), torch.ones(4, 2).double()
+    features = points(5, 2, 1), points(4, 2, 2)
+    for source in (x, torch.ones_like(x)) if is_fused else (x,):
+        found = []
+        for unit in (1.0, 2.0**-20):
+            given = [each * unit**2 for each in features] if is_fused else None
+            options = {"marginals": marginals, "features": given, "epsilon": 0.3, "rho": 5.0}
+            sides = Factor(unit * source), Factor(unit * y)
+            found.append(float(gw_distance(*sides, **options)) / unit**4)
+        assert found[1] == pytest.approx(found[0], rel=1e-9)

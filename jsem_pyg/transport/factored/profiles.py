@@ -15,7 +15,7 @@ from ..._checks import (
     check_points,
     check_positive,
 )
-from ..._precision import compute_dtype
+from ..._precision import compute_dtype, power_of_two
 from ...curvature import jaccard_overlap
 from ...diffusion import heat_diffusion, heat_kernel_columns
 from ...graph import GraphStructure
@@ -145,9 +145,10 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
             f"(got {target.size(1)})."
         )
     both = torch.cat([source, target]).double()
-    centred = both - both.mean(0)
+    unit = power_of_two(both.abs().amax(0).clamp(min=1.0))  # so that no square overflows
+    centred = both / unit - (both / unit).mean(0)
     deviation = centred.square().mean(0).sqrt()
-    varies = deviation > _CONSTANT
+    varies = deviation * unit > _CONSTANT
     if not bool(varies.any()):
         return Comparable(torch.zeros_like(source[:, :1]), torch.zeros_like(target[:, :1]))
     scaled = centred[:, varies] / deviation[varies]

@@ -288,7 +288,7 @@ class Task:
             first, second, self.p, self.q, self.alpha, self.features, weight, known, is_free,
             self.options.backend,
         )  # fmt: skip
-        return problem, unit, problem.critical_epsilon() or 1.0
+        return problem, unit, problem.critical_epsilon() or problem.largest_given_score or 1.0
 
     def _plan(
         self, problem: Problem, state: State, steps: list[Step], unit: float, is_start: bool

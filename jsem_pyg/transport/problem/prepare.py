@@ -49,7 +49,16 @@ def prepare_factors(
     first: Factor, second: Factor, p: Tensor, q: Tensor
 ) -> tuple[Prepared, Prepared]:
     """Both factors in their principal axes."""
-    return prepare_factor(first, p), prepare_factor(second, q)
+    return _with_scales(prepare_factor(first, p), prepare_factor(second, q))
+
+
+def _with_scales(*sides: Prepared) -> tuple[Prepared, Prepared]:
+    """Points at one place have no scale of their own, and take that of the other side."""
+    first, second = (
+        side if side.x.any() or side.mean.any() else side._replace(scale=other.scale)
+        for side, other in zip(sides, reversed(sides), strict=True)
+    )
+    return first, second
 
 
 def centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,14 +124,10 @@ def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Pre
     Squared distances are a kernel with two columns more, of which one has the sign plus:
     a 1^T + 1 a^T = ((a + 1) (a + 1)^T - (a - 1) (a - 1)^T) / 2 for the squared norms a.
     """
-    sides = [
-        prepare_factor(_kernel(each, mass), mass, keeps_mean=True)
-        for each, mass in ((first, p), (second, q))
-    ]
-    if not (sides[0].x.any() or sides[0].mean.any()):  # zeros have no scale of their own
-        sides[0] = sides[0]._replace(scale=sides[1].scale)
-    elif not (sides[1].x.any() or sides[1].mean.any()):
-        sides[1] = sides[1]._replace(scale=sides[0].scale)
+    sides = _with_scales(
+        prepare_factor(_kernel(first, p), p, keeps_mean=True),
+        prepare_factor(_kernel(second, q), q, keeps_mean=True),
+    )
     unit = (sides[0].scale * sides[1].scale) ** 0.5
     left, right = (
         side._replace(

@@ -175,6 +175,12 @@ class Problem:
             for x, side, signs in sides
         )
 
+    @property
+    def largest_given_score(self) -> float:
+        """A bound of the scores that do not depend on the plan, such as those of features."""
+        z, v = self.source.z.double(), self.target.z.double()
+        return float((z.abs() @ self.coupling.linear.abs() @ v.abs().amax(0)).max())
+
     def critical_epsilon(self) -> float:
         """Above it, the independent plan is the stable solution, or nearly so.
 

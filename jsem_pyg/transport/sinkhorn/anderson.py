@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from ..._precision import power_of_two
+
 MEMORY = 6
 _JUMP = 10.0  # a residual that grew by this factor: the history is of no use then
 
@@ -44,6 +46,9 @@ class Mixer:
 
     def _solve(self, changes: Tensor, residual: Tensor) -> Tensor:
         """Shares [..., m] of the past changes that explain most of the residual."""
+        # By about the largest change, whose square may underflow near the solution.
+        unit = power_of_two(changes.abs().amax((-2, -1), keepdim=True))
+        changes, residual = changes / unit, residual / unit[..., 0]
         weighted = changes * self.weight[..., None, :]
         gram = (weighted @ changes.transpose(-2, -1)).double()
         right = (weighted @ residual[..., None]).double()
