@@ -10,6 +10,7 @@ from .._checks import check_float, check_labels, check_node_index
 from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
 from ..kernels.table import CHEBYSHEV, lists_backends
+from ..kernels.torch_func import is_transformed
 from ..operators import laplacian_operator
 from .evolve import evolve
 from .heat import default_dtype, heat_operator
@@ -96,7 +97,7 @@ def heat_diffusion(
     """
     check_signal(x)
     options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() and not is_transformed():
         if node_mass is not None:
             raise NotImplementedError(
                 "Expected no 'node_mass' under torch.compile and torch.export. To fix this, call "
@@ -106,6 +107,19 @@ def heat_diffusion(
         times = Times(shape_times(t, x), 0.0)
         graph = (adjacency, weight, None, None, options)
         return squeeze_scales(compiled_heat(graph, x, times), t)
+    return _diffuse_eagerly(x, edge_index, edge_weight, t, options, node_mass)
+
+
+@torch.compiler.disable
+def _diffuse_eagerly(
+    x: Tensor,
+    edge_index: Any,
+    edge_weight: Tensor | None,
+    t: float | Tensor,
+    options: HeatOptions,
+    node_mass: Tensor | None,
+) -> Tensor:
+    """Diffuse without the registered op, which knows no transforms of `torch.func`."""
     structure, weight = _READER.read(edge_index, x, edge_weight)
     times = read_times(t, x)
     make = partial(laplacian_operator, node_mass=node_mass)

@@ -13,10 +13,11 @@ derivative needs. Backends that leave the derivative to autograd do evaluate twi
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from .._precision import compute_dtype
 from ..graph.adjacency import Adjacency
@@ -101,6 +102,12 @@ def heat_diffusion_op(
     keep: bool,
 ) -> tuple[Tensor, Tensor]:
     """The diffused signal, and what is kept for the derivative: no entries unless `keep`."""
+    if forward_ad._current_level >= 0:
+        # Torch would take the derivative for zero.
+        raise NotImplementedError(
+            "Expected no forward mode in compiled code and exported programs (got a 'jvp', "
+            "'jacfwd' or dual number). To fix this, call the layer or function itself."
+        )
     structure, weight = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     times = read_times(t, x)
@@ -169,6 +176,7 @@ def _backward_op(
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     with torch.enable_grad():
         times = read_times(times, signal)
+        weight = weight if weight is None else structure.widen(weight)  # as the reader does
         operator = heat_operator(structure, weight, signal, times.reach, options, conducted)
         matrix = operator.matrix
         # Rows that are scaled back need the result of the series for their own derivative.
@@ -190,6 +198,21 @@ def _(grad: Tensor, needs: Sequence[bool], *rest: Any) -> list[Tensor]:
     return [each.new_empty(each.shape) for each, need in inputs if need]
 
 
+class _Gradient(torch.autograd.Function):
+    """A gradient that depends on others in name only: torch would take its own for zero."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, *others: Tensor | None) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, _: Tensor) -> NoReturn:
+        raise NotImplementedError(
+            "Expected first derivatives of compiled code and exported programs (got a second one). "
+            "To fix this, call the layer or function itself, with backend='reference'."
+        )
+
+
 def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     x, t, edge_weight, conductance, _, row, col, *options, _ = inputs
     ctx.options = options
@@ -199,7 +222,10 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) 
 def _differentiate(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     needs = list(ctx.needs_input_grad[:4])
     backward = torch.ops.jsem_pyg.heat_diffusion_backward
-    gradients = iter(backward(grad, needs, *ctx.saved_tensors, *ctx.options))
+    found = backward(grad, needs, *ctx.saved_tensors, *ctx.options)
+    if torch.is_grad_enabled():
+        found = [_Gradient.apply(each, grad, *ctx.saved_tensors) for each in found]
+    gradients = iter(found)
     return (*(next(gradients) if need else None for need in needs), *[None] * 9)
 
 

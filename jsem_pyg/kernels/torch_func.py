@@ -50,7 +50,7 @@ class LightFunction(torch.autograd.Function):
 
 def is_transformed() -> bool:
     """True if this runs inside of a transform of `torch.func`."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return torch._C._are_functorch_transforms_active()  # which compilers know
 
 
 def is_differentiated_again() -> bool:

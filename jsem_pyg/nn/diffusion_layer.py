@@ -22,6 +22,7 @@ from ..diffusion.registered_op import compiled_heat
 from ..diffusion.times import Times, shape_times
 from ..graph.memory import Memory
 from ..graph.prepare import read_edges
+from ..kernels.torch_func import is_transformed
 from ..operators import laplacian_operator
 from .conductance import as_columns
 from .heat_layer import Diffuse, HeatLayer
@@ -119,7 +120,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
     ) -> Tensor:
         """Diffuse the node features, and map them in a convolution; see the class for shapes."""
         given = (single_node_set(x), edge_index, edge_weight, edge_attr, node_mass)
-        if self.filter is None and node_mass is None:
+        if self.filter is None and node_mass is None and not is_transformed():
             return self._run(*given)
         return self._run_eagerly(*given)
 
@@ -129,7 +130,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
 
     @torch.compiler.disable
     def _run_eagerly(self, *given: Any) -> Tensor:
-        """Run with filters or masses, for which there is no registered op."""
+        """Run with filters, masses or within `torch.func`, for which there is no registered op."""
         out, unused = self._run(*given), self._unused(given[3])
         return out if self.filter is None or unused is None else out + unused.to(out)
 

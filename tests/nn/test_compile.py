@@ -5,6 +5,7 @@ import torch
 from layer_cases import CHANNELS, NUM_NODES, Similarity, bend, call, make_data
 from night import night
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.autograd import forward_ad
 
 from jsem_pyg.diffusion import (
     diffusion_cosine,
@@ -343,3 +344,42 @@ def test_functions_without_a_registered_op_run_eagerly_in_compiled_code(function
         torch.testing.assert_close(actual, expected)
         gradients = [torch.autograd.grad(out.sum(), x)[0] for out in (expected, actual)]
         torch.testing.assert_close(*gradients)
+
+
+def test_gradients_beside_weights_that_float32_has_too_few_digits_for():
+    layer, data = bend(AnisotropicDiffusion(t=2.0)), make_data()
+    weight = (data.edge_weight.double() * 1e-42).float()
+
+    def gradients(function):
+        out = function(data.x, data.edge_index, weight, data.edge_attr)
+        return torch.autograd.grad(out.sin().sum(), list(layer.parameters()))
+
+    assert_same(gradients(whole(layer)), gradients(layer))
+
+
+def test_derivatives_that_compiled_code_does_not_know_are_refused_where_torch_returns_zeros():
+    layer, data = bend(AnisotropicDiffusion(backend="reference", learn_t=False)), make_data()
+    compiled, x = torch.compile(layer, backend="eager"), data.x.requires_grad_()
+    [grad] = torch.autograd.grad(call(compiled, data).sin().sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="Expected first derivatives"):
+        grad.sum().backward()
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(data.x.detach(), torch.ones_like(x))
+        with torch.no_grad(), pytest.raises(NotImplementedError, match="Expected no forward mode"):
+            call(compiled, data, dual)
+
+
+@pytest.mark.parametrize("is_layer", [True, False])
+def test_transforms_of_torch_func_run_eagerly_in_compiled_code(is_layer):
+    layer, data = AnisotropicDiffusion(0, backend="reference"), make_data()
+
+    def diffuse(x):
+        if is_layer:
+            return layer(x, data.edge_index, data.edge_weight)
+        return heat_diffusion(x, data.edge_index, data.edge_weight, backend="reference")
+
+    def derivative(x):
+        return torch.func.jvp(diffuse, (x,), (x.cos(),))[1]
+
+    actual = torch.compile(derivative, backend="aot_eager")(data.x)
+    torch.testing.assert_close(actual, derivative(data.x))
