@@ -70,10 +70,12 @@ def test_weights_are_in_units_of_their_root_mean_square(task):
         assert np.mean(matrix.data.astype(float) ** 2) == pytest.approx(1, rel=1e-5)
 
 
-@pytest.mark.parametrize("products", [1 << 24, 40])
+@pytest.mark.parametrize(("products", "full"), [(1 << 24, 1e9), (1 << 24, 1e-9), (40, 1e-9)])
 @pytest.mark.parametrize("rows", [np.arange(30), np.array([3, 4, 20])])
-def test_gains_of_swaps_are_those_of_every_swap(task, rows, products, monkeypatch):
+def test_gains_of_swaps_are_those_of_every_swap(task, rows, products, full, monkeypatch):
+    """By dense matrices, by sparse ones, and by a few rows at a time."""
     monkeypatch.setattr(assignment_moves, "_SWAPPED", products)
+    monkeypatch.setattr(assignment_moves, "_FULL", full)
     partner = np.random.default_rng(4).permutation(30)
     first, second, gain = swap_gains(task.source, pulled(task.target, partner), rows)
     assert len(gain) > 10

@@ -1,7 +1,8 @@
 """Scores of pairs on the CPU, compiled: one row after another, and only its best are kept.
 
 The product of three sparse matrices has entries by the square of the degrees; a row of it fits an
-array of K numbers for each thread.
+array of K numbers for each thread. Where its rows are rather full, M B comes first as a dense
+matrix, whose rows are added as a whole.
 """
 
 from typing import Any
@@ -15,6 +16,9 @@ from ..threads import run_on_rows
 
 Array = NDArray[Any]
 
+_MOST_MOVED = 1 << 24  # entries of M B as a dense matrix
+_ADDED, _READ = 32, 6  # entries of whole rows, in the time in which a single one is added
+_HALVINGS = 12
 _SERIAL = 1 << 14  # entries of the source below which a single thread is faster
 
 
@@ -30,10 +34,115 @@ def neighbor_scores(
     """See the package."""
     columns = np.full((source.shape[0], kept), -1, np.int32)
     values = np.full((source.shape[0], kept), -np.inf, np.float32)
-    sides = source.indices, source.data, target.indptr, target.indices, target.data
-    given = column, mass, candidate, bonus
-    run_on_rows(_rows, source.indptr, *sides, *given, columns, values, threads_from=_SERIAL)
+    edges, moved = (source.indices, source.data), (target.indptr, target.indices, target.data)
+    moved = *moved, column, mass
+    others = candidate, bonus, columns, values
+    if _is_full(source.indptr, source.indices, *moved):
+        dense = _moved(*moved)
+        run_on_rows(_full_rows, source.indptr, *edges, dense, *others, threads_from=_SERIAL)
+    else:
+        run_on_rows(_rows, source.indptr, *edges, *moved, *others, threads_from=_SERIAL)
     return columns, values
+
+
+@compiled(nogil=True)
+def _is_full(
+    rowptr: Array,
+    col: Array,
+    target_rowptr: Array,
+    target_col: Array,
+    target_weight: Array,
+    column: Array,
+    mass: Array,
+) -> bool:
+    """True if whole rows of M B are added in less time than their entries one by one."""
+    size = target_rowptr.size - 1
+    if column.shape[0] * size > _MOST_MOVED:
+        return False
+    work = np.zeros(column.shape[0])
+    for k in range(column.shape[0]):
+        for place in range(column.shape[1]):
+            if mass[k, place] > 0:
+                other = column[k, place]
+                work[k] += target_rowptr[other + 1] - target_rowptr[other]
+    one_by_one = 0.0
+    for slot in range(col.size):
+        one_by_one += work[col[slot]]
+    whole = work.sum() + size * (col.size / _ADDED + rowptr.size / _READ)
+    return one_by_one > whole
+
+
+@compiled(nogil=True)
+def _moved(
+    target_rowptr: Array, target_col: Array, target_weight: Array, column: Array, mass: Array
+) -> Array:
+    """M B: [N, K] float32."""
+    moved = np.zeros((column.shape[0], target_rowptr.size - 1), np.float32)
+    for k in range(column.shape[0]):
+        for place in range(column.shape[1]):
+            if mass[k, place] > 0:
+                other = column[k, place]
+                for side in range(target_rowptr[other], target_rowptr[other + 1]):
+                    moved[k, target_col[side]] += mass[k, place] * target_weight[side]
+    return moved
+
+
+@compiled(nogil=True)
+def _full_rows(
+    rowptr: Array,
+    col: Array,
+    weight: Array,
+    moved: Array,
+    candidate: Array,
+    bonus: Array,
+    columns: Array,
+    values: Array,
+    first: int,
+    last: int,
+) -> None:
+    size = moved.shape[1]
+    score, seen = np.empty(size, np.float32), np.full(size, -1, np.int32)
+    found = np.empty(size, np.int32)
+    for i in range(first, last):
+        score[:] = 0
+        for slot in range(rowptr[i], rowptr[i + 1]):
+            sent, row = weight[slot], moved[col[slot]]
+            for j in range(size):
+                score[j] += sent * row[j]
+        for place in range(candidate.shape[1]):
+            seen[candidate[i, place]] = i
+            score[candidate[i, place]] += bonus[i, place]
+        least, count = _least_kept(score, values.shape[1]), 0
+        if least > 0:
+            for j in range(size):
+                found[count] = j
+                count += score[j] >= least
+        else:
+            for j in range(size):
+                if score[j] > 0 or seen[j] == i:
+                    found[count] = j
+                    count += 1
+        _keep_largest(score, found[:count], columns[i], values[i])
+
+
+@compiled(nogil=True, fastmath=True)
+def _least_kept(score: Array, kept: int) -> float:
+    """A score that the largest have, as many as are kept, and few others; zero if there are not."""
+    least, most = np.float32(0), np.float32(0)
+    for j in range(score.size):
+        most = score[j] if score[j] > most else most
+    for _ in range(_HALVINGS):
+        middle, count = (least + most) * np.float32(0.5), np.float32(0)
+        for j in range(score.size):
+            if score[j] >= middle:
+                count += np.float32(1)
+        if count < kept:
+            most = middle
+        else:
+            least = middle
+            if count < kept + 8:
+                break
+    return least
 
 
 @compiled(nogil=True)

@@ -131,13 +131,15 @@ def _kept(source: csr_array, target: csr_array, likely: csr_array, key: Array) -
     row, column = np.divmod(key, size)
     alive = np.flatnonzero(likely.data > _UNLIKELY)
     is_kept = np.zeros(len(key), bool)
+    # NumPy sorts 16 bits at a time in linear time, and positive numbers as their bits.
+    bits = ~likely.data[alive].astype(np.float32).view(np.uint32)
+    order = np.argsort(bits.astype(np.uint16), kind="stable")
+    alive = alive[order[np.argsort((bits >> 16).astype(np.uint16)[order], kind="stable")]]
     for side in (row, column):
-        is_many = np.bincount(side[alive], minlength=size) > _PAIRS
-        crowded = alive[is_many[side[alive]]]
-        order = crowded[np.lexsort((-likely.data[crowded], side[crowded]))]
-        starts = np.searchsorted(side[order], np.arange(size))
-        is_kept[order] |= np.arange(len(order)) - starts[side[order]] < _PAIRS
-        is_kept[alive[~is_many[side[alive]]]] = True
+        order = alive[np.argsort(side[alive].astype(np.uint16), kind="stable")]
+        count = np.bincount(side[order], minlength=size)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
+        is_kept[order[place < _PAIRS]] = True
     certain = likely.data > _LIKELY
     seeds = csr_array((certain[certain], (row[certain], column[certain])), likely.shape)
     around = (source.astype(bool) @ seeds @ target.astype(bool)).tocoo()

@@ -88,12 +88,15 @@ def _predicted(first: csr_array, chosen: csr_array, second: csr_array, partner: 
         half = draw.permutation(len(partner)) < len(partner) / 2
         for hidden in (half, ~half):
             rest = csr_array(chosen.multiply(~hidden[:, None]))
-            found[hidden] += _share_of_best(first, rest, second, partner)[hidden]
+            found[hidden] += _share_of_best(first[hidden], rest, second, partner[hidden])
     return found / _SPLITS
 
 
 def _share_of_best(first: csr_array, chosen: csr_array, second: csr_array, partner: Array) -> Array:
-    """One over the number of target nodes that most matched edges lead to; 0 if not the partner."""
+    """One over the number of target nodes that most matched edges lead to; 0 if not the partner.
+
+    For some rows [R, N] of the source, and their partners [R].
+    """
     beyond = (chosen @ second).tocsr()
     work = np.concatenate([[0], np.cumsum(first @ np.diff(beyond.indptr))])
     share = np.zeros(len(partner))

@@ -48,6 +48,7 @@ _BALANCING = 16
 _LEAST_SUM = np.float32(1e-15)  # of a soft row
 _SOFTNESS = 0.01  # edges: e times as likely
 _SWAPPED = 1 << 24  # products of edges at a time
+_FULL = 64  # products of dense matrices, in the time of one of sparse matrices
 _SOFT = (2.0,) * 15  # inverse temperatures, per edge, of a start from features
 _ANNEAL = tuple(np.geomspace(1, 6, 16))  # and from assignments
 
@@ -220,9 +221,13 @@ def swap_gains(source: csr_array, moved: csr_array, rows: Array) -> tuple[Array,
     size = len(source.indptr) - 1
     own = np.asarray((source * moved).sum(1))
     keys, gains = [np.empty(0, np.int64)], [np.empty(0, np.float32)]
-    for block in _row_blocks(source, moved, rows):
+    products = _count_products(source, moved)[rows]
+    blocks = np.split(rows, np.flatnonzero(np.diff(np.cumsum(products) // _SWAPPED)) + 1)
+    if size**2 <= _SWAPPED and products.sum() > rows.size * size**2 / _FULL:
+        source, moved = source.toarray(), moved.toarray()
+    for block in blocks:
         part, other = source[block], moved[block]
-        both = (part @ moved + other @ source + 2 * (part * other)).tocoo()
+        both = coo_array(part @ moved + other @ source + 2 * (part * other))
         one, two = block[both.coords[0]], both.coords[1].astype(np.int64)
         gain = both.data - own[one] - own[two]
         is_better = (gain > _LEAST_GAIN) & (one != two)
@@ -233,14 +238,13 @@ def swap_gains(source: csr_array, moved: csr_array, rows: Array) -> tuple[Array,
     return first, second, np.concatenate(gains)[place]
 
 
-def _row_blocks(source: csr_array, moved: csr_array, rows: Array) -> list[Array]:
-    """Rows in parts whose products with the other side are not many."""
+def _count_products(source: csr_array, moved: csr_array) -> Array:
+    """The products [N] that each row of A B' and B' A sums up."""
     products = np.zeros(len(source.indptr), np.int64)
     for one, other in ((source, moved), (moved, source)):
         width = np.concatenate([[0], np.cumsum(np.diff(other.indptr)[one.indices])])
         products += width[one.indptr]
-    part = np.cumsum(np.diff(products)[rows]) // _SWAPPED
-    return np.split(rows, np.flatnonzero(np.diff(part)) + 1)
+    return np.diff(products)
 
 
 def _around(source: csr_array, before: csr_array, after: csr_array, is_in: Array) -> Array:
