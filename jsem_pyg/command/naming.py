@@ -79,7 +79,7 @@ def name_by_columns(
 ) -> list[str]:
     """Name each cluster by the columns whose median is far from that of all rows.
 
-    Distances are in interquartile ranges of the column; the farthest two make a name.
+    Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.
 
     Example:
         >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.0]])

@@ -55,7 +55,8 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         t_: the time.
         n_neighbors_: the number of neighbours.
         metric_: "cosine" or "l2".
-        scale_: what the columns are divided by, [D], or None.
+        scale_: what the columns are divided by, [D], or None: interquartile ranges over 1.35,
+            which of a normal distribution is the standard deviation.
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: D, the number of columns of X.
         feature_names_in_: their names, if all are strings.

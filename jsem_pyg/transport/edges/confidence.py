@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 _SPLITS = 3  # into nodes that are kept, and nodes to predict
 _BLOCK = 1 << 24  # products of edges at a time
-WEIGHTS = (-16.28, 1.67, -0.44, 0.58, 1.14, -0.05, 1.64, 4.29, 11.27, 2.81)  # of `evidence`
+WEIGHTS = (-18.49, 1.73, -0.64, 0.53, 1.09, -0.92, 1.55, 5.08, 12.1, 4.1, 0.73)  # of `evidence`
 
 
 def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Array:
@@ -34,7 +34,7 @@ def edge_confidence(source: csr_array, target: csr_array, partner: Array) -> Arr
 
 
 def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
-    """What speaks for each pair: [N, 10]; arguments as above."""
+    """What speaks for each pair: [N, 11]; arguments as above."""
     first, second = (_pattern(each) for each in (source, target))
     nodes = np.flatnonzero(partner >= 0)
     chosen = coo_array(
@@ -61,6 +61,7 @@ def evidence(source: csr_array, target: csr_array, partner: Array) -> Array:
         around @ near,
         np.full(len(partner), kept),
         np.full(len(partner), predicted.mean() if len(predicted) else 0.0),
+        np.log1p(np.minimum(*degrees)),
     ]
     return np.stack(columns, 1)
 
