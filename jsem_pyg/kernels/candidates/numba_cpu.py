@@ -34,8 +34,8 @@ def neighbor_scores(
     """See the package."""
     columns = np.full((source.shape[0], kept), -1, np.int32)
     values = np.full((source.shape[0], kept), -np.inf, np.float32)
-    edges, moved = (source.indices, source.data), (target.indptr, target.indices, target.data)
-    moved = *moved, column, mass
+    edges = source.indices, source.data
+    moved = target.indptr, target.indices, target.data, column, mass
     others = candidate, bonus, columns, values
     if _is_full(source.indptr, source.indices, *moved):
         dense = _moved(*moved)
@@ -126,7 +126,7 @@ def _full_rows(
 
 
 @compiled(nogil=True, fastmath=True)
-def _least_kept(score: Array, kept: int) -> float:
+def _least_kept(score: Array, kept: int) -> Any:
     """A score that the largest have, as many as are kept, and few others; zero if there are not."""
     least, most = np.float32(0), np.float32(0)
     for j in range(score.size):

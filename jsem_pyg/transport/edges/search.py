@@ -101,18 +101,17 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
     if best.kept < _COPY * most and num_pairs <= _BRANCHED and is_sparse(*sides):
         alike = harden(task, likely_pairs(*_padded(*sides))[:size], best.partner)
         best = best_parts(task, best, improve("branches", alike, task))
-    since, sure = 0, None
+    since, sure = 0, edge_confidence(*sides, best.partner)
     for number in range(max_iter if best.kept < _COPY * most else 0):
         least = _BELIEVED[number % len(_BELIEVED)]
-        if least and sure is None:
-            sure = edge_confidence(*sides, best.partner)
         believed = sure >= least if least else None
         # The last of each round looks everywhere, the others where edges are missing.
         rows = None if least == _BELIEVED[-1] else open_nodes(task, best.partner, believed)
         found = note("annealing", swap(task, anneal(task, best, believed=believed, rows=rows)))
         found = best_parts(task, best, found)
         since = 0 if found.kept - best.kept > _GAIN * best.kept else since + 1
-        best, sure = found, sure if found is best else None
+        if found is not best:
+            best, sure = found, edge_confidence(*sides, found.partner)
         if since == len(_BELIEVED):
             break
     note("best", best)
