@@ -111,7 +111,9 @@ class DiffusionClassifier(torch.nn.Module):
         _check_conductance(conductance)
         self.anisotropic = AnisotropicDiffusion(0, t=t, conductance=conductance, **kwargs)
         _check_sees_nodes(self.anisotropic, conductance)
-        self.anisotropic.time = self.isotropic.time  # one time for both
+        # One time for both, a submodule once: torch.func.functional_call would spoil it otherwise.
+        del self.anisotropic.time
+        self.anisotropic.__dict__["time"] = self.isotropic.time
         self.center = RunningMean(in_channels)
         self.isotropic_mean = RunningMean(size)
         self.anisotropic_mean = RunningMean(size)
@@ -239,6 +241,8 @@ class DiffusionClassifier(torch.nn.Module):
         weight = state_dict.get(f"{prefix}lin.weight")
         if self.num_classes is None and weight is not None and len(weight):
             self.set_num_classes(len(weight))
+        for name in ("raw", "start"):  # which earlier versions wrote twice
+            state_dict.pop(f"{prefix}anisotropic.time.{name}", None)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def __repr__(self) -> str:

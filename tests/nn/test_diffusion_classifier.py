@@ -372,3 +372,15 @@ def test_conductances_are_those_of_a_list_of_edges():
         model.conductances(data.x, sparse)
     with pytest.raises(TypeError, match="'edge_index' to be a .* integer tensor .got tuple"):
         model.conductances(data.x, tuple(data.edge_index))
+
+
+def test_other_parameters_for_one_call_leave_no_trace():
+    model, data = make_model().eval(), make_data()
+    before = model(data.x, data.edge_index)
+    other = {name: each.detach() + 0.5 for name, each in model.named_parameters()}
+    actual = torch.func.functional_call(model, other, (data.x, data.edge_index))
+    assert isinstance(model.isotropic.time.raw, torch.nn.Parameter)
+    assert torch.equal(model(data.x, data.edge_index), before)
+    twice = {f"anisotropic.time.{name}": other["isotropic.time.raw"] for name in ("raw", "start")}
+    model.load_state_dict({**model.state_dict(), **other, **twice})  # of earlier versions
+    assert torch.equal(model(data.x, data.edge_index), actual)
