@@ -278,18 +278,11 @@ def _combinatorial(
     weight = _product(weight, conductance)
     component = structure.component
     degree = structure.row_sums(weight)
-    root = None
-    if mass is not None:
-        # By one root after the other, since their product may overflow, as may its gradient.
-        root = mass.sqrt()
-        inverse = root.reciprocal()
-        degree = degree * inverse * inverse
-        inverse = structure.spread(inverse)
-        weight = weight * inverse.index_select(0, structure.row)
-        weight = weight * inverse.index_select(0, structure.col)
+    root = None if mass is None else mass.sqrt()
+    inverse = None if root is None else root.reciprocal()
     with torch.no_grad():
         # Halves first: the sum of two degrees may overflow.
-        half = structure.spread(degree / 2)
+        half = structure.spread(degree / 2 if inverse is None else degree / 2 * inverse * inverse)
         pair = half.index_select(0, structure.row) + half.index_select(0, structure.col)
         rate = structure.largest_of_components(pair)
         has_edges = rate >= 0
@@ -301,10 +294,14 @@ def _combinatorial(
             rate, same = rate.unique(return_inverse=True)
             group = same.index_select(0, component)
     # Quotients, since the inverse of a rate may overflow.
-    off_diagonal = weight / of_node.index_select(0, structure.row)
-    return Entries(
-        off_diagonal, 1 - degree / of_node, Scaling(rate=rate, group=group, row_scale=root)
-    )
+    off_diagonal, share = weight / of_node.index_select(0, structure.row), degree / of_node
+    if inverse is not None:
+        # By one root after the other, since their product may overflow, as may its gradient.
+        share = share * inverse * inverse
+        inverse = structure.spread(inverse)
+        off_diagonal = off_diagonal * inverse.index_select(0, structure.row)
+        off_diagonal = off_diagonal * inverse.index_select(0, structure.col)
+    return Entries(off_diagonal, 1 - share, Scaling(rate=rate, group=group, row_scale=root))
 
 
 def _without_zeros(rate: Tensor, structure: GraphRows) -> Tensor:
