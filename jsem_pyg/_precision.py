@@ -1,13 +1,18 @@
 """Numerical range: types to compute in, and rows normalised without over- or underflow."""
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ._checks import has_tiny
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:
@@ -25,6 +30,19 @@ def full_precision(device: torch.device) -> AbstractContextManager[Any]:
     if not torch.amp.is_autocast_available(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
+
+
+def without_autocast(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that computes in the types of what it is given, within autocast too."""
+
+    @wraps(function)
+    def outside(*args: P.args, **kwargs: P.kwargs) -> T:
+        with ExitStack() as regions:
+            for kind in filter(torch.is_autocast_enabled, ("cpu", "cuda", "mps", "xpu")):
+                regions.enter_context(torch.autocast(kind, enabled=False))
+            return function(*args, **kwargs)
+
+    return outside
 
 
 def check_type_of_layer(name: str, x: Tensor, lin: torch.nn.Module) -> None:

@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Iterator, Sized
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import joblib
@@ -24,6 +24,7 @@ from .._checks import (
     check_unmasked,
     tensor_of,
 )
+from .._precision import full_precision
 from ..graph.affinity import KERNELS
 from .columns import check_columns, choose_metric, choose_scale
 from .fitted_graph import FittedGraph
@@ -131,10 +132,12 @@ class NeighborEstimator(BaseEstimator):
         if not (isinstance(self.t, str) and self.t == "auto"):
             check_nonnegative("t", self.t)
 
-    def _threads(self, X: Any) -> AbstractContextManager[None]:
-        """As many as `n_jobs` allows for the rows of X, which may not have been read yet."""
+    @contextmanager
+    def _threads(self, X: Any) -> Iterator[None]:
+        """As many as `n_jobs` allows for the rows of X, perhaps not read yet; without autocast."""
         shape = getattr(X, "shape", None) or (len(X) if isinstance(X, Sized) else 0,)
-        return limit_threads(self.n_jobs, shape[0])
+        with limit_threads(self.n_jobs, shape[0]), full_precision(torch.device("cpu")):
+            yield
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -25,6 +25,7 @@ from .._checks import (
     check_positive,
     check_positive_int,
 )
+from .._precision import without_autocast
 from ..diffusion import heat_diffusion
 from ..nn.node_conductance import ModuleConductance
 from .edge_features import EdgeFeatures, EdgeGate
@@ -52,6 +53,7 @@ class _Fold(NamedTuple):
     held_out: Tensor  # [N] bool
 
 
+@without_autocast
 def propagate_labels(
     data: Data,
     labels: Tensor,

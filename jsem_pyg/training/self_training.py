@@ -26,7 +26,7 @@ from torch import Tensor
 
 from .._checks import check_positive, check_times
 from .._groups import group_places
-from .._precision import center_and_normalize
+from .._precision import center_and_normalize, without_autocast
 from ..evaluation.modularity import modularity_of
 from ..nn import DiffusionClassifier
 from .choose_num_classes import choose_levels
@@ -54,6 +54,7 @@ class PseudoLabels(NamedTuple):
     p: Tensor  # [N, C]
 
 
+@without_autocast
 def self_train(
     model: DiffusionClassifier,
     graph: TrainingGraph,

@@ -354,3 +354,13 @@ def test_fitted_attributes_may_be_changed(estimator):
         if isinstance(array, np.ndarray):
             array[:] = 0
     assert np.array_equal(say(estimator, points), known)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_within_autocast_nothing_changes(name):
+    X, y = blobs(NUM_FITTED)
+    said = []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            said.append(say(clone(ESTIMATORS[name]).fit(X, few_labels(y)), X[:9] + 0.1))
+    assert np.array_equal(*said)

@@ -297,3 +297,11 @@ def test_the_order_of_edges_does_not_matter():
         result = fit(DiffusionClassifier(5, 3).double(), other, epochs=2)
         times.append([row.t for row in result.history])
     assert all(each == times[0] for each in times)
+
+
+def test_autocast_leaves_training_in_full_precision():
+    data, models = blobs(), []
+    for enabled in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            models.append(fit(DiffusionClassifier(6, 4), data).model)
+    torch.testing.assert_close(models[1].state_dict(), models[0].state_dict(), rtol=0, atol=0)

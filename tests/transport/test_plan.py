@@ -4,7 +4,7 @@ import pytest
 import torch
 from transport.problems import align, points
 
-from jsem_pyg.transport import Plan
+from jsem_pyg.transport import Plan, gromov_wasserstein, gw_distance
 from jsem_pyg.transport.plan import plan as plan_module
 from jsem_pyg.transport.sinkhorn import scores as scores_module
 from jsem_pyg.transport.sinkhorn.scores import (
@@ -167,3 +167,25 @@ class TestJointEmbedding:
 def test_it_says_what_it_is():
     plan = Plan(factored(), 1.25, 0.5, False)
     assert repr(plan) == "Plan(9 x 7, cost=1.25, epsilon=0.5, converged=False)"
+
+
+def test_within_autocast_nothing_changes():
+    plan, y = Plan(factored(torch.float32), 1.0), points(K, 2, 5).float()
+    x, target = points(N, 3, 1).float(), points(K, 3, 2).float()
+
+    def results():
+        aligned = gromov_wasserstein(x, target)
+        loss = gw_distance(x, target)
+        return [
+            plan.dense(),
+            plan.argmax(),
+            plan.perplexity(),
+            plan.apply(y),
+            aligned.dense(),
+            loss,
+        ]
+
+    expected = results()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        actual = results()
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)

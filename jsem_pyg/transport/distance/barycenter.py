@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_positive_int
+from ..._precision import without_autocast
 from ..costs.factor import Factor
 from ..factored.solver import read_task
 from ..plan.plan import Plan
@@ -61,6 +62,7 @@ class Barycenter:
         )
 
 
+@without_autocast
 def gw_barycenter(
     sources: Sequence[Any],
     size: int,

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from ..._checks import check_choice
+from ..._precision import without_autocast
 from ..costs.first_order import check_reverse_mode
 from ..factored.solver import read_task
 from ..plan.plan import Plan
@@ -15,6 +16,7 @@ from .envelope import OPTIMUM, value_at
 DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # marginals with a gradient
 
 
+@without_autocast
 def gw_distance(
     source: Any,
     target: Any,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_choice
+from ..._precision import without_autocast
 from ...kernels.table import SINKHORN
 from ..costs.factor import Factor
 from ..costs.first_order import check_reverse_mode
@@ -112,6 +113,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         """The plan of the last call, if there was one."""
         return self._plan
 
+    @without_autocast
     def forward(
         self,
         source: Any,

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from ..._checks import as_argument
+from ..._precision import without_autocast
 from ..costs.adjacency import AdjacencyCost
 from ..costs.cost import check_squares
 from ..plan.plan import DENSE_LIMIT, Plan, Step
@@ -31,6 +32,7 @@ Array = NDArray[Any]
 _log = logging.getLogger(__name__)
 
 
+@without_autocast
 def match_graphs(
     source: Any,
     target: Any,

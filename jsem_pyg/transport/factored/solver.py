@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._precision import without_autocast
 from ..._progress import open_bar
 from ...kernels.table import SINKHORN
 from ..costs.factor import Factor
@@ -39,6 +40,7 @@ _PASSES = 60  # of Sinkhorn's iteration, where marginals have to be met before t
 _FOLLOWING = Effort(tol=1e-2, passes=30, updates=3, is_careful=True)  # from a plan, while cooling
 
 
+@without_autocast
 def gromov_wasserstein(
     source: Any,
     target: Any,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_finite, check_float, check_positive_int, check_rows
+from ..._precision import without_autocast
 from ..sinkhorn.scores import (
     AssignmentScores,
     Scores,
@@ -159,6 +160,7 @@ class Plan:
         return self._cast(torch.cat(parts) if parts else self.scores.like.new_zeros(0))
 
     @cached_property
+    @without_autocast
     def confidence(self) -> Tensor:
         """The estimated probability [N] that each partner, of :meth:`argmax`, is right.
 
@@ -201,6 +203,7 @@ class Plan:
         """[K] means of the confidence of the source points that a target point's mass is from."""
         return received.apply(self.confidence[:, None])[:, 0]
 
+    @without_autocast
     def joint_embedding(self, dim: int = 2) -> tuple[Tensor, Tensor]:
         """Both sides in one space, matched points close together.
 

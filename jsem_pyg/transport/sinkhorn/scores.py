@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ..._precision import power_of_two
+from ..._precision import power_of_two, without_autocast
 from ...kernels.sinkhorn import SinkhornPass
 from ...kernels.table import SINKHORN
 
@@ -55,6 +55,7 @@ class FactoredScores(NamedTuple):
         """A tensor of the type and on the device of the scores."""
         return self.u
 
+    @without_autocast
     def rows(self, start: int, stop: int) -> Tensor:
         """The rows from `start` up to `stop`: [R, K]."""
         block = torch.addmm(self.g, self.u[start:stop], self.v.T)

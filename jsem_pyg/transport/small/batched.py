@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..._checks import check_vector
-from ..._precision import compute_dtype, full_precision, power_of_two
+from ..._precision import compute_dtype, full_precision, power_of_two, without_autocast
 from ...kernels.table import LINEAR_TRANSPORT, lists_backends
 from ..costs.cost import check_squares
 from ..costs.first_order import check_reverse_mode, first_order
@@ -34,6 +34,7 @@ _BLOCK = 1 << 22  # numbers of plans that are moved at a time
 
 
 @lists_backends(LINEAR_TRANSPORT)
+@without_autocast
 def batch_gromov_wasserstein(
     source: Any,
     target: Any,
@@ -105,6 +106,7 @@ def batch_gromov_wasserstein(
     ]
 
 
+@without_autocast
 def batch_gw_distance(
     source: Any,
     target: Any,
