@@ -50,6 +50,10 @@ def choose_columns(
     for name in [*points, *texts, *([] if labels is None else [labels])]:
         if name not in table.columns:
             raise ValueError(_missing(name, [str(each) for each in table.columns]))
+    for named in (points, texts):
+        twice = next((each for each in named if list(named).count(each) > 1), None)
+        if twice is not None:
+            raise ValueError(f"Expected each column once (got {twice!r} twice).")
     if labels is not None and labels in (*points, *texts):
         raise ValueError(
             f"Expected the labels not to be among what is clustered (got {labels!r} for both)."

@@ -38,6 +38,12 @@ def test_labels_are_never_guessed_for_text():
         choose(("text",), text=TEXTS, labels="text")
 
 
+@pytest.mark.parametrize("named", [{"points": ("a", "a")}, {"points": ("a",), "texts": ("b", "b")}])
+def test_a_column_is_not_counted_twice(named):
+    with pytest.raises(ValueError, match=r"Expected each column once \(got '[ab]' twice\)"):
+        choose(a=NUMBERS, b=TEXTS, **named)
+
+
 def test_numbers_are_a_vector_but_for_row_numbers():
     more = {"Unnamed: 0": [str(i) for i in range(N)], "species": TOPICS}
     assert choose(a=NUMBERS, b=NUMBERS, **more).points == ["a", "b"]
