@@ -48,9 +48,10 @@ class DiffusionLayer(HeatLayer, MessagePassing):
     `message` or `aggregate`, and with ``fuse=False``.
 
     `torch.compile` and `torch.export` take the fused path whole, as one registered op; an exported
-    program runs on graphs of other sizes if they are declared dynamic. Not so torch sparse tensors,
-    which the compiler does not know, filters, masses, and the watched path, whose length depends on
-    the time: there the graph breaks. Autocast leaves conductance and diffusion in full precision.
+    program runs on graphs of other sizes if they are declared dynamic. It has first derivatives in
+    reverse mode; others are refused. Not so torch sparse tensors, which the compiler does not know,
+    filters, masses, transforms of `torch.func`, and the watched path, whose length depends on the
+    time: there the graph breaks. Autocast leaves conductance and diffusion in full precision.
     """
 
     # PyG writes the code of `propagate` for every class, by the arguments that it is called with.
