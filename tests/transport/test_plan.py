@@ -2,9 +2,10 @@ import warnings
 
 import pytest
 import torch
+from torch_geometric.data import Data
 from transport.problems import align, points
 
-from jsem_pyg.transport import Plan, gromov_wasserstein, gw_distance
+from jsem_pyg.transport import HeatCost, Plan, gromov_wasserstein, gw_distance
 from jsem_pyg.transport.plan import plan as plan_module
 from jsem_pyg.transport.sinkhorn import scores as scores_module
 from jsem_pyg.transport.sinkhorn.scores import (
@@ -172,18 +173,14 @@ def test_it_says_what_it_is():
 def test_within_autocast_nothing_changes():
     plan, y = Plan(factored(torch.float32), 1.0), points(K, 2, 5).float()
     x, target = points(N, 3, 1).float(), points(K, 3, 2).float()
+    ring = torch.stack([torch.arange(N), (torch.arange(N) + 1) % N])
+    ring = torch.cat([ring, ring.flip(0)], dim=1)
 
     def results():
         aligned = gromov_wasserstein(x, target)
-        loss = gw_distance(x, target)
-        return [
-            plan.dense(),
-            plan.argmax(),
-            plan.perplexity(),
-            plan.apply(y),
-            aligned.dense(),
-            loss,
-        ]
+        of_plan = [plan.dense(), plan.argmax(), plan.perplexity(), plan.apply(y)]
+        of_cost = HeatCost()(Data(edge_index=ring)).dense()
+        return [*of_plan, aligned.dense(), gw_distance(x, target), of_cost]
 
     expected = results()
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -15,7 +15,7 @@ from ..._checks import (
     check_nonnegative_int,
     check_positive_int,
 )
-from ..._precision import compute_dtype
+from ..._precision import compute_dtype, without_autocast
 from .cost import check_symmetry
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, smallest_rank, warn_if_large
@@ -86,6 +86,7 @@ class ColumnCost:
         check_symmetry("function(nodes)", matrix)
         return (matrix + matrix.T) / 2
 
+    @without_autocast
     def factor(
         self, rank: int = 64, *, num_columns: int = 256, tol: float = 1e-3, seed: int = 0
     ) -> Factor:

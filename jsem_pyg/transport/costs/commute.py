@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_choice, check_nonnegative_int, check_positive_int
+from ..._precision import without_autocast
 from ...diffusion import dense_laplacian
 from ...graph.points import METRICS
 from .factor import Factor
@@ -71,6 +72,7 @@ class CommuteCost:
         check_choice("metric", self.metric, METRICS)
         check_nonnegative_int("seed", self.seed)
 
+    @without_autocast
     def __call__(
         self, source: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None
     ) -> Factor:

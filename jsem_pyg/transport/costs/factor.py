@@ -16,7 +16,7 @@ from ..._checks import (
     check_nodes,
     check_vector,
 )
-from ..._precision import compute_dtype
+from ..._precision import compute_dtype, without_autocast
 from .cost import check_squares
 
 KINDS = ("sqdist", "kernel")
@@ -97,6 +97,7 @@ class Factor:
         """[r] of 1 and -1."""
         return torch.ones_like(self.x[0]) if self.sign is None else self.sign.to(self.x)
 
+    @without_autocast
     def columns(self, nodes: Tensor) -> Tensor:
         """The columns [N, M] of the matrix that belong to M nodes.
 

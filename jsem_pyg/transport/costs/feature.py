@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_bool, check_choice
+from ..._precision import without_autocast
 from .factor import KINDS, Factor
 from .graph_input import read_points
 
@@ -48,6 +49,7 @@ class FeatureCost:
         check_bool("normalize", self.normalize)
         check_bool("center", self.center)
 
+    @without_autocast
     def __call__(self, source: Any) -> Factor:
         """Make the factor of points [N, D], or of those in the `x` (or `pos`) of a `Data`.
 

@@ -20,7 +20,7 @@ from ..._checks import (
     check_points,
     check_positive_int,
 )
-from ..._precision import compute_dtype
+from ..._precision import compute_dtype, without_autocast
 from ...graph import GraphStructure
 from ...graph.points import METRICS, prepare_points
 from ...kernels.ordering import scipy_indices
@@ -95,6 +95,7 @@ class GeodesicCost:
         check_loss("tol", self.tol)
         check_nonnegative_int("seed", self.seed)
 
+    @without_autocast
     def __call__(
         self, source: Any, edge_length: Tensor | None = None, num_nodes: int | None = None
     ) -> Factor:

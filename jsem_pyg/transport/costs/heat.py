@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_choice, check_nonnegative_int, check_positive, check_positive_int
+from ..._precision import without_autocast
 from ...diffusion import heat_diffusion
 from ...graph.points import METRICS
 from .factor import KINDS, Factor
@@ -91,6 +92,7 @@ class HeatCost:
         check_loss("tol", self.tol)
         check_nonnegative_int("seed", self.seed)
 
+    @without_autocast
     def __call__(
         self, source: Any, edge_weight: Tensor | None = None, num_nodes: int | None = None
     ) -> Factor:

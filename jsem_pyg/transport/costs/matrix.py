@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_nonnegative_int, check_positive_int
-from ..._precision import compute_dtype
+from ..._precision import compute_dtype, without_autocast
 from .cost import check_matrix
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, warn_if_large
@@ -58,6 +58,7 @@ class MatrixCost:
         check_loss("tol", self.tol)
         check_nonnegative_int("seed", self.seed)
 
+    @without_autocast
     def __call__(self, matrix: Any) -> Factor:
         """Make the factor, of kind "kernel" with signs, of a symmetric matrix [N, N].
 
