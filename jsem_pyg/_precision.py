@@ -75,6 +75,21 @@ def power_of_two(value: Tensor) -> Tensor:
     return torch.ldexp(torch.ones_like(value), torch.frexp(value).exponent - 1)
 
 
+def square_root(value: Tensor) -> Tensor:
+    """The square root, whose derivatives are computed in units in which it is of order one.
+
+    So they stay in range as far as they are in it themselves: torch's divide by the root cubed.
+    """
+    unit = power_of_two(value.detach().sqrt())
+    return (value / unit / unit).sqrt() * unit
+
+
+def inverse_square_root(value: Tensor) -> Tensor:
+    """One over the square root, in the same way."""
+    unit = power_of_two(value.detach().sqrt())
+    return (value / unit / unit).rsqrt() / unit
+
+
 def by_largest(weight: Tensor) -> Tensor:
     """Weights divided by about the largest, a power of two, where a common factor cancels."""
     return weight if weight.numel() == 0 else weight / power_of_two(weight.max())

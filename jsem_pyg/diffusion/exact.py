@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_edge_index, check_edge_weight, check_finite, numbers_of
+from .._precision import inverse_square_root
 from ..graph import GraphStructure
 from .heat_coefficients import LONGEST
 from .times import check_signal, check_single_time, read_times
@@ -46,7 +47,7 @@ def _combinatorial(adjacency: Tensor, degree: Tensor) -> Tensor:
 
 
 def _symmetric(adjacency: Tensor, degree: Tensor) -> Tensor:
-    inverse_root = torch.where(degree > 0, degree, 1).rsqrt()
+    inverse_root = inverse_square_root(torch.where(degree > 0, degree, 1))
     return _is_connected(degree).diag() - inverse_root.unsqueeze(1) * adjacency * inverse_root
 
 

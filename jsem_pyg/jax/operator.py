@@ -52,8 +52,9 @@ def _random_walk(graph: Graph, weight: Array) -> HeatOperator:
     # A common factor cancels; without it no signal times a root overflows. Isolated nodes stay
     # as they are.
     unit = _power_of_two(jnp.sqrt(jnp.max(degree, initial=0.0)))
-    root = jnp.sqrt(jnp.where(degree == 0, 1.0, degree))
-    return operator._replace(row_scale=jnp.where(degree == 0, 1.0, root / unit))
+    of_node, relative = _in_units(jnp.where(degree == 0, 1.0, degree))
+    root = jnp.sqrt(relative) * (of_node / unit)
+    return operator._replace(row_scale=jnp.where(degree == 0, 1.0, root))
 
 
 def _normalized(graph: Graph, weight: Array) -> tuple[HeatOperator, Array]:
@@ -107,7 +108,14 @@ def _normalize_jvp(
 
 def _inverse_root(degree: Array) -> Array:
     positive = degree > 0
-    return jnp.where(positive, jax.lax.rsqrt(jnp.where(positive, degree, 1.0)), 0.0)
+    unit, relative = _in_units(jnp.where(positive, degree, 1.0))
+    return jnp.where(positive, jax.lax.rsqrt(relative) / unit, 0.0)
+
+
+def _in_units(degree: Array) -> tuple[Array, Array]:
+    """A power of two u near the root of each, and d / u^2, whose root has derivatives in range."""
+    unit = _power_of_two(jnp.sqrt(degree))
+    return unit, degree / unit / unit
 
 
 def _combinatorial(graph: Graph, weight: Array) -> HeatOperator:

@@ -26,17 +26,12 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_instance, check_vector
-from .._precision import power_of_two
+from .._precision import inverse_square_root, power_of_two, square_root
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
 from ..kernels.table import lists_backends
 from .factored import FACTORED, factored_operator
 from .heat_operator import HeatOperator, Scaling
-
-
-def _inverse_root(value: Tensor) -> Tensor:
-    """w^(-1/2), whose gradient stays in range as long as 1 / w does (torch cubes the result)."""
-    return value.sqrt().reciprocal()
 
 
 class _Normalization(NamedTuple):
@@ -49,7 +44,7 @@ class _Normalization(NamedTuple):
 HODGE_NORMALIZATIONS: dict[str | None, _Normalization] = {
     None: _Normalization(False, lambda edge_weight: None),
     "sym": _Normalization(True, lambda edge_weight: None),
-    "rw": _Normalization(True, _inverse_root),
+    "rw": _Normalization(True, inverse_square_root),
 }
 
 
@@ -100,10 +95,10 @@ def hodge_operator(
     edge_weight, triangle_weight = weights
     if part == "down":
         b, b_t = reversed(structure.edge_boundary)
-        root, share = edge_weight.sqrt(), _node_share(structure, edge_weight, by_degree)
+        root, share = square_root(edge_weight), _node_share(structure, edge_weight, by_degree)
     else:
         b, b_t = structure.triangle_boundary
-        root, share = _inverse_root(edge_weight), triangle_weight / (3 if by_degree else 1)
+        root, share = inverse_square_root(edge_weight), triangle_weight / (3 if by_degree else 1)
     rate = _rates(structure, b, root, share)
     # Taken into D, which has a component for every row.
     root = root * rate.rsqrt().index_select(0, structure.component)
@@ -150,7 +145,7 @@ def _node_share(structure: SimplicialStructure, weight: Tensor, by_degree: bool)
         return weight.new_ones(structure.num_nodes)
     ends = structure.edges.flatten()
     degree = weight.new_zeros(structure.num_nodes).index_add(0, ends, weight.repeat(2))
-    inverse = _inverse_root(torch.where(degree > 0, degree, torch.ones_like(degree)))
+    inverse = inverse_square_root(torch.where(degree > 0, degree, torch.ones_like(degree)))
     return 0.5 * inverse * inverse
 
 

@@ -23,6 +23,7 @@ from .._checks import (
     check_vector,
     numbers_of,
 )
+from .._precision import inverse_square_root, power_of_two, square_root
 from ..graph.rows import GraphRows
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import LightFunction, check_forward_mode, is_transformed
@@ -174,14 +175,17 @@ def _normalized(
     values, degree = symmetric_normalize(structure, weight, weight)
     isolated = degree == 0
     safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
-    root = safe_degree.sqrt() if random_walk else None
+    root = square_root(safe_degree) if random_walk else None
     if conductance is not None:
-        share = weight / safe_degree.index_select(0, structure.row)
+        unit, row = power_of_two(safe_degree), structure.row  # in which no derivative overflows
+        relative = (safe_degree / unit).index_select(0, row)
+        share = weight / unit.index_select(0, row) / relative
         values, remaining = symmetric_normalize(
             structure, values * conductance, share * conductance
         )
         if root is not None:
-            root = root * torch.where(isolated, torch.ones_like(remaining), remaining).sqrt()
+            remaining = torch.where(isolated, torch.ones_like(remaining), remaining)
+            root = root * square_root(remaining)
     # A GPU would have to wait for the answer to whether there are any.
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
     scaling = Scaling(row_scale=root, isolated=isolated if has_isolated else None)
@@ -193,7 +197,7 @@ def _with_self_loops(
 ) -> Entries:
     """S = (D + l I)^(-1/2) (W + l I) (D + l I)^(-1/2); an isolated node has only its loop."""
     values, degree = symmetric_normalize(structure, weight, weight, self_loop)
-    scaling = Scaling(row_scale=degree.sqrt() if random_walk else None)
+    scaling = Scaling(row_scale=square_root(degree) if random_walk else None)
     return Entries(values, self_loop / degree, scaling)
 
 
@@ -253,7 +257,7 @@ def _inverse_root(degree: Tensor) -> Tensor:
     """d^(-1/2), and zero where d is zero: the rows of S there are zero."""
     positive = degree > 0
     safe_degree = torch.where(positive, degree, torch.ones_like(degree))
-    return torch.where(positive, safe_degree.rsqrt(), torch.zeros_like(degree))
+    return torch.where(positive, inverse_square_root(safe_degree), torch.zeros_like(degree))
 
 
 def _combinatorial(
@@ -278,8 +282,8 @@ def _combinatorial(
     weight = _product(weight, conductance)
     component = structure.component
     degree = structure.row_sums(weight)
-    root = None if mass is None else mass.sqrt()
-    inverse = None if root is None else root.reciprocal()
+    root = None if mass is None else square_root(mass)
+    inverse = None if mass is None else inverse_square_root(mass)
     with torch.no_grad():
         # Halves first: the sum of two degrees may overflow.
         half = structure.spread(degree / 2 if inverse is None else degree / 2 * inverse * inverse)

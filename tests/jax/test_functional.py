@@ -199,6 +199,23 @@ def test_second_derivatives():
     assert float(found) == pytest.approx(12 * float(value), rel=1e-4)
 
 
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_second_derivatives_of_large_weights(normalization):
+    """Those of roots divide by their cubes, which are beyond float32."""
+    case = make_case(scattered())
+    options = {"normalization": normalization, "backend": "xla"}
+
+    def second(unit):
+        def first(weight):
+            return jax.grad(lambda w: heat_diffusion(case.x, case.graph, w, **options)[:, 0].sum())(
+                weight
+            )
+
+        return unit * jax.grad(lambda w: (unit * first(w)[::2]).sum())(unit * case.weight)
+
+    np.testing.assert_allclose(second(2.0**90), second(1.0), rtol=1e-3, atol=1e-4)
+
+
 def test_numba_refuses_second_derivatives():
     with pytest.raises(NotImplementedError, match=r"'backend' .* second derivatives \(got 'numba'"):
         curvature_in_x(make_case(star()), "numba")

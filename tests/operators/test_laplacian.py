@@ -206,3 +206,24 @@ def test_sums_over_rows_have_all_derivatives():
     many = torch.stack([values.detach(), 2 * values.detach()])
     sums = torch.func.vmap(structure.row_sums)(many)
     torch.testing.assert_close(sums, torch.stack(list(map(structure.row_sums, many))))
+
+
+@pytest.mark.parametrize("unit", [2.0**-90, 2.0**90])
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_second_derivatives_in_any_unit_of_weights(normalization, unit):
+    """What torch makes of a root divides by its cube, which is out of the range of float32."""
+    edge_index, weight = random_graph(8, 0.4)
+    weight = weight.float()
+    structure, conductance = GraphStructure(edge_index, 8), torch.linspace(0.2, 1, len(weight))
+    direction = torch.randn(len(weight), generator=torch.Generator().manual_seed(0))
+
+    def second(unit):
+        leaf = (unit * weight).requires_grad_()
+        entries = laplacian_entries(structure, leaf, normalization, conductance)
+        sums = (entries.off_diagonal * direction).sum()
+        if normalization == "rw":
+            sums = sums + entries.scaling.to(torch.float32).row_scale.square().sum()
+        (first,) = torch.autograd.grad(sums, leaf, create_graph=True)
+        return unit * torch.autograd.grad((first * (unit * direction)).sum(), leaf)[0]
+
+    torch.testing.assert_close(second(unit), second(1.0), rtol=1e-4, atol=1e-5)
