@@ -111,7 +111,7 @@ def test_the_cost_is_that_of_the_last_stage_also_if_it_is_not_the_least(monkeypa
 
 def test_sides_of_different_sizes_leave_nodes_alone(monkeypatch):
     source, target, name = noisy_pair(300)
-    monkeypatch.setattr(matching_module, "DENSE_LIMIT", 1000)
+    monkeypatch.setattr(matching_module, "_SHARED", 1000)
     gone = np.argsort(name)[280:]  # which the target lacks
     smaller = target[:280][:, :280]
     for plan in (

@@ -191,7 +191,7 @@ def test_match_graphs(data):
 
 
 SIZES_OF_WAYS = {  # constants by which small and large graphs take other ways
-    "matching.DENSE_LIMIT": [0, 50],
+    "matching._SHARED": [0, 50],
     "search._SMALL": [0, 60],
     "search._BRANCHED": [0, 60],
     "search._LARGE": [0, 60],

@@ -29,6 +29,8 @@ from .search import Found, search_assignment
 
 Array = NDArray[Any]
 
+_SHARED = 1 << 24  # pairs of nodes, up to which nodes of sides that differ in size share partners
+
 _log = logging.getLogger(__name__)
 
 
@@ -63,9 +65,10 @@ def match_graphs(
     do not, it is dense, found by proximal steps from there
     (:mod:`jsem_pyg.transport.edges.proximal`), and takes memory for N K numbers.
 
-    Of more than 2^30 pairs, the candidates are the answer. A message at level INFO tells. Of more
-    than 2^28 pairs, masses have to be equal, and of two sides that differ in size, each node of the
-    smaller one gets a partner, and others stay alone. `plan.history` names the stages.
+    Of more than 2^24 pairs (4,096 x 4,096 nodes), of two sides that differ in size, each node of
+    the smaller one gets a partner, and others stay alone. Of more than 2^28 pairs, masses have to
+    be equal. Of more than 2^30 pairs, the candidates are the answer; a message at level INFO tells.
+    `plan.history` names the stages.
 
     Deterministic, and computed on the CPU. No gradient flows through it.
 
@@ -118,8 +121,8 @@ def match_graphs(
     problem = Problem(first, second, masses[0][kept[0]], masses[1][kept[1]])
     has_equal_masses = all(np.ptp(mass) <= 1e-6 * mass.max() for mass in problem[2:])
     is_uniform = has_equal_masses and first.shape == second.shape
-    is_large = kept[0].size * kept[1].size > DENSE_LIMIT
-    if is_large and not has_equal_masses:
+    num_pairs = kept[0].size * kept[1].size
+    if num_pairs > DENSE_LIMIT and not has_equal_masses:
         raise ValueError(
             f"Expected equal masses between {kept[0].size} x {kept[1].size} nodes, more than "
             f"{DENSE_LIMIT} pairs (got masses that differ)."
@@ -132,7 +135,7 @@ def match_graphs(
     shape = costs[0].num_points, costs[1].num_points
     dtype = torch.promote_types(costs[0].weight.dtype, costs[1].weight.dtype)
     like = torch.zeros((), dtype=dtype, device=costs[0].device)
-    if is_uniform or is_large:
+    if is_uniform or (has_equal_masses and num_pairs > _SHARED):
         plan = _assigned(problem, found, kept, shape, like)
     else:
         point = transport(problem, found.partner, options.max_iter)
