@@ -15,9 +15,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def compute_dtype(x: Tensor) -> torch.dtype:
-    """The type to compute in: that of x, or float32 for half precision."""
-    return x.dtype if x.dtype in (torch.float32, torch.float64) else torch.float32
+def compute_dtype(x: Tensor | None) -> torch.dtype:
+    """The type to compute in: that of x, or torch's default; float32 for half precision."""
+    dtype = torch.get_default_dtype() if x is None else x.dtype
+    return dtype if dtype in (torch.float32, torch.float64) else torch.float32
 
 
 def widen(weight: Tensor) -> Tensor:

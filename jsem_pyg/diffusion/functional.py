@@ -7,13 +7,14 @@ import torch
 from torch import Tensor
 
 from .._checks import check_float, check_labels, check_node_index
+from .._precision import compute_dtype
 from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import is_transformed
 from ..operators import laplacian_operator
 from .evolve import evolve
-from .heat import default_dtype, heat_operator
+from .heat import heat_operator
 from .options import HeatOptions
 from .registered_op import compiled_heat
 from .times import Times, check_signal, read_times, shape_times, squeeze_scales
@@ -185,7 +186,7 @@ def heat_kernel_columns(
         check_float("edge_weight", edge_weight)
     size = count_nodes(edge_index, num_nodes, nodes)
     check_node_index("nodes", nodes, size)
-    dtype = default_dtype(edge_weight)
+    dtype = compute_dtype(edge_weight)
     indicators = torch.zeros(size, nodes.numel(), dtype=dtype, device=nodes.device)
     indicators[nodes.long(), torch.arange(nodes.numel(), device=nodes.device)] = 1
     return heat_diffusion(

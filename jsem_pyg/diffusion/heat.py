@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._precision import compute_dtype
 from ..graph.memory import Memory
 from ..graph.rows import GraphRows
 from ..kernels.torch_func import has_forward_derivative, is_transformed, lasting
@@ -61,8 +60,3 @@ def _recall(
     given = () if edge_weight is None else (edge_weight,)
     again = partial(lasting(make), edge_weight=edge_weight, dtype=dtype)
     return memory.recall(given, again, dtype, *context)
-
-
-def default_dtype(edge_weight: Tensor | None) -> torch.dtype:
-    """The type to compute in where there is no signal: that of the weights, or torch's default."""
-    return torch.get_default_dtype() if edge_weight is None else compute_dtype(edge_weight)

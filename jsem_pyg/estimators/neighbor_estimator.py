@@ -26,6 +26,7 @@ from .._checks import (
 )
 from .._precision import full_precision
 from ..graph.affinity import KERNELS
+from ..kernels.torch_func import outside_inference
 from .columns import check_columns, choose_metric, choose_scale
 from .fitted_graph import FittedGraph
 
@@ -136,7 +137,8 @@ class NeighborEstimator(BaseEstimator):
     def _threads(self, X: Any) -> Iterator[None]:
         """As many as `n_jobs` allows for the rows of X, perhaps not read yet; without autocast."""
         shape = getattr(X, "shape", None) or (len(X) if isinstance(X, Sized) else 0,)
-        with limit_threads(self.n_jobs, shape[0]), full_precision(torch.device("cpu")):
+        precise = full_precision(torch.device("cpu"))
+        with limit_threads(self.n_jobs, shape[0]), precise, outside_inference():
             yield
 
     def __sklearn_tags__(self) -> Tags:

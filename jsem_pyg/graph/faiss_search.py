@@ -154,7 +154,7 @@ def _untrained_ivf(points: Points, seed: int) -> tuple[Any, int, int]:
 
 def _rows(points: Points, index: Tensor) -> Tensor:
     """The points `index`, one chunk after the other, so that nothing is held twice."""
-    out = torch.empty(index.numel(), points.coordinates.size(1))
+    out = torch.empty(index.numel(), points.coordinates.size(1), dtype=torch.float32)
     for begin in range(0, index.numel(), _ADD_CHUNK):
         part = slice(begin, begin + _ADD_CHUNK)
         out[part] = points.centred(index[part])

@@ -1,6 +1,7 @@
 """Helpers for code that may run inside a transform of `torch.func`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,6 +32,16 @@ def lasting(make: Callable[P, T]) -> Callable[P, T]:
                 return make(*args, **kwargs)
 
     return outside
+
+
+@contextmanager
+def outside_inference() -> Iterator[None]:
+    """A region, or a decorated function, that can differentiate within `torch.inference_mode`."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield
 
 
 class LightFunction(torch.autograd.Function):

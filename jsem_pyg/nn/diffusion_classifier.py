@@ -21,7 +21,6 @@ from ..graph.prepare import GraphReader
 from ..graph.rows import GraphRows
 from .agreement_conductance import AgreementConductance
 from .anisotropic_diffusion import AnisotropicDiffusion
-from .node_conductance import ModuleConductance
 from .running_mean import RunningMean
 
 
@@ -168,7 +167,7 @@ class DiffusionClassifier(torch.nn.Module):
 
     def classify(self, x: Tensor) -> Tensor:
         """Class probabilities [N, C] from the own features of each node, before any diffusion."""
-        return self.lin(self.features(x)).softmax(-1)
+        return self._probabilities(self.features(x))
 
     def features(self, x: Tensor) -> Tensor:
         """The input of the linear map: x [N, D] less the centre, with rows of length one."""
@@ -183,7 +182,12 @@ class DiffusionClassifier(torch.nn.Module):
         check_type_of_layer("x", x, self.lin)
 
     def _classify(self, x: Tensor, graph: Any = None) -> Tensor:
-        return self.lin(center_and_normalize(x, self.center(x, mean_over(graph, x)))).softmax(-1)
+        centered = center_and_normalize(x, self.center(x, mean_over(graph, x)))
+        return self._probabilities(centered)
+
+    def _probabilities(self, rows: Tensor) -> Tensor:
+        """Softmax of the linear map, in the type of the parameters within autocast too."""
+        return self.lin(rows).softmax(-1, dtype=self.lin.weight.dtype)
 
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
         """Diffuse scores [N, C] >= 0 along all edges, then along edges whose ends agree: [N, C]."""
@@ -215,8 +219,8 @@ class DiffusionClassifier(torch.nn.Module):
         graph = self._prepare(x, edge_index, edge_weight)
         q = self._classify(x, graph[0])
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
-        conductance = cast(ModuleConductance, self.anisotropic.conductance)
-        return conductance(None, x=p, graph=read_adjacency(edge_index, x.size(0)))
+        adjacency = read_adjacency(edge_index, x.size(0))
+        return cast(Tensor, self.anisotropic._conduct(adjacency, None, p))
 
     def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below

@@ -181,9 +181,12 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         if self.conductance is None or (edge_attr is None and not self.sees_nodes):
             self._warn_of_missing_attr(edge_attr)
             return None
+        is_autocast = torch.is_autocast_enabled(x.device.type)
         with full_precision(x.device):
             if not self.sees_nodes:
                 return self.conductance(edge_attr)
+            if is_autocast:  # x may come from another layer in a lower type
+                x = x.to(self.time.raw.dtype)
             return self.conductance(edge_attr, x=x, graph=graph)
 
     def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:

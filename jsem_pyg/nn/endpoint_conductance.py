@@ -83,7 +83,7 @@ class EndpointConductance(NodeConductance):
         Rows of an edge are made for what is apart alone.
         """
         self._check("z", z, self.apart.numel(), "hidden_channels")
-        target, source = ends
+        z, (target, source) = z.to(self.apart), ends  # autocast projects in a lower type
         apart = (z[target] - z[source]).abs() @ self.apart
         alike = edge_dot(z * self.alike, z, target, source)
         alone = z @ self.alone

@@ -189,7 +189,8 @@ class HalvesClassifier:
     """Ridge regression of classes on x [N, D], fitted to each half of the nodes for the other."""
 
     def __init__(self, x: Tensor, seed: int) -> None:
-        first = torch.rand(len(x), generator=derive_generator(seed, Purpose.VALIDATION)) < 0.5
+        generator = derive_generator(seed, Purpose.VALIDATION)
+        first = torch.rand(len(x), generator=generator, dtype=torch.float32) < 0.5
         self._tests = [first.to(x.device), ~first.to(x.device)]
         self._x = torch.cat([x, x.new_ones(len(x), 1)], dim=1).double()
         self._roots = [_root_of_gram(self._x[~test]) for test in self._tests]

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch_geometric.data import Data
 
 from .._checks import (
@@ -15,6 +16,7 @@ from .._checks import (
     check_nonnegative_int,
     check_positive_int,
 )
+from ..kernels.torch_func import outside_inference
 from ..nn import DiffusionClassifier
 from .history import FitResult
 from .self_training import ROUNDS, self_train
@@ -26,6 +28,7 @@ _LOSSES = ("auto", "self_training", "triplet")
 _NAMES = {self_train: "self-training", fit_triplets: "training by triplets"}
 
 
+@outside_inference()
 def fit(
     model: nn.Module,
     data: Data,
@@ -145,6 +148,11 @@ def fit(
         [True, True, False, False]
     """
     check_instance("model", model, nn.Module, "a torch.nn.Module")
+    if any(not is_lazy(each) and each.is_inference() for each in model.parameters()):
+        raise ValueError(
+            "Expected 'model' to have parameters that can be trained (got some that were made in "
+            "torch.inference_mode). To fix this, make the model outside of it."
+        )
     check_nonnegative_int("seed", seed)
     check_bool("progress", progress)
     if epochs is not None:

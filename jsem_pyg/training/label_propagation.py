@@ -27,6 +27,7 @@ from .._checks import (
 )
 from .._precision import without_autocast
 from ..diffusion import heat_diffusion
+from ..kernels.torch_func import outside_inference
 from ..nn.node_conductance import ModuleConductance
 from .edge_features import EdgeFeatures, EdgeGate
 from .seeds import Purpose, derive_generator, seeded_rng
@@ -53,6 +54,7 @@ class _Fold(NamedTuple):
     held_out: Tensor  # [N] bool
 
 
+@outside_inference()
 @without_autocast
 def propagate_labels(
     data: Data,
@@ -176,7 +178,7 @@ class _Propagation(Module):
     def __init__(self, features: EdgeFeatures, conduct: ModuleConductance | None) -> None:
         super().__init__()
         self.features, self.conduct = features, conduct
-        self.log_t = Parameter(torch.tensor(features.t).log())
+        self.log_t = Parameter(torch.tensor(features.t, dtype=torch.float64).log())
         self.log_sharpness = Parameter(torch.zeros(()))
 
     def forward(self, fold: _Fold) -> tuple[Tensor, Tensor]:

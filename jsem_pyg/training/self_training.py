@@ -159,7 +159,7 @@ def confident_nodes(p: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
     certainty, target = p.max(-1)
     place = group_places(certainty, target, p.size(-1), descending=True)
     size = torch.bincount(target, minlength=p.size(-1))
-    confident = place < (CONFIDENT_SHARE * size).ceil()[target]
+    confident = place < (CONFIDENT_SHARE * size.float()).ceil()[target]
     if labels is not None:
         known = labels >= 0
         confident, target = confident | known, torch.where(known, labels, target)

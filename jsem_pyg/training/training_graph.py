@@ -212,12 +212,18 @@ def prepare_graph(
     place = _read_device(device, data.x)
     found = {name: data.get(name) for name in EDGE_INPUTS}
     return TrainingGraph(
-        data.x.detach().to(place),
-        graph.to(place) if isinstance(graph, Tensor) else graph,
+        _at(place, data.x.detach()),
+        _at(place, graph) if isinstance(graph, Tensor) else graph,
         y=data.get("y"),
         train_mask=data.get("train_mask"),
-        **{name: value.detach().to(place) for name, value in found.items() if value is not None},
+        **{name: _at(place, value.detach()) for name, value in found.items() if value is not None},
     )
+
+
+def _at(place: torch.device, values: Tensor) -> Tensor:
+    """Values on a device; those of `torch.inference_mode` copied, as training may save them."""
+    values = values.to(place)
+    return values.clone() if values.is_inference() else values
 
 
 def _read_device(device: Any, x: Tensor) -> torch.device:

@@ -191,7 +191,8 @@ def _sketch(model: nn.Module, graph: TrainingGraph, sketch_dim: int, seed: int) 
             "projection of the channels. To fix this error, leave 'sketch_dim' out."
         )
     generator = derive_generator(seed, Purpose.SKETCH)
-    projection = torch.randn(num_channels, sketch_dim, generator=generator) / sketch_dim**0.5
+    size = num_channels, sketch_dim
+    projection = torch.randn(size, generator=generator, dtype=torch.float32) / sketch_dim**0.5
     return replace(graph, x=graph.x @ projection.to(graph.x))
 
 

@@ -6,7 +6,12 @@ from layer_cases import CHANNELS, Similarity, bend, call, make_data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.kernels.table import CHEBYSHEV
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.nn import (
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    DiffusionClassifier,
+    EndpointConductance,
+)
 
 CPU = torch.device("cpu")
 HERE = [name for name in CHEBYSHEV.backends if CHEBYSHEV.can_run(name, CPU)]
@@ -96,3 +101,17 @@ def test_backward_inside_the_region(backend):
             out = heat_diffusion(x, data.edge_index, data.edge_weight, 2.0, backend=backend)
             results.append(torch.autograd.grad(out.sin().sum(), x)[0])
     assert torch.equal(*results)
+
+
+def test_conductances_of_nodes_take_the_features_that_maps_return():
+    data = make_data()
+    conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=0, conductance=EndpointConductance(CHANNELS))
+    model = DiffusionClassifier(CHANNELS, 3, conductance=EndpointConductance())
+    ends, edges = EndpointConductance(CHANNELS), (data.edge_index, data.edge_weight)
+    expected = conv(data.x, *edges), model(data.x, *edges), ends(None, data.x, data.x + 1)
+    with autocast():
+        low = conv(data.x.bfloat16(), *edges).float()
+        p = model(data.x, *edges)
+        assert model.conductances(data.x, *edges).dtype == p.dtype == torch.float32
+        actual = low, p, ends(None, data.x, data.x + 1)
+    torch.testing.assert_close(actual, expected, rtol=5e-2, atol=5e-2)

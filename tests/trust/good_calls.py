@@ -1,10 +1,10 @@
 """One good call of every public function, constructor and method: the only place to register one.
 
-Bad input (`test_bad_input.py`), layouts in memory (`test_layouts.py`) and threads
-(`test_threads.py`) are tried on these calls. A key is a stage and a name, with a method behind it
-where it has one, and a word after a colon in a second call. A value says what the arguments are,
-see :func:`good`; those that are left out have their defaults. :func:`good_call` draws other data
-of the same shapes.
+Bad input (`test_bad_input.py`), layouts in memory (`test_layouts.py`), global state
+(`test_global_state.py`) and threads (`test_threads.py`) are tried on these calls. A key is a stage
+and a name, with a method behind it where it has one, and a word after a colon in a second call. A
+value says what the arguments are, see :func:`good`; those that are left out have their defaults.
+:func:`good_call` draws other data of the same shapes.
 """
 
 import inspect

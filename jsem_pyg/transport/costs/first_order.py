@@ -57,4 +57,6 @@ def first_order(x: Tensor, what: str) -> Tensor:
     Only in reverse mode: others are refused. `what` names, in the errors, what has no others.
     """
     check_reverse_mode(what, x)
+    if x.is_inference():  # which the derivatives of the optimum itself could not save
+        return x.clone()
     return _Entrance.apply(x, what) if x.requires_grad else x

@@ -47,7 +47,7 @@ class GraphInput(NamedTuple):
     def dtype(self) -> torch.dtype:
         """The number type: that of the weights, or of the points, or torch's default."""
         known = self.points if self.weight is None else self.weight
-        return torch.get_default_dtype() if known is None else compute_dtype(known)
+        return compute_dtype(known)
 
 
 def is_points(source: Any) -> TypeGuard[Tensor]:

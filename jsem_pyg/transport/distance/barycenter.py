@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..._checks import check_positive_int
 from ..._precision import without_autocast
+from ...kernels.torch_func import outside_inference
 from ..costs.factor import Factor
 from ..factored.solver import read_task
 from ..plan.plan import Plan
@@ -62,6 +63,7 @@ class Barycenter:
         )
 
 
+@outside_inference()
 @without_autocast
 def gw_barycenter(
     sources: Sequence[Any],

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..._checks import check_choice
 from ..._precision import without_autocast
+from ...kernels.torch_func import outside_inference
 from ..costs.first_order import check_reverse_mode
 from ..factored.solver import read_task
 from ..plan.plan import Plan
@@ -16,6 +17,7 @@ from .envelope import OPTIMUM, value_at
 DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # marginals with a gradient
 
 
+@outside_inference()
 @without_autocast
 def gw_distance(
     source: Any,

@@ -40,6 +40,9 @@ def value_at(task: Task, plan: Any) -> Tensor:
     features = task.features
     if features is not None:
         features = first_order(features[0], OPTIMUM), first_order(features[1], OPTIMUM)
+    known = task.known_pairs
+    if known is not None and known.is_inference():
+        task = replace(task, known_pairs=known.clone())
     task = replace(task, first=first, second=second, p=p, q=q, features=features)
     relaxation = task.relaxation()
     fixed = relaxation.fixes_rows, relaxation.fixes_columns

@@ -10,6 +10,7 @@ from torch import Tensor
 from ..._checks import check_choice
 from ..._precision import without_autocast
 from ...kernels.table import SINKHORN
+from ...kernels.torch_func import outside_inference
 from ..costs.factor import Factor
 from ..costs.first_order import check_reverse_mode
 from ..factored.solver import Task, read_task
@@ -113,6 +114,7 @@ class GromovWassersteinLoss(torch.nn.Module):
         """The plan of the last call, if there was one."""
         return self._plan
 
+    @outside_inference()
     @without_autocast
     def forward(
         self,

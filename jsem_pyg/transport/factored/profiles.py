@@ -1,6 +1,5 @@
 """Features of nodes from heat kernels, independent of how nodes are numbered."""
 
-import math
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
@@ -86,11 +85,10 @@ def heat_profiles(edge_index: Any, num_nodes: int, edge_weight: Tensor | None = 
     check_nonnegative_int("num_nodes", num_nodes)
     is_read = isinstance(edge_index, GraphStructure)
     graph = edge_index if is_read else GraphStructure(edge_index, num_nodes)
-    dtype = torch.get_default_dtype()
     if edge_weight is not None:
         check_edge_weight(edge_weight, graph.num_edges)
         edge_weight = edge_weight.detach()
-        dtype = compute_dtype(edge_weight)
+    dtype = compute_dtype(edge_weight)
     if num_nodes == 0:
         num_features = len(TIMES) + len(PAIRS) + LEVELS * (len(TIMES) - 1)
         return torch.empty(0, num_features * (1 + len(AVERAGING)), dtype=dtype, device=graph.device)
@@ -184,9 +182,9 @@ def _block(graph: GraphStructure, edge_weight: Tensor | None, nodes: Tensor) -> 
 def _quantiles(rows: Tensor) -> Tensor:
     """Rows [M, N] -> the largest entry but one, and so on: ten ranks, further and further down."""
     num_nodes = rows.size(1)
-    share = torch.linspace(math.log(1 / num_nodes), math.log(0.7), LEVELS).exp()
+    share = torch.from_numpy(np.geomspace(1 / num_nodes, 0.7, LEVELS))
     # Between two entries, so that graphs of different sizes are compared at the same shares.
-    place = (share * num_nodes).clamp(max=num_nodes - 1).double()
+    place = (share * num_nodes).clamp(max=num_nodes - 1)
     low = place.floor().long()
     high = (low + 1).clamp(max=num_nodes - 1)
     # NumPy sorts rows by vector instructions, twenty times as fast as torch.

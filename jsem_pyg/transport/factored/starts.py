@@ -107,7 +107,7 @@ def _cost_profile(side: Side, rank: int, generator: torch.Generator) -> Tensor:
     x = side.z[:, :rank]
     sample = torch.multinomial(side.mass.cpu(), _SAMPLED_COSTS, True, generator=generator)
     distance = torch.cdist(x, x[sample.to(x.device)]).sort(1).values
-    place = torch.linspace(0, _SAMPLED_COSTS - 1, _QUANTILES, device=x.device).long()
+    place = torch.linspace(0, _SAMPLED_COSTS - 1, _QUANTILES, dtype=torch.float32).long()
     return distance[:, place]
 
 

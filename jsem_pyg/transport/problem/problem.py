@@ -14,7 +14,7 @@ norm). Its gradient is a matrix of low rank: minus :math:`\mathbf{Z} \mathbf{A} 
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -240,11 +240,12 @@ def make_problem(
     z, v = [first.x], [second.x]
     rank, other = first.x.size(1), second.x.size(1)
     is_sqdist = first.kind == "sqdist"
+    eye = partial(torch.eye, dtype=torch.float32)  # whatever torch's default type is
     blocks: list[Tensor] = []
     if is_sqdist:
         z.append(squared_norms(first.x, p))
         v.append(squared_norms(second.x, q))
-        blocks.append(4 * alpha * torch.ones(1, 1))
+        blocks.append(4 * alpha * eye(1))
     if features is not None:
         centre = q @ features[1]  # of both: distances do not change, and numbers stay small
         shifted = [(each - centre).double() for each in features]
@@ -256,9 +257,9 @@ def make_problem(
             if has_free_masses:  # of which squared norms are no constants: |phi|^2 1 + 1 |psi|^2
                 norm = each.square().sum(1, keepdim=True)
                 side += [norm, torch.ones_like(norm)]
-        blocks.append(2 * feature_weight * torch.eye(features[0].size(1)))
+        blocks.append(2 * feature_weight * eye(features[0].size(1)))
         if has_free_masses:
-            blocks.append(-feature_weight * torch.eye(2).flip(0))
+            blocks.append(-feature_weight * eye(2).flip(0))
     linear = torch.block_diag(torch.zeros(rank, other), *blocks).double().to(p.device)
     coupling = Coupling(
         (4.0 if is_sqdist else 1.0) * alpha,

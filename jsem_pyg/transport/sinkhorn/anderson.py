@@ -52,7 +52,7 @@ class Mixer:
         weighted = changes * self.weight[..., None, :]
         gram = (weighted @ changes.transpose(-2, -1)).double()
         right = (weighted @ residual[..., None]).double()
-        scale = gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None].clamp(min=1e-300)
+        scale = gram.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None].clamp(min=1e-200)
         eye = torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)
         solved = torch.linalg.solve(gram + 1e-8 * scale * eye, right)
         return solved[..., 0].to(residual.dtype)

@@ -46,8 +46,8 @@ def _quantiles(cost: Tensor, mass: Tensor) -> Tensor:
     weight = mass[:, None].expand_as(cost).contiguous()
     value, order = torch.where(weight > 0, cost, torch.inf).sort(2)
     below = weight.gather(2, order).cumsum(2)
-    level = (torch.arange(LEVELS, device=cost.device) + 0.5) / LEVELS
-    level = level.to(cost).expand(*cost.shape[:2], -1).contiguous()
+    level = (torch.arange(LEVELS, dtype=cost.dtype, device=cost.device) + 0.5) / LEVELS
+    level = level.expand(*cost.shape[:2], -1).contiguous()
     # Rounding may leave the sum of the masses below one, and infinity is where there is no mass.
     last = (mass > 0).sum(1)[:, None, None] - 1
     return value.gather(2, torch.searchsorted(below, level).minimum(last))
