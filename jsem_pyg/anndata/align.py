@@ -134,7 +134,8 @@ def _features(
         sides.append(x.astype(np.float32) if issparse(x) else csr_matrix(x, dtype=np.float32))
     stacked = vstack(sides).tocsr()
     if len(genes) > COMPONENTS:
-        reduced = TruncatedSVD(COMPONENTS, random_state=seed).fit_transform(stacked)
+        reducer = TruncatedSVD(COMPONENTS, random_state=seed).set_output(transform="default")
+        reduced = reducer.fit_transform(stacked)
     else:
         reduced = stacked.toarray()
     first, second = reduced[: adata.n_obs], reduced[adata.n_obs :]

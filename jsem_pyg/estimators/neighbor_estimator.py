@@ -88,6 +88,7 @@ class NeighborEstimator(BaseEstimator):
         self.reducer_ = None
         if issparse(X) and X.shape[1] > self.n_components:
             reducer = TruncatedSVD(self.n_components, random_state=seed)
+            reducer.set_output(transform="default")  # whatever scikit-learn is set to
             self.reducer_ = reducer.fit(_in_order(X, X.dtype))
         self.scale_ = None
         x = self._to_tensor(X)

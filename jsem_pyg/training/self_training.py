@@ -124,7 +124,7 @@ def _cluster(
     """k-means of the diffused features as probabilities, for the time of highest modularity."""
 
     def soft_clusters(t: float, z: Tensor) -> PseudoLabels:
-        kmeans = k_means(z, num_classes, seed)
+        kmeans = k_means(z, num_classes, seed).set_output(transform="default")
         distance = torch.from_numpy(kmeans.transform(z.cpu().numpy())).to(z).square()
         width = distance.min(-1).values.mean().clamp(min=torch.finfo(z.dtype).tiny)
         return PseudoLabels(t, (-4 * distance / width).softmax(-1))

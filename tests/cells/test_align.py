@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from cells.cell_cases import anndata, made, no_coordinates
+from sklearn import config_context
 
 from jsem_pyg.anndata import align
 from jsem_pyg.transport import gromov_wasserstein
@@ -132,3 +133,12 @@ def test_a_view_of_a_backed_file_is_refused_by_its_own_name(tmp_path):
     backed = anndata.read_h5ad(tmp_path / "two.h5ad", backed="r")
     with pytest.raises(ValueError, match=r"'other' to be writable .* pass other\.to_memory\(\)"):
         align(one, backed[:20])
+
+
+def test_tables_that_scikit_learn_is_set_to_return_are_not_read_inside(monkeypatch):
+    monkeypatch.setitem(align.__globals__, "COMPONENTS", 5)  # fewer than genes
+    pair, found = sides((20, 25)), []
+    for output in ("default", "pandas"):
+        with config_context(transform_output=output):
+            found.append(align(*pair, epsilon=0.1, copy=True)[0])
+    assert np.array_equal(*(each.obs["align_partner"].to_numpy() for each in found))

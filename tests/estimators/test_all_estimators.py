@@ -21,6 +21,7 @@ from estimators.estimator_cases import (
     say,
 )
 from scipy.sparse import csc_array, csr_matrix
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import NotFittedError
@@ -363,4 +364,17 @@ def test_within_autocast_nothing_changes(name):
     for enabled in (False, True):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
             said.append(say(clone(ESTIMATORS[name]).fit(X, few_labels(y)), X[:9] + 0.1))
+    assert np.array_equal(*said)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("read", [np.asarray, csr_matrix])
+def test_tables_that_scikit_learn_is_set_to_return_are_not_read_inside(name, read):
+    X, y = blobs(NUM_FITTED)
+    X = read(np.pad(X, ((0, 0), (0, 2))))
+    said = []
+    for output in ("default", "pandas"):
+        with config_context(transform_output=output):
+            model = clone(ESTIMATORS[name]).set_params(n_components=2)
+            said.append(np.asarray(say(model.fit(X, few_labels(y)), X[:9])))
     assert np.array_equal(*said)
