@@ -210,7 +210,7 @@ def _top(structure: GraphStructure, off: Tensor, diagonal: Tensor, step: float) 
     vectors are kept: without them eigenvalues are found again, but the largest is as precise.
     """
     generator = torch.Generator().manual_seed(0)
-    start = torch.randn(diagonal.numel(), generator=generator, dtype=torch.float64)
+    start = torch.randn(diagonal.numel(), generator=generator, dtype=torch.float64, device="cpu")
     scale = max(float(off.abs().max()), float(diagonal.abs().max()))  # squares are in range
     off, diagonal, step = off / scale, diagonal / scale, step / scale
     v = start.to(diagonal) / start.norm().to(diagonal)

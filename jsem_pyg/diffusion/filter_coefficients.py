@@ -101,7 +101,7 @@ def _missed(response: Response, rate: Tensor, found: Tensor) -> tuple[float, flo
     """How far the series is from its functions at eigenvalues 0 and 2 r, and their values there."""
     ends = response(torch.stack([torch.zeros_like(rate), 2 * rate])).detach()
     _check_values(ends)
-    signs = torch.ones(len(found), dtype=torch.float64)
+    signs = torch.ones(len(found), dtype=torch.float64, device="cpu")
     signs[1::2] = -1  # T_k(-1)
     series = torch.stack([found.detach().sum(0), torch.einsum("k,ksg->sg", signs, found.detach())])
     return float((series.movedim(0, 1) - ends).abs().amax()), float(ends.abs().amax())
@@ -110,7 +110,7 @@ def _missed(response: Response, rate: Tensor, found: Tensor) -> tuple[float, flo
 def eigenvalue_samples(rate: Tensor, count: int) -> Tensor:
     """The eigenvalues r (1 - cos theta_m) [M, G], where a function is sampled."""
     # 1 - cos theta, without the cancellation at small angles
-    half = math.pi * (torch.arange(count, dtype=torch.float64) + 0.5) / (2 * count)
+    half = math.pi * (torch.arange(count, dtype=torch.float64, device="cpu") + 0.5) / (2 * count)
     return 2 * half.sin().square().unsqueeze(1) * rate
 
 
@@ -119,7 +119,7 @@ def _transform(values: Tensor) -> Tensor:
     values = values.movedim(1, 0)
     count = len(values)
     spectrum = torch.fft.rfft(torch.cat([values, values.flip(0)]), dim=0)[:count]
-    angle = -math.pi / (2 * count) * torch.arange(count, dtype=torch.float64)
+    angle = -math.pi / (2 * count) * torch.arange(count, dtype=torch.float64, device="cpu")
     turned = (spectrum * torch.polar(torch.ones_like(angle), angle).reshape(-1, 1, 1)).real / count
     return torch.cat([turned[:1] / 2, turned[1:]])
 

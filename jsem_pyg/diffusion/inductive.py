@@ -104,7 +104,7 @@ def heat_field(
         signal = scaling.row_scale[:, None] * signal
     degree = heat_degree(t, MARGIN * tol / scaling.condition)
     # [K + 1, 2, 1, 1]: of the heat, and of the incoming heat.
-    of_heat = heat_coefficients(torch.tensor(t, dtype=torch.float64), degree)
+    of_heat = heat_coefficients(torch.tensor(t, dtype=torch.float64, device="cpu"), degree)
     coefficients = torch.stack([of_heat, incoming_coefficients(t, degree)], 1)[:, :, None, None]
     group = None
     if scaling.isolated is not None:  # these keep their heat, and pass it on all the time

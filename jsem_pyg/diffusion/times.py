@@ -44,7 +44,7 @@ def shape_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
     if isinstance(t, float | int) and not isinstance(t, bool):
         # Not `as_tensor`, for which torch.compile would make new code for every number.
         t = t if isinstance(t, float) or torch.compiler.is_compiling() else as_float(t)
-        return (torch.zeros((), dtype=torch.float64) + t).reshape(1, 1)
+        return (torch.zeros((), dtype=torch.float64, device="cpu") + t).reshape(1, 1)
     times = real_numbers(name, t)
     is_empty = times.dim() > 0 and times.size(0) == 0
     is_other_width = times.dim() == 2 and times.size(1) not in (1, x.size(-1))

@@ -91,7 +91,7 @@ def choose_for_series(csr: CSR, row_bytes: int, visits: int, trains: bool) -> Or
 
 def given_order(csr: CSR) -> RowOrder:
     """The nodes in their given order."""
-    node = torch.arange(csr.num_rows, dtype=torch.int32)
+    node = torch.arange(csr.num_rows, dtype=torch.int32, device="cpu")
     return RowOrder(node, node)
 
 

@@ -46,8 +46,10 @@ class Filter(torch.nn.Module):
         computed.
         """
         # Evenly and ever closer to zero, where functions of large eigenvalues may be steep as well.
-        near = torch.logspace(-7, 0, _SLOPES, dtype=torch.float64).unsqueeze(1) * 2 * fastest
-        even = eigenvalue_samples(torch.full((1,), fastest, dtype=torch.float64), _SLOPES)
+        rate = torch.full((1,), fastest, dtype=torch.float64, device="cpu")
+        share = torch.logspace(-7, 0, _SLOPES, dtype=torch.float64, device="cpu")
+        near = share[:, None] * 2 * rate
+        even = eigenvalue_samples(rate, _SLOPES)
         at = torch.cat([torch.zeros_like(near[:1]), near, even]).sort(0).values
         values, before = self._values(at), self._values(at * (1 - _STEP))
         slopes = (values.diff(dim=1) / at.diff(dim=0)).abs().nan_to_num(0, 0, 0)
@@ -117,7 +119,7 @@ class Filter(torch.nn.Module):
         dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
         steepness = min(self.reach(scaling.rates[1]), LONGEST)
         check_precision(x, scaling, steepness, dtype, options)
-        one = torch.ones(1, dtype=torch.float64)
+        one = torch.ones(1, dtype=torch.float64, device="cpu")
         rate = one if scaling.rate is None else scaling.rate.detach().cpu().double()
         bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / scaling.condition
         if self.learns:
@@ -197,7 +199,7 @@ def positive(name: str, value: Any, dim: int = 0) -> Any:
             check_instance(name, value, (list, tuple), "a list or a tensor of numbers")
         for each in value if dim > 0 else (value,):
             check_positive(name, each)
-        value = torch.tensor(value, dtype=torch.float64)
+        value = torch.tensor(value, dtype=torch.float64, device="cpu")
     if value.dim() != dim or value.numel() == 0 or not value.is_floating_point():
         what = "a number or a 0-d tensor" if dim == 0 else "a list or a tensor [S] of numbers"
         raise ValueError(f"Expected '{name}' to be {what} (got shape {list(value.shape)}).")

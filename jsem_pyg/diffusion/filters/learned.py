@@ -38,7 +38,7 @@ class Learned(Filter):
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Go back to the first filter."""
-        half = torch.pi * (torch.arange(self.degree + 1, dtype=torch.float64) + 0.5)
+        half = torch.pi * (torch.arange(self.degree + 1, dtype=torch.float64, device="cpu") + 0.5)
         eigenvalue = 2 * (half / (2 * self.degree + 2)).sin().square()
         start = torch.ones_like(eigenvalue)
         self.value.copy_(start if self.start is None else self.start.response(eigenvalue))
@@ -58,7 +58,7 @@ class Learned(Filter):
 
     def _chebyshev(self) -> Tensor:
         count = self.degree + 1
-        k = torch.arange(count, dtype=torch.float64)
+        k = torch.arange(count, dtype=torch.float64, device="cpu")
         cosines = torch.cos(torch.pi / count * k.unsqueeze(1) * (k + 0.5)) * 2 / count
         cosines[0] /= 2
         return cosines @ self.value.to("cpu", torch.float64)

@@ -67,7 +67,12 @@ def csr_matrix(csr: CSR, value: Tensor, num_cols: int) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(
-            rowptr, col, value.detach(), (csr.num_rows, num_cols), check_invariants=False
+            rowptr,
+            col,
+            value.detach(),
+            (csr.num_rows, num_cols),
+            device=value.device,
+            check_invariants=False,
         )
 
 

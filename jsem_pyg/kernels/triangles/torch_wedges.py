@@ -161,7 +161,7 @@ def _chunks(cost: Tensor) -> Iterator[slice]:
     """Cut a sequence where its running cost passes multiples of the limit."""
     running = cost.cumsum(0)
     total = int(running[-1]) if cost.numel() else 0
-    marks = torch.tensor(range(_CHUNK_PATHS, total, _CHUNK_PATHS), dtype=torch.int64)
-    cuts = torch.searchsorted(running, marks.to(cost.device)).tolist()
+    marks = torch.arange(_CHUNK_PATHS, max(total, _CHUNK_PATHS), _CHUNK_PATHS, device=cost.device)
+    cuts = torch.searchsorted(running, marks).tolist()
     for start, stop in pairwise(sorted({0, *cuts, cost.numel()})):
         yield slice(start, stop)
