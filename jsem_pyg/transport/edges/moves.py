@@ -190,9 +190,8 @@ def swap(task: Task, start: Assignment, max_sweeps: int = 50) -> Assignment:
     source = coo_array((entries.data, entries.coords), (size, size)).tocsr()
     alone = np.full(size - len(start.partner), -1)
     partner = filled(np.concatenate([start.partner, alone]), size)
-    rows = np.arange(size)
+    rows, moved = np.arange(size), pulled(task.target, partner)
     for _ in range(max_sweeps):
-        moved = pulled(task.target, partner)
         first, second, gain = swap_gains(source, moved, rows)
         if not first.size:
             break
@@ -207,10 +206,11 @@ def swap(task: Task, start: Assignment, max_sweeps: int = 50) -> Assignment:
                 partner[i], partner[k] = partner[k], partner[i]
                 has_moved[i] = has_moved[k] = True
         # Other gains are as they were, and none were above zero.
-        rows = _around(source, moved, pulled(task.target, partner), has_moved)
+        before, moved = moved, pulled(task.target, partner)
+        rows = _around(source, before, moved, has_moved)
         rows = np.unique(np.concatenate([rows, first, second]))
-    partner = partner[: len(start.partner)]
-    return Assignment(partner, kept_weight(task, partner))
+    kept = float((source * moved).sum(dtype=np.float64))
+    return Assignment(partner[: len(start.partner)], kept)
 
 
 def swap_gains(source: csr_array, moved: csr_array, rows: Array) -> tuple[Array, Array, Array]:
