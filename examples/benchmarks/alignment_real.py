@@ -241,19 +241,14 @@ Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
-Rows of ours are by the search of 26 November 2026 for bio-celegans, ca-netscience, voles and
-multimagna-yeast, and for one-way in-arenas, inf-euroroad and ca-GrQc. All others are by the search
-before it, which took about twice the time, and that of phone-email by an older one. Rows are of
-several days, and CPU seconds are up to three times as many where the machine had other work:
-compare them where ways ran in turn. With idle cores, that is so for ours and FUGAL on one-way
-bio-celegans and ca-netscience (five draws each) and inf-euroroad (one draw at 5, 15 and 25 %).
-FUGAL takes 65 to 446 times our CPU seconds there with no edge removed; 9 to 52 times without 5 or
-10 % (medians of bio-celegans 40 and 10.6, of ca-netscience 21 and 17); and **5 to 21 times without
-15 to 25 %** (medians of bio-celegans 9.6, 10.2 and 7.5, of ca-netscience 12.3, 8.4 and 7.9). On
-inf-euroroad it takes 11.8, 8.6 and 5.8 times as many. On voles and Facebook-Twitter, where its rows
-are older, it takes more than 100 times and 9 times. Since these runs, the search
-begins with the better of two starts, which dense weighted graphs need: on 28 other draws of these
-pairs it keeps 0.9931 of the edges in place of 0.9933, in the same time.
+Rows of ours are by the search of 26 November 2026; those of peers are older, but for the ones below.
+CPU seconds are up to three times as many where the machine had other work: compare them where ways
+ran in turn. That is so for ours and FUGAL on one-way bio-celegans and ca-netscience (five draws
+each), inf-euroroad (one draw at 5, 15 and 25 %), voles and Facebook-Twitter (one draw each), on two
+cores with other work beside. Medians of FUGAL's CPU seconds over ours, without 0, 5, 10, 15, 20,
+25 % of the edges: **bio-celegans 267, 46, 18, 14, 14, 14; ca-netscience 68, 20, 15, 13, 9, 9** (the
+least of 60: 6.3); inf-euroroad without 5, 15, 25 %: 14, 11, 8; voles 124 to 163, Facebook-Twitter
+14. FUGAL has more nodes right on bio-celegans without 0 or 5 %, by 0.001 and 0.003.
 
 ![Accuracy over noise](alignment_real.png)
 
@@ -263,7 +258,7 @@ Share of the nodes that get their true partner: mean ± standard deviation over 
 bold. One-way: so many percent of the edges are removed from the target. Two-way: from each graph.
 Real: two versions of a measured network, of which the number names the second; "pair": two
 networks of the same people, from IterAlign's repository (which lack 20 or 8 % of the first one's
-edges where the name ends so), or from SLOTAlign's, where it ends in 0.2.
+edges where the name ends so), PARROT's (phone-email) or NextAlign's (ACM-DBLP).
 
 {accuracy}
 
