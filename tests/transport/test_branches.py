@@ -89,6 +89,18 @@ def test_a_side_with_hardly_an_edge():
     assert max(likely.sum(0).max(), likely.sum(1).max()) < 1 + 1e-9
 
 
+def test_pairs_that_stay_keep_their_messages():
+    path = read_neighbours(symmetric([[0, 1], [1, 2]], 3))
+    old, new = np.array([0, 4, 5, 8]), np.array([1, 4, 8])  # number i N + j
+    before, after = (branches._pairs((path, path), key) for key in (old, new))
+    widths = np.array([1, 4, 2, 1])  # of pairs: degree by degree
+    assert np.array_equal(np.diff(before.offset), widths)
+    message = np.arange(2.0, 10.0, dtype=np.float32)
+    found, belief = branches._carried(before, old, after, new, message, np.array([3.0, 4, 5, 6]))
+    assert found.tolist() == [1, 1, *message[1:5], message[7]]
+    assert belief.tolist() == [1, 4, 6]
+
+
 def test_dense_graphs_and_hubs_are_left_to_features():
     ring = np.stack([np.arange(200), (np.arange(200) + 1) % 200])
     hub = np.stack([np.zeros(70, np.int64), np.arange(1, 71)])

@@ -113,6 +113,15 @@ def test_points_are_believed_to_match_their_copy_but_not_other_points():
     assert float(back.mean()) == pytest.approx(float(other.confidence.mean()), abs=0.05)
 
 
+@pytest.mark.parametrize("unit", [2.0**-20, 2.0**20])
+def test_confidence_does_not_depend_on_the_unit(unit):
+    x, y = (points(40, 3, seed) * torch.tensor([3.0, 2.0, 1.0]) for seed in (0, 1))
+    plain, scaled = (
+        gromov_wasserstein(x * each, y * each, progress=False).confidence for each in (1.0, unit)
+    )
+    torch.testing.assert_close(scaled, plain, rtol=1e-3, atol=1e-4)
+
+
 def test_kernels_with_negative_directions_are_believed_to_match_their_copy():
     x, sign = points(30, 3, 0) * torch.tensor([2.0, 1.5, 1.0]), torch.tensor([1.0, 1.0, -1.0])
     sides = (Factor(each, kind="kernel", sign=sign) for each in (x, x.flip(0)))
