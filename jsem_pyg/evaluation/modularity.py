@@ -49,7 +49,7 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
         check_edge_weight(edge_weight, edge_index.size(1))
     inside, source = _sums(edge_index, edge_weight, labels)
     target = _sums(edge_index.flip(0), edge_weight, labels)[1]
-    return _modularity(inside, (source + target) / 2)
+    return _modularity(2 * inside, source + target)  # half of the least number is zero
 
 
 def modularity_of(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:

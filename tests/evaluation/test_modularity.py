@@ -84,3 +84,8 @@ def test_one_direction_of_every_edge_is_the_same_graph():
     for kept in (once, ~once):
         one_way = modularity(edge_index[:, kept], weight[kept], labels)
         assert one_way == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_least_weight_given_in_one_direction_counts():
+    weight = torch.tensor([5e-324], dtype=torch.float64)
+    assert modularity(torch.tensor([[0], [1]]), weight, torch.tensor([0, 1])) == -0.5
