@@ -241,7 +241,7 @@ Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
-Rows of ours are by the search of 26 November 2026; those of peers are older, but for those below.
+Our rows were measured on 26 November 2026. Rows of peers are older, except those named below.
 CPU seconds are up to three times as many where the machine had other work: compare them where ways
 ran in turn. That is so for ours and FUGAL on one-way bio-celegans and ca-netscience (five draws
 each), inf-euroroad (one draw at 5, 15 and 25 %), voles and Facebook-Twitter (one draw each), on two

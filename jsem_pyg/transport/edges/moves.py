@@ -224,7 +224,7 @@ def swap_gains(source: csr_array, moved: csr_array, rows: Array) -> tuple[Array,
     products = _count_products(source, moved)[rows]
     blocks = np.split(rows, np.flatnonzero(np.diff(np.cumsum(products) // _SWAPPED)) + 1)
     if size**2 <= _SWAPPED and products.sum() > rows.size * size**2 / _FULL:
-        source, moved = source.toarray(), moved.toarray()
+        blocks, source, moved = [rows], source.toarray(), moved.toarray()
     for block in blocks:
         part, other = source[block], moved[block]
         both = coo_array(part @ moved + other @ source + 2 * (part * other))
