@@ -75,6 +75,17 @@ def test_the_unit_of_length_does_not_matter():
     torch.testing.assert_close(wide.factor.dense(), 9 * near.factor.dense(), rtol=0, atol=0.05)
 
 
+@pytest.mark.parametrize("unit", [1e-40, 1.0, 1e40])
+def test_a_member_at_one_place_halves_the_others(unit):
+    x = unit * points(5)
+    point = torch.full((5, 2), 0.1 * unit, dtype=torch.float64)
+    found = gw_barycenter([x, x.flip(0), point], 5, weights=torch.tensor([1.0, 1.0, 2.0]), **QUIET)
+    matched = x[found.plans[0].argmax()]
+    torch.testing.assert_close(
+        found.factor.dense() / unit**2, 0.5 * matched @ matched.T / unit**2, rtol=0, atol=0.02
+    )
+
+
 def test_a_weight_of_one_is_that_member():
     spaces = members(8, 8)
     found = gw_barycenter(spaces, 8, weights=torch.tensor([0.0, 1.0]), **QUIET)

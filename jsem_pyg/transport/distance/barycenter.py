@@ -27,6 +27,7 @@ from ..plan.plan import Plan
 from ..problem.inputs import as_factor
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
+from ..problem.prepare import centred
 from ..problem.problem import second_moments
 from .envelope import value_at
 
@@ -90,9 +91,9 @@ def gw_barycenter(
         + \epsilon_s \, \mathrm{KL}(\mathbf{T}_s \,|\, \mathbf{p} \mathbf{q}_s^T) \Big)
 
     Rounds alternate between the plans and the kernel C, each of which is a descent; they begin at
-    the member that is nearest to the others (S^2 alignments), and at a higher temperature. The
-    optimum is a local one. Entropy blurs: at a large `epsilon` the barycentre is smaller than the
-    members.
+    the member that is nearest to the others (S^2 alignments), of those that are not at one place,
+    and at a higher temperature. The optimum is a local one. Entropy blurs: at a large `epsilon` the
+    barycentre is smaller than the members.
 
     Squared distances are not averaged as they are, as their mean is not one of points. The
     barycentre is that of the centred inner products (classical scaling), which are equivalent; its
@@ -143,7 +144,9 @@ def gw_barycenter(
     members, kind = _read_members(sources, cost, masses, weights, epsilon, absolute)
     mass = read_masses("p", p, size).detach().to(members[0].factor.x)
     generator = torch.Generator().manual_seed(seed)
-    starts = [_sampled(each.factor, size, generator) for each in members]
+    # No round leaves a single place, where all plans are as good.
+    spread = [each for each in members if bool((each.factor.x != each.factor.x[0]).any())]
+    starts = [_sampled(each.factor, size, generator) for each in spread or members]
     share = _WARM
     begun = [_matched(members, each, mass, None, share, options) for each in starts]
     state = min(begun, key=lambda each: each.objective)
@@ -236,7 +239,8 @@ def _read_members(
     kernels = [_as_kernel(*each) for each in zip(factors, read, strict=True)]
     spreads = [_spread(*each) for each in zip(kernels, read, strict=True)]
     mean = sum(share * spread for share, spread in zip(shares, spreads, strict=True))
-    critical = [4 * spread * mean or 1.0 for spread in spreads]  # of each with their mean
+    # Of each with their mean; a member at one place has none, and takes their unit.
+    critical = [4 * (spread or mean) * mean or 1.0 for spread in spreads]
     lowest = [epsilon if absolute else epsilon * each for each in critical]
     fields = zip(kernels, read, shares, critical, lowest, strict=True)
     return [_Member(*each) for each in fields], first.kind
@@ -245,15 +249,15 @@ def _read_members(
 def _spread(factor: Factor, mass: Tensor) -> float:
     """The largest variance of the coordinates along any axis."""
     x, mass = factor.x.double(), mass.double()
-    return float(torch.linalg.eigvalsh(second_moments(x - mass @ x, mass))[-1])
+    return float(torch.linalg.eigvalsh(second_moments(centred(x, mass)[0], mass))[-1])
 
 
 def _as_kernel(factor: Factor, mass: Tensor) -> Factor:
     """Centred inner products of what has squared distances."""
     if factor.kind == "kernel":
         return factor
-    mean = (mass.double() @ factor.x.double()).to(factor.x)
-    return Factor(factor.x - mean, "kernel", edge_index=factor.edge_index)
+    x, _ = centred(factor.x.double(), mass.double())
+    return Factor(x.to(factor.x), "kernel", edge_index=factor.edge_index)
 
 
 def _sampled(factor: Factor, size: int, generator: torch.Generator) -> Factor:
