@@ -75,8 +75,10 @@ def dirichlet_energy(
     structure.check_weight(edge_weight)
 
     row, col = edge_index
+    # About the largest entry is one, so that no sum or square under- or overflows.
     weight = edge_weight.double()
-    # About the largest entry is one, so that no square under- or overflows.
+    scale = power_of_two(weight.max()) if weight.numel() else weight.new_ones(())
+    weight = weight / scale
     flat = x.double().flatten(-2)
     unit = power_of_two(flat.abs().amax(-1)) if flat.size(-1) else flat.new_ones(flat.shape[:-1])
     flat = flat / unit.unsqueeze(-1)
@@ -85,13 +87,14 @@ def dirichlet_energy(
         degree = weight.new_zeros(num_nodes).index_add(0, row, weight)
         # The edges of a node without degree weigh nothing: one is as good as any divisor.
         signal = signal / torch.where(degree > 0, degree, 1.0).sqrt().unsqueeze(-1)
+        scale = torch.ones_like(scale)
     difference = signal.index_select(-2, row) - signal.index_select(-2, col)
     energy = 0.5 * (weight * difference.square().sum(dim=-1)).sum(dim=-1)
     if relative:
         norm = flat.square().sum(dim=-1)
-        energy = energy / torch.where(norm > 0, norm, 1.0)
+        energy = energy / torch.where(norm > 0, norm, 1.0) * scale
     else:
-        energy = energy * unit * unit
+        energy = energy * unit * scale * unit
     return _in_range(energy.to(torch.promote_types(x.dtype, edge_weight.dtype)), x)
 
 

@@ -112,3 +112,13 @@ def test_the_scale_of_a_signal_neither_over_nor_underflows(dtype, factor):
     huge[0] = 0
     with pytest.raises(ValueError, match="'x' to have an energy within"):
         dirichlet_energy(huge, edge_index, weight)
+
+
+@pytest.mark.parametrize("unit", [2.0**-1020, 2.0**1018])
+def test_the_unit_of_weights_neither_over_nor_underflows(unit):
+    x, edge_index, edge_weight = random_graph()
+    small = unit * edge_weight
+    same = dirichlet_energy(x, edge_index, small), dirichlet_energy(x, edge_index, edge_weight)
+    torch.testing.assert_close(*same)
+    balanced = dirichlet_energy(x * unit**-0.5, edge_index, small, None)
+    torch.testing.assert_close(balanced, dirichlet_energy(x, edge_index, edge_weight, None))
