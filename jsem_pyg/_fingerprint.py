@@ -205,9 +205,14 @@ def _public(value: Any) -> dict[str, Any]:
 
 def _code_hash(code: CodeType) -> str:
     """A hash of the code of a function, independent of its place in a file."""
-    constants = [
-        _code_hash(constant) if isinstance(constant, CodeType) else _text(constant)
-        for constant in code.co_consts
-    ]
+    constants = list(map(_constant_text, code.co_consts))
     content = repr((code.co_code, code.co_names, constants))
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+def _constant_text(constant: Any) -> str:
+    if isinstance(constant, CodeType):
+        return _code_hash(constant)
+    if isinstance(constant, tuple):  # names of arguments among them
+        return repr(list(map(_constant_text, constant)))
+    return _text(constant)

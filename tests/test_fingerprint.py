@@ -131,6 +131,8 @@ class Holder:
         (len, sorted),
         (lambda x: x + 1, lambda x: x + 2),
         (lambda x: x.sum(), lambda x: x.mean()),
+        (lambda x: x[:, (0, 1)], lambda x: x[:, (0, 2)]),
+        (lambda x: x.sum(dim=0), lambda x: x.sum(axis=0)),
         (lambda x, y=1: x, lambda x, y=2: x),
         (functools.partial(max, 1), functools.partial(max, 2)),
         (Options(1), Options(2)),
