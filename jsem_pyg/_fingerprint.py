@@ -6,6 +6,7 @@ import enum
 import functools
 import hashlib
 import logging
+import operator
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -29,6 +30,7 @@ _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 _ATOMS: tuple[type, ...] = (bool, int, float, complex, str, bytes, bytearray, range, slice)
 _ATOMS += (enum.Enum, torch.dtype, type, FunctionType, Fraction, Decimal, PurePath)
 _ATOMS += (datetime.date, datetime.time, datetime.timedelta)
+_ATOMS += (operator.attrgetter, operator.itemgetter, operator.methodcaller)
 
 # Known by their class alone: a program hangs on their attributes.
 _OPAQUE = (type, ModuleType, logging.Logger)
@@ -141,6 +143,8 @@ def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
         yield from {"func": value.__func__, "self": value.__self__}.items()
     elif isinstance(value, FunctionType):
         yield from _function_parts(value)
+    elif callable(value) and hasattr(value, "__wrapped__"):  # by functools.cache
+        yield "wrapped", value.__wrapped__
     elif isinstance(value, nn.Module):
         yield from _module_parts(value)
         if deep:

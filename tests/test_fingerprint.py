@@ -2,6 +2,7 @@ import argparse
 import datetime
 import functools
 import logging
+import operator
 import os
 import re
 import subprocess
@@ -131,6 +132,8 @@ class Holder:
         (len, sorted),
         (lambda x: x + 1, lambda x: x + 2),
         (lambda x: x.sum(), lambda x: x.mean()),
+        (operator.methodcaller("sum"), operator.methodcaller("mean")),
+        (functools.cache(lambda x: x + 1), functools.cache(lambda x: x + 2)),
         (lambda x: x[:, (0, 1)], lambda x: x[:, (0, 2)]),
         (lambda x: x.sum(dim=0), lambda x: x.sum(axis=0)),
         (lambda x, y=1: x, lambda x, y=2: x),
