@@ -112,7 +112,8 @@ class WordFeatures:
         embedding = unit_rows(x.float())
         if self.weight == 0:
             return embedding
-        return F.normalize(torch.cat([embedding, self.weight * self.transform(texts)], dim=1))
+        words = self.weight * self.transform(texts).double()  # of any weight
+        return unit_rows(torch.cat([embedding.double(), words], dim=1)).float()
 
     def state(self) -> dict[str, Any]:
         """The fitted state: words, their inverse document frequencies and columns.
