@@ -62,6 +62,7 @@ def reduce_features(x: Tensor, seed: int) -> Tensor:
     """
     x = x.double()
     x = x / x.abs().max().clamp(min=torch.finfo(x.dtype).tiny)  # so that no sum overflows
+    x = x - x[0]  # copies of one point are zero then, not rounding
     signal = unit_rows(x - x.mean(0)).float()
     if min(signal.shape) <= DIMENSIONS:
         return signal
