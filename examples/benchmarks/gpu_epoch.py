@@ -29,6 +29,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from multiprocessing import get_context
@@ -125,7 +126,7 @@ def run_epoch(epoch: Epoch, x: Tensor, weight: Tensor) -> list[Tensor]:
     leaves = [x.clone(), weight.clone(), torch.tensor(5.0)]
     leaves = [leaf.requires_grad_() for leaf in leaves]
     out = epoch(*leaves)
-    out.backward(torch.ones_like(out))
+    out.backward(x)  # against which no part of the slope in t cancels another
     return [out.detach(), *(leaf.grad for leaf in leaves)]
 
 
@@ -214,6 +215,7 @@ def cusparse(structure: GraphStructure, weight: Tensor, degree: int) -> Epoch:
     """The recurrence by torch's CSR products, forward only, with S made beforehand."""
     operator = laplacian_operator(structure, weight).matrix
     csr, size = operator.csr, structure.num_nodes
+    warnings.filterwarnings("ignore", "Sparse", UserWarning)
     matrix = torch.sparse_csr_tensor(
         csr.rowptr, csr.col.long(), operator.values[0], (size, size), check_invariants=False
     )
@@ -348,8 +350,10 @@ def guarded(work: Callable[..., None], args: argparse.Namespace, limit: float) -
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows"
         path.touch()
-        child = get_context("fork").Process(target=work_alone, args=(work, args, path))
-        child.start()  # nothing was computed here yet: neither CUDA nor threads are inherited
+        # CUDA cannot be used in a forked process where an import has looked for a device already.
+        context = get_context("fork" if args.device == "cpu" else "spawn")
+        child = context.Process(target=work_alone, args=(work, args, path))
+        child.start()
         child.join(limit)
         is_late = child.is_alive()
         if is_late:

@@ -64,7 +64,8 @@ def series_coefficients(
         t = t * scaling.rate.cpu().double().unsqueeze(-1)
     longest = times.reach(scaling.fastest)
     num_terms = _count_terms(longest, options, dtype, scaling.condition)
-    coefficients = remembered_coefficients(t, num_terms, dtype).to(x.device)
+    # They are copied at once; what waits is the GPU, for its turn, and not this thread.
+    coefficients = remembered_coefficients(t, num_terms, dtype).to(x.device, non_blocking=True)
     if scaling.isolated is None:
         return coefficients, scaling.group
     return _with_identity(coefficients), scaling.isolated.long()

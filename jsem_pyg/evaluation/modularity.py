@@ -61,6 +61,7 @@ def _sums(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> tup
     """The weight inside clusters, 0-d, and of the edges that start in each [C], float64."""
     if edge_weight is None:
         edge_weight = torch.ones(edge_index.size(1), device=edge_index.device)
+    edge_weight = edge_weight.detach()
     # A common factor cancels; without it no sum overflows.
     unit = max(1.0, float(edge_weight.max())) if edge_weight.numel() else 1.0
     num_clusters = int(labels.max()) + 1 if labels.numel() else 0

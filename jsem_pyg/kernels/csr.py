@@ -1,6 +1,8 @@
 """The pattern of a sparse matrix, and everything derived from it, computed once."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
@@ -90,3 +92,11 @@ class Incidence(NamedTuple):
 def index_dtype(*sizes: int) -> torch.dtype:
     """The narrowest integer type that holds indices below all of these sizes."""
     return torch.int32 if max(sizes) < 2**31 else torch.int64
+
+
+@contextmanager
+def quiet_sparse_tensors() -> Iterator[None]:
+    """Without torch's remarks that they are new, and (2.11) that nobody checks their indices."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
+        yield

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+_FEW = 4  # groups, whose sums are taken one by one
+
 
 def per_row(coefficient: Tensor, group: Tensor | None) -> Tensor:
     """[S, G, C] coefficients of one term -> [S, N or 1, C], ready to multiply [N, M] rows."""
@@ -34,7 +36,31 @@ def project(grad: Tensor, term: Tensor, coefficients: Tensor, group: Tensor | No
         products = torch.linalg.vecdot(grad, term.unsqueeze(0)).unsqueeze(-1)
     else:
         products = grad * term
+    return group_sums(products, group, num_groups)
+
+
+def group_sums(products: Tensor, group: Tensor | None, num_groups: int) -> Tensor:
+    """[S, N, C] -> [S, G, C], the sums over the rows of each group.
+
+    Few sums of many rows are not left to `index_add`, whose threads would wait for one another on a
+    GPU, and whose order of additions is another there every time.
+    """
     if group is None:
         return products.sum(1, keepdim=True)
-    zeros = products.new_zeros(products.size(0), num_groups, num_channels)
+    if num_groups <= _FEW:
+        zero = products.new_zeros(())
+        parts = [
+            torch.where((group == each).unsqueeze(-1), products, zero).sum(1)
+            for each in range(num_groups)
+        ]
+        return torch.stack(parts, 1)
+    if products.is_cuda and products.size(-1) == 1:
+        length = torch.zeros(num_groups, dtype=torch.int64, device=group.device)
+        length = length.index_add(0, group.long(), torch.ones_like(group, dtype=torch.int64))
+        rows = products.squeeze(-1).index_select(1, group.argsort(stable=True)).flatten()
+        sums = torch.segment_reduce(
+            rows, "sum", lengths=length.repeat(products.size(0)), unsafe=True
+        )
+        return sums.view(products.size(0), num_groups, 1)
+    zeros = products.new_zeros(products.size(0), num_groups, products.size(-1))
     return zeros.index_add(1, group, products)

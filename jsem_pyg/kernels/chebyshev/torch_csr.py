@@ -3,14 +3,13 @@
 Extra memory, forward and backward: a few copies of X, whatever K; never [N, N], and never [nnz, M].
 """
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..csr import CSR, index_dtype
+from ..csr import CSR, index_dtype, quiet_sparse_tensors
 from .adjoint import AdjointOperator
 
 
@@ -64,8 +63,7 @@ class SparseOperator(AdjointOperator):
 def csr_matrix(csr: CSR, value: Tensor, num_cols: int) -> Tensor:
     """A pattern and its values [nnz] as a torch tensor, on the same memory."""
     rowptr, col = csr.derived(_mkl_indices)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+    with quiet_sparse_tensors():
         return torch.sparse_csr_tensor(
             rowptr,
             col,

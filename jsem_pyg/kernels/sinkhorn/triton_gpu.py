@@ -6,8 +6,9 @@ goes along columns: a program owns a block of them, computes the scores once mor
 their masses over its share of the rows. Nobody writes where another does: there are no atomics, and
 two runs agree to the last bit.
 
-Products are those of float32 (or float64), not of TF32, whose 11 bits would be those of the score:
-at low temperatures scores are thousands of bits. Sums over columns and rows are float64.
+Products of float32 are three of TF32, of upper and lower halves of the numbers: nearly as precise,
+and faster. One alone has 11 bits, and at low temperatures scores are thousands of bits. Sums over
+columns and rows are float64.
 
 ``TRITON_INTERPRET=1``, set before Triton is imported, runs the kernels on the CPU, for tests.
 """
@@ -40,7 +41,9 @@ def sinkhorn_pass(
     top, z = u.new_zeros(num_rows), u.new_zeros(num_rows, dtype=torch.float64)
     product = u.new_zeros(num_rows, channels)
     sizes = {"num_rows": num_rows, "num_columns": num_columns, "rank": rank}
-    blocks = {"ROWS": _ROWS, "COLUMNS": _COLUMNS, "RANK": _block(rank, _RANK), "num_warps": 8}
+    blocks: dict[str, int | str] = {"num_warps": 4, "num_stages": 2}
+    blocks |= {"ROWS": _ROWS, "COLUMNS": _COLUMNS, "RANK": _block(rank, _RANK)}
+    blocks |= {"PRECISION": "ieee" if u.dtype == torch.float64 else "tf32x3"}
     row_blocks, column_blocks = triton.cdiv(num_rows, _ROWS), triton.cdiv(num_columns, _COLUMNS)
     if row_blocks * column_blocks:
         width = _block(channels, _CHANNELS)
@@ -64,7 +67,7 @@ def _block(size: int, largest: int) -> int:
 @triton.jit
 def _scores(
     u, v, g, rows, columns, num_rows, num_columns, rank,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, RANK: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, RANK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """A block of scores; minus infinity beyond the last column."""
     total = tl.zeros([ROWS, COLUMNS], dtype=u.dtype.element_ty)
@@ -74,7 +77,7 @@ def _scores(
         of_columns = (columns < num_columns)[None, :] & (k < rank)[:, None]
         a = tl.load(u + rows[:, None] * rank + k[None, :], mask=of_rows, other=0.0)
         b = tl.load(v + columns[None, :] * rank + k[:, None], mask=of_columns, other=0.0)
-        total = tl.dot(a, b, total, input_precision="ieee", out_dtype=total.dtype)
+        total = tl.dot(a, b, total, input_precision=PRECISION, out_dtype=total.dtype)
     potential = tl.load(g + columns, mask=columns < num_columns, other=float("-inf"))
     return total + potential[None, :]
 
@@ -83,6 +86,7 @@ def _scores(
 def _row_kernel(
     u, v, g, y, top, z, product, num_rows, num_columns, rank, channels,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr, RANK: tl.constexpr, CHANNELS: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
     rows = (tl.program_id(0) * ROWS + tl.arange(0, ROWS)).to(tl.int64)  # [ROWS]
     lanes = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)  # [CHANNELS]
@@ -93,7 +97,7 @@ def _row_kernel(
     for start in range(0, num_columns, COLUMNS):
         columns = (start + tl.arange(0, COLUMNS)).to(tl.int64)  # [COLUMNS]
         score = _scores(
-            u, v, g, rows, columns, num_rows, num_columns, rank, ROWS, COLUMNS, RANK
+            u, v, g, rows, columns, num_rows, num_columns, rank, ROWS, COLUMNS, RANK, PRECISION
         )  # fmt: skip
         higher = tl.maximum(highest, tl.max(score, axis=1))
         # Rows that have met no column with mass are relative to zero: all they add is zero.
@@ -104,7 +108,7 @@ def _row_kernel(
         inside = (columns < num_columns)[:, None] & (lanes < channels)[None, :]
         signal = tl.load(y + columns[:, None] * channels + lanes[None, :], mask=inside, other=0.0)
         average = tl.dot(
-            share, signal, average * fade[:, None], input_precision="ieee", out_dtype=real
+            share, signal, average * fade[:, None], input_precision=PRECISION, out_dtype=real
         )
         highest = higher
     if tl.program_id(1) == 0:
@@ -118,14 +122,14 @@ def _row_kernel(
 @triton.jit
 def _column_kernel(
     u, v, g, top, scale, masses, num_rows, num_columns, rank,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, RANK: tl.constexpr,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr, RANK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     columns = (tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)).to(tl.int64)  # [COLUMNS]
     total = tl.zeros([COLUMNS], dtype=tl.float64)
     for start in range(tl.program_id(1) * ROWS, num_rows, tl.num_programs(1) * ROWS):
         rows = (start + tl.arange(0, ROWS)).to(tl.int64)  # [ROWS]
         score = _scores(
-            u, v, g, rows, columns, num_rows, num_columns, rank, ROWS, COLUMNS, RANK
+            u, v, g, rows, columns, num_rows, num_columns, rank, ROWS, COLUMNS, RANK, PRECISION
         )  # fmt: skip
         weight = tl.load(scale + rows, mask=rows < num_rows, other=0.0)
         reference = tl.load(top + rows, mask=rows < num_rows, other=0.0)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..._checks import check_finite, check_float, check_positive_int, check_rows
 from ..._precision import without_autocast
+from ...kernels.csr import quiet_sparse_tensors
 from ..sinkhorn.scores import (
     AssignmentScores,
     Scores,
@@ -91,23 +92,24 @@ class Plan:
         kept = min(k, self.shape[1])
         if isinstance(self.scores, AssignmentScores):
             index = torch.stack(self.scores.pairs())
-            value = self._cast(self.scores.mass[index[0]].exp2())
-            return torch.sparse_coo_tensor(
-                index, value, self.shape, check_invariants=False
-            ).coalesce()
+            return self._sparse(index, self.scores.mass[index[0]].exp2())
         parts = []
         for rows, block in row_blocks(self.scores):
             value, column = block.topk(kept, dim=1)
             row = torch.arange(rows.start, rows.stop, device=block.device)[:, None].expand_as(value)
             has_mass = value > -torch.inf
             parts.append((torch.stack([row[has_mass], column[has_mass]]), value[has_mass].exp2()))
-        index = torch.cat([part[0] for part in parts], 1)
-        return torch.sparse_coo_tensor(
-            index,
-            self._cast(torch.cat([part[1] for part in parts])),
-            self.shape,
-            check_invariants=False,  # indices of `topk` are what they should be
-        ).coalesce()
+        index, value = (torch.cat(each, -1) for each in zip(*parts, strict=True))
+        return self._sparse(index, value)
+
+    def _sparse(self, index: Tensor, value: Tensor) -> Tensor:
+        with quiet_sparse_tensors():
+            return torch.sparse_coo_tensor(
+                index,
+                self._cast(value),
+                self.shape,
+                check_invariants=False,  # indices of `topk` are what they should be
+            ).coalesce()
 
     def apply(self, y: Tensor) -> Tensor:
         """The barycentric projection: each source point gets the mean of what it is sent to.

@@ -21,7 +21,9 @@ class OnDevice:
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
+def small_blocks(monkeypatch, request):
+    if "no_small_blocks" in request.fixturenames:
+        return
     monkeypatch.setattr(triton_gpu, "_ROWS", 16)
     monkeypatch.setattr(triton_gpu, "_COLUMNS", 32)
     monkeypatch.setattr(triton_gpu, "_RANK", 16)
@@ -42,6 +44,17 @@ def test_scores_of_any_size(dtype, damping, scale):
 )  # fmt: skip
 def test_any_shape(dtype, shape):
     check(OnDevice, problem(*shape, dtype=dtype))
+
+
+@pytest.fixture
+def no_small_blocks():
+    """Blocks as they are."""
+
+
+@pytest.mark.parametrize("scale", [30.0, 1e4])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_blocks_as_they_are(dtype, scale, no_small_blocks):
+    check(OnDevice, problem(150, 200, 40, 35, dtype, scale, empty=0.1))
 
 
 @pytest.mark.parametrize("splits", [1, 2, 100])
