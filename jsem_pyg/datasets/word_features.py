@@ -99,7 +99,7 @@ class WordFeatures:
             texts: the M documents.
 
         Returns:
-            [M, D + d] float32, rows of length one.
+            [M, D + d] float32, rows of length one, on the device of `x`.
 
         Raises:
             ValueError: if `x` has another number of rows than there are documents.
@@ -112,7 +112,7 @@ class WordFeatures:
         embedding = unit_rows(x.float())
         if self.weight == 0:
             return embedding
-        words = self.weight * self.transform(texts).double()  # of any weight
+        words = self.weight * self.transform(texts).to(x.device).double()  # of any weight
         return unit_rows(torch.cat([embedding.double(), words], dim=1)).float()
 
     def state(self) -> dict[str, Any]:

@@ -82,10 +82,8 @@ def expm_multiply(
     check_signal_range("x", columns)
     sign = -1.0 if float(time.detach()) < 0 else 1.0
     duration = sign * time  # not abs(), whose derivative at zero is zero
-    row, col, value = _read(A, columns.size(-2))
-    value = sign * value.to(
-        columns.device, torch.promote_types(value.dtype, compute_dtype(columns))
-    )
+    row, col, value = (each.to(columns.device) for each in _read(A, columns.size(-2)))
+    value = sign * value.to(torch.promote_types(value.dtype, compute_dtype(columns)))
     loops = row == col
     diagonal = value.new_zeros(columns.size(-2)).index_add(0, row[loops], value[loops])
     try:

@@ -1,7 +1,7 @@
 """The findings that a report shows, read from any kind of result."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -72,7 +72,12 @@ def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Finding
 
 def _read(data: Data, result: Any) -> Findings:
     if isinstance(result, Findings):
-        return result
+        return replace(
+            result,
+            labels=_on_cpu(result.labels),
+            conductances=_on_cpu(result.conductances),
+            levels=tuple(map(_on_cpu, result.levels)),
+        )
     if isinstance(result, DiffusionClusterer):
         labels, conductances = map(torch.from_numpy, (result.labels_, result.conductances_))
         levels = tuple(torch.from_numpy(level.labels) for level in result.tree_.levels[1:])
@@ -87,6 +92,10 @@ def _read(data: Data, result: Any) -> Findings:
         f"DiffusionClusterer or Findings (got {kind}). To fix this, cluster the diffused points "
         "and pass Findings(labels, conductances, t)."
     )
+
+
+def _on_cpu(value: Any) -> Any:
+    return value.detach().cpu() if isinstance(value, Tensor) else value  # which is checked later
 
 
 @torch.no_grad()
@@ -106,7 +115,8 @@ def _fitted_graph(data: Data, clusterer: DiffusionClusterer) -> Data:
     data = copy.copy(data)
     edge_index = torch.from_numpy(clusterer.edge_index_)
     own = data.get("edge_index")
-    if own is not None and not (own.shape == edge_index.shape and bool((own == edge_index).all())):
+    own = edge_index if own is None else own.cpu()
+    if own.shape != edge_index.shape or not bool((own == edge_index).all()):
         raise ValueError(
             "Expected 'data.edge_index' to be the graph that the clusterer made, or left out (got "
             f"{list(own.shape)} other edges). To fix this, pass Data(x=data.x, y=data.y)."
