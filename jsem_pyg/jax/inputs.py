@@ -14,12 +14,17 @@ from .graph import Graph
 
 def is_known(value: Any) -> bool:
     """True if the numbers of an array can be looked at: not under `jit` or `vmap`."""
-    return bool(jax.core.is_concrete(value))
+    return _concrete(value) is not None
+
+
+def _concrete(value: Any) -> Any:
+    """What a tracer stands for, None if that is nothing yet; an array itself."""
+    return value.to_concrete_value() if isinstance(value, jax.core.Tracer) else value
 
 
 def known(value: Any) -> torch.Tensor:
-    """The numbers of an array, also where `grad` traces it."""
-    array = np.array(jax.core.concrete_or_error(np.asarray, value), order="C")
+    """The numbers of an array that is known, also where `grad` traces it."""
+    array = np.array(_concrete(value), order="C")
     if array.dtype.kind != "f":  # bfloat16, which torch cannot read from NumPy
         array = array.astype(np.float32)
     return torch.from_numpy(array)
