@@ -82,6 +82,7 @@ SYMMETRIC = {
     "grid": grid(5, 6),
     "square grid": grid(8, 8),
     "two cycles": torch.cat([cycle(12), cycle(15) + 12], 1),
+    "short cycles and a long one": torch.cat([cycle(5), cycle(6) + 5, cycle(500) + 11], 1),
     "ladder": torch.cat([cycle(9), cycle(9) + 9, grid(2, 9)], 1).unique(dim=1),
 }
 

@@ -1,9 +1,9 @@
 """Renamed copies: find the renaming where two weighted graphs are the same graph.
 
-Nodes get colours. A node's new colour depends on its own and on the weights and colours of its
-neighbours (colour refinement); two nodes of different colours cannot be partners. Where a colour
-has several nodes, as all of a cycle have, one node of the source is paired with each candidate of
-the target in turn, and the colours are refined again.
+Nodes get colours, at first the sizes of their components. A node's new colour depends on its own
+and on the weights and colours of its neighbours (colour refinement); two nodes of different colours
+cannot be partners. Where a colour has several nodes, as all of a cycle have, one node of the source
+is paired with each candidate of the target in turn, and the colours are refined again.
 
 Source: McKay and Piperno, "Practical graph isomorphism, II", Journal of Symbolic Computation 60,
 2014, section 2.
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
+from scipy.sparse.csgraph import connected_components
 
 from .moves import pulled
 
@@ -38,16 +39,16 @@ def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
     code = _random(generator, weight.size)[code]
     graph = csr_array((code, both.indices, both.indptr), both.shape)
     work = 0
-    pending: list[Iterator[Array]] = [iter([np.zeros(2 * size, np.int64)])]
+    _, part = connected_components(both, directed=False)
+    pending: list[Iterator[Array]] = [iter([np.bincount(part)[part]])]
     while pending and work <= _MOST_WORK:
         colour = next(pending[-1], None)
         if colour is None:
             pending.pop()
             continue
-        colour, rounds = _refined(graph, colour, generator)
+        colour, count, rounds = _refined(graph, colour, generator)
         work += rounds * (graph.nnz + 2 * size)
-        count = np.bincount(colour[:size], minlength=2 * size)
-        if np.any(count != np.bincount(colour[size:], minlength=2 * size)):
+        if count is None:
             continue
         partner = np.empty(size, np.int64)
         partner[colour[:size].argsort(kind="stable")] = colour[size:].argsort(kind="stable")
@@ -63,14 +64,23 @@ def _random(generator: np.random.Generator, count: int) -> Array:
     return generator.integers(0, 1 << 63, count, np.uint64) * np.uint64(2) + np.uint64(1)
 
 
-def _refined(graph: csr_array, colour: Array, generator: np.random.Generator) -> tuple[Array, int]:
-    """Colours [2 N] that neighbours no longer split, and how many rounds that took."""
+def _refined(
+    graph: csr_array, colour: Array, generator: np.random.Generator
+) -> tuple[Array, Array | None, int]:
+    """Colours [2 N] that neighbours no longer split, the nodes of a side with each, and the rounds.
+
+    None in place of the numbers of nodes once the sides differ in them: they are no copies.
+    """
+    size = colour.size // 2
     found, rounds = 0, 0
     while True:
         values, colour = np.unique(colour, return_inverse=True)
         rounds += 1
-        if values.size == found or values.size == colour.size:
-            return colour, rounds
+        count, other = (np.bincount(side, minlength=values.size) for side in np.split(colour, 2))
+        if np.any(count != other):
+            return colour, None, rounds
+        if values.size in (found, size):
+            return colour, count, rounds
         found = values.size
         own = _random(generator, found)[colour]
         colour = own * np.uint64(3) + graph @ own  # modulo 2^64
