@@ -80,6 +80,20 @@ def test_another_pair_of_the_same_size_is_noticed():
     torch.testing.assert_close(loss(turned, y, p=p), expected)
 
 
+@pytest.mark.parametrize("unit", [1e-70, 1e70])
+def test_other_features_are_noticed_in_any_unit(unit):
+    x, y, phi, psi = (points(8, 2, seed) for seed in range(4))
+    sides, phi, psi = (unit * x, unit * y), 3 * unit**2 * phi, 3 * unit**2 * psi
+    loss = GromovWassersteinLoss(alpha=0.3)
+    loss(*sides, features=(phi, psi))
+    other = loss(*sides, features=(phi.flip(0), psi))
+    loss.forget()
+    assert float(other) == float(loss(*sides, features=(phi.flip(0), psi)))
+    temperature = loss.plan.epsilon
+    loss(*sides, features=(1.1 * phi.flip(0), psi))
+    assert loss.plan.epsilon == pytest.approx(temperature, rel=1e-9)
+
+
 def test_other_sizes_and_forgetting_begin_anew():
     loss = GromovWassersteinLoss(epsilon=0.1)
     assert loss.plan is None

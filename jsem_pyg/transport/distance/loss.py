@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..._checks import check_choice
-from ..._precision import without_autocast
+from ..._precision import power_of_two, without_autocast
 from ...kernels.table import SINKHORN
 from ...kernels.torch_func import outside_inference
 from ..costs.factor import Factor
@@ -182,6 +182,9 @@ def _is_near(new: _Inputs, old: _Inputs) -> bool:
 
 def _are_alike(first: Factor, second: Factor) -> bool:
     """True if two kernels differ by at most half of the larger; no rotation of X counts."""
+    # In the unit of the larger coordinates, of which fourth powers are summed.
+    largest = torch.maximum(first.x.abs().max(), second.x.abs().max())
+    first, second = (replace(each, x=each.x / power_of_two(largest)) for each in (first, second))
     pairs = (first, first), (second, second), (first, second)
     xx, yy, xy = (float(a.signs @ (a.x.T @ b.x).square() @ b.signs) for a, b in pairs)
     return xx + yy - 2 * xy <= _CHANGE**2 * max(xx, yy)
