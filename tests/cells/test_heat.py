@@ -66,7 +66,11 @@ def test_cells_that_are_neighbours_of_themselves(normalization):
 @pytest.mark.parametrize("make", [csr_matrix, csc_matrix, np.asarray])
 def test_half_precision_is_computed_in_float32(make):
     adata, other = made(sparse=False), made(sparse=False)
-    adata.X = make(adata.X).astype(np.float16)
+    adata.X = make(adata.X)
+    if make is np.asarray:
+        adata.X = adata.X.astype(np.float16)
+    else:
+        adata.X.data = adata.X.data.astype(np.float16)  # SciPy 1.15 refuses to make such ones
     heat(adata)
     heat(other)
     assert adata.layers["heat"].dtype == np.float32

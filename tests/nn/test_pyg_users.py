@@ -157,6 +157,7 @@ class Net(torch.nn.Module):
 
 
 def test_summary():
+    pytest.importorskip("tabulate")  # of which PyG makes the table
     data, model = make_data(), Net()
     model(data.x, data.edge_index)
     table = summary(model, data.x, data.edge_index)
