@@ -115,4 +115,4 @@ def exact_heat_diffusion(
             f"the Laplacian, {fastest:.3g} (got {times.longest:.3g}): beyond, rounding hides the "
             "result."
         )
-    return (torch.matrix_exp(-t * laplacian) @ x.to(dtype)).to(x.dtype)
+    return (torch.matrix_exp(-times.value.to(laplacian) * laplacian) @ x.to(dtype)).to(x.dtype)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_float, check_labels, check_node_index
+from .._checks import as_argument, check_float, check_labels, check_node_index
 from .._precision import compute_dtype
 from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
@@ -189,13 +189,14 @@ def heat_kernel_columns(
     dtype = compute_dtype(edge_weight)
     indicators = torch.zeros(size, nodes.numel(), dtype=dtype, device=nodes.device)
     indicators[nodes.long(), torch.arange(nodes.numel(), device=nodes.device)] = 1
-    return heat_diffusion(
-        indicators,
-        edge_index,
-        edge_weight,
-        t,
-        degree=degree,
-        tol=tol,
-        normalization=normalization,
-        backend=backend,
-    )
+    with as_argument("nodes", "x"):
+        return heat_diffusion(
+            indicators,
+            edge_index,
+            edge_weight,
+            t,
+            degree=degree,
+            tol=tol,
+            normalization=normalization,
+            backend=backend,
+        )

@@ -221,11 +221,12 @@ def _heat_between(
 
     Its products over time t are those of what each cluster has reached after half of it.
     """
-    share = torch.zeros(len(labels), dtype=torch.float64)
+    labels = labels.to(weight.device)
+    share = torch.zeros(len(labels), dtype=torch.float64, device=weight.device)
     share.index_add_(0, structure.edges[1], weight.double())
     share /= share.sum().clamp(min=torch.finfo(share.dtype).tiny)
     member = F.one_hot(labels).double()
     half = heat_diffusion(
         member * share.sqrt()[:, None], structure, weight.double(), TIME / 2, tol=TOLERANCE
     )
-    return (half.T @ half).numpy(), (member.T @ share).numpy()
+    return (half.T @ half).cpu().numpy(), (member.T @ share).cpu().numpy()

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from .._checks import check_degree, check_edge_weight, check_finite, check_rows
+from .._checks import check_degree, check_device, check_edge_weight, check_finite, check_rows
 from .._precision import widen
 from ..kernels.torch_func import LightFunction, check_forward_mode
 from .memory import Prepared
@@ -74,12 +74,14 @@ class GraphRows(Prepared):
         make a node without edges.
         """
         check_edge_weight(edge_weight, self.num_edges)
+        check_device("edge_weight", edge_weight.device, self.row, "edge_index")
         check_degree("edge_weight", edge_weight, self.num_edges, self._degree)
         self._check_symmetric("edge_weight", edge_weight)
 
     def check_attr(self, edge_attr: Tensor) -> None:
         """Raise unless features [E, F] are finite and alike in both directions."""
         check_rows("edge_attr", edge_attr, self.num_edges, "column of 'edge_index'")
+        check_device("edge_attr", edge_attr.device, self.row, "edge_index")
         check_finite("edge_attr", edge_attr)
         self._check_symmetric("edge_attr", edge_attr)
 

@@ -244,8 +244,9 @@ def test_a_side_without_extent_takes_the_unit_of_the_other(kind, marginals):
     torch.testing.assert_close(plans[1], plans[0])
 
 
+@pytest.mark.parametrize("backend", ["auto", "torch"])
 @pytest.mark.parametrize("marginals", ["semirelaxed", "unbalanced"])
-def test_points_at_one_place_far_from_zero_have_the_same_plan_in_any_unit(marginals):
+def test_points_at_one_place_far_from_zero_have_the_same_plan_in_any_unit(marginals, backend):
     """Their plan was NaN in float32, with `converged=True`."""
     plans = []
     for unit in (1.0, 2.0**-40):
@@ -254,9 +255,19 @@ def test_points_at_one_place_far_from_zero_have_the_same_plan_in_any_unit(margin
             Factor(torch.full((2, 2), 2 * unit), "kernel"),
         )
         options = {"epsilon": unit**4, "rho": unit**4, "absolute": True, "marginals": marginals}
-        plans.append(align(*sides, **options).dense())
+        plans.append(align(*sides, **options, backend=backend).dense())
     assert float(plans[0].sum()) > 0.05
     torch.testing.assert_close(plans[1], plans[0])
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "unbalanced"])
+def test_a_temperature_that_float32_cannot_hold_spreads_every_mass(marginals, backend):
+    """The plan was NaN, and its cost zero."""
+    x = points(6, 2, 0, torch.float32)
+    options = {"epsilon": 1e39, "rho": 1e39, "absolute": True, "marginals": marginals}
+    plan = align(x, x[:5], **options, backend=backend)
+    torch.testing.assert_close(plan.dense(), torch.full((6, 5), 1 / 30), rtol=1e-3, atol=0)
 
 
 @pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])

@@ -34,8 +34,8 @@ def distribute(
         group: Processes of `torch.distributed`; None: all.
 
     Returns:
-        What `heat_diffusion` and the layers take in place of `edge_index`; its `data` holds this
-        process's rows.
+        What `heat_diffusion` and the layers take in place of `edge_index`, where that lies; its
+        `data` holds this process's rows.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -57,7 +57,7 @@ def distribute(
         partition = _agree_on_partition(structure, ranks)
     check_instance("partition", partition, Partition, "a Partition or None")
     record = Cutter(structure, partition, ranks.size).cut(ranks.rank)
-    return DistributedGraph(record, ranks, cut_data(data, record))
+    return DistributedGraph(record.to(structure.device), ranks, cut_data(data, record))
 
 
 def check_graph(data: Data) -> GraphStructure:

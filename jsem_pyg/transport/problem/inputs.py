@@ -5,7 +5,14 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import as_argument, check_float, check_integers, check_node_index, check_points
+from ..._checks import (
+    as_argument,
+    check_device,
+    check_float,
+    check_integers,
+    check_node_index,
+    check_points,
+)
 from ..costs import ColumnCost, Factor, FeatureCost, HeatCost
 from ..costs.graph_input import data_points
 
@@ -73,6 +80,7 @@ def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor,
     for each, factor in zip(features, (first, second), strict=True):
         check_float("features", each)
         check_points("features", each)
+        check_device("features", each.device, factor.x, "source")
         if each.size(0) != factor.num_points or each.size(1) != features[0].size(1):
             raise ValueError(
                 f"Expected 'features' to be [{first.num_points}, d] and [{second.num_points}, d] "

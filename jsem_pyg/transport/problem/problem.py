@@ -37,6 +37,9 @@ _ROUNDING = 1e-6  # of sums of masses
 _SINGLE_BITS, _DOUBLE_BITS = 2.0**18, 2.0**38
 FINAL_BITS = 2.0**10  # of the plan that is returned, whose marginals are known to 1e-4
 
+# Temperatures by which float32 can multiply and divide potentials: others are zero or infinite.
+_COLDEST, _HOTTEST = 1e-30, 1e30
+
 
 class Side(NamedTuple):
     """The points of one side."""
@@ -279,7 +282,7 @@ def make_problem(
 def resolved(
     problem: Problem, epsilon: float, unit: float, single_bits: float = _SINGLE_BITS
 ) -> Problem:
-    """The problem in a type that resolves its scores at a temperature.
+    """The problem in a type that resolves its scores, and holds potentials, at a temperature.
 
     `unit` is one of its squared costs in those of the user; up to `single_bits` float32 is enough.
     Raises a ValueError if float64 is not enough, or if scores overflow.
@@ -296,7 +299,8 @@ def resolved(
             f"Expected 'epsilon' to be at least {smallest * unit:.3g} in the unit of squared "
             f"costs, below which scores cannot be told apart (got {epsilon * unit:.3g})."
         )
-    if bits <= single_bits or problem.source.z.dtype == torch.float64:
+    is_coarse = bits <= single_bits and _COLDEST <= epsilon <= _HOTTEST
+    if is_coarse or problem.source.z.dtype == torch.float64:
         return problem
     sides = (Side(*(each.double() for each in side)) for side in (problem.source, problem.target))
     return problem.at(*sides)
