@@ -5,6 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from jsem_pyg.kernels.chebyshev.recurrence import group_sums
 from jsem_pyg.kernels.csr import CSR
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.operators import GraphStructure, laplacian_operator
@@ -133,3 +134,9 @@ def test_an_empty_pattern():
     coefficients = torch.ones(3, 1, 1, 1)
     for backend in FAST:
         assert_backends_agree(backend, csr, torch.empty(0), torch.ones(3, 2), coefficients)
+
+
+def test_sums_over_no_groups():
+    """As where a process has no part of a graph."""
+    none = torch.empty(0, dtype=torch.long)
+    assert group_sums(torch.ones(2, 0, 3), none, 0).shape == (2, 0, 3)

@@ -47,14 +47,14 @@ def group_sums(products: Tensor, group: Tensor | None, num_groups: int) -> Tenso
     """
     if group is None:
         return products.sum(1, keepdim=True)
-    if num_groups <= _FEW:
+    if 0 < num_groups <= _FEW:
         zero = products.new_zeros(())
         parts = [
             torch.where((group == each).unsqueeze(-1), products, zero).sum(1)
             for each in range(num_groups)
         ]
         return torch.stack(parts, 1)
-    if products.is_cuda and products.size(-1) == 1:
+    if num_groups and products.is_cuda and products.size(-1) == 1:
         length = torch.zeros(num_groups, dtype=torch.int64, device=group.device)
         length = length.index_add(0, group.long(), torch.ones_like(group, dtype=torch.int64))
         rows = products.squeeze(-1).index_select(1, group.argsort(stable=True)).flatten()
