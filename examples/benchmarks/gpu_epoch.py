@@ -353,7 +353,7 @@ def guarded(work: Callable[..., None], args: argparse.Namespace, limit: float) -
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows"
         path.touch()
-        # CUDA cannot be used in a forked process where an import has looked for a device already.
+        # CUDA cannot be used in a forked process where this one has looked for a device already.
         context = get_context("fork" if args.device == "cpu" else "spawn")
         child = context.Process(target=work_alone, args=(work, args, path))
         child.start()
@@ -369,12 +369,6 @@ def guarded(work: Callable[..., None], args: argparse.Namespace, limit: float) -
         ended = f"the process ended with code {child.exitcode}"
         rows.append({"way": "the rest of this part", "failed": ended})
     return rows
-
-
-def find_device(args: argparse.Namespace, note: Note) -> None:
-    is_there = args.device == "cpu" or torch.cuda.is_available()
-    name = "CPU" if args.device == "cpu" else torch.cuda.get_device_name() if is_there else None
-    note(way=name)
 
 
 def goals(table: pd.DataFrame, is_rehearsal: bool) -> list[str]:
@@ -397,9 +391,9 @@ def goals(table: pd.DataFrame, is_rehearsal: bool) -> list[str]:
 
 def main(argv: list[str] | None = None) -> pd.DataFrame:
     args = parse_args(argv)
-    device = guarded(find_device, args, 60)[0].get("way")
-    if device is None:
+    if args.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("This benchmark needs a CUDA device, and torch finds none.")
+    device = "CPU" if args.device == "cpu" else torch.cuda.get_device_name()
     rows, started = [], time.perf_counter()
     for part in args.parts:
         found = guarded(PARTS[part], args, LIMITS[part])

@@ -27,6 +27,11 @@ def test_rounding_is_not_blown_up():
     assert (robust_standardize(values - 3) == 0).all()
 
 
+def test_rounding_below_zero_is_that_of_the_size():
+    values = -1e6 + torch.tensor([0.0, 0.0625, -0.0625, 0.125])  # one step of float32, or two
+    assert (robust_standardize(values) == 0).all()
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_neither_sums_nor_differences_leave_the_type(dtype):
     """Half of a column is equal, so that the mean deviation counts; and entries of any size."""
