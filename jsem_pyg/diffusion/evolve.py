@@ -64,8 +64,9 @@ def series_coefficients(
         t = t * scaling.rate.cpu().double().unsqueeze(-1)
     longest = times.reach(scaling.fastest)
     num_terms = _count_terms(longest, options, dtype, scaling.condition)
-    # They are copied at once; what waits is the GPU, for its turn, and not this thread.
-    coefficients = remembered_coefficients(t, num_terms, dtype).to(x.device, non_blocking=True)
+    coefficients = remembered_coefficients(t, num_terms, dtype)
+    # On CUDA this thread goes on once they are on their way; it need not wait for the GPU.
+    coefficients = coefficients.to(x.device, non_blocking=x.is_cuda)
     if scaling.isolated is None:
         return coefficients, scaling.group
     return _with_identity(coefficients), scaling.isolated.long()

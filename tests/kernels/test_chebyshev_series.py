@@ -5,7 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from jsem_pyg.kernels.chebyshev.recurrence import group_sums
+from jsem_pyg.kernels.chebyshev.recurrence import group_sums, sorted_sums
 from jsem_pyg.kernels.csr import CSR
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.operators import GraphStructure, laplacian_operator
@@ -140,3 +140,18 @@ def test_sums_over_no_groups():
     """As where a process has no part of a graph."""
     none = torch.empty(0, dtype=torch.long)
     assert group_sums(torch.ones(2, 0, 3), none, 0).shape == (2, 0, 3)
+
+
+@pytest.mark.parametrize("num_groups", [1, 2, 4, 5, 30])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_sums_of_groups(num_groups, channels):
+    """Some groups are empty; what is not finite in one does not reach another."""
+    generator = torch.Generator().manual_seed(0)
+    group = torch.randint(max(1, num_groups - 1), (40,), generator=generator)
+    products = torch.randn(2, 40, channels, generator=generator, dtype=torch.float64)
+    products[0, group == group[0]] = torch.nan
+    zeros = torch.zeros(2, num_groups, channels, dtype=torch.float64)
+    expected = zeros.index_add(1, group, products)
+    ways = [group_sums] if channels > 1 else [group_sums, sorted_sums]
+    for way in ways:
+        torch.testing.assert_close(way(products, group, num_groups), expected, equal_nan=True)

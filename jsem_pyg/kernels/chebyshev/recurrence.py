@@ -55,12 +55,15 @@ def group_sums(products: Tensor, group: Tensor | None, num_groups: int) -> Tenso
         ]
         return torch.stack(parts, 1)
     if num_groups and products.is_cuda and products.size(-1) == 1:
-        length = torch.zeros(num_groups, dtype=torch.int64, device=group.device)
-        length = length.index_add(0, group.long(), torch.ones_like(group, dtype=torch.int64))
-        rows = products.squeeze(-1).index_select(1, group.argsort(stable=True)).flatten()
-        sums = torch.segment_reduce(
-            rows, "sum", lengths=length.repeat(products.size(0)), unsafe=True
-        )
-        return sums.view(products.size(0), num_groups, 1)
+        return sorted_sums(products, group, num_groups)
     zeros = products.new_zeros(products.size(0), num_groups, products.size(-1))
     return zeros.index_add(1, group, products)
+
+
+def sorted_sums(products: Tensor, group: Tensor, num_groups: int) -> Tensor:
+    """The same [S, N, 1] -> [S, G, 1], by rows that are sorted by their groups."""
+    length = torch.zeros(num_groups, dtype=torch.int64, device=group.device)
+    length = length.index_add(0, group.long(), torch.ones_like(group, dtype=torch.int64))
+    rows = products.squeeze(-1).index_select(1, group.argsort(stable=True)).flatten()
+    sums = torch.segment_reduce(rows, "sum", lengths=length.repeat(products.size(0)), unsafe=True)
+    return sums.view(products.size(0), num_groups, 1)
