@@ -22,6 +22,10 @@ from .._checks import (
 from .._groups import group_firsts, group_order
 from ..graph import GraphStructure
 
+# Of a degree, in whole numbers: sums of these do not depend on the rows before, as those of floats
+# do. What is exactly the share that may go, goes.
+_PARTS = 2.0**36
+
 
 class PrunedGraph(NamedTuple):
     """A graph without the edges that hardly conduct."""
@@ -144,9 +148,9 @@ def _spare_slots(
     share = weight / torch.where(degree > 0, degree, 1.0).index_select(0, row)
     slots = (closed & ~_is_best(structure, weight)).nonzero()[:, 0]
     slots = slots[group_order(share[slots], row[slots])]
-    gone = _sums_within(share[slots], row[slots])
+    gone = _sums_within((share[slots] * _PARTS).long(), row[slots])
     spare = torch.zeros_like(closed)
-    spare[slots[gone <= max_share]] = True
+    spare[slots[gone <= int(max_share * _PARTS)]] = True
     return spare
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from partition.pruning_cases import faint_graph, pairs
 from tiny_graphs import empty, ring, star, triangle_with_tail, two_parts, undirected
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data
 
 from jsem_pyg.diffusion import dense_laplacian
 from jsem_pyg.graph import GraphStructure
@@ -77,6 +77,17 @@ def test_the_share_limits_what_a_node_loses():
         for share in (0.004, 0.0126, 0.0251, 0.051, 1.0)
     ]
     assert counts == [0, 2, 5, 10, 10]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_what_is_exactly_the_share_goes_wherever_the_node_stands(count):
+    whole = graph(undirected([(i, j) for i in range(6) for j in range(i)], 6))
+    many = Batch.from_data_list([whole] * 9)
+    h = torch.full((many.num_edges,), 0.005)
+    kept = prune_edges(many, h, max_share=count / 5).kept.view(9, -1)
+    alone = prune_edges(whole, h[: whole.num_edges], max_share=count / 5).kept
+    assert not alone.all()
+    assert (kept == alone).all()
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1.0])
