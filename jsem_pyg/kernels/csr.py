@@ -96,7 +96,7 @@ def index_dtype(*sizes: int) -> torch.dtype:
 
 @contextmanager
 def quiet_sparse_tensors() -> Iterator[None]:
-    """Without torch's remarks that they are new, and (2.11) that nobody checks their indices."""
+    """A region without torch's warnings that sparse tensors are in beta, or are not checked."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse (CSR tensor support|invariant checks)")
         yield

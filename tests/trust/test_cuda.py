@@ -1,4 +1,4 @@
-"""Every public call gives on a GPU what it gives on the CPU, and leaves its result there.
+"""Public calls give on a GPU what they give on the CPU, and leave their results there.
 
 The tensors of every good call (`good_calls.py`) are made on the GPU; what the package makes itself
 it has to put there. Without a GPU there is nothing to run.

@@ -170,9 +170,8 @@ class _Call:
         self.matrix = (*pattern, operator.values[0].contiguous())
         self.coefficients = coefficients.contiguous()
         self.given_group = group
-        self.has_groups = group is not None
         # Where there are no groups, this is not read.
-        self.group = group.contiguous() if self.has_groups else pattern.order
+        self.group = pattern.order if group is None else group.contiguous()
         _, num_scales, num_groups, num_channels = coefficients.shape
         block = min(triton.next_power_of_2(num_columns), _BLOCK)
         # Programs start block by block: what those in flight gather fits the cache more often.
@@ -183,7 +182,7 @@ class _Call:
             "num_channels": num_channels,
             "num_rows": num_rows,
             "num_columns": num_columns,
-            "HAS_GROUPS": self.has_groups,
+            "HAS_GROUPS": group is not None,
             "PER_CHANNEL": num_channels > 1,
             "EDGES": _EDGES,
             "BLOCK": block,
@@ -193,7 +192,7 @@ class _Call:
     def weigh(self, k: int, x: Tensor) -> Tensor:
         """c_k x, for every scale, in the type of the sums."""
         coefficient = self.coefficients[k]
-        if self.has_groups:
+        if self.given_group is not None:
             coefficient = coefficient.index_select(1, self.group)
         return coefficient * x
 
