@@ -183,6 +183,7 @@ def _normalized(
         values, remaining = symmetric_normalize(
             structure, values * conductance, share * conductance
         )
+        isolated = remaining == 0  # also where no edge conducts
         if root is not None:
             remaining = torch.where(isolated, torch.ones_like(remaining), remaining)
             root = root * square_root(remaining)

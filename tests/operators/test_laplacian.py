@@ -98,6 +98,16 @@ def test_zero_weights_isolate_a_node_without_nan(normalization):
     assert weight.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_edges_that_do_not_conduct_isolate_a_node(normalization):
+    structure = GraphStructure(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
+    conductance = torch.tensor([1.0, 1.0, 0.0, 0.0], requires_grad=True)
+    operator = make(structure, torch.ones(4), normalization, conductance=conductance)
+    assert laplacian_of(operator)[2].tolist() == [0.0, 0.0, 0.0]
+    operator.matrix.values[0].sum().backward()
+    assert conductance.grad.isfinite().all()
+
+
 def test_an_unknown_normalization_is_refused():
     structure = GraphStructure(torch.empty(2, 0, dtype=torch.long), 1)
     with pytest.raises(ValueError, match="'normalization' to be one of 'sym', 'rw', None"):
