@@ -376,12 +376,19 @@ def check_times(times: Any, check: Callable[[str, Any], None]) -> None:
 
 def check_points(name: str, value: Any) -> None:
     """Raise unless `value` is a finite floating-point tensor of shape [N, D] that is not empty."""
-    check_float(name, value)
-    check_dense(name, value)
-    if value.dim() != 2 or value.numel() == 0:
+    check_matrix(name, value)
+    if value.numel() == 0:
         raise ValueError(
             f"Expected '{name}' to have shape [N, D], not empty (got {list(value.shape)})."
         )
+
+
+def check_matrix(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite floating-point tensor of shape [N, D], perhaps empty."""
+    check_float(name, value)
+    check_dense(name, value)
+    if value.dim() != 2:
+        raise ValueError(f"Expected '{name}' to have shape [N, D] (got {list(value.shape)}).")
     check_finite(name, value)
 
 

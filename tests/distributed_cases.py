@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.diffusion.filters import PersonalizedPageRank
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.partition import (
@@ -180,6 +181,9 @@ LAYERS = {
         t=1.5, conductance=Similarity(), normalization=normalization
     ),
     "linear map": cheb_conv,
+    "page rank": lambda normalization: AnisotropicDiffusion(
+        filter=PersonalizedPageRank(0.2), normalization=normalization, tol=1e-12
+    ),
 }
 
 # name: a use of a graph; every graph is used in these ways
@@ -201,6 +205,7 @@ CASES = {
         ("sees nodes", "sym"),
         ("linear map", "sym"),
         ("linear map", None),
+        ("page rank", None),
     ]
 }
 
@@ -272,7 +277,7 @@ def run(rank, size, folder):
     found = {
         4: run_cases(4, torch.float32, GRAPHS),
         2: run_cases(2, torch.float64, OF_PAIR[rank // 2], halves[rank // 2]),
-        "classifier": train_classifier(distribute_random(4)),
+        "classifier": train_classifier(distribute(*empty_part(torch.float64, 4))),
         "data parallel": train_data_parallel(distribute_random(4)),
         "read": read_parts(rank, folder),
         "columns": diffuse_columns(),

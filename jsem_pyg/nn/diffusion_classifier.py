@@ -10,8 +10,8 @@ from torch_geometric.typing import Adj, OptTensor
 from .._checks import (
     check_bool,
     check_edge_index,
+    check_matrix,
     check_number,
-    check_points,
     check_positive,
     check_positive_int,
 )
@@ -176,7 +176,7 @@ class DiffusionClassifier(torch.nn.Module):
 
     def _check_features(self, x: Tensor) -> None:
         self._known_num_classes()
-        check_points("x", x)
+        check_matrix("x", x)
         if x.size(1) != self.in_channels:
             raise ValueError(f"Expected 'x' to have {self.in_channels} channels (got {x.size(1)}).")
         check_type_of_layer("x", x, self.lin)
@@ -192,7 +192,7 @@ class DiffusionClassifier(torch.nn.Module):
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
         """Diffuse scores [N, C] >= 0 along all edges, then along edges whose ends agree: [N, C]."""
         num_classes = self._known_num_classes()
-        check_points("q", q)
+        check_matrix("q", q)
         if q.size(1) != num_classes:
             raise ValueError(f"Expected 'q' to have {num_classes} columns (got {q.size(1)}).")
         return self._diffuse(q, self._prepare(q, edge_index, edge_weight))

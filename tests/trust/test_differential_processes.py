@@ -53,6 +53,8 @@ def draw_layer(r):
     conductance = EndpointConductance(CHANNELS) if r.random() < 0.3 else "mlp"
     options = {"conductance": conductance, "normalization": str(r.choice(["sym", "rw"]))}
     kind = r.choice(["times", "page rank", "learned"])
+    if kind != "learned" and r.random() < 0.3:
+        options["normalization"] = None
     if kind == "times":
         options |= {"t": list(r.uniform(0.1, 5, 2)), "tol": 1e-9}
     else:

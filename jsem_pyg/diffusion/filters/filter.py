@@ -125,6 +125,7 @@ class Filter(torch.nn.Module):
         if self.learns:
             bound = bound / 10  # derivatives in parameters converge later than the function
         found = self._series(rate, options.degree, bound)
+        found = _lengthen(found, operator.matrix._agree_on_terms(len(found)))
         if scaling.isolated is None:
             return found.to(x.device, dtype), scaling.group
         kept = torch.zeros_like(found)
@@ -188,8 +189,12 @@ class FilterBank(Filter):
     def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
         parts = [each._series(rate, degree, bound) for each in self.parts]
         longest = max(map(len, parts))
-        padded = [torch.nn.functional.pad(c, (0,) * 7 + (longest - len(c),)) for c in parts]
-        return torch.cat(padded, dim=1)
+        return torch.cat([_lengthen(each, longest) for each in parts], dim=1)
+
+
+def _lengthen(coefficients: Tensor, count: int) -> Tensor:
+    """So many terms of a series [K + 1, S, G, 1]: zeros behind those that it has."""
+    return torch.nn.functional.pad(coefficients, (0,) * 7 + (count - len(coefficients),))
 
 
 def positive(name: str, value: Any, dim: int = 0) -> Any:

@@ -63,6 +63,10 @@ class Operator(ABC):
         """Sum c_k T_k(S) x over k: [N, M] -> [S, N, M], see :mod:`jsem_pyg.kernels.chebyshev`."""
         return chebyshev_recurrence(self.apply, x, coefficients, group)
 
+    def _agree_on_terms(self, count: int) -> int:
+        """The largest number of terms over all processes that hold rows of S."""
+        return count
+
 
 class AutogradOperator(Operator):
     """Another operator, whose S is applied by torch: differentiated by autograd, to any order."""

@@ -27,6 +27,10 @@ class HaloPattern(NamedTuple):
         """The number n of rows of this process."""
         return self.inner.num_rows
 
+    def agree_on_terms(self, count: int) -> int:
+        """See :class:`Operator`: every term is an exchange, in which all processes take part."""
+        return int(self.halo.ranks.largest(torch.tensor([count])))
+
 
 class PlainHaloOperator(Operator):
     """Plain torch, term by term: the reference for :class:`HaloOperator`.
@@ -45,6 +49,9 @@ class PlainHaloOperator(Operator):
         out = x.new_zeros(x.shape).index_add(0, row, messages)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
 
+    def _agree_on_terms(self, count: int) -> int:
+        return self.pattern.agree_on_terms(count)
+
 
 class HaloOperator(AdjointOperator):
     """CSR products in bounded memory; one exchange of rows for each term, two at once backward."""
@@ -57,6 +64,9 @@ class HaloOperator(AdjointOperator):
     def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
         """See :class:`Operator`; a process without rows takes part in every exchange as well."""
         return differentiable_series(self, x, coefficients, group)
+
+    def _agree_on_terms(self, count: int) -> int:
+        return self.pattern.agree_on_terms(count)
 
     def product(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """One product, and the rows of the halo."""
