@@ -251,6 +251,13 @@ def test_no_edges_and_isolated_nodes_keep_the_value_at_zero(edges, nodes):
         assert torch.allclose(last, at_zero, atol=1e-6), name
 
 
+def test_isolated_nodes_on_another_device_than_the_default_one():
+    a_filter = Wavelets([2.0, 1.0])
+    expected = a_filter(X, EDGES, WEIGHT)
+    with torch.device("meta"):
+        torch.testing.assert_close(a_filter(X, EDGES, WEIGHT), expected, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("normalization", ["sym", "rw", None])
 def test_no_nodes(normalization):
     for name, a_filter in FILTERS.items():

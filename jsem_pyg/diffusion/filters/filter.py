@@ -135,7 +135,7 @@ class Filter(torch.nn.Module):
 
     def at_zero(self) -> Tensor:
         """f(0) [S], by which constant signals and isolated nodes are multiplied."""
-        return self._values(torch.zeros(1, 1, dtype=torch.float64)).reshape(-1)
+        return self._values(torch.zeros(1, 1, dtype=torch.float64, device="cpu")).reshape(-1)
 
     def reset_parameters(self) -> None:
         """Go back to the first values of learned filters; parameters that were given stay."""
