@@ -7,6 +7,7 @@ import pytest
 import torch
 from command.command_cases import run
 
+from jsem_pyg import __main__ as module
 from jsem_pyg.command import info, main
 from jsem_pyg.kernels.table import FAMILIES
 
@@ -55,3 +56,11 @@ def test_help_is_there(words):
 def test_every_option_is_explained():
     for command in main.commands.values():
         assert all(each.help for each in command.params if isinstance(each, click.Option))
+
+
+def test_a_module_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["jsem_pyg/__main__.py", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert not ended.value.code
+    assert "Usage: python -m jsem_pyg" in capsys.readouterr().out

@@ -254,8 +254,11 @@ def test_a_resumed_run_reports_what_its_clusters_were_warned_of(points):
 
 
 def test_the_report_says_how_many_clusters_were_asked_for_and_found(points, monkeypatch):
-    good("map", "points.npy", "-k", "2", *QUICK)
+    assert "persist over" not in good("map", "points.npy", "-k", "2", *QUICK)
     assert "in 2 clusters (as many as was asked for)" in Path("points-map/report.md").read_text()
+    said = good("map", "points.npy", "-o", "chosen", *QUICK)
+    assert "(the number whose clusters heat leaves least" in Path("chosen/report.md").read_text()
+    assert "clusters (taken; persist over" in said
     fit = DiffusionClusterer.fit
 
     def loses_one(self, X, y=None):

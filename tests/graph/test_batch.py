@@ -108,3 +108,11 @@ def test_a_batch_of_small_graphs_needs_no_index(monkeypatch):
     monkeypatch.delattr("jsem_pyg.graph.knn.Searcher")  # whoever asks for it fails
     batch = torch.arange(100) // 20
     assert knn_graph(torch.randn(100, 3), 3, batch=batch)[0].size(1) >= 300
+
+
+def test_a_large_graph_has_fewer_others_than_neighbours_are_asked_for():
+    parts = graphs()
+    batch = torch.arange(len(SIZES)).repeat_interleave(torch.tensor(SIZES))
+    edge_index, _ = knn_graph(torch.cat(parts), SMALL + 40, batch=batch)
+    expected_index, _ = expected_edges(parts, k=SMALL + 40)
+    assert torch.equal(edge_index, expected_index)

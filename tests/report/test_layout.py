@@ -92,6 +92,14 @@ def test_a_bar_counts_every_time(monkeypatch):
     assert sum(steps) == 4
 
 
+def test_umap_begins_with_the_last_time(monkeypatch):
+    placed = []
+    monkeypatch.setattr(layout, "_umap", lambda z, start, seed, **_: placed.append(z) or start)
+    stages = list(torch.rand(4, 40, 3))
+    layout._by_umap(stages, 0, lambda _: None)
+    assert [each is z for each, z in zip(placed, stages[::-1], strict=True)] == [True] * 4
+
+
 @pytest.mark.parametrize("flat", [[1], [0, 1]])
 def test_umap_begins_with_places_that_differ_along_both_axes(flat, monkeypatch):
     begun = []

@@ -102,6 +102,13 @@ def test_swaps_leave_nothing_that_a_swap_could_gain(task):
             assert kept_weight(task, swapped) < found.kept + 1e-3
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_swaps_of_one_sweep_do_not_undo_each_other(seed):
+    task = task_of(random_matrix(30, seed), random_matrix(30, seed + 1000))
+    start = Assignment(np.arange(30), kept_weight(task, np.arange(30)))
+    assert swap(task, start, max_sweeps=1).kept > start.kept
+
+
 def test_moves_give_permutations_and_never_a_worse_one(task):
     start = likeliest(task)
     percolated = percolate(task, start)

@@ -275,3 +275,10 @@ def test_lengths_in_forward_mode_are_refused():
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     with pytest.raises(NotImplementedError, match="a cost of a graph to be differentiated by"):
         _dual(lambda length: GeodesicCost()(edges, length).x.sum(), torch.ones(4))
+
+
+def test_it_is_computed_in_inference_mode():
+    x, y = torch.randn(2, 8, 3, generator=torch.Generator().manual_seed(0))
+    expected = gw_distance(x, y)
+    with torch.inference_mode():
+        assert torch.equal(gw_distance(x, y), expected)

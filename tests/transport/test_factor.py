@@ -87,3 +87,12 @@ def test_costs_out_of_the_range_of_their_type_are_refused(kind, unit):
             make()
     assert bool((Factor(x, kind).dense().abs().sum(1) > 0).all())
     assert not Factor(0 * x.float(), kind).dense().any()
+
+
+def test_squares_of_sums_stay_in_range():
+    """Squared distances are up to four times as large as squared coordinates, on every axis."""
+    x = torch.tensor([[1.0, 1.0], [-1.0, -1.0]])
+    largest = (torch.finfo(torch.float32).max / 8) ** 0.5
+    assert Factor(x * 0.999 * largest, "sqdist").dense().isfinite().all()
+    with pytest.raises(ValueError, match="whose squares torch.float32 can hold"):
+        Factor(x * 1.001 * largest, "sqdist").dense()

@@ -97,7 +97,7 @@ def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -
     if not problem.relaxation.fixes_columns:
         state = replace(state, received=second_moments(y, column_sums(plan.scores)))
     is_partial = problem.relaxation.mass is not None
-    if is_partial or not isinstance(plan.scores, FactoredScores) or plan.epsilon <= 0:
+    if is_partial or not isinstance(plan.scores, FactoredScores):
         return state
     # Scores determine the potentials of columns only up to terms that are linear in the columns'
     # vectors; so their means over the rows are compared.
