@@ -38,7 +38,7 @@ class AnisotropicGNN(BasicGNN):
 
     supports_edge_weight: Final[bool] = True
     supports_edge_attr: Final[bool] = True
-    supports_norm_batch: Final[bool]
+    supports_norm_batch: Final[bool] = True
 
     def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> AnisotropicChebConv:
         """The layer between two sizes."""
