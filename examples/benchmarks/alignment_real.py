@@ -241,14 +241,8 @@ Written by `examples/benchmarks/alignment_real.py`, which runs on graphs of your
 Seeds for a graph and way: {fewest} to {most}. Peers run with the parameters of their own code,
 FUGAL with its authors' `mu` for each graph. Every run is in `alignment_real_runs.csv`.
 
-Our rows were measured on 26 November 2026. Rows of peers are older, except those named below.
-CPU seconds are up to three times as many where the machine had other work: compare them where ways
-ran in turn. That is so for ours and FUGAL on one-way bio-celegans and ca-netscience (five draws
-each), inf-euroroad (one draw at 5, 15 and 25 %), voles and Facebook-Twitter (one draw each), on two
-cores with other work beside. Medians of FUGAL's CPU seconds over ours, without 0, 5, 10, 15, 20,
-25 % of the edges: **bio-celegans 267, 46, 18, 14, 14, 14; ca-netscience 68, 20, 15, 13, 9, 9** (the
-least of 60: 6.3); inf-euroroad without 5, 15, 25 %: 14, 11, 8; voles 124 to 163, Facebook-Twitter
-14. FUGAL has more nodes right on bio-celegans without 0 or 5 %, by 0.001 and 0.003.
+Rows may be of different days, and CPU seconds are up to three times as many where the machine had
+other work: compare them where ways ran in turn.
 
 ![Accuracy over noise](alignment_real.png)
 
@@ -256,9 +250,8 @@ least of 60: 6.3); inf-euroroad without 5, 15, 25 %: 14, 11, 8; voles 124 to 163
 
 Share of the nodes that get their true partner: mean ± standard deviation over seeds, the best in
 bold. One-way: so many percent of the edges are removed from the target. Two-way: from each graph.
-Real: two versions of a measured network, of which the number names the second; "pair": two
-networks of the same people, from IterAlign's repository (which lack 20 or 8 % of the first one's
-edges where the name ends so), PARROT's (phone-email) or NextAlign's (ACM-DBLP).
+Real: two versions of a measured network, of which the number names the second, or two networks
+of the same nodes ("pair").
 
 {accuracy}
 
