@@ -51,7 +51,8 @@ class DiffusionLayer(HeatLayer, MessagePassing):
     program runs on graphs of other sizes if they are declared dynamic. It has first derivatives in
     reverse mode; others are refused. Not so torch sparse tensors, which the compiler does not know,
     filters, masses, transforms of `torch.func`, and the watched path, whose length depends on the
-    time: there the graph breaks. Autocast leaves conductance and diffusion in full precision.
+    time: there the graph breaks, and an export is refused. Autocast leaves conductance and
+    diffusion in full precision.
     """
 
     # PyG writes the code of `propagate` for every class, by the arguments that it is called with.
@@ -132,6 +133,12 @@ class DiffusionLayer(HeatLayer, MessagePassing):
     @torch.compiler.disable
     def _run_eagerly(self, *given: Any) -> Tensor:
         """Run with filters, masses or within `torch.func`, for which there is no registered op."""
+        if torch.compiler.is_compiling():  # by torch.export, which traces this as well
+            raise NotImplementedError(
+                f"Expected {self.__class__.__name__} without a filter, 'node_mass' and transforms "
+                "of torch.func under torch.export, whose programs know heat alone. To fix this, "
+                "export a layer with times."
+            )
         out, unused = self._run(*given), self._unused(given[3])
         return out if self.filter is None or unused is None else out + unused.to(out)
 

@@ -7,6 +7,7 @@ import torch
 from layer_cases import CHANNELS, bend, make_data
 from night import night
 
+from jsem_pyg.diffusion.filters import Heat
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
 
@@ -81,6 +82,16 @@ def triangle():
     data.edge_index = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
     data.edge_weight, data.edge_attr = torch.ones(6), torch.ones(6, 1)
     return data
+
+
+@pytest.mark.parametrize("name", ["filter", "mass"])
+def test_filters_and_masses_are_refused(name):
+    data = make_data()
+    options = {"normalization": None} if name == "mass" else {"filter": Heat(1.0)}
+    given = {"node_mass": torch.ones(len(data.x))} if name == "mass" else {}
+    layer = AnisotropicDiffusion(edge_dim=0, **options)
+    with pytest.raises(NotImplementedError, match="without a filter, 'node_mass' and transforms"):
+        torch.export.export(layer, (data.x, data.edge_index), given, strict=False)
 
 
 def test_a_program_is_saved_and_loaded():
