@@ -20,7 +20,7 @@ from .draw import draw_map
 from .embedding import Embedder
 from .folder import MapFolder
 from .naming import name_by_columns, name_clusters
-from .result import EMPTY, MapResult
+from .result import EMPTY, MapResult, as_csv
 from .scores import score
 from .steps import Steps
 from .summary import summarize
@@ -219,7 +219,7 @@ def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: S
             draw_map(result, folder.map, settings.file.name, settings.layout, settings.seed, shown)
         if folder.map.exists():  # not with --layout none
             folder.keep(folder.map)
-    table = result.table().to_csv(index=False, lineterminator="\n")
+    table = as_csv(result.table())
     write_whole(folder.clusters, lambda file: file.write(table.encode()))
     written = summarize(result, settings.file.name, settings.command, steps, folder)
     write_whole(folder.report, lambda file: file.write(written.encode()))

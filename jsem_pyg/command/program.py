@@ -224,11 +224,12 @@ def predict_command(
     import_optional("pandas", "`jsem-pyg predict`")
     from .folder import MapFolder
     from .predict import assign
+    from .result import as_csv
 
     steps = Steps()
     with logged(steps, verbose):
         table = assign(MapFolder(folder), file, reading, columns, cache, steps)
-    text = table.to_csv(index=False, lineterminator="\n")
+    text = as_csv(table)
     if output == "-":
         click.echo(text, nl=False)
         return

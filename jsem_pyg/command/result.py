@@ -1,5 +1,6 @@
 """Result of a run, and its table with a row for each row of the file."""
 
+import csv
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,3 +94,11 @@ def assignments(
                 ours = f"file {ours}"
             table[ours] = file[name].to_numpy()
     return table
+
+
+def as_csv(table: "pd.DataFrame") -> str:
+    """The table as a CSV file, in which cells may hold any line ends."""
+    text: str = table.to_csv(index=False, lineterminator="\n")
+    if "\r" in text:  # not quoted by itself, and the end of a line to readers
+        text = table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+    return text

@@ -8,7 +8,7 @@ import pandas as pd
 
 from jsem_pyg.command.content import Content
 from jsem_pyg.command.draw import draw_map
-from jsem_pyg.command.result import MapResult, assignments
+from jsem_pyg.command.result import MapResult, as_csv, assignments
 from jsem_pyg.command.steps import Steps
 from jsem_pyg.command.summary import _by_size
 
@@ -86,3 +86,9 @@ def test_rows_of_a_file_keep_their_order_whatever_its_index():
     content = Content(np.array([0, 1, 2]), None, np.zeros((3, 1)))
     table = assignments(content, np.eye(3), ["a", "b", "c"], file)
     assert table["v"].tolist() == [10, 20, 30]
+
+
+def test_cells_may_hold_any_line_end():
+    """A lone carriage return ended the row: readers found one row more, and cells moved."""
+    table = pd.DataFrame({"row": [0, 1], "text": ["one\rtwo", 'a, "b"\nc'], "share": [0.5, np.nan]})
+    pd.testing.assert_frame_equal(pd.read_csv(StringIO(as_csv(table), newline="")), table)
