@@ -325,3 +325,14 @@ def test_masses_of_any_unit_count_by_their_shares(unit):
     p = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     expected = batch_gw_distance(x, y, p=[p])
     torch.testing.assert_close(batch_gw_distance(x, y, p=[unit * p]), expected)
+
+
+@pytest.mark.parametrize("share", [1e-20, 1e-15])
+def test_gradients_in_masses_that_are_rounding_are_those_of_none(share):
+    """Linear transport left such points alone, and their potentials where they were."""
+    (x, y), gradients = clouds([7, 6]), []
+    for mass in (0.0, share):
+        p = torch.tensor([0.4, mass, 0.9, 0.7, 0.2, 0.6, 0.3], dtype=torch.float64)
+        batch_gw_distance([x], [y], p=[p.requires_grad_()]).sum().backward()
+        gradients.append(p.grad)
+    torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-6)

@@ -50,6 +50,14 @@ def test_one_point():
     assert FeatureCost()(points(1, 2)).dense().tolist() == [[0.0]]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_centred_copies_of_one_point_are_zero_wherever_it_stands(dtype):
+    """Their rounding was their extent, too small for every temperature."""
+    for seed in range(9):
+        copies = 100 * points(1, 3, seed=seed, dtype=dtype).repeat(20, 1)
+        assert not FeatureCost("kernel", center=True)(copies).x.any()
+
+
 def test_refuses():
     with pytest.raises(ValueError, match="rows of 'source' that have a direction.*1 that are zero"):
         FeatureCost(normalize=True)(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))

@@ -62,7 +62,9 @@ class FeatureCost:
         """
         x, edge_index = read_points(source)
         if self.center:
-            x = x - x.mean(0)
+            # Copies of one point are zero then, not rounding.
+            apart = x.double() - x[0].detach().double()
+            x = (apart - apart.mean(0)).to(x.dtype)
         return Factor(_unit_rows(x) if self.normalize else x, self.kind, edge_index=edge_index)
 
 

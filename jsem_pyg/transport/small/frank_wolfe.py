@@ -24,6 +24,7 @@ from ..sinkhorn.dense import round_to_marginals
 from .proximal import Pairs
 
 _SMALL = 1e-4  # of p^T C^2 p + q^T D^2 q: a cost that is a difference of large numbers
+_LITTLE = 1e-12  # a share of the mass, which linear transport may leave where it is: rounding
 _SWEEPS = 2  # of the first guess at the potentials; more are no better
 
 
@@ -104,9 +105,9 @@ def _guess_potentials(gain: Tensor, plan: Tensor, p: Tensor, q: Tensor) -> tuple
 
 
 def _tight(u: Tensor, v: Tensor, gain: Tensor, p: Tensor, q: Tensor) -> Tensor:
-    """Potentials [B, n]; of points without mass, the least of cost less potential."""
-    slack = torch.where(q[:, None] > 0, -gain - v[:, None], torch.inf)
-    return torch.where(p > 0, u, slack.amin(2))
+    """Potentials [B, n]; of points with hardly any mass, the least of cost less potential."""
+    slack = torch.where(q[:, None] > _LITTLE, -gain - v[:, None], torch.inf)
+    return torch.where(p > _LITTLE, u, slack.amin(2))
 
 
 def _cost(c: Tensor, d: Tensor, plan: Tensor) -> float:
