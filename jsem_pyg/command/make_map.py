@@ -202,9 +202,8 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
     if missing:
         steps.note(f"{missing:,} rows have no label: they are not in the scores.")
     with steps.step("scoring"):
-        scale, metric = result.clusterer.scale_, result.clusterer.metric_
-        x = (result.x if scale is None else result.x / scale)[result.content.point]
-        count, by_angle = len(result.names), metric == "cosine"
+        x = result.compared[result.content.point]
+        count, by_angle = len(result.names), result.clusterer.metric_ == "cosine"
         scores = score(x, result.row_clusters, result.labels, count, normalize=by_angle)
     if scores is None:
         steps.note("Too few rows have a label for scores.")

@@ -40,6 +40,11 @@ class MapResult(NamedTuple):
         return list(zip(self.clusterer.tree_.levels, self.level_names, strict=True))
 
     @property
+    def compared(self) -> np.ndarray:
+        """The points [P, D], scaled as they were compared."""
+        return self.x if self.clusterer.scale_ is None else self.x / self.clusterer.scale_
+
+    @property
     def row_clusters(self) -> np.ndarray:
         """The cluster [N] of each row, -1 for an empty one."""
         return np.append(self.clusterer.labels_, EMPTY)[self.content.point]
@@ -59,8 +64,8 @@ class MapResult(NamedTuple):
         if self.content.texts is None:
             return []
         members = np.flatnonzero(self.clusterer.labels_ == cluster)
-        middle = self.x[members].mean(0)
-        nearest = members[np.argsort(((self.x[members] - middle) ** 2).sum(1), kind="stable")]
+        x = self.compared[members]
+        nearest = members[np.argsort(((x - x.mean(0)) ** 2).sum(1), kind="stable")]
         texts = (self.content.texts[point] for point in nearest)
         return list(islice(filter(str.strip, texts), count))  # vectors may have empty ones
 

@@ -14,14 +14,15 @@ from jsem_pyg.command.summary import _by_size
 
 
 def test_typical_documents_are_those_near_the_middle():
-    result = SimpleNamespace(
-        x=np.array([[-3.0, 0.0], [9.0, 9.0], [0.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 0.25]]),
-        content=SimpleNamespace(texts=["left", "other", "middle", "right", "above", " "]),
-        clusterer=SimpleNamespace(labels_=np.array([0, 1, 0, 0, 0, 0])),
-    )
-    assert MapResult.typical(result, 0, 3) == ["middle", "above", "left"]
-    result.content.texts = None
-    assert MapResult.typical(result, 0, 3) == []
+    x = np.array([[-3.0, 0.0], [9.0, 9.0], [0.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 0.25]])
+    content = SimpleNamespace(texts=["left", "other", "middle", "right", "above", " "])
+    clusterer = SimpleNamespace(labels_=np.array([0, 1, 0, 0, 0, 0]), scale_=None)
+    result = MapResult(content, x, clusterer, [], None, None, None)
+    assert result.typical(0, 3) == ["middle", "above", "left"]
+    clusterer.scale_ = np.array([100.0, 0.1])  # the space in which rows were compared
+    assert result.typical(0, 3) == ["middle", "left", "right"]
+    content.texts = None
+    assert result.typical(0, 3) == []
 
 
 def test_clusters_of_one_size_stay_in_their_order():
