@@ -133,6 +133,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             fitted = [self._fit_level(graph, seed, level) for level in reversed(chosen)]
             edges = graph.graph.structure, graph.data.edge_weight
             self.tree_ = ClusterTree(_differ(fitted[::-1]), *edges, finest)
+        self._is_fitted = True
         return self
 
     def cut(self, n_clusters: int | None = None, *, min_size: int | None = None) -> np.ndarray:
@@ -244,6 +245,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self._place_classes(graph, model, q, structure, edges[1])
         levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in tree["levels"]]
         self.tree_ = ClusterTree(levels, structure, edges[1], tree["finest"].numpy())
+        self._is_fitted = True
         return self
 
     @property

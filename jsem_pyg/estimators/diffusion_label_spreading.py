@@ -92,6 +92,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             p = self._train(graph, seed, len(self.classes_), labels)
         self.label_distributions_ = p.numpy()
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
+        self._is_fitted = True
         return self
 
     def predict(self, X: Any) -> np.ndarray:

@@ -96,6 +96,7 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
             )
         self._graph = graph
         self.embedding_ = self._unscaled(self._field.heat).copy()  # which users may change
+        self._is_fitted = True
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:

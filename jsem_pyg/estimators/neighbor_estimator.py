@@ -82,6 +82,7 @@ class NeighborEstimator(BaseEstimator):
         """Read X and y, and build the graph: it, a seed for what is random later, and y."""
         self._check_parameters()
         _check_none_missing(X)
+        self._is_fitted = False  # until the end: parts of two fits would predict, if it fails
         read = validate_data(self, X, y, ensure_min_samples=3, **_READING)
         X, y = read if isinstance(read, tuple) else (read, None)
         seed = self._draw_seed()
@@ -141,6 +142,9 @@ class NeighborEstimator(BaseEstimator):
         precise = full_precision(torch.device("cpu"))
         with limit_threads(self.n_jobs, shape[0]), precise, outside_inference():
             yield
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_is_fitted", False)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

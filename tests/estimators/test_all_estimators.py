@@ -378,3 +378,21 @@ def test_tables_that_scikit_learn_is_set_to_return_are_not_read_inside(name, rea
             model = clone(ESTIMATORS[name]).set_params(n_components=2)
             said.append(np.asarray(say(model.fit(X, few_labels(y)), X[:9])))
     assert np.array_equal(*said)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_parts_of_two_fits_do_not_predict(name, monkeypatch):
+    """A fit that was interrupted left the new scale of columns with the old graph."""
+    X, y = blobs(NUM_FITTED)
+    estimator = clone(ESTIMATORS[name]).set_params(scale="standard").fit(X, y)
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jsem_pyg.estimators.neighbor_estimator.FittedGraph", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            estimator.fit(1000 * X, y)
+    with pytest.raises(NotFittedError):
+        say(estimator, X)
+    assert say(estimator.fit(X, y), X).shape == of_fitted(estimator).shape
