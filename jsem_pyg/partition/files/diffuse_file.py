@@ -90,7 +90,7 @@ def diffuse_file(
         TypeError: if an argument is of the wrong type.
         ValueError: if shapes do not fit, a number is NaN or infinite (row and column are named),
             `memory` is too small (what is needed is named), the source changes, it is the target,
-            or the target was begun with other arguments.
+            or the target was begun with other arguments, or its unfinished files were cut.
         OSError: if a file cannot be read or written, the disk is full, or another process is
             writing to the target; the target is then as it was before, and what is done is kept.
 
@@ -165,6 +165,10 @@ def take_steps(
             os.fsync(result.fileno())
 
         before, after = panels("source.panels", nodes), panels("result.panels", rows)
+        gathered, diffused, scattered, _ = partial.progress
+        if diffused < sizes.channels:  # it is removed then
+            _check_length(before.path, before.num_bytes(gathered))
+        _check_length(after.path, rows.stop * diffused * sizes.itemsize)
         step(
             "gathered", "reading", sizes.num_nodes, budget.strip,
             source.read, lambda _, values: values,
@@ -179,6 +183,8 @@ def take_steps(
         before.close()  # an open file keeps its room on the disk
         before.path.unlink()
         partial.result.touch()
+        if scattered:
+            _check_length(partial.result, len(header) + scattered * row_bytes)
         result = files.enter_context(partial.result.open("r+b", buffering=0))
         result.write(header)
         step(
@@ -231,6 +237,15 @@ def _header(source: Source, flow: ColumnFlow) -> bytes:
     entries = {"descr": descr, "fortran_order": False, "shape": shape}
     npy.write_array_header_1_0(file, entries)
     return file.getvalue()
+
+
+def _check_length(path: Path, num_bytes: int) -> None:
+    """Raise a ValueError unless a file has all that a run before wrote to it."""
+    if (size := path.stat().st_size) < num_bytes:
+        raise ValueError(
+            f"Expected '{path}' to have {num_bytes} bytes at least, as the run that is resumed "
+            f"left it (got {size}). To fix this, begin anew, with resume=False."
+        )
 
 
 def _check_room(partial: PartialResult, flow: ColumnFlow, header: int) -> None:

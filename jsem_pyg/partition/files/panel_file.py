@@ -53,6 +53,13 @@ class PanelFile:
             write_all(self._file, np.ascontiguousarray(values[place], self.dtype))
         os.fsync(self._file.fileno())
 
+    def num_bytes(self, rows: int) -> int:
+        """The length of the file once the first rows of every panel are written."""
+        if not rows or not self.shape[1]:
+            return 0
+        first = (self.shape[1] - 1) // self.width * self.width
+        return (first * self.shape[0] + rows * (self.shape[1] - first)) * self.dtype.itemsize
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()

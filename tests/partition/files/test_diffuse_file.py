@@ -312,6 +312,28 @@ def test_a_run_goes_on_where_it_was(tmp_path, panels, monkeypatch, after):
     assert files(tmp_path) == ["x.npy", "y.npy"]
 
 
+@pytest.mark.parametrize(
+    ("after", "name"), [(3, "source.panels"), (6, "result.panels"), (11, "result.npy")]
+)
+def test_a_file_that_is_gone_or_too_short_is_refused(tmp_path, panels, monkeypatch, after, name):
+    panels(1)
+    edges, _ = random_graph()
+    source, target = write(tmp_path, signal()), tmp_path / "y.npy"
+
+    def run(**options):
+        return diffuse_file(source, edges, target, 2.0, memory=PLENTY, **options)
+
+    interrupted(monkeypatch, after, run)
+    path = tmp_path / "y.npy.partial" / name
+    os.truncate(path, path.stat().st_size // 2)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=f"{name}' to have .* bytes at least"):
+            run()
+        path.unlink()
+    expected = heat_diffusion(torch.from_numpy(signal()), edges, t=2.0).numpy()
+    np.testing.assert_array_equal(np.load(run(resume=False)), expected)
+
+
 def test_only_the_same_run_goes_on(tmp_path, panels, monkeypatch):
     panels(1)
     edges, weight = random_graph()
