@@ -125,7 +125,8 @@ RUNS = [
     Run(
         "benchmarks/out_of_core",
         "--nodes 80 --channels 20 --compare 5 --memory 64GB --scratch {data}",
-        lambda table: (table["time / in memory"] > 0) & table["peak GB"].between(0.001, 1),
+        # CUDA's libraries alone take more than one.
+        lambda table: (table["time / in memory"] > 0) & table["peak GB"].between(0.001, 4),
     ),
     Run(
         "benchmarks/ordering",
