@@ -197,7 +197,8 @@ def _is_plain(value: Any) -> bool:
 
 def _is_of_pandas(value: Any) -> bool:
     """True for a table, a column or an index of pandas, without importing pandas."""
-    return type(value).__module__.startswith("pandas.") and hasattr(value, "to_numpy")
+    packages = {each.__module__.partition(".")[0] for each in type(value).__mro__}
+    return "pandas" in packages and hasattr(value, "to_numpy")
 
 
 def _public(value: Any) -> dict[str, Any]:

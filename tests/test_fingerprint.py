@@ -104,6 +104,10 @@ class Narrow:
     width: int
 
 
+class Table(pd.DataFrame):
+    pass
+
+
 class Slots(Narrow):
     __slots__ = ("name",)
 
@@ -160,6 +164,7 @@ class Holder:
         (pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]})),
         (pd.Series(["x"], index=[0]), pd.Series(["x"], index=[1])),
         (pd.Index(["x"]), pd.Index(["y"])),
+        (Table({"a": [1]}), Table({"a": [2]})),
         (argparse.Namespace(k=1), argparse.Namespace(k=2)),
         (T.NormalizeFeatures(["x"]), T.NormalizeFeatures(["pos"])),  # whose repr is the same
         (T.Compose([T.AddSelfLoops()]), T.Compose([T.ToUndirected()])),

@@ -79,7 +79,7 @@ def test_the_only_label_is_that_of_all_cells():
 
 def test_a_word_for_unknown_is_warned_of(caplog):
     adata = made()
-    adata.obs["few"] = few(adata).astype(str)  # missing labels become "nan"
+    adata.obs["few"] = few(adata).astype(object).fillna("nan")
     propagate_labels(adata, "few")
     assert "'nan' counts as a label like any other (84 cells in adata.obs['few'])" in caplog.text
 
