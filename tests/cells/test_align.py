@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from cells.cell_cases import anndata, made, no_coordinates
 from sklearn import config_context
 
@@ -142,3 +143,10 @@ def test_tables_that_scikit_learn_is_set_to_return_are_not_read_inside(monkeypat
         with config_context(transform_output=output):
             found.append(align(*pair, epsilon=0.1, copy=True)[0])
     assert np.array_equal(*(each.obs["align_partner"].to_numpy() for each in found))
+
+
+def test_points_of_two_measurements_have_one_unit():
+    x = 7 * torch.randn(40, 3, generator=torch.Generator().manual_seed(0)) + 5
+    unit = align.__globals__["_unit"](x)
+    assert unit.mean(0).abs().max() < 1e-6
+    assert unit.square().sum(1).mean() == pytest.approx(1)

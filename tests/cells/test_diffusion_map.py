@@ -30,6 +30,7 @@ def test_equals_scanpy():
     adata = pbmc()
     ours = diffusion_map(adata, copy=True)
     assert "X_diffmap" not in adata.obsm
+    assert ours.uns["diffmap"] == {"params": {"n_comps": 15}}
     sc.tl.diffmap(adata)
     expected, found = adata.obsm["X_diffmap"], ours.obsm["X_diffmap"]
     assert np.abs(adata.uns["diffmap_evals"] - ours.uns["diffmap_evals"]).max() < 1e-5

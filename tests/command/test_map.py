@@ -81,6 +81,9 @@ def test_documents_become_a_folder(texts):
         assert words in report
     assert "39 different documents, each of them one point of the map: 1 rows repeat one" in report
     assert "jsem-pyg map documents.csv --labels topic --clusters 3 --layout none" in report
+    known = table[kept & (table.topic != "")]
+    for topic, row in pd.crosstab(known.topic, known.cluster).iterrows():
+        assert f"| {topic} | {' | '.join(map(str, row))} |" in report
 
 
 def test_the_report_counts_rows(texts):

@@ -342,6 +342,7 @@ def test_they_are_loaded_where_they_are_asked_for():
     import jsem_pyg
 
     assert jsem_pyg.estimators.HeatDiffusion is HeatDiffusion
+    assert jsem_pyg.__getattr__("estimators") is jsem_pyg.estimators
     with pytest.raises(AttributeError, match="nonsense"):
         jsem_pyg.nonsense  # noqa: B018
 

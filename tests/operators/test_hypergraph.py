@@ -162,6 +162,8 @@ def test_reads_a_hypergraph_data():
     structure, weight = read_hypergraph(GraphReader(size=0), data, data.x)
     assert structure.num_hyperedges == 3  # the last one is empty
     assert weight is data.edge_weight
+    given = torch.rand(3)
+    assert read_hypergraph(GraphReader(size=0), data, data.x, given)[1] is given
     data = HyperGraphData(x=torch.randn(4, 1), edge_index=INDEX, num_hyperedges=7)
     assert read(data, 4).num_hyperedges == 7
 
