@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, Literal
 
 import numpy as np
@@ -58,7 +59,9 @@ def cluster(
     tree = model.tree_
     earlier = adata.uns.get(key_added)
     if isinstance(earlier, Mapping):
-        columns = [f"{key_added}_{number}" for number in earlier.get("levels", {})]
+        own = str(len(earlier.get("linkage", ())) + 1)  # whose clusters are in `obs[key_added]`
+        numbers = [each for each in earlier.get("levels", {}) if each != own]
+        columns = [f"{key_added}_{number}" for number in numbers]
         adata.obs = adata.obs.drop(columns=columns, errors="ignore")
     for level in tree.levels[1:]:
         of_level = [str(number) for number in range(level.n_clusters)]
@@ -132,7 +135,7 @@ def propagate_labels(
     adata.obs[f"{key_added}_confidence"] = model.label_distributions_.max(1)
     adata.obsm[f"{key_added}_probability"] = model.label_distributions_
     if f"{key}_colors" in adata.uns:
-        adata.uns[f"{key_added}_colors"] = adata.uns[f"{key}_colors"]
+        adata.uns[f"{key_added}_colors"] = deepcopy(adata.uns[f"{key}_colors"])
     params = {"key": key, "use_rep": use_rep, "random_state": random_state}
     keep_params(adata, key_added, params, t=model.t_)
     return adata if copy else None

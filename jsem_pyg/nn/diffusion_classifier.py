@@ -1,5 +1,8 @@
 """Class probabilities that diffuse over the graph, except across edges where they disagree."""
 
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -135,11 +138,16 @@ class DiffusionClassifier(torch.nn.Module):
                 f"Expected 'num_classes' to be {self.num_classes}, as the model has it (got "
                 f"{num_classes}). To fix this error, make another model."
             )
-        self.num_classes = self.lin.out_channels = num_classes
+        self._resize(num_classes)
+        self.lin.reset_parameters()
+
+    def _resize(self, num_classes: int | None) -> None:
+        """Zeros for so many classes, or for none yet, in place of all that belongs to classes."""
+        self.num_classes, size = num_classes, num_classes or 0
+        self.lin.out_channels = size
         means = self.isotropic_mean.mean, self.anisotropic_mean.mean
         for each in (self.lin.weight, self.lin.bias, *means):
-            each.data = each.new_zeros(num_classes, *each.shape[1:])
-        self.lin.reset_parameters()
+            each.data = each.new_zeros(size, *each.shape[1:])
 
     def reset_parameters(self) -> None:
         """Draw the linear map again, return to the initial time, clear centre and class means."""
@@ -254,6 +262,19 @@ class DiffusionClassifier(torch.nn.Module):
             f"{self.__class__.__name__}({self.in_channels}, {self.num_classes}, "
             f"t={self.isotropic.time}, balance={self.balance})"
         )
+
+
+@contextmanager
+def restored(model: DiffusionClassifier) -> Iterator[None]:
+    """Bring classes, weights and means back to what they were, if the block fails."""
+    num_classes, state = model.num_classes, copy.deepcopy(model.state_dict())
+    try:
+        yield
+    except BaseException:
+        if model.num_classes != num_classes:
+            model._resize(num_classes)
+        model.load_state_dict(state)
+        raise
 
 
 def mean_over(graph: Any, rows: Tensor) -> OptTensor:

@@ -1,7 +1,8 @@
 """The entry to training: the graph is checked once, then the trainer that suits the model runs."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -18,6 +19,7 @@ from .._checks import (
 )
 from ..kernels.torch_func import outside_inference
 from ..nn import DiffusionClassifier
+from ..nn.diffusion_classifier import restored
 from .history import FitResult
 from .self_training import ROUNDS, self_train
 from .training_graph import prepare_graph
@@ -128,7 +130,8 @@ def fit(
             disagrees with the checkpoint it is to continue; model and file are then untouched.
         OSError: If `checkpoint` cannot be written, which the start of a run tries.
         RuntimeError: If a loss or gradient is not finite; the weights are then those with which
-            that epoch began. Also if another process ended or hangs.
+            that epoch began. Self-training that fails or is interrupted leaves them all as they
+            were. Also if another process ended or hangs.
         NotImplementedError: If several processes cannot share the sampler, or train by themselves.
 
     Sources: Lee, "Pseudo-Label", 2013, for self-training; Zhou et al., "Learning with local and
@@ -172,17 +175,31 @@ def fit(
             )
         labels = graph.known_labels(sampler, options.pop("labels", None), model.num_classes)
         rounds = epochs or ROUNDS
-        return self_train(model, graph, rounds=rounds, labels=labels, seed=seed, **options)
-    return fit_triplets(
-        model,
-        graph,
-        loss=loss,
-        sampler=sampler,
-        epochs=epochs or EPOCHS,
-        seed=seed,
-        progress=progress,
-        **options,
-    )
+        with _modes_restored(model), restored(model):
+            return self_train(model, graph, rounds=rounds, labels=labels, seed=seed, **options)
+    with _modes_restored(model):
+        return fit_triplets(
+            model,
+            graph,
+            loss=loss,
+            sampler=sampler,
+            epochs=epochs or EPOCHS,
+            seed=seed,
+            progress=progress,
+            **options,
+        )
+
+
+@contextmanager
+def _modes_restored(model: nn.Module) -> Iterator[None]:
+    """Bring all modules back to training or evaluation mode, as they were, if the block fails."""
+    modes = {module: module.training for module in model.modules()}
+    try:
+        yield
+    except BaseException:
+        for module, mode in modes.items():
+            module.training = mode
+        raise
 
 
 def _check_options(options: Mapping[str, Any], trainer: Callable[..., FitResult]) -> None:

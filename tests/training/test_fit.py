@@ -263,7 +263,7 @@ def test_a_loss_that_is_not_finite_is_an_error_and_costs_no_weights(where):
             return z.mean() * math.nan
         return (z - z).square().sum().sqrt()  # zero, with the gradient 0 / 0
 
-    model = SmoothingStub()
+    model = SmoothingStub().eval()
     with pytest.raises(RuntimeError, match=f"{where}.* finite in epoch 3"):
         fit(
             model,
@@ -275,6 +275,7 @@ def test_a_loss_that_is_not_finite_is_an_error_and_costs_no_weights(where):
         )
     assert len(after) == 2
     assert torch.equal(model.weight, after[-1]["weight"])
+    assert not model.training  # as before
 
 
 # ---------------------------------------------------------------- resuming

@@ -1,3 +1,4 @@
+import copy
 import math
 
 import pytest
@@ -51,6 +52,27 @@ def test_finds_out_how_many_clusters_there_are():
     labelled = DiffusionClassifier(6)
     fit(labelled, data, labels=torch.where(known == 3, -1, known))
     assert labelled.num_classes == 3
+
+
+@pytest.mark.parametrize("num_classes", [4, None])
+def test_what_fails_leaves_the_model_as_it_was(num_classes, monkeypatch):
+    data, model = blobs(), DiffusionClassifier(6, num_classes)
+    if num_classes:
+        fit(model, data)
+    before = copy.deepcopy(model)
+    one_way = data.edge_subgraph(data.edge_index[0] < data.edge_index[1])
+    for labels in (None, data.y):
+        with pytest.raises(ValueError, match="undirected"):
+            fit(model, one_way, labels=labels)
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(self_training, "cross_entropies", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fit(model, data, labels=data.y)
+    assert (model.num_classes, model.training) == (num_classes, before.training)
+    torch.testing.assert_close(model.state_dict(), before.state_dict(), rtol=0, atol=0)
 
 
 def test_is_better_than_k_means_where_clusters_are_long():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from jsem_pyg.transport import Factor, GromovWassersteinLoss, gw_distance
+from jsem_pyg.transport.factored.solver import Task
 
 pytestmark = pytest.mark.ci
 
@@ -14,6 +15,10 @@ def points(num_points=12, dim=2, seed=0):
 
 def kernel(x):
     return Factor(x, "kernel")
+
+
+def interrupt(*args, **kwargs):
+    raise KeyboardInterrupt
 
 
 def test_the_first_value_is_the_distance():
@@ -139,3 +144,16 @@ def test_another_kind_of_cost_from_the_same_coordinates_is_noticed():
     ):
         expected = gw_distance(*sides, epsilon=0.3, tol=1e-3, progress=False)
         torch.testing.assert_close(loss(*sides), expected)
+
+
+@pytest.mark.parametrize("marginals", ["semirelaxed", "unbalanced"])
+def test_an_interrupted_call_leaves_what_the_last_one_left(marginals):
+    x, y = points(), points(10, 2, 1)
+    loss, expected = (GromovWassersteinLoss(marginals=marginals) for _ in range(2))
+
+    loss(x, y), expected(x, y)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Task, "solve", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            loss(9 * x, y)
+    assert torch.equal(loss(1.01 * x, y), expected(1.01 * x, y))

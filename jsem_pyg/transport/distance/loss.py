@@ -128,17 +128,18 @@ class GromovWassersteinLoss(torch.nn.Module):
         """Compute the loss, a number; see :func:`.gw_distance` for all arguments."""
         task = read_task(source, target, self.cost, p, q, features, known_pairs, self.options)
         check_reverse_mode(OPTIMUM, *task.tensors)
-        inputs = _snapshot(task)
+        inputs, rho = _snapshot(task), self._rho
         if self._plan is not None and _is_near(inputs, self._inputs):
             options = replace(
-                self.options, epsilon=self._plan.epsilon, absolute=True, rho=self._rho,
+                self.options, epsilon=self._plan.epsilon, absolute=True, rho=rho,
                 starts=self._plan,
             )  # fmt: skip
             task = replace(task, options=options)
         else:
             columns = task.relaxation().columns
-            self._rho = columns if columns < float("inf") else 0.0
-        self._plan, self._inputs = task.solve(is_sharpened=True), inputs
+            rho = columns if columns < float("inf") else 0.0
+        # All at once: a call that fails or is interrupted leaves what the last one left.
+        self._plan, self._inputs, self._rho = task.solve(is_sharpened=True), inputs, rho
         return value_at(task, self._plan)
 
     def __repr__(self) -> str:
