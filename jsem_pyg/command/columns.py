@@ -39,7 +39,8 @@ def choose_columns(
     """Take the columns that are named, or guess: never the one of the labels.
 
     Where `kind` is "texts", since they were texts when a map was made, cells that look like numbers
-    are texts, too, and so are empty ones: what a row is does not depend on the others.
+    are texts, too, and so are empty ones: what a row is does not depend on the others. Where it is
+    "numbers", columns without any are numbers that are missing.
 
     A column of vectors comes first, then text (a column of that name, else all that hold
     sentences), then all columns of numbers but those of row numbers, also of rows that were
@@ -59,10 +60,10 @@ def choose_columns(
             f"Expected the labels not to be among what is clustered (got {labels!r} for both)."
         )
     kinds = {name: kind_of(table[name]) for name in table.columns if name != labels}
-    if kind == "texts":
+    if kind in ("texts", "numbers"):
         alike = {"numbers", "empty"}
         kinds |= {name: kind for name in points if kinds[name] in alike}
-    else:
+    if kind != "texts":
         _warn_of_nearly_numbers(table, [name for name in points if kinds[name] == "texts"])
     chosen = list(points) or _guess_points(table, kinds)
     kind = _common_kind({name: kinds[name] for name in chosen})

@@ -84,6 +84,18 @@ def test_new_documents_go_to_the_cluster_of_their_words(text_map):
     pd.testing.assert_frame_equal(alone, found[:1].astype({"probability": float}))
 
 
+def test_a_number_that_is_missing_is_named_in_one_row_too():
+    table = pd.DataFrame(vectors(12)[0], columns=list("abcdef"))
+    table.to_csv("table.csv", index=False)
+    assert run("map", "table.csv", "-k", "2", *QUICK).exit_code == 0
+    for missing in ([0], [0, 2], list(range(6))):
+        row = table.iloc[:1].copy()
+        row.iloc[0, missing] = np.nan
+        row.to_csv("row.csv", index=False)
+        names = ", ".join(map(repr, row.columns[missing]))
+        assert f"Expected {names} to hold finite numbers" in refused("table-map", "row.csv")
+
+
 @pytest.mark.parametrize("documents", [["12"], ["12", "a b"], ["", ""], ["1", "2.5", ""]])
 def test_what_a_document_is_does_not_depend_on_the_others(documents):
     pd.DataFrame({"body": documents}).to_csv("few.csv", index=False, quoting=1)
