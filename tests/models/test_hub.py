@@ -121,6 +121,9 @@ def test_modules_as_arguments_are_refused_before_anything_is_written(tmp_path):
     assert not (tmp_path / "model").exists()
     with pytest.raises(TypeError, match="conductance"):
         deepcopy(conv).save_pretrained(tmp_path / "model")
+    by_place = hub.AnisotropicDiffusion(1, 5.0, True, nn.SigmoidConductance(1))
+    with pytest.raises(TypeError, match=r"others for \['conductance'\]"):
+        by_place.save_pretrained(tmp_path / "model")
 
 
 def test_weights_that_miss_or_do_not_fit_are_errors(tmp_path):
