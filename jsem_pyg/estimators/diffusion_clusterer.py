@@ -236,7 +236,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             self.reducer_ = TruncatedSVD(self.n_components)
             self.reducer_.components_ = tree["reducer"].numpy()
             self.reducer_.n_features_in_ = self.n_features_in_
-        model = DiffusionClassifier(x.size(1), q.size(1)).to(x.dtype).eval()
+        with torch.random.fork_rng(devices=[]):  # initial weights, which are drawn for nothing
+            model = DiffusionClassifier(x.size(1), q.size(1)).to(x.dtype).eval()
         model.load_state_dict(tree["model"])
         edges = torch.from_numpy(self.edge_index_), torch.from_numpy(self.edge_weight_)
         kernel = tree.get("kernel", self.kernel)  # which files of earlier versions lack

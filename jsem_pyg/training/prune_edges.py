@@ -77,6 +77,7 @@ class PruneEdges:
             raise ValueError(f"Expected 'max_share' to lie in (0, 1] (got {max_share!r}).")
         self.threshold, self.every, self.max_share = threshold, every, max_share
         self._steps: list[PruningStep] = []
+        self._epoch = 0  # of the last call
 
     @property
     def steps(self) -> list[PruningStep]:
@@ -86,8 +87,10 @@ class PruneEdges:
     def __call__(self, end: EpochEnd) -> None:
         """Prune the edges every so many epochs; see the class."""
         epoch, graph = end.row.epoch, end.input
+        if epoch != self._epoch + 1:  # of another run, or of one that is resumed
+            self._steps = []
+        self._epoch = epoch
         if epoch == 1:
-            self._steps = []  # of another run, if there was one before
             _diffusion_layers(end.model)  # what cannot be pruned is refused at once
         if epoch % self.every:  # at the last epoch too: a run may be resumed for more
             return

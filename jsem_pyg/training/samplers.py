@@ -77,13 +77,16 @@ class GraphTriplets:
         """Prepare the draws for rows that are the nodes from `first` on."""
         self.num_nodes, self._first = num_nodes, first
         row, col = row.detach().cpu().long(), col.detach().cpu().long()
-        no_loop = first + row != col
-        # Neighbours are distinct and sorted; a pair that occurs twice has the sum of the weights.
-        key, slot = torch.unique(row[no_loop] * num_nodes + col[no_loop], return_inverse=True)
         ones = torch.ones(row.numel(), dtype=torch.float64)
         given = ones if weight is None else weight.detach().cpu().double()
-        total = torch.zeros(key.numel(), dtype=torch.float64)
-        total.index_add_(0, slot, given[no_loop])
+        no_loop = first + row != col
+        row, col, given = row[no_loop], col[no_loop], given[no_loop]
+        # In units of the largest weight of each row, so that no sum overflows.
+        unit = torch.zeros(num_rows, dtype=torch.float64).scatter_reduce_(0, row, given, "amax")
+        given = given / unit.clamp(min=torch.finfo(torch.float64).tiny)[row]
+        # Neighbours are distinct and sorted; a pair that occurs twice has the sum of the weights.
+        key, slot = torch.unique(row * num_nodes + col, return_inverse=True)
+        total = torch.zeros(key.numel(), dtype=torch.float64).index_add_(0, slot, given)
         # Positives: the distribution functions of all rows, one after the other. Each row is scaled
         # to mass one first; otherwise a row of tiny weights would vanish in the running sum.
         kept = total > 0

@@ -113,7 +113,9 @@ def test_it_is_saved_without_a_pickle_and_loaded_to_the_last_bit(dtype, tmp_path
     )
     clusterer.fit(points).save(path)
     monkeypatch.setattr(pickle, "loads", None)
+    state = torch.get_rng_state()
     again = DiffusionClusterer.load(path)
+    assert torch.equal(torch.get_rng_state(), state)
     assert again.get_params() == clusterer.get_params()
     objects = ("reducer_", "tree_")
     fitted = [name for name in vars(clusterer) if name[-1] == "_" and name not in objects]

@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pytest
 import torch
 from torch import nn
@@ -239,6 +241,20 @@ def test_a_callback_can_be_used_for_another_run():
     ]
     assert runs[0] == runs[1]
     assert len(pruning.steps) == 1
+
+
+def test_steps_of_a_run_that_is_resumed_count_once(tmp_path):
+    data, pruning = ring_and_chords(), PruneEdges(every=2)
+    for epochs in (3, 5):
+        kept = {"checkpoint": tmp_path / "run.st", "resume": True, "checkpoint_every": 1}
+
+        def stop(end, epochs=epochs):
+            if epochs == 3 and end.row.epoch == 2:
+                raise KeyboardInterrupt
+
+        with suppress(KeyboardInterrupt):
+            fit(Witness(), data, epochs=epochs, callbacks=[pruning, stop], **kept, **QUICK)
+    assert [each.epoch for each in pruning.steps] == [2]
 
 
 # ---------------------------------------------------------------- resuming

@@ -111,6 +111,17 @@ def test_rows_of_tiny_weights_keep_their_proportions():
     assert share == pytest.approx(0.75, abs=0.03)
 
 
+@pytest.mark.parametrize("unit", [1e-310, 1e308])
+def test_weights_whose_sum_overflows_keep_their_proportions(unit):
+    edge_index = to_undirected(torch.tensor([[0, 0, 1], [1, 2, 3]]))
+    edge_index = torch.cat([edge_index, torch.zeros(2, 1, dtype=torch.int64)], dim=1)
+    weight = torch.where(edge_index.sum(0) == 2, 0.5, 1.5).double() * unit
+    weight[-1] = 1e308  # of a self-loop, which counts for nothing
+    draws = GraphTriplets(edge_index, weight, 5).sample(20_000, generator())
+    share = (draws.positive[draws.anchor == 0] == 1).double().mean()
+    assert share == pytest.approx(0.75, abs=0.03)
+
+
 def test_an_edge_of_weight_zero_gives_neither_positives_nor_negatives():
     edge_index = to_undirected(torch.tensor([[0, 0], [1, 2]]))
     weight = (edge_index.sum(0) == 1).float()  # 0-1 has weight one, 0-2 zero
