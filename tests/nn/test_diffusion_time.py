@@ -15,6 +15,12 @@ def test_starts_where_told_and_stays_positive(t):
     assert time().item() == pytest.approx(t, rel=1e-5)
 
 
+def test_times_that_are_read_as_they_were_keep_their_digits():
+    time = DiffusionTime(0.3)
+    time.load_state_dict(time.state_dict())
+    assert repr(time) == "DiffusionTime(0.3)"
+
+
 def test_shapes():
     assert DiffusionTime(2.0)().shape == ()
     assert DiffusionTime([2.0, 3.0])().shape == (2,)

@@ -37,6 +37,9 @@ def test_histograms_count_each_edge_once():
     bent = forman_curvature(data.edge_index, data.edge_weight)
     assert bent.min() <= curvature.borders[0] < curvature.borders[-1] <= bent.max()
     assert conductance.summary.startswith("inside: median 0.8")
+    bars = np.add(curvature.inside, curvature.between)
+    assert (bars[[0, -1]] > 0).all()
+    assert np.count_nonzero(bars) > len(bars) / 2
 
 
 def test_a_histogram_of_one_value():

@@ -180,7 +180,8 @@ def test_within_autocast_nothing_changes():
         aligned = gromov_wasserstein(x, target)
         of_plan = [plan.dense(), plan.argmax(), plan.perplexity(), plan.apply(y)]
         of_cost = HeatCost()(Data(edge_index=ring)).dense()
-        return [*of_plan, aligned.dense(), gw_distance(x, target), of_cost]
+        both = aligned.joint_embedding()
+        return [*of_plan, aligned.dense(), *both, gw_distance(x, target), of_cost]
 
     expected = results()
     with torch.autocast("cpu", dtype=torch.bfloat16):
