@@ -39,7 +39,7 @@ def test_histograms_count_each_edge_once():
     assert conductance.summary.startswith("inside: median 0.8")
     bars = np.add(curvature.inside, curvature.between)
     assert (bars[[0, -1]] > 0).all()
-    assert np.count_nonzero(bars) > len(bars) / 2
+    assert np.count_nonzero(bars) > 10
 
 
 def test_a_histogram_of_one_value():
