@@ -135,7 +135,8 @@ def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
     """Edge features as [E, F] numbers, checked against the F that a layer was made for, if any."""
     edge_attr = as_real("edge_attr", edge_attr)
     columns = edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr
-    if columns.dim() != 2 or edge_dim not in (None, columns.size(1)):
+    # Not by `in`, in which compiled code does not find a size that is dynamic.
+    if columns.dim() != 2 or (edge_dim is not None and edge_dim != columns.size(1)):
         shape = f"(got {list(edge_attr.shape)})."
         if edge_dim == 0:
             raise ValueError(f"Expected 'edge_attr' to be None for a layer with edge_dim=0 {shape}")

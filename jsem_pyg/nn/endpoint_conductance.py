@@ -93,7 +93,7 @@ class EndpointConductance(NodeConductance):
     def _check(self, name: str, x: Tensor, width: int, argument: str) -> None:
         check_float(name, x)
         check_dense(name, x)
-        if x.dim() != 2 or width not in (-1, x.size(1)):
+        if x.dim() != 2 or (width != -1 and width != x.size(1)):
             raise ValueError(
                 f"Expected '{name}' to be of shape [rows, {'D' if width < 0 else width}], as "
                 f"'{argument}' says (got {list(x.shape)})."

@@ -21,6 +21,7 @@ from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
+    EndpointConductance,
     HypergraphChebConv,
     HypergraphDiffusion,
     SimplicialDiffusion,
@@ -144,6 +145,16 @@ def test_graphs_of_other_sizes_compile_twice_at_most(dynamic):
         assert_same([call(compiled, data)], [call(model, data)])
     assert len(sizes) > 2
     assert counter.frame_count <= 2
+
+
+@pytest.mark.parametrize("conductance", ["sigmoid", EndpointConductance(CHANNELS)])
+def test_every_size_may_be_dynamic(conductance):
+    options = {"edge_dim": 2, "t": torch.rand(2, CHANNELS) + 0.5, "conductance": conductance}
+    layer = bend(AnisotropicDiffusion(**options))
+    compiled = whole(layer, dynamic=True)
+    for seed in range(2):
+        data = make_data(seed, edge_dim=2)
+        assert_same(results(compiled, data), results(layer, data))
 
 
 @pytest.mark.parametrize("in_place", [True, *night(False)])
