@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from .._checks import check_dense, check_finite, check_float, numbers_of
+from .._checks import FLOATS, check_dense, check_finite, check_float, numbers_of
 from ..graph.adjacency import Adjacency
 from ..graph.rows import GraphRows
 from .conductance import FLOOR, ConstantAtFirst, MLPConductance, SigmoidConductance
@@ -120,10 +120,12 @@ class ModuleConductance(Module):
 
     def _check(self, out: Tensor, edges: Tensor | None) -> Tensor:
         """The output of the module, one number for each of the edges, above the floor."""
-        if not isinstance(out, Tensor) or not out.is_floating_point():
-            got = out.dtype if isinstance(out, Tensor) else type(out).__name__
+        is_tensor = isinstance(out, Tensor)
+        if not is_tensor or out.dtype not in FLOATS or out.layout != torch.strided:
+            got = f"{out.dtype}, {out.layout}" if is_tensor else type(out).__name__
             raise TypeError(
-                f"Expected 'conductance' to return a floating-point tensor (got {got})."
+                "Expected 'conductance' to return a dense floating-point tensor, of 16 bits at "
+                f"least (got {got})."
             )
         out = out.squeeze(-1) if out.dim() == 2 else out
         if out.dim() != 1 or (edges is not None and out.size(0) != edges.size(0)):

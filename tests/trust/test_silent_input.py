@@ -157,6 +157,8 @@ class Returning(nn.Module):
         lambda attr: attr.repeat(1, 2),
         lambda attr: attr.long(),
         lambda attr: attr.sum(),
+        lambda attr: attr.to_sparse(),
+        lambda attr: attr.to(torch.float8_e4m3fn),
     ],
 )
 def test_conductances_return_a_number_for_each_edge(what):
