@@ -179,8 +179,8 @@ def changed_copy(edge_index: Tensor, size: int, part: float, seed: int) -> tuple
 
 def difference(source: AdjacencyCost, target: AdjacencyCost, partner: Tensor) -> float:
     """The sum of |A_ik - B_jl|^2 over matched pairs."""
-    moved = target.dense()[partner][:, partner]
-    return float((source.dense() - moved).square().sum(dtype=torch.float64))
+    moved = target.scipy()[partner.numpy()][:, partner.numpy()]
+    return float((source.scipy() - moved).power(2).sum())
 
 
 def measure(kind: str, size: int, seed: int, args: argparse.Namespace) -> list[dict]:
