@@ -66,7 +66,8 @@ def diffuse_file(
         edge_weight: [E] non-negative weights; None: ones, or the values of the sparse tensor.
         conductance: [E] numbers in [0, 1] by which the weights are multiplied, such as
             ``layer.conductance(data.edge_attr)`` of a trained
-            :class:`~jsem_pyg.nn.AnisotropicDiffusion`, whose time is ``layer.t``. None: ones.
+            :class:`~jsem_pyg.nn.AnisotropicDiffusion`, whose time is ``layer.t``. As in layers, the
+            mean of both directions of an edge counts. None: ones.
         degree: as in :func:`~jsem_pyg.diffusion.heat_diffusion`, like the three that follow.
         tol: the relative error allowed.
         normalization: "sym", "rw" or None.
