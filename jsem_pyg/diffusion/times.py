@@ -77,10 +77,15 @@ def is_single(t: float | Tensor) -> bool:
     return isinstance(t, Real) or getattr(t, "ndim", None) == 0
 
 
-def check_signal(x: Tensor, name: str = "x") -> None:
+def check_signal(x: Tensor, name: str = "x", may_be_sparse: bool = False) -> None:
     """Raise unless a signal is a dense floating-point tensor of shape [..., N, D]."""
+    if torch.jit.is_tracing():
+        raise NotImplementedError(
+            "Expected no torch.jit.trace, in which the graph would become a constant. To fix this, "
+            "use torch.export, which takes the layers on graphs."
+        )
     check_float(name, x)
-    if x.layout != torch.strided:
+    if x.layout != torch.strided and not may_be_sparse:
         raise ValueError(
             f"Expected '{name}' to be dense, since heat soon fills every row (got {x.layout}). To "
             f"fix this, pass {name}.to_dense(), or map the features to fewer channels first."

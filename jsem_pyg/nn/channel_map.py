@@ -41,8 +41,7 @@ class ChannelMap(HeatLayer):
 
     def _run(self, x: Tensor, *given: Any) -> Tensor:
         """[..., N, C_in] -> [..., N, C_out]."""
-        if not self._takes_sparse(x):
-            check_signal(x)
+        check_signal(x, may_be_sparse=self._takes_sparse(x))
         self._check_fit(x)
         times, diffuse = self._prepare(x, *given)
         if not self._maps_first(x):

@@ -100,3 +100,13 @@ def test_a_program_is_saved_and_loaded():
     file.seek(0)
     program = torch.export.load(file).module()
     torch.testing.assert_close(program(data.x, data.edge_index), layer(data.x, data.edge_index))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace")
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_tracing_is_refused(is_sparse):
+    layer, data = AnisotropicChebConv(CHANNELS, 2, edge_dim=0), make_data()
+    x = data.x.to_sparse() if is_sparse else data.x
+    layer(x, data.edge_index)  # a graph that is remembered became a constant
+    with pytest.raises(NotImplementedError, match="To fix this, use torch.export"):
+        torch.jit.trace(layer, (x, data.edge_index), check_trace=False)
