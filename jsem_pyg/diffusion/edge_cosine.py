@@ -7,11 +7,12 @@ from .._checks import check_edge_index_shape, check_finite, check_float
 from .._precision import unit_rows
 from ..graph import GraphStructure
 from ..kernels.edge_dot import edge_dot
+from ..kernels.torch_func import eager
 from .functional import heat_diffusion
 from .times import check_single_time
 
 
-@torch.compiler.disable
+@eager
 def diffusion_cosine(
     x: Tensor,
     edge_index: Tensor,

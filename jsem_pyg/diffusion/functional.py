@@ -11,7 +11,7 @@ from .._precision import compute_dtype
 from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
 from ..kernels.table import CHEBYSHEV, lists_backends
-from ..kernels.torch_func import is_transformed
+from ..kernels.torch_func import eager, is_transformed
 from ..operators import laplacian_operator
 from .evolve import evolve
 from .heat import heat_operator
@@ -111,7 +111,7 @@ def heat_diffusion(
     return _diffuse_eagerly(x, edge_index, edge_weight, t, options, node_mass)
 
 
-@torch.compiler.disable
+@eager
 def _diffuse_eagerly(
     x: Tensor,
     edge_index: Any,

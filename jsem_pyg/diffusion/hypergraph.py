@@ -25,6 +25,7 @@ from ..graph import HypergraphStructure
 from ..graph.prepare import GraphReader
 from ..graph.prepare_hypergraph import read_hypergraph
 from ..kernels.table import CHEBYSHEV, lists_backends
+from ..kernels.torch_func import eager
 from ..operators import HeatOperator, hypergraph_operator
 from .evolve import SpectralFilter, evolve
 from .options import HeatOptions
@@ -69,7 +70,7 @@ def method_costs(
 
 
 @lists_backends(CHEBYSHEV)
-@torch.compiler.disable
+@eager
 def hypergraph_diffusion(
     x: Tensor,
     hyperedge_index: Any,

@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .._checks import check_edge_vector
@@ -11,6 +10,7 @@ from .._precision import compute_dtype, full_precision, widen
 from ..graph import SimplicialStructure
 from ..graph.prepare import GraphReader
 from ..kernels.table import lists_backends
+from ..kernels.torch_func import eager
 from ..operators import hodge_operator
 from ..operators.factored import FACTORED
 from .evolve import SpectralFilter, evolve
@@ -22,7 +22,7 @@ _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares 
 
 
 @lists_backends(FACTORED)
-@torch.compiler.disable
+@eager
 def simplicial_diffusion(
     x: Tensor,
     edge_index: Any,

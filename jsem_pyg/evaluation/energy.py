@@ -16,9 +16,10 @@ from .._checks import (
 )
 from .._precision import power_of_two
 from ..graph import GraphStructure
+from ..kernels.torch_func import eager
 
 
-@torch.compiler.disable
+@eager
 def dirichlet_energy(
     x: Tensor,
     edge_index: Tensor,

@@ -1,4 +1,4 @@
-"""Helpers for code that may run inside a transform of `torch.func`."""
+"""Helpers for code that may run inside a transform of `torch.func`, or of a compiler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,6 +30,26 @@ def lasting(make: Callable[P, T]) -> Callable[P, T]:
                 return make(*args, **kwargs)
             with temporarily_clear_interpreter_stack():
                 return make(*args, **kwargs)
+
+    return outside
+
+
+def eager(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function for which there is no registered op: compiled code calls it as it is.
+
+    The graph of `torch.compile` breaks around it; `torch.export`, which cannot break, is refused.
+    """
+
+    @torch.compiler.disable
+    @wraps(function)
+    def outside(*args: P.args, **kwargs: P.kwargs) -> T:
+        if torch.compiler.is_compiling():  # by torch.export, which traces this as well
+            raise NotImplementedError(
+                f"Expected no torch.export of {function.__qualname__}, for which there is no op. "
+                "To fix this, export heat_diffusion or a layer on graphs with times, without a "
+                "filter, 'node_mass' and transforms of torch.func, hooks and fuse=False."
+            )
+        return function(*args, **kwargs)
 
     return outside
 

@@ -22,7 +22,7 @@ from ..diffusion.registered_op import compiled_heat
 from ..diffusion.times import Times, shape_times
 from ..graph.memory import Memory
 from ..graph.prepare import read_edges
-from ..kernels.torch_func import is_transformed
+from ..kernels.torch_func import eager, is_transformed
 from ..operators import laplacian_operator
 from .conductance import as_columns
 from .heat_layer import Diffuse, HeatLayer
@@ -122,23 +122,16 @@ class DiffusionLayer(HeatLayer, MessagePassing):
     ) -> Tensor:
         """Diffuse the node features, and map them in a convolution; see the class for shapes."""
         given = (single_node_set(x), edge_index, edge_weight, edge_attr, node_mass)
-        if self.filter is None and node_mass is None and not is_transformed():
-            return self._run(*given)
-        return self._run_eagerly(*given)
+        plain = self.filter is None and node_mass is None and not is_watched(self)
+        return self._run(*given) if plain and not is_transformed() else self._run_eagerly(*given)
 
     def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
         """An edge's share of S X, on the watched path."""
         return norm.view(-1, 1) * x_j
 
-    @torch.compiler.disable
+    @eager
     def _run_eagerly(self, *given: Any) -> Tensor:
-        """Run with filters, masses or within `torch.func`, for which there is no registered op."""
-        if torch.compiler.is_compiling():  # by torch.export, which traces this as well
-            raise NotImplementedError(
-                f"Expected {self.__class__.__name__} without a filter, 'node_mass' and transforms "
-                "of torch.func under torch.export, whose programs know heat alone. To fix this, "
-                "export a layer with times."
-            )
+        """Run with filters, masses, watched or within `torch.func`: there is no registered op."""
         out, unused = self._run(*given), self._unused(given[3])
         return out if self.filter is None or unused is None else out + unused.to(out)
 
@@ -153,8 +146,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         """Read the graph, let its edges conduct, and make the operator, precise enough for t."""
         t = self._times(edge_attr)
         edge_attr = None if edge_attr is None else self._columns(edge_attr)
-        watched = not self.fuse or is_watched(self)
-        if torch.compiler.is_compiling() and not watched:
+        if torch.compiler.is_compiling():
             # Compiled code cannot prepare a graph: the registered op does.
             adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
             conductance = self._conduct(adjacency, edge_attr, x)
@@ -165,7 +157,7 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         conductance = self._conduct(structure, edge_attr, x)
         options, times = self._options(conductance), self._read_times(x, t)
         given = (structure, weight, x, times.reach)
-        if watched:
+        if is_watched(self):
             make = partial(propagated_operator, self, node_mass=node_mass)
             operator = heat_operator(*given, options, conductance, make)
         else:

@@ -18,6 +18,7 @@ from ..diffusion.options import HeatOptions
 from ..diffusion.times import Times
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import read_hypergraph
+from ..kernels.torch_func import eager
 from .heat_layer import Diffuse, HeatLayer
 from .hyperedge_weight import HyperedgeWeight
 
@@ -51,7 +52,7 @@ class HypergraphLayer(HeatLayer):
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
         self._make_heat(t, learn_t, options, filter=filter)
 
-    @torch.compiler.disable
+    @eager
     def forward(
         self,
         x: Tensor,

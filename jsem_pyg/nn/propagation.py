@@ -16,8 +16,8 @@ _HOOKS = [
 
 
 def is_watched(layer: MessagePassing) -> bool:
-    """True if an explainer or a hook observes the messages of a layer."""
-    return bool(layer.explain) or any(getattr(layer, hooks) for hooks in _HOOKS)
+    """True if an explainer or a hook may observe the messages of a layer."""
+    return not layer.fuse or bool(layer.explain) or any(getattr(layer, hooks) for hooks in _HOOKS)
 
 
 class PropagatedOperator(Operator):

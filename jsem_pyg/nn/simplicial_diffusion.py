@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
@@ -13,6 +12,7 @@ from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
 from ..diffusion.times import Times
 from ..kernels.table import lists_backends
+from ..kernels.torch_func import eager
 from ..operators.factored import FACTORED
 from .diffusion_time import DiffusionTime, initial_times
 from .heat_layer import Diffuse, HeatLayer
@@ -109,7 +109,7 @@ class SimplicialDiffusion(HeatLayer):
         times: Tensor = self.time_up()
         return times
 
-    @torch.compiler.disable
+    @eager
     def forward(
         self,
         x: Tensor,

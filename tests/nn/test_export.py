@@ -8,7 +8,12 @@ from layer_cases import CHANNELS, bend, make_data
 from night import night
 
 from jsem_pyg.diffusion.filters import Heat
-from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
+from jsem_pyg.nn import (
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    HypergraphDiffusion,
+    SimplicialDiffusion,
+)
 
 
 class Stack(torch.nn.Module):
@@ -84,14 +89,24 @@ def triangle():
     return data
 
 
-@pytest.mark.parametrize("name", ["filter", "mass"])
-def test_filters_and_masses_are_refused(name):
+COMBINATORIAL = AnisotropicDiffusion(edge_dim=0, normalization=None)
+
+
+@pytest.mark.parametrize(
+    ("layer", "given"),
+    [
+        (AnisotropicDiffusion(edge_dim=0, filter=Heat(1.0)), {}),
+        (COMBINATORIAL, {"node_mass": torch.ones(len(make_data().x))}),
+        (AnisotropicDiffusion(edge_dim=0, fuse=False), {}),
+        (HypergraphDiffusion(), {}),
+        (SimplicialDiffusion(), {}),
+    ],
+)
+def test_what_has_no_op_is_refused(layer, given):
     data = make_data()
-    options = {"normalization": None} if name == "mass" else {"filter": Heat(1.0)}
-    given = {"node_mass": torch.ones(len(data.x))} if name == "mass" else {}
-    layer = AnisotropicDiffusion(edge_dim=0, **options)
+    x = torch.zeros(data.num_edges, 2) if isinstance(layer, SimplicialDiffusion) else data.x
     with pytest.raises(NotImplementedError, match="without a filter, 'node_mass' and transforms"):
-        torch.export.export(layer, (data.x, data.edge_index), given, strict=False)
+        torch.export.export(layer, (x, data.edge_index), given, strict=False)
 
 
 def test_a_program_is_saved_and_loaded():

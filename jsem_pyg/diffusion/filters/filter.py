@@ -10,6 +10,7 @@ from torch import Tensor
 from ..._checks import check_instance, check_positive
 from ..._precision import compute_dtype
 from ...graph.prepare import GraphReader
+from ...kernels.torch_func import eager
 from ...operators import HeatOperator, laplacian_operator
 from ..evolve import MARGIN, evolve
 from ..filter_coefficients import cosine_coefficients, eigenvalue_samples
@@ -73,7 +74,7 @@ class Filter(torch.nn.Module):
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), for eigenvalues [...] of the Laplacian: [...], or [S, ...]."""
 
-    @torch.compiler.disable
+    @eager
     def forward(
         self,
         x: Tensor,
