@@ -168,7 +168,8 @@ def heat_kernel_columns(
 
     Raises:
         TypeError: if an argument is of the wrong type.
-        ValueError: if `nodes` leave the range, or :func:`heat_diffusion` refuses the graph.
+        ValueError: if `nodes` leave the range (a RuntimeError in compiled code), or
+            :func:`heat_diffusion` refuses the graph.
 
     Source: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21,
     2006.
@@ -185,7 +186,10 @@ def heat_kernel_columns(
     if edge_weight is not None:
         check_float("edge_weight", edge_weight)
     size = count_nodes(edge_index, num_nodes, nodes)
-    check_node_index("nodes", nodes, size)
+    if torch.compiler.is_compiling():  # which cannot look at them
+        torch._assert_async(((nodes >= 0) & (nodes < size)).all(), "Expected 'nodes' in [0, N)")
+    else:
+        check_node_index("nodes", nodes, size)
     dtype = compute_dtype(edge_weight)
     indicators = torch.zeros(size, nodes.numel(), dtype=dtype, device=nodes.device)
     indicators[nodes.long(), torch.arange(nodes.numel(), device=nodes.device)] = 1

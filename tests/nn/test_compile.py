@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 from jsem_pyg.diffusion import (
     diffusion_cosine,
     heat_diffusion,
+    heat_kernel_columns,
     hypergraph_diffusion,
     simplicial_diffusion,
 )
@@ -236,6 +237,17 @@ def test_heat_diffusion(normalization, prepared):
         torch.autograd.grad(run(x, graph, weight, t), inputs) for run in (whole(loss), loss)
     ]
     assert_same(*gradients)
+
+
+def test_columns_of_the_kernel():
+    data = make_data()
+    weight = data.edge_weight.requires_grad_()
+    options = {"num_nodes": NUM_NODES, "t": torch.tensor([0.5, 2.0])}
+    given, compiled = (data.edge_index, torch.tensor([3, 0]), weight), whole(heat_kernel_columns)
+    columns = [run(*given, **options) for run in (compiled, heat_kernel_columns)]
+    assert_same(*([out, *torch.autograd.grad(out.cos().sum(), weight)] for out in columns))
+    with pytest.raises(RuntimeError, match="Expected 'nodes' in"):
+        compiled(data.edge_index, torch.tensor([3, -1]), weight, **options)
 
 
 def test_a_number_as_time_may_change():
