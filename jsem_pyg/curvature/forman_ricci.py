@@ -41,7 +41,8 @@ def forman_curvature(
 
     with the common neighbours :math:`\Delta` of i and j, the squares :math:`\square` without
     diagonals on the edge and their degeneracy :math:`\gamma_{max}`; F_bal ignores weights and is
-    zero where the smaller degree is one. All are pure numbers, computed in float64.
+    zero where the smaller degree is one. All are computed in float64. F_aug depends on the unit of
+    the weights, which it squares: they should be of order one, as those of a neighbour graph are.
 
     Args:
         edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge

@@ -79,7 +79,8 @@ def propagate_labels(
     labels that are not among the sources. An edge has three features: the agreement of its two
     neighbourhoods (the logarithm of :class:`~jsem_pyg.nn.AgreementConductance` of diffused
     probabilities, plus one), its augmented Forman-Ricci curvature, and the cosine of its ends, the
-    last two standardised. The conductance rises with each: slopes stay above zero.
+    last two standardised. The conductance rises with each: slopes stay above zero. The curvature
+    depends on the unit of the weights, and so do the results with these features.
 
     Other methods can use the same edges: multiply their weights by `conductance`, as in
     ``data.edge_weight * propagate_labels(data, labels).conductance``, before self-training.
