@@ -76,9 +76,12 @@ def local_width(distance: Tensor, fallback: Tensor) -> Tensor:
 
 
 def common_width(distance: Tensor, groups: Groups) -> Tensor:
-    """The median [G] of the positive distances to the k-th neighbour in each graph, or else 1."""
+    """The median [G] of the positive distances to the k-th neighbour in each graph.
+
+    Infinite where all are zero: no length has a meaning there, so that every edge weighs one.
+    """
     last = distance[:, -1]
-    return groups.median(last, last > 0).nan_to_num(nan=1.0)
+    return groups.median(last, last > 0).nan_to_num(nan=torch.inf)
 
 
 def _unless_negligible(width: Tensor, fallback: Tensor) -> Tensor:

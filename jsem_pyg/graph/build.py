@@ -81,7 +81,8 @@ def knn_graph(
         kernel: how a distance d becomes a weight in [1e-6, 1]: "gaussian", exp(-d^2 / 2 s^2) with
             the lower median distance to the k-th neighbour as the width s; "self_tuning",
             exp(-d^2 / s_i s_j) with the distances to the 7th neighbours; "cosine", (1 + cos) / 2;
-            None, ones. See the page on mathematics.
+            None, ones. Where all points lie on k others, a width is infinite. See the page on
+            mathematics.
         symmetrize: "max" (union, larger weight), "mean" ((W + W^T) / 2) or "mutual" (edges found
             from both ends only).
         connect: join the connected components by their shortest links, one fewer than there are

@@ -41,8 +41,8 @@ def test_self_tuning_width_is_the_distance_to_the_seventh_neighbor(k, expected):
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
-def test_points_that_are_all_equal_have_a_width(kernel):
-    assert node_width(torch.zeros(4, 2), kernel).tolist() == [1.0] * 4
+def test_points_that_are_all_equal_have_an_infinite_width(kernel):
+    assert node_width(torch.zeros(4, 2), kernel).tolist() == [torch.inf] * 4
 
 
 def test_a_node_among_its_duplicates_has_the_width_of_the_others():

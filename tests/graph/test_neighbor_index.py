@@ -104,6 +104,15 @@ def test_weights_of_far_points_do_not_vanish():
     assert float(weight.min()) == pytest.approx(MIN_WEIGHT)
 
 
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
+def test_places_of_many_points_are_joined_by_ones_in_any_unit(kernel):
+    for unit in (1e-6, 1.0, 1e6):
+        x = unit * points(3).repeat(6, 1)
+        index = NeighborIndex(x, k=5, metric="l2", kernel=kernel)
+        assert index.edge_weight.eq(1).all()
+        assert index.links(2 * x)[1].eq(1).all()
+
+
 def test_a_new_point_among_duplicates_has_the_common_width():
     x = torch.cat([points(40), torch.ones(20, 4)])
     index = NeighborIndex(x, 10, "l2", kernel="self_tuning")
