@@ -7,6 +7,7 @@ from cells.cell_cases import anndata, made, no_coordinates
 from sklearn import config_context
 
 from jsem_pyg.anndata import align
+from jsem_pyg.anndata.align import _unit
 from jsem_pyg.transport import gromov_wasserstein
 
 pytestmark = pytest.mark.ci
@@ -150,3 +151,11 @@ def test_points_of_two_measurements_have_one_unit():
     unit = align.__globals__["_unit"](x)
     assert unit.mean(0).abs().max() < 1e-6
     assert unit.square().sum(1).mean() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
+def test_points_are_centred_and_have_mean_squared_length_one(unit):
+    x = torch.randn(30, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = _unit(unit * (3 + x))
+    torch.testing.assert_close(found.mean(0), torch.zeros(4, dtype=torch.float64))
+    assert float(found.square().sum(1).mean()) == pytest.approx(1)

@@ -153,3 +153,12 @@ def test_a_column_that_was_constant_stays_zero():
 def test_rounding_is_not_blown_up_either_when_it_is_remembered():
     values = 3 + 1e-7 * torch.tensor([0.0, 1.0, -1.0, 2.0])
     assert (Standardizer().fit(values).transform(values) == 0).all()
+
+
+@pytest.mark.parametrize("unit", [1.0, -1.0])
+def test_each_group_has_a_rounding_of_its_own(unit):
+    """The first group differs by rounding only; the second has small values that differ."""
+    values = unit * torch.tensor([1e6, 1e6 + 0.0625, 1e6 - 0.0625, 1.0, 1.001, 1.002])
+    result = robust_standardize(values, torch.tensor([0, 0, 0, 1, 1, 1]))
+    assert (result[:3] == 0).all()
+    assert result[5] * unit > 0.5

@@ -315,3 +315,10 @@ def test_bad_arguments_are_refused(tmp_path, monkeypatch, arguments, error, mess
     with pytest.raises(error, match=message):
         Counted(**{"root": tmp_path, "value": 1, **arguments})
     assert Counted.reads == 0
+
+
+def test_a_dataset_says_what_it_depends_on_and_what_it_holds(tmp_path):
+    for name in ("fingerprint", "read"):
+        lacking = type("Lacking", (Counted,), {name: getattr(PointsDataset, name)})
+        with pytest.raises(NotImplementedError):
+            lacking(tmp_path, 1)

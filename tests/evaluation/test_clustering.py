@@ -117,3 +117,11 @@ def test_the_scale_of_points_does_not_matter(dtype, scale, normalize):
     x = torch.randn(40, 3, generator=generator, dtype=torch.float64) + 10.0 * y[:, None] - 5
     scores = clustering_scores((x * scale).to(dtype), y, seeds=1, normalize=normalize)
     assert scores.ari == 1
+
+
+@pytest.mark.parametrize("seed", [65, 2**32 - 1])
+def test_seeds_may_be_as_large_as_scikit_learn_takes(seed):
+    x, y = blobs()
+    assert clustering_scores(x, y, seeds=[seed]).ari == pytest.approx(1)
+    with pytest.raises(ValueError, match=str(2**32)):
+        clustering_scores(x, y, seeds=[2**32])

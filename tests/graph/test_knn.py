@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jsem_pyg.graph import knn_search
+from jsem_pyg.graph import knn_graph, knn_search
 
 
 def all_distances(x, metric):
@@ -124,3 +124,14 @@ def test_refuses(x, k, options, error, message):
 def test_zero_vectors_are_points_under_l2():
     neighbor, _ = knn_search(torch.eye(3)[:, :2] * 0.1, 2, metric="l2")
     assert neighbor[2].sort().values.tolist() == [0, 1]
+
+
+def test_more_neighbours_than_one_of_two_large_graphs_has():
+    sizes, k = (140, 170), 150
+    x = torch.randn(sum(sizes), 3, generator=torch.Generator().manual_seed(0))
+    batch = torch.arange(2).repeat_interleave(torch.tensor(sizes))
+    edge_index, _ = knn_graph(x, k, "l2", kernel=None, batch=batch)
+    for graph, first in enumerate((0, sizes[0])):
+        own = edge_index[:, batch[edge_index[0]] == graph] - first
+        alone, _ = knn_graph(x[batch == graph], min(k, sizes[graph] - 1), "l2", kernel=None)
+        assert torch.equal(own, alone)

@@ -137,3 +137,11 @@ def test_a_backend_from_outside_is_an_entry(monkeypatch):
             results.append([out, *torch.autograd.grad(out.sin().sum(), leaves)])
         for one, other in zip(*results, strict=True):
             torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    "documented", [heat_diffusion, nn.AnisotropicChebConv, nn.HypergraphDiffusion]
+)
+def test_docstrings_list_the_backends(documented):
+    assert "{backends}" not in documented.__doc__
+    assert CHEBYSHEV.describe() in documented.__doc__

@@ -384,3 +384,14 @@ def test_other_parameters_for_one_call_leave_no_trace():
     twice = {f"anisotropic.time.{name}": other["isotropic.time.raw"] for name in ("raw", "start")}
     model.load_state_dict({**model.state_dict(), **other, **twice})  # of earlier versions
     assert torch.equal(model(data.x, data.edge_index), actual)
+
+
+def test_conductances_are_those_of_the_second_diffusion():
+    data, model = make_data(), trained_model()
+    arguments = (data.x, data.edge_index, data.edge_weight)
+    seen = []
+    model.anisotropic.register_forward_pre_hook(lambda layer, args: seen.append(args[0]))
+    model(*arguments)
+    source, target = data.edge_index
+    expected = model.anisotropic.conductance(None, seen[0][source], seen[0][target])
+    torch.testing.assert_close(model.conductances(*arguments), expected.flatten())

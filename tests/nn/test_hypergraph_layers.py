@@ -140,6 +140,9 @@ def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
     torch.testing.assert_close(layer(batch.x, batch), apart, rtol=1e-5, atol=1e-5)
     by_hand = layer(batch.x, batch.edge_index, batch.edge_weight)
     torch.testing.assert_close(by_hand, apart, rtol=1e-5, atol=1e-5)
+    given = torch.rand(batch.edge_weight.shape)  # in place of its own
+    by_hand = layer(batch.x, batch.edge_index, given)
+    torch.testing.assert_close(layer(batch.x, batch, given), by_hand, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", IDS)

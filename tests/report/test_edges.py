@@ -4,7 +4,7 @@ from report_cases import blobs
 from torch_geometric.data import Data
 
 from jsem_pyg.curvature import forman_curvature
-from jsem_pyg.report.edges import FULL, edge_table, histograms
+from jsem_pyg.report.edges import FULL, _histogram, edge_table, histograms
 
 
 def test_each_edge_stands_at_its_smaller_end():
@@ -48,3 +48,10 @@ def test_a_histogram_of_one_value():
     assert [sum(chart.inside) for chart in charts] == [1, 1]
     assert charts[1].borders[0] < charts[1].borders[-1]
     assert charts[1].borders == sorted(charts[1].borders)
+
+
+def test_what_lies_beyond_a_histogram_counts_at_its_ends():
+    values = np.array([-5.0, 0.1, 0.9, 7.0])
+    chart = _histogram("name", values, np.array([True, True, False, False]), 0.0, 1.0)
+    assert (chart.inside[0], sum(chart.inside)) == (1, 2)
+    assert (chart.between[-1], sum(chart.between)) == (1, 2)

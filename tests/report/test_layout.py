@@ -93,11 +93,18 @@ def test_a_bar_counts_every_time(monkeypatch):
 
 
 def test_umap_begins_with_the_last_time(monkeypatch):
-    placed = []
-    monkeypatch.setattr(layout, "_umap", lambda z, start, seed, **_: placed.append(z) or start)
+    placed, begun = [], []
+
+    def umap(z, start, seed, **options):
+        placed.append(z)
+        begun.append(start)
+        return start
+
+    monkeypatch.setattr(layout, "_umap", umap)
     stages = list(torch.rand(4, 40, 3))
     layout._by_umap(stages, 0, lambda _: None)
     assert [each is z for each, z in zip(placed, stages[::-1], strict=True)] == [True] * 4
+    assert np.array_equal(begun[0], layout._by_pca(stages[-1:], 0)[0])
 
 
 @pytest.mark.parametrize("flat", [[1], [0, 1]])

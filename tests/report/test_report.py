@@ -193,6 +193,11 @@ def test_what_is_missing_is_named_before_the_work(tmp_path, monkeypatch, package
     page.plotly_script.cache_clear()
 
 
+def test_a_layout_by_axes_needs_no_umap(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)
+    assert write(tmp_path, layout="pca").content()[0]["times"]
+
+
 def test_pictures_are_packed_in_256_greys_of_a_type_that_the_script_reads(tmp_path):
     images = np.linspace(-1.0, 1.0, 60 * 4).reshape(60, 2, 2)
     content, arrays = write(tmp_path, images=images).content()

@@ -63,7 +63,7 @@ def test_a_changed_copy_is_found():
     source, target, name = noisy_pair(600)
     stages = candidate_stages(source, target, 100)
     steps = int(stages[0][0].removeprefix("109 candidates, ").removesuffix(" steps"))
-    assert steps < 30  # as long as they help
+    assert 2 < steps < 30  # as long as they help
     assert (stages[-1][1] == name).mean() > 0.95
     again = candidate_stages(source, target, 100)
     assert np.array_equal(stages[-1][1], again[-1][1])

@@ -167,3 +167,9 @@ def test_a_second_derivative_is_refused():
 
     with pytest.raises(NotImplementedError, match="eigenvectors of a cost to be differentiated"):
         torch.autograd.functional.hessian(loss, half)
+
+
+def test_without_weights_it_is_that_of_ones():
+    edge_index = random_graph(30, 0.3, num_isolated=0)[0]
+    expected = CommuteCost()(edge_index, torch.ones(edge_index.size(1))).dense()
+    assert torch.equal(CommuteCost()(edge_index).dense(), expected)

@@ -282,3 +282,10 @@ def test_it_is_computed_in_inference_mode():
     expected = gw_distance(x, y)
     with torch.inference_mode():
         assert torch.equal(gw_distance(x, y), expected)
+
+
+def test_within_inference_mode_it_is_the_same():
+    x, y = (torch.randn(8, 2, generator=torch.Generator().manual_seed(s)) for s in (0, 1))
+    expected = gw_distance(x, y, progress=False)
+    with torch.inference_mode():
+        assert torch.equal(gw_distance(x, y, progress=False), expected)

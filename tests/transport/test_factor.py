@@ -96,3 +96,17 @@ def test_squares_of_sums_stay_in_range():
     assert Factor(x * 0.999 * largest, "sqdist").dense().isfinite().all()
     with pytest.raises(ValueError, match="whose squares torch.float32 can hold"):
         Factor(x * 1.001 * largest, "sqdist").dense()
+
+
+def test_autocast_does_not_lower_the_precision():
+    factor = Factor(points(6, 3, dtype=torch.float32), "kernel")
+    expected = factor.dense()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(factor.dense(), expected)
+
+
+def test_coordinates_whose_squares_overflow_in_sums_only_are_refused():
+    large = torch.finfo(torch.float64).max ** 0.5 / 4
+    with pytest.raises(ValueError, match="coordinates"):
+        Factor(torch.full((3, 8), large, dtype=torch.float64) * torch.tensor([1.0, -1, 1])[:, None]
+               ).dense()  # fmt: skip

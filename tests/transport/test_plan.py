@@ -187,3 +187,12 @@ def test_within_autocast_nothing_changes():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         actual = results()
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+def test_autocast_does_not_lower_the_precision_of_an_embedding():
+    x = points(12, 3, dtype=torch.float32)
+    plan = align(x, x.flip(0))
+    expected = plan.joint_embedding()
+    with torch.autocast("cpu", torch.bfloat16):
+        for found, each in zip(plan.joint_embedding(), expected, strict=True):
+            torch.testing.assert_close(found, each, rtol=0, atol=0)

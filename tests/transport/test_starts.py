@@ -7,6 +7,7 @@ from jsem_pyg.kernels.table import SINKHORN
 from jsem_pyg.transport import Factor
 from jsem_pyg.transport.factored import starts
 from jsem_pyg.transport.factored.solver import _points
+from jsem_pyg.transport.problem.prepare import _skew_signs
 from jsem_pyg.transport.problem.problem import Side, in_turn
 
 
@@ -34,3 +35,8 @@ def test_kernels_have_neighbours_by_direction_if_all_points_have_one():
     assert _points(Factor(x, "kernel")).metric == "cosine"
     assert _points(Factor(at_origin, "kernel")).metric == "l2"
     assert _points(Factor(x, "sqdist")).metric == "l2"
+
+
+def test_an_axis_points_where_its_tail_is():
+    x = torch.tensor([[-1.0, 1.0], [-1.0, 1.0], [2.0, -2.0]])
+    assert _skew_signs(x, torch.ones(3)).tolist() == [1.0, -1.0]

@@ -91,7 +91,7 @@ class DistributedGraph(GraphRows):
         halo = Halo(self.ranks, n, outside, record.begin, row, col)
         # Only rows that have a neighbour elsewhere; a place among these for each.
         compressed = torch.searchsorted(halo.rows, row)
-        count = torch.bincount(compressed, minlength=halo.rows.numel())
+        count = torch.bincount(compressed)
         self.inner, self.halo = inner, halo
         self.pattern = HaloPattern(
             inner.csr,

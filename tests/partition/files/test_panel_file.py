@@ -32,3 +32,10 @@ def test_a_file_that_ends_too_early(tmp_path):
         pytest.raises(EOFError, match="ends before row 4"),
     ):
         file.read(slice(0, 4), slice(4, 8))
+
+
+def test_what_is_written_is_in_the_file_at_once(tmp_path):
+    x = np.arange(12.0).reshape(3, 4)
+    with closing(PanelFile(tmp_path / "a", x.shape, 4, x.dtype)) as file:
+        file.write(slice(0, 3), slice(0, 4), x)
+        np.testing.assert_array_equal(np.fromfile(tmp_path / "a"), x.ravel())

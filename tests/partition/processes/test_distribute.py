@@ -24,6 +24,7 @@ from jsem_pyg.partition import (
 from jsem_pyg.partition.processes.ranks import Ranks
 from jsem_pyg.partition.processes.rows import Cutter
 from jsem_pyg.training import fit
+from jsem_pyg.training.distributed_run import DistributedTriplets
 
 
 def whole():
@@ -237,3 +238,10 @@ def test_weights_beyond_the_range_of_float32(normalization, unit):
     found = heat_diffusion(part.data.x, part, part.data.edge_weight, t, normalization=normalization)
     expected = heat_diffusion(data.x, data.edge_index, weight, t, normalization=normalization)
     torch.testing.assert_close(found, expected[part.nodes], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [0, 2.5])
+def test_numbers_of_triplets_that_cannot_be_drawn_are_refused(count):
+    part = distribute(whole())
+    with pytest.raises((TypeError, ValueError), match="'num_triplets'"):
+        DistributedTriplets(part, part.data.edge_weight).sample(count)
