@@ -11,6 +11,7 @@ from ..curvature import forman_curvature
 
 BINS = 40
 FULL = 65_535  # a conductance of one, in 16 bits
+_ROUNDING = 1e-9  # of a curvature, a difference of numbers of at least one
 
 
 class EdgeTable(NamedTuple):
@@ -70,7 +71,8 @@ def _histogram(
     name: str, values: np.ndarray, same: np.ndarray, low: float, high: float
 ) -> Histogram:
     """Values outside the borders count in the first and the last bin."""
-    high = high if high > low else low + 1.0
+    if high - low <= _ROUNDING * max(1.0, abs(low), abs(high)):  # all the same
+        high = low + max(1.0, abs(low))
     borders = np.linspace(low, high, BINS + 1)
     counts = [np.histogram(values[which].clip(low, high), borders)[0] for which in (same, ~same)]
     summary = "; ".join(

@@ -45,19 +45,20 @@ def score_table(scores: Any) -> Table | None:
 
 def _of_frame(frame: Any) -> Table:
     """Columns of means are joined by those of their spread."""
-    cells: dict[str, list[str]] = {}
-    for column in frame.columns:
-        name = str(column)
-        spread = f"{name.removesuffix('_mean')}_std"
-        if name.endswith("_std") and f"{name.removesuffix('_std')}_mean" in frame.columns:
+    names = [str(column) for column in frame.columns]
+    if len(set(names)) < len(names):
+        raise ValueError(f"Expected 'scores' to have columns of different names (got {names}).")
+    columns, cells = [str(frame.index.name or "")], [map(str, frame.index)]
+    for place, name in enumerate(names):
+        values, spread = frame.iloc[:, place], f"{name.removesuffix('_mean')}_std"
+        if name.endswith("_std") and f"{name.removesuffix('_std')}_mean" in names:
             continue
-        if name.endswith("_mean") and spread in frame.columns:
-            pairs = zip(frame[column], frame[spread], strict=True)
-            cells[name.removesuffix("_mean")] = [_text(pair) for pair in pairs]
-        else:
-            cells[name] = [_text(value) for value in frame[column]]
-    rows = [[str(index), *row] for index, *row in zip(frame.index, *cells.values(), strict=True)]
-    return Table([str(frame.index.name or ""), *cells], rows)
+        if name.endswith("_mean") and spread in names:
+            name = name.removesuffix("_mean")
+            values = zip(values, frame.iloc[:, names.index(spread)], strict=True)
+        columns.append(name)
+        cells.append(map(_text, values))
+    return Table(columns, [list(row) for row in zip(*cells, strict=True)])
 
 
 def settings_table(settings: Any) -> Table | None:

@@ -55,3 +55,18 @@ def test_what_lies_beyond_a_histogram_counts_at_its_ends():
     chart = _histogram("name", values, np.array([True, True, False, False]), 0.0, 1.0)
     assert (chart.inside[0], sum(chart.inside)) == (1, 2)
     assert (chart.between[-1], sum(chart.between)) == (1, 2)
+
+
+def test_the_bars_of_one_large_curvature_have_a_width():
+    triangle = torch.tensor([[0, 1, 2, 0, 1, 2], [1, 2, 0, 2, 0, 1]])
+    weight = torch.full((6,), 1e10, dtype=torch.float64)
+    data = Data(edge_index=triangle, edge_weight=weight, num_nodes=3)
+    _, curvature = histograms(data, torch.ones(6), np.zeros(3))
+    assert curvature.inside[0] == 3
+    assert (np.diff(curvature.borders) > 0).all()
+
+
+def test_curvatures_that_differ_by_rounding_are_one_bar():
+    chart = _histogram("", np.array([2 - 2**-52, 2.0, 2.0]), np.ones(3, bool), 2 - 2**-52, 2.0)
+    assert chart.inside[0] == 3
+    assert (np.diff(chart.borders) > 1e-3).all()

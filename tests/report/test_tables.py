@@ -22,6 +22,18 @@ def test_a_spread_without_a_mean_is_a_column():
     assert score_table(pd.DataFrame({"ari_std": [0.5]})).columns == ["", "ari_std"]
 
 
+def test_a_column_beside_a_mean_of_its_name():
+    table = score_table(pd.DataFrame([[0.5, 0.25, 0.125]], columns=["ari", "ari_mean", "ari_std"]))
+    assert table.columns == ["", "ari", "ari"]
+    assert table.rows == [["0", "0.500", "0.250 ±\N{NO-BREAK SPACE}0.125"]]
+
+
+@pytest.mark.parametrize("names", [["ari", "ari"], [1, "1"]])
+def test_columns_of_one_name_are_refused(names):
+    with pytest.raises(ValueError, match="'scores' to have columns of different names"):
+        score_table(pd.DataFrame([[0.5, 0.25], [0.75, 1.0]], columns=names))
+
+
 def test_scores_in_a_mapping():
     assert score_table({"ARI": (0.5, 0.0125), "u": 10.25, "t": 123.456}).rows == [
         ["ARI", "0.500 ±\N{NO-BREAK SPACE}0.013"],
