@@ -87,7 +87,8 @@ class NeighborIndex:
 
         Returns:
             The neighbours [M, k] (int64) and their distances [M, k], ascending in each row, on the
-            device of `x_new`. A point that is equal to one of the N has it for a neighbour.
+            device of `x_new`. A point that is equal to one of the N has it for a neighbour
+            (index="hnsw" may miss it).
 
         Raises:
             TypeError: if `x_new` is of another precision, or `k` not an integer.

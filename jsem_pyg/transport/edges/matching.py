@@ -66,9 +66,11 @@ def match_graphs(
     (:mod:`jsem_pyg.transport.edges.proximal`), and takes memory for N K numbers.
 
     Of more than 2^24 pairs (4,096 x 4,096 nodes), of two sides that differ in size, each node of
-    the smaller one gets a partner, and others stay alone. Of more than 2^28 pairs, masses have to
-    be equal. Of more than 2^30 pairs, the candidates are the answer; a message at level INFO tells.
-    `plan.history` names the stages.
+    the smaller one gets a partner, and others stay alone. Then the weight of matched edges is what
+    the search increases, the sum of :math:`A_{ik} B_{jl} T_{ij} T_{kl}`; the objective above, which
+    counts other edges between partners as well, may be lower elsewhere. Of more than 2^28 pairs,
+    masses have to be equal. Of more than 2^30 pairs, the candidates are the answer; a message at
+    level INFO tells. `plan.history` names the stages.
 
     Deterministic, and computed on the CPU. No gradient flows through it.
 
