@@ -87,8 +87,8 @@ def match_graphs(
 
     Returns:
         The plan, with exact marginals (except where nodes stay alone), and the objective above as
-        its cost: a local optimum, which is not always the best.
-        `plan.argmax()` has the partner of each node of the source.
+        its cost: a local optimum, which is not always the best. Where nodes look alike, their order
+        decides which one is found. `plan.argmax()` has the partner of each node of the source.
 
     Raises:
         TypeError: if an argument is of the wrong type.
