@@ -60,13 +60,8 @@ def diffusion_map(
             f"Expected 'n_comps' to be at most the number of cells (got {n_comps} for "
             f"{adata.n_obs} cells)."
         )
-    graph = read_graph(adata, neighbors_key)
-    part = _components(graph)
-    if part.max() > 0:
-        logger.warning("the graph is not connected: some components only tell its parts apart.")
-    values, vectors = _slowest_modes(_transitions(graph), part, n_comps)
-    adata.obsm["X_diffmap"], adata.uns["diffmap_evals"] = vectors, values
-    keep_params(adata, "diffmap", {"n_comps": n_comps, "neighbors_key": neighbors_key})
+    found = _compute_map(read_graph(adata, neighbors_key), n_comps)
+    _keep_map(adata, *found, neighbors_key)
     return adata if copy else None
 
 
@@ -109,10 +104,13 @@ def pseudotime(
     check_positive_int("n_dcs", n_dcs)
     position = _read_root(adata, root)
     graph = read_graph(adata, neighbors_key)
-    if not _has_map(adata, graph, min(n_dcs, adata.n_obs)):
-        diffusion_map(adata, min(max(n_dcs, 15), adata.n_obs), neighbors_key=neighbors_key)
-    values = np.asarray(adata.uns["diffmap_evals"], dtype=np.float64)[:n_dcs]
-    modes = np.asarray(adata.obsm["X_diffmap"], dtype=np.float64)[:, :n_dcs]
+    found = None
+    if _has_map(adata, graph, min(n_dcs, adata.n_obs)):
+        values, modes = adata.uns["diffmap_evals"], adata.obsm["X_diffmap"]
+    else:
+        values, modes = found = _compute_map(graph, min(max(n_dcs, 15), adata.n_obs))
+    values = np.asarray(values, dtype=np.float64)[:n_dcs]
+    modes = np.asarray(modes, dtype=np.float64)[:, :n_dcs]
     moves = values < _STILL
     weight = np.where(moves, values / np.where(moves, 1 - values, 1), 1)
     distance = np.linalg.norm(weight * (modes - modes[position]), axis=1)
@@ -128,10 +126,25 @@ def pseudotime(
             f"To fix this, raise 'n_dcs' ({n_dcs}), or keep only the cells of the root's part."
         )
     time = np.where(reached, distance / max(largest, _NOTHING), np.inf)
+    if found is not None:
+        _keep_map(adata, *found, neighbors_key)
     adata.obs["dpt_pseudotime"], adata.uns["iroot"] = time, position
     params = {"root": root, "n_dcs": n_dcs, "neighbors_key": neighbors_key}
     keep_params(adata, "dpt_pseudotime", params)
     return adata if copy else None
+
+
+def _compute_map(graph: csr_matrix, n_comps: int) -> tuple[np.ndarray, np.ndarray]:
+    """The eigenvalues and components of the map of a graph."""
+    part = _components(graph)
+    if part.max() > 0:
+        logger.warning("the graph is not connected: some components only tell its parts apart.")
+    return _slowest_modes(_transitions(graph), part, n_comps)
+
+
+def _keep_map(adata: Any, values: np.ndarray, modes: np.ndarray, neighbors_key: str | None) -> None:
+    adata.obsm["X_diffmap"], adata.uns["diffmap_evals"] = modes, values
+    keep_params(adata, "diffmap", {"n_comps": len(values), "neighbors_key": neighbors_key})
 
 
 def _has_map(adata: Any, graph: csr_matrix, count: int) -> bool:

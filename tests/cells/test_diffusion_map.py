@@ -152,6 +152,8 @@ def test_a_root_whose_part_no_component_is_of_is_refused():
     adata.obsp["connectivities"] = many_parts().tocsr()
     with pytest.raises(ValueError, match=r"first 10 components .* 30 parts\)\. .*raise 'n_dcs'"):
         pseudotime(adata, 1199)
+    assert not adata.obsm  # nothing is left behind
+    assert not adata.uns
 
 
 def test_a_dense_and_a_sparse_solver_agree(monkeypatch):
