@@ -90,8 +90,6 @@ class PruneEdges:
         if epoch != self._epoch + 1:  # of another run, or of one that is resumed
             self._steps = []
         self._epoch = epoch
-        if epoch == 1:
-            _diffusion_layers(end.model)  # what cannot be pruned is refused at once
         if epoch % self.every:  # at the last epoch too: a run may be resumed for more
             return
         data = Data(edge_index=graph.whole_edge_index(), num_nodes=graph.x.size(0))
@@ -109,7 +107,7 @@ def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
 
     The model is called in evaluation mode, without gradients, and left as it was.
     """
-    layers, num_edges = _diffusion_layers(model), graph.whole_edge_index().size(1)
+    layers, num_edges = diffusion_layers(model), graph.whole_edge_index().size(1)
     found: list[tuple[DiffusionLayer, Tensor]] = []
 
     def observe(layer: DiffusionLayer) -> None:
@@ -142,7 +140,7 @@ def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
     return torch.stack([conductance for _, conductance in found], -1)
 
 
-def _diffusion_layers(model: nn.Module) -> list[DiffusionLayer]:
+def diffusion_layers(model: nn.Module) -> list[DiffusionLayer]:
     """The diffusions of a model; raise unless all have a conductance in [0, 1]."""
     layers = []
     for name, module in model.named_modules():

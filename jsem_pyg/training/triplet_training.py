@@ -17,7 +17,7 @@ from ..partition import DistributedGraph
 from .checkpoint import CheckpointFile
 from .distributed_run import DistributedRun, DistributedTriplets
 from .history import Callback, EpochRow, FitResult
-from .prune_edges import PruneEdges
+from .prune_edges import PruneEdges, diffusion_layers
 from .run import Run
 from .samplers import GraphTriplets, LabelTriplets
 from .seeds import Purpose, derive_generator
@@ -71,6 +71,9 @@ def fit_triplets(
     settings |= {"sketch_dim": sketch_dim, "patience": patience}
     settings |= _data_settings(graph, sampler, criterion)
     pruning = [each for each in callbacks if isinstance(each, PruneEdges)]
+    if pruning:  # what cannot be pruned is refused before the first epoch
+        diffusion_layers(model)
+        graph.whole_edge_index()
     settings |= {f"callbacks.{i}": each for i, each in enumerate(pruning)}
     run = (DistributedRun if is_shared else Run)(
         model,

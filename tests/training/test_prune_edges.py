@@ -1,3 +1,4 @@
+import copy
 from contextlib import suppress
 
 import pytest
@@ -407,11 +408,13 @@ def test_models_that_cannot_be_pruned(model, message):
         PruneEdges(every=1)(end)
 
 
-def test_a_model_that_cannot_be_pruned_is_refused_after_the_first_epoch():
-    data, ran = two_clusters(), []
+def test_a_model_that_cannot_be_pruned_is_refused_before_the_first_epoch():
+    data, ran, model = two_clusters(), [], SmoothingStub()
+    before = copy.deepcopy(model.state_dict())
     with pytest.raises(ValueError, match="'model' to have an AnisotropicDiffusion"):
-        fit(SmoothingStub(), data, callbacks=[PruneEdges(every=50), ran.append], **QUICK)
+        fit(model, data, callbacks=[PruneEdges(every=50), ran.append], **QUICK)
     assert not ran
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
 
 
 def test_edges_without_features_are_all_open():
