@@ -46,7 +46,9 @@ class DiffusionClassifier(torch.nn.Module):
 
     The centre and the class means are those of the call in training mode, and those of training in
     evaluation mode (:class:`~jsem_pyg.nn.running_mean.RunningMean`). The probabilities of a node
-    then depend on its own component of the graph, not on other nodes in the call.
+    then depend on its own component of the graph, not on other nodes in the call. As in
+    :class:`torch.nn.BatchNorm1d`, a call in training mode that is interrupted counts in the means
+    that it had reached; :func:`~jsem_pyg.training.fit` takes that back.
 
     :func:`~jsem_pyg.training.fit` trains it without labels, by self-training; it is differentiable,
     so that it may as well be trained with labels like any other model.
