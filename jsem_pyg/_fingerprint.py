@@ -7,8 +7,11 @@ import functools
 import hashlib
 import logging
 import operator
+import random
 import re
-from collections.abc import Iterator, Mapping
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePath
@@ -21,16 +24,29 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
+from torch_geometric.typing import SparseTensor
 
 from ._checks import tensor_of
 
 # These follow from the shapes of the weights; lazy modules fill them in at their first call.
 _KNOWN_BY_SHAPE = {"in_channels", "in_features", "num_features"}
 
+_PLAIN = (str, bytes, bool, int, float, type(None))  # whose repr tells all
 _ATOMS: tuple[type, ...] = (bool, int, float, complex, str, bytes, bytearray, range, slice)
 _ATOMS += (enum.Enum, torch.dtype, type, FunctionType, Fraction, Decimal, PurePath)
 _ATOMS += (datetime.date, datetime.time, datetime.timedelta)
 _ATOMS += (operator.attrgetter, operator.itemgetter, operator.methodcaller)
+
+# Objects whose content is not in public attributes, and what they hold.
+_HELD: dict[type, Callable[[Any], Any]] = {
+    SparseTensor: lambda matrix: (matrix.sizes(), *matrix.coo()),
+    torch.Generator: lambda generator: generator.get_state(),
+    np.random.Generator: lambda generator: generator.bit_generator.state,
+    np.random.RandomState: lambda generator: generator.get_state(),
+    random.Random: lambda generator: generator.getstate(),
+    deque: list,
+    array: list,
+}
 
 # Known by their class alone: a program hangs on their attributes.
 _OPAQUE = (type, ModuleType, logging.Logger)
@@ -61,6 +77,8 @@ def digest(value: Tensor) -> str:
     if value.layout == torch.sparse_csr:
         inner = (value.crow_indices(), value.col_indices(), value.values())
         return f"sparse {list(value.shape)}: {', '.join(map(digest, inner))}"
+    if value.layout != torch.strided:
+        return digest(value.to_sparse_coo())
     hashed = hashlib.blake2b(tensor_bytes(value), digest_size=8).hexdigest()
     return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)} {hashed}"
 
@@ -120,7 +138,10 @@ def _array_text(array: np.ndarray) -> str:
     """The digest of numbers, or a hash of entries of any other type."""
     if array.dtype.kind in "biuf" and array.dtype.isnative and array.dtype.itemsize <= 8:
         return digest(tensor_of("array", array))
-    content = repr(array.tolist()).encode() if array.dtype.hasobject else array.tobytes()
+    content = array.tobytes()
+    if array.dtype.hasobject:  # of which those that are no plain value are parts
+        entries = array.ravel().tolist()
+        content = repr([each if isinstance(each, _PLAIN) else None for each in entries]).encode()
     hashed = hashlib.blake2b(content, digest_size=8).hexdigest()
     return f"{array.dtype} {list(array.shape)} {hashed}"
 
@@ -128,13 +149,20 @@ def _array_text(array: np.ndarray) -> str:
 def _parts(value: Any, deep: bool) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, BaseData):
         value = value.to_dict()
-    if isinstance(value, Mapping):
+    held = next((get for kind, get in _HELD.items() if isinstance(value, kind)), None)
+    if held is not None:
+        yield "held", held(value)
+    elif isinstance(value, Mapping):
         yield from value.items()
+    elif isinstance(value, np.ndarray) and value.dtype.hasobject:
+        entries = enumerate(value.ravel().tolist())
+        yield from ((place, each) for place, each in entries if not isinstance(each, _PLAIN))
     elif _is_of_pandas(value):
-        for name in ("index", "columns", "name", "values"):
+        for name in ("index", "columns", "name"):
             if hasattr(value, name):
                 part = getattr(value, name)
                 yield name, np.asarray(part) if hasattr(part, "__array__") else part
+        yield "values", np.asarray(getattr(value, "values", value))
     elif isinstance(value, list | tuple):
         yield from enumerate(value)
     elif isinstance(value, functools.partial):
@@ -191,14 +219,14 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value))
     if isinstance(value, functools.partial):
         return _is_plain([value.func, value.args, value.keywords])
-    kinds = (*_ATOMS, Tensor, np.ndarray, np.generic, re.Pattern, BuiltinFunctionType)
+    kinds = (*_ATOMS, *_HELD, Tensor, np.ndarray, np.generic, re.Pattern, BuiltinFunctionType)
     return value is None or isinstance(value, kinds) or _is_of_pandas(value)
 
 
 def _is_of_pandas(value: Any) -> bool:
-    """True for a table, a column or an index of pandas, without importing pandas."""
+    """True for a table, a column, an index or an array of pandas, without importing pandas."""
     packages = {each.__module__.partition(".")[0] for each in type(value).__mro__}
-    return "pandas" in packages and hasattr(value, "to_numpy")
+    return "pandas" in packages and hasattr(value, "__array__")
 
 
 def _public(value: Any) -> dict[str, Any]:

@@ -4,9 +4,12 @@ import functools
 import logging
 import operator
 import os
+import random
 import re
 import subprocess
 import sys
+from array import array
+from collections import deque
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -104,6 +107,13 @@ class Narrow:
     width: int
 
 
+def ragged(middle):
+    """An array of arrays, one of which is so long that its repr is cut."""
+    parts = np.empty(2, dtype=object)
+    parts[:] = [np.array([0.0] * 1000 + [middle] + [0.0] * 1000), torch.ones(1)]
+    return parts
+
+
 class Table(pd.DataFrame):
     pass
 
@@ -164,6 +174,16 @@ class Holder:
         (pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]})),
         (pd.Series(["x"], index=[0]), pd.Series(["x"], index=[1])),
         (pd.Index(["x"]), pd.Index(["y"])),
+        (pd.Categorical(["x"]), pd.Categorical(["y"])),
+        (pd.array([1, None], dtype="Int64"), pd.array([2, None], dtype="Int64")),
+        (deque([1, 2]), deque([1, 3])),
+        (array("d", [1, 2]), array("d", [1, 3])),
+        (random.Random(1), random.Random(2)),
+        (np.random.default_rng(1), np.random.default_rng(2)),
+        (np.random.RandomState(1), np.random.RandomState(2)),
+        (torch.Generator().manual_seed(1), torch.Generator().manual_seed(2)),
+        (torch.eye(3).to_sparse_csc(), 2 * torch.eye(3).to_sparse_csc()),
+        (ragged(1.0), ragged(2.0)),
         (Table({"a": [1]}), Table({"a": [2]})),
         (argparse.Namespace(k=1), argparse.Namespace(k=2)),
         (T.NormalizeFeatures(["x"]), T.NormalizeFeatures(["pos"])),  # whose repr is the same
@@ -175,11 +195,19 @@ def test_differences_are_seen(a, b):
     assert not differ(a, a)
 
 
+def test_sparse_tensors_of_torch_sparse():
+    eye = pytest.importorskip("torch_sparse").SparseTensor.eye
+    adj = eye(3)
+    assert differ(adj, adj.set_value(torch.full((3,), 2.0)))
+    assert differ(adj, eye(3, 4))
+    assert not differ(adj, eye(3))
+
+
 def test_an_object_is_known_by_what_it_holds():
     given = {"path": Path("a"), "ks": range(3), "table": pd.DataFrame({"a": [1]}), "f": len}
-    given["partial"] = functools.partial(max, 1)
+    given["partial"], given["rng"] = functools.partial(max, 1), random.Random(1)
     others = {"path": Path("b"), "ks": range(4), "table": pd.DataFrame({"a": [2]}), "f": max}
-    others["partial"] = functools.partial(max, 2)
+    others["partial"], others["rng"] = functools.partial(max, 2), random.Random(2)
     for name, other in others.items():
         assert differ(argparse.Namespace(**given), argparse.Namespace(**given | {name: other}))
 

@@ -69,6 +69,23 @@ def test_pre_transform_is_stored_and_transform_is_not(tmp_path):
     assert (dataset[0].x == 4).all()
 
 
+class Noise(T.BaseTransform):
+    def __init__(self, seed):
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def forward(self, data):
+        data.x = torch.randn(data.x.shape, generator=self.generator)
+        return data
+
+
+def test_another_generator_in_a_pre_transform_is_another_cache(tmp_path):
+    first, other, again = [
+        Counted(tmp_path, 1, pre_transform=Noise(seed))[0].x for seed in (1, 2, 1)
+    ]
+    assert not torch.equal(first, other)
+    assert torch.equal(first, again)
+
+
 def test_an_interrupted_write_leaves_no_data_behind(tmp_path, monkeypatch):
     def fail(source, target):
         raise KeyboardInterrupt
