@@ -142,10 +142,10 @@ class DiffusionClassifier(torch.nn.Module):
             )
         self._resize(num_classes)
         self.lin.reset_parameters()
+        self.num_classes = num_classes  # last: after an interrupt there are none yet
 
-    def _resize(self, num_classes: int | None) -> None:
-        """Zeros for so many classes, or for none yet, in place of all that belongs to classes."""
-        self.num_classes, size = num_classes, num_classes or 0
+    def _resize(self, size: int) -> None:
+        """Zeros for so many classes, in place of all that belongs to classes."""
         self.lin.out_channels = size
         means = self.isotropic_mean.mean, self.anisotropic_mean.mean
         for each in (self.lin.weight, self.lin.bias, *means):
@@ -273,8 +273,9 @@ def restored(model: DiffusionClassifier) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if model.num_classes != num_classes:
-            model._resize(num_classes)
+        if num_classes is None:
+            model._resize(0)
+            model.num_classes = None
         model.load_state_dict(state)
         raise
 

@@ -312,6 +312,20 @@ def test_the_number_of_classes_may_come_later():
         model.set_num_classes(4)
 
 
+def test_a_number_of_classes_that_was_interrupted_is_set_anew(monkeypatch):
+    def interrupt(self):
+        raise KeyboardInterrupt
+
+    model = make_model(None)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(model.lin), "reset_parameters", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.set_num_classes(3)
+    assert model.num_classes is None
+    model.set_num_classes(3)
+    assert (model.lin.weight != 0).all()
+
+
 def test_weights_bring_the_number_of_classes():
     data, trained = make_data(), make_model()
     trained(data.x, data.edge_index)
