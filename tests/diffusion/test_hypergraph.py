@@ -191,6 +191,8 @@ def test_the_cheapest_method_is_taken():
     experts = HypergraphStructure(every(8, 3), 8)
     assert cheapest(experts, 4096 * 64) == "dense"
     assert cheapest(experts, 1) == "csr"
+    few, many = (method_costs(experts, count)["dense"] for count in (64, 4096))
+    assert few < many
     large = HypergraphStructure(random_hypergraph(400, 20, 0.1), 400)
     assert cheapest(large, 64) == "incidence"  # 800 memberships, but 32,000 pairs
     ring = torch.arange(3000)

@@ -8,6 +8,7 @@ from torch.testing import assert_close
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.diffusion.inductive import heat_field, incoming_coefficients
 from jsem_pyg.graph import GraphStructure
+from jsem_pyg.kernels.table import CHEBYSHEV, Backend
 
 N, M, K, D = 12, 5, 3, 4
 ALONE = N - 1  # has no edges
@@ -101,3 +102,12 @@ def test_other_normalizations_are_refused():
     structure, weight, _, x, *_ = random_graph(0)
     with pytest.raises(ValueError, match="'normalization'"):
         heat_field(x, structure, weight, 1.0, normalization=None)
+
+
+def test_without_numba_it_is_the_same(monkeypatch):
+    structure, weight, _, x, *new = random_graph(0)
+    expected = heat_field(x, structure, weight, 2.0).at(*new)
+    hidden = Backend("math", lambda device: "hidden")
+    for name in {*CHEBYSHEV.backends} - {"torch"}:
+        monkeypatch.setitem(CHEBYSHEV.backends, name, hidden)
+    assert_close(heat_field(x, structure, weight, 2.0).at(*new), expected)
