@@ -116,6 +116,11 @@ def test_gradients_reach_weights_that_are_close_to_zero():
         np.testing.assert_allclose(jax.grad(energy)(jnp.full(2, 1e-10)), [-2.0, -2.0], rtol=1e-4)
 
 
+def test_a_degree_of_zero_leaves_one_term():
+    case = make_case(ring(5))
+    assert_same(by_jax(case, backend="xla", degree=0), by_torch(case, degree=0))
+
+
 @pytest.mark.parametrize("edges", [[[], []], [[0, 1], [1, 0]]])
 def test_every_degree_is_high_enough_where_nothing_flows(edges):
     graph = prepare_graph(np.array(edges, dtype=np.int64), 3)
