@@ -80,6 +80,7 @@ def read_images(images: Any, num_points: int) -> np.ndarray | None:
     read = read.astype(np.float64)
     if not np.isfinite(read).all():
         raise ValueError("Expected 'images' to be finite (got NaN or infinity).")
+    read /= np.abs(read).max() or 1  # so that nothing overflows
     low, high = read.min(), read.max()
     return np.rint((read - low) * (255 / ((high - low) or 1))).astype(np.uint8)
 

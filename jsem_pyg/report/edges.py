@@ -10,7 +10,7 @@ from .._checks import as_argument
 from ..curvature import forman_curvature
 
 BINS = 40
-FULL = 65_535  # a conductance of one, in 16 bits
+FULL = 65_500  # a conductance of one, in 16 bits; hundredths, the page's thresholds, are whole
 _ROUNDING = 1e-9  # of a curvature, a difference of numbers of at least one
 
 

@@ -79,7 +79,8 @@ def version_table() -> Table:
 
 def _text(value: Any) -> str:
     if isinstance(value, tuple) and len(value) == 2:
-        return f"{_number(value[0])} ±\N{NO-BREAK SPACE}{_number(value[1])}"
+        mean, spread = map(_number, value)
+        return f"{mean} ±\N{NO-BREAK SPACE}{spread}" if mean and spread else mean
     return _number(value)
 
 

@@ -177,6 +177,21 @@ def test_the_edges_that_closed(hands):
     assert len(hands.find_all("#closed-list li")) == min(50, data.num_edges // 2)
 
 
+def test_controls_show_what_the_map_shows_when_one_comes_back(hands):
+    hands.find("#colour option[value='1']").click()
+    hands.find("#time").send_keys(hands.keys.HOME)
+    hands.find("#closed-shown").click()
+    hands.find("#threshold").send_keys(hands.keys.END)
+    hands.driver.get("about:blank")
+    hands.driver.back()
+    hands.wait(lambda: hands.js("return document.documentElement.dataset.state === 'ready'"))
+    values = "return ['colour', 'time', 'threshold'].map((id) => document.getElementById(id).value)"
+    assert hands.js(values) == ["0", "4", "0.25"]
+    assert not hands.find("#closed-shown").is_selected()
+    assert hands.text("#time-shown") == "t = 0.5"
+    assert hands.traces("trace.name") == NAMES
+
+
 def test_light_and_dark(hands):
     style = "const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]"
     of_chart = "return document.querySelector('.chart').layout.font.color"

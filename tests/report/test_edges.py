@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 from report_cases import blobs
 from torch_geometric.data import Data
@@ -20,6 +21,14 @@ def test_conductances_are_rounded_to_the_nearest_part():
     edge_index, parts = torch.tensor([[0, 0, 0], [1, 2, 3]]), [0.6, 7.4, FULL - 0.6]
     table = edge_table(edge_index, torch.tensor(parts, dtype=torch.float64) / FULL, num_nodes=4)
     assert table.conductance.tolist() == [1, 7, FULL - 1]
+
+
+def test_hundredths_are_whole():  # the page asks which conduct less than one of them
+    edge_index = torch.stack([torch.zeros(100).long(), torch.arange(1, 101)])
+    hundredths = [each / 100 for each in range(100)]
+    conductance = torch.tensor(hundredths)
+    table = edge_table(edge_index, conductance, num_nodes=101)
+    assert (table.conductance / FULL).tolist() == hundredths
 
 
 def test_histograms_count_each_edge_once():
@@ -48,6 +57,14 @@ def test_a_histogram_of_one_value():
     assert [sum(chart.inside) for chart in charts] == [1, 1]
     assert charts[1].borders[0] < charts[1].borders[-1]
     assert charts[1].borders == sorted(charts[1].borders)
+
+
+@pytest.mark.parametrize("value", [0.0, -2.0, 1e-300, 1e32, -1e300])
+def test_a_histogram_of_one_value_in_any_unit(value):
+    values = value * (1 + np.array([0, 1e-15, 2e-15]))
+    chart = _histogram("name", values, np.full(3, True), values.min(), values.max())
+    assert (np.diff(chart.borders) > 0).all()
+    assert chart.inside[0] == 3
 
 
 def test_what_lies_beyond_a_histogram_counts_at_its_ends():

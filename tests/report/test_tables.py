@@ -34,6 +34,12 @@ def test_columns_of_one_name_are_refused(names):
         score_table(pd.DataFrame([[0.5, 0.25], [0.75, 1.0]], columns=names))
 
 
+def test_a_mean_without_a_spread_stands_alone():  # as of one seed
+    frame = pd.DataFrame({"ari_mean": [0.5], "ari_std": [np.nan]})
+    assert score_table(frame).rows == [["0", "0.500"]]
+    assert score_table({"ARI": (np.nan, 0.5)}).rows == [["ARI", ""]]
+
+
 def test_scores_in_a_mapping():
     assert score_table({"ARI": (0.5, 0.0125), "u": 10.25, "t": 123.456}).rows == [
         ["ARI", "0.500 ±\N{NO-BREAK SPACE}0.013"],

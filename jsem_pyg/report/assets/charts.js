@@ -8,7 +8,7 @@ function drawCharts(content) {
     const middles = borders.slice(0, -1).map((border) => border + width / 2);
     const bars = kinds.map(([kind, color]) => ({
       type: "bar", name: kind, x: middles, y: content.charts[i][kind], marker: { color },
-      hovertemplate: "%{y} edges at %{x:.3g}",
+      hovertemplate: "%{y:,} edges at %{x:.3g}",
     }));
     const axis = { gridcolor: line, linecolor: line, zeroline: false, fixedrange: true };
     Plotly.react(element, bars, {

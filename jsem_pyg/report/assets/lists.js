@@ -2,6 +2,8 @@
 
 const byId = (id) => document.getElementById(id);
 const numberOf = (value) => value.toLocaleString("en");
+// Characters, of which an emoji takes two units of a text or more.
+const beginning = (text, most) => Array.from(text.slice(0, 2 * most)).slice(0, most).join("");
 const plural = (count, what) => `${numberOf(count)} ${what}${count === 1 ? "" : "s"}`;
 
 function make(tag, properties = {}, ...children) {
@@ -49,7 +51,7 @@ function swatch(group) {
 
 // A button that chooses a point, with what stands at its end.
 function pointItem(point, teller, state, choose, value) {
-  const text = teller.text(point).slice(0, 300);
+  const text = beginning(teller.text(point), 300);
   const words = make("span", { className: "words", dir: "auto", textContent: text });
   const button = make("button", { type: "button" }, swatch(teller.group(state.colouring, point)), words);
   if (value !== undefined) button.append(make("span", { className: "value", textContent: value.toFixed(3) }));

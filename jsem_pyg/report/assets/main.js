@@ -35,7 +35,7 @@ async function start() {
     if (point !== null) {
       byId("point").scrollIntoView({ block: "nearest" });
       const edges = plural(content.edges.at(point).length, "edge");
-      say(`Chosen: ${teller.text(point).slice(0, 200)}; ${edges}.`);
+      say(`Chosen: ${beginning(teller.text(point), 200)}; ${edges}.`);
     }
   }
 

@@ -65,7 +65,7 @@ ruler.font = `12px ${TAG_FONT}`;
 const widthOf = (text) => ruler.measureText(text).width;
 const shortName = (name) => {
   const words = name.replace(/^\d+: /, "").split(", ").slice(0, 2).join(", ");
-  return words.length > 32 ? `${words.slice(0, 31)}…` : words;
+  return beginning(words, 32) === words ? words : `${beginning(words, 31)}…`;
 };
 // As it is, where plotly would read tags or formulas.
 const escapeText = (text) => text.replace(/[&<>$]/g, (sign) => `&#${sign.charCodeAt(0)};`);
