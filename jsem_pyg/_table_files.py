@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import logging
+import math
 import re
 import zipfile
 import zlib
@@ -180,7 +181,7 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
             f"delimiter, or say which it is by --delimiter (got {delimiter!r})."
         )
     table.columns = [str(name) for name in table.columns]
-    if reading.header and pd.to_numeric(table.columns, errors="coerce").notna().all():
+    if reading.header and not any(math.isnan(number_of(name)) for name in table.columns):
         logger.warning(
             "The header holds numbers alone: %s. Where it is a row like the others, pass "
             "--no-header.",
@@ -218,6 +219,23 @@ def _count_cells(file: TextIO, delimiter: str) -> Iterator[tuple[int, int]]:
             line = rows.line_num + 1
     finally:
         csv.field_size_limit(previous)
+
+
+def number_of(cell: object) -> float:
+    """The nearest float to a cell; NaN where it is no number, or is written as a program may.
+
+    Not by pandas, which ends the process at "1e2147483648", as codes of digits and letters may be.
+
+    Example:
+        >>> number_of(" 1.5e3"), number_of("1_500"), number_of("1,5"), number_of(None)
+        (1500.0, nan, nan, nan)
+    """
+    if isinstance(cell, str) and ("_" in cell or not cell.isascii()):
+        return math.nan
+    try:
+        return float(cell)  # type: ignore[arg-type]  # whatever else it is
+    except (ValueError, TypeError, OverflowError):
+        return math.nan
 
 
 def guess_delimiter(head: str) -> str:

@@ -232,3 +232,7 @@ def test_a_line_that_says_the_delimiter_is_no_header(tmp_path, caplog, line):
     assert table.to_numpy().tolist() == [["1", "a, b, c"], ["2", ""]]
     assert f"the first in line {line.count(chr(10)) + 3}" in caplog.text
     assert len(read_rows(file, Reading(header=False))) == 3 + line[:2].count("\n")
+
+
+def test_a_header_of_codes_that_look_like_huge_numbers():
+    assert list(read("a.csv", "1e2475976891,b\n1,2\n")) == ["1e2475976891", "b"]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from .._table_files import number_of
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -112,24 +114,11 @@ def kind_of(column: "pd.Series") -> Kind:
 
 def as_numbers(column: "pd.Series") -> "pd.Series":
     """Numbers of a column, NaN where a cell is none; of text, the nearest float."""
-    import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
     if is_numeric_dtype(column):
         return column
-    cells = column.astype(object)
-    numbers = pd.to_numeric(cells, errors="coerce").astype(float)
-    # Texts by Python, since those of pandas may be off by a rounding.
-    nearest = [_nearest(*pair) for pair in zip(cells, numbers, strict=True)]
-    return numbers.where(numbers.isna(), nearest)
-
-
-def _nearest(cell: object, number: float) -> float:
-    """Python's float of a text; `number` where the text is not one."""
-    try:
-        return float(cell) if isinstance(cell, str) else number
-    except ValueError:
-        return number
+    return column.astype(object).map(number_of).astype(float)
 
 
 def _guess_points(table: "pd.DataFrame", kinds: dict[str, Kind]) -> list[str]:

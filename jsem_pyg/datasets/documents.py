@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._extras import import_optional
-from .._table_files import Reading, read_rows
+from .._table_files import Reading, number_of, read_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +74,6 @@ def read_documents(
 
 
 def _default_text_columns(table: "pd.DataFrame", label_column: str | None) -> list[str]:
-    pd = import_optional("pandas", "Reading a table")
     if "text" in table.columns and label_column != "text":
         return ["text"]
     others = [name for name in table.columns if name != label_column]
@@ -83,7 +81,7 @@ def _default_text_columns(table: "pd.DataFrame", label_column: str | None) -> li
     cells = {
         name: table[name][~table[name].str.strip().str.lower().isin(["", "nan"])] for name in others
     }
-    return [name for name in others if pd.to_numeric(cells[name], errors="coerce").isna().any()]
+    return [name for name in others if cells[name].map(number_of).isna().any()]
 
 
 def _labels(column: "pd.Series", path: Path) -> np.ndarray:

@@ -190,6 +190,14 @@ def test_texts_become_the_nearest_numbers(dtype):
     np.testing.assert_array_equal(as_numbers(cells), [*numbers, np.nan, np.nan, np.nan])
 
 
+def test_codes_that_look_like_huge_numbers():  # of which pandas makes crashes, or ten
+    code = "1e2475976891"
+    numbers = as_numbers(pd.Series([code, "1e4294967297", "1e-2147483648"]))
+    assert numbers.tolist() == [np.inf, np.inf, 0.0]
+    table = pd.DataFrame({code: [code, "5c0ffee"], "b": ["two words", code]})
+    assert [kind_of(table[name]) for name in table] == ["texts", "texts"]
+
+
 def test_numbers_and_texts_of_numbers_are_numbers():
     mixed = pd.Series([1, "2", 4.5, None, "8"], dtype=object)
     assert choose(("a",), a=mixed).kind == "numbers"
