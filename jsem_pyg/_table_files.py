@@ -255,14 +255,10 @@ def guess_delimiter(head: str) -> str:
 
 
 def _read_parquet(path: Path) -> "pd.DataFrame":
+    """Integers stay integers beside missing ones, of which pandas alone would make floats."""
     pd = import_optional("pandas", _READING)
-    try:
-        table = pd.read_parquet(path)
-    except ImportError as error:
-        raise ImportError(
-            "Reading a .parquet file needs the package 'pyarrow'. To install it: "
-            'pip install "jsem_pyg[parquet]"'
-        ) from error
+    parquet = import_optional("pyarrow.parquet", "Reading a .parquet file")
+    table = parquet.read_table(path, partitioning=None).to_pandas(integer_object_nulls=True)
     if not isinstance(table.index, pd.RangeIndex):
         table = table.reset_index()
     table.columns = [str(name) for name in table.columns]

@@ -161,8 +161,22 @@ def test_parquet_keeps_its_index_as_a_column():
     assert read("a.parquet")["index"].tolist() == ["p", "q"]
 
 
+@pytest.mark.parametrize("dtype", ["int64", "Int64"])
+def test_parquet_keeps_integers_beside_missing_ones(dtype):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    ids = [2**53 + 1, None, 7]
+    if dtype == "int64":  # a column of a file that pandas did not write
+        parquet.write_table(arrow.table({"id": arrow.array(ids, arrow.int64())}), "a.parquet")
+    else:
+        pd.DataFrame({"id": pd.array(ids, dtype)}).to_parquet("a.parquet")
+    cells = read("a.parquet")["id"]
+    assert [int(cells[0]), int(cells[2])] == [2**53 + 1, 7]  # NumPy would compare floats
+    assert cells.isna().tolist() == [False, True, False]
+
+
 def test_parquet_without_its_package_says_so(monkeypatch):
-    monkeypatch.setattr(pd, "read_parquet", lambda path: (_ for _ in ()).throw(ImportError("x")))
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(ImportError, match=r'"jsem_pyg\[parquet\]"'):
         read("a.parquet", b"PAR1")
 

@@ -97,7 +97,7 @@ def assignments(
             ours = str(name)
             while ours in table:  # also where the file has a column "file row" before its "row"
                 ours = f"file {ours}"
-            table[ours] = file[name].to_numpy()
+            table[ours] = file[name].array  # to_numpy would make floats of integers
     return table
 
 

@@ -93,3 +93,10 @@ def test_cells_may_hold_any_line_end():
     """A lone carriage return ended the row: readers found one row more, and cells moved."""
     table = pd.DataFrame({"row": [0, 1], "text": ["one\rtwo", 'a, "b"\nc'], "share": [0.5, np.nan]})
     pd.testing.assert_frame_equal(pd.read_csv(StringIO(as_csv(table), newline="")), table)
+
+
+def test_columns_of_the_file_keep_their_integers_beside_missing_ones():
+    content = Content(np.arange(3), None, None)
+    file = pd.DataFrame({"id": pd.array([2**53 + 1, None, 7], dtype="Int64")})
+    table = assignments(content, np.ones((3, 1)), ["all"], file)
+    assert as_csv(table[["row", "id"]]) == "row,id\n0,9007199254740993\n1,\n2,7\n"
