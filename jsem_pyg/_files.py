@@ -48,7 +48,6 @@ def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object
     path = Path(path)
     _check_replaceable("path", path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    sweep(path.parent)
     with _temporary_file(path.parent) as file:
         write(file)
         file.flush()
@@ -133,6 +132,7 @@ def _remove_if_unheld(temporary: Path) -> None:
 @contextmanager
 def _temporary_file(folder: Path) -> Iterator[BinaryIO]:
     """Open a new file that nobody sweeps, and remove what has its name at the end."""
+    sweep(folder)
     # Not by `tempfile`: only the owner may read its files, also after the renaming.
     temporary = folder / f".jsem_pyg-{uuid4().hex}.tmp"
     _own.add(temporary.name)

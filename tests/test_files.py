@@ -117,6 +117,13 @@ def test_what_a_killed_process_left_is_removed_whatever_the_clock_says(tmp_path,
 
 
 @locks
+def test_a_run_that_writes_nothing_more_removes_it_too(tmp_path):
+    left_behind(tmp_path)
+    check_writable("checkpoint", tmp_path / "run.st")
+    assert names(tmp_path) == []
+
+
+@locks
 def test_files_of_others_are_left_alone(tmp_path):
     others = [".0123.tmp", ".jsem_pyg-12.tmp", "a.tmp", f".jsem_pyg-{0:032x}.tmp.bak"]
     for name in others:

@@ -429,3 +429,20 @@ def test_a_structure_that_is_used_first_inside_of_a_transform_serves_outside(inp
     for held in (structure.component, structure.csr.row, structure.csr_with_diagonal[1]):
         held.data_ptr()  # a tensor of a transform's has none
     run(x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backward_pass_in_forward_mode_has_its_tangent_or_is_refused(backend, inputs):
+    x, weight, t = inputs
+    run, step = diffusion(backend), 1e-6 * x.cos()
+
+    def by_weight(x):
+        leaf = weight.clone().requires_grad_()
+        return torch.autograd.grad(run(x, leaf, t).square().sum(), leaf)[0]
+
+    expected = (by_weight(x + step) - by_weight(x - step)) / 2e-6
+    if backend != "reference":
+        with pytest.raises(NotImplementedError):
+            dual_tangent(by_weight, x)
+    else:
+        torch.testing.assert_close(dual_tangent(by_weight, x), expected, rtol=1e-5, atol=1e-7)

@@ -160,3 +160,10 @@ def test_the_reference_counts_what_a_small_graph_shows():
 def test_a_backend_that_cannot_run_is_refused(backend, device, match):
     with pytest.raises(ValueError, match=match):
         TRIANGLES.find(backend, torch.device(device))
+
+
+def test_weights_that_are_not_positive_have_no_mean():
+    csr = random_csr(0, 12, 0.4)
+    reverse, weight = reverse_of(csr), symmetric_values(csr)
+    assert reference.mean_weight(csr, reverse, weight) is not None
+    assert reference.mean_weight(csr, reverse, 0 * weight) is None
