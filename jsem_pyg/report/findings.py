@@ -24,6 +24,8 @@ from ..operators.laplacian import NORMALIZATIONS
 from ..training import FitResult
 from ..training.training_graph import prepare_graph
 
+_ROUNDINGS = 16  # by which points may differ, since a type of fewer digits holds them
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -123,9 +125,26 @@ def _fitted_graph(data: Data, clusterer: DiffusionClusterer) -> Data:
         )
     data.edge_index = edge_index
     data.edge_weight = torch.from_numpy(clusterer.edge_weight_)
-    if clusterer.scale_ is not None and isinstance(data.x, Tensor):
-        data.x = data.x / torch.from_numpy(clusterer.scale_).to(data.x)
+    data.x = _fitted_points(data.x, clusterer)
     return data
+
+
+def _fitted_points(x: Any, clusterer: DiffusionClusterer) -> Tensor:
+    """The points as the clusterer compared them: scaled, or reduced; raise unless x are they."""
+    check_points("data.x", x)
+    fitted: Tensor = clusterer._graph.graph.x
+    eps = max(torch.finfo(each.dtype).eps for each in (x, fitted))
+    same = x.shape == (len(fitted), clusterer.n_features_in_)
+    if same:
+        read = clusterer._to_tensor(x.detach().double().cpu().numpy(), fitted.dtype)
+        same = bool(((read - fitted).abs() <= _ROUNDINGS * eps * fitted.abs().amax(0)).all())
+    if not same:
+        raise ValueError(
+            "Expected 'data.x' to be the points that the clusterer was fitted to, in their order "
+            f"(got {list(x.shape)} others). To fix this, fit a clusterer to these, or pass "
+            "Findings of your own."
+        )
+    return fitted
 
 
 def _check(found: Findings, graph: Data, structure: GraphStructure) -> None:

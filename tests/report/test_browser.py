@@ -109,6 +109,12 @@ def test_a_search_for_html(hands):
     assert hands.text("#found-list .words") == HOSTILE[0]
 
 
+def test_the_search_finds_accents_in_both_forms(hands):
+    hands.find("#search").send_keys("\N{LATIN SMALL LETTER E WITH ACUTE}")
+    hands.wait(lambda: hands.shows("#found"))
+    assert hands.text("#found-list .words") == HOSTILE[4]  # which has e and an accent
+
+
 def test_the_lasso_lists_what_is_inside(hands):
     hands.find("#lasso").click()
     hands.js("document.getElementById('panel').scrollTop = 1000")

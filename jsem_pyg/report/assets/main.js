@@ -55,12 +55,11 @@ async function start() {
   }
 
   function search() {
-    const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = plain(byId("search").value).split(/\s+/).filter(Boolean);
     if (!words.length) return find(null, "");
-    const lowered = (_, point) => teller.text(point).toLowerCase();
-    content.lowered ??= Array.from({ length: content.points }, lowered);
+    content.plain ??= Array.from({ length: content.points }, (_, point) => plain(teller.text(point)));
     const points = [];
-    content.lowered.forEach((text, point) => {
+    content.plain.forEach((text, point) => {
       if (words.every((word) => text.includes(word))) points.push(point);
     });
     find(points, `with “${words.join(" ")}”`);
@@ -204,6 +203,9 @@ function move(content, state, map) {
   };
   requestAnimationFrame(step);
 }
+
+// What a search compares: é is one character in some texts, e and an accent in others.
+const plain = (text) => text.normalize("NFC").toLowerCase();
 
 // The highest of 0.25, 0.24, ... below which there are few edges: lines that one can tell apart.
 function firstThreshold(edges) {
