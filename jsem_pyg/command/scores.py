@@ -3,12 +3,13 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
-from ..evaluation import ClusteringScores, PartitionScores, clustering_scores, partition_scores
+from ..evaluation import ClusteringScores, PartitionScores, SeedScores, partition_scores
+from ..evaluation.clustering import as_points, kmeans
 from .content import Labels
 
 _SEEDS = 3
+_RUNS = 3  # of each, of which k-means keeps the best
 
 
 class Scores(NamedTuple):
@@ -38,13 +39,17 @@ def score(
     """Compare the `count` clusters [N] with labels; None where too few rows have one.
 
     `x` [N, D] is what was clustered, scaled; `normalize` if by the cosine, as k-means then is, too.
+    k-means gets all rows that the clusters have, with or without a label.
     """
     scored = (clusters >= 0) & (labels.codes >= 0)
     if scored.sum() < max(count, 2):
         return None
+    points, labelled = as_points(x[clusters >= 0], normalize), scored[clusters >= 0]
     clusters, y = clusters[scored], labels.codes[scored]
+    found = [kmeans(points, count, _RUNS, seed)[labelled] for seed in range(_SEEDS)]
+    runs = [SeedScores(seed, *partition_scores(each, y)) for seed, each in enumerate(found)]
     table = np.zeros((len(labels.classes), count), dtype=np.int64)
     np.add.at(table, (y, clusters), 1)
-    points = torch.from_numpy(x[scored])
-    kmeans = clustering_scores(points, y, count, seeds=_SEEDS, normalize=normalize)
-    return Scores(partition_scores(clusters, y), kmeans, table, len(y))
+    return Scores(
+        partition_scores(clusters, y), ClusteringScores(count, tuple(runs)), table, len(y)
+    )

@@ -118,7 +118,7 @@ def clustering_scores(
         ARI 1.000 ± 0.000, NMI 1.000 ± 0.000, ACC 1.000 ± 0.000 (2 clusters, 2 seeds)
     """
     check_bool("normalize", normalize)
-    points = _as_points(x, normalize)
+    points = as_points(x, normalize)
     labels = as_labels("y", y, len(points))
     num_clusters = len(np.unique(labels)) if num_clusters is None else num_clusters
     check_positive_int("num_clusters", num_clusters)
@@ -131,12 +131,13 @@ def clustering_scores(
         )
     runs = []
     for seed in chosen:
-        clusters = _kmeans(points, num_clusters, n_init, seed)
+        clusters = kmeans(points, num_clusters, n_init, seed)
         runs.append(SeedScores(seed, *partition_scores(clusters, labels)))
     return ClusteringScores(int(num_clusters), tuple(runs))
 
 
-def _as_points(x: Any, normalize: bool) -> np.ndarray:
+def as_points(x: Any, normalize: bool) -> np.ndarray:
+    """Points [N, D] as k-means takes them."""
     points = as_tensor("x", x).detach().cpu()
     check_points("x", points)
     if points.dtype != torch.float64:
@@ -166,7 +167,8 @@ def _as_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     return tuple(map(int, seeds))
 
 
-def _kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:
+def kmeans(points: np.ndarray, num_clusters: int, n_init: int, seed: int) -> np.ndarray:
+    """The cluster [N] of each point; logged where there are fewer than `num_clusters`."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
