@@ -46,7 +46,10 @@ def assign(
         steps.note(f"Warning: the map was made with {change}.")
     with steps.step("reading"):
         table = read_rows(file, reading)
-        content = _read(file, table, columns or settings["columns"], settings["kind"])
+        known = settings["columns"]
+        if not columns or sorted(columns) == sorted(known):  # the same names mean the same
+            columns = known
+        content = _read(file, table, columns, settings["kind"])
     clusterer = folder.read_clusterer()
     if content.vectors is None:
         p = _of_documents(content.texts or [], clusterer, settings, folder, cache, steps)

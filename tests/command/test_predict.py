@@ -118,6 +118,16 @@ def test_other_columns_have_to_be_said(text_map):
     assert "Expected texts in the columns ['x']" in refused("documents-map", "x.npy")
 
 
+def test_columns_that_are_named_as_in_the_map_mean_the_same():
+    x, _ = vectors(dimension=3)
+    pd.DataFrame(x * [1, 5, 9], columns=list("abc")).to_csv("abc.csv", index=False)
+    assert run("map", "abc.csv", "-k", "2", *QUICK).exit_code == 0
+    mapped = pd.read_csv("abc-map/clusters.csv")
+    for order in ("cab", "abc", ""):
+        found = predict("abc-map", "abc.csv", *(f"-c{name}" for name in order))
+        assert found.equals(mapped)
+
+
 def test_a_changed_model_is_refused(text_map, tmp_path):
     model = tmp_path / "model"
     model.mkdir()
