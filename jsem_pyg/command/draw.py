@@ -73,19 +73,25 @@ def _texts(result: MapResult) -> list[str]:
     repeats = np.bincount(point[point >= 0]) - 1
     texts = result.content.texts or _cells(result)
     return [
-        f"row {row}{f' and {more} like it' if more else ''}{': ' if text else ''}{text[:_LONGEST]}"
+        f"row {row}{f' and {more} like it' if more else ''}{': ' if text else ''}{_cut(text)}"
         for row, more, text in zip(result.content.first_row, repeats, texts, strict=True)
     ]
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
 def _cells(result: MapResult) -> list[str]:
     """The names of columns with what each row has there, except vectors and what is missing."""
-    table = result.file.iloc[result.content.first_row, :_MOST_CELLS]
-    table = table[[name for name in table.columns if kind_of(table[name]) != "vectors"]]
+    table = result.file.iloc[result.content.first_row]
+    names = [name for name in table.columns if kind_of(table[name]) != "vectors"]
+    table, rest = table[names[:_MOST_CELLS]], " ..." if len(names) > _MOST_CELLS else ""
     rows = zip(table.astype(object).to_numpy(), table.notna().to_numpy(), strict=True)
     return [
         ", ".join(
             f"{name} {cell}" for name, cell, is_known in zip(table, *row, strict=True) if is_known
         )
+        + rest
         for row in rows
     ]

@@ -22,7 +22,7 @@ from .folder import MapFolder
 from .naming import name_by_columns, name_clusters
 from .result import EMPTY, MapResult, as_csv
 from .scores import score
-from .steps import Steps
+from .steps import Steps, counted
 from .summary import summarize
 
 if TYPE_CHECKING:
@@ -86,16 +86,20 @@ def _show_reading(choice: Choice, content: Content, steps: Steps) -> None:
     listed = ", ".join(choice.points)
     what = "text" if choice.kind == "texts" else choice.kind
     guess = " (guessed; --column says otherwise)" if choice.guessed else ""
-    steps.note(f"{len(content.point):,} rows; clustered is {what} of: {listed}{guess}.")
+    rows = counted(len(content.point), "row")
+    steps.note(f"{rows}; clustered is {what} of: {listed}{guess}.")
     if choice.kind != "texts" and choice.texts:
         steps.note(f"Clusters are named by text of: {', '.join(choice.texts)}.")
     empty = int((content.point < 0).sum())
     if empty:
-        steps.note(f"{empty:,} rows are empty: they are in no cluster ({EMPTY} in clusters.csv).")
+        rows = counted(empty, "row is empty: it is", "rows are empty: they are")
+        steps.note(f"{rows} in no cluster ({EMPTY} in clusters.csv).")
     if choice.kind == "texts" and content.texts is not None:
         again = len(content.point) - empty - len(content.texts)
         if again:
-            steps.note(f"{again:,} rows hold the same as one before, and have its cluster.")
+            rows = counted(again, "row holds", "rows hold")
+            have = "has" if again == 1 else "have"
+            steps.note(f"{rows} the same as one before, and {have} its cluster.")
 
 
 def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[str, Any]:
@@ -190,8 +194,8 @@ def _show_levels(result: MapResult, steps: Steps) -> None:
     for place, (level, names) in enumerate(result.levels):
         use = "taken" if place == 0 else f"--clusters {level.n_clusters}"
         steps.note(
-            f"{level.n_clusters} clusters ({use}; persist over {level.persistence:.0%} of the "
-            f"scales): {' | '.join(names)}"
+            f"{counted(level.n_clusters, 'cluster')} ({use}; persist over {level.persistence:.0%} "
+            f"of the scales): {' | '.join(names)}"
         )
 
 
@@ -200,7 +204,8 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
         return result
     missing = int((result.labels.codes < 0).sum())
     if missing:
-        steps.note(f"{missing:,} rows have no label: they are not in the scores.")
+        rows = counted(missing, "row has no label: it is", "rows have no label: they are")
+        steps.note(f"{rows} not in the scores.")
     with steps.step("scoring"):
         x = result.compared[result.content.point]
         count, by_angle = len(result.names), result.clusterer.metric_ == "cosine"

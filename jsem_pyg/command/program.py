@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from .._extras import import_optional, version_of
 from .._files import sole_writer, write_whole
 from .options import FILE, LAYOUTS, cache_option, check_finite, reading_options, verbose_option
-from .steps import Steps, logged
+from .steps import Steps, counted, logged
 
 if TYPE_CHECKING:
     from .._table_files import Reading
@@ -188,8 +188,10 @@ def _typed(context: click.Context) -> list[str]:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else [value]:
-            words += [] if isinstance(parameter, click.Argument) else [parameter.opts[-1]]
-            words += [] if each is True else [str(each)]
+            if isinstance(parameter, click.Argument):
+                words.append(f"./{each}" if f"{each}".startswith("-") else f"{each}")  # no option
+                continue
+            words += [parameter.opts[-1]] if each is True else [parameter.opts[-1], str(each)]
     return words
 
 
@@ -203,7 +205,13 @@ def _typed(context: click.Context) -> list[str]:
     default="-",
     help="CSV file to write; the standard output otherwise.",
 )
-@click.option("-c", "--column", "columns", multiple=True, help="Where FILE calls it otherwise.")
+@click.option(
+    "-c",
+    "--column",
+    "columns",
+    multiple=True,
+    help="Where FILE calls it otherwise; as many as the map has, in its order.",
+)
 @reading_options
 @cache_option
 @verbose_option
@@ -234,7 +242,7 @@ def predict_command(
         click.echo(text, nl=False)
         return
     write_whole(Path(output), lambda opened: opened.write(text.encode()))
-    steps.say(f"Wrote {len(table):,} rows to {output}.")
+    steps.say(f"Wrote {counted(len(table), 'row')} to {output}.")
 
 
 @main.command("info")

@@ -10,6 +10,11 @@ import click
 from .._progress import open_bar, progress_bar
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number with its noun: "1 row", "2,000 rows"; `many` if an s is not enough."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
+
+
 class Steps:
     """Log of the steps of a run, with their seconds."""
 

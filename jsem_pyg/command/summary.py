@@ -10,7 +10,7 @@ import numpy as np
 from ..report.tables import score_table, version_table
 from .folder import MapFolder
 from .result import MapResult
-from .steps import Steps
+from .steps import Steps, counted
 
 _TYPICAL = 3  # documents shown of each cluster
 _LONGEST = 160  # characters shown of each
@@ -53,8 +53,8 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
         chosen = f"{asked} were asked for; the others lost all their rows in training"
     drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
     return (
-        f"{count:,} rows, in {clusters} clusters ({chosen}). {_alike(result)}Rows with similar "
-        f"content are in one cluster; no label was used. {drawn}"
+        f"{counted(count, 'row')}, in {counted(clusters, 'cluster')} ({chosen}). {_alike(result)}"
+        f"Rows with similar content are in one cluster; no label was used. {drawn}"
         f"[{folder.clusters.name}]({folder.clusters.name}) lists them."
     )
 
@@ -67,7 +67,8 @@ def _alike(result: MapResult) -> str:
     empty = int((result.content.point < 0).sum())
     return (
         f"They hold {points:,} different documents, each of them one point of the map: "
-        f"{rows - empty - points:,} rows repeat one, {empty:,} are empty. The table counts rows. "
+        f"{counted(rows - empty - points, 'row repeats one', 'rows repeat one')}, "
+        f"{counted(empty, 'is empty', 'are empty')}. The table counts rows. "
     )
 
 
@@ -155,9 +156,10 @@ def _scores(result: MapResult) -> Iterable[str]:
     yield "## Compared with the labels"
     yield _table(*table)
     yield (
-        f"Over the {scores.labelled:,} rows that have a label, one of {len(labels.classes)} "
-        f"classes, which took no part in the clustering. ARI (adjusted Rand index) and NMI "
-        "(normalised mutual information) are 1 for the same groups and about 0 for random ones; "
+        f"Over the {scores.labelled:,} rows that have a label, one of "
+        f"{counted(len(labels.classes), 'class', 'classes')}, which took no part in the "
+        "clustering. ARI (adjusted Rand index) and NMI (normalised mutual information) are 1 for "
+        "the same groups and about 0 for random ones; "
         "accuracy is of each class matched to one cluster. All three suffer where there are more "
         "clusters than classes, or fewer, even if every cluster is pure."
     )

@@ -1,6 +1,7 @@
 import gzip
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -57,8 +58,8 @@ def test_documents_become_a_folder(texts):
     said = good("map", "documents.csv", "--labels", "topic", "--clusters", 3, *QUICK)
     assert "clustered is text of: body (guessed; --column says otherwise)" in said
     assert "2 rows are empty" in said
-    assert "1 rows hold the same as one before" in said
-    assert "1 rows have no label" in said
+    assert "1 row holds the same as one before" in said
+    assert "1 row has no label" in said
     assert "Done: see documents-map/report.md." in said
     took = json.loads(Path("documents-map/run.json").read_text())["progress"]["seconds"].values()
     assert 0 < sum(took) < 1000
@@ -79,7 +80,7 @@ def test_documents_become_a_folder(texts):
     report = Path("documents-map/report.md").read_text()
     for words in (*noted["names"], "42 rows", "ARI", "k-means", "2 rows are empty"):
         assert words in report
-    assert "39 different documents, each of them one point of the map: 1 rows repeat one" in report
+    assert "39 different documents, each of them one point of the map: 1 row repeats one" in report
     assert "jsem-pyg map documents.csv --labels topic --clusters 3 --layout none" in report
     known = table[kept & (table.topic != "")]
     for topic, row in pd.crosstab(known.topic, known.cluster).iterrows():
@@ -173,6 +174,17 @@ def test_the_map_is_drawn(points):
     assert "jsem-pyg map points.npy" in page
     assert "cluster 1" in page
     assert "map.html" in Path("points-map/report.md").read_text()
+
+
+def test_the_command_of_a_report_makes_the_same(points):
+    table = pd.DataFrame(points[0][:, :3], columns=["-a", "b c", "d"])
+    table.to_csv("-my points.csv", index=False)
+    good("map", "-c-a", "-k2", "-cb c", *QUICK, "--", "-my points.csv")
+    made, report = Path("-my points-map/clusters.csv"), Path("-my points-map/report.md")
+    before = made.read_bytes()
+    typed = shlex.split(re.search(r"^jsem-pyg .*$", report.read_text(), re.M)[0])
+    good(*typed[1:], "--overwrite")
+    assert made.read_bytes() == before
 
 
 def test_vectors_may_be_named_by_text_and_scored_by_names():

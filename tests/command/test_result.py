@@ -71,6 +71,12 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
         "row 1 and 1 like it: ash 3",
         "row 2: alcohol 0.1, ash 4",
     ]
+    result.file = pd.DataFrame({f"c{i}": [i] * 3 for i in range(51)})
+    draw_map(result, Path("map.html"), "title", "pca", 7, {})
+    assert given["text"][0].endswith(", c49 49 ...")
+    result.content.texts = ["a" * 1000, "b" * 1001, ""]
+    draw_map(result, Path("map.html"), "title", "pca", 7, {})
+    assert given["text"][:2] == ["row 0: " + "a" * 1000, f"row 1 and 1 like it: {'b' * 1000} ..."]
 
 
 def test_no_column_of_a_file_takes_the_place_of_another():
