@@ -22,9 +22,8 @@ from .graph import DistributedGraph
 from .ranks import Ranks
 from .rows import Cutter, RowRecord
 
-_VERSION = 2
+_VERSION = 3
 _INDEX, _KIND = "parts.json", "part"
-_RECORD = tuple(name for name in RowRecord._fields if name not in ("rank", "num_shared"))
 
 
 def save_parts(folder: str | os.PathLike[str], data: Data, partition: Partition) -> None:
@@ -63,8 +62,7 @@ def save_parts(folder: str | os.PathLike[str], data: Data, partition: Partition)
     for record in map(cutter.cut, range(partition.num_parts)):
         tree = {
             "name": name,
-            "num_shared": record.num_shared,
-            "record": {field: getattr(record, field) for field in _RECORD},
+            "record": record._asdict(),
             "data": cut_data(data, record).to_dict(),
         }
         save_tree(path / _file_of(record.rank, record.num_ranks), _KIND, "data", tree)
@@ -120,7 +118,12 @@ def load_part(
             f"Expected '{file}' to be written together with '{_INDEX}' beside it (got a part "
             "of another call). To fix this, write the parts anew by save_parts."
         )
-    record = RowRecord(rank=ranks.rank, num_shared=tree["num_shared"], **tree["record"])
+    record = RowRecord(**tree["record"])
+    if record.rank != ranks.rank:
+        raise ValueError(
+            f"Expected '{file}' to hold the part of rank {ranks.rank} (got that of rank "
+            f"{record.rank}). To fix this, write the parts anew by save_parts."
+        )
     data = Data.from_dict(tree["data"])
     if x is not None:
         data.x = take_rows(_open_rows(x, index["num_nodes"]), record.nodes)

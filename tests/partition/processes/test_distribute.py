@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from jsem_pyg.partition import (
     save_parts,
     sum_gradients,
 )
+from jsem_pyg.partition.processes import saved_parts
 from jsem_pyg.partition.processes.ranks import Ranks
 from jsem_pyg.partition.processes.rows import Cutter
 from jsem_pyg.training import fit
@@ -199,10 +201,19 @@ def test_parts_that_do_not_fit_are_refused(tmp_path):
         load_part(tmp_path)
     index = tmp_path / "parts.json"
     index.write_text(json.dumps(json.loads(index.read_text()) | {"version": 9}))
-    with pytest.raises(ValueError, match="to be of version 2"):
+    with pytest.raises(ValueError, match="to be of version 3"):
         load_part(tmp_path)
     index.write_text("{")
     with pytest.raises(ValueError, match="a file that is damaged"):
+        load_part(tmp_path)
+
+
+def test_a_part_under_the_name_of_another_is_refused(tmp_path, monkeypatch):
+    save_parts(tmp_path, whole(), even(40, 2))
+    first, second = sorted(tmp_path.glob("part-*"))
+    shutil.copy(second, first)
+    monkeypatch.setattr(saved_parts, "Ranks", lambda group: SimpleNamespace(rank=0, size=2))
+    with pytest.raises(ValueError, match=r"the part of rank 0 \(got that of rank 1\)"):
         load_part(tmp_path)
 
 
