@@ -33,7 +33,8 @@ class EpochEnd(NamedTuple):
     row: EpochRow  #: the epoch that has just ended: `epoch`, `loss`, `val_loss`, `t`, `seconds`
     history: list[EpochRow]  #: all epochs so far, `row` last; not to be changed
     epochs: int  #: how many there are to be
-    #: The graph of the epoch, with `x`, `edge_index`, `edge_weight` and `edge_attr`.
+    #: The graph of the epoch, with `x`, `edge_index`, `edge_weight` and `edge_attr`, without the
+    #: edges that a callback before this one has dropped.
     input: TrainingGraph
     #: Called with booleans [E] for the edges of `input`, both directions alike: only these are kept
     #: for the epochs to come, also where the run is resumed.
