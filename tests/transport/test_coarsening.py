@@ -49,6 +49,13 @@ def test_few_points_are_their_own_cells():
     assert coarsen(points_, 4, 80, seed=0) is points_  # 1.5 times as many are few
 
 
+def test_there_are_no_more_cells_than_points_with_mass():
+    points_ = side()
+    few = torch.where(torch.arange(120) < 5, 0.2, 0.0).double()
+    cells = coarsen(points_._replace(log2_mass=few.log2()), 4, 15, seed=0)
+    torch.testing.assert_close(cells.z.sort(0).values, points_.z[:5].sort(0).values)
+
+
 def test_points_without_mass_make_no_cell():
     points_ = side()
     far = points_.z.clone()

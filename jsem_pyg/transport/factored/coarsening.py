@@ -37,14 +37,14 @@ def merge(side: Side, label: Tensor) -> Side:
 def label_points(side: Side, num_coordinates: int, num_cells: int, seed: int) -> Tensor:
     """The cell of each point: [N]."""
     x = side.z[:, :num_coordinates].float().contiguous().cpu()
-    has_mass = (side.log2_mass > -torch.inf).cpu()
+    with_mass = x[(side.log2_mass > -torch.inf).cpu()]
     kmeans = import_faiss().Kmeans(
         x.size(1),
-        num_cells,
+        min(num_cells, len(with_mass)),
         niter=_ITERATIONS,
         seed=seed,
         min_points_per_centroid=1,
         max_points_per_centroid=_TRAINING_POINTS,
     )
-    kmeans.train(x[has_mass].numpy())
+    kmeans.train(with_mass.numpy())
     return torch.from_numpy(kmeans.index.search(x.numpy(), 1)[1][:, 0]).to(side.z.device)
