@@ -174,6 +174,29 @@ def test_a_mass_of_zero_has_a_one_sided_gradient():
     )
 
 
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed"])
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_place_of_a_point_without_mass_counts_where_no_other_lies(count, kind, marginals):
+    """Axes along which no mass varies were left out of the gradient in the mass of such a point."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.arange(4.0).double()[:count, None] * torch.tensor([1.0, 0.5]) + 0.3
+    x = torch.cat([x, torch.tensor([[2.0, -1.0]])])
+    y = torch.randn(K, 2, generator=generator, dtype=torch.float64)
+    sides, options = (Factor(x, kind), Factor(y, kind)), {"marginals": marginals, **TIGHT}
+    options |= {"epsilon": 5.0, "rho": 50.0, "absolute": True}
+    p = torch.ones(count + 1, dtype=torch.float64)
+    p[count] = 0
+    options["starts"] = gromov_wasserstein(*sides, p=p, **options)
+    p.requires_grad_()
+    value = gw_distance(*sides, p=p, **options)
+    value.backward()
+    step = 1e-6
+    ahead = gw_distance(*sides, p=p.detach() + step * torch.eye(count + 1)[count], **options)
+    found = (ahead - value.detach()) / step
+    torch.testing.assert_close(found, p.grad[count], rtol=1e-3, atol=1e-4)
+
+
 def test_single_precision_is_near_double():
     case = Case(epsilon=0.2)
     tensors = [case.tensors[name].float().requires_grad_() for name in ("x", "y")]

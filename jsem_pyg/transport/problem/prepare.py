@@ -24,9 +24,11 @@ class Prepared(NamedTuple):
 def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Prepared:
     """Turn a factor into its principal axes by mass, those of most variance first.
 
-    Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped. Then x is
-    divided by the root of the Frobenius norm of its covariance, so that costs are of order one; or
-    by its mean, where all points are one and it counts.
+    Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped, unless
+    points without mass lie along them: what these would cost is the gradient in their masses. Then
+    x is divided by the root of the Frobenius norm of its covariance, so that costs are of order
+    one; or by its mean, where all mass is at one place and it counts. Without either, as where all
+    mass is at the origin, the scale is zero.
     With `keeps_mean` there are axes for the part of the mean that is orthogonal to the others: it
     adds a constant to a kernel, which only balanced plans do not depend on.
     """
@@ -37,12 +39,14 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
         axes, signs = _with_mean_axes(axes, signs, mean, factor.signs.double())
     x, mean = x @ axes, mean @ axes
     variance = mass @ x.square()
-    size = float(variance.square().sum().sqrt().sqrt())
-    scale = size or (float(mean.norm()) if keeps_mean else 0.0) or 1.0
+    scale = float(variance.square().sum().sqrt().sqrt())
+    if keeps_mean and not scale:
+        scale = float((signs @ mean.square()).abs().sqrt())
     # That of points at one place matters no more than their coordinates, which are zeros.
-    has_mean = factor.kind == "kernel" and (size > 0 or keeps_mean)
-    mean = mean / scale if has_mean else torch.zeros_like(mean)
-    return Prepared((x / scale).to(factor.x.dtype), mean, signs, scale, factor.kind, mean)
+    has_mean = factor.kind == "kernel" and (bool(x.any()) or keeps_mean)
+    mean = mean / (scale or 1.0) if has_mean else torch.zeros_like(mean)
+    x = (x / (scale or 1.0)).to(factor.x.dtype)
+    return Prepared(x, mean, signs, scale, factor.kind, mean)
 
 
 def prepare_factors(
@@ -52,13 +56,17 @@ def prepare_factors(
     return _with_scales(prepare_factor(first, p), prepare_factor(second, q))
 
 
-def _with_scales(*sides: Prepared) -> tuple[Prepared, Prepared]:
-    """Points at one place have no scale of their own, and take that of the other side."""
-    first, second = (
-        side if side.x.any() or side.mean.any() else side._replace(scale=other.scale)
-        for side, other in zip(sides, reversed(sides), strict=True)
-    )
-    return first, second
+def _with_scales(first: Prepared, second: Prepared) -> tuple[Prepared, Prepared]:
+    """Sides without a scale of their own take that of the other side."""
+    return _scaled(first, second.scale), _scaled(second, first.scale)
+
+
+def _scaled(side: Prepared, scale: float) -> Prepared:
+    if side.scale:
+        return side
+    scale = scale or float(side.x.abs().max()) or 1.0
+    mean = side.mean / scale
+    return side._replace(x=side.x / scale, mean=mean, offset=mean, scale=scale)
 
 
 def centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +83,7 @@ def centred(x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
 def _principal_axes(x: Tensor, sign: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
     """Axes [r, r'] and their signs [r'], of most variance first; signs of kernels do not mix."""
     rank = x.size(1)
-    axes, signs, variances = [], [], []
+    axes, signs, variances, massless = [], [], [], []
     for value in (1.0, -1.0):
         columns = (sign == value).nonzero()[:, 0]
         part = x[:, columns]
@@ -84,10 +92,12 @@ def _principal_axes(x: Tensor, sign: Tensor, mass: Tensor) -> tuple[Tensor, Tens
         whole[columns] = basis * _skew_signs(part @ basis, mass)
         axes.append(whole)
         variances.append(variance)
+        massless.append(torch.where(mass[:, None] > 0, 0, part @ basis).square().amax(0))
         signs.append(torch.full_like(variance, value))
     variance = torch.cat(variances)
     order = variance.argsort(descending=True, stable=True)
-    keep = order[variance[order] > _NEGLIGIBLE**2 * variance.max()]
+    size = torch.maximum(variance, torch.cat(massless))[order]
+    keep = order[size > _NEGLIGIBLE**2 * variance.max()]
     if keep.numel() == 0:
         keep = order[:1]  # all points are one point: a column of zeros
     return torch.cat(axes, 1)[:, keep], torch.cat(signs)[keep]
@@ -147,7 +157,7 @@ def _kernel(factor: Factor, mass: Tensor) -> Factor:
     mass = mass.double() / mass.double().sum()
     x, _ = centred(factor.x.detach().double(), mass)
     norm = x.square().sum(1, keepdim=True)
-    unit = float(mass @ norm[:, 0])
+    unit = float(mass @ norm[:, 0]) or float(norm.max())
     if unit == 0:  # all points are one
         return Factor(torch.zeros_like(factor.x), "kernel")
     root = (unit / 2) ** 0.5
