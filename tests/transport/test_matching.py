@@ -164,6 +164,29 @@ def test_masses_go_with_their_nodes():
     assert plan.converged
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-30])
+def test_a_copy_is_found_exactly_whatever_its_masses(scale):
+    """Only graphs of equal masses were: others had a dense plan, at a cost near zero."""
+    edge_index = cycle(12)
+    p = torch.tensor([1.0, 2.0, 1.0, 3.0]).repeat(3).double()
+    for seed in range(3):
+        other, order = renamed(edge_index, 12, seed)
+        q = torch.empty(12, dtype=torch.float64).index_copy(0, order, scale * p)
+        plan = match_graphs(edge_index, other, p=p, q=q)
+        partner = plan.argmax()
+        assert plan.cost == 0
+        assert torch.equal(q[partner], scale * p)
+        for found, mass in zip(plan.marginals(), (p, q), strict=True):
+            torch.testing.assert_close(found, mass / mass.sum(), rtol=1e-6, atol=0)
+
+
+def test_masses_that_no_renaming_keeps_are_kept_by_the_plan():
+    p = torch.tensor([1.0, 2.0, 1.0, 3.0]).repeat(3)
+    plan = match_graphs(cycle(12), cycle(12), p=p, q=p.sort().values)
+    torch.testing.assert_close(plan.marginals()[1].float(), p.sort().values / p.sum())
+    assert plan.cost > 0
+
+
 def test_a_part_of_a_graph_is_found_in_it():
     edge_index = neighbour_graph(80)
     inside = (edge_index < 70).all(0)

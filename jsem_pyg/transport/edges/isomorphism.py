@@ -1,9 +1,10 @@
 """Renamed copies: find the renaming where two weighted graphs are the same graph.
 
-Nodes get colours, at first the sizes of their components. A node's new colour depends on its own
-and on the weights and colours of its neighbours (colour refinement); two nodes of different colours
-cannot be partners. Where a colour has several nodes, as all of a cycle have, one node of the source
-is paired with each candidate of the target in turn, and the colours are refined again.
+Nodes get colours, at first their kinds and the sizes of their components. A node's new colour
+depends on its own and on the weights and colours of its neighbours (colour refinement); two nodes
+of different colours cannot be partners. Where a colour has several nodes, as all of a cycle have,
+one node of the source is paired with each candidate of the target in turn, and the colours are
+refined again.
 
 Source: McKay and Piperno, "Practical graph isomorphism, II", Journal of Symbolic Computation 60,
 2014, section 2.
@@ -24,11 +25,11 @@ Array = NDArray[Any]
 _MOST_WORK = 1 << 26  # edges visited by all refinements, then the search gives up
 
 
-def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
-    """Partners [N] of all nodes with which the graphs are equal, weights included.
+def find_isomorphism(source: csr_array, target: csr_array, kind: Array) -> Array | None:
+    """Partners [N] of all nodes with which the graphs are equal, weights and kinds included.
 
     None where there is none, or where the search would take long, as it does between some strongly
-    regular graphs. Matrices are symmetric, without stored zeros.
+    regular graphs. Matrices are symmetric, without stored zeros; `kind` [2 N] are small integers.
     """
     if source.shape != target.shape or source.nnz != target.nnz:
         return None
@@ -40,7 +41,7 @@ def find_isomorphism(source: csr_array, target: csr_array) -> Array | None:
     graph = csr_array((code, both.indices, both.indptr), both.shape)
     work = 0
     _, part = connected_components(both, directed=False)
-    pending: list[Iterator[Array]] = [iter([np.bincount(part)[part]])]
+    pending: list[Iterator[Array]] = [iter([np.bincount(part)[part] + (2 * size + 1) * kind])]
     while pending and work <= _MOST_WORK:
         colour = next(pending[-1], None)
         if colour is None:

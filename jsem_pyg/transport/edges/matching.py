@@ -1,7 +1,6 @@
 """Two graphs, matched by their edges alone: which nodes correspond."""
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -31,6 +30,8 @@ Array = NDArray[Any]
 
 _SHARED = 1 << 24  # pairs of nodes, up to which nodes of sides that differ in size share partners
 
+_BINS = 2.0**20  # of masses that differ by a factor of two: others are the same
+
 _log = logging.getLogger(__name__)
 
 
@@ -49,9 +50,9 @@ def match_graphs(
     .. math::
         \min_{T \in \Pi(p, q)} \sum_{ijkl} |A_{ik} - B_{jl}|^2 \, T_{ij} T_{kl}
 
-    Only edges are compared. A renamed copy of a graph is found exactly, at cost zero
-    (:mod:`jsem_pyg.transport.edges.isomorphism`). For other graphs the search starts from a few
-    candidates for each node, whose surroundings look alike
+    Only edges are compared. A renamed copy of a graph is found exactly, at cost zero, if its nodes
+    have the masses of the others (:mod:`jsem_pyg.transport.edges.isomorphism`). For other graphs
+    the search starts from a few candidates for each node, whose surroundings look alike
     (:mod:`jsem_pyg.transport.edges.candidates`), since descent from the independent plan ends in
     wrong optima on all but random graphs. Better assignments are then searched along the edges
     (:mod:`jsem_pyg.transport.edges.moves`). Graphs of up to 2,000 nodes or so are also compared by
@@ -61,8 +62,8 @@ def match_graphs(
     for alike branches is added (:mod:`jsem_pyg.transport.edges.branches`), which looks at all pairs
     of nodes. Otherwise memory grows with nodes and edges.
 
-    Where both sides have equally many nodes of equal masses, the plan is a permutation. Where they
-    do not, it is dense, found by proximal steps from there
+    Of a copy, and where both sides have equally many nodes of equal masses, the plan is a
+    permutation. Otherwise it is dense, found by proximal steps from there
     (:mod:`jsem_pyg.transport.edges.proximal`), and takes memory for N K numbers.
 
     Of more than 2^24 pairs (4,096 x 4,096 nodes), of two sides that differ in size, each node of
@@ -129,7 +130,10 @@ def match_graphs(
             f"Expected equal masses between {kept[0].size} x {kept[1].size} nodes, more than "
             f"{DENSE_LIMIT} pairs (got masses that differ)."
         )
-    renamed = find_isomorphism(first, second) if is_uniform else None
+    renamed = None
+    if first.shape == second.shape:
+        kind = np.zeros(2 * len(problem.p), np.int64) if is_uniform else _kinds(problem)
+        renamed = find_isomorphism(first, second, kind)
     if renamed is not None:
         found = Found(renamed, [("isomorphism", renamed)])
     else:
@@ -137,7 +141,7 @@ def match_graphs(
     shape = costs[0].num_points, costs[1].num_points
     dtype = torch.promote_types(costs[0].weight.dtype, costs[1].weight.dtype)
     like = torch.zeros((), dtype=dtype, device=costs[0].device)
-    if is_uniform or (has_equal_masses and num_pairs > _SHARED):
+    if renamed is not None or is_uniform or (has_equal_masses and num_pairs > _SHARED):
         plan = _assigned(problem, found, kept, shape, like)
     else:
         point = transport(problem, found.partner, options.max_iter)
@@ -156,6 +160,12 @@ def _read_cost(name: str, value: Any) -> AdjacencyCost:
     if cost.num_points == 0:
         raise ValueError(f"Expected '{name}' to have at least one node (got none).")
     return cost
+
+
+def _kinds(problem: Problem) -> Array:
+    """Numbers [N + K] of the nodes of both sides, the same where masses are, up to rounding."""
+    mass = np.concatenate([problem.p, problem.q])
+    return np.unique(np.rint(np.log2(mass) * _BINS), return_inverse=True)[1]
 
 
 def _confidence(source: csr_array, target: csr_array, kept: Sequence[Array], plan: Plan) -> Tensor:
@@ -181,7 +191,8 @@ def _assigned(
     mass = like.new_full((shape[0],), -torch.inf)
     nodes = torch.from_numpy(kept[0][has_partner]).to(like.device)
     partner[nodes] = torch.from_numpy(kept[1][found.partner[has_partner]]).to(like.device)
-    mass[nodes] = -math.log2(size)
+    share = problem.p[has_partner]
+    mass[nodes] = torch.from_numpy(np.log2(share / share.sum())).to(like)
 
     def cost(partner: Array) -> float:
         return matched_difference(problem.source, problem.target, partner) / size**2
