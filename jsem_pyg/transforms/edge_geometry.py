@@ -34,7 +34,7 @@ class EdgeGeometry(EdgeColumns):
 
     * ``"jaccard"``: the part of all neighbours that both ends share,
       :func:`jsem_pyg.curvature.jaccard_overlap`.
-    * ``"degree_contrast"``: how much the degrees of the ends differ,
+    * ``"degree_contrast"``: how much the degrees of the ends differ, sums of edge weights,
       :func:`jsem_pyg.curvature.degree_contrast`.
     * ``"distance_rank"``: how far down each end's list of neighbours the other stands,
       :func:`jsem_pyg.curvature.distance_rank`; needs `edge_weight`.
