@@ -193,6 +193,11 @@ def test_what_is_missing_is_named_before_the_work(tmp_path, monkeypatch, package
     page.plotly_script.cache_clear()
 
 
+def test_the_script_is_that_of_plotly(monkeypatch):
+    monkeypatch.undo()  # the short script
+    assert "plotly.js v" in page.plotly_script()[:200]
+
+
 def test_a_layout_by_axes_needs_no_umap(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     assert write(tmp_path, layout="pca").content()[0]["times"]

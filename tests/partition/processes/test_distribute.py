@@ -23,6 +23,7 @@ from jsem_pyg.partition import (
     sum_gradients,
 )
 from jsem_pyg.partition.processes import saved_parts
+from jsem_pyg.partition.processes.distribute import _agree_on_partition
 from jsem_pyg.partition.processes.ranks import Ranks
 from jsem_pyg.partition.processes.rows import Cutter
 from jsem_pyg.training import fit
@@ -256,3 +257,18 @@ def test_numbers_of_triplets_that_cannot_be_drawn_are_refused(count):
     part = distribute(whole())
     with pytest.raises((TypeError, ValueError), match="'num_triplets'"):
         DistributedTriplets(part, part.data.edge_weight).sample(count)
+
+
+def test_others_take_the_partition_of_the_first_process():
+    structure = GraphStructure(whole().edge_index, 40)
+    first = recursive_partition(structure, 2)
+    sent = [first.order, first.ptr]
+
+    class Second(Quiet):
+        def from_first(self, values):
+            assert (values.dtype, values.shape) == (sent[0].dtype, sent[0].shape)
+            return sent.pop(0)
+
+    found = _agree_on_partition(structure, Second(1, 2))
+    assert torch.equal(found.order, first.order)
+    assert torch.equal(found.ptr, first.ptr)
