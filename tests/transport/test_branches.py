@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay
 
@@ -111,3 +111,11 @@ def test_dense_graphs_and_hubs_are_left_to_features():
     )
     assert not branches.is_sparse(sparse, sparse + sparse @ sparse)
     assert not branches.is_sparse(symmetric(ring[:, :0], 200), sparse)
+
+
+def test_the_likeliest_partners_are_kept(monkeypatch):
+    monkeypatch.setattr(branches, "_PAIRS", 1)
+    likely = csr_array(np.array([[0.01, 0.03, 0.02], [0.01, 0.02, 0.06], [0.05, 0.04, 0.01]]))
+    nobody = csr_array((3, 3))
+    kept = branches._kept(nobody, nobody, likely, np.arange(9))
+    assert kept.tolist() == [1, 5, 6, 7]  # of the rows 1, 5 and 6; of the columns 6, 7 and 5
