@@ -92,7 +92,9 @@ def test_it_says_when_it_has_not_converged_and_what_to_change(caplog):
         plan = align(X, Y, tol=1e-12, max_iter=1, epsilon=0.1)
     assert not plan.converged
     assert "has not converged" in caplog.text
-    assert "raise 'max_iter' (1) or 'epsilon'" in caplog.text
+    assert "raise 'max_iter' (1) or 'epsilon' (0.1)." in caplog.text
+    align(X, Y, tol=1e-12, max_iter=1, epsilon=0.1, marginals="partial", mass=0.3)
+    assert "raise 'epsilon' (0.1)." in caplog.text  # more steps would hardly help
 
 
 def test_it_is_silent_when_it_has(caplog):

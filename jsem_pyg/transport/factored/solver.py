@@ -319,11 +319,13 @@ class Task:
                     options.epsilon,
                 )
         elif not (is_converged or is_start):
+            remedy = f"'epsilon' ({options.epsilon:g})"
+            if problem.relaxation.mass is None:  # more steps of partial plans go to and fro
+                remedy = f"'max_iter' ({options.max_iter}) or {remedy}"
             logger.warning(
                 "The alignment has not converged: the marginal error is %.2g and the last step "
-                "changed the solution by %.2g, more than tol=%.2g. To fix this, raise 'max_iter' "
-                "(%d) or 'epsilon' (%g).",
-                error, moved, options.tol, options.max_iter, options.epsilon,
+                "changed the solution by %.2g, more than tol=%.2g. To fix this, raise %s.",
+                error, moved, options.tol, remedy,
             )  # fmt: skip
         kernel = make_kernel(problem, state)
         rows, columns = problem.shape
