@@ -65,7 +65,8 @@ def finish(child):
 
 
 def files(folder):
-    return [path for path in folder.rglob("*") if path.is_file()]
+    # Not by `rglob`, which fails where a folder goes in that moment.
+    return [Path(place, name) for place, _, names in os.walk(folder) for name in names]
 
 
 def is_temporary(path):
