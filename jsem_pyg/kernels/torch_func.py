@@ -44,8 +44,9 @@ def eager(function: Callable[P, T]) -> Callable[P, T]:
     @wraps(function)
     def outside(*args: P.args, **kwargs: P.kwargs) -> T:
         if torch.compiler.is_compiling():  # by torch.export, which traces this as well
+            name = function.__qualname__.partition("._")[0].removesuffix(".forward")
             raise NotImplementedError(
-                f"Expected no torch.export of {function.__qualname__}, for which there is no op. "
+                f"Expected no torch.export of this {name}, for which there is no op. "
                 "To fix this, export heat_diffusion or a layer on graphs with times, without a "
                 "filter, 'node_mass' and transforms of torch.func, hooks and fuse=False."
             )
