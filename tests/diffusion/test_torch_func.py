@@ -209,6 +209,19 @@ def test_torch_sparse_is_refused_whole(inputs):
             each()
 
 
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_second_derivatives_of_autograd_by_torch_sparse(normalization, inputs):
+    pytest.importorskip("torch_sparse")
+
+    def second(backend):
+        leaves = [each.clone().requires_grad_() for each in inputs]
+        out = loss(diffusion(backend, normalization))(*leaves)
+        first = torch.autograd.grad(out, leaves, create_graph=True)
+        return torch.autograd.grad(sum(each.sin().sum() for each in first), leaves)
+
+    assert_same(second("torch_sparse"), second("reference"))
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_forward_over_forward_mode_is_refused_where_torch_would_return_zeros(backend, inputs):
     x, weight, t = inputs
