@@ -187,11 +187,19 @@ class GraphStructure(GraphRows):
         in_order = self._slot is None and self._order is None
         return slots if in_order else slots.index_select(0, self.slot)
 
-    def share_among_edges(self, slots: Tensor) -> Tensor:
-        """[nnz] values in the slots -> [E]: columns that share a slot get equal parts of it."""
+    def share_among_edges(self, slots: Tensor, weight: Tensor | None = None) -> Tensor:
+        """[nnz] values in the slots -> [E]: columns that share a slot get parts of it.
+
+        Parts are as their weights [E]; equal without weights, or where these are zero.
+        """
         if not self.has_repeated_edges:
             return self.to_edges(slots)
-        return self.to_edges(slots / self.to_slots(slots.new_ones(self.num_edges)))
+        equal = slots.new_ones(self.num_edges)
+        part = equal / self.to_edges(self.to_slots(equal))
+        if weight is not None:
+            total = self.to_edges(self.to_slots(weight))
+            part = torch.where(total > 0, weight / torch.where(total > 0, total, 1), part)
+        return part.to(slots) * self.to_edges(slots)
 
     def symmetric(self, values: Tensor) -> Tensor:
         """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""

@@ -62,6 +62,9 @@ def propagated_operator(
     )
     target, source = structure.edges
     edge_index = torch.stack([source, target]).long()  # S is symmetric: it suits either `flow`
-    norm = structure.share_among_edges(entries.off_diagonal)
+    # Edges that share an entry of S are messages of their own, each as much as it conducts.
+    given = [each for each in (edge_weight, conductance) if each is not None]
+    weight = torch.stack(given).prod(0) if given else None
+    norm = structure.share_among_edges(entries.off_diagonal, weight)
     matrix = PropagatedOperator(layer, edge_index, norm, entries.diagonal, structure.num_nodes)
     return HeatOperator(matrix, entries.scaling, dtype)

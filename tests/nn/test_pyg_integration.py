@@ -46,6 +46,27 @@ def test_a_mask_acts_on_messages_of_its_column_in_the_direction_of_flow(flow):
     assert float(out[1 - receiver, receiver]) == 0
 
 
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+def test_a_mask_takes_from_a_repeated_edge_what_it_conducts(normalization):
+    edge_index = torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]])
+    attr = torch.tensor([[0.0], [0.0], [1.0], [1.0]])
+    layer, x = bend(AnisotropicDiffusion(t=1.0, normalization=normalization)), torch.eye(2)
+
+    def masked(mask, weight):
+        set_masks(layer, torch.tensor(mask), edge_index, apply_sigmoid=False)
+        return layer(x, edge_index, torch.tensor(weight), attr).detach()
+
+    heavy, light = masked([1.0, 1, 0, 0], [3.0, 3, 1, 1]), masked([0.0, 0, 1, 1], [3.0, 3, 1, 1])
+    first, second = layer.conductance(attr)[[0, 2]].tolist()
+    part = 3 * first / (3 * first + second)
+    torch.testing.assert_close(heavy, masked([part] * 4, [3.0, 3, 1, 1]))
+    torch.testing.assert_close(light, masked([1 - part] * 4, [3.0, 3, 1, 1]))
+    # Without weight an edge carries no message; where none has any, they are equal.
+    alone = [1.0, 1, 0, 0]
+    torch.testing.assert_close(masked([0.0, 0, 1, 1], alone), masked([0.0] * 4, alone))
+    torch.testing.assert_close(masked([0.0, 0, 1, 1], [0.0] * 4), x)
+
+
 class Stack(torch.nn.Module):
     def __init__(self):
         super().__init__()
