@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn import Parameter
-from torch.nn.modules import module as torch_module
 from torch_geometric.nn.dense.linear import Linear
 from torch_geometric.nn.inits import zeros
 
@@ -14,8 +13,7 @@ from .._checks import check_bool, check_float, check_positive_int
 from .._precision import check_type_of_layer
 from ..diffusion.times import Times, check_signal
 from .heat_layer import HeatLayer, join_scales
-
-_HOOKS = ("forward", "forward_pre", "backward", "backward_pre")  # that a module may carry
+from .hooks import has_hooks
 
 
 class ChannelMap(HeatLayer):
@@ -117,7 +115,5 @@ def _width(lin: torch.nn.Module) -> int:
 
 def _is_plain(lin: torch.nn.Module) -> bool:
     """True if calling the map only multiplies by its weight."""
-    hooks = [getattr(lin, f"_{each}_hooks") for each in _HOOKS]
-    hooks += [getattr(torch_module, f"_global_{each}_hooks") for each in _HOOKS]
     is_lazy = _width(lin) < 0  # whose own hook does no harm
-    return type(lin) is Linear and (is_lazy or not any(hooks)) and "weight" in lin._parameters
+    return type(lin) is Linear and (is_lazy or not has_hooks(lin)) and "weight" in lin._parameters

@@ -10,6 +10,7 @@ from .._checks import FLOATS, check_dense, check_finite, check_float, numbers_of
 from ..graph.adjacency import Adjacency
 from ..graph.rows import GraphRows
 from .conductance import FLOOR, ConstantAtFirst, MLPConductance, SigmoidConductance
+from .hooks import has_hooks
 
 Ends = tuple[Tensor, Tensor]  # the target [E] and the source [E] of every edge, as rows of nodes
 Graph = GraphRows | Adjacency  # compiled code does not prepare it
@@ -97,9 +98,12 @@ class ModuleConductance(Module):
                 "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
                 f"would differ from batch to batch (got {list(x.shape)})."
             )
-        # A class of the user's own may override `forward`, which these steps would leave out.
+        # A class of the user's own may override `forward`, which these steps would leave out, as
+        # they would hooks.
         steps = self.module if isinstance(self.module, NodeConductance) else None
-        if steps is not None and type(steps).forward is not NodeConductance.forward:
+        if steps is not None and (
+            type(steps).forward is not NodeConductance.forward or has_hooks(steps)
+        ):
             steps = None
         of_edge = None
         z = x if steps is None else steps.project(x)  # once a node, and fewer channels to gather

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from layer_cases import CHANNELS, NORMALIZATIONS, NUM_NODES, make_data
+from torch.nn.utils.prune import custom_from_mask
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
@@ -20,6 +21,13 @@ def bend(conductance):
             each.copy_(torch.randn(3))
         conductance.bias.fill_(-0.5)
     return conductance
+
+
+class Given(torch.nn.Module):
+    """The features of an edge are its conductance."""
+
+    def forward(self, edge_attr):
+        return edge_attr
 
 
 def ends(data):
@@ -193,3 +201,23 @@ def test_numbers_below_zero_are_refused():
     data = make_data()
     with pytest.raises(ValueError, match=r"return values in \[0, 1\]"):
         AnisotropicDiffusion(0, conductance=Negative())(data.x, data.edge_index)
+
+
+def test_hooks_see_a_call_and_take_effect():
+    data, conductance = make_data(), make()
+    layer = AnisotropicDiffusion(edge_dim=0, conductance=conductance)
+    seen = []
+    with conductance.register_forward_hook(lambda *given: seen.append(given[2]) or 1 - given[2]):
+        out = layer(data.x, data.edge_index)
+    torch.testing.assert_close(seen, [conduct(conductance, data)])
+    other = AnisotropicDiffusion(conductance=Given())
+    torch.testing.assert_close(out, other(data.x, data.edge_index, None, 1 - seen[0]))
+    # Pruning is a hook that makes the parameter anew in each call.
+    custom_from_mask(conductance, "alike", torch.tensor([1, 0, 1]))
+    with torch.no_grad():
+        conductance.alike_orig.add_(1.0)
+    expected = conduct(conductance, data)
+    torch.testing.assert_close(layer.conductance(None, *ends(data)), expected)
+    torch.testing.assert_close(
+        layer(data.x, data.edge_index), other(data.x, data.edge_index, None, expected)
+    )
