@@ -28,9 +28,14 @@ def widen(weight: Tensor) -> Tensor:
 
 def full_precision(device: torch.device) -> AbstractContextManager[Any]:
     """A region without autocast: a long recurrence would add up the errors of low precision."""
-    if not torch.amp.is_autocast_available(device.type):
+    if not _has_autocast(device.type):
         return nullcontext()
     return torch.autocast(device.type, enabled=False)
+
+
+@torch.compiler.assume_constant_result  # torch.compile cannot trace it before torch 2.13
+def _has_autocast(kind: str) -> bool:
+    return torch.amp.is_autocast_available(kind)
 
 
 def without_autocast(function: Callable[P, T]) -> Callable[P, T]:

@@ -31,7 +31,10 @@ def kill(count, folder):
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | one_thread | {"PYTHONPATH": os.pathsep.join(roots)},
+        # PyG asks for a GPU where it is imported, which starts a thread.
+        env=os.environ
+        | one_thread
+        | {"PYTHONPATH": os.pathsep.join(roots), "CUDA_VISIBLE_DEVICES": ""},
     )
     assert process.returncode == 0, process.stderr
     report = json.loads(process.stdout.splitlines()[-1])
