@@ -13,9 +13,9 @@ is in the table already is not measured again, so a run can be broken off.
 import argparse
 import gc
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -43,7 +43,9 @@ NOTES = [
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", help="calls whose names have one of these parts")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of nodes")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the numbers of nodes; has a table of its own"
+    )
     parser.add_argument("--scratch", type=Path, default=Path("output/memory"))
     parser.add_argument("--output", type=Path, default=Path("output/benchmarks"))
     parser.add_argument("--child", choices=["write", "run"], help=argparse.SUPPRESS)
@@ -66,18 +68,18 @@ def run_child(args: argparse.Namespace) -> None:
     print(time.process_time() - started, flush=True)
 
 
-def command(child: str, name: str, args: argparse.Namespace) -> list[str]:
-    where = ["--scratch", str(args.scratch), "--scale", str(args.scale)]
+def command(child: str, name: str, args: argparse.Namespace, folder: str) -> list[str]:
+    where = ["--scratch", folder, "--scale", str(args.scale)]
     return [sys.executable, __file__, "--child", child, "--only", name, *where]
 
 
 def watch(name: str, limit: Limit, args: argparse.Namespace) -> dict[str, float]:
     """The peak of a call in GB, and its seconds of the processor."""
     args.scratch.mkdir(parents=True, exist_ok=True)
-    try:
+    with tempfile.TemporaryDirectory(dir=args.scratch) as folder:
         if limit.write is not None:
-            subprocess.run(command("write", name, args), check=True)
-        run, pipe = command("run", name, args), subprocess.PIPE
+            subprocess.run(command("write", name, args, folder), check=True)
+        run, pipe = command("run", name, args, folder), subprocess.PIPE
         process = subprocess.Popen(run, text=True, stdin=pipe, stdout=pipe)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -96,8 +98,6 @@ def watch(name: str, limit: Limit, args: argparse.Namespace) -> dict[str, float]
         if process.returncode:
             raise RuntimeError(f"{name}: the process failed with {process.returncode}.")
         seconds = float(process.stdout.read().split()[-1])
-    finally:
-        shutil.rmtree(args.scratch)
     whole = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {"peak GB": (whole if limit.of == "process" else peak - base) / 1e9, "CPU s": seconds}
 
@@ -120,10 +120,12 @@ def page(measured: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def notes(table: pd.DataFrame) -> list[str]:
+def notes(table: pd.DataFrame, scale: float) -> list[str]:
     """The head of the page."""
     measured, kept = int(table["peak GB"].notna().sum()), int((table["kept"] == "yes").sum())
     counts = f"{measured} of {len(table)} calls have been run; {kept} of them keep their promise."
+    if scale != 1:
+        counts += f" But with {scale:g} times as many nodes as they say: that tries no promise."
     return [*NOTES, counts, f"{machine()}."]
 
 
@@ -136,7 +138,8 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
     if args.child:
         run_child(args)
         return None
-    path = args.output / "memory.csv"
+    table_name = "memory" if args.scale == 1 else f"memory_{args.scale:g}"
+    path = args.output / f"{table_name}.csv"
     columns = ["call", "peak GB", "CPU s"]
     measured = pd.DataFrame(columns=columns)
     if path.exists():
@@ -146,9 +149,10 @@ def main(argv: list[str] | None = None) -> pd.DataFrame | None:
             continue
         row = pd.DataFrame([{"call": name, **watch(name, LIMITS[name], args)}])
         measured = pd.concat([measured, row]) if len(measured) else row
-        write_table(page(measured), args.output, "memory", notes(page(measured)))
+        table = page(measured)
+        write_table(table, args.output, table_name, notes(table, args.scale))
     table = page(measured)
-    write_table(table, args.output, "memory", notes(table))
+    write_table(table, args.output, table_name, notes(table, args.scale))
     return table
 
 
