@@ -48,7 +48,7 @@ def place_points(
     """The map at each time, ascending: [T, N, 2] in float32."""
     signal = reduce_features(graph.x, seed)
     stages = list(_diffused(signal, graph, structure, found, times))
-    if layout == "pca" or len(signal) < FEWEST:
+    if layout == "pca":
         return _by_pca(stages, seed)
     with progress_bar("map", len(stages), progress) as advance:
         return _by_umap(stages, seed, advance)

@@ -12,7 +12,7 @@ from .._files import as_path, check_writable, write_whole
 from .content import make_block, read_groupings, read_images, read_texts, read_times
 from .edges import edge_table, histograms
 from .findings import read_findings
-from .layout import LAYOUTS, import_umap, place_points
+from .layout import FEWEST, LAYOUTS, import_umap, place_points
 from .page import plotly_script, render
 from .tables import score_table, settings_table, version_table
 
@@ -115,6 +115,7 @@ def report(
     check_bool("progress", progress)
     graph, structure, found = read_findings(data, result)
     num_points = len(graph.x)
+    layout = layout if num_points >= FEWEST else "pca"  # as the page says, too
     texts = read_texts(text, num_points)
     groupings = read_groupings(graph, found, cluster_names, label_names, level_names)
     pictures = read_images(images, num_points)

@@ -86,6 +86,8 @@ def _text(value: Any) -> str:
 
 def _number(value: Any) -> str:
     """Three decimals, or three digits of large numbers; nothing where a score is missing."""
+    if value is None or type(value).__name__ == "NAType":  # as pandas has it, if it is there
+        return ""
     if isinstance(value, Integral) or not isinstance(value, Real):
         return str(value)
     number = float(value)

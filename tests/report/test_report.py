@@ -116,6 +116,7 @@ def test_few_points(tmp_path, count):
     data = Data(x=torch.arange(count * 2.0).reshape(count, 2), edge_index=empty)
     written = write(tmp_path, data, found, layout="umap")
     assert f"{count} point{'s' if count > 1 else ''}, 0 edges, 1 cluster Dark" in written.text
+    assert "(PCA of the diffused features)" in written.text  # whatever was asked for
     content, arrays = written.content()
     assert content["times"] == [0.0]
     assert content["charts"] == []

@@ -40,6 +40,13 @@ def test_a_mean_without_a_spread_stands_alone():  # as of one seed
     assert score_table({"ARI": (np.nan, 0.5)}).rows == [["ARI", ""]]
 
 
+@pytest.mark.parametrize("kind", ["Float64", object])
+def test_a_score_that_is_missing_is_an_empty_cell(kind):
+    frame = pd.DataFrame({"ari_mean": [0.5, None], "ari_std": [None, 0.1]}, dtype=kind)
+    assert score_table(frame).rows == [["0", "0.500"], ["1", ""]]
+    assert score_table({"ARI": None, "NMI": (0.5, None)}).rows == [["ARI", ""], ["NMI", "0.500"]]
+
+
 def test_scores_in_a_mapping():
     assert score_table({"ARI": (0.5, 0.0125), "u": 10.25, "t": 123.456}).rows == [
         ["ARI", "0.500 ±\N{NO-BREAK SPACE}0.013"],

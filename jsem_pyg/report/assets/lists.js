@@ -60,7 +60,7 @@ function pointItem(point, teller, state, choose, value) {
   return make("li", {}, button);
 }
 
-const MOST_ITEMS = 100;
+const MOST_ITEMS = 100, MOST_PARTS = 12;
 
 function showFound(content, state, teller, choose) {
   byId("found").hidden = state.found === null;
@@ -72,12 +72,13 @@ function showFound(content, state, teller, choose) {
     const group = teller.group(state.colouring, point);
     counts.set(group, (counts.get(group) ?? 0) + 1);
   }
-  const names = content.groupings[state.colouring].names;
+  const { names, kind } = content.groupings[state.colouring];
   const parts = Array.from(counts).sort((a, b) => b[1] - a[1]);
-  byId("found-groups").replaceChildren(...parts.slice(0, 12).map(([group, count]) => {
+  const others = parts.length - MOST_PARTS;
+  byId("found-groups").replaceChildren(...parts.slice(0, MOST_PARTS).map(([group, count]) => {
     const name = make("bdi", { textContent: names[group] });
     return make("span", { className: "part" }, swatch(group), name, ` ${numberOf(count)}  `);
-  }));
+  }), others > 0 ? `and ${plural(others, `more ${kind}`)}` : "");
   const items = points.slice(0, MOST_ITEMS).map((point) => pointItem(point, teller, state, choose));
   byId("found-list").replaceChildren(...items);
   const rest = points.length - items.length;
