@@ -20,7 +20,7 @@ from .draw import draw_map
 from .embedding import Embedder
 from .folder import MapFolder
 from .naming import name_by_columns, name_clusters
-from .result import EMPTY, MapResult, as_csv
+from .result import EMPTY, MapResult, as_csv, option_of
 from .scores import score
 from .steps import Steps, counted
 from .summary import summarize
@@ -192,7 +192,7 @@ def _names(
 def _show_levels(result: MapResult, steps: Steps) -> None:
     """Print what "auto" offers."""
     for place, (level, names) in enumerate(result.levels):
-        use = "taken" if place == 0 else f"--clusters {level.n_clusters}"
+        use = "taken" if place == 0 else option_of(level)
         steps.note(
             f"{counted(level.n_clusters, 'cluster')} ({use}; persist over {level.persistence:.0%} "
             f"of the scales): {' | '.join(names)}"

@@ -70,6 +70,11 @@ class MapResult(NamedTuple):
         return list(islice(filter(str.strip, texts), count))  # vectors may have empty ones
 
 
+def option_of(level: "ClusterLevel") -> str:
+    """The option that takes a level: the number to ask for, some of which may lose all rows."""
+    return f"--clusters {level.asked or level.n_clusters}"
+
+
 def assignments(
     content: Content, probabilities: np.ndarray, names: list[str], file: "pd.DataFrame"
 ) -> "pd.DataFrame":

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..report.tables import score_table, version_table
 from .folder import MapFolder
-from .result import MapResult
+from .result import MapResult, option_of
 from .steps import Steps, counted
 
 _TYPICAL = 3  # documents shown of each cluster
@@ -104,12 +104,18 @@ def _levels(result: MapResult) -> Iterable[str]:
     yield "## Levels"
     yield (
         "How many clusters there are depends on the scale; these numbers persist over the given "
-        "share of all diffusion times. The first is taken; `--clusters N` takes another."
+        "share of all diffusion times. The first is taken; the option takes another (where it asks "
+        "for more, the others lose all their rows)."
     )
     yield _table(
-        ("clusters", "share of the scales", "names"),
+        ("clusters", "option", "share of the scales", "names"),
         [
-            (level.n_clusters, f"{level.persistence:.0%}", _plain(" | ".join(names)))
+            (
+                level.n_clusters,
+                f"`{option_of(level)}`",
+                f"{level.persistence:.0%}",
+                _plain(" | ".join(names)),
+            )
             for level, names in result.levels
         ],
     )

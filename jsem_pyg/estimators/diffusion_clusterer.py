@@ -152,7 +152,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.n_clusters_ = len(kept)
         self.labels_ = labels.numpy()
         self.probabilities_ = self._of_classes(p).numpy()
-        return ClusterLevel(len(kept), level.persistence, self.labels_.copy())
+        return ClusterLevel(len(kept), level.persistence, self.labels_.copy(), count)
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable cluster [M] of each point [M, D], by itself."""
@@ -201,7 +201,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             "q": self._q,
             "p": self._of_nodes,
             "classes": self._classes,
-            "levels": [(*level[:2], torch.from_numpy(level.labels)) for level in self.tree_.levels],
+            "levels": [
+                (level.n_clusters, level.persistence, torch.from_numpy(level.labels), level.asked)
+                for level in self.tree_.levels
+            ],
             "finest": torch.from_numpy(self.tree_.finest),
             "reducer": reducer,
             "scale": None if self.scale_ is None else torch.from_numpy(self.scale_),
@@ -244,7 +247,9 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         graph = FittedGraph(x, self.n_neighbors_, self.metric_, kernel, self._seed)
         structure = GraphStructure(edges[0], len(x))
         self._place_classes(graph, model, q, structure, edges[1])
-        levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in tree["levels"]]
+        levels = [  # without what was asked for in files of earlier versions
+            ClusterLevel(n, share, of.numpy(), *asked) for n, share, of, *asked in tree["levels"]
+        ]
         self.tree_ = ClusterTree(levels, structure, edges[1], tree["finest"].numpy())
         self._is_fitted = True
         return self

@@ -285,6 +285,23 @@ def test_the_report_says_how_many_clusters_were_asked_for_and_found(points, monk
     assert "in 2 clusters (3 were asked for;" in Path("three/report.md").read_text()
 
 
+def test_a_level_is_taken_by_the_option_that_the_report_names():
+    """`--clusters 8` found four where eight had been left of eleven."""
+    wine = load_wine(as_frame=True).frame.drop(columns="target")
+    wine.to_csv("wine.csv", index=False)
+    said = good("map", "wine.csv", *QUICK)
+    levels = DiffusionClusterer.load("wine-map/clusterer.safetensors").tree_.levels
+    assert any(level.asked > level.n_clusters for level in levels)
+    report = Path("wine-map/report.md").read_text()
+    options = re.findall(r"^\| \d+ \| `--clusters (\d+)` \|", report, re.M)
+    assert len(options) == len(levels)
+    for number, level in zip(options[1:], levels[1:], strict=True):
+        assert f"{level.n_clusters} clusters (--clusters {number}; " in said
+        good("map", "wine.csv", "-k", number, "-o", f"wine-{number}", *QUICK)
+        table = pd.read_csv(f"wine-{number}/clusters.csv")
+        np.testing.assert_array_equal(table.cluster, level.labels)
+
+
 def test_other_content_is_not_resumed(texts):
     good("map", "documents.csv", "-k", "3", *QUICK)
     with open("documents.csv", "a") as file:
