@@ -181,6 +181,8 @@ def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.Data
             f"delimiter, or say which it is by --delimiter (got {delimiter!r})."
         )
     table.columns = [str(name) for name in table.columns]
+    listed = ", ".join(map(repr, table.columns))
+    logger.info("Encoding %s, delimiter %r, columns %s", file.encoding, delimiter, listed)
     if reading.header and not any(math.isnan(number_of(name)) for name in table.columns):
         logger.warning(
             "The header holds numbers alone: %s. Where it is a row like the others, pass "

@@ -285,6 +285,13 @@ def test_the_report_says_how_many_clusters_were_asked_for_and_found(points, monk
     assert "in 2 clusters (3 were asked for;" in Path("three/report.md").read_text()
 
 
+def test_verbose_prints_what_was_read():
+    rows = "".join(f"{i % 4};{i**2}\n" for i in range(9))
+    Path("rows.csv").write_text(f"x;été\n{rows}", encoding="latin-1")
+    said = good("map", "rows.csv", "--encoding", "latin-1", "-v", *QUICK)
+    assert "Encoding iso8859-1, delimiter ';', columns 'x', 'été'" in said
+
+
 def test_a_level_is_taken_by_the_option_that_the_report_names():
     """`--clusters 8` found four where eight had been left of eleven."""
     wine = load_wine(as_frame=True).frame.drop(columns="target")
