@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_edge_index_shape, check_finite, check_float
+from .._checks import check_finite, check_float
 from .._precision import unit_rows
 from ..graph import GraphStructure
 from ..kernels.edge_dot import edge_dot
@@ -57,7 +57,7 @@ def diffusion_cosine(
         >>> diffusion_cosine(x, edge_index, t=3.0) > 0.99
         tensor([True, True, True, True])
     """
-    _check_inputs(x, edge_index, t)
+    _check_inputs(x, t)
     structure = GraphStructure(edge_index, x.size(0))
     y = heat_diffusion(x, structure, edge_weight, t, normalization=normalization, backend=backend)
     direction = _directions(y, structure)
@@ -69,12 +69,11 @@ def diffusion_cosine(
     return structure.to_edges(slots).clamp(-1, 1).to(x.dtype)
 
 
-def _check_inputs(x: Tensor, edge_index: Tensor, t: float | Tensor) -> None:
+def _check_inputs(x: Tensor, t: float | Tensor) -> None:
     check_float("x", x)
     if x.dim() != 2:
         raise ValueError(f"Expected 'x' to have shape [N, D] (got {list(x.shape)}).")
     check_finite("x", x)
-    check_edge_index_shape(edge_index)
     check_single_time(t)
 
 

@@ -60,6 +60,7 @@ def test_a_few_labels_reach_all_cells():
     known = adata.obs["few"].notna()
     assert (adata.obs["few_propagated"][known].astype(str) == adata.obs["few"][known]).all()
     assert (adata.obs["few_propagated_confidence"][known] == 1).all()
+    assert adata.uns["few_propagated"]["t"] > 0
     adata.uns["few_colors"][0] = "black"
     assert adata.uns["few_propagated_colors"] == ["red", "green", "blue"]
 

@@ -231,3 +231,9 @@ def test_equal_numbers_are_one_label():
     )
     assert labels.classes == ["1", "2.5"]
     assert labels.codes.tolist() == [0, 0, 1, 0, -1]
+
+
+def test_floats_are_taken_as_they_are():
+    numbers = 2.0**60 + 256 * np.arange(N)  # which a larger number of digits could not tell apart
+    found = read_content(pd.DataFrame({"a": numbers}), choose(("a",), a=numbers)).vectors
+    assert found[:, 0].tolist() == numbers.tolist()

@@ -75,3 +75,11 @@ def test_python_runs_it_and_finds_the_stages_by_their_names():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert "torch" in run.stdout
+
+
+def test_gpus_are_named(monkeypatch):
+    monkeypatch.setattr(info, "FAMILIES", {})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", "card {}".format)
+    assert "card 0, card 1" in run("info").output

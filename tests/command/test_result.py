@@ -1,3 +1,4 @@
+import logging
 import sys
 from io import StringIO
 from pathlib import Path
@@ -9,7 +10,7 @@ import pandas as pd
 from jsem_pyg.command.content import Content
 from jsem_pyg.command.draw import draw_map
 from jsem_pyg.command.result import MapResult, as_csv, assignments
-from jsem_pyg.command.steps import Steps
+from jsem_pyg.command.steps import Steps, logged
 from jsem_pyg.command.summary import _by_size
 
 
@@ -106,3 +107,12 @@ def test_columns_of_the_file_keep_their_integers_beside_missing_ones():
     file = pd.DataFrame({"id": pd.array([2**53 + 1, None, 7], dtype="Int64")})
     table = assignments(content, np.ones((3, 1)), ["all"], file)
     assert as_csv(table[["row", "id"]]) == "row,id\n0,9007199254740993\n1,\n2,7\n"
+
+
+def test_warnings_alone_are_notes(capsys):
+    steps, logger = Steps(), logging.getLogger("jsem_pyg.test")
+    with logged(steps, verbose=True):
+        logger.info("five rounds")
+        logger.warning("too few")
+    assert capsys.readouterr().err == "five rounds\nWarning: too few\n"
+    assert steps.notes == ["Warning: too few"]

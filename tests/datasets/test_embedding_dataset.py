@@ -32,8 +32,9 @@ def test_embeddings_without_labels(tmp_path):
 
 
 def test_embeddings_with_labels(tmp_path):
-    np.savez(tmp_path / "A.NPZ.npz", x=np.eye(3), y=[1, 0, 1], target_names=["a", "b"])
-    dataset = EmbeddingDataset(tmp_path / "root", str(tmp_path / "A.NPZ.npz"))
+    np.savez(tmp_path / "a.npz", x=np.eye(3), y=[1, 0, 1], target_names=["a", "b"])
+    (tmp_path / "a.npz").rename(tmp_path / "A.NPZ")
+    dataset = EmbeddingDataset(tmp_path / "root", str(tmp_path / "A.NPZ"))
     assert dataset[0].y.tolist() == [1, 0, 1]
     assert dataset.classes == ["a", "b"]
     assert dataset.num_classes == 2

@@ -158,6 +158,7 @@ def test_several_filters_share_products():
     applied = []
     operator = _operator()
     alone = diffuse(X, operator, PersonalizedPageRank(0.2))
+    assert alone.shape == X.shape
 
     class Counting(type(operator.matrix)):  # type: ignore[misc]
         def series(self, x, coefficients, group=None):

@@ -398,3 +398,11 @@ def test_gradients_of_weights_are_as_precise_at_short_times(normalization, t):
         diffuse(x, edge_index, leaf, t, normalization=normalization).backward(grad)
         found.append(leaf.grad)
     assert relative_error(*found) < 1e-6
+
+
+def test_a_time_that_was_seen_in_inference_mode_serves_training():
+    edge_index, weight = random_graph(12, 0.4)
+    x, t = torch.randn(12, 2, dtype=weight.dtype), 1.0625  # which no other test takes
+    with torch.inference_mode():
+        heat_diffusion(x, edge_index, weight, t)
+    heat_diffusion(x, edge_index, weight.requires_grad_(), t).sum().backward()

@@ -429,3 +429,12 @@ def test_any_time_passes_where_there_is_no_edge():
 
     for run in (flow, jax.jit(flow)):
         np.testing.assert_array_equal(run(1e30), x)
+
+
+def test_gradients_in_weights_at_short_times_are_as_precise():
+    """They are of the order of t, and so needs the series more terms than its value."""
+    case = make_case(scattered(), t=1e-3, dtype=np.float64)
+    with enable_x64(True):
+        found = by_jax(case, backend="xla", tol=1e-6)[2]
+    expected = by_torch(case, tol=1e-12)[2]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * np.abs(expected).max())

@@ -304,6 +304,14 @@ def test_the_op_is_registered_properly(differentiable, keep, backend):
     torch.library.opcheck(heat_diffusion_op, (x, t, weight, None, None, target, source, *options))
 
 
+def test_nothing_is_kept_in_half_precision_either():
+    source, target = torch.tensor([[0, 1], [1, 0]])
+    x, t = torch.randn(2, 3, dtype=torch.bfloat16), torch.ones(1, 1)
+    options = (None, 1e-6, "sym", "reference", 1.0, False)
+    _, kept = heat_diffusion_op(x, t, None, None, None, target, source, *options)
+    assert (kept.numel(), kept.dtype) == (0, torch.float32)
+
+
 @pytest.mark.parametrize("backend", [*night("torch"), "numba"])
 @pytest.mark.parametrize(("degree", "dtype"), [(0, torch.float32), (1, torch.float64), (9, None)])
 def test_the_series_is_evaluated_once_a_step(monkeypatch, backend, degree, dtype):
