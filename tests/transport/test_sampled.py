@@ -234,8 +234,42 @@ def test_a_sharp_plan_that_misses_its_masses_has_not_converged(seed, caplog):
     assert f"the marginal error is {missed:.1e}" in caplog.text
 
 
-@pytest.mark.parametrize("unit", [1e20, 1e-30])
+@pytest.mark.parametrize("unit", [1e200, 1e-200])
 def test_costs_whose_squares_are_out_of_range_are_refused(unit):
-    cost = (torch.arange(5.0)[:, None] - torch.arange(5.0)).abs() * unit
-    with pytest.raises(ValueError, match="costs of a size whose squares torch.float32 can hold"):
+    cost = (torch.arange(5.0, dtype=torch.float64)[:, None] - torch.arange(5.0)).abs() * unit
+    with pytest.raises(ValueError, match="costs of a size whose squares torch.float64 can hold"):
         sampled_gromov_wasserstein(cost, cost)
+
+
+@pytest.mark.parametrize("is_table", [True, False])
+@pytest.mark.parametrize("power", [-100, -62, 61, 120])
+def test_the_unit_of_costs_does_not_matter(is_table, power):
+    c = distances(20, dtype=torch.float32)
+    d, _ = shuffled(c)
+    first, second = (
+        [each * unit for each in (c, d)] if is_table else [oracle(each * unit) for each in (c, d)]
+        for unit in (1.0, 2.0**power)
+    )
+    plan, other = (sampled_gromov_wasserstein(*each) for each in (first, second))
+    assert torch.equal(plan.dense(), other.dense())
+    unit = 4.0**power
+    assert other.cost == plan.cost * unit
+    assert other.epsilon == pytest.approx(plan.epsilon * unit)
+    assert other.history[-1].cost == plan.history[-1].cost * unit
+
+
+@pytest.mark.parametrize("options", [{"q": [1, 1e-45]}, {"epsilon": 1e-40}, {"q": [1, 1e-60]}])
+def test_temperatures_and_masses_beyond_the_type(options):
+    if "q" in options:
+        options["q"] = torch.tensor(options["q"], dtype=torch.float64)
+    cost = 1 - torch.eye(2)
+    plan = sampled_gromov_wasserstein(cost, cost, absolute="epsilon" in options, **options)
+    assert plan.converged
+    torch.testing.assert_close(plan.dense().sum(1), torch.full((2,), 0.5))
+
+
+def test_many_anchors_do_not_overflow():
+    cost = distances(5, dtype=torch.float32)
+    cost = cost / cost.max() * 4e18
+    plan = sampled_gromov_wasserstein(cost, cost, num_anchors=1000)
+    assert plan.argmax().tolist() == [0, 1, 2, 3, 4]

@@ -12,7 +12,7 @@ from ..plan.plan import Plan
 from ..problem.masses import read_masses
 from ..problem.options import SolverOptions
 from ..sinkhorn.scores import DenseScores
-from .steps import Columns, Problem, critical_epsilon, sampled_steps
+from .steps import Columns, Problem, common_unit, critical_epsilon, sampled_steps
 
 _MARGINAL_ERROR = 1e-3  # of all mass, of rows and columns together, in a plan that has converged
 
@@ -55,7 +55,8 @@ def sampled_gromov_wasserstein(
         p: [N] masses of the source points, divided by their sum; None: the same for all.
         q: [K] masses of the target points, likewise.
         epsilon: the temperature, as a share of the critical one, above which plans are blurred
-            (estimated from at most 256 points of each side).
+            (estimated from at most 256 points of each side). The coldest that the type of the costs
+            can hold is taken in place of colder ones.
         absolute: whether `epsilon` is in the unit of squared costs instead.
         num_anchors: pairs M that are drawn in a step.
         tol: relative improvement of the smoothed cost that counts.
@@ -97,20 +98,25 @@ def sampled_gromov_wasserstein(
         read_masses(name, mass, size).detach().cpu()
         for name, mass, size in zip("pq", (p, q), sizes, strict=True)
     ]
-    points = [mass.nonzero()[:, 0] for mass in masses]
     with torch.no_grad():
-        looks = [side.columns(where[:1]) for side, where in zip(sides, points, strict=True)]
+        looks = [
+            side.columns(mass.argmax()[None]) for side, mass in zip(sides, masses, strict=True)
+        ]
         dtype = torch.promote_types(looks[0].dtype, looks[1].dtype)
+        masses = [mass.to(dtype) for mass in masses]
+        points = [mass.nonzero()[:, 0] for mass in masses]
         first, second = (
             Columns(side, where, dtype) for side, where in zip(sides, points, strict=True)
         )
         left, right = (
-            mass[where].to(looks[0].device, dtype)
-            for mass, where in zip(masses, points, strict=True)
+            mass[where].to(looks[0].device) for mass, where in zip(masses, points, strict=True)
         )
-        problem = Problem(first, second, left, right, epsilon)
+        # In this unit costs are of order one, and their squares in the range of the type.
+        unit = common_unit((first, second), looks)
+        problem = Problem(first, second, left, right, epsilon / unit**2)
         if not absolute:
             problem = problem._replace(epsilon=epsilon * critical_epsilon(problem, seed))
+        problem = problem._replace(epsilon=max(problem.epsilon, problem.coldest))
         with full_precision(problem.p.device):
             log_plan, cost, converged, history = sampled_steps(
                 problem, num_anchors, tol, max_iter, seed
@@ -128,4 +134,9 @@ def sampled_gromov_wasserstein(
         )
     table = log_plan.new_full(sizes, -torch.inf)
     table[points[0][:, None], points[1]] = log_plan / torch.log(log_plan.new_tensor(2.0))
-    return Plan(DenseScores(table), cost, problem.epsilon, converged, history)
+    history = [
+        step._replace(epsilon=step.epsilon * unit**2, cost=step.cost * unit**2) for step in history
+    ]
+    return Plan(
+        DenseScores(table), cost * unit**2, problem.epsilon * unit**2, converged, history
+    )

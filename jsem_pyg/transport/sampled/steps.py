@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..._precision import power_of_two
 from ..costs.columns import ColumnCost
 from ..costs.cost import Cost, check_squares, check_symmetry
 from ..plan.plan import Step
@@ -35,6 +36,7 @@ class Columns:
     def __init__(self, cost: Cost, points: Tensor, dtype: torch.dtype) -> None:
         self.cost, self.points, self.dtype = cost, points, dtype
         self.matrix: Tensor | None = None
+        self.unit = 1.0  # the divisor of what is returned
         self.column = lru_cache(max(1, _KEPT // points.numel()))(self._column)
         if not isinstance(cost, ColumnCost) and points.numel() ** 2 <= _KEPT:
             self.whole()
@@ -44,18 +46,33 @@ class Columns:
         if self.matrix is None:
             matrix = self.cost.columns(self.points)[self.points].to(self.dtype)
             check_symmetry("columns", matrix)
-            check_squares("costs", matrix.abs().max(), 4 * matrix.size(0))
-            self.matrix = (matrix + matrix.mT) / 2
-        return self.matrix
+            self.matrix = matrix / 2 + matrix.mT / 2
+        return self.matrix / self.unit
 
     def of(self, anchors: Tensor) -> Tensor:
         """The columns [N, M] of M anchors."""
         if self.matrix is not None:
-            return self.matrix[:, anchors]
-        return torch.stack([self.column(each) for each in anchors.tolist()], 1)
+            return self.matrix[:, anchors] / self.unit
+        return torch.stack([self.column(each) for each in anchors.tolist()], 1) / self.unit
 
     def _column(self, anchor: int) -> Tensor:
         return self.cost.columns(self.points[anchor, None])[self.points, 0].to(self.dtype)
+
+
+def common_unit(sides: tuple[Columns, Columns], looks: list[Tensor]) -> float:
+    """A power of two near the largest cost that is known yet: in it, squares stay in range.
+
+    `looks` are some columns of each side.
+    """
+    largest = torch.zeros((), dtype=torch.float64)
+    for side, look in zip(sides, looks, strict=True):
+        known = look if side.matrix is None else side.matrix
+        largest = torch.maximum(largest, known.abs().max().double().cpu())
+    check_squares("costs", largest, 4)
+    unit = float(power_of_two(largest)) if largest > 0 else 1.0
+    for side in sides:
+        side.unit = unit
+    return unit
 
 
 class Problem(NamedTuple):
@@ -66,6 +83,11 @@ class Problem(NamedTuple):
     p: Tensor  # [N] > 0
     q: Tensor  # [K] > 0
     epsilon: float
+
+    @property
+    def coldest(self) -> float:
+        """A temperature below which plans are the same: scores of costs of order one overflow."""
+        return float(torch.finfo(self.p.dtype).tiny ** 0.5)
 
     def step(self, cost: Tensor, g: Tensor, loose: bool = False) -> tuple[Tensor, Tensor]:
         """Entropic transport for a linear cost: log T and the potentials of the columns."""
@@ -160,7 +182,8 @@ def critical_epsilon(problem: Problem, seed: int) -> float:
         root = weight.sqrt()
         value = torch.linalg.eigvalsh(root[:, None] * (block + block.mT) / 2 * root)
         top.append(float(value.abs().max()))
-    return 4 * top[0] * top[1] or 1.0
+    critical = 4 * top[0] * top[1]
+    return critical if critical > problem.coldest else 1.0
 
 
 def _coarse_cost(problem: Problem, seed: int) -> Tensor:
