@@ -68,3 +68,18 @@ def test_another_shape_is_refused():
     plan = gromov_wasserstein(first, second, epsilon=0.3, progress=False)
     with pytest.raises(ValueError, match="Expected 'starts' to be a plan of 10 x 12 points"):
         gromov_wasserstein(second, first, starts=plan, progress=False)
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1e-2, 1e10])
+@pytest.mark.parametrize("marginals", ["balanced", "semirelaxed", "unbalanced", "partial"])
+def test_a_plan_of_costs_in_another_unit_is_a_start(unit, marginals):
+    """Its temperature is no guide: it would melt the plan, or overflow."""
+    first, second = sides(dtype=torch.float32)
+    known = gromov_wasserstein(first, second, progress=False)
+    scaled = (Factor(each.x * unit, "kernel") for each in (first, second))
+    best, found = (
+        gromov_wasserstein(*each, marginals=marginals, starts=known, progress=False)
+        for each in ((first, second), scaled)
+    )
+    assert found.converged
+    assert found.cost / unit**4 == pytest.approx(best.cost, rel=1e-2)

@@ -22,6 +22,7 @@ _SMALLEST = 1e-30  # of moments that a change is compared with
 _DAMPING = 0.5  # of steps of second moments
 _LOST = 0.01  # marginal error of plans whose moments say little
 _WORSE = 2.0  # a change of the moments that grew by this factor: steps are too long
+_FAR = 1e3  # times a temperature: potentials of plans there say nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,10 +80,11 @@ def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
 
 
 def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -> State:
-    """A descent that begins at a plan of as many points, at its temperature or at `epsilon`.
+    """A descent that begins at a plan of as many points, at a temperature.
 
     The coordinates may differ from those of the plan; `unit` is a squared cost of the problem in
-    the unit of the plan's temperature. Raises a ValueError if the plan has another shape.
+    the unit of the plan's temperature. If that one is far from `epsilon`, potentials begin at zero.
+    Raises a ValueError if the plan has another shape.
     """
     if plan.shape != problem.shape:
         raise ValueError(
@@ -90,24 +92,23 @@ def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -
             f"(got {plan.shape[0]} x {plan.shape[1]})."
         )
     moments = (problem.source.z.T @ average(plan.scores, problem.target.z)).double()
-    state = begin(problem, moments, moments.new_tensor(max(epsilon, plan.epsilon / unit)))
+    state = begin(problem, moments, moments.new_tensor(epsilon))
     x, y = problem.coordinates
     if not problem.relaxation.fixes_rows:
         state = replace(state, sent=second_moments(x, row_sums(plan.scores)))
     if not problem.relaxation.fixes_columns:
         state = replace(state, received=second_moments(y, column_sums(plan.scores)))
-    is_partial = problem.relaxation.mass is not None
-    if is_partial or not isinstance(plan.scores, FactoredScores):
+    is_partial, warmth = problem.relaxation.mass is not None, plan.epsilon / unit
+    is_near = epsilon / _FAR < warmth < _FAR * epsilon
+    if is_partial or not is_near or not isinstance(plan.scores, FactoredScores):
         return state
     # Scores determine the potentials of columns only up to terms that are linear in the columns'
     # vectors; so their means over the rows are compared.
-    own = make_kernel(
-        problem, replace(state, epsilon=state.epsilon.new_tensor(plan.epsilon / unit))
-    )
+    own = make_kernel(problem, replace(state, epsilon=state.epsilon.new_tensor(warmth)))
     p, scores = problem.source.mass.double(), plan.scores
     wanted = scores.g.double() + scores.v.double() @ (p @ scores.u.double())
     psi = wanted - own.bias.double() - own.v.double() @ (p @ own.u.double())
-    psi = torch.where(problem.target.mass > 0, psi * (plan.epsilon / unit), 0)
+    psi = torch.where(problem.target.mass > 0, psi * warmth, 0)
     return replace(state, psi=psi.to(state.psi))
 
 

@@ -372,7 +372,10 @@ def _scaled(plan: Plan, unit: float) -> Plan:
 
 def _follow(problem: Problem, plan: Plan, schedule: Schedule, unit: float) -> State:
     """Go on from a plan, down to the last temperature."""
-    state = begin_from_plan(problem, plan, schedule.lowest, unit)
+    epsilon = plan.epsilon / unit
+    if epsilon > schedule.critical:  # which would melt the plan, as may be one of other costs
+        epsilon = schedule.warm
+    state = begin_from_plan(problem, plan, max(epsilon, schedule.lowest), unit)
     lowest = torch.full_like(state.epsilon, schedule.lowest)
     while state.epsilon > lowest * (1 + 1e-6):  # not for the rounding of units
         state = replace(state, epsilon=torch.maximum(state.epsilon / COOLING, lowest))
