@@ -63,6 +63,16 @@ def test_columns_that_were_lost_come_back():
     assert missed(found) < 1e-2
 
 
+@pytest.mark.parametrize("seed", [11, 12, 21])
+def test_potentials_that_rows_make_up_for_are_no_reason_to_stop(seed):
+    """A column's step left all of them beyond their limit, which made them one number again."""
+    generator = torch.Generator().manual_seed(seed)
+    points = [torch.randn(n, 2, generator=generator, dtype=torch.float64) for n in (8, 3)]
+    both = [Factor(x - x.mean(0), "kernel") for x in points]
+    warm = gromov_wasserstein(*both, epsilon=0.05, max_iter=100, progress=False)
+    assert gromov_wasserstein(*both, starts=warm, max_iter=200, progress=False).converged
+
+
 def test_another_shape_is_refused():
     first, second = sides()
     plan = gromov_wasserstein(first, second, epsilon=0.3, progress=False)

@@ -21,6 +21,7 @@ from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import as_kernels, prepare_factors
 from ..problem.problem import FINAL_BITS, Problem, make_problem, resolved
 from ..problem.relaxation import Relaxation
+from ..sinkhorn.loop import Scaling
 from ..sinkhorn.scores import FactoredScores, average, plan_sums, scaled
 from .annealing import COOLING, Schedule, anneal, is_bare
 from .confidence import near_confidence
@@ -302,13 +303,18 @@ class Task:
         tol = options.tol * (1.0 if problem.relaxation.is_balanced else _FURTHER)
         for effort in (Effort(tol, _PASSES, options.max_iter, is_careful=True), None):
             # More than asked for, so that marginal errors do not change the moments.
-            found = scale(problem, state, Effort(0.1 * options.tol, _PASSES, 1, True))
-            self._check_mass(float(masses_of(problem, found)[1].sum()))
-            moved, error = float(renewed(problem, state, found).moved), float(found.error)
+            last = Effort(0.1 * options.tol, _PASSES, 1, True)
+            found = scale(problem, state, last)
+            self._check_mass(problem, found)
+            new = renewed(problem, state, found)
+            moved, error = float(new.moved), float(found.error)
             is_converged = error < options.tol and moved < options.tol
             if is_converged or effort is None:
                 break
             state = settle(problem, state, effort)
+        if options.marginals == "unbalanced" and not is_converged:
+            # The mass may go to and fro between nothing, which costs nothing, and all.
+            self._check_mass(problem, scale(problem, new, last))
         is_cold = float(state.epsilon) < _STABLE * problem.critical_epsilon()
         if is_cold and problem.has_saddle and bool(is_bare(state)):
             is_converged = False
@@ -347,8 +353,9 @@ class Task:
             torch.promote_types(self.first.x.dtype, self.second.x.dtype),
         )
 
-    def _check_mass(self, total: float) -> None:
+    def _check_mass(self, problem: Problem, found: Scaling) -> None:
         """Raise a ValueError if an unbalanced plan has lost its mass, or gains without end."""
+        total = float(masses_of(problem, found)[1].sum())
         if self.options.marginals == "unbalanced" and not 1 / _MOST_MASS < total < _MOST_MASS:
             raise ValueError(
                 f"Expected 'rho' to hold the masses near one (got rho={self.options.rho}, with "

@@ -96,7 +96,7 @@ def sinkhorn(
             done = _pass(kernel, psi, nothing, one_pass)
         if is_lost or is_worse:
             # The mass of a column without any does not determine its potential; its scores do.
-            psi = column_step(kernel, done.f, one_pass)
+            psi = _centred(kernel, column_step(kernel, done.f, one_pass))
             mixer.forget()
         else:
             mixed = mixer.next(psi, residual)
@@ -112,16 +112,22 @@ def sinkhorn(
         psi = best
         done, error = _pass(kernel, psi, signal, one_pass), error.new_full(error.shape, lowest)
         return Scaling(psi, psi, done, error)
-    following = column_step(kernel, done.f, one_pass) if is_lost else mixer.next(psi, residual)
+    if is_lost:
+        following = _centred(kernel, column_step(kernel, done.f, one_pass))
+    else:
+        following = mixer.next(psi, residual)
     return Scaling(psi, _within(kernel, following, limit, is_partial), done, error)
 
 
 def _within(kernel: Kernel, psi: Tensor, limit: Any, is_partial: bool) -> Tensor:
     """Potentials within a limit; those of a partial plan travel together, which is taken away."""
-    if is_partial:
-        q = kernel.log2_q.exp2()
-        psi = psi - ((q * psi).sum(-1) / q.sum()).unsqueeze(-1)
-    return psi.clamp(-limit, limit)
+    return (_centred(kernel, psi) if is_partial else psi).clamp(-limit, limit)
+
+
+def _centred(kernel: Kernel, psi: Tensor) -> Tensor:
+    """Potentials without what they have in common, which those of rows make up for."""
+    q = kernel.log2_q.exp2()
+    return psi - ((q * psi).sum(-1) / q.sum()).unsqueeze(-1)
 
 
 def _pass(kernel: Kernel, psi: Tensor, signal: Tensor, one_pass: Pass) -> SinkhornPass:
