@@ -38,7 +38,7 @@ def test_the_mean_of_copies_is_that_space():
         torch.testing.assert_close(found.factor.dense(), matched, rtol=0, atol=0.02)
 
 
-def test_it_has_not_converged_where_a_plan_has_not(monkeypatch):
+def test_it_has_not_converged_where_a_plan_has_not(monkeypatch, caplog):
     module = sys.modules["jsem_pyg.transport.distance.barycenter"]
     monkeypatch.setattr(module, "_ALIGNMENT_STEPS", 1)
     p = torch.arange(1, 7, dtype=torch.float64)
@@ -46,6 +46,14 @@ def test_it_has_not_converged_where_a_plan_has_not(monkeypatch):
     assert len(found.history) < 10  # the objective has settled, or risen
     assert not all(plan.converged for plan in found.plans)
     assert not found.converged
+    assert [each.name for each in caplog.records] == [module.__name__]  # once, not of alignments
+    assert "raise 'epsilon' (0.003)" in caplog.text
+
+
+def test_it_tells_when_rounds_were_too_few(caplog):
+    found = gw_barycenter(members(5, 5), 4, max_iter=1, tol=1e-9, epsilon=0.1, progress=False)
+    assert not found.converged
+    assert "in 1 rounds. To fix this, raise 'max_iter' (1)" in caplog.text
 
 
 def test_the_spread_is_that_around_the_mean():

@@ -11,6 +11,7 @@ which has the factor :math:`[\sqrt{\lambda_s} \, \mathrm{diag}(1/p) \mathbf{T}_s
 the members' coordinates averaged and put side by side. So no cost matrix is ever formed.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ from ..problem.options import SolverOptions
 from ..problem.prepare import centred
 from ..problem.problem import second_moments
 from .envelope import value_at
+
+logger = logging.getLogger(__name__)
 
 _WARM = 0.05  # of the critical temperature, where the first plans are looked for
 _COOLING = 2.0  # a round
@@ -111,8 +114,8 @@ def gw_barycenter(
         epsilon: the temperature, for each member as a share of the critical one between it and a
             space as large as all of them in the mean.
         absolute: whether `epsilon` is in the unit of squared costs instead, for all the same.
-        tol: rounds end when they lower the objective by less than this share; and of alignments,
-            which warn where they miss it. Then a larger `epsilon` helps.
+        tol: rounds end when they lower the objective by less than this share; and of alignments.
+            A warning tells where either misses it, and what helps.
         max_iter: rounds at most.
         seed: of alignments, and of the start where a member has fewer than N points.
         backend: see :func:`.gromov_wasserstein`.
@@ -172,6 +175,16 @@ def gw_barycenter(
             # Between plans that miss their marginals, the objective may rise.
             converged = change >= -least and all(plan.converged for plan in state.plans)
             break
+    if not converged:
+        is_rough = not all(plan.converged for plan in state.plans)
+        logger.warning(
+            "gw_barycenter has not converged in %d rounds%s. To fix this, raise %s.",
+            len(history) - 1,
+            ": its plans miss their masses or settle badly" * is_rough,
+            f"'epsilon' ({epsilon:g})"
+            if is_rough
+            else f"'max_iter' ({max_iter}) or 'tol' ({tol:g})",
+        )
     return Barycenter(replace(state.factor, kind=kind), mass, state.plans, history, converged)
 
 
@@ -206,7 +219,7 @@ def _matched(
         start, low = starts and starts[index], max(share * member.critical, member.lowest)
         each = replace(options, epsilon=low, starts=start)
         task = read_task(factor, member.factor, None, p, member.mass, None, None, each)
-        plans.append(task.solve())
+        plans.append(task.solve(is_start=True))
         objective += member.weight * float(value_at(task, plans[-1]))
     return _State(factor, plans, objective)
 
