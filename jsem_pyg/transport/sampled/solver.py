@@ -137,6 +137,4 @@ def sampled_gromov_wasserstein(
     history = [
         step._replace(epsilon=step.epsilon * unit**2, cost=step.cost * unit**2) for step in history
     ]
-    return Plan(
-        DenseScores(table), cost * unit**2, problem.epsilon * unit**2, converged, history
-    )
+    return Plan(DenseScores(table), cost * unit**2, problem.epsilon * unit**2, converged, history)
