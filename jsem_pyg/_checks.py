@@ -148,6 +148,13 @@ def numbers_of(value: Tensor) -> Tensor:
         return value.detach()
 
 
+def list_of(value: Tensor) -> list[Any]:
+    """The numbers of a tensor, one after the other, also within `torch.func`."""
+    with temporarily_clear_interpreter_stack():  # where torch 2.8 could not read them
+        out: list[Any] = numbers_of(value).flatten().tolist()
+        return out
+
+
 def check_unbatched(name: str, value: Tensor) -> None:
     """Raise a ValueError if `value` is what `torch.func.vmap` maps over."""
     while torch._C._functorch.is_functorch_wrapped_tensor(value):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .._checks import as_float, check_float, numbers_of, real_numbers
+from .._checks import as_float, check_float, list_of, real_numbers
 
 
 class Times(NamedTuple):
@@ -25,15 +25,17 @@ class Times(NamedTuple):
         parts = self.value.split(1)
         if torch.compiler.is_compiling():
             return [Times(each, self.longest) for each in parts]
-        return [Times(each, max(numbers_of(each).flatten().tolist())) for each in parts]
+        return [Times(each, max(list_of(each))) for each in parts]
 
 
 def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:
     """Check diffusion times for signals x, and bring them to the shape [S, 1 or D]."""
     times = shape_times(t, x, name)
-    numbers = numbers_of(times).flatten().tolist()
+    numbers = list_of(times)
     if not all(0 <= each < math.inf for each in numbers):
-        several = numbers if times.size(1) == 1 else numbers_of(times).tolist()
+        width = times.size(1)
+        rows = [numbers[i : i + width] for i in range(0, len(numbers), width)]
+        several = numbers if width == 1 else rows
         given = numbers[0] if is_single(t) else several
         raise ValueError(f"Expected '{name}' to be finite and >= 0 (got {given}).")
     return Times(times, max(numbers, default=0.0))
@@ -41,7 +43,7 @@ def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:
 
 def shape_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
     """Times of the shape [S, 1 or D]. Their values are not checked: compiled code cannot."""
-    if isinstance(t, float | int) and not isinstance(t, bool):
+    if isinstance(t, (float, int)) and not isinstance(t, bool):  # torch 2.8 traces no float | int
         # Not `as_tensor`, for which torch.compile would make new code for every number.
         t = t if isinstance(t, float) or torch.compiler.is_compiling() else as_float(t)
         return (torch.zeros((), dtype=torch.float64, device="cpu") + t).reshape(1, 1)

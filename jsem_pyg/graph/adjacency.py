@@ -25,7 +25,6 @@ class Adjacency(NamedTuple):
     identity: tuple[Tensor, ...]  # the index tensors that identify this graph
     rows_are_targets: bool
 
-    @property
     def ends(self) -> tuple[Tensor, Tensor]:
         """The target [E] and the source [E] of every edge."""
         return (self.row, self.col) if self.rows_are_targets else (self.col, self.row)

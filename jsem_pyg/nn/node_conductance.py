@@ -108,7 +108,7 @@ class ModuleConductance(Module):
         of_edge = None
         z = x if steps is None else steps.project(x)  # once a node, and fewer channels to gather
         if isinstance(graph, Adjacency):
-            ends = graph.ends
+            ends = graph.ends()
         else:
             z, ends = graph.spread(z), graph.edges
             # Features of edges may differ where an edge is repeated.
