@@ -77,7 +77,7 @@ def test_rows_are_sources_of_an_edge_index_and_targets_of_a_sparse_matrix():
     edge_index = torch.tensor([[0, 1], [2, 2]])
     transposed = torch.sparse_coo_tensor(edge_index.flip(0), torch.ones(2), (3, 3))
     for form in (edge_index, transposed, transposed.to_sparse_csr(), transposed.to_sparse_csc()):
-        target, source = read_adjacency(form, 3).ends
+        target, source = read_adjacency(form, 3).ends()
         assert target.tolist() == [2, 2]
         assert source.tolist() == [0, 1]
 
