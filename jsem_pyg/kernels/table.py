@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import torch
 
 from .._checks import check_choice
+from .._extras import version_of
 
 _log = logging.getLogger(__name__)
 
@@ -186,12 +187,18 @@ def _numba_failure() -> str | None:
     return None
 
 
+_FIRST_TRITON = "3.6"  # 3.4, of torch 2.8, multiplies no matrices of float64
+
+
 def triton_obstacle(device: torch.device) -> str | None:
     """For Triton."""
     if not _is_installed("triton"):
         return "triton is not installed"
     if device.type != "cuda" and os.environ.get("TRITON_INTERPRET") != "1":
         return f"triton runs on CUDA, not on {device.type!r} (except in tests, TRITON_INTERPRET=1)"
+    version = version_of("triton") or _FIRST_TRITON  # another package may bring it
+    if tuple(map(int, version.split(".")[:2])) < tuple(map(int, _FIRST_TRITON.split("."))):
+        return f"triton {version} is older than {_FIRST_TRITON}"
     return None
 
 

@@ -73,6 +73,19 @@ def test_triton_runs_anywhere_in_its_interpreter(monkeypatch):
     assert table.triton_obstacle(CPU) is None
 
 
+def test_an_old_triton_is_passed_over(monkeypatch):
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(table, "_is_installed", lambda name: True)
+    for version, found in (
+        ("3.4.0", "triton 3.4.0 is older than 3.6"),
+        ("3.6.0+git1", None),
+        ("3.10.0", None),
+        (None, None),
+    ):
+        monkeypatch.setattr(table, "version_of", lambda name, version=version: version)
+        assert table.triton_obstacle(gpu) == found
+
+
 def test_what_auto_passes_over_is_logged_once(caplog, monkeypatch):
     """As Triton on CUDA, where it is missing."""
     monkeypatch.setattr(table, "_warned", set())
