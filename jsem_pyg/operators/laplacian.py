@@ -146,7 +146,7 @@ def _check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | No
             "Expected normalization=None with 'node_mass', for L = M^-1 (D - W) "
             f"(got {normalization!r})."
         )
-    mass = node_mass.detach()
+    mass = numbers_of(node_mass)
     if not bool(((mass > 0) & mass.isfinite()).all()):
         raise ValueError("Expected 'node_mass' to be positive and finite (got other masses).")
 
@@ -296,7 +296,7 @@ def _combinatorial(
         rate, group = torch.where(has_edges, rate, 0), component
         # A group costs coefficients, but to count the groups a GPU would have to wait.
         if rate.device.type == "cpu" and not is_transformed():
-            rate, same = rate.unique(return_inverse=True)
+            rate, same = rate.detach().unique(return_inverse=True)  # it has no forward mode
             group = same.index_select(0, component)
     # Quotients, since the inverse of a rate may overflow.
     off_diagonal, share = weight / of_node.index_select(0, structure.row), degree / of_node

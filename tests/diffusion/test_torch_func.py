@@ -207,6 +207,8 @@ def test_torch_sparse_is_refused_whole(inputs):
     ):
         with pytest.raises(NotImplementedError, match="backend='reference' for the transforms"):
             each()
+    with pytest.raises(NotImplementedError, match="backend='reference' for forward mode"):
+        dual_tangent(lambda x: run(x, weight, t), x)
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
@@ -287,6 +289,37 @@ def test_dual_weights_of_a_layer_that_remembers_its_operator(backend, inputs):
         return
     _, expected = jvp(call, (weight,), (weight.cos(),))
     assert_same(dual_tangent(call, weight), expected)
+
+
+@pytest.mark.parametrize("backend", BOUNDED)
+def test_reverse_over_forward_mode(backend, inputs):
+    x, weight, t = inputs
+
+    def slope(backend, weight, t):
+        return jvp(lambda t: loss(diffusion(backend))(x, weight, t), (t,), (t.cos(),))[1]
+
+    for at in (1, 2):
+        expected = grad(slope, argnums=at)("reference", weight, t)
+        assert_same(grad(slope, argnums=at)(backend, weight, t), expected)
+
+
+def test_dual_weights_and_masses_of_a_graph_without_normalization(inputs):
+    x, weight, t = inputs
+    edge_index = make_data().edge_index
+    mass = 1 + x[:, 0].square()
+
+    def by_mass(mass):
+        options = {"normalization": None, "node_mass": mass, "backend": "reference"}
+        return heat_diffusion(x, edge_index, weight, t, degree=45, **options)
+
+    def by_weight(weight):
+        return diffusion("reference", None)(x, weight, t)
+
+    for function, given in ((by_mass, mass), (by_weight, weight)):
+        expected = torch.autograd.functional.jvp(function, given, given.cos())[1]
+        assert_same(dual_tangent(function, given), expected)
+    masses = torch.stack([mass, mass.sin() + 2])
+    assert_same(vmap(by_mass)(masses), torch.stack([by_mass(each) for each in masses]))
 
 
 def test_coefficients():

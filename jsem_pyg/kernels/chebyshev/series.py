@@ -148,7 +148,7 @@ class _Series(LightFunction):
         total: Tensor | None = None
         for signal, c in ((of_x, coefficients), (x, of_coefficients)):
             if signal is not None and c is not None:
-                part, _ = _Series.call(ctx.operator, False, None, signal, c, group, *values)
+                part = differentiable_series(ctx.operator.with_values(values), signal, c, group)
                 total = part if total is None else total + part
         return total, None
 

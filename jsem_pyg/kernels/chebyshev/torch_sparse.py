@@ -52,6 +52,10 @@ class _Product(torch.autograd.Function):
             _Product.apply(csr, value, grad) if of_x else None,  # S is symmetric
         )
 
+    @staticmethod
+    def jvp(ctx: Any, *_: Tensor | None) -> None:
+        refuse_transform("forward mode")
+
 
 def _wide_columns(csr: CSR) -> Tensor:
     return csr.col.long()
