@@ -115,5 +115,4 @@ def _width(lin: torch.nn.Module) -> int:
 
 def _is_plain(lin: torch.nn.Module) -> bool:
     """True if calling the map only multiplies by its weight."""
-    is_lazy = _width(lin) < 0  # whose own hook does no harm
-    return type(lin) is Linear and (is_lazy or not has_hooks(lin)) and "weight" in lin._parameters
+    return type(lin) is Linear and not has_hooks(lin) and "weight" in lin._parameters

@@ -7,6 +7,12 @@ _HOOKS = ("forward", "forward_pre", "backward", "backward_pre")
 
 
 def has_hooks(module: Module) -> bool:
-    """True if a call of the module runs hooks: its own, or those of all modules."""
-    hooks = [getattr(module, f"_{each}_hooks") for each in _HOOKS]
-    return any(hooks) or any(getattr(torch_module, f"_global_{each}_hooks") for each in _HOOKS)
+    """True if a call of the module runs hooks, its own or those of all, or another `forward`."""
+    hooks = [each for kind in _HOOKS for each in getattr(module, f"_{kind}_hooks").values()]
+    # By its own hook a lazy map of PyG learns its width, which does no harm.
+    own = getattr(module, "initialize_parameters", None)
+    return (
+        "forward" in vars(module)
+        or any(each != own for each in hooks)
+        or any(getattr(torch_module, f"_global_{kind}_hooks") for kind in _HOOKS)
+    )

@@ -34,6 +34,12 @@ def wrap(conv):
     conv.lin = LowRank(conv.lin)
 
 
+def replace_forward(conv):
+    """As accelerate does."""
+    forward = conv.lin.forward
+    conv.lin.forward = lambda x: 2 * forward(x)
+
+
 def swap(conv):
     conv.lin = torch.nn.Linear(conv.lin.in_channels, conv.out_channels, bias=False)
 
@@ -42,6 +48,7 @@ ADAPTERS = {
     "plain": lambda conv: None,
     "wrapper": wrap,
     "another module": swap,
+    "another forward": replace_forward,
     "forward hook": lambda conv: conv.lin.register_forward_hook(lambda lin, args, out: 2 * out),
     "forward pre-hook": lambda conv: conv.lin.register_forward_pre_hook(
         lambda lin, args: (3 * args[0],)
@@ -124,6 +131,15 @@ def test_hooks_are_called_once(t, width, make):
     conv.lin.register_forward_pre_hook(lambda *_: calls.append("before"))
     layer(conv, x)
     assert calls == ["before", "after"]
+
+
+@pytest.mark.parametrize("t", SCALES)
+def test_hooks_of_a_lazy_map_see_its_first_input(t):
+    data = make_data()
+    conv = AnisotropicChebConv(-1, 1, edge_dim=0, t=t)
+    conv.lin.register_forward_hook(lambda lin, args, out: 2 * out)
+    first = conv(data.x, data.edge_index)
+    torch.testing.assert_close(first, conv(data.x, data.edge_index))
 
 
 @pytest.mark.parametrize("t", SCALES)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.prune import BasePruningMethod
 
 from ..._checks import check_instance, check_positive
 from ..._precision import compute_dtype
@@ -116,6 +117,10 @@ class Filter(torch.nn.Module):
         self, x: Tensor, operator: HeatOperator, options: HeatOptions
     ) -> tuple[Tensor, Tensor | None]:
         """The coefficients [K + 1, S, G, 1] of the series, and the group [N] of each node."""
+        for part in self.modules():  # which layers do not call, nor a bank its parts
+            for hook in part._forward_pre_hooks.values():
+                if isinstance(hook, BasePruningMethod):
+                    hook(part, ())
         scaling = operator.scaling
         dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
         steepness = min(self.reach(scaling.rates[1]), LONGEST)
