@@ -12,7 +12,7 @@ def has_hooks(module: Module) -> bool:
     # By its own hook a lazy map of PyG learns its width, which does no harm.
     own = getattr(module, "initialize_parameters", None)
     return (
-        "forward" in vars(module)
+        "forward" in module.__dict__
         or any(each != own for each in hooks)
         or any(getattr(torch_module, f"_global_{kind}_hooks") for kind in _HOOKS)
     )
