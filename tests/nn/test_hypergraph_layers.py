@@ -104,6 +104,9 @@ def test_lazy_in_channels(t):
     out = conv(x, index)
     assert out.shape == (NUM_NODES, 3)
     assert conv.lin.in_channels == CHANNELS * conv.time.num_scales
+    of_a_batch = HypergraphChebConv(-1, 1, t=t)
+    assert of_a_batch(torch.stack([x, 2 * x]), index).shape == (2, NUM_NODES, 1)
+    assert of_a_batch.lin.in_channels == conv.lin.in_channels
     torch.testing.assert_close(conv(x, index), out, rtol=1e-5, atol=1e-5)
 
 
@@ -235,3 +238,12 @@ def test_a_backend_asked_for_always_runs_or_is_refused_when_the_layer_is_made(me
     for hyperedge_index in (many_pairs, few_pairs):
         for channels in (1, 200):
             assert layer(torch.ones(80, channels), hyperedge_index).shape == (80, channels)
+
+
+def test_light_parts_diffuse_beside_heavy_ones():
+    """The ratio of their weights is beyond the range of float32."""
+    index = torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]])
+    layer, x = HypergraphDiffusion(t=2.0, num_hyperedges=2), torch.randn(4, CHANNELS)
+    found = layer(x, index, torch.tensor([1e30, 1e-30]))
+    expected = layer(x, index, torch.tensor([1.0, 1.0]))
+    torch.testing.assert_close(found, expected)

@@ -492,9 +492,10 @@ def test_a_checkpoint_that_lacks_a_part_is_refused(tmp_path, part):
     fit(SmoothingStub(), two_clusters(), epochs=2, checkpoint=path, **QUICK)
     state = load_checkpoint(path)
     del state[part]
-    save_checkpoint(path, state)
-    with pytest.raises(ValueError, match=f"run.pt' to be a checkpoint of fit .*without '{part}'"):
-        fit(SmoothingStub(), two_clusters(), epochs=3, checkpoint=path, resume=True, **QUICK)
+    for other in (state, [*state, part]):
+        save_checkpoint(path, other)
+        with pytest.raises(ValueError, match=f"run.pt' to be a checkpoint of fit .*'{part}'"):
+            fit(SmoothingStub(), two_clusters(), epochs=3, checkpoint=path, resume=True, **QUICK)
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def test_every_row_moves_with_its_node_and_edge(method):
     data = make_data()
     data.name_of = [f"node {i}" for i in range(60)]
     data.index_of = np.arange(60)
+    data.rows_of = np.arange(120).reshape(60, 2)
     data.edge_names = [f"{i}-{j}" for i, j in data.edge_index.T.tolist()]
     data.seen_as = torch.arange(60.0)[:, None].expand(60, 3)
     data.graph_label = torch.tensor([7.0])
@@ -48,6 +49,7 @@ def test_every_row_moves_with_its_node_and_edge(method):
         assert torch.equal(out[key], data[key][order]), key
     assert out.name_of == [f"node {i}" for i in order.tolist()]
     assert out.index_of.tolist() == order.tolist()
+    assert (out.rows_of == data.rows_of[order.numpy()]).all()
     assert torch.equal(out.graph_label, data.graph_label)
     # Each column still joins the same two nodes, and carries what it carried.
     ends = order[out.edge_index]

@@ -24,8 +24,8 @@ def test_steps_lower_the_discrepancy_on_plans_with_the_marginals(problem):
     assert found.cost == min(step.cost for step in found.history)
     assert max(step.marginal_error for step in found.history) < 0.01
     assert found.cost == pytest.approx(discrepancy(problem, found.plan))
-    np.testing.assert_allclose(found.plan.sum(1), problem.p, rtol=1e-5)
-    np.testing.assert_allclose(found.plan.sum(0), problem.q, rtol=1e-5)
+    np.testing.assert_allclose(found.plan.sum(1), problem.p, rtol=1e-12)
+    np.testing.assert_allclose(found.plan.sum(0), problem.q, rtol=1e-12)
     assert (found.plan >= 0).all()
 
 

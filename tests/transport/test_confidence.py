@@ -174,3 +174,23 @@ def test_confidence_is_that_of_the_coordinates_as_they_were():
     x.mul_(torch.linspace(0.1, 3, 40, dtype=torch.float64)[:, None])
     y.zero_()
     torch.testing.assert_close(later.confidence, expected, rtol=0, atol=0)
+
+
+def test_partners_are_predicted_from_the_other_half_alone():
+    edge_index = random_graph(14, 3, mean_degree=4)
+    source, target = matrix(edge_index, 14), matrix(thinned(edge_index, 0.2), 14)
+    partner = np.random.default_rng(0).permutation(14)
+    partner[:9] = np.arange(9)
+    partner = np.argsort(np.argsort(partner))  # most nodes are matched with themselves
+    chosen = csr_array((np.ones(14), (np.arange(14), partner)), (14, 14))
+    draw, expected = np.random.default_rng(0), np.zeros(14)
+    for _ in range(edges._SPLITS):
+        half = draw.permutation(14) < 7
+        for i in range(14):
+            votes = np.zeros(14)
+            for j in np.flatnonzero((source.toarray()[i] > 0) & (half != half[i])):
+                votes += target.toarray()[partner[j]]
+            if votes[partner[i]] == votes.max() > 0:
+                expected[i] += 1 / (votes == votes.max()).sum()
+    found = edges._predicted(source, chosen, target, partner)
+    np.testing.assert_allclose(found, expected / edges._SPLITS)

@@ -171,3 +171,11 @@ def test_a_kernel_that_is_the_same_everywhere_has_no_distances(caplog):
     factor = HeatCost(t=100.0, kind="sqdist")(torch.cat([edge_index, edge_index.flip(0)], 1))
     assert float(factor.dense().max()) < 1e-6
     assert "differs from its matrix by 1 of its norm" in caplog.text
+
+
+def test_autocast_changes_nothing():
+    edge_index, weight = random_graph(60, 0.1)
+    cost = HeatCost(2.0, num_anchors=20, rank=8)
+    expected = cost(edge_index, weight.float(), 60).dense()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(cost(edge_index, weight.float(), 60).dense(), expected)

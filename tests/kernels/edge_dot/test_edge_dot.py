@@ -6,7 +6,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jsem_pyg.kernels.edge_dot import edge_dot, function, numba_cpu, torch_chunks
+from jsem_pyg.kernels.edge_dot import edge_dot, function, numba_cpu, reference, torch_chunks
 from jsem_pyg.kernels.table import EDGE_DOT
 from jsem_pyg.testing import random_graph
 
@@ -199,3 +199,10 @@ def test_threads_do_not_change_the_sums(monkeypatch):
         sums.append(numba_cpu.sums(g, z, i, j, 7))
     assert torch.equal(sums[0], sums[1])
     assert torch.equal(sums[0], sums[2])
+
+
+def test_the_definition_of_sums():
+    g, z = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([[1.0, 10.0], [100.0, 1000.0]])
+    i, j = torch.tensor([0, 2, 2]), torch.tensor([1, 0, 1])
+    expected = [[100.0, 1000.0], [0.0, 0.0], [302.0, 3020.0]]
+    assert reference.sums(g, z, i, j, 3).tolist() == expected
