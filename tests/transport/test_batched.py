@@ -4,6 +4,7 @@ from torch.autograd import forward_ad
 from torch_geometric.data import Batch, Data
 
 from jsem_pyg.transport import Factor, HeatCost, batch_gromov_wasserstein, batch_gw_distance
+from jsem_pyg.transport.small import batched
 from jsem_pyg.transport.small.proximal import Pairs, anneal
 from jsem_pyg.transport.small.starts import random_start, start
 
@@ -336,3 +337,10 @@ def test_gradients_in_masses_that_are_rounding_are_those_of_none(share):
         batch_gw_distance([x], [y], p=[p.requires_grad_()]).sum().backward()
         gradients.append(p.grad)
     torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-6)
+
+
+def test_plans_that_could_be_better_have_not_converged(monkeypatch):
+    monkeypatch.setattr(batched, "_DESCENT", 1)
+    pairs = clouds([9, 17]), clouds([8, 12], seed=5)
+    plans = batch_gromov_wasserstein(*pairs, starts=("zero",))
+    assert not any(plan.converged for plan in plans)

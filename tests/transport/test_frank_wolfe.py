@@ -71,3 +71,12 @@ def test_the_independent_plan_of_alike_points_is_left(kernel):
 @pytest.mark.parametrize("kernel", BACKENDS)
 def test_no_pairs(kernel):
     assert descend(kernel, *(each[:0] for each in problem(3, 4))).plan.shape == (0, 3, 4)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_the_unit_of_costs_does_not_decide_when_to_end(unit):
+    c, d, p, q, start = problem(8, 8, seed=3)
+    expected = descend(numba_cpu, c, d, p, q, start)
+    found = descend(numba_cpu, unit * c, unit * d, p, q, start)
+    torch.testing.assert_close(found.plan, expected.plan, rtol=1e-9, atol=1e-12)
+    assert torch.equal(found.converged, expected.converged)

@@ -93,6 +93,12 @@ def test_awkward_graphs_have_finite_profiles_and_no_features_from_rounding(name)
         assert source.abs().max() == target.abs().max() == 0  # nothing tells nodes apart
 
 
+def test_profiles_are_constants_to_autograd():
+    edge_index, num_nodes = tiny_graphs.star()
+    weight = torch.ones(edge_index.size(1), requires_grad=True)
+    assert not heat_profiles(edge_index, num_nodes, weight).requires_grad
+
+
 def test_empty_graphs_have_as_many_features():
     empty = heat_profiles(torch.empty(2, 0, dtype=torch.int64), 0)
     assert empty.shape == (0, heat_profiles(ring(5), 5).size(1))

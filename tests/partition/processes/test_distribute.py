@@ -27,7 +27,7 @@ from jsem_pyg.partition.processes.distribute import _agree_on_partition
 from jsem_pyg.partition.processes.ranks import Ranks
 from jsem_pyg.partition.processes.rows import Cutter
 from jsem_pyg.training import fit
-from jsem_pyg.training.distributed_run import DistributedTriplets
+from jsem_pyg.training.distributed_run import DistributedRun, DistributedTriplets
 
 
 def whole():
@@ -272,3 +272,11 @@ def test_others_take_the_partition_of_the_first_process():
     found = _agree_on_partition(structure, Second(1, 2))
     assert torch.equal(found.order, first.order)
     assert torch.equal(found.ptr, first.ptr)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_first_process_alone_writes_and_shows(rank):
+    run = object.__new__(DistributedRun)
+    run.graph = SimpleNamespace(edge_index=SimpleNamespace(ranks=SimpleNamespace(rank=rank)))
+    run.__post_init__()
+    assert run.is_first == (rank == 0)
