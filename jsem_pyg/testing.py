@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import coalesce, to_undirected
 
+from ._random import seeded
 from .kernels.csr import CSR
 from .kernels.table import CHEBYSHEV
 
@@ -32,7 +33,7 @@ def random_graph(
     Returns:
         edge_index [2, E], sorted, and edge_weight [E].
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     chosen = torch.rand(num_nodes, num_nodes, generator=generator) < probability
     last = num_nodes - num_isolated
     chosen[last:], chosen[:, last:] = False, False

@@ -31,6 +31,7 @@ GROUND = {
     "_mapped_pages",
     "_precision",
     "_progress",
+    "_random",
     "_table_files",
     "_tensor_file",
 }  # what any stage may stand on

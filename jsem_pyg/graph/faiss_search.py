@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._progress import progress_bar
+from .._random import seeded
 from .points import Points
 
 # Points that an index learns its cells from, for each cell.
@@ -146,7 +147,7 @@ def _untrained_ivf(points: Points, seed: int) -> tuple[Any, int, int]:
     most = cells
     if has_faiss_gpu():
         index, most = faiss.index_cpu_to_all_gpus(index, ngpu=1), min(cells, _GPU_MOST)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     sample = torch.randperm(points.num_points, generator=generator)[: _TRAINING_POINTS * cells]
     index.train(_rows(points, sample).numpy())
     return index, min(4, most), most

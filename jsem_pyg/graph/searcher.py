@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_positive
 from .._progress import progress_bar
+from .._random import seeded
 from .all_pairs import all_pairs_neighbors
 from .faiss_search import ApproximateIndex, faiss_nearest, has_faiss, has_faiss_gpu
 from .groups import SMALL
@@ -62,6 +63,7 @@ class SearchOptions:
                 f"Expected 'recall_target' to be in (0, 1] (got {self.recall_target})."
             )
         check_nonnegative_int("seed", self.seed)
+        object.__setattr__(self, "seed", int(self.seed))  # not NumPy's, of few bits
         check_bool("progress", self.progress)
 
 
@@ -212,7 +214,7 @@ class Searcher:
     def _reach_recall(self, k: int, options: SearchOptions) -> None:
         """Raise the effort until the target is met on a sample, and report what was reached."""
         assert self.index is not None
-        generator = torch.Generator().manual_seed(options.seed)
+        generator = seeded(options.seed)
         sample = torch.randperm(self.points.num_points, generator=generator)[:_RECALL_SAMPLE]
         last = self._candidates(self.points, sample, k, True, exactly=True)[1][:, -1:]
         self.base = self.tree = None  # only kept where it is searched again

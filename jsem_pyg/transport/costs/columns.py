@@ -16,6 +16,7 @@ from ..._checks import (
     check_positive_int,
 )
 from ..._precision import compute_dtype, without_autocast
+from ..._random import seeded
 from .cost import check_symmetry
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, smallest_rank, warn_if_large
@@ -125,7 +126,7 @@ class ColumnCost:
             )
         check_loss("tol", tol)
         check_nonnegative_int("seed", seed)
-        generator = torch.Generator().manual_seed(seed)
+        generator = seeded(seed)
         order = torch.randperm(self.num_points, generator=generator)
         drawn, others = order[:num_columns], order[num_columns : num_columns + NUM_PROBES]
         column = self.columns(drawn)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..._checks import check_choice, check_nonnegative_int, check_positive_int
 from ..._precision import without_autocast
+from ..._random import seeded
 from ...diffusion import dense_laplacian
 from ...graph.points import METRICS
 from .factor import Factor
@@ -130,7 +131,7 @@ class CommuteCost:
         value, vector = spectrum.modes(self.rank, self.seed)
         _check_slowest(float(value[0]))
         x = vector / value.sqrt() / spectrum.still
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = seeded(self.seed)
         nodes = torch.randperm(x.size(0), generator=generator)[:NUM_PROBES].to(x.device)
         probe = torch.zeros(x.size(0), nodes.numel(), dtype=x.dtype, device=x.device)
         probe[nodes, torch.arange(nodes.numel(), device=x.device)] = 1 / spectrum.still[nodes, 0]

@@ -21,6 +21,7 @@ from ..._checks import (
     check_positive_int,
 )
 from ..._precision import compute_dtype, without_autocast
+from ..._random import seeded
 from ...graph import GraphStructure
 from ...graph.points import METRICS, prepare_points
 from ...kernels.ordering import scipy_indices
@@ -146,7 +147,7 @@ class GeodesicCost:
     def _embed(self, length: csr_array) -> tuple[Tensor, float]:
         """Coordinates [N, r], and the error."""
         num_nodes = length.shape[0]
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = seeded(self.seed)
         probe = torch.randperm(num_nodes, generator=generator)[:NUM_PROBES].tolist()
         first = dijkstra(length, indices=probe[0])
         landmark, distance = farthest_landmarks(length, first, self.num_landmarks)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..._checks import check_choice, check_nonnegative_int, check_positive, check_positive_int
 from ..._precision import without_autocast
+from ..._random import seeded
 from ...diffusion import heat_diffusion
 from ...graph.points import METRICS
 from .factor import KINDS, Factor
@@ -148,7 +149,7 @@ class HeatCost:
 
     def _draw(self, graph: GraphInput) -> tuple[Tensor, Tensor]:
         """Nearly orthonormal random vectors [N, M], and the nodes [P] of probes."""
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = seeded(self.seed)
         shape = (graph.num_nodes, self.num_anchors)
         normal = torch.randn(shape, generator=generator, dtype=graph.dtype)
         nodes = torch.randperm(graph.num_nodes, generator=generator)[:NUM_PROBES]

@@ -6,6 +6,7 @@ import math
 import torch
 from torch import Tensor
 
+from ..._random import seeded
 from ...diffusion import heat_coefficients, heat_degree, heat_diffusion
 from ...graph import GraphStructure
 from ...operators import laplacian_operator
@@ -52,7 +53,7 @@ class LowSpectrum:
         subspace iteration with a filter.
         """
         size = self.structure.num_nodes
-        generator = torch.Generator().manual_seed(seed)
+        generator = seeded(seed)
         width = min(size - 1, max(2 * rank, rank + 16))
         block = torch.randn(size, width, generator=generator, dtype=torch.float64)
         block = torch.linalg.qr(self.without_still(block.to(self.still.device)))[0]

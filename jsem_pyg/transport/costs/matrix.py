@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..._checks import check_nonnegative_int, check_positive_int
 from ..._precision import compute_dtype, without_autocast
+from ..._random import seeded
 from .cost import check_matrix
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, warn_if_large
@@ -87,7 +88,7 @@ class MatrixCost:
                 f"requires_grad=True for {matrix.size(0)}). To fix this, pass matrix.detach(), or "
                 "take a FeatureCost or HeatCost, which are differentiable."
             )
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = seeded(self.seed)
         shape = (matrix.size(0), self.rank + SPARE)
         start = torch.randn(shape, generator=generator, dtype=matrix.dtype)
         basis = start.to(matrix.device)

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ..._checks import check_positive_int
 from ..._precision import without_autocast
+from ..._random import seeded
 from ...kernels.torch_func import outside_inference
 from ..costs.factor import Factor
 from ..factored.solver import read_task
@@ -146,7 +147,7 @@ def gw_barycenter(
     options = replace(options, absolute=True, max_iter=_ALIGNMENT_STEPS)
     members, kind = _read_members(sources, cost, masses, weights, epsilon, absolute)
     mass = read_masses("p", p, size).detach().to(members[0].factor.x)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     # No round leaves a single place, where all plans are as good.
     spread = [each for each in members if bool((each.factor.x != each.factor.x[0]).any())]
     starts = [_sampled(each.factor, size, generator) for each in spread or members]

@@ -42,7 +42,7 @@ def label_points(side: Side, num_coordinates: int, num_cells: int, seed: int) ->
         x.size(1),
         min(num_cells, len(with_mass)),
         niter=_ITERATIONS,
-        seed=seed,
+        seed=seed % 2**31,
         min_points_per_centroid=1,
         max_points_per_centroid=_TRAINING_POINTS,
     )

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ..._random import seeded
 from ...graph import knn_graph
 from ..problem.problem import FEW_AXES, LOG2E, Problem, Side
 from ..sinkhorn.loop import Kernel, sinkhorn
@@ -50,7 +51,7 @@ def find_starts(
     """
     if names is None:
         names = tuple(name for name in STARTS if name != "heat" or not problem.is_flat)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     found: list[Start] = []
     nothing = torch.zeros_like(problem.coupling.linear)
     for name in names:

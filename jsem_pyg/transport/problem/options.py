@@ -49,6 +49,7 @@ class SolverOptions:
         check_positive("tol", self.tol)
         check_positive_int("max_iter", self.max_iter)
         check_nonnegative_int("seed", self.seed)
+        object.__setattr__(self, "seed", int(self.seed))  # not NumPy's, of few bits
         check_bool("progress", self.progress)
 
     def relaxation(self, unit: float) -> Relaxation:

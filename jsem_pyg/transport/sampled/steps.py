@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ..._precision import power_of_two
+from ..._random import seeded
 from ..costs.columns import ColumnCost
 from ..costs.cost import Cost, check_squares, check_symmetry
 from ..plan.plan import Step
@@ -114,7 +115,7 @@ def sampled_steps(problem: Problem, count: int, tol: float, max_iter: int, seed:
         log_plan = problem.p.log()[:, None] + problem.q.log()
     else:
         log_plan, _ = problem.step(_coarse_cost(problem, seed), g)
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     mean, weight = torch.zeros_like(log_plan), 0.0
     history: list[Step] = []
     smooth, norm, best, waited, converged = 0.0, 0.0, float("inf"), 0, False
@@ -169,7 +170,7 @@ def critical_epsilon(problem: Problem, seed: int) -> float:
 
     Near it, T = p q (1 + z), so that z -> 4 C z D / epsilon, with C and D centred by their masses.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     top = []
     for side, mass in ((problem.source, problem.p), (problem.target, problem.q)):
         count = min(_SAMPLED, mass.numel())
@@ -188,7 +189,7 @@ def critical_epsilon(problem: Problem, seed: int) -> float:
 
 def _coarse_cost(problem: Problem, seed: int) -> Tensor:
     """The linear cost [N, K] of a plan between some points of either side, many starts' best."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     anchors, blocks, columns = [], [], []
     for side, mass in ((problem.source, problem.p), (problem.target, problem.q)):
         count = min(_COARSE, mass.numel())

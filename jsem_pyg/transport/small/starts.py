@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ..._random import seeded
 from ..sinkhorn.proximal import LOG2_E
 from .proximal import Pairs
 
@@ -58,12 +59,11 @@ def random_start(pairs: Pairs, seed: int) -> Tensor:
 
     So renumbered graphs get renumbered plans, and a pair's plan does not depend on the other pairs.
     """
-    generator = torch.Generator().manual_seed(seed)
     sides = []
-    for cost, mass in ((pairs.c, pairs.p), (pairs.d, pairs.q)):
+    for cost, mass, own in ((pairs.c, pairs.p, seed), (pairs.d, pairs.q, seed + (1 << 32))):
         # Numbers of `rand`, unlike those of `randn`, are the same whatever their count.
-        numbers = torch.rand(mass.size(1) * _RANK, generator=generator, dtype=torch.float64)
-        generator.manual_seed(seed + (1 << 32))
+        count = mass.size(1) * _RANK
+        numbers = torch.rand(count, generator=seeded(own), dtype=torch.float64)
         vectors = ((numbers.view(-1, _RANK) - 0.5) * (12 * _SPREAD / _RANK**0.5) ** 0.5).to(cost)
         sides.append(vectors[_ranks(cost, mass)])
     return sides[0] @ sides[1].mT
