@@ -429,12 +429,17 @@ def check_node_index(name: str, index: Tensor, num_nodes: int) -> None:
             )
 
 
-def check_nodes(name: str, nodes: Any, num_nodes: int) -> None:
-    """Raise unless `nodes` is an integer tensor [M] with entries in [0, num_nodes)."""
+def read_nodes(name: str, nodes: Any, num_nodes: int) -> Tensor:
+    """Nodes [M] as int64; raises unless they are integers in [0, num_nodes).
+
+    To torch, an index of type uint8 is a mask.
+    """
     check_integers(name, nodes)
     if nodes.dim() != 1:
         raise ValueError(f"Expected '{name}' to have shape [M] (got {list(nodes.shape)}).")
+    nodes = nodes.long()
     check_node_index(name, nodes, num_nodes)
+    return nodes
 
 
 def check_edge_index(edge_index: Any, num_nodes: int) -> None:

@@ -151,6 +151,7 @@ def _read_groups(
             f"(got {list(group.shape)})."
         )
     check_device("group", group.device, values, "values")
+    group = group.long()  # to torch, an index of type uint8 is a mask
     low, high = (int(group.min()), int(group.max())) if group.numel() else (0, -1)
     if low < 0 or (num_groups is not None and high >= num_groups):
         end = "G" if num_groups is None else num_groups

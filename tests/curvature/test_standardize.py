@@ -61,6 +61,8 @@ def test_groups_are_standardised_apart_in_any_order():
     group = torch.tensor([0, 0, 2, 2, 2, 4]).repeat(10)[torch.randperm(60, generator=generator)]
     result = robust_standardize(values, group, num_groups=6)
     assert torch.equal(result, robust_standardize(values, group))
+    for dtype in (torch.uint8, torch.int16):
+        assert torch.equal(result, robust_standardize(values, group.to(dtype), num_groups=6))
     for i in (0, 2, 4):
         torch.testing.assert_close(result[group == i], robust_standardize(values[group == i]))
 

@@ -110,3 +110,11 @@ def test_coordinates_whose_squares_overflow_in_sums_only_are_refused():
     with pytest.raises(ValueError, match="coordinates"):
         Factor(torch.full((3, 8), large, dtype=torch.float64) * torch.tensor([1.0, -1, 1])[:, None]
                ).dense()  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])
+def test_nodes_of_any_integer_type_are_nodes(kind, dtype):
+    """To torch, an index of type uint8 is a mask, where it has as many entries."""
+    factor, nodes = Factor(points(4, 2), kind), torch.tensor([1, 0, 3, 3])
+    assert torch.equal(factor.columns(nodes.to(dtype)), factor.columns(nodes))

@@ -185,6 +185,14 @@ def test_from_where_it_ended_it_does_not_move():
     torch.testing.assert_close(again.dense(), plan.dense(), atol=1e-8, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])
+def test_known_pairs_may_be_of_any_integer_type(dtype):
+    x, pairs = points(4, 2), torch.tensor([[0, 1, 2, 2], [3, 0, 0, 2]])
+    both = pairs, pairs.to(dtype)
+    plans = [align(x, x, known_pairs=each, epsilon=0.3).dense() for each in both]
+    assert torch.equal(*plans)
+
+
 def test_known_pairs_decide_between_mirror_images():
     """On a line both directions cost the same."""
     x = torch.linspace(-1, 1, 15).double()[:, None]

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_edge_index_shape, check_edge_weight, check_nodes
+from ..._checks import check_edge_index_shape, check_edge_weight, read_nodes
 from ..._precision import compute_dtype
 from ...graph import GraphStructure
 from ...graph.read_structure import read_structure
@@ -89,7 +89,7 @@ class AdjacencyCost:
             TypeError: if `nodes` is not a tensor of integers.
             ValueError: if it is not [M], or there is no such node.
         """
-        check_nodes("nodes", nodes, self.num_points)
+        nodes = read_nodes("nodes", nodes, self.num_points)
         chosen = self.scipy()[:, nodes.cpu().numpy()].toarray()
         return torch.from_numpy(chosen).to(self.weight)
 

@@ -11,9 +11,9 @@ from ..._checks import (
     check_dense,
     check_finite,
     check_float,
-    check_nodes,
     check_nonnegative_int,
     check_positive_int,
+    read_nodes,
 )
 from ..._precision import compute_dtype, without_autocast
 from ..._random import seeded
@@ -65,7 +65,7 @@ class ColumnCost:
             TypeError: if nodes are not integers, or columns not floating-point numbers.
             ValueError: if there is no such node, or columns are of another shape or not finite.
         """
-        check_nodes("nodes", nodes, self.num_points)
+        nodes = read_nodes("nodes", nodes, self.num_points)
         column: Any = self.function(nodes.cpu())
         check_float("function(nodes)", column)
         check_dense("function(nodes)", column)

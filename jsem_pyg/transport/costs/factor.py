@@ -13,8 +13,8 @@ from ..._checks import (
     check_edge_index,
     check_finite,
     check_float,
-    check_nodes,
     check_vector,
+    read_nodes,
 )
 from ..._precision import compute_dtype, without_autocast
 from .cost import check_squares
@@ -106,7 +106,7 @@ class Factor:
             ValueError: if it is not [M], there is no such node, or the coordinates are so large or
                 small that squares of them are not in the range of their type.
         """
-        check_nodes("nodes", nodes, self.num_points)
+        nodes = read_nodes("nodes", nodes, self.num_points)
         check_squares("coordinates", self.x.detach().abs().max(), 4 * self.rank)
         if self.kind == "kernel":
             return (self.x * self.signs) @ self.x[nodes].T

@@ -158,7 +158,7 @@ def _snapshot(task: Task) -> _Inputs:
     return _Inputs(
         [_copied(each.detach()) for each in (*factors, *features)],
         [task.p.detach(), task.q.detach()],
-        none if task.known_pairs is None else task.known_pairs.cpu().long().clone(),
+        none if task.known_pairs is None else task.known_pairs.cpu().clone(),
     )
 
 

@@ -14,7 +14,7 @@ from ..._progress import open_bar
 from ...kernels.table import SINKHORN
 from ..costs.factor import Factor
 from ..plan.plan import Plan, Step
-from ..problem.inputs import as_factor, check_kinds, check_known_pairs, read_features
+from ..problem.inputs import as_factor, check_kinds, read_features, read_known_pairs
 from ..problem.masses import check_partial, read_bounds, read_masses
 from ..problem.objective import fused_cost
 from ..problem.options import SolverOptions, read_starts
@@ -170,7 +170,7 @@ def read_task(
     if features is not None:
         features = read_features(features, first, second)
     if known_pairs is not None:
-        check_known_pairs(known_pairs, first, second)
+        known_pairs = read_known_pairs(known_pairs, first, second)
     return Task(first, second, left, right, features, known_pairs, options)
 
 

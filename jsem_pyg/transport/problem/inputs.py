@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -10,8 +11,8 @@ from ..._checks import (
     check_device,
     check_float,
     check_integers,
-    check_node_index,
     check_points,
+    read_nodes,
 )
 from ..costs import ColumnCost, Factor, FeatureCost, HeatCost
 from ..costs.graph_input import data_points
@@ -91,13 +92,13 @@ def read_features(features: Any, first: Factor, second: Factor) -> tuple[Tensor,
     return (features[0].double() - origin).to(first.x), (features[1] - origin).to(second.x)
 
 
-def check_known_pairs(pairs: Any, first: Factor, second: Factor) -> None:
-    """Raise unless `pairs` is [2, M] with a source and a target point in each column."""
+def read_known_pairs(pairs: Any, first: Factor, second: Factor) -> Tensor:
+    """Pairs [2, M] as int64, checked: a source and a target point in each column."""
     check_integers("known_pairs", pairs)
     if pairs.dim() != 2 or pairs.size(0) != 2 or pairs.size(1) == 0:
         raise ValueError(
             "Expected 'known_pairs' to be [2, M], a source and a target point in each column "
             f"(got shape {list(pairs.shape)})."
         )
-    check_node_index("known_pairs", pairs[0], first.num_points)
-    check_node_index("known_pairs", pairs[1], second.num_points)
+    sides = zip(pairs, (first, second), strict=True)
+    return torch.stack([read_nodes("known_pairs", each, side.num_points) for each, side in sides])
