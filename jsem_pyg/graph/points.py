@@ -102,7 +102,12 @@ class Points(NamedTuple):
         return _ROUNDING * unit * size
 
     def is_copy(self, row: Tensor, squared: Tensor) -> Tensor:
-        """True [M] where squared distances from the points `row` are the rounding of equal ones."""
+        """True [M] where squared distances from the points `row` are those of equal ones.
+
+        Directions were rounded; other coordinates are exact, and so is a difference between them.
+        """
+        if self.metric == "l2":
+            return squared == 0
         parts = [self.coordinates[few].abs().amax(1) for few in row.split(self._chunk)]
         largest = torch.cat(parts)
         return squared <= (_ROUNDING * torch.finfo(squared.dtype).eps * largest).square()

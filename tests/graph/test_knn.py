@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -135,3 +137,17 @@ def test_more_neighbours_than_one_of_two_large_graphs_has():
         own = edge_index[:, batch[edge_index[0]] == graph] - first
         alone, _ = knn_graph(x[batch == graph], min(k, sizes[graph] - 1), "l2", kernel=None)
         assert torch.equal(own, alone)
+
+
+@pytest.mark.parametrize("has_faiss", [True, False])
+def test_neighbours_that_differ_by_few_units_of_the_last_place(has_faiss, monkeypatch):
+    """They were taken for copies of one another."""
+    if not has_faiss:
+        monkeypatch.setitem(sys.modules, "faiss", None)
+    generator = torch.Generator().manual_seed(0)
+    group = torch.randint(2, (150, 1), generator=generator)
+    x = (1e6 * group + torch.randn(150, 1, generator=generator)).float()
+    pair = (x - x.T).abs().fill_diagonal_(torch.inf)
+    neighbor, distance = knn_search(x, 1, "l2")
+    assert torch.equal(distance, pair.min(1, keepdim=True).values)
+    assert torch.equal(pair.gather(1, neighbor), distance)
