@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .._files import check_writable
 from .._tensor_file import load_tree, save_tree
-from ..datasets.text import encode, load_encoder, model_fingerprint
+from ..datasets.text import check_model, encode, load_encoder, model_fingerprint
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -36,7 +36,7 @@ class Embedder:
     def __init__(self, model: str | None, cache: Path) -> None:
         self.model = model
         self.cache = cache
-        self.fingerprint = model_fingerprint(model)
+        check_model(model)
 
     def embed(self, texts: Sequence[str], advance: Callable[[int], object]) -> Tensor:
         """Embed P documents: [P, D] float32; `advance` gets the number of those just done."""
@@ -68,6 +68,11 @@ class Embedder:
     def _key(self, texts: list[str]) -> str:
         content = json.dumps([self.fingerprint, texts])
         return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def fingerprint(self) -> object:
+        """What identifies the model; read when the first document needs it."""
+        return model_fingerprint(self.model)
 
     @cached_property
     def _encoder(self) -> "SentenceTransformer":

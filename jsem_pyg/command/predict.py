@@ -94,9 +94,13 @@ def _of_documents(
     """Probabilities of the clusters for documents: those of the map for documents in it."""
     embedder = Embedder(settings["model"], cache)
     if embedder.fingerprint != settings["state of the model"]:
+        if embedder.fingerprint == settings["model"]:  # a name, which it was not
+            got, fix = "no such folder here", "run this where the map was made, or move it back"
+        else:
+            got, fix = "changed files", "make the map anew"
         raise ValueError(
             f"Expected the model {settings['model']!r} as it was when the map was made (got "
-            "changed files). To fix this, make the map anew."
+            f"{got}). To fix this, {fix}."
         )
     points = folder.read_points()
     place = {text: i for i, text in enumerate(points["documents"])}

@@ -1,7 +1,8 @@
 """Documents -> embeddings, by a sentence-transformers model; offline by default."""
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from .._checks import check_positive_int
 from .._files import as_path
+from .base import content_hash
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -115,15 +117,25 @@ def check_model(model: Any) -> None:
 
 
 def model_fingerprint(model: str | os.PathLike[str] | None) -> object:
-    """Return what identifies a model: its name, or the sizes and times of the files of a folder."""
+    """Return what identifies a model: its name, or a hash of all files of a folder.
+
+    Not their times: in archives, images and stores of packages all files may have the same.
+    """
     if model is None:
         return BUNDLED_MODEL
     folder = Path(model)
     if not folder.is_dir():
         return str(model)
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    # Size and time, not contents: weights may take gigabytes.
-    return [
-        [path.relative_to(folder).as_posix(), path.stat().st_size, path.stat().st_mtime_ns]
-        for path in files
-    ]
+    running = hashlib.sha256()
+    for path in _files(folder):
+        running.update(os.fsencode(f"{path.relative_to(folder).as_posix()} {content_hash(path)}\n"))
+    return running.hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The files of a folder, also of folders that are links, in order."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            yield from _files(path)
+        elif path.is_file():
+            yield path

@@ -138,6 +138,8 @@ def test_a_changed_model_is_refused(text_map, tmp_path):
     (model / "weights").write_text("12")
     assert "as it was when the map was made" in refused("mine", "documents.csv")
     assert "'state of the model' to be" in " ".join(run(*words, "--resume").output.split())
+    model.rename(tmp_path / "moved")
+    assert "got no such folder here" in refused("mine", "documents.csv")
 
 
 def test_vectors_are_assigned_by_the_estimator():

@@ -59,8 +59,21 @@ def test_models_are_told_apart(tmp_path):
     (tmp_path / "1_Pooling").mkdir()
     assert model_fingerprint(tmp_path) == before
     os.utime(tmp_path / "config.json", ns=(1, 1))
+    assert model_fingerprint(tmp_path) == before  # as a copy has another time
+    (tmp_path / "config.json").write_text("[]")
+    os.utime(tmp_path / "config.json", ns=(1, 1))  # as all files of some archives have
     assert model_fingerprint(tmp_path) != before
     assert model_fingerprint(None) != model_fingerprint("org/name") == "org/name"
+
+
+def test_a_model_whose_folders_are_links_is_known_by_what_is_in_them(tmp_path):
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "model.bin").write_text("1")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "0_Transformer").symlink_to(tmp_path / "weights")
+    before = model_fingerprint(tmp_path / "model")
+    (tmp_path / "weights" / "model.bin").write_text("2")
+    assert model_fingerprint(tmp_path / "model") != before
 
 
 def test_the_device_is_the_one_that_is_asked_for(monkeypatch):
