@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from .._table_files import number_of
 from .columns import Choice, as_numbers
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ def read_labels(table: "pd.DataFrame", name: str) -> Labels:
     """The class [N] of each row, -1 where its label is missing, and the names of the classes."""
     import pandas as pd
 
-    cells = table[name].astype(object)
+    cells = _cells(table[name]).astype(object)
     cells = cells.where(cells.notna(), None).map(_as_label)
-    cells = cells.where(cells != "", None)
+    cells = cells.where(cells.astype(str).str.strip() != "", None)
     codes, classes = pd.factorize(cells, sort=True)
     if len(classes) == 0:
         raise ValueError(f"Expected labels in the column {name!r} (got none in {len(table)} rows).")
@@ -79,8 +80,16 @@ def _as_label(cell: object) -> str | None:
 
 
 def _documents(table: "pd.DataFrame", names: Sequence[str]) -> list[str]:
-    parts = [[_as_text(name, row, cell) for row, cell in enumerate(table[name])] for name in names]
+    parts = [
+        [_as_text(name, row, cell) for row, cell in enumerate(_cells(table[name]))]
+        for name in names
+    ]
     return [" ".join(filter(None, cells)) for cells in zip(*parts, strict=True)]
+
+
+def _cells(column: "pd.Series") -> "pd.Series":
+    """The cells of a column, of which float32 has 0.1, not the float64 that is next to it."""
+    return column.astype(str).map(number_of) if column.dtype.kind == "f" else column
 
 
 def _as_text(name: str, row: int, cell: object) -> str:

@@ -233,6 +233,20 @@ def test_equal_numbers_are_one_label():
     assert labels.codes.tolist() == [0, 0, 1, 0, -1]
 
 
+def test_numbers_of_single_precision_are_written_as_they_are():
+    """0.1 was 0.10000000149011612 in the report, and in what is embedded."""
+    y = np.array([0.1, 3, np.nan], dtype=np.float32)
+    table = pd.DataFrame({"y": y, "text": ["a cat", "the sea", " "]})
+    assert read_labels(table, "y").classes == ["0.1", "3"]
+    content = read_content(table, choose_columns(table, ["text", "y"]), fewest=0)
+    assert content.texts == ["a cat 0.1", "the sea 3.0"]
+
+
+def test_a_label_of_white_space_is_missing():
+    labels = read_labels(pd.DataFrame({"y": ["  ", "a", " b", "\t"]}), "y")
+    assert labels.codes.tolist() == [-1, 1, 0, -1]
+
+
 def test_floats_are_taken_as_they_are():
     numbers = 2.0**60 + 256 * np.arange(N)  # which a larger number of digits could not tell apart
     found = read_content(pd.DataFrame({"a": numbers}), choose(("a",), a=numbers)).vectors
