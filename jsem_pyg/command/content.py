@@ -63,7 +63,7 @@ def read_labels(table: "pd.DataFrame", name: str) -> Labels:
     """The class [N] of each row, -1 where its label is missing, and the names of the classes."""
     import pandas as pd
 
-    cells = _cells(table[name]).astype(object)
+    cells = as_written(table[name]).astype(object)
     cells = cells.where(cells.notna(), None).map(_as_label)
     cells = cells.where(cells.astype(str).str.strip() != "", None)
     codes, classes = pd.factorize(cells, sort=True)
@@ -81,13 +81,13 @@ def _as_label(cell: object) -> str | None:
 
 def _documents(table: "pd.DataFrame", names: Sequence[str]) -> list[str]:
     parts = [
-        [_as_text(name, row, cell) for row, cell in enumerate(_cells(table[name]))]
+        [_as_text(name, row, cell) for row, cell in enumerate(as_written(table[name]))]
         for name in names
     ]
     return [" ".join(filter(None, cells)) for cells in zip(*parts, strict=True)]
 
 
-def _cells(column: "pd.Series") -> "pd.Series":
+def as_written(column: "pd.Series") -> "pd.Series":
     """The cells of a column, of which float32 has 0.1, not the float64 that is next to it."""
     return column.astype(str).map(number_of) if column.dtype.kind == "f" else column
 

@@ -10,6 +10,7 @@ import torch
 from torch_geometric.data import Data
 
 from .columns import kind_of
+from .content import as_written
 from .options import LAYOUTS
 from .result import MapResult
 
@@ -84,10 +85,14 @@ def _cut(text: str) -> str:
 
 def _cells(result: MapResult) -> list[str]:
     """The names of columns with what each row has there, except vectors and what is missing."""
+    import pandas as pd
+
     table = result.file.iloc[result.content.first_row]
     names = [name for name in table.columns if kind_of(table[name]) != "vectors"]
     table, rest = table[names[:_MOST_CELLS]], " ..." if len(names) > _MOST_CELLS else ""
-    rows = zip(table.astype(object).to_numpy(), table.notna().to_numpy(), strict=True)
+    known = table.notna().to_numpy()
+    table = pd.DataFrame({name: as_written(table[name]) for name in table}, table.index)
+    rows = zip(table.astype(object).to_numpy(), known, strict=True)
     return [
         ", ".join(
             f"{name} {cell}" for name, cell, is_known in zip(table, *row, strict=True) if is_known

@@ -72,6 +72,9 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
         "row 1 and 1 like it: ash 3",
         "row 2: alcohol 0.1, ash 4",
     ]
+    result.file = result.file.astype({"alcohol": np.float32})  # which is not 13.199999809265137
+    draw_map(result, Path("map.html"), "title", "pca", 7, {})
+    assert given["text"][0] == "row 0: alcohol 13.2, ash 2"
     result.file = pd.DataFrame({f"c{i}": [i] * 3 for i in range(51)})
     draw_map(result, Path("map.html"), "title", "pca", 7, {})
     assert given["text"][0].endswith(", c49 49 ...")
