@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from .._extras import import_optional, version_of
-from .._files import sole_writer, write_whole
+from .._files import check_writable, sole_writer, write_whole
 from .options import FILE, LAYOUTS, cache_option, check_finite, reading_options, verbose_option
 from .steps import Steps, counted, logged
 
@@ -236,6 +236,8 @@ def predict_command(
 
     steps = Steps()
     with logged(steps, verbose):
+        if output != "-":
+            check_writable("--output", Path(output))
         table = assign(MapFolder(folder), file, reading, columns, cache, steps)
     text = as_csv(table)
     if output == "-":

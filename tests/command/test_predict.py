@@ -156,6 +156,15 @@ def test_vectors_are_assigned_by_the_estimator():
     assert "finite numbers" in refused("points-map", "nan.npy")
 
 
+def test_an_output_that_cannot_be_written_is_refused_before_documents_are_embedded():
+    Path("new.txt").write_text("one more harbour\n")
+    Path("a-file").touch()
+    embedded = FakeEncoder.embedded
+    told = refused("documents-map", "new.txt", "-o", "a-file/out.csv")
+    assert "Expected '--output' to be in a folder that can be written to" in told
+    assert FakeEncoder.embedded == embedded
+
+
 def test_the_standard_output_gets_the_table_alone():
     result = run("predict", "points-map", "points.npy")
     assert result.stdout.splitlines()[-1].startswith("39,")
