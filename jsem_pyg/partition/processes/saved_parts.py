@@ -136,12 +136,18 @@ def _file_of(rank: int, num_ranks: int) -> str:
 
 def _read_index(path: Path) -> dict[str, Any]:
     try:
-        return read_journal(path / _INDEX, _VERSION, "write the parts anew by save_parts").settings
+        index = read_journal(path / _INDEX, _VERSION, "write the parts anew by save_parts").settings
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"Expected 'folder' to hold parts of a graph (got '{path}' without '{_INDEX}', which "
             "is written last). To fix this, write them by save_parts."
         ) from error
+    if "num_parts" not in index:
+        raise ValueError(
+            f"Expected '{path / _INDEX}' to list the parts of a graph (got the journal of a run). "
+            "To fix this, write the parts anew by save_parts."
+        )
+    return index
 
 
 def _open_rows(x: Any, num_nodes: int) -> np.ndarray:

@@ -11,6 +11,7 @@ import torch
 from distributed_cases import GRAPHS, even, random
 from torch_geometric.data import Data
 
+from jsem_pyg._journal import write_journal
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
@@ -206,6 +207,9 @@ def test_parts_that_do_not_fit_are_refused(tmp_path):
         load_part(tmp_path)
     index.write_text("{")
     with pytest.raises(ValueError, match="a file that is damaged"):
+        load_part(tmp_path)
+    write_journal(index, 3, {"tol": 1e-6}, {"gathered": 0})
+    with pytest.raises(ValueError, match=r"the parts of a graph \(got the journal of a run\)"):
         load_part(tmp_path)
 
 
