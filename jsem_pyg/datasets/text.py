@@ -132,10 +132,13 @@ def model_fingerprint(model: str | os.PathLike[str] | None) -> object:
     return running.hexdigest()
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
     """The files of a folder, also of folders that are links, in order."""
+    here = folder.resolve()
+    if here in above:  # a link back
+        return
     for path in sorted(folder.iterdir()):
         if path.is_dir():
-            yield from _files(path)
+            yield from _files(path, (*above, here))
         elif path.is_file():
             yield path

@@ -432,7 +432,7 @@ def test_any_time_passes_where_there_is_no_edge():
 
 
 def test_gradients_in_weights_at_short_times_are_as_precise():
-    """They are of the order of t, and so needs the series more terms than its value."""
+    """They are of the order of t: the series needs more terms than for its value."""
     case = make_case(scattered(), t=1e-3, dtype=np.float64)
     with enable_x64(True):
         found = by_jax(case, backend="xla", tol=1e-6)[2]
