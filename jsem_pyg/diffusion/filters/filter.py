@@ -200,7 +200,8 @@ class FilterBank(Filter):
 
 def _lengthen(coefficients: Tensor, count: int) -> Tensor:
     """So many terms of a series [K + 1, S, G, 1]: zeros behind those that it has."""
-    return torch.nn.functional.pad(coefficients, (0,) * 7 + (count - len(coefficients),))
+    shape = count - len(coefficients), *coefficients.shape[1:]  # torch 2.5 pads nothing empty
+    return torch.cat([coefficients, coefficients.new_zeros(shape)])
 
 
 def positive(name: str, value: Any, dim: int = 0) -> Any:
