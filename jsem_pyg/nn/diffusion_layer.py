@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from inspect import signature
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from ..kernels.torch_func import eager, is_transformed
 from ..operators import laplacian_operator
 from .conductance import as_columns
 from .heat_layer import Diffuse, HeatLayer
-from .node_conductance import Graph, initial_conductance, make_conductance
+from .node_conductance import Graph, make_conductance
 from .propagation import is_watched, propagated_operator
 
 _log = logging.getLogger(__name__)
@@ -78,10 +77,6 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim, rate)
         self._make_heat(t, learn_t, options, time_rate, filter)
-        # Where edges conduct in part, so do loops, as edges do at first: a new layer is the same
-        # with and without features.
-        loop = options.self_loop * initial_conductance(self.conductance)
-        self._conducted_options = replace(options, self_loop=loop)
         self.fuse = fuse
         # In float32, and in float64 where that is too narrow; weights are compared entry by entry,
         # since a change through NumPy or `.data` leaves no other trace.
@@ -144,12 +139,12 @@ class DiffusionLayer(HeatLayer, MessagePassing):
             # Compiled code cannot prepare a graph: the registered op does.
             adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
             conductance = self._conduct(adjacency, edge_attr, x)
-            options = self._options(conductance).for_graph(edge_index)
+            options = self.options.for_graph(edge_index)
             graph = (adjacency, weight, edge_attr, conductance, options)
             return Times(shape_times(t, x), 0.0), partial(compiled_heat, graph)
         structure, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
         conductance = self._conduct(structure, edge_attr, x)
-        options, times = self._options(conductance), self._read_times(x, t)
+        options, times = self.options, self._read_times(x, t)
         given = (structure, weight, x, times.reach)
         if is_watched(self):
             make = partial(propagated_operator, self, node_mass=node_mass)
@@ -160,9 +155,6 @@ class DiffusionLayer(HeatLayer, MessagePassing):
             memory = self._operators if node_mass is None else None
             operator = heat_operator(*given, options, conductance, make, memory)
         return times, partial(evolve, operator=operator, options=options)
-
-    def _options(self, conductance: OptTensor) -> HeatOptions:
-        return self.options if conductance is None else self._conducted_options
 
     def _columns(self, edge_attr: Tensor) -> Tensor:
         """Edge features as [E, F], in the type of the parameters."""
