@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import MLP, GCNConv
+from torch_geometric.nn import MLP, GCNConv, Sequential
 from training.training_cases import (
     Interruption,
     PlainStub,
@@ -322,6 +322,38 @@ def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_mod
     assert numbers(resumed) == numbers(whole)
     assert resumed.best_epoch == whole.best_epoch
     assert_equal_weights(resumed.model, whole.model)
+
+
+def test_a_sequential_of_pyg_is_resumed(tmp_path):
+    """PyG writes a module for its `forward`, with a random number in the module's name."""
+
+    def make():
+        torch.manual_seed(0)
+        layers = [
+            (GCNConv(6, 4), "x, edge_index -> x"),
+            nn.ReLU(),
+            (GCNConv(4, 4), "x, edge_index -> x"),
+        ]
+        return Sequential("x, edge_index", layers)
+
+    data = two_clusters()
+    data = Data(x=data.x, edge_index=data.edge_index)
+    whole = fit(make(), data, epochs=4, **QUICK)
+    kept = {"checkpoint": tmp_path / "run.pt", "resume": True}
+    fit(make(), data, epochs=2, **kept, **QUICK)
+    resumed = fit(make(), data, epochs=4, **kept, **QUICK)
+    assert numbers(resumed) == numbers(whole)
+    assert_equal_weights(resumed.model, whole.model)
+
+
+@pytest.mark.parametrize(("scale", "says"), [(1.0, False), (1e-9, True), (0.0, True)])
+def test_a_conductance_that_hardly_learns_is_logged_once(scale, says, caplog):
+    data = two_clusters()
+    data.edge_attr = scale * data.edge_attr
+    fit(AnisotropicChebConv(6, 4), data, epochs=3, **QUICK)
+    messages = [each.getMessage() for each in caplog.records if "hardly learns" in each.message]
+    assert len(messages) == says
+    assert all("'rate'" in each and "AnisotropicChebConv" in each for each in messages)
 
 
 def test_early_stopping_is_resumed_too(tmp_path):
