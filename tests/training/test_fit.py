@@ -1,3 +1,4 @@
+import importlib
 import io
 import math
 
@@ -6,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import MLP, GCNConv, Sequential
+from torch_geometric.nn import MLP, GCNConv
 from training.training_cases import (
     Interruption,
     PlainStub,
@@ -324,18 +325,28 @@ def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_mod
     assert_equal_weights(resumed.model, whole.model)
 
 
-def test_a_sequential_of_pyg_is_resumed(tmp_path):
+SEQUENTIAL = """
+from torch import nn
+from torch_geometric.nn import GCNConv, Sequential
+
+
+def make():
+    call = "x, edge_index -> x"
+    layers = [(GCNConv(6, 4), call), nn.ReLU(), (GCNConv(4, 4), call)]
+    return Sequential("x, edge_index", layers)
+"""
+
+
+def test_a_sequential_of_pyg_is_resumed(tmp_path, monkeypatch):
     """PyG writes a module for its `forward`, with a random number in the module's name."""
+    (tmp_path / "networks_of_a_user.py").write_text(SEQUENTIAL)
+    monkeypatch.syspath_prepend(tmp_path)
 
     def make():
         torch.manual_seed(0)
-        layers = [
-            (GCNConv(6, 4), "x, edge_index -> x"),
-            nn.ReLU(),
-            (GCNConv(4, 4), "x, edge_index -> x"),
-        ]
-        return Sequential("x, edge_index", layers)
+        return importlib.import_module("networks_of_a_user").make()
 
+    assert make().forward.__module__ != make().forward.__module__
     data = two_clusters()
     data = Data(x=data.x, edge_index=data.edge_index)
     whole = fit(make(), data, epochs=4, **QUICK)
