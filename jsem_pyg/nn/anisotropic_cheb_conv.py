@@ -50,7 +50,8 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         tol (float): Relative error allowed.
         backend (str): What evaluates the series on the fused path: {backends}.
         add_self_loops (bool): If set to :obj:`False`, no self-loops are added before the
-            normalisation. A loop weighs one, and conducts as the edges of its node do on average.
+            normalisation. A loop weighs one, and an edge its weight times its conductance, over
+            the mean conductance of the edges around (of each end, geometric mean of both).
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
         filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,

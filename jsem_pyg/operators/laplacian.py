@@ -68,8 +68,8 @@ def laplacian_operator(
         backend: {backends}.
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
-            equation 2); it conducts as the edges of its node do on average. D - W does not depend
-            on it.
+            equation 2). Beside it edges count by their conductance over the means (geometric, of
+            both ends) of those around: closing all edges does not switch the graph off.
         dtype: what signals are computed in, and so the type of the entries of S, which are of order
             one, whatever the weights; None: that of the weights.
         node_mass: [n] positive masses M of the nodes, for L = M^(-1) (D - W), with
@@ -127,20 +127,21 @@ def _entries(
     node_mass: Tensor | None,
 ) -> Entries:
     weight = structure.symmetric(structure.to_slots(edge_weight))
-    loop: float | Tensor = self_loop
-    if conductance is not None and (structure.has_repeated_edges or self_loop > 0):
+    has_loops = self_loop > 0 and normalization is not None
+    if conductance is not None and (structure.has_repeated_edges or has_loops):
         # Edges that share a slot conduct side by side: their weights add up, each as it conducts.
         whole = weight
         weight = structure.symmetric(structure.to_slots(edge_weight * conductance))
         conductance = None
-        if self_loop > 0:
-            loop = self_loop * _mean_conductance(structure, weight, whole)
+        if has_loops:
+            mean = structure.spread(_mean_conductance(structure, weight, whole))
+            weight = _DivideByRoots.call(weight, mean, structure.row, structure.col)
     elif conductance is not None:
         conductance = structure.symmetric(structure.to_slots(conductance))
     if node_mass is not None:
         mass = node_mass.to(torch.promote_types(node_mass.dtype, weight.dtype))
         return _combinatorial(structure, weight, conductance, self_loop, mass)
-    return NORMALIZATIONS[normalization](structure, weight, conductance, loop)
+    return NORMALIZATIONS[normalization](structure, weight, conductance, self_loop)
 
 
 def _mean_conductance(structure: GraphRows, part: Tensor, whole: Tensor) -> Tensor:
@@ -172,7 +173,7 @@ def _normalized(
     structure: GraphRows,
     weight: Tensor,
     conductance: Tensor | None,
-    self_loop: float | Tensor,
+    self_loop: float,
     *,
     random_walk: bool,
 ) -> Entries:
@@ -182,7 +183,7 @@ def _normalized(
     S_ij = S0_ij h_ij / sqrt(q_i q_j), where q_i = sum_j P_ij h_ij = d'_i / d_i: numbers of order
     one, whatever the scale of w.
     """
-    if isinstance(self_loop, Tensor) or self_loop > 0:
+    if self_loop > 0:
         return _with_self_loops(structure, weight, self_loop, random_walk)
     values, degree = symmetric_normalize(structure, weight, weight)
     isolated = degree == 0
@@ -206,7 +207,7 @@ def _normalized(
 
 
 def _with_self_loops(
-    structure: GraphRows, weight: Tensor, self_loop: float | Tensor, random_walk: bool
+    structure: GraphRows, weight: Tensor, self_loop: float, random_walk: bool
 ) -> Entries:
     """S = (D + l I)^(-1/2) (W + l I) (D + l I)^(-1/2); an isolated node has only its loop."""
     values, degree = symmetric_normalize(structure, weight, weight, self_loop)
@@ -215,7 +216,7 @@ def _with_self_loops(
 
 
 def symmetric_normalize(
-    structure: GraphRows, a: Tensor, b: Tensor, self_loop: float | Tensor = 0.0
+    structure: GraphRows, a: Tensor, b: Tensor, self_loop: float = 0.0
 ) -> tuple[Tensor, Tensor]:
     """Entries a_ij / sqrt(d_i d_j), degrees d_i = l + sum_j b_ij; zero in rows without weight.
 
@@ -277,7 +278,7 @@ def _combinatorial(
     structure: GraphRows,
     weight: Tensor,
     conductance: Tensor | None,
-    self_loop: float | Tensor,
+    self_loop: float,
     mass: Tensor | None = None,
 ) -> Entries:
     r"""S = I - (2 / bound) (D - W), with a bound of its own for every connected component.

@@ -113,8 +113,10 @@ def test_self_loops_are_those_of_gcn(normalization, fuse, with_attr):
     given = (
         torch.zeros(NUM_NODES).double().index_add(0, data.edge_index[0], data.edge_weight.double())
     )
-    # A loop weighs one, and conducts as the edges of its node do on average.
-    adjacency += torch.where(given > 0, adjacency.sum(1) / given, 1.0).diag()
+    if normalization is not None:  # edges conduct relative to those around
+        mean = torch.where(given > 0, adjacency.sum(1) / given, 1.0)
+        adjacency = adjacency / mean.sqrt() / mean.sqrt()[:, None]
+    adjacency += torch.eye(NUM_NODES)
     degree = adjacency.sum(1)
     laplacian = degree.diag() - adjacency
     if normalization == "sym":
