@@ -4,7 +4,7 @@ import torch
 
 from jsem_pyg.kernels.csr import CSR
 from jsem_pyg.kernels.table import TRIANGLES
-from jsem_pyg.kernels.triangles import numba_squares, numba_triangles, reference, torch_wedges
+from jsem_pyg.kernels.triangles import numba_triangles, reference, torch_wedges
 
 BACKENDS = list(TRIANGLES.backends)
 FAST = [name for name in BACKENDS if name != "reference"]
@@ -128,20 +128,6 @@ def test_any_number_of_threads(threads, monkeypatch):
         torch.testing.assert_close(got, reference.forman(csr, reverse, weight, each))
 
 
-def test_marks_start_anew_before_they_overflow(monkeypatch):
-    csr = random_csr(5, 30, 0.3)
-    rowptr, col = csr.rowptr.numpy(), csr.col.numpy()
-    count, largest = np.zeros((2, col.size), np.int64)
-    monkeypatch.setattr(numba_squares, "_LARGEST_MARK", 60)
-    # Uncompiled, since compiled code has the limit as a constant.
-    for name in ("_paths", "_drop_single_paths", "_middles"):
-        monkeypatch.setattr(numba_squares, name, getattr(numba_squares, name).py_func)
-    numba_squares._squares.py_func(rowptr, col, count, largest, 0, csr.num_rows)
-    expected = reference.square_counts(csr)
-    np.testing.assert_array_equal(count, expected[0].numpy())
-    np.testing.assert_array_equal(largest, expected[1].numpy())
-
-
 def test_the_reference_counts_what_a_small_graph_shows():
     square = csr_of(np.roll(np.eye(4), 1, 0).astype(bool) | np.roll(np.eye(4), -1, 0).astype(bool))
     assert reference.square_counts(square)[0].tolist() == [1] * 8
@@ -160,10 +146,3 @@ def test_the_reference_counts_what_a_small_graph_shows():
 def test_a_backend_that_cannot_run_is_refused(backend, device, match):
     with pytest.raises(ValueError, match=match):
         TRIANGLES.find(backend, torch.device(device))
-
-
-def test_weights_that_are_not_positive_have_no_mean():
-    csr = random_csr(0, 12, 0.4)
-    reverse, weight = reverse_of(csr), symmetric_values(csr)
-    assert reference.mean_weight(csr, reverse, weight) is not None
-    assert reference.mean_weight(csr, reverse, 0 * weight) is None

@@ -1,6 +1,4 @@
-from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +7,7 @@ import torch.nn.functional as F
 from report_cases import blobs
 from torch_geometric.data import Data
 
-from jsem_pyg.diffusion import exact_heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.report import layout
 from jsem_pyg.report.layout import DIMENSIONS, place_points, reduce_features, times_to
 
 
@@ -42,29 +38,6 @@ def test_reduced_features_keep_what_distances_they_can():
     )
 
 
-def test_heat_flows_along_edges_as_they_conduct(monkeypatch):
-    data, found = blobs()
-    seen = []
-    monkeypatch.setattr(layout, "_by_pca", lambda stages, seed: seen.extend(stages))
-    placed(data, found, [0.0, 1.0, 3.0])
-    signal = reduce_features(data.x, 0)
-    weight = data.edge_weight * found.conductances
-    for t, z in zip([0.0, 1.0, 3.0], seen, strict=True):
-        expected = exact_heat_diffusion(signal, data.edge_index, weight, t)
-        torch.testing.assert_close(z, F.normalize(expected), atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("unit", [1e-60, 1e60])
-def test_the_unit_of_weights_and_conductances_does_not_matter(unit):
-    """Weights beyond the range of float32 were zeros, and no heat flowed; or infinite."""
-    data, found = blobs()
-    expected = placed(data, found, [0.0, 3.0])
-    data.edge_weight = data.edge_weight.double() * unit
-    found = replace(found, conductances=1e-20 * found.conductances)
-    again = placed(data, found, [0.0, 3.0])
-    np.testing.assert_allclose(again, expected, atol=1e-4)
-
-
 def test_pca_shows_all_times_on_the_axes_of_the_last():
     data, found = blobs()
     alone, both = placed(data, found, [4.0]), placed(data, found, [0.0, 4.0])
@@ -76,54 +49,6 @@ def test_a_map_of_one_dimension():
     data, found = blobs()
     line = Data(x=data.x[:, :1], edge_index=data.edge_index)
     assert (placed(line, found, [1.0])[..., 1] == 0).all()
-
-
-def test_a_layout_is_turned_onto_another():
-    target = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
-    turned = target @ np.array([[0.0, 1.0], [1.0, 0.0]], np.float32) + 5  # mirrored, moved
-    expected = target - target.mean(0)
-    assert np.allclose(layout._onto(target, turned), expected / expected.std(), atol=1e-5)
-
-
-def test_a_bar_counts_every_time(monkeypatch):
-    monkeypatch.setattr(layout, "_umap", lambda z, start, seed, **options: start)
-    steps = []
-    layout._by_umap([torch.rand(40, 3)] * 4, 0, steps.append)
-    assert sum(steps) == 4
-
-
-def test_umap_begins_with_the_last_time(monkeypatch):
-    placed, begun = [], []
-
-    def umap(z, start, seed, **options):
-        placed.append(z)
-        begun.append(start)
-        return start
-
-    monkeypatch.setattr(layout, "_umap", umap)
-    stages = list(torch.rand(4, 40, 3))
-    layout._by_umap(stages, 0, lambda _: None)
-    assert [each is z for each, z in zip(placed, stages[::-1], strict=True)] == [True] * 4
-    assert np.array_equal(begun[0], layout._by_pca(stages[-1:], 0)[0])
-
-
-@pytest.mark.parametrize("flat", [[1], [0, 1]])
-def test_umap_begins_with_places_that_differ_along_both_axes(flat, monkeypatch):
-    begun = []
-
-    class Umap:
-        def __init__(self, init, **options):
-            begun.append(init)
-
-        def fit_transform(self, z):
-            return begun[0]
-
-    monkeypatch.setattr(layout, "import_umap", lambda: SimpleNamespace(UMAP=Umap))
-    start = np.random.default_rng(0).random((40, 2), np.float32)
-    start[:, flat] = 0
-    layout._umap(torch.rand(40, 1), start, 0)
-    assert (np.ptp(begun[0], axis=0) > 0).all()
-    assert 0 in flat or np.array_equal(begun[0][:, 0], start[:, 0])
 
 
 @pytest.mark.slow  # umap compiles for some seconds
