@@ -29,6 +29,8 @@ STRUCTURE, _ = case("random")
 COUNT = STRUCTURE.num_hyperedges
 SIGNAL = torch.randn(STRUCTURE.num_nodes, CHANNELS)
 DATA = make_data()
+
+
 def on_graph(layer):
     return call(layer, DATA)
 
