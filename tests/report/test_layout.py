@@ -7,7 +7,9 @@ import torch.nn.functional as F
 from report_cases import blobs
 from torch_geometric.data import Data
 
+from jsem_pyg.diffusion import exact_heat_diffusion
 from jsem_pyg.graph import GraphStructure
+from jsem_pyg.report import layout
 from jsem_pyg.report.layout import DIMENSIONS, place_points, reduce_features, times_to
 
 
@@ -38,6 +40,18 @@ def test_reduced_features_keep_what_distances_they_can():
     )
 
 
+def test_heat_flows_along_edges_as_they_conduct(monkeypatch):
+    data, found = blobs()
+    seen = []
+    monkeypatch.setattr(layout, "_by_pca", lambda stages, seed: seen.extend(stages))
+    placed(data, found, [0.0, 1.0, 3.0])
+    signal = reduce_features(data.x, 0)
+    weight = data.edge_weight * found.conductances
+    for t, z in zip([0.0, 1.0, 3.0], seen, strict=True):
+        expected = exact_heat_diffusion(signal, data.edge_index, weight, t)
+        torch.testing.assert_close(z, F.normalize(expected), atol=1e-5, rtol=0)
+
+
 def test_pca_shows_all_times_on_the_axes_of_the_last():
     data, found = blobs()
     alone, both = placed(data, found, [4.0]), placed(data, found, [0.0, 4.0])
@@ -49,6 +63,21 @@ def test_a_map_of_one_dimension():
     data, found = blobs()
     line = Data(x=data.x[:, :1], edge_index=data.edge_index)
     assert (placed(line, found, [1.0])[..., 1] == 0).all()
+
+
+def test_umap_begins_with_the_last_time(monkeypatch):
+    placed, begun = [], []
+
+    def umap(z, start, seed, **options):
+        placed.append(z)
+        begun.append(start)
+        return start
+
+    monkeypatch.setattr(layout, "_umap", umap)
+    stages = list(torch.rand(4, 40, 3))
+    layout._by_umap(stages, 0, lambda _: None)
+    assert [each is z for each, z in zip(placed, stages[::-1], strict=True)] == [True] * 4
+    assert np.array_equal(begun[0], layout._by_pca(stages[-1:], 0)[0])
 
 
 @pytest.mark.slow  # umap compiles for some seconds
