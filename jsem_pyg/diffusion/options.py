@@ -1,8 +1,8 @@
 """The options of a diffusion, in one record that passes unchanged from the call to the kernel."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from .._checks import check_choice, check_positive
 from ..kernels.table import CHEBYSHEV, KernelFamily
@@ -61,9 +61,3 @@ class HeatOptions:
     def can_factor(self) -> bool:
         """True if the backend can apply an operator by its factors."""
         return self.backend in ("auto", *FACTORED.backends)
-
-    def for_graph(self, edge_index: Any) -> Self:
-        """These options; for a SparseTensor, "auto" becomes the backend "torch_sparse"."""
-        if self.backend == "auto" and type(edge_index).__name__ == "SparseTensor":
-            return replace(self, backend="torch_sparse")
-        return self

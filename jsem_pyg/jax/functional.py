@@ -11,9 +11,9 @@ import torch
 from jax import Array
 
 from .._checks import check_choice
-from ..diffusion.heat_coefficients import LONGEST, heat_degree, truncation_bound
+from ..diffusion.heat_coefficients import heat_degree, truncation_bound
 from ..diffusion.options import HeatOptions
-from ..diffusion.precision import rounding_error
+from ..diffusion.precision import LONGEST, rounding_error
 from .coefficients import heat_coefficients
 from .graph import Graph, prepare_graph
 from .inputs import is_known, known, read_signal, read_times, read_weight

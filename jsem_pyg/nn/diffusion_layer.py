@@ -1,6 +1,7 @@
 """The base of the diffusion layers on graphs: conductance, and exp(-tL) of the graph it makes."""
 
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,18 +17,16 @@ from .._checks import check_bool, check_nonnegative_int
 from .._precision import full_precision
 from ..diffusion.evolve import evolve
 from ..diffusion.filters import Filter
-from ..diffusion.heat import heat_operator
+from ..diffusion.heat import heat_entries, heat_operator
 from ..diffusion.options import HeatOptions
 from ..diffusion.registered_op import compiled_heat
 from ..diffusion.times import Times, shape_times
-from ..graph.memory import Memory
 from ..graph.prepare import read_edges
 from ..kernels.torch_func import eager, is_transformed
-from ..operators import laplacian_operator
 from .conductance import as_columns
 from .heat_layer import Diffuse, HeatLayer
 from .node_conductance import Graph, initial_conductance, make_conductance
-from .propagation import is_watched, propagated_operator
+from .propagation import is_watched, through_propagate
 
 _log = logging.getLogger(__name__)
 
@@ -89,9 +88,6 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         loop = options.self_loop * initial_conductance(self.conductance)
         self._conducted_options = replace(options, self_loop=loop)
         self.fuse = fuse
-        # In float32, and in float64 where that is too narrow; weights are compared entry by entry,
-        # since a change through NumPy or `.data` leaves no other trace.
-        self._operators = Memory(size=2, by_entries=True)
         self._has_warned = False
 
     def _check_options(self, given: dict[str, Any]) -> None:
@@ -150,21 +146,20 @@ class DiffusionLayer(HeatLayer, MessagePassing):
             # Compiled code cannot prepare a graph: the registered op does.
             adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
             conductance = self._conduct(adjacency, edge_attr, x)
-            options = self._options(conductance).for_graph(edge_index)
+            options = self._options(conductance)
             graph = (adjacency, weight, edge_attr, conductance, options)
             return Times(shape_times(t, x), 0.0), partial(compiled_heat, graph)
         structure, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
         conductance = self._conduct(structure, edge_attr, x)
         options, times = self._options(conductance), self._read_times(x, t)
-        given = (structure, weight, x, times.reach)
+        given = (structure, weight, x, times, options, conductance, node_mass)
         if is_watched(self):
-            make = partial(propagated_operator, self, node_mass=node_mass)
-            operator = heat_operator(*given, options, conductance, make)
+            # Edges that share an entry of S are messages of their own, as much as each conducts.
+            factors = [each for each in (weight, conductance) if each is not None]
+            share = math.prod(factors) if factors else None
+            operator = through_propagate(self, structure, heat_entries(*given), share)
         else:
-            options = options.for_graph(edge_index)
-            make = partial(laplacian_operator, node_mass=node_mass)
-            memory = self._operators if node_mass is None else None
-            operator = heat_operator(*given, options, conductance, make, memory)
+            operator = heat_operator(*given)
         return times, partial(evolve, operator=operator, options=options)
 
     def _options(self, conductance: OptTensor) -> HeatOptions:

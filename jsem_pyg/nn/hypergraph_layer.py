@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from .._precision import by_largest, compute_dtype, full_precision
+from .._precision import compute_dtype, full_precision
 from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
@@ -83,10 +83,7 @@ class HypergraphLayer(HeatLayer):
         if learned is not None:
             with full_precision(x.device):
                 learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
-                if weight is not None:  # whose unit cancels, and may overflow in the product
-                    wide = weight if weight.device.type == "mps" else weight.double()
-                    learned = by_largest(wide) * learned
-                weight = learned
+                weight = learned if weight is None else weight * learned
         heat = partial(
             hypergraph_heat, structure=structure, hyperedge_weight=weight, options=self.options
         )

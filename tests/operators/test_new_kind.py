@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 import torch
 
-from jsem_pyg._checks import check_edge_index, check_nonnegative_entries, check_vector
+from jsem_pyg._checks import check_edge_index, check_weight_range, check_vector
 from jsem_pyg._groups import group_starts
 from jsem_pyg.diffusion.evolve import evolve
 from jsem_pyg.diffusion.options import DOMAINS, Domain, HeatOptions
-from jsem_pyg.diffusion.precision import precise_operator
+from jsem_pyg.diffusion.precision import choose_dtype
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph.memory import Prepared
 from jsem_pyg.graph.prepare import GraphReader
@@ -45,19 +45,20 @@ class Citations(Prepared):
         return self.source.device
 
     def check_weight(self, weight):
-        check_nonnegative_entries("weight", weight)
+        check_weight_range("weight", weight)
 
 
 def citation_operator(structure, backend, weight, dtype):
     """As the hypergraph's, S' = 2 S - I, of half the rate: S is positive semi-definite."""
-    weight = torch.ones(structure.num_nodes, dtype=dtype) if weight is None else weight
+    weight = torch.ones(structure.num_nodes) if weight is None else weight
+    weight = weight.to(torch.promote_types(weight.dtype, dtype))
     given = weight[structure.source]
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.target, given)
     isolated = degree == 0
     root, share = torch.where(isolated, 1, degree).rsqrt(), weight / structure.cited.clamp(min=1)
     factors = root.to(dtype), share.to(dtype)
     matrix = factored_operator(structure.incidence, *factors, -1, 2, backend)
-    return HeatOperator(matrix, Scaling(rate=torch.tensor([0.5]), isolated=isolated), dtype)
+    return HeatOperator(matrix, Scaling(0.5, isolated=isolated), dtype)
 
 
 def prepare(reader, options, t, x, edge_index, weight=None):
@@ -67,8 +68,9 @@ def prepare(reader, options, t, x, edge_index, weight=None):
     if weight is not None:
         check_vector("weight", weight, structure.num_nodes, "node")  # before a reader looks at it
         reader.check(structure, x, "weight", weight, structure.check_weight)
-    times, make = read_times(t, x), partial(citation_operator, structure, options.backend)
-    operator = precise_operator(make, x, times.reach, options, weight=weight)
+    times = read_times(t, x)
+    dtype = choose_dtype(x, times.reach(0.5), options.tol)
+    operator = citation_operator(structure, options.backend, weight, dtype)
     return times, partial(evolve, operator=operator, options=options)
 
 
