@@ -29,6 +29,7 @@ SYMMETRY_RTOL, SYMMETRY_ULPS = 1e-4, 4
 # range of the type. Half precision is computed in float32.
 _MOST_SIGNAL = {torch.float32: 1e15, torch.float64: 1e100}
 _WEIGHTS = {torch.float32: (1e-30, 1e30), torch.float64: (1e-200, 1e200)}
+_ROUNDING = 1e-6  # of these ends to float32
 
 
 @contextmanager
@@ -192,9 +193,9 @@ def check_weight_range(name: str, value: Tensor) -> None:
     low, high = (float(each) for each in torch.aminmax(value))
     if low < 0:
         raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {low}).")
-    if low < least:  # zero, or too small
+    if low < least:
         low = float(torch.where(value > 0, value, most).min())
-    if low < least or high > most:
+    if low < least * (1 - _ROUNDING) or high > most * (1 + _ROUNDING):
         raise ValueError(
             f"Expected '{name}' to be zero, or from {least:g} to {most:g} (got {low:.3g} to "
             f"{high:.3g}). To fix this, divide by the largest, and leave out what is too small."

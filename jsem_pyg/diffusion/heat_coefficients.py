@@ -18,7 +18,7 @@ from scipy.special import ive
 from torch import Tensor
 
 from .._checks import check_dense, check_float, check_nonnegative, check_nonnegative_int, numbers_of
-from ..kernels.torch_func import lasting
+from ..kernels.torch_func import check_forward_mode, lasting
 from .precision import LONGEST
 
 _MOST_REMEMBERED = 256  # times whose coefficients are remembered as one table
@@ -78,6 +78,7 @@ class _Coefficients(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, of_t: Tensor, *_: None) -> Tensor:
+        check_forward_mode()
         (t,) = ctx.saved_tensors
         slope = _derivative(coefficients_in(t, ctx.degree + 1, torch.float64))
         return (of_t * slope).to(ctx.dtype)

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import torch
+from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd import forward_ad
 
@@ -76,3 +77,17 @@ def has_forward_derivative(x: torch.Tensor) -> bool:
     if torch._C._functorch.is_functorch_wrapped_tensor(x):
         return True
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(x).tangent is not None
+
+
+def check_forward_mode() -> None:
+    """Raise a NotImplementedError in a forward-mode rule that runs inside of another.
+
+    There torch disables the outer derivative, and would return zeros in its place.
+    """
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    if sum(each.key() == TransformType.Jvp for each in stack) > 1:
+        raise NotImplementedError(
+            "Expected no forward mode inside of forward mode (got a 'jvp' or 'jacfwd' in another). "
+            "To fix this, take one of both derivatives in reverse mode, as torch.func.hessian "
+            "does: with backend='reference', jacfwd(jacrev(...))."
+        )

@@ -98,15 +98,23 @@ def hodge_operator(
     else:
         b, b_t = structure.triangle_boundary
         root, share = 1 / edge_weight.sqrt(), triangle_weight / (3 if by_degree else 1)
+    unit = _extent(root)[1]
+    root, share = root / unit, share * unit * unit
     rate = _rate(b, root, share)
     dtype = root.dtype if dtype is None else dtype
-    factors = (root / rate**0.5).to(dtype), share.to(dtype)
+    factors = root.to(dtype), (share / rate).to(dtype)
     matrix = factored_operator((b, b_t), *factors, 1, -1, backend)
     scale, condition = row_scale(edge_weight), 1.0
-    if scale is not None and scale.numel():
-        low, high = float(numbers_of(scale).min()), float(numbers_of(scale).max())
+    if scale is not None:
+        low, high = _extent(scale)
         scale, condition = (scale / high).to(dtype), high / low
     return HeatOperator(matrix, Scaling(rate, scale, None, condition), dtype)
+
+
+def _extent(values: Tensor) -> tuple[float, float]:
+    """Return the smallest and the largest; ones if there are none."""
+    values = numbers_of(values)
+    return (float(values.min()), float(values.max())) if values.numel() else (1.0, 1.0)
 
 
 def _weights(
@@ -133,7 +141,8 @@ def _node_share(structure: SimplicialStructure, weight: Tensor, by_degree: bool)
         return weight.new_ones(structure.num_nodes)
     ends = structure.edges.flatten()
     degree = weight.new_zeros(structure.num_nodes).index_add(0, ends, weight.repeat(2))
-    return 0.5 / torch.where(degree > 0, degree, 1)
+    inverse_root = 1 / torch.where(degree > 0, degree, 1).sqrt()
+    return 0.5 * inverse_root * inverse_root  # whose derivative stays in the range of its type
 
 
 @torch.no_grad()

@@ -195,7 +195,7 @@ def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:
 def _row_scale(structure: GraphRows, root: Tensor, dtype: torch.dtype) -> tuple[Tensor, float]:
     """Divide roots [n] by the largest of all; and how far they are apart."""
     lowest, highest = structure.extent(root)
-    condition = highest / lowest if lowest > 0 else 1.0
+    condition = highest / lowest if highest > 0 else 1.0  # there may be no rows
     if condition * torch.finfo(dtype).tiny > 1e-7:
         raise ValueError(
             "Expected weights of nodes, or their masses, that are not too far apart for "

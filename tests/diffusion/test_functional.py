@@ -256,7 +256,7 @@ def test_without_edges_nothing_moves(backend, normalization, shape):
     x = signal(*shape)
     empty = torch.empty(2, 0, dtype=torch.long)
     out = heat_diffusion(x, empty, t=4.0, normalization=normalization, backend=backend)
-    assert torch.equal(out, x)
+    torch.testing.assert_close(out, x)
 
 
 def test_isolated_nodes_keep_their_features_and_their_gradient():
@@ -302,8 +302,7 @@ def test_the_reference_needs_no_sparse_tensors_and_float64_for_coefficients_only
     with Devices() as seen:
         heat_diffusion(x, edge_index, weight, t, degree=degree, **options).sum().backward()
     assert seen.layouts == {torch.strided}
-    groups = GraphStructure(edge_index, 60).num_components
-    assert seen.most_doubles <= (degree + 2) * groups < x.numel()
+    assert seen.most_doubles <= degree + 2 < x.numel()
     assert all(leaf.grad is not None for leaf in leaves)
 
 
@@ -325,7 +324,7 @@ def test_a_fixed_degree_is_kept_and_one_too_low_is_logged(caplog):
     assert "degree=5 is too low for t = 50" in caplog.text
 
 
-def test_auto_takes_the_fast_backend_and_says_what_a_sparse_tensor_takes(monkeypatch):
+def test_auto_takes_the_fast_backend_for_sparse_tensors_too(monkeypatch):
     from jsem_pyg.kernels.table import KernelFamily
 
     taken, find = [], KernelFamily.find
@@ -341,7 +340,7 @@ def test_auto_takes_the_fast_backend_and_says_what_a_sparse_tensor_takes(monkeyp
     adj = torch_sparse.SparseTensor.from_edge_index(PATH, sparse_sizes=(3, 3))
     heat_diffusion(signal(3, 1), adj)
     heat_diffusion(signal(3, 1), adj, backend="torch")
-    assert taken == ["auto", "torch_sparse", "torch"]
+    assert taken == ["auto", "auto", "torch"]
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,7 @@ def test_needs_no_gradient_of_what_is_fixed(backend):
     for which in range(3):
         leaves = [values, x, coefficients]
         leaves[which] = leaves[which].clone().requires_grad_()
-        (actual,) = torch.autograd.grad(
-            evaluate(backend, csr, *leaves).sin().sum(), leaves[which]
-        )
+        (actual,) = torch.autograd.grad(evaluate(backend, csr, *leaves).sin().sum(), leaves[which])
         torch.testing.assert_close(actual, expected[which])
 
 

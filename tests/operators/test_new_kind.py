@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from jsem_pyg._checks import check_edge_index, check_weight_range, check_vector
+from jsem_pyg._checks import check_edge_index, check_vector, check_weight_range
 from jsem_pyg._groups import group_starts
 from jsem_pyg.diffusion.evolve import evolve
 from jsem_pyg.diffusion.options import DOMAINS, Domain, HeatOptions

@@ -117,12 +117,12 @@ class Filter(torch.nn.Module):
                     hook(part, ())
         scaling = operator.scaling
         dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
-        steepness = min(self.reach(scaling.rate), LONGEST)
-        check_precision(x, steepness, scaling.rate, dtype, options.tol)
         bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / scaling.condition
         if self.learns:
             bound = bound / 10  # derivatives in parameters converge later than the function
         found = self._series(scaling.rate, options.degree, bound)
+        steepness = min(self.reach(scaling.rate), LONGEST)
+        check_precision(x, steepness, scaling.rate, dtype, options.tol)
         found = _lengthen(found, operator.matrix._agree_on_terms(len(found)))
         return found.unsqueeze(-1).to(x.device, dtype)
 
