@@ -187,19 +187,27 @@ def check_weight_range(name: str, value: Tensor) -> None:
     """Raise a ValueError unless entries are zero or positive numbers in the supported range."""
     check_finite(name, value)
     value = numbers_of(value)
-    if value.numel() == 0:
-        return
-    least, most = _WEIGHTS[torch.promote_types(value.dtype, torch.float32)]
-    low, high = (float(each) for each in torch.aminmax(value))
+    low = float(value.min()) if value.numel() else 0.0
     if low < 0:
         raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {low}).")
-    if low < least:
-        low = float(torch.where(value > 0, value, most).min())
-    if low < least * (1 - _ROUNDING) or high > most * (1 + _ROUNDING):
+    dtype = torch.promote_types(value.dtype, torch.float32)
+    if not in_range(value, dtype):
+        (least, most), positive = _WEIGHTS[dtype], value[value > 0]
         raise ValueError(
-            f"Expected '{name}' to be zero, or from {least:g} to {most:g} (got {low:.3g} to "
-            f"{high:.3g}). To fix this, divide by the largest, and leave out what is too small."
+            f"Expected '{name}' to be zero, or from {least:g} to {most:g} (got "
+            f"{float(positive.min()):.3g} to {float(positive.max()):.3g}). To fix this, divide by "
+            "the largest, and leave out what is too small."
         )
+
+
+def in_range(value: Tensor, dtype: torch.dtype) -> bool:
+    """Return True if finite weights >= 0 are in the range that is supported in `dtype`."""
+    least, most = _WEIGHTS[dtype]
+    value = numbers_of(value)
+    if value.numel() == 0 or float(value.max()) > most * (1 + _ROUNDING):
+        return value.numel() == 0
+    least *= 1 - _ROUNDING
+    return float(value.min()) >= least or not bool(((value > 0) & (value < least)).any())
 
 
 def signal_limit(dtype: torch.dtype) -> float:

@@ -17,6 +17,8 @@ from .options import HeatOptions
 from .precision import choose_dtype
 from .times import Times
 
+_STEEPEST = 1e6  # roots of degrees that are further apart magnify signals in float64
+
 
 def heat_operator(
     structure: GraphRows,
@@ -50,7 +52,9 @@ def heat_entries(
     if options.normalization is None:
         rate = combinatorial_rate(structure, weight, node_mass)
     dtype = choose_dtype(x, times.reach(rate), options.tol)
-    weight = weight.to(torch.promote_types(weight.dtype, dtype))
-    return laplacian_entries(
-        structure, weight, options.normalization, options.self_loop, node_mass, dtype
-    )
+    given = options.normalization, options.self_loop, node_mass
+    wide = torch.promote_types(weight.dtype, dtype)
+    entries = laplacian_entries(structure, weight.to(wide), *given, dtype)
+    if dtype == torch.float64 or entries.scaling.condition <= _STEEPEST or x.device.type == "mps":
+        return entries
+    return laplacian_entries(structure, weight.double(), *given, torch.float64)

@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .._checks import in_range
 from .._precision import full_precision
 from ..graph import HypergraphStructure
 from ..graph.prepare import GraphReader
@@ -150,6 +151,8 @@ def hypergraph_heat(
 
     dtype = choose_dtype(x, times.reach(0.5), options.tol)  # the rate of hypergraphs is a half
     if hyperedge_weight is not None:
+        if not in_range(hyperedge_weight, dtype):
+            dtype = torch.float64
         wide = torch.promote_types(hyperedge_weight.dtype, dtype)
         hyperedge_weight = hyperedge_weight.to(wide)
     operator = hypergraph_operator(structure, hyperedge_weight, str(options.normalization), dtype)

@@ -135,10 +135,11 @@ def _evolve(x: Array, graph: Graph, operator: HeatOperator, c: Array, backend: s
         out = series(matrix, columns, c)
     else:
         out = numba_series(graph.pattern, matrix.values, matrix.diagonal, columns, c)
-    if isolated is not None:  # nodes that keep their features, which S does not hold
-        out = jnp.where(isolated[:, None], columns, out)
     out = jnp.moveaxis(out.reshape(c.shape[1], num_nodes, *batch, channels), (0, 1), (-3, -2))
-    return out if scale is None else out / scale[:, None]
+    out = out if scale is None else out / scale[:, None]
+    if isolated is not None:  # nodes that keep their features, which S does not hold
+        out = jnp.where(isolated[:, None], x[..., None, :, :], out)
+    return out
 
 
 def _coefficients(times: Any, operator: HeatOperator, options: HeatOptions, dtype: Any) -> Array:

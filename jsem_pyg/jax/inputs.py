@@ -70,7 +70,7 @@ def read_weight(edge_weight: Any, graph: Graph, dtype: Any) -> Array:
     if is_known(given):
         numbers = known(weight)
         if isinstance(edge_weight, np.ndarray):  # which may have more digits than JAX keeps
-            numbers = torch.from_numpy(np.asarray(edge_weight)).to(numbers.dtype)
+            numbers = torch.from_numpy(np.array(edge_weight))
         graph.structure.check_weight(numbers)
     return weight
 

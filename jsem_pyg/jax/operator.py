@@ -41,8 +41,9 @@ def heat_operator(graph: Graph, edge_weight: Array, normalization: str | None) -
     if normalization is None:
         return _combinatorial(graph, weight, degree)
     isolated = degree == 0
-    root = jnp.sqrt(jnp.where(isolated, 1.0, degree))
-    values = weight * (1 / root)[graph.row] * (1 / root)[graph.col]
+    fill = jax.lax.stop_gradient(jnp.max(degree, initial=0.0))  # of no effect
+    root = jnp.sqrt(jnp.where(isolated, jnp.where(fill > 0, fill, 1.0), degree))
+    values = weight * ((1 / root)[graph.row] * (1 / root)[graph.col])
     highest = jax.lax.stop_gradient(jnp.max(root, initial=0.0))
     row_scale = root / highest if normalization == "rw" else None
     return HeatOperator(Matrix(values, None, graph.row, graph.col), None, row_scale, isolated)

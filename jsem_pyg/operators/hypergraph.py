@@ -125,8 +125,6 @@ def hypergraph_operator(
         hyperedge_weight = torch.ones(ones, dtype=dtype, device=structure.device)
     structure.check_weight_shape(hyperedge_weight)
     check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
-    if hyperedge_weight.numel():  # a common factor cancels
-        hyperedge_weight = hyperedge_weight / hyperedge_weight.detach().max().clamp(min=1e-200)
     count = structure.multiplicity.to(hyperedge_weight.dtype)
     weight = count * hyperedge_weight.index_select(0, structure.hyperedge)
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.node, weight)

@@ -25,6 +25,7 @@ from ..kernels.table import CHEBYSHEV, lists_backends
 from .heat_operator import HeatOperator, Scaling
 
 NORMALIZATIONS = ("sym", "rw", None)
+_FARTHEST = 1e31  # of roots of degrees, beyond which one would be zero beside the largest
 
 
 class Entries(NamedTuple):
@@ -81,7 +82,14 @@ def laplacian_operator(
     weight = slot_weights(structure, edge_weight, conductance, dtype)
     entries = laplacian_entries(structure, weight, normalization, self_loop, node_mass, dtype)
     matrix = structure.make_matrix(entries.off_diagonal, entries.diagonal, backend)
-    return HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
+    operator = HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
+    if operator.scaling.condition > _FARTHEST and operator.dtype != torch.float64:
+        raise ValueError(
+            f"Expected the roots of degrees or masses to be within a factor of {_FARTHEST:g} in "
+            f"{operator.dtype} (got {operator.scaling.condition:.3g}). To fix this, make the "
+            "operator with dtype=torch.float64."
+        )
+    return operator
 
 
 def slot_weights(
@@ -141,7 +149,8 @@ def _normalized(
     """S_ij = w_ij / sqrt(d_i d_j), with loops in W and D; "rw" scales its rows by sqrt(d)."""
     degree = structure.row_sums(weight) + self_loop
     isolated = degree == 0
-    root = torch.where(isolated, 1, degree).sqrt()
+    fill = (structure.extent(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
+    root = torch.where(isolated, fill, degree).sqrt()
     off_diagonal = _between(structure, weight, 1 / root).to(dtype)
     diagonal = (self_loop / root / root).to(dtype) if self_loop else None
     # A GPU would have to wait for the answer to whether there are any.
@@ -196,10 +205,4 @@ def _row_scale(structure: GraphRows, root: Tensor, dtype: torch.dtype) -> tuple[
     """Divide roots [n] by the largest of all; and how far they are apart."""
     lowest, highest = structure.extent(root)
     condition = highest / lowest if highest > 0 else 1.0  # there may be no rows
-    if condition * torch.finfo(dtype).tiny > 1e-7:
-        raise ValueError(
-            "Expected weights of nodes, or their masses, that are not too far apart for "
-            f"{dtype} (got roots that differ by a factor of {condition:.3g}). To fix this, pass "
-            "'x' in torch.float64, or rescale the weights."
-        )
     return (root / (highest or 1.0)).to(dtype), condition
