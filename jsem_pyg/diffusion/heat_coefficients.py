@@ -18,7 +18,7 @@ from scipy.special import ive
 from torch import Tensor
 
 from .._checks import check_dense, check_float, check_nonnegative, check_nonnegative_int, numbers_of
-from ..kernels.torch_func import check_forward_mode, lasting
+from ..kernels.torch_func import LightFunction, check_forward_mode, lasting
 from .precision import LONGEST
 
 _MOST_REMEMBERED = 256  # times whose coefficients are remembered as one table
@@ -53,11 +53,11 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
 
 def coefficients_in(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
     """Compute the coefficients of checked times in float64, in `dtype`."""
-    out: Tensor = _Coefficients.apply(t, degree, dtype)
+    out: Tensor = _Coefficients.call(t, degree, dtype)
     return out
 
 
-class _Coefficients(torch.autograd.Function):
+class _Coefficients(LightFunction):
     """(t, degree, dtype) -> c_0(t), ..., c_K(t), differentiable as often as one likes."""
 
     @staticmethod
@@ -85,7 +85,7 @@ class _Coefficients(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], t: Tensor, *rest: Any) -> tuple[Tensor, int]:
-        return _Coefficients.apply(t.movedim(in_dims[0], 0), *rest), 1
+        return _Coefficients.call(t.movedim(in_dims[0], 0), *rest), 1
 
 
 def _derivative(c: Tensor) -> Tensor:

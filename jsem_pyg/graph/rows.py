@@ -8,6 +8,7 @@ both at once, and so is everything that leads there: whatever differs is a metho
 
 import math
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -35,6 +36,11 @@ class GraphRows(Prepared):
     has_repeated_edges: bool
     row: Tensor
     col: Tensor
+
+    @cached_property
+    def unweighted(self) -> dict[Any, Any]:
+        """What was computed of this graph without weights, by whoever computed it."""
+        return {}
 
     @property
     @abstractmethod

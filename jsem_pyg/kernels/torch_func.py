@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch._C._functorch import TransformType
@@ -62,6 +62,21 @@ def outside_inference() -> Iterator[None]:
         return
     with torch.inference_mode(False), torch.no_grad():
         yield
+
+
+class LightFunction(torch.autograd.Function):
+    """A Function with `setup_context` and a cheap way to call it outside of `torch.func`.
+
+    In `apply`, torch binds the default arguments of `forward` by its signature at every call, which
+    takes as long as ten small operations. These Functions have no default arguments.
+    """
+
+    @classmethod
+    def call(cls, *args: Any) -> Any:
+        """Return the result of `apply`."""
+        if torch.compiler.is_compiling() or is_transformed():
+            return cls.apply(*args)
+        return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
 
 
 def is_transformed() -> bool:

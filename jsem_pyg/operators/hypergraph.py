@@ -125,6 +125,7 @@ def hypergraph_operator(
         hyperedge_weight = torch.ones(ones, dtype=dtype, device=structure.device)
     structure.check_weight_shape(hyperedge_weight)
     check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
+    hyperedge_weight = hyperedge_weight / _unit(hyperedge_weight.detach())
     count = structure.multiplicity.to(hyperedge_weight.dtype)
     weight = count * hyperedge_weight.index_select(0, structure.hyperedge)
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.node, weight)
@@ -139,3 +140,11 @@ def hypergraph_operator(
         row_scale=HYPERGRAPH_NORMALIZATIONS[normalization](safe_degree),
     )
     return operator if dtype is None else operator.to(dtype)
+
+
+def _unit(weight: Tensor) -> Tensor:
+    """Return a number around which the positive weights lie: a common factor cancels."""
+    if weight.numel() == 0:
+        return weight.new_ones(())
+    least = torch.where(weight > 0, weight, torch.inf).min()
+    return torch.where(least.isfinite(), least.sqrt() * weight.max().sqrt(), 1)

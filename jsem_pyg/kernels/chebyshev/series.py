@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..._precision import full_precision
+from ..torch_func import LightFunction
 from .operator import Gradients, Operator, RequiredGradients
 
 
@@ -61,7 +62,7 @@ def differentiable_series(operator: SeriesOperator, x: Tensor, coefficients: Ten
     """Evaluate the series, also where x has no entries: other processes may wait for this one."""
     learned = (coefficients, *operator.values)
     keep = torch.is_grad_enabled() and any(each.requires_grad for each in learned)
-    out, _ = _Series.apply(operator, keep, None, x, coefficients, *operator.values)
+    out, _ = _Series.call(operator, keep, None, x, coefficients, *operator.values)
     return out
 
 
@@ -69,11 +70,11 @@ def resumed_series(
     operator: SeriesOperator, kept: Tensor, x: Tensor, coefficients: Tensor
 ) -> Tensor:
     """Return zeros in place of a series that was evaluated before, with the right derivative."""
-    out, _ = _Series.apply(operator, True, kept, x, coefficients, *operator.values)
+    out, _ = _Series.call(operator, True, kept, x, coefficients, *operator.values)
     return out
 
 
-class _Series(torch.autograd.Function):
+class _Series(LightFunction):
     """(operator, keep, kept, x, coefficients, *values) -> the series, and what is kept."""
 
     @staticmethod
@@ -103,7 +104,7 @@ class _Series(torch.autograd.Function):
         if grad is None:
             return (None,) * (5 + len(values))
         required = any(ctx.needs_input_grad[5:]), ctx.needs_input_grad[4]
-        found = _Adjoint.apply(ctx.operator, *required, kept, coefficients, grad, *values)
+        found = _Adjoint.call(ctx.operator, *required, kept, coefficients, grad, *values)
         return None, None, None, *found
 
     @staticmethod
@@ -115,7 +116,7 @@ class _Series(torch.autograd.Function):
         refuse_transform("'vmap'")
 
 
-class _Adjoint(torch.autograd.Function):
+class _Adjoint(LightFunction):
     """(operator, *required, kept, coefficients, grad, *values) -> their gradients."""
 
     @staticmethod
