@@ -9,7 +9,6 @@ from ..operators import HeatOperator
 from ..operators.laplacian import (
     Entries,
     check_mass,
-    combinatorial_rate,
     laplacian_entries,
     slot_weights,
 )
@@ -46,34 +45,26 @@ def heat_entries(
     node_mass: Tensor | None = None,
 ) -> Entries:
     """Compute the entries of S, in the type that x and the times or the filter need."""
-    loop, tol, normalization = options.self_loop, options.tol, options.normalization
+    loop, normalization = options.self_loop, options.normalization
     if node_mass is not None:
         check_mass(node_mass, structure, normalization)
-    if edge_weight is None and conductance is None and normalization is not None:
-        dtype = choose_dtype(x, times.reach(1.0), tol)
-        return _unweighted(structure, normalization, loop, dtype)
-    weight = slot_weights(structure, edge_weight, conductance)
-    rate = 1.0 if normalization else combinatorial_rate(structure, weight, node_mass)
-    dtype = choose_dtype(x, times.reach(rate), tol)
-    wide = torch.promote_types(weight.dtype, dtype)
-    entries = laplacian_entries(structure, weight.to(wide), normalization, loop, node_mass, dtype)
-    if dtype == torch.float64 or entries.scaling.condition <= _STEEPEST or x.device.type == "mps":
-        return entries
-    return laplacian_entries(
-        structure, weight.double(), normalization, loop, node_mass, torch.float64
-    )
+    if edge_weight is None and conductance is None and node_mass is None:
+        entries = _unweighted(structure, normalization, loop)
+    else:
+        weight = slot_weights(structure, edge_weight, conductance)
+        entries = laplacian_entries(structure, weight, normalization, loop, node_mass)
+    scaling = entries.scaling
+    dtype = choose_dtype(x, times.reach(scaling.rate), options.tol)
+    steep = scaling.condition > _STEEPEST and x.device.type != "mps"
+    return entries.to(torch.float64 if steep else dtype)
 
 
 @lasting
-def _unweighted(
-    structure: GraphRows, normalization: str, self_loop: float, dtype: torch.dtype
-) -> Entries:
+def _unweighted(structure: GraphRows, normalization: str | None, self_loop: float) -> Entries:
     """Compute the entries of a graph without weights, once for each choice."""
-    key = normalization, self_loop, dtype
+    key = normalization, self_loop
     if key not in structure.unweighted:
-        weight = slot_weights(structure, None, dtype=dtype)
-        structure.unweighted[key] = laplacian_entries(
-            structure, weight, normalization, self_loop, dtype=dtype
-        )
+        weight = slot_weights(structure, None)
+        structure.unweighted[key] = laplacian_entries(structure, weight, normalization, self_loop)
     entries: Entries = structure.unweighted[key]
     return entries

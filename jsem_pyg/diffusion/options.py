@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .._checks import check_choice, check_positive
+from .._checks import check_choice, check_nonnegative, check_positive
 from ..kernels.table import CHEBYSHEV, KernelFamily
 from ..operators.factored import FACTORED
 from ..operators.hodge import HODGE_NORMALIZATIONS
@@ -42,6 +42,7 @@ class HeatOptions:
 
     def __post_init__(self) -> None:
         check_positive("tol", self.tol)
+        check_nonnegative("self_loop", self.self_loop)
         if self.degree is not None and (type(self.degree) is not int or self.degree < 0):
             raise ValueError(
                 f"Expected 'degree' to be an integer >= 0 or None (got {self.degree!r})."

@@ -6,6 +6,9 @@ r"""The symmetric operator S of a weighted graph, with its spectrum in [-1, 1].
 where the rate r is one for the normalised Laplacians, and half a bound of the spectrum otherwise.
 """
 
+import functools
+import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -34,6 +37,14 @@ class Entries(NamedTuple):
     off_diagonal: Tensor  # [nnz] in the slots of the structure
     diagonal: Tensor | None  # [N], where S has one
     scaling: Scaling  # what else the Laplacian is made of
+
+    def to(self, dtype: torch.dtype) -> "Entries":
+        """Return the same entries in another type."""
+        diagonal = None if self.diagonal is None else self.diagonal.to(dtype)
+        row_scale = self.scaling.row_scale
+        row_scale = None if row_scale is None else row_scale.to(dtype)
+        scaling = replace(self.scaling, row_scale=row_scale)
+        return Entries(self.off_diagonal.to(dtype), diagonal, scaling)
 
 
 @lists_backends(CHEBYSHEV)
@@ -79,8 +90,12 @@ def laplacian_operator(
     CHEBYSHEV.choose(backend, structure.device)  # refused before anything is computed
     if node_mass is not None:
         check_mass(node_mass, structure, normalization)
-    weight = slot_weights(structure, edge_weight, conductance, dtype)
-    entries = laplacian_entries(structure, weight, normalization, self_loop, node_mass, dtype)
+    weight = slot_weights(structure, edge_weight, conductance)
+    if dtype is None:
+        given = [each.dtype for each in (edge_weight, conductance) if each is not None]
+        dtype = functools.reduce(torch.promote_types, given) if given else None
+    entries = laplacian_entries(structure, weight, normalization, self_loop, node_mass)
+    entries = entries.to(torch.get_default_dtype() if dtype is None else dtype)
     matrix = structure.make_matrix(entries.off_diagonal, entries.diagonal, backend)
     operator = HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
     if operator.scaling.condition > _FARTHEST and operator.dtype != torch.float64:
@@ -93,25 +108,23 @@ def laplacian_operator(
 
 
 def slot_weights(
-    structure: GraphRows,
-    edge_weight: Tensor | None,
-    conductance: Tensor | None = None,
-    dtype: torch.dtype | None = None,
+    structure: GraphRows, edge_weight: Tensor | None, conductance: Tensor | None = None
 ) -> Tensor:
     """Multiply weights [E] by conductances [E]: [nnz], the same in both directions of an edge.
 
-    In the widest of their types and `dtype`.
+    In float64, in which products of the smallest and largest weights of float32, signals and
+    gradients stay in range (but for MPS, which has no float64).
     """
-    given = []
-    for name, values in (("edge_weight", edge_weight), ("conductance", conductance)):
+    dtype = torch.float32 if structure.device.type == "mps" else torch.float64
+    given = {"edge_weight": edge_weight, "conductance": conductance}
+    factors = []
+    for name, values in given.items():
         if values is not None:
             check_edge_vector(name, values, structure.num_edges)
-            dtype = values.dtype if dtype is None else torch.promote_types(values.dtype, dtype)
-            given.append(values)
-    if not given:
-        given = [torch.ones(structure.num_edges, dtype=dtype, device=structure.device)]
-    weight = given[0].to(dtype) if len(given) == 1 else given[0].to(dtype) * given[1]
-    return structure.symmetric(structure.to_slots(weight))
+            factors.append(values.to(dtype))
+    if not factors:
+        factors = [torch.ones(structure.num_edges, dtype=dtype, device=structure.device)]
+    return structure.symmetric(structure.to_slots(math.prod(factors[1:], start=factors[0])))
 
 
 def laplacian_entries(
@@ -120,14 +133,12 @@ def laplacian_entries(
     normalization: str | None,
     self_loop: float = 0.0,
     node_mass: Tensor | None = None,
-    dtype: torch.dtype | None = None,
 ) -> Entries:
     """Compute the entries of S of weights [nnz] in the slots; see :func:`laplacian_operator`."""
     check_choice("normalization", normalization, NORMALIZATIONS)
-    dtype = weight.dtype if dtype is None else dtype
     if normalization is None:
-        return _combinatorial(structure, weight, node_mass, dtype)
-    return _normalized(structure, weight, self_loop, normalization == "rw", dtype)
+        return _combinatorial(structure, weight, node_mass)
+    return _normalized(structure, weight, self_loop, normalization == "rw")
 
 
 def check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | None) -> None:
@@ -144,25 +155,23 @@ def check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | Non
 
 
 def _normalized(
-    structure: GraphRows, weight: Tensor, self_loop: float, random_walk: bool, dtype: torch.dtype
+    structure: GraphRows, weight: Tensor, self_loop: float, random_walk: bool
 ) -> Entries:
     """S_ij = w_ij / sqrt(d_i d_j), with loops in W and D; "rw" scales its rows by sqrt(d)."""
     degree = structure.row_sums(weight) + self_loop
     isolated = degree == 0
     fill = (structure.extent(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
     root = torch.where(isolated, fill, degree).sqrt()
-    off_diagonal = _between(structure, weight, 1 / root).to(dtype)
-    diagonal = (self_loop / root / root).to(dtype) if self_loop else None
+    off_diagonal = _between(structure, weight, 1 / root)
+    diagonal = self_loop / root / root if self_loop else None
     # A GPU would have to wait for the answer to whether there are any.
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
     alone = isolated if has_isolated and not self_loop else None
-    row_scale, condition = _row_scale(structure, root, dtype) if random_walk else (None, 1.0)
+    row_scale, condition = _row_scale(structure, root) if random_walk else (None, 1.0)
     return Entries(off_diagonal, diagonal, Scaling(1.0, row_scale, alone, condition))
 
 
-def _combinatorial(
-    structure: GraphRows, weight: Tensor, mass: Tensor | None, dtype: torch.dtype
-) -> Entries:
+def _combinatorial(structure: GraphRows, weight: Tensor, mass: Tensor | None) -> Entries:
     r"""S = I - M^(-1/2) (D - W) M^(-1/2) / r, with rows times M^(1/2), for L = M^(-1) (D - W).
 
     exp(-tL) does not depend on r, nor does its gradient. D - W does not depend on self-loops.
@@ -173,9 +182,9 @@ def _combinatorial(
     if mass is not None:
         root = mass.to(weight.dtype).sqrt()
         off_diagonal, share = _between(structure, off_diagonal, 1 / root), share / root / root
-        row_scale, condition = _row_scale(structure, root, dtype)
+        row_scale, condition = _row_scale(structure, root)
     scaling = Scaling(rate, row_scale, None, condition)
-    return Entries(off_diagonal.to(dtype), (1 - share).to(dtype), scaling)
+    return Entries(off_diagonal, 1 - share, scaling)
 
 
 @torch.no_grad()
@@ -201,8 +210,8 @@ def _between(structure: GraphRows, slots: Tensor, of_node: Tensor) -> Tensor:
     return slots * both
 
 
-def _row_scale(structure: GraphRows, root: Tensor, dtype: torch.dtype) -> tuple[Tensor, float]:
+def _row_scale(structure: GraphRows, root: Tensor) -> tuple[Tensor, float]:
     """Divide roots [n] by the largest of all; and how far they are apart."""
     lowest, highest = structure.extent(root)
     condition = highest / lowest if highest > 0 else 1.0  # there may be no rows
-    return (root / (highest or 1.0)).to(dtype), condition
+    return root / (highest or 1.0), condition
