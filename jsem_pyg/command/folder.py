@@ -10,19 +10,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from .._extras import version_of
-from .._files import check_writable
+from .._files import check_writable, content_hash
 from .._journal import Journal, check_same_settings, read_journal, write_journal
-from .._tensor_file import load_tree, save_tree
-from ..datasets.base import content_hash
-from ..datasets.word_features import WordFeatures
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..datasets.word_features import WordFeatures
     from ..estimators import DiffusionClusterer
 
-_FORMAT = 5
+# What reads tensors is imported where it is needed: a folder is checked before torch is there.
+_FORMAT = 6
 _RUN = "run.json"
 _POINTS = "points of a map"
 _REMEDY = "map again with --overwrite"
@@ -37,16 +36,16 @@ class MapFolder:
         self.path = path
         self.map = path / "map.html"
         self.clusters = path / "clusters.csv"
+        self.left_out = path / "left_out.csv"
         self.report = path / "report.md"
         self.clusterer = path / "clusterer.safetensors"
         self.points = path / "points.safetensors"
-        self._pickle = path / "clusterer.joblib"  # of earlier releases
         self._run = path / _RUN
 
     @property
     def _files(self) -> list[Path]:
-        results = [self.map, self.clusters, self.report]
-        return [*results, self.clusterer, self.points, self._run, self._pickle]
+        results = [self.map, self.clusters, self.left_out, self.report]
+        return [*results, self.clusterer, self.points, self._run]
 
     def check_free(self, resume: bool, overwrite: bool) -> None:
         """Raise unless a run may write here; called before it reads anything."""
@@ -76,7 +75,12 @@ class MapFolder:
         """Begin a run with these settings, or go on with one, which must have the same."""
         settings = json.loads(json.dumps({**settings, "made by": _versions()}))
         if resume:
-            then = self.read().settings
+            then, of_file = self.read().settings, "hash of the file"
+            if then["file"] == settings["file"] and then[of_file] != settings[of_file]:
+                raise ValueError(
+                    f"Expected '{settings['file']}' as it was when the run in '{self.path}' was "
+                    "begun (the file has changed since). To fix this, --overwrite the map."
+                )
             check_same_settings(self.path, then, settings, "--overwrite it")
             return
         for file in self._files:
@@ -113,12 +117,6 @@ class MapFolder:
 
     def read(self) -> Journal:
         """The settings of the run, and its progress: "finished", "files", and then the "names"."""
-        if self._pickle.exists():
-            raise ValueError(
-                f"Expected a map of this release (got '{self._pickle}', the model of an earlier "
-                "one: a pickle, which is not read since it could execute code). To fix this, "
-                f"{_REMEDY}."
-            )
         if not self._run.is_file():
             raise FileNotFoundError(
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
@@ -128,11 +126,17 @@ class MapFolder:
 
     def read_points(self) -> dict[str, Any]:
         """The embeddings "x" [P, D], the "documents" [P] and the state of their "words"."""
+        from .._tensor_file import load_tree
+
         points: dict[str, Any] = self._read(self.points, lambda path: load_tree(path, _POINTS))
         return points
 
-    def save_points(self, x: Tensor, documents: list[str], words: WordFeatures | None) -> None:
+    def save_points(
+        self, x: "Tensor", documents: list[str], words: "WordFeatures | None"
+    ) -> None:
         """Write embeddings with their documents, which `predict` recognises, and their words."""
+        from .._tensor_file import save_tree
+
         state = None if words is None else words.state()
         tree = {"x": x, "documents": documents, "words": state}
         save_tree(self.points, _POINTS, "points", tree)

@@ -8,8 +8,16 @@ import click
 from click.core import ParameterSource
 
 from .._extras import import_optional, version_of
-from .._files import check_writable, sole_writer, write_whole
-from .options import FILE, LAYOUTS, cache_option, check_finite, reading_options, verbose_option
+from .._files import check_writable, sole_writer
+from .options import (
+    FILE,
+    LAYOUTS,
+    cache_option,
+    check_drawable,
+    check_finite,
+    reading_options,
+    verbose_option,
+)
 from .steps import Steps, counted, logged
 
 if TYPE_CHECKING:
@@ -44,6 +52,20 @@ class _Count(click.ParamType):
         return click.IntRange(min=1).convert(value, param, ctx)
 
 
+class _Types(click.ParamType):
+    """NAME=TYPE: what a column is taken for."""
+
+    name = "NAME=TYPE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        from .columns import TYPES
+
+        name, _, kind = str(value).rpartition("=")
+        if not name or kind not in TYPES:
+            self.fail(f"expected NAME=TYPE, with one of {', '.join(TYPES)} (got {value!r}).")
+        return name, kind
+
+
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version_of("jsem_pyg"), prog_name="jsem-pyg")
 def main() -> None:
@@ -75,7 +97,22 @@ Examples:
     "--column",
     "columns",
     multiple=True,
-    help="Column to cluster: of text or numbers (several are joined) or of vectors.  [guessed]",
+    help="Column to cluster: text (several are joined), numbers, dates and categories, or "
+    "vectors.  [guessed]",
+)
+@click.option(
+    "--type",
+    "types",
+    type=_Types(),
+    multiple=True,
+    help="What a column is taken for: number, date, category or text.  [seen in its cells]",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["drop", "impute"]),
+    default="drop",
+    show_default=True,
+    help="Rows that lack a number are left out, or get the median of its column.",
 )
 @click.option(
     "--text",
@@ -123,7 +160,8 @@ Examples:
     type=click.Choice(LAYOUTS),
     default=LAYOUTS[0],
     show_default=True,
-    help="How the map is laid out; none leaves it out.",
+    help="How the map is laid out: auto is t-SNE for few points, UMAP for many; none leaves it "
+    "out.",
 )
 @click.option(
     "--seed",
@@ -144,6 +182,7 @@ def map_command(
     output: Path | None,
     layout: str,
     model: str | None,
+    types: tuple[tuple[str, str], ...],
     resume: bool,
     overwrite: bool,
     reading: "Reading",
@@ -156,13 +195,11 @@ def map_command(
     FILE holds a document a line (.txt), a document or vector a row (.csv, .tsv, .jsonl, .parquet;
     the columns are guessed and shown; --column sets them), or vectors (.npy, .npz). The folder
     holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
-    estimator. Empty documents are in no cluster.
+    estimator. Rows that lack something are in no cluster; left_out.csv lists them.
     """
     import_optional("pandas", "`jsem-pyg map`")
-    from .draw import check_drawable
-    from .embedding import Embedder
     from .folder import MapFolder
-    from .make_map import MapSettings, make_map
+    from .source import MapSettings, read_source
 
     if resume and overwrite:
         raise click.UsageError("Expected --resume or --overwrite, not both.")
@@ -171,10 +208,16 @@ def map_command(
     with logged(steps, verbose):
         check_drawable(layout)
         folder.check_free(resume, overwrite)
-        settings = MapSettings(file, reading, _typed(context), layout=layout, **options)
+        settings = MapSettings(
+            file, reading, _typed(context), types=dict(types), layout=layout, **options
+        )
+        source = read_source(settings, steps)
+        from .embedding import Embedder  # and torch, which takes its time
+        from .make_map import make_map
+
         with sole_writer("--output", folder.path):
             folder.check_free(resume, overwrite)
-            make_map(settings, folder, Embedder(model, cache), resume, steps)
+            make_map(source, settings, folder, Embedder(model, cache), resume, steps)
     shown = f"{folder.report}" if layout == "none" else f"{folder.map} and {folder.report}"
     click.echo(f"Done: see {shown}.")
 
@@ -188,6 +231,7 @@ def _typed(context: click.Context) -> list[str]:
             continue
         value = context.params[name]
         for each in value if isinstance(value, tuple) else [value]:
+            each = "=".join(each) if isinstance(each, tuple) else each
             if isinstance(parameter, click.Argument):
                 words.append(f"./{each}" if f"{each}".startswith("-") else f"{each}")  # no option
                 continue
@@ -230,20 +274,19 @@ def predict_command(
     in FOLDER is executed.
     """
     import_optional("pandas", "`jsem-pyg predict`")
+    if output != "-":
+        check_writable("--output", Path(output))
     from .folder import MapFolder
     from .predict import assign
-    from .result import as_csv
+    from .result import as_csv, write_csv
 
     steps = Steps()
     with logged(steps, verbose):
-        if output != "-":
-            check_writable("--output", Path(output))
         table = assign(MapFolder(folder), file, reading, columns, cache, steps)
-    text = as_csv(table)
     if output == "-":
-        click.echo(text, nl=False)
+        click.echo(as_csv(table), nl=False)
         return
-    write_whole(Path(output), lambda opened: opened.write(text.encode()))
+    write_csv(Path(output), table)
     steps.say(f"Wrote {counted(len(table), 'row')} to {output}.")
 
 

@@ -159,12 +159,6 @@ def existing_file(name: str, path: str | os.PathLike[str]) -> Path:
     return expanded
 
 
-def content_hash(path: Path) -> str:
-    """Return the SHA-256 of a file: unlike its time, it survives a copy and betrays an edit."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _check_callable(name: str, value: Any) -> None:
     if value is not None and not callable(value):
         raise TypeError(

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._checks import check_nonnegative, check_positive_int
+from .._files import content_hash
 from .._table_files import suffix_of
-from .base import PointsDataset, content_hash, existing_file
+from .base import PointsDataset, existing_file
 from .documents import check_columns, read_documents
 from .points import LabelledPoints, labelled_points, read_embeddings
 from .text import check_model, embed_texts, model_fingerprint
