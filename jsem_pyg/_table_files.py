@@ -199,9 +199,9 @@ def as_numbers(column: "pd.Series", reading: Reading | None = None) -> np.ndarra
         >>> as_numbers(pd.Series(["1.234,5", "7%", "?"]), Reading(decimal=",", thousands="."))
         array([1234.5,    7. ,    nan])
     """
-    from pandas.api.types import is_numeric_dtype
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-    if is_numeric_dtype(column):
+    if is_numeric_dtype(column) and not is_bool_dtype(column):
         return column.to_numpy(float, na_value=np.nan)
     cells = column.astype(object)
     cells = cells.where(cells.notna(), "").astype(str).str.strip().str.removesuffix("%")

@@ -118,7 +118,7 @@ def type_of(column: "pd.Series", reading: Reading | None = None) -> Type:
     if not np.isnan(as_numbers(cells, reading)).any():
         return "number"
     cells = cells.astype(str)
-    if not np.isnan(as_days(cells)).any():
+    if not np.isnan(as_days(cells, date_format(cells))).any():
         return "date"
     if cells.str.split().str.len().mean() >= _WORDS_OF_PROSE:
         return "text"
@@ -131,24 +131,28 @@ def holds_lists(column: "pd.Series") -> bool:
     return bool(column.map(lambda cell: isinstance(cell, list | tuple | np.ndarray)).any())
 
 
-def as_days(column: "pd.Series") -> np.ndarray:
-    """The dates [N] of a column in days since 1970, NaN where a cell is none."""
-    import pandas as pd
+def date_format(column: "pd.Series") -> str:
+    """The format that most cells of a column are dates in."""
     from pandas.tseries.api import guess_datetime_format
 
-    cells, formats = column, ["ISO8601"]
-    if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
-        cells = column.astype(object).where(~is_missing(column), None).map(str, "ignore")
-        first = next(iter(cells.dropna()), "")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of days that come first
-            formats += [guess_datetime_format(first, dayfirst=first_) for first_ in (False, True)]
-    for form in filter(None, formats):
-        dates = pd.to_datetime(cells, format=form, errors="coerce", utc=True)
-        if dates.notna().sum() == cells.notna().sum():
-            break
-    days = (dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
-    return days.to_numpy(float)
+    first = next(iter(column[~is_missing(column)]), "")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of days that come first
+        found = [guess_datetime_format(str(first), dayfirst=day) for day in (False, True)]
+    formats = ["ISO8601", *filter(None, found)]
+    return max(formats, key=lambda form: np.isfinite(as_days(column, form)).sum())
+
+
+def as_days(column: "pd.Series", form: str) -> np.ndarray:
+    """The dates [N] of a column in days since 1970, NaN where a cell is none."""
+    import pandas as pd
+    from pandas.api.types import is_datetime64_any_dtype
+
+    if not is_datetime64_any_dtype(column):
+        column = column.astype(object).where(~is_missing(column), None).map(str, "ignore")
+    dates = pd.to_datetime(column, format=form, errors="coerce", utc=True)
+    days: np.ndarray = ((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(float)
+    return days
 
 
 def _guess_points(table: "pd.DataFrame", types: dict[str, Type], reading: Reading) -> list[str]:
@@ -261,39 +265,43 @@ def _check_no_numbers(column: "pd.Series", reading: Reading) -> None:
     name = str(column.name)
     cells = column[~is_missing(column)].astype(str)
     lines = cells[~cells.str.startswith("#")]
-    has_comments = name.startswith("#") or len(lines) < len(cells)
+    comment = "--comment '#'" if name.startswith("#") or len(lines) < len(cells) else ""
+    if advice := _as_table(lines, name == "text", comment):
+        raise ValueError(f"Expected text in the column {name!r} (got {advice}")
     plain = lines.str.replace(",", "").str.removesuffix("%").map(number_of)
-    if len(lines) and plain.notna().mean() >= _NEARLY:
-        odd = np.isnan(as_numbers(lines, reading))
-        if has_comments:
-            advice = "--comment '#' leaves out lines that begin with #"
-        elif odd.all() or lines[odd].str.contains(",").all():
-            advice = "--decimal ',' or --thousands ',' says what the commas are"
-        elif odd[: odd.sum()].all():
-            advice = f"--header {1 + odd.sum()} reads a header of so many lines"
-        else:
-            advice = f"--type {name}=number takes cells that are no numbers for missing"
-        bad = np.flatnonzero(column.index == (cells.index if has_comments else lines.index[odd])[0])
-        raise ValueError(
-            f"Expected text in the column {name!r} (got {int(plain.notna().sum()):,} of "
-            f"{len(cells):,} cells that look like numbers, and {column.iloc[bad[0]]!r} in row "
-            f"{bad[0]}, counted from 0). To fix this: {advice}; --type {name}=text embeds them all "
-            f"the same, and --type {name}=category compares them as categories."
-        )
-    for mark in (None, ",", ";"):
+    if len(lines) == 0 or plain.notna().mean() < _NEARLY:
+        return
+    odd = np.isnan(as_numbers(lines, reading))
+    if comment:
+        advice = f"{comment} leaves out lines that begin with #"
+    elif lines[odd].str.contains(",").all():
+        advice = "--decimal ',' or --thousands ',' says what the commas are"
+    elif odd[: odd.sum()].all():
+        advice = f"--header {1 + odd.sum()} reads a header of so many lines"
+    else:
+        advice = f"--type {name}=number takes cells that are no numbers for missing"
+    bad = np.flatnonzero(column.index == (cells if comment else lines[odd]).index[0])[0]
+    raise ValueError(
+        f"Expected text in the column {name!r} (got {int(plain.notna().sum()):,} of "
+        f"{len(cells):,} cells that look like numbers, and {column.iloc[bad]!r} in row {bad}, "
+        f"counted from 0). To fix this: {advice}; --type {name}=text embeds them all the same, and "
+        f"--type {name}=category compares them as categories."
+    )
+
+
+def _as_table(lines: "pd.Series", is_file: bool, comment: str) -> str:
+    """What lines are that split into equally many numbers, and how to read them, or nothing."""
+    for mark in (None, ";", ",") if is_file else (None, ";"):
         parts = lines.str.strip().str.split(mark)
-        numbers = parts.iloc[1:].explode().map(number_of)
-        count = parts.str.len()
+        numbers, count = parts.iloc[1:].explode().map(number_of), parts.str.len()
         if len(lines) < 3 or count.nunique() > 1 or count.iloc[0] < 2 or numbers.isna().any():
             continue
-        begins = not any(np.isnan(number_of(each)) for each in parts.iloc[0])
         shown = r"\t" if mark is None and "\t" in lines.iloc[-1] else mark or " "
-        options = f"--delimiter '{shown}'"
-        options += " --header 0" if begins and name == "text" else ""
-        options += " --comment '#'" if has_comments else ""
-        edges = count.iloc[0] in (2, 3) and (numbers == numbers.round()).mean() > _EDGES
-        raise ValueError(
-            f"Expected text in the column {name!r} (got {count.iloc[0]} numbers in each of "
-            f"{len(lines):,} lines). To fix this: {options} reads them as a table."
-            + edges * f" If they are pairs of nodes, they are an edge list: {_GRAPH}."
-        )
+        begins = not any(np.isnan(number_of(each)) for each in parts.iloc[0])
+        options = [f"--delimiter '{shown}'", "--header 0" * (begins and is_file), comment]
+        advice = f"{count.iloc[0]} numbers in each of {len(lines):,} lines). To fix this: "
+        advice += f"{' '.join(filter(None, options))} reads them as a table."
+        if count.iloc[0] in (2, 3) and (numbers == numbers.round()).mean() > _EDGES:
+            advice += f" If they are pairs of nodes, they are an edge list: {_GRAPH}."
+        return advice
+    return ""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from .._table_files import Reading, as_numbers
-from .columns import Choice, as_days
+from .columns import Choice, as_days, date_format
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +19,7 @@ MISSING = "(missing)"  # the category of rows that have none
 class Encoding(NamedTuple):
     """How the columns of a table become columns of numbers; kept for rows that come later."""
 
-    categories: dict[str, list[str]]  # of the columns that are compared as categories
+    levels: dict[str, list[str]]  # the categories of a column, or the format of its dates
     fill: list[float] | None  # [D] in place of what is missing; None: such rows are left out
 
 
@@ -79,9 +79,8 @@ def read_content(
         x, names, encoding = _stacked(table[choice.points[0]]), [], encoding or Encoding({}, None)
         of = [choice.points[0]] * x.shape[1]
     else:
-        categories = encoding.categories if encoding else _categories(table, choice)
-        encoding = Encoding(categories, encoding.fill if encoding else None)
-        x, names, of = _encoded(table, choice.types, categories, reading)
+        encoding = encoding or Encoding(_levels(table, choice), None)
+        x, names, of = _encoded(table, choice.types, encoding.levels, reading)
     x[~np.isfinite(x)] = np.nan
     if impute:
         if lost := [name for name, column in zip(of, x.T, strict=True) if np.isnan(column).all()]:
@@ -162,10 +161,12 @@ def _stacked(column: "pd.Series") -> np.ndarray:
         raise ValueError(f"Expected {column.name!r} to hold vectors of numbers: {error}") from error
 
 
-def _categories(table: "pd.DataFrame", choice: Choice) -> dict[str, list[str]]:
-    """The categories of each column that has some; an empty cell is one, too."""
+def _levels(table: "pd.DataFrame", choice: Choice) -> dict[str, list[str]]:
+    """The categories of each column that has some, an empty cell is one, too; formats of dates."""
     found = {}
     for name in choice.points:
+        if choice.types[name] == "date":
+            found[name] = [date_format(table[name])]
         if choice.types[name] == "category":
             found[name] = sorted({cell.strip() for cell in as_text(table[name])})
             if len(found[name]) > _MOST_CATEGORIES:
@@ -179,7 +180,7 @@ def _categories(table: "pd.DataFrame", choice: Choice) -> dict[str, list[str]]:
 def _encoded(
     table: "pd.DataFrame",
     types: Mapping[str, str],
-    categories: dict[str, list[str]],
+    levels: dict[str, list[str]],
     reading: Reading,
 ) -> tuple[np.ndarray, list[str], list[str]]:
     """[N, D]: numbers, dates in days, and a one for the category of a row; names, and columns."""
@@ -187,11 +188,12 @@ def _encoded(
     for name, each in types.items():
         if each == "category":
             cells = np.array([cell.strip() for cell in as_text(table[name])], dtype=object)
-            known = categories[name]
+            known = levels[name]
             blocks.append((cells[:, None] == np.array(known, dtype=object)).astype(float))
             names += [f"{name} {category or MISSING}" for category in known]
         else:
-            read = as_days(table[name]) if each == "date" else as_numbers(table[name], reading)
+            column, is_date = table[name], each == "date"
+            read = as_days(column, levels[name][0]) if is_date else as_numbers(column, reading)
             blocks.append(read[:, None])
             names.append(name)
         of += [name] * blocks[-1].shape[1]

@@ -203,8 +203,8 @@ def _write(
             folder.keep(folder.map)
     write_csv(folder.clusters, result.table())
     if result.content.missing:
-        missing = {"row": result.content.missing, "missing": result.content.missing.values()}
-        write_csv(folder.left_out, pd.DataFrame(missing))
+        missing = pd.DataFrame(result.content.missing.items(), columns=["row", "missing"])
+        write_csv(folder.left_out, missing)
     written = summarize(result, settings.file.name, settings.command, steps, folder)
     write_whole(folder.report, lambda file: file.write(written.encode()))
     seconds = {name: round(took, 2) for name, took in steps.seconds.items()}

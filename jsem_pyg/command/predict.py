@@ -90,7 +90,7 @@ def _read(
         return read_content(table, choice, reading, fewest=0)
     table = table[list(columns)].set_axis(known, axis=1)
     choice = Choice(known, [], settings["kind"], settings["types"], {}, False)
-    parts = Encoding(encoding["categories"], encoding["fill"])
+    parts = Encoding(encoding["levels"], encoding["fill"])
     return read_content(table, choice, reading, fewest=0, encoding=parts)
 
 

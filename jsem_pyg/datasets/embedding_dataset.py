@@ -19,8 +19,6 @@ logger = logging.getLogger(__name__)
 _ARRAYS = (".npy", ".npz")
 _LINES = (".txt", ".txt.gz")
 _TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-# To be raised when the same table shall give other documents or labels than before.
-_READING = 2
 
 
 class EmbeddingDataset(PointsDataset):
@@ -124,7 +122,6 @@ class EmbeddingDataset(PointsDataset):
             "text_columns": self.text_columns,
             "label_column": self.label_column,
             **({"words": self.words} if self.words else {}),
-            **({"reading": _READING} if self._is(_TABLES) else {}),
         }
 
     def read(self) -> LabelledPoints:
