@@ -45,7 +45,7 @@ def read_documents(
 ) -> Documents:
     """Read one document a line of a text file, or one a row of a table with a header.
 
-    An empty line is an empty document, so that rows keep their number.
+    An empty line of a text file is an empty document, so that rows keep their number.
 
     Args:
         path: the file, in any form of text that :func:`.read_rows` reads.
