@@ -25,7 +25,7 @@ _MOST_CATEGORIES = 50
 _NEARLY = 0.8  # of the cells are numbers, in a column that is probably meant to hold numbers
 _MOST_MISSING = 0.5  # of the numbers of a column that is taken unasked
 _INDEX = ("Unnamed: 0", "index")  # what pandas calls row names that have no name themselves
-_ID = re.compile(r"(^|[\W_])id([\W_]|$)|I[dD]$", re.IGNORECASE)
+_ID = re.compile(r"(?i:(^|[\W_])id([\W_]|$))|[a-z]I[dD]$")
 _ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("fromnodeid", "tonodeid"))
 _EDGES = 0.6  # of the numbers of such lists are integers, if there are weights, too
 _GRAPH = "jsem_pyg.training.fit clusters the nodes of a graph that have features"
@@ -59,19 +59,15 @@ def choose_columns(
     if len(table) == 0:
         raise ValueError("Expected a file with rows (got none).")
     check_there(table, [*points, *texts, *([] if labels is None else [labels]), *(types or ())])
-    for named in (points, texts):
-        twice = next((each for each in named if list(named).count(each) > 1), None)
-        if twice is not None:
-            raise ValueError(f"Expected each column once (got {twice!r} twice).")
     if labels is not None and labels in (*points, *texts):
         raise ValueError(
             f"Expected the labels not to be among what is clustered (got {labels!r} for both)."
         )
     found = {name: type_of(table[name], reading) for name in table.columns if name != labels}
     found |= types or {}  # type: ignore[arg-type]  # the command has checked them
-    chosen = list(points) or _guess_points(table, found, reading)
-    suspects = chosen if points or found[chosen[0]] in ("vector", "text") else list(found)
-    for name in suspects:
+    chosen = list(dict.fromkeys(points)) or _guess_points(table, found, reading)
+    is_sure = points or chosen == _prose(found) or found[chosen[0]] == "vector"
+    for name in chosen if is_sure else found:
         if found[name] in _STRINGS and name not in (types or ()):
             _check_no_numbers(table[name], reading)
     kind = _kind(chosen, found)
@@ -80,11 +76,10 @@ def choose_columns(
             "Expected no --text where text is clustered: it names the clusters (got "
             f"{', '.join(map(repr, texts))} besides {', '.join(map(repr, chosen))})."
         )
-    left_out = {} if points else _reasons(table, found, chosen, reading)
+    others = [] if points else [name for name in found if name not in chosen]
+    left_out = {name: _reason(table[name], found[name], reading) for name in others}
     named = chosen if kind == "texts" else list(texts) or _prose(found)
-    return Choice(
-        chosen, named, kind, {name: found[name] for name in chosen}, left_out, not points
-    )
+    return Choice(chosen, named, kind, {name: found[name] for name in chosen}, left_out, not points)
 
 
 def check_there(table: "pd.DataFrame", names: Sequence[str]) -> None:
@@ -212,25 +207,16 @@ def _unfit(column: "pd.Series", reading: Reading) -> str:
     return ""
 
 
-def _reasons(
-    table: "pd.DataFrame", types: Mapping[str, Type], chosen: Sequence[str], reading: Reading
-) -> dict[str, str]:
-    """Why each of the other columns is not clustered."""
+def _reason(column: "pd.Series", kind: Type, reading: Reading) -> str:
+    """Why a column is not clustered."""
     said = {
+        "number": "numbers",
         "date": "dates; --column takes them as numbers of days",
         "category": "categories",
         "short text": "short texts",
         "list": "lists of texts, or of different lengths",
-        "vector": "vectors",
-        "text": "text",
     }
-    others = {name: each for name, each in types.items() if name not in chosen}
-    return {
-        name: (_unfit(table[name], reading) or "numbers")
-        if each == "number"
-        else said.get(each, each)
-        for name, each in others.items()
-    }
+    return (kind == "number" and _unfit(column, reading)) or said.get(kind, kind)
 
 
 def _kind(chosen: Sequence[str], types: Mapping[str, Type]) -> Kind:

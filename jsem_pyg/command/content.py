@@ -29,11 +29,11 @@ class Content(NamedTuple):
     point: np.ndarray  # [N] the point of each row, -1 for one that is left out
     texts: list[str] | None  # the P documents, where there are any
     vectors: np.ndarray | None  # [P, D] floats, where no text is to be embedded
-    names: list[str]  # [D] of the columns of `vectors`; none if they were vectors in the file
-    is_category: np.ndarray  # [D] True where a column of `vectors` stands for a category
-    missing: dict[int, str]  # what is missing in each row that is left out
-    filled: dict[str, int]  # how many numbers of a column were missing, and are its median
-    encoding: Encoding
+    missing: Mapping[int, str]  # what is missing in each row that is left out
+    filled: Mapping[str, int] = {}  # how many numbers of a column were missing, and are its median
+    names: Sequence[str] = ()  # [D] of the columns of `vectors`; none if the file has vectors
+    is_category: np.ndarray = np.zeros(0, bool)  # [D] True for columns of `vectors` that are ones
+    encoding: Encoding = Encoding({}, None)
 
     @property
     def first_row(self) -> np.ndarray:
@@ -74,7 +74,7 @@ def read_content(
         _check_enough(len(number), len(texts), "different documents", fewest)
         point = np.array([number.get(text, -1) for text in texts])
         empty = dict.fromkeys(np.flatnonzero(point < 0).tolist(), "the text")
-        return Content(point, list(number), None, [], np.zeros(0, bool), empty, {}, Encoding({}, None))
+        return Content(point, list(number), None, empty)
     if choice.kind == "vectors":
         x, names, encoding = _stacked(table[choice.points[0]]), [], encoding or Encoding({}, None)
         of = [choice.points[0]] * x.shape[1]
@@ -106,7 +106,7 @@ def read_content(
         raise ValueError(f"Expected rows that differ (got {len(kept)} that are the same).")
     if texts is not None:
         texts = [text for text, out in zip(texts, left_out, strict=True) if not out]
-    return Content(point, texts, kept, names, is_category, missing, filled, encoding)
+    return Content(point, texts, kept, missing, filled, names, is_category, encoding)
 
 
 def read_labels(table: "pd.DataFrame", name: str) -> Labels:

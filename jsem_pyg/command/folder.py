@@ -6,7 +6,7 @@ resumes, and a file that was damaged, or comes from another map, is refused.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,17 +87,11 @@ class MapFolder:
             file.unlink(missing_ok=True)
         write_journal(self._run, _FORMAT, settings, {"finished": False, "files": {}})
 
-    def keep(self, file: Path, notes: Sequence[str] = ()) -> None:
-        """Note that this run has written a file, and what is to be reported of how it was made."""
+    def keep(self, file: Path) -> None:
+        """Note that this run has written a file."""
         settings, progress = self.read()
         files = {**progress["files"], file.name: content_hash(file)}
-        kept = {**progress.get("notes", {}), file.name: list(notes)}
-        write_journal(self._run, _FORMAT, settings, {**progress, "files": files, "notes": kept})
-
-    def notes(self, file: Path) -> list[str]:
-        """What was noted with a file."""
-        noted: list[str] = self.read().progress.get("notes", {}).get(file.name, [])
-        return noted
+        write_journal(self._run, _FORMAT, settings, {**progress, "files": files})
 
     def has(self, file: Path) -> bool:
         """True if this run, or the one that it resumes, wrote a file that is still there.
@@ -131,9 +125,7 @@ class MapFolder:
         points: dict[str, Any] = self._read(self.points, lambda path: load_tree(path, _POINTS))
         return points
 
-    def save_points(
-        self, x: "Tensor", documents: list[str], words: "WordFeatures | None"
-    ) -> None:
+    def save_points(self, x: "Tensor", documents: list[str], words: "WordFeatures | None") -> None:
         """Write embeddings with their documents, which `predict` recognises, and their words."""
         from .._tensor_file import save_tree
 
@@ -142,10 +134,10 @@ class MapFolder:
         save_tree(self.points, _POINTS, "points", tree)
         self.keep(self.points)
 
-    def save_clusterer(self, clusterer: "DiffusionClusterer", notes: Sequence[str] = ()) -> None:
-        """Write the fitted estimator, and note what it warned of."""
+    def save_clusterer(self, clusterer: "DiffusionClusterer") -> None:
+        """Write the fitted estimator."""
         clusterer.save(self.clusterer)
-        self.keep(self.clusterer, notes)
+        self.keep(self.clusterer)
 
     def read_clusterer(self) -> "DiffusionClusterer":
         """The fitted estimator."""

@@ -125,14 +125,12 @@ def _fitted(
         one_hot = "category" in choice.types.values()
         steps.note(
             f"Rows are compared by {compared} (--metric), {_SCALED[settings.scale]} (--scale)"
-            + one_hot * "; each category is a column of zeros and ones" + "."
+            + one_hot * "; each category is a column of zeros and ones"
+            + "."
         )
     if folder.has(folder.clusterer):
         steps.say("clustering: done before")
-        for note in folder.notes(folder.clusterer):
-            steps.note(note)
         return folder.read_clusterer()
-    said = len(steps.notes)
     with steps.step("clustering"):
         clusterer = DiffusionClusterer(
             settings.clusters,  # type: ignore[arg-type]  # an int or "auto"
@@ -141,7 +139,7 @@ def _fitted(
             scale=None,
             random_state=settings.seed,
         ).fit(x)
-        folder.save_clusterer(clusterer, steps.notes[said:])
+        folder.save_clusterer(clusterer)
     return clusterer
 
 

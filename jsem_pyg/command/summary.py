@@ -99,7 +99,7 @@ def _clusters(result: MapResult) -> str:
 
 
 def _levels(result: MapResult) -> Iterable[str]:
-    """Other numbers of clusters, and where the clusters of each lie in the next coarser one."""
+    """Other numbers of clusters."""
     if len(result.levels) < 2:
         return
     yield "## Levels"
@@ -119,29 +119,6 @@ def _levels(result: MapResult) -> Iterable[str]:
             for level, names in result.levels
         ],
     )
-    point = result.content.point
-    of_rows = [
-        (level._replace(labels=level.labels[point[point >= 0]]), names)
-        for level, names in result.levels
-    ]
-    yield "\n".join(_tree(sorted(of_rows, key=lambda named: named[0].n_clusters)))
-
-
-def _tree(levels: Sequence[Any], inside: Sequence[int] = ()) -> Iterable[str]:
-    """A nested list: each cluster below that of the coarser level which holds most of it."""
-    (level, names), *finer = levels
-    for cluster, name in enumerate(names):
-        if inside and cluster not in inside:
-            continue
-        size = int((level.labels == cluster).sum())
-        yield f"- {_plain(name)} ({size:,})"
-        if not finer:
-            continue
-        next_level, _ = finer[0]
-        table = np.zeros((next_level.n_clusters, level.n_clusters))
-        np.add.at(table, (next_level.labels, level.labels), 1)
-        if children := np.flatnonzero(table.argmax(1) == cluster).tolist():
-            yield from (f"  {line}" for line in _tree(finer, children))
 
 
 def _documents(result: MapResult) -> Iterable[str]:

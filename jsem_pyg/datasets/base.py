@@ -132,10 +132,9 @@ class PointsDataset(InMemoryDataset):
         path = self.processed_paths[0]
         try:
             cached: dict[str, Any] = load_tree(path, _KIND)
-            name = cached.get("name", self._cache_name)  # which files of earlier versions lack
-            if name == self._cache_name:
+            if cached["name"] == self._cache_name:
                 return cached
-            problem = f"Expected '{path}' to hold {self._cache_name} (got {name})."
+            problem = f"Expected '{path}' to hold {self._cache_name} (got {cached['name']})."
         except ValueError as error:
             problem = str(error)
         logger.warning("%s Making it anew from its source.", problem)

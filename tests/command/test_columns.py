@@ -61,12 +61,6 @@ def test_labels_are_never_guessed_for_text():
         choose(("text",), text=TEXTS, labels="text")
 
 
-@pytest.mark.parametrize("named", [{"points": ("a", "a")}, {"points": ("a",), "texts": ("b", "b")}])
-def test_a_column_is_not_counted_twice(named):
-    with pytest.raises(ValueError, match=r"Expected each column once \(got '[ab]' twice\)"):
-        choose(a=NUMBERS, b=TEXTS, **named)
-
-
 def test_a_table_is_its_numbers_and_categories_and_the_others_are_listed_with_the_reason():
     chosen = choose(
         customer_id=NUMBERS[::-1],
@@ -200,10 +194,25 @@ ROWS = "".join(f"{i * 7 % 11}.5,{i}\n" for i in range(20))
             "--comment '#'",
             {"comment": "#"},
         ),
-        ("de.csv", "a;b\n" + ROWS.replace(",", ";").replace(".", ","), "--decimal ','", {"decimal": ","}),
-        ("th.csv", "a;b\n" + '1,200;3,400\n"1,500";2,000\n' * 9, "--thousands ','", {"thousands": ","}),
+        (
+            "de.csv",
+            "a;b\n" + ROWS.replace(",", ";").replace(".", ","),
+            "--decimal ','",
+            {"decimal": ","},
+        ),
+        (
+            "th.csv",
+            "a;b\n" + '1,200;3,400\n"1,500";2,000\n' * 9,
+            "--thousands ','",
+            {"thousands": ","},
+        ),
         ("odd.csv", f"a,b\n{ROWS}ca. 9,1\n", "'ca. 9' in row 20.*--type a=number takes", {}),
-        ("space.csv", "a b\n" + ROWS.replace(",", " "), "--delimiter ' ' reads", {"delimiter": " "}),
+        (
+            "space.csv",
+            "a b\n" + ROWS.replace(",", " "),
+            "--delimiter ' ' reads",
+            {"delimiter": " "},
+        ),
         (
             "space.txt",
             "# a b\n" + ROWS.replace(",", " "),

@@ -81,7 +81,7 @@ def test_new_documents_go_to_the_cluster_of_their_words(text_map):
     assert int(found.cluster[4]) == text_map.cluster[0]
     Path("one.txt").write_text(next(iter(new.values())) + "\n")  # others change nothing
     alone = predict("documents-map", "one.txt")
-    pd.testing.assert_frame_equal(alone, found[:1].astype({"probability": float}))
+    pd.testing.assert_frame_equal(alone, found[:1].astype({"probability": float, "cluster": int}))
 
 
 def test_a_number_that_is_missing_is_named_and_its_row_in_no_cluster():
