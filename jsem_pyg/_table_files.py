@@ -206,7 +206,8 @@ def as_numbers(column: "pd.Series", reading: Reading | None = None) -> np.ndarra
     cells = column.astype(object)
     cells = cells.where(cells.notna(), "").astype(str).str.strip().str.removesuffix("%")
     if reading is not None and reading.thousands:
-        cells = cells.str.replace(reading.thousands, "", regex=False)
+        before = rf"(?<=\d){re.escape(reading.thousands)}(?=\d{{3}}(?:\D|$))"  # not in 28.01.2023
+        cells = cells.str.replace(before, "", regex=True)
     if reading is not None and reading.decimal:
         cells = cells.str.replace(reading.decimal, ".", regex=False)
     return cells.map(number_of).to_numpy(float)

@@ -149,21 +149,16 @@ class MapFolder:
     def _read(self, path: Path, read: Callable[[Path], Any]) -> Any:
         noted = self.read().progress["files"].get(path.name)
         try:
-            is_own = content_hash(path) == noted
-            found = read(path) if is_own else None
+            found: object = content_hash(path)
         except OSError as error:
-            raise self._damaged(path, error.strerror) from error
-        except (ValueError, LookupError, TypeError, RuntimeError) as error:
-            raise self._damaged(path, "a damaged file") from error
-        if not is_own:
-            raise self._damaged(path, "another file than the run wrote there")
-        return found
-
-    def _damaged(self, path: Path, found: object) -> ValueError:
-        return ValueError(
-            f"Expected '{path}' to be as `jsem-pyg map` wrote it (got {found}). To fix this, "
-            f"{_REMEDY}."
-        )
+            found = error.strerror
+        if found != noted:
+            got = "another file than the run wrote there" if path.is_file() else found
+            raise ValueError(
+                f"Expected '{path}' to be as `jsem-pyg map` wrote it (got {got}). To fix this, "
+                f"{_REMEDY}."
+            )
+        return read(path)
 
     def differences(self) -> list[str]:
         """The packages that are here in another version than the map was made by."""

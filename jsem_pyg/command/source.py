@@ -1,5 +1,6 @@
 """The file of a map, read and said: what is clustered of it, and what is not. No torch yet."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,8 +12,6 @@ from .steps import Steps, counted
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_MOST_NAMED = 30  # columns in a line
 
 
 class MapSettings(NamedTuple):
@@ -68,41 +67,34 @@ def read_source(settings: MapSettings, steps: Steps) -> Source:
 
 def _show(source: Source, steps: Steps) -> None:
     choice, content = source.choice, source.content
+    listed, plural = [], {"category": "categories"}
+    kinds = dict.fromkeys(choice.types.values()) if choice.kind == "table" else [choice.kind]
+    for kind in kinds:
+        names = [name for name in choice.points if choice.types[name] == kind] or choice.points
+        what = {"texts": "text", "vectors": "vectors"}.get(kind) or plural.get(kind, f"{kind}s")
+        listed.append(f"{what} of: {', '.join(names)}")
     guess = " (guessed; --column says otherwise)" if choice.guessed else ""
-    by_type: dict[str, list[str]] = {}
-    for name in choice.points:
-        what = {"category": "categories", "vector": "vectors"}.get(choice.types[name])
-        what = what or ("text" if choice.kind == "texts" else f"{choice.types[name]}s")
-        by_type.setdefault("text" if choice.kind == "texts" else what, []).append(name)
-    listed = "; ".join(f"{what} of: {', '.join(names)}" for what, names in by_type.items())
     rows = counted(len(content.point), "row")
-    steps.note(f"{rows}; clustered is {listed}{guess}.")
+    steps.note(f"{rows}; clustered is {'; '.join(listed)}{guess}.")
     if choice.left_out:
-        reasons = [f"{name} ({why})" for name, why in choice.left_out.items()]
-        more = len(reasons) - _MOST_NAMED
-        reasons = [*reasons[:_MOST_NAMED], *([f"and {more} more"] if more > 0 else [])]
+        reasons = (f"{name} ({why})" for name, why in choice.left_out.items())
         steps.note(f"Columns left out: {', '.join(reasons)}.")
-    if "date" in choice.types.values() and choice.kind == "table":
+    if choice.kind == "table" and "date" in kinds:
         steps.note("Dates are compared by the days between them.")
     if choice.kind != "texts" and choice.texts:
         steps.note(f"Clusters are named by text of: {', '.join(choice.texts)}.")
     if content.missing:
-        count, lacking = len(content.missing), dict[str, int]()
-        for names in content.missing.values():
-            for name in names.split(", "):
-                lacking[name] = lacking.get(name, 0) + 1
-        listed = ", ".join(f"{name} in {many:,}" for name, many in lacking.items())
+        lacking = Counter(name for names in content.missing.values() for name in names.split(", "))
         fix = "" if choice.kind == "texts" else "; --missing impute takes the median in its place"
         steps.note(
-            f"{counted(count, 'row is', 'rows are')} left out, in no cluster, and listed in "
-            f"left_out.csv. Missing is {listed}{fix}."
+            f"{counted(len(content.missing), 'row is', 'rows are')} left out, in no cluster, and "
+            "listed in left_out.csv. Missing is "
+            f"{', '.join(f'{name} in {many:,}' for name, many in lacking.items())}{fix}."
         )
     if content.filled:
         filled = ", ".join(f"{count:,} of {name}" for name, count in content.filled.items())
         steps.note(f"Missing numbers are the median of their column (--missing): {filled}.")
-    if choice.kind == "texts" and content.texts is not None:
-        again = len(content.point) - len(content.missing) - len(content.texts)
-        if again:
-            rows = counted(again, "row holds", "rows hold")
-            have = "has" if again == 1 else "have"
-            steps.note(f"{rows} the same as one before, and {have} its cluster.")
+    if choice.kind == "texts" and len(content.sizes) < content.sizes.sum():
+        again = int(content.sizes.sum()) - len(content.sizes)
+        rows, have = counted(again, "row holds", "rows hold"), "has" if again == 1 else "have"
+        steps.note(f"{rows} the same as one before, and {have} its cluster.")

@@ -147,6 +147,7 @@ def report(
         "edges": len(edges.end),
         "groupings": groupings,
         "times": times,
+        "sized": sizes is not None,
         "layout": {"tsne": "t-SNE"}.get(layout, layout.upper()),
         "charts": charts,
         "versions": version_table(),

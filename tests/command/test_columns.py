@@ -252,6 +252,7 @@ def test_decimals_and_thousands_are_read_as_they_are_said():
     german = Reading(decimal=",", thousands=".")
     found = content(reading=german, a=["1.234,5", "-2,25", "3"], b=["1", "5%", "7"])
     assert found.vectors.tolist() == [[1234.5, 1], [-2.25, 5], [3, 7]]
+    assert type_of(pd.Series(["28.01.2023", "01.02.2023"]), german) == "date"
 
 
 def test_dates_are_numbers_of_days():

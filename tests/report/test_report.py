@@ -208,6 +208,7 @@ def test_points_of_many_rows_are_larger(tmp_path):
     """5,000 rows were 264 equal dots."""
     counts = [1, 9] * 30
     assert write(tmp_path, counts=counts).content()[1]["counts"].tolist() == counts
+    assert "A larger dot stands for more rows." in write(tmp_path, counts=counts).text
     assert "counts" not in write(tmp_path, counts=[1] * 60).content()[1]
     assert "Search the points" in write(tmp_path).source
     for bad in ([1], [0] * 60, [1.5] * 60):

@@ -23,9 +23,9 @@ function pointTraces(content, state, at) {
   const { members, names } = content.groupings[state.colouring];
   const size = Math.max(2.5, 14 - 2.2 * Math.log10(content.points));
   const opacity = content.points > 20000 ? 0.6 : 0.85;
-  const { counts } = content.arrays; // of rows that a point stands for: their area grows with it
+  const { counts } = content.arrays; // the rows that a point stands for: 50 are a dot four times as wide
   const sized = (points) => (
-    counts ? Array.from(points, (point) => Math.min(4, Math.sqrt(counts[point])) * size) : size
+    counts ? Array.from(points, (point) => Math.min(4, counts[point] ** 0.35) * size) : size
   );
   return members.map((points, group) => ({
     type: content.pointType, mode: "markers", name: names[group], meta: { group }, ...at[group],
