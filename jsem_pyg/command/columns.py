@@ -28,6 +28,7 @@ _INDEX = ("Unnamed: 0", "index")  # what pandas calls row names that have no nam
 _ID = re.compile(r"(?i:(^|[\W_])id([\W_]|$))|[a-z]I[dD]$")
 _ENDS = (("source", "target"), ("from", "to"), ("src", "dst"), ("fromnodeid", "tonodeid"))
 _EDGES = 0.6  # of the numbers of such lists are integers, if there are weights, too
+_LOOKED_AT = 10_000  # lines
 _GRAPH = "jsem_pyg.training.fit clusters the nodes of a graph that have features"
 
 
@@ -277,6 +278,7 @@ def _check_no_numbers(column: "pd.Series", reading: Reading) -> None:
 
 def _as_table(lines: "pd.Series", is_file: bool, comment: str) -> str:
     """What lines are that split into equally many numbers, and how to read them, or nothing."""
+    lines = lines.iloc[:_LOOKED_AT]
     for mark in (None, ";", ",") if is_file else (None, ";"):
         parts = lines.str.strip().str.split(mark)
         numbers, count = parts.iloc[1:].explode().map(number_of), parts.str.len()
@@ -285,7 +287,7 @@ def _as_table(lines: "pd.Series", is_file: bool, comment: str) -> str:
         shown = r"\t" if mark is None and "\t" in lines.iloc[-1] else mark or " "
         begins = not any(np.isnan(number_of(each)) for each in parts.iloc[0])
         options = [f"--delimiter '{shown}'", "--header 0" * (begins and is_file), comment]
-        advice = f"{count.iloc[0]} numbers in each of {len(lines):,} lines). To fix this: "
+        advice = f"{count.iloc[0]} numbers in each line). To fix this: "
         advice += f"{' '.join(filter(None, options))} reads them as a table."
         if count.iloc[0] in (2, 3) and (numbers == numbers.round()).mean() > _EDGES:
             advice += f" If they are pairs of nodes, they are an edge list: {_GRAPH}."

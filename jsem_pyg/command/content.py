@@ -69,36 +69,27 @@ def read_content(
     """
     texts = _documents(table, choice.texts) if choice.texts else None
     if choice.kind == "texts":
-        assert texts is not None
-        number = {text: i for i, text in enumerate(dict.fromkeys(filter(str.strip, texts)))}
-        _check_enough(len(number), len(texts), "different documents", fewest)
-        point = np.array([number.get(text, -1) for text in texts])
-        empty = dict.fromkeys(np.flatnonzero(point < 0).tolist(), "the text")
-        return Content(point, list(number), None, empty)
+        return _distinct(texts or [], fewest)
     if choice.kind == "vectors":
         x, names, encoding = _stacked(table[choice.points[0]]), [], encoding or Encoding({}, None)
-        of = [choice.points[0]] * x.shape[1]
+        of = np.array([choice.points[0]] * x.shape[1])
     else:
         encoding = encoding or Encoding(_levels(table, choice), None)
         x, names, of = _encoded(table, choice.types, encoding.levels, reading)
-    x[~np.isfinite(x)] = np.nan
-    if impute:
-        if lost := [name for name, column in zip(of, x.T, strict=True) if np.isnan(column).all()]:
-            raise ValueError(f"Expected numbers in the column {lost[0]!r} (got none to fill in).")
-        encoding = encoding._replace(fill=np.nanmedian(x, axis=0).tolist())
     is_category = np.array([choice.types.get(name) == "category" for name in of])
-    lacking = np.isnan(x)
-    filled = dict[str, int]()
+    lacking, filled = ~np.isfinite(x), dict[str, int]()
+    if impute and lacking.all(0).any():
+        name = of[lacking.all(0)][0]
+        raise ValueError(f"Expected numbers in the column {name!r} (got none to fill in).")
+    if impute:
+        fill = np.nanmedian(np.where(lacking, np.nan, x), axis=0)
+        encoding = encoding._replace(fill=fill.tolist())
     if encoding.fill is not None:
-        for name, count in zip(of, lacking.sum(0).tolist(), strict=True):
-            filled |= {name: max(count, filled.get(name, 0))} if count else {}
-        x = np.where(lacking, encoding.fill, x)
-        lacking[:] = False
+        filled = {name: int(lacking[:, of == name].sum()) for name in of[lacking.any(0)]}
+        x, lacking = np.where(lacking, encoding.fill, x), np.zeros_like(lacking)
     left_out = lacking.any(1)
-    point = np.where(left_out, -1, np.cumsum(~left_out) - 1)
     missing = {
-        int(row): ", ".join(dict.fromkeys(np.array(of)[lacking[row]].tolist()))
-        for row in np.flatnonzero(left_out)
+        row: ", ".join(dict.fromkeys(of[lacking[row]])) for row in np.flatnonzero(left_out).tolist()
     }
     kept = x[~left_out]
     _check_enough(len(kept), len(x), "rows without missing numbers", fewest)
@@ -106,7 +97,17 @@ def read_content(
         raise ValueError(f"Expected rows that differ (got {len(kept)} that are the same).")
     if texts is not None:
         texts = [text for text, out in zip(texts, left_out, strict=True) if not out]
+    point = np.where(left_out, -1, np.cumsum(~left_out) - 1)
     return Content(point, texts, kept, missing, filled, names, is_category, encoding)
+
+
+def _distinct(texts: list[str], fewest: int) -> Content:
+    """Each document once; those of white space alone are left out, since they say nothing."""
+    number = {text: i for i, text in enumerate(dict.fromkeys(filter(str.strip, texts)))}
+    _check_enough(len(number), len(texts), "different documents", fewest)
+    point = np.array([number.get(text, -1) for text in texts])
+    empty = dict.fromkeys(np.flatnonzero(point < 0).tolist(), "the text")
+    return Content(point, list(number), None, empty)
 
 
 def read_labels(table: "pd.DataFrame", name: str) -> Labels:
@@ -182,7 +183,7 @@ def _encoded(
     types: Mapping[str, str],
     levels: dict[str, list[str]],
     reading: Reading,
-) -> tuple[np.ndarray, list[str], list[str]]:
+) -> tuple[np.ndarray, list[str], np.ndarray]:
     """[N, D]: numbers, dates in days, and a one for the category of a row; names, and columns."""
     blocks, names, of = [], [], []
     for name, each in types.items():
@@ -197,7 +198,7 @@ def _encoded(
             blocks.append(read[:, None])
             names.append(name)
         of += [name] * blocks[-1].shape[1]
-    return np.concatenate(blocks, axis=1), names, of
+    return np.concatenate(blocks, axis=1), names, np.array(of)
 
 
 def _check_enough(count: int, rows: int, what: str, fewest: int) -> None:

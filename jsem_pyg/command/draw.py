@@ -38,7 +38,7 @@ def draw_map(
         result.clusterer,
         path,
         text=_texts(result),
-        counts=result.content.sizes,
+        counts=result.content.sizes.tolist(),
         cluster_names=names[0],
         label_names=label_names,
         level_names=names[1:],

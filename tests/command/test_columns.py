@@ -216,7 +216,7 @@ ROWS = "".join(f"{i * 7 % 11}.5,{i}\n" for i in range(20))
         (
             "space.txt",
             "# a b\n" + ROWS.replace(",", " "),
-            "2 numbers in each of 20 lines.*--delimiter ' ' --header 0 --comment '#' reads",
+            "2 numbers in each line.*--delimiter ' ' --header 0 --comment '#' reads",
             {"delimiter": " ", "header": 0, "comment": "#"},
         ),
         ("commas.txt", ROWS, "--delimiter ',' --header 0 reads", {"delimiter": ",", "header": 0}),
