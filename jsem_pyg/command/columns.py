@@ -174,7 +174,7 @@ def _guess_points(table: "pd.DataFrame", types: dict[str, Type], reading: Readin
     numbers = [name for name in numbers if not _unfit(table[name], reading)]
     fit = [name for name, each in types.items() if each == "category" or name in numbers]
     short = [name for name, each in types.items() if each == "short text"]
-    if fit and not (short and len(numbers) < 2 and (len(fit) < 2 or not numbers)):
+    if fit and (not short or (numbers and len(fit) > 1)):
         return fit
     if short:
         return [max(short, key=lambda name: table[name].astype(str).str.len().mean())]

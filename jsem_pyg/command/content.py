@@ -71,7 +71,8 @@ def read_content(
     if choice.kind == "texts":
         return _distinct(texts or [], fewest)
     if choice.kind == "vectors":
-        x, names, encoding = _stacked(table[choice.points[0]]), [], encoding or Encoding({}, None)
+        x, encoding = _stacked(table[choice.points[0]]), encoding or Encoding({}, None)
+        names = list[str]()
         of = np.array([choice.points[0]] * x.shape[1])
     else:
         encoding = encoding or Encoding(_levels(table, choice), None)
