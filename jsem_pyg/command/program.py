@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from .._extras import import_optional, version_of
 from .._files import check_writable, sole_writer
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NOT_AGAIN = ("resume", "overwrite", "verbose", "cache")
+_NOT_AGAIN = ("--resume", "--overwrite", "--verbose", "-v")
 
 
 class _Group(click.Group):
@@ -39,6 +38,16 @@ class _Group(click.Group):
         except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
             logger.debug("Where it happened:", exc_info=True)
             raise click.ClickException(f"{error}" or type(error).__name__) from error
+
+
+class _Noted(click.Command):
+    """Keeps the words of the command line that does this again."""
+
+    def make_context(self, info_name: Any, args: list[str], *parent: Any, **extra: Any) -> Any:
+        again = ["jsem-pyg", info_name, *(word for word in args if word not in _NOT_AGAIN)]
+        context = super().make_context(info_name, args, *parent, **extra)
+        context.obj = again
+        return context
 
 
 class _Count(click.ParamType):
@@ -84,7 +93,7 @@ Examples:
 """
 
 
-@main.command("map", epilog=_EXAMPLES)
+@main.command("map", cls=_Noted, epilog=_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option(
     "-o",
@@ -209,7 +218,7 @@ def map_command(
         check_drawable(layout)
         folder.check_free(resume, overwrite)
         settings = MapSettings(
-            file, reading, _typed(context), types=dict(types), layout=layout, **options
+            file, reading, context.obj, types=dict(types), layout=layout, **options
         )
         source = read_source(settings, steps)
         from .embedding import Embedder  # and torch, which takes its time
@@ -220,23 +229,6 @@ def map_command(
             make_map(source, settings, folder, Embedder(model, cache), resume, steps)
     shown = f"{folder.report}" if layout == "none" else f"{folder.map} and {folder.report}"
     click.echo(f"Done: see {shown}.")
-
-
-def _typed(context: click.Context) -> list[str]:
-    """The command line that does this again."""
-    words = ["jsem-pyg", context.command.name or ""]
-    for parameter in context.command.get_params(context):
-        name = parameter.name or ""
-        if context.get_parameter_source(name) != ParameterSource.COMMANDLINE or name in _NOT_AGAIN:
-            continue
-        value = context.params[name]
-        for each in value if isinstance(value, tuple) else [value]:
-            each = "=".join(each) if isinstance(each, tuple) else each
-            if isinstance(parameter, click.Argument):
-                words.append(f"./{each}" if f"{each}".startswith("-") else f"{each}")  # no option
-                continue
-            words += [parameter.opts[-1]] if each is True else [parameter.opts[-1], str(each)]
-    return words
 
 
 @main.command("predict")

@@ -181,7 +181,7 @@ def test_the_command_of_a_report_makes_the_same(points):
     made, report = Path("-my points-map/clusters.csv"), Path("-my points-map/report.md")
     before = made.read_bytes()
     typed = shlex.split(re.search(r"^jsem-pyg .*$", report.read_text(), re.M)[0])
-    good(*typed[1:], "--overwrite")
+    good(typed[1], "--overwrite", *typed[2:])
     assert made.read_bytes() == before
 
 
