@@ -78,6 +78,8 @@ class Schedule:
 
 def anneal(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
     """The best plan that the starts lead to."""
+    if problem.is_small:
+        return _all_cooled(problem, starts, schedule)
     level, names, states = _coarse_to_fine(problem, starts, schedule)
     begun = _finalists(level, problem, names, states, schedule)
     if not schedule.is_balanced:
@@ -89,6 +91,27 @@ def anneal(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
     if problem.is_flat:
         return state  # principal axes have compared all plans that restarts could find
     return restarted(problem, state, schedule)
+
+
+def _all_cooled(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
+    """The best plan of a small problem: all starts are cooled to the end, and compared there."""
+    moments = torch.stack([start.moments for start in starts]).repeat(len(schedule.hot), 1, 1)
+    epsilon = moments.new_tensor(schedule.hot).repeat_interleave(len(starts))
+    states, names = begin(problem, moments, epsilon), [start.name for start in starts] * 2
+    is_going = torch.ones_like(epsilon, dtype=torch.bool)
+    while bool(is_going.any()):
+        states = settle(problem, states, _RACING)
+        states, names = _best(states, names, 2 * _KEPT, problem.has_saddle)
+        is_going = states.epsilon > schedule.lowest
+        if schedule.may_stop:
+            is_going &= states.peak < FINAL_SHARP
+        cooler = (states.epsilon / COOLING).clamp(min=schedule.lowest)
+        states = replace(states, epsilon=torch.where(is_going, cooler, states.epsilon))
+    states = settle(problem, states, _COOLING)
+    states, names = _best(states, names, len(names), problem.has_saddle)
+    for index, name in enumerate(names):
+        schedule.note(f"{problem.shape[0]} x {problem.shape[1]}, {name}", states.take(index))
+    return states.take(0)
 
 
 def restarted(problem: Problem, state: State, schedule: Schedule) -> State:
