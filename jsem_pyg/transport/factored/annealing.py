@@ -78,9 +78,9 @@ class Schedule:
 
 def anneal(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
     """The best plan that the starts lead to."""
-    if problem.is_small:
-        return _all_cooled(problem, starts, schedule)
     level, names, states = _coarse_to_fine(problem, starts, schedule)
+    if problem.is_small:  # all starts are cold by now, and can be compared there
+        states, names = _best(settle(problem, states, _COOLING), names, 1, problem.has_saddle)
     begun = _finalists(level, problem, names, states, schedule)
     if not schedule.is_balanced:
         # Cells of two sides of which one lacks a part differ so much that the heat starts do better
@@ -91,27 +91,6 @@ def anneal(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
     if problem.is_flat:
         return state  # principal axes have compared all plans that restarts could find
     return restarted(problem, state, schedule)
-
-
-def _all_cooled(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
-    """The best plan of a small problem: all starts are cooled to the end, and compared there."""
-    moments = torch.stack([start.moments for start in starts]).repeat(len(schedule.hot), 1, 1)
-    epsilon = moments.new_tensor(schedule.hot).repeat_interleave(len(starts))
-    states, names = begin(problem, moments, epsilon), [start.name for start in starts] * 2
-    is_going = torch.ones_like(epsilon, dtype=torch.bool)
-    while bool(is_going.any()):
-        states = settle(problem, states, _RACING)
-        states, names = _best(states, names, 2 * _KEPT, problem.has_saddle)
-        is_going = states.epsilon > schedule.lowest
-        if schedule.may_stop:
-            is_going &= states.peak < FINAL_SHARP
-        cooler = (states.epsilon / COOLING).clamp(min=schedule.lowest)
-        states = replace(states, epsilon=torch.where(is_going, cooler, states.epsilon))
-    states = settle(problem, states, _COOLING)
-    states, names = _best(states, names, len(names), problem.has_saddle)
-    for index, name in enumerate(names):
-        schedule.note(f"{problem.shape[0]} x {problem.shape[1]}, {name}", states.take(index))
-    return states.take(0)
 
 
 def restarted(problem: Problem, state: State, schedule: Schedule) -> State:
@@ -264,10 +243,15 @@ def race(
 ) -> tuple[State, list[str]]:
     """Cool states until their plans are sharp, or to the lowest temperature: the best come first.
 
+    Plans of small problems are cooled as far as the one that is returned.
+
     A wave is states that begin at one temperature, the hottest wave first; it joins the others when
     these reach its temperature. Of states that differ the best continue, and the best of each name.
     """
     states, kept = waves[0].take(slice(0, 0)), list[str]()
+    sharp = SHARP
+    if problem.is_small:
+        sharp = FINAL_SHARP if schedule.may_stop else torch.inf
     for wave, following in zip(waves, [*waves[1:], None], strict=True):
         size = wave.epsilon.numel()
         states, kept = _join(states, wave), kept + names[:size]
@@ -276,7 +260,7 @@ def race(
         while True:
             states = settle(problem, states, _RACING)
             states, kept = _best(states, kept, 2 * _KEPT, problem.has_saddle)
-            is_going = (states.peak < SHARP) & (states.epsilon > until * (1 + 1e-6))
+            is_going = (states.peak < sharp) & (states.epsilon > until * (1 + 1e-6))
             if not bool(is_going.any()):
                 break
             cooler = (states.epsilon / COOLING).clamp(min=until)

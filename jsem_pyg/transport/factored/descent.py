@@ -257,7 +257,7 @@ def scale(problem: Problem, state: State, effort: Effort) -> Scaling:
         signal = torch.cat([signal, ones], 1)
     psi = state.psi / state.epsilon[..., None].to(state.psi)
     if problem.is_small:
-        tol = min(effort.tol, _EXACT) if effort.is_careful else effort.tol
+        tol = min(0.01 * effort.tol, _EXACT) if effort.is_careful else effort.tol
         psi = newton(kernel, psi, tol, effort.is_careful)
         effort = Effort(passes=1)  # which measures the plan
     return sinkhorn(
