@@ -67,11 +67,6 @@ def test_one_direction_of_every_edge_is_the_same_graph():
         assert one_way == pytest.approx(expected, abs=1e-12)
 
 
-def test_the_least_weight_given_in_one_direction_counts():
-    weight = torch.tensor([5e-324], dtype=torch.float64)
-    assert modularity(torch.tensor([[0], [1]]), weight, torch.tensor([0, 1])) == -0.5
-
-
 def test_weights_that_require_gradients():
     edge_index, labels = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]]), torch.tensor([0, 0, 1, 1])
     assert modularity(edge_index, torch.ones(4, requires_grad=True), labels) == 0.5

@@ -283,11 +283,10 @@ X = np.ones((5, 3), np.float32)
             r"columns of 'x' within .* \(got .* 1e\+60",
         ),
         (bad(edge_weight=np.arange(10.0)), ValueError, "'edge_weight' .*both directions"),
-        (bad(edge_weight=np.full(10, 1e-60)), ValueError, "'edge_weight' to be zero or large"),
         (
             bad(edge_weight=ONES * np.float32(1e-42)),
             ValueError,
-            "'edge_weight' to be zero or large",
+            "'edge_weight' to be zero, or from",
         ),
         (bad(t=[[1.0, 2.0]]), ValueError, r"'t' to be .* D = 3 \(got shape \[1, 2\]"),
         (bad(t=1e11), ValueError, "'t' to be at most"),

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import quadratic_assignment
 from scipy.sparse import coo_array, csr_array
 
 from .branches import is_sparse, likely_pairs
@@ -32,6 +33,8 @@ _log = logging.getLogger(__name__)
 _COPY = 1 - 1e-6  # of the most that could be kept: there is nothing to find
 _GAIN = 1e-4  # of what is kept, for another round to be worth it
 _BELIEVED = (0.0, 0.5, 0.3, 0.7)  # confidence of the pairs that an annealing begins with
+_UNRELATED = 0.01  # mean confidence in partners: that of related graphs is 0.04 and more
+_RELAXED = 1 << 20  # pairs, up to which a convex relaxation takes some seconds
 _NEARLY = 0.99  # of the most that could be kept: there is little to find
 _SMALL = 1 << 22  # pairs, up to which heat profiles take a second or two
 _BRANCHED = 1 << 28  # pairs, of which all are looked at
@@ -91,6 +94,12 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
         )
         return Found(best.partner, stages)
     best = improve("neighbours", best, task)
+    sure = edge_confidence(*sides, best.partner)
+    if num_pairs <= _RELAXED and sure.mean() < _UNRELATED:
+        # There is nothing that a longer search could follow: edges are shared by chance.
+        best = max(best, note("relaxed", _relaxed(task)), key=lambda each: each.kept)
+        note("best", best)
+        return Found(stages.pop()[1], stages)
     if best.kept < _COPY * most and num_pairs <= _SMALL:
         heat = heat_features(*sides)
         task = assignment_task(*sides, heat, seed)
@@ -116,6 +125,18 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
             break
     note("best", best)
     return Found(stages.pop()[1], stages)
+
+
+def _relaxed(task: Task) -> Assignment:
+    """The assignment that SciPy finds by conditional gradients, and swaps after it.
+
+    Source: Vogelstein et al., "Fast approximate quadratic programming for graph matching", PLOS
+    ONE 10, 2015.
+    """
+    sides = (each.toarray().astype(float) for each in _padded(*task[:2]))
+    found = quadratic_assignment(*sides, method="faq", options={"maximize": True})
+    partner = found.col_ind[: task.source.shape[0]]
+    return swap(task, Assignment(partner, kept_weight(task, partner)))
 
 
 def _inverse(partner: Array, size: int) -> Array:
