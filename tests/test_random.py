@@ -8,7 +8,6 @@ from transport.problems import points
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.transport import (
     MatrixCost,
-    batch_gromov_wasserstein,
     gromov_wasserstein,
     gw_barycenter,
     sampled_gromov_wasserstein,
@@ -27,9 +26,6 @@ CALLS = {
     "sampled": lambda seed: sampled_gromov_wasserstein(
         torch.cdist(x, x), torch.cdist(y, y), seed=seed, max_iter=2
     ).dense(),
-    "batch": lambda seed: batch_gromov_wasserstein(
-        [x], [y], starts=["costs", "random"], seed=seed, max_iter=2
-    )[0].dense(),
     "MatrixCost": lambda seed: MatrixCost(rank=4, seed=seed)(torch.eye(600)).x,
     "hnsw": lambda seed: knn_graph(many, 3, index="hnsw", seed=seed, progress=False)[0],
     "ivf": lambda seed: knn_graph(many, 3, index="ivf", seed=seed, progress=False)[0],

@@ -387,10 +387,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "transport.Plan.apply": good(of=_aligned, y=lambda: _x(5)),
     "transport.Plan.joint_embedding": good(of=_aligned, dim=1),
     "transport.Plan.topk": good(of=_aligned, k=2),
-    "transport.batch_gromov_wasserstein": good(
-        "@pair", source=lambda: [_x()], target=lambda: [_x(5, 2)], max_iter=3
-    ),
-    "transport.batch_gw_distance": good("@pair", source=lambda: [_x()], target=lambda: [_x(5, 2)]),
     "transport.comparable": good("source", target=lambda: _x(5)),
     "transport.geodesic_columns": good(
         "num_nodes", edge_index=_path, edge_length=lambda: torch.ones(10)
