@@ -9,7 +9,6 @@ from jsem_pyg.graph import knn_graph
 from jsem_pyg.transport import (
     MatrixCost,
     gromov_wasserstein,
-    gw_barycenter,
     sampled_gromov_wasserstein,
 )
 
@@ -20,9 +19,6 @@ CALLS = {
     "gromov_wasserstein": lambda seed: gromov_wasserstein(
         many, y, seed=seed, max_iter=1, starts=["axes"], progress=False
     ).dense(),
-    "gw_barycenter": lambda seed: (
-        gw_barycenter([x, y], 10, seed=seed, max_iter=1, epsilon=0.3, progress=False).factor.x
-    ),
     "sampled": lambda seed: sampled_gromov_wasserstein(
         torch.cdist(x, x), torch.cdist(y, y), seed=seed, max_iter=2
     ).dense(),

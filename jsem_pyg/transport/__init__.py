@@ -21,9 +21,7 @@ from .costs import (
     MatrixCost,
     geodesic_columns,
 )
-from .distance.barycenter import Barycenter, gw_barycenter
 from .distance.distance import gw_distance
-from .distance.loss import GromovWassersteinLoss
 from .edges.matching import match_graphs
 from .factored.profiles import comparable, heat_profiles
 from .factored.solver import gromov_wasserstein
@@ -32,20 +30,17 @@ from .sampled.solver import sampled_gromov_wasserstein
 
 __all__ = [
     "AdjacencyCost",
-    "Barycenter",
     "ColumnCost",
     "CommuteCost",
     "Factor",
     "FeatureCost",
     "GeodesicCost",
-    "GromovWassersteinLoss",
     "HeatCost",
     "MatrixCost",
     "Plan",
     "comparable",
     "geodesic_columns",
     "gromov_wasserstein",
-    "gw_barycenter",
     "gw_distance",
     "heat_profiles",
     "match_graphs",

@@ -375,11 +375,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "transport.GeodesicCost.__call__": good(
         "num_nodes", source=_path, edge_length=lambda: torch.ones(10)
     ),
-    "transport.GromovWassersteinLoss": good(starts=["axes"]),
-    "transport.GromovWassersteinLoss.forward": good(
-        "@fused",
-        of=lambda: transport.GromovWassersteinLoss(epsilon=0.3, starts=["axes"], max_iter=3),
-    ),
     "transport.HeatCost": good(),
     "transport.HeatCost.__call__": good("num_nodes", source=_graph),
     "transport.MatrixCost": good(),
@@ -392,17 +387,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
         "num_nodes", edge_index=_path, edge_length=lambda: torch.ones(10)
     ),
     "transport.gromov_wasserstein": good("@fused", epsilon=0.3, starts=["axes"], progress=False),
-    "transport.gw_barycenter": good(
-        sources=lambda: [_x(4), _x(3, 2)],
-        size=3,
-        weights=lambda: torch.tensor([0.4, 0.6]),
-        masses=lambda: [torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.5, 0.2, 0.3])],
-        p=lambda: torch.tensor([0.2, 0.3, 0.5]),
-        epsilon=0.5,
-        tol=0.5,
-        max_iter=1,
-        progress=False,
-    ),
     "transport.gw_distance": good(
         "@fused", epsilon=0.3, starts=["axes"], progress=False, max_iter=3
     ),

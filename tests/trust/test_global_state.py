@@ -16,7 +16,7 @@ from trust.test_layouts import numbers
 
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import fit
-from jsem_pyg.transport import GromovWassersteinLoss
+from jsem_pyg.transport import gw_distance
 
 pytestmark = pytest.mark.ci
 
@@ -109,6 +109,6 @@ def test_tensors_of_inference_mode_are_trained_on_and_aligned():
         refused = DiffusionClassifier(3, 2)
     given["model"] = good_call("training.fit")[1]["model"]
     torch.testing.assert_close(numbers(function(**given)), expected)
-    assert GromovWassersteinLoss(epsilon=0.3)(pair["source"], pair["target"]).isfinite()
+    assert gw_distance(pair["source"], pair["target"], epsilon=0.3, progress=False).isfinite()
     with pytest.raises(ValueError, match="'model' to have parameters that can be trained"):
         fit(refused, given["data"])
