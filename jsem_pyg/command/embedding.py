@@ -53,7 +53,7 @@ class Embedder:
         if path.exists():
             try:
                 tree = load_tree(path, _KIND)
-                if tree.get("key", key) == key:  # which files of earlier versions lack
+                if tree["key"] == key:
                     return tree["x"]
                 problem = f"Expected '{path}' to hold this block (got {tree['key']})."
             except ValueError as error:

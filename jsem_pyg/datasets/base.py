@@ -132,7 +132,7 @@ class PointsDataset(InMemoryDataset):
         path = self.processed_paths[0]
         try:
             cached: dict[str, Any] = load_tree(path, _KIND)
-            name = cached.get("name", self._cache_name)  # which files of earlier versions lack
+            name = cached["name"]
             if name == self._cache_name:
                 return cached
             problem = f"Expected '{path}' to hold {self._cache_name} (got {name})."

@@ -118,9 +118,6 @@ def test_a_race_is_seen(monkeypatch):
         assert_as_alone("fake", rounds=2, calls=1)
 
 
-# Seconds a call, all of them in a solver whose other calls are quick.
-
-
 @pytest.mark.parametrize("key", CALLS)
 def test_every_call_gives_what_it_gives_alone(key):
     assert_as_alone(key, rounds=2, calls=1)
