@@ -301,7 +301,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "graph.knn_graph": good("x", k=2, batch=lambda: torch.tensor([0, 0, 0, 1, 1, 1])),
     "graph.knn_hyperedges": good("x", k=2),
     "graph.knn_search": good("x", k=2),
-    "graph.patch_graph": good(image=_x, noise=0.5, k=2),
     # 2. curvature
     "curvature.Standardizer.fit": good("values"),
     "curvature.Standardizer.transform": good(

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.ci
 
 # Whose result is in torch's default type, and whose linear maps go as autocast says. On another
 # device than the default one, graphs are built, aligned and trained on only with errors of torch's.
-IN_DEFAULT_TYPE = r"graph\.patch_graph|curvature\.jaccard_overlap"
+IN_DEFAULT_TYPE = r"curvature\.jaccard_overlap"
 MAPS = (
     r"nn\.\w*ChebConv\.forward|nn\.DiffusionClassifier\.(forward|classify|conductances)"
     r"|nn\.(Endpoint|MLP|Sigmoid)Conductance\.\w+|training\.fit"
