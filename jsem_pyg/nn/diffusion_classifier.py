@@ -255,8 +255,6 @@ class DiffusionClassifier(torch.nn.Module):
         weight = state_dict.get(f"{prefix}lin.weight")
         if self.num_classes is None and weight is not None and len(weight):
             self.set_num_classes(len(weight))
-        for name in ("raw", "start"):  # which earlier versions wrote twice
-            state_dict.pop(f"{prefix}anisotropic.time.{name}", None)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def __repr__(self) -> str:
