@@ -29,51 +29,9 @@ pytestmark = [
 ]
 
 CUDA = "cuda"
-<<<<<<< HEAD
 ON_THE_CPU = ("NeighborIndex", "DiffusionClusterer")  # the one keeps its points, arrays the other
 # Calls whose results lie on the CPU.
 ANYWHERE = r"recursive_partition|fit.*"
-=======
-# They work on files or on arrays of NumPy, or have no numbers yet.
-LEFT_OUT = r"partition\.diffuse_file|jax\.\w+|nn\.EndpointConductance|report\.report"
-LEFT_OUT += r"|operators\.laplacian_operator"  # which counts no groups there: see diffusion.diffuse
-CALLS = [key for key in GOOD if not re.fullmatch(LEFT_OUT, key)]
-# Calls whose results lie on the CPU, or where a function of the caller's has put them.
-ANYWHERE = r"partition\.(Partition|recursive_partition)|training\.\w+Triplets\.sample"
-ANYWHERE += r"|transport\.ColumnCost\.\w+|training\.fit.*"
-# Calls that take eigenvectors or principal axes, whose signs are free.
-SIGNS = r"transport\.(comparable|(Commute|Matrix)Cost\.__call__|Plan\.joint.*)"
-
-
-class MadeOn(TorchFunctionMode):
-    """What tests make by torch's functions lies on a device, with the CPU's numbers."""
-
-    makers = (torch.arange, torch.eye, torch.full, torch.linspace, torch.ones, torch.rand)
-    makers += (torch.randn, torch.randperm, torch.tensor, torch.zeros)
-
-    def __init__(self, device):
-        super().__init__()
-        self.device = device
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if not sys._getframe(1).f_code.co_filename.startswith(TESTS):
-            return func(*args, **kwargs)
-        if func is torch.Tensor.numpy:
-            return args[0].cpu().numpy()
-        out = func(*args, **kwargs)
-        return out.to(self.device) if func in self.makers else out
-
-
-def call_on(device, key):
-    """A good call with everything on a device."""
-    good_calls._plan.cache_clear()
-    torch.manual_seed(0)  # of parameters
-    with MadeOn(device):
-        function, given = GOOD[key]()
-    function = on(function, device)
-    return function, {name: on(value, device) for name, value in given.items()}
->>>>>>> main
 
 
 def on(value, device):
