@@ -294,13 +294,6 @@ RUNS = [
         patches={"GRAPHS": ("random",), "LEVELS": (10,), "POINTS": ("curve",)},
     ),
     Run(
-        "benchmarks/many_pairs",
-        "--pairs 6 --sizes 4 7 --repeats 1 --proximal 2",
-        lambda table: table["s (all pairs)"] > 0,
-        slow=True,
-        needs=("ot",),
-    ),
-    Run(
         "unseen_documents",
         "--epochs 2 --seeds 2 --k 6 --embeddings {data}/20newsgroups_train_minilm.npz",
         lambda table: table.index.tolist() == ["raw", "extended", "refitted"],

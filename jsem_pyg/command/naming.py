@@ -75,11 +75,15 @@ def _join(vocabulary: np.ndarray, score: np.ndarray) -> str:
 
 
 def name_by_columns(
-    x: NDArray[np.floating], clusters: NDArray[np.int64], columns: Sequence[str]
+    x: NDArray[np.floating],
+    clusters: NDArray[np.int64],
+    columns: Sequence[str],
+    is_category: NDArray[np.bool_] | None = None,
 ) -> list[str]:
     """Name each cluster by the columns whose median is far from that of all rows.
 
     Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.
+    Of categories, columns of zeros and ones, the mean and the standard deviation count.
 
     Example:
         >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.0]])
@@ -88,13 +92,18 @@ def name_by_columns(
     """
     from ..estimators.columns import spread
 
-    middle, width = np.median(x, axis=0), spread(x)
-    names = []
+    ones = np.zeros(len(columns), bool) if is_category is None else is_category
+
+    def middle(x: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.where(ones, x.mean(0), np.median(x, axis=0))
+
+    width, names = np.where(ones, spread(x, robust=False), spread(x)), []
     for cluster in range(int(clusters.max()) + 1):
-        apart = (np.median(x[clusters == cluster], axis=0) - middle) / width
+        apart = (middle(x[clusters == cluster]) - middle(x)) / width
+        apart = np.where(ones, np.maximum(apart, 0), apart)  # a category that is there
         order = np.argsort(-np.abs(apart), kind="stable")[:_COLUMNS]
         parts = [
-            f"{'high' if apart[i] > 0 else 'low'} {columns[i]}"
+            columns[i] if ones[i] else f"{'high' if apart[i] > 0 else 'low'} {columns[i]}"
             for i in order
             if abs(apart[i]) >= _APART
         ]

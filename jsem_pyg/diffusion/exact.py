@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_edge_index, check_edge_weight, check_finite, numbers_of
-from .._precision import inverse_square_root
 from ..graph import GraphStructure
-from .heat_coefficients import LONGEST
+from .precision import LONGEST
 from .times import check_signal, check_single_time, read_times
 
 
@@ -47,7 +46,7 @@ def _combinatorial(adjacency: Tensor, degree: Tensor) -> Tensor:
 
 
 def _symmetric(adjacency: Tensor, degree: Tensor) -> Tensor:
-    inverse_root = inverse_square_root(torch.where(degree > 0, degree, 1))
+    inverse_root = 1 / torch.where(degree > 0, degree, 1).sqrt()
     return _is_connected(degree).diag() - inverse_root.unsqueeze(1) * adjacency * inverse_root
 
 
@@ -80,7 +79,7 @@ def exact_heat_diffusion(
         x: [..., N, D].
         edge_index: [2, E], both directions of every edge.
         edge_weight: [E] non-negative, or None for ones.
-        t: a number or 0-d tensor, at most 1e10 over the largest degree (over one, if normalised).
+        t: a number or 0-d tensor, at most 1e4 over the largest degree (over one, if normalised).
         normalization: "sym", "rw" or None.
 
     Returns:
@@ -111,8 +110,7 @@ def exact_heat_diffusion(
     fastest = float(numbers_of(laplacian).diagonal().max()) if x.size(-2) else 0.0
     if times.reach(fastest) > LONGEST:
         raise ValueError(
-            f"Expected 't' to be at most {LONGEST / fastest:.3g}, 1e10 over the largest entry of "
-            f"the Laplacian, {fastest:.3g} (got {times.longest:.3g}): beyond, rounding hides the "
-            "result."
+            f"Expected 't' to be at most {LONGEST / fastest:.3g}, {LONGEST:g} over the largest "
+            f"entry of the Laplacian, {fastest:.3g} (got {times.longest:.3g})."
         )
     return (torch.matrix_exp(-times.value.to(laplacian) * laplacian) @ x.to(dtype)).to(x.dtype)

@@ -23,7 +23,7 @@ from ..graph import GraphStructure
 from ..operators import HeatOperator
 from .evolve import evolve
 from .options import HeatOptions
-from .precision import precise_operator
+from .precision import choose_dtype
 from .times import check_signal, check_single_time, read_times
 
 _ROUNDS = 30  # of the bound's iteration, each a product with |A|
@@ -118,12 +118,11 @@ def expm_multiply(
     options = HeatOptions(tol=tol, backend=backend)
     times = read_times(duration * radius, columns)
 
-    def make(off: Tensor, diag: Tensor, dtype: torch.dtype) -> HeatOperator:
-        matrix = structure.make_matrix((off.double() / radius).to(dtype), diag.to(dtype), backend)
-        return HeatOperator(matrix, dtype=dtype)
-
-    scaled = (diagonal.double() - shift) / radius
-    operator = precise_operator(make, columns, times.reach, options, off=symmetric, diag=scaled)
+    dtype = choose_dtype(columns, times.reach(1.0), tol)
+    off, diag = symmetric.double() / radius, (diagonal.double() - shift) / radius
+    operator = HeatOperator(
+        structure.make_matrix(off.to(dtype), diag.to(dtype), backend), dtype=dtype
+    )
     out = evolve(columns, operator, times, options).squeeze(-3)
     out = out * torch.exp(duration * high).to(out)
     if not bool(numbers_of(out).isfinite().all()):

@@ -20,12 +20,9 @@ class Times(NamedTuple):
         """The longest time in units of a rate."""
         return self.longest * fastest
 
-    def scales(self) -> "list[Times]":
-        """Each of the S scales by itself."""
-        parts = self.value.split(1)
-        if torch.compiler.is_compiling():
-            return [Times(each, self.longest) for each in parts]
-        return [Times(each, max(list_of(each))) for each in parts]
+    def by_channel(self, num_channels: int) -> "Times":
+        """Turn S scales of C channels into one scale of S C channels, scale by scale."""
+        return self._replace(value=self.value.reshape(-1).repeat_interleave(num_channels)[None])
 
 
 def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:

@@ -20,16 +20,15 @@ from .._checks import (
     check_dense,
     check_device,
     check_edge_index_shape,
-    check_edge_vector,
-    check_finite,
+    check_edge_weight,
     check_float,
     check_node_index,
-    check_nonnegative_entries,
     check_nonnegative_int,
     check_signal_range,
     check_symmetric,
     check_tensor,
     check_vector,
+    check_weight_range,
     numbers_of,
     uneven,
 )
@@ -110,17 +109,6 @@ class SimplicialStructure(Prepared):
 
     @cached_property
     @torch.inference_mode(False)
-    def component(self) -> Tensor:
-        """[M] the connected component of each edge, numbered from zero; isolated nodes are none."""
-        return torch.unique(self.graph.component[self.edges[0]], return_inverse=True)[1]
-
-    @cached_property
-    def num_components(self) -> int:
-        """The number of connected components that have an edge."""
-        return int(self.component.max()) + 1 if self.num_edges else 0
-
-    @cached_property
-    @torch.inference_mode(False)
     def triangle_counts(self) -> Tensor:
         """[M] how many triangles each edge is in."""
         return torch.bincount(self.triangle_edges.flatten(), minlength=self.num_edges)
@@ -198,8 +186,7 @@ class SimplicialStructure(Prepared):
 
     def check_edge_weight(self, edge_weight: Tensor) -> None:
         """Raise unless `edge_weight` [E] is finite, positive and alike in both directions."""
-        check_edge_vector("edge_weight", edge_weight, self.num_columns)
-        check_finite("edge_weight", edge_weight)
+        check_edge_weight(edge_weight, self.num_columns)
         weight = numbers_of(edge_weight)
         if weight.numel() and float(weight.min()) <= 0:
             raise ValueError(
@@ -219,7 +206,7 @@ class SimplicialStructure(Prepared):
     def check_triangle_weight(self, triangle_weight: Tensor) -> None:
         """Raise unless `triangle_weight` [F] is finite and non-negative."""
         self.check_triangle_shape(triangle_weight)
-        check_nonnegative_entries("triangle_weight", triangle_weight)
+        check_weight_range("triangle_weight", triangle_weight)
 
     def __repr__(self) -> str:
         return (

@@ -265,14 +265,6 @@ SINKHORN = _family(
         "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
     },
 )
-LINEAR_TRANSPORT = _family(
-    "linear_transport",
-    {
-        "reference": ("reference", no_obstacle, "SciPy's linear programs"),
-        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
-    },
-    fallback="reference",
-)
 CANDIDATES = _family(
     "candidates",
     {
@@ -297,7 +289,6 @@ FAMILIES = {
     "products over edges": EDGE_DOT,
     "triangles and curvature": TRIANGLES,
     "transport (Sinkhorn)": SINKHORN,
-    "transport of small graphs (linear programs)": LINEAR_TRANSPORT,
     "matching of large graphs (scores of pairs)": CANDIDATES,
     "matching of sparse graphs (branches)": BRANCHES,
 }

@@ -61,7 +61,7 @@ def test_rounding_is_no_spread(dtype, robust):
     assert spread(x, robust)[0] > 1e8
 
 
-@pytest.mark.parametrize("unit", [2.0**700, 2.0**-900])
+@pytest.mark.parametrize("unit", [2.0**300, 2.0**-300])
 @pytest.mark.parametrize("scale", ["robust", "standard"])
 def test_units_of_any_size_are_divided_by(scale, unit):
     heat = HeatDiffusion(t=2.0, scale=scale, metric="l2").fit(WINE[:50])
@@ -93,12 +93,12 @@ def test_masked_entries_are_refused():
 
 def test_columns_out_of_range_are_refused():
     x = WINE[:50].copy()
-    x[0, 0] = 1e305
+    x[0, 0] = 1e105
     with pytest.raises(ValueError, match="'X' to lie within"):
         HeatDiffusion(t=1.0, metric="l2", scale=None).fit(x)
-    x[:, 0] = WINE[:50, 0] * 1e-200
-    x[0, 0] = 1e200
-    with pytest.raises(ValueError, match="'X / scale_' to be finite"):
+    x[:, 0] = WINE[:50, 0] * 1e-50
+    x[0, 0] = 1e90
+    with pytest.raises(ValueError, match="'X / scale_' to lie within"):
         HeatDiffusion(t=1.0, metric="l2", scale="robust").fit(x)
 
 

@@ -114,7 +114,7 @@ def test_the_scale_of_a_signal_neither_over_nor_underflows(dtype, factor):
         dirichlet_energy(huge, edge_index, weight)
 
 
-@pytest.mark.parametrize("unit", [2.0**-1020, 2.0**1018])
+@pytest.mark.parametrize("unit", [2.0**-600, 2.0**600])
 def test_the_unit_of_weights_neither_over_nor_underflows(unit):
     x, edge_index, edge_weight = random_graph()
     small = unit * edge_weight

@@ -88,12 +88,6 @@ def test_given_triangles_keep_their_order():
     assert structure.triangle_counts.sum() == 6
 
 
-def test_components_leave_out_isolated_nodes():
-    structure = SimplicialStructure(once([(1, 2), (7, 5), (2, 3)]), 9)
-    assert structure.component.tolist() == [0, 0, 1]
-    assert structure.num_components == 2
-
-
 def test_forms_of_edge_index():
     edge_index = CASES["random"][0]
     expected = SimplicialStructure(edge_index, 9)
@@ -112,7 +106,7 @@ def test_forms_of_edge_index():
 def test_what_is_kept_may_serve_training_later():
     with torch.inference_mode():
         structure = SimplicialStructure(*CASES["random"])
-        made = structure.edge_boundary, structure.triangle_boundary, structure.component
+        made = structure.edge_boundary, structure.triangle_boundary, structure.triangle_counts
     for matrix in (*made[0], *made[1]):
         assert not matrix.value.is_inference()
     assert not made[2].is_inference()

@@ -204,23 +204,6 @@ def test_second_derivatives():
     assert float(found) == pytest.approx(12 * float(value), rel=1e-4)
 
 
-@pytest.mark.parametrize("normalization", ["sym", "rw"])
-def test_second_derivatives_of_large_weights(normalization):
-    """Those of roots divide by their cubes, which are beyond float32."""
-    case = make_case(scattered())
-    options = {"normalization": normalization, "backend": "xla"}
-
-    def second(unit):
-        def first(weight):
-            return jax.grad(lambda w: heat_diffusion(case.x, case.graph, w, **options)[:, 0].sum())(
-                weight
-            )
-
-        return unit * jax.grad(lambda w: (unit * first(w)[::2]).sum())(unit * case.weight)
-
-    np.testing.assert_allclose(second(2.0**90), second(1.0), rtol=1e-3, atol=1e-4)
-
-
 def test_numba_refuses_second_derivatives():
     with pytest.raises(NotImplementedError, match=r"'backend' .* second derivatives \(got 'numba'"):
         curvature_in_x(make_case(star()), "numba")
@@ -312,11 +295,10 @@ X = np.ones((5, 3), np.float32)
             r"columns of 'x' within .* \(got .* 1e\+60",
         ),
         (bad(edge_weight=np.arange(10.0)), ValueError, "'edge_weight' .*both directions"),
-        (bad(edge_weight=np.full(10, 1e-60)), ValueError, "'edge_weight' to be zero or large"),
         (
             bad(edge_weight=ONES * np.float32(1e-42)),
             ValueError,
-            "'edge_weight' to be zero or large",
+            "'edge_weight' to be zero, or from",
         ),
         (bad(t=[[1.0, 2.0]]), ValueError, r"'t' to be .* D = 3 \(got shape \[1, 2\]"),
         (bad(t=1e11), ValueError, "'t' to be at most"),

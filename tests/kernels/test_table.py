@@ -11,9 +11,8 @@ from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.kernels import table
 from jsem_pyg.kernels.chebyshev import Operator
-from jsem_pyg.kernels.table import CHEBYSHEV, LINEAR_TRANSPORT, Backend, KernelFamily, no_obstacle
+from jsem_pyg.kernels.table import CHEBYSHEV, Backend, KernelFamily, no_obstacle
 from jsem_pyg.testing import random_graph
-from jsem_pyg.transport import batch_gromov_wasserstein
 
 CPU = torch.device("cpu")
 
@@ -159,7 +158,6 @@ def test_a_backend_from_outside_is_an_entry(monkeypatch):
         (heat_diffusion, CHEBYSHEV),
         (nn.AnisotropicChebConv, CHEBYSHEV),
         (nn.HypergraphDiffusion, CHEBYSHEV),
-        (batch_gromov_wasserstein, LINEAR_TRANSPORT),
     ],
 )
 def test_docstrings_list_the_backends(documented, family):

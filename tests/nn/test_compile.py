@@ -377,17 +377,6 @@ def test_functions_without_a_registered_op_run_eagerly_in_compiled_code(function
         torch.testing.assert_close(*gradients)
 
 
-def test_gradients_beside_weights_that_float32_has_too_few_digits_for():
-    layer, data = bend(AnisotropicDiffusion(t=2.0)), make_data()
-    weight = (data.edge_weight.double() * 1e-42).float()
-
-    def gradients(function):
-        out = function(data.x, data.edge_index, weight, data.edge_attr)
-        return torch.autograd.grad(out.sin().sum(), list(layer.parameters()))
-
-    assert_same(gradients(whole(layer)), gradients(layer))
-
-
 def test_derivatives_that_compiled_code_does_not_know_are_refused_where_torch_returns_zeros():
     layer, data = bend(AnisotropicDiffusion(backend="reference", learn_t=False)), make_data()
     compiled, x = torch.compile(layer, backend="eager"), data.x.requires_grad_()

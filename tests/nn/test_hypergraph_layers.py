@@ -56,7 +56,7 @@ def test_diffuses_with_the_product_of_all_weights(normalization):
     assert not torch.allclose(expected, plain, atol=1e-2)
 
 
-@pytest.mark.parametrize("unit", [1e-42, 5e37])
+@pytest.mark.parametrize("unit", [1e-28, 1e28])
 def test_the_unit_of_given_weights_does_not_matter_to_learned_ones(unit):
     x, index, weight = make_inputs()
     given = weight * unit

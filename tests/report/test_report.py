@@ -167,7 +167,7 @@ def test_a_failed_report_leaves_the_old_file(tmp_path):
         ({"settings": 3}, "Expected 'settings' to be a mapping"),
         ({"times": []}, "Expected 'times' to hold at least one"),
         ({"times": [-1.0]}, "Expected 'times' to be non-negative"),
-        ({"layout": "circle"}, "Expected 'layout' to be one of 'umap', 'pca'"),
+        ({"layout": "circle"}, "Expected 'layout' to be one of 'auto', 'umap', 'pca'"),
         ({"title": None}, "Expected 'title' to be a string"),
     ],
 )
@@ -202,6 +202,18 @@ def test_the_script_is_that_of_plotly(monkeypatch):
 def test_a_layout_by_axes_needs_no_umap(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
     assert write(tmp_path, layout="pca").content()[0]["times"]
+
+
+def test_points_of_many_rows_are_larger(tmp_path):
+    """5,000 rows were 264 equal dots."""
+    counts = [1, 9] * 30
+    assert write(tmp_path, counts=counts).content()[1]["counts"].tolist() == counts
+    assert "A larger dot stands for more rows." in write(tmp_path, counts=counts).text
+    assert "counts" not in write(tmp_path, counts=[1] * 60).content()[1]
+    assert "Search the points" in write(tmp_path).source
+    for bad in ([1], [0] * 60, [1.5] * 60):
+        with pytest.raises(ValueError, match=r"'counts' to be 60 integers >= 1"):
+            write(tmp_path, counts=bad)
 
 
 def test_pictures_are_packed_in_256_greys_of_a_type_that_the_script_reads(tmp_path):

@@ -301,7 +301,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "graph.knn_graph": good("x", k=2, batch=lambda: torch.tensor([0, 0, 0, 1, 1, 1])),
     "graph.knn_hyperedges": good("x", k=2),
     "graph.knn_search": good("x", k=2),
-    "graph.patch_graph": good(image=_x, noise=0.5, k=2),
     # 2. curvature
     "curvature.Standardizer.fit": good("values"),
     "curvature.Standardizer.transform": good(
@@ -375,11 +374,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "transport.GeodesicCost.__call__": good(
         "num_nodes", source=_path, edge_length=lambda: torch.ones(10)
     ),
-    "transport.GromovWassersteinLoss": good(starts=["axes"]),
-    "transport.GromovWassersteinLoss.forward": good(
-        "@fused",
-        of=lambda: transport.GromovWassersteinLoss(epsilon=0.3, starts=["axes"], max_iter=3),
-    ),
     "transport.HeatCost": good(),
     "transport.HeatCost.__call__": good("num_nodes", source=_graph),
     "transport.MatrixCost": good(),
@@ -387,26 +381,11 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "transport.Plan.apply": good(of=_aligned, y=lambda: _x(5)),
     "transport.Plan.joint_embedding": good(of=_aligned, dim=1),
     "transport.Plan.topk": good(of=_aligned, k=2),
-    "transport.batch_gromov_wasserstein": good(
-        "@pair", source=lambda: [_x()], target=lambda: [_x(5, 2)], max_iter=3
-    ),
-    "transport.batch_gw_distance": good("@pair", source=lambda: [_x()], target=lambda: [_x(5, 2)]),
     "transport.comparable": good("source", target=lambda: _x(5)),
     "transport.geodesic_columns": good(
         "num_nodes", edge_index=_path, edge_length=lambda: torch.ones(10)
     ),
     "transport.gromov_wasserstein": good("@fused", epsilon=0.3, starts=["axes"], progress=False),
-    "transport.gw_barycenter": good(
-        sources=lambda: [_x(4), _x(3, 2)],
-        size=3,
-        weights=lambda: torch.tensor([0.4, 0.6]),
-        masses=lambda: [torch.tensor([0.1, 0.2, 0.3, 0.4]), torch.tensor([0.5, 0.2, 0.3])],
-        p=lambda: torch.tensor([0.2, 0.3, 0.5]),
-        epsilon=0.5,
-        tol=0.5,
-        max_iter=1,
-        progress=False,
-    ),
     "transport.gw_distance": good(
         "@fused", epsilon=0.3, starts=["axes"], progress=False, max_iter=3
     ),

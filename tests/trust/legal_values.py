@@ -20,7 +20,6 @@ LEGAL: dict[str, str] = {
     r"diffusion\.expm_multiply x: an array": "of NumPy's",
     # Shapes
     r"(nn|diffusion)\.\S+ x: with a dimension in front": "leading dimensions are batches",
-    r"\S+patch_graph image: with a dimension in front": "a picture of one channel",
     r"\S+\.check_flow x: with a dimension in front": "leading dimensions are batches",
     r"\S+dirichlet_energy x: with a dimension in front": "leading dimensions are batches",
     r"\S+Conductance\.forward edge_attr: of no entries": "a graph may have no edges",

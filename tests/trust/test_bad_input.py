@@ -46,7 +46,7 @@ NOT_DOORS = {
     r"operators\.(\w*Operator|Scaling)(\.\w+)?": "what operators are made of, see `testing`",
     r"evaluation\.\w+Scores": "a result",
     r"report\.Findings": "a record, looked at by report",
-    r"transport\.(Barycenter|Plan)": "a result",
+    r"transport\.Plan": "a result",
     r"partition\.PrunedGraph": "a result",
     r"training\.(EpochEnd|FitResult|Triplets)(\.\w+)?": "a result",
     r"training\.PruneEdges\.__call__": "what `fit` calls",

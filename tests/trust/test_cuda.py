@@ -42,7 +42,7 @@ CALLS = [key for key in GOOD if not re.fullmatch(LEFT_OUT, key)]
 ANYWHERE = r"partition\.(Partition|recursive_partition)|training\.\w+Triplets\.sample"
 ANYWHERE += r"|transport\.ColumnCost\.\w+|training\.fit.*"
 # Calls that take eigenvectors or principal axes, whose signs are free.
-SIGNS = r"transport\.(comparable|(Commute|Matrix)Cost\.__call__|gw_barycenter|Plan\.joint.*)"
+SIGNS = r"transport\.(comparable|(Commute|Matrix)Cost\.__call__|Plan\.joint.*)"
 
 
 class MadeOn(TorchFunctionMode):

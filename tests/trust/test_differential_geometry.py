@@ -35,7 +35,7 @@ FORMS = ["tensor", "int32", "transposed", "sliced", "strided"]
 def simple_graphs(draw):
     """(what is handed over, edge_index [2, E], symmetric weights [E], N), every edge once."""
     edge_index, num_once, order, num_nodes, g = draw(edge_lists(most_nodes=12, repeats=False))
-    exponent = draw(st.sampled_from([0, 0, 3, -20, 60]))
+    exponent = draw(st.sampled_from([0, 0, 3, -20, 25]))
     once = (0.1 + torch.rand(num_once, generator=g, dtype=torch.float64)) * 10.0**exponent
     weight = torch.cat([once, once])[order]
     form = draw(st.sampled_from(FORMS))
@@ -159,7 +159,7 @@ def test_hypergraph_diffusion(data):
     index = random_hypergraph(num_nodes, num_hyperedges, 0.4, num_nodes // 4, seed)
     if data.draw(st.booleans()):
         index = torch.cat([index, index[:, ::2]], dim=1)
-    exponent = data.draw(st.sampled_from([0, -30, 25]))
+    exponent = data.draw(st.sampled_from([0, -28, 25]))
     weight = (0.1 + torch.rand(num_hyperedges, generator=generator(seed))) * 10.0**exponent
     weight[torch.rand(num_hyperedges, generator=generator(seed + 1)) < 0.2] = 0.0
     weight = weight.to(getattr(torch, data.draw(st.sampled_from(["float32", "float64"]))))

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.ci
 NUM_THREADS = 4
 
 # Calls that change the object, so that threads cannot share it.
-NOT_SHARED = r"\S+\.(fit|set\w*)|transport\.GromovWassersteinLoss\.forward"
+NOT_SHARED = r"\S+\.(fit|set\w*)"
 CALLS = [
     key
     for key, make in GOOD.items()
@@ -118,11 +118,7 @@ def test_a_race_is_seen(monkeypatch):
         assert_as_alone("fake", rounds=2, calls=1)
 
 
-# Seconds a call, all of them in a solver whose other calls are quick.
-QUICK_CALLS = [key for key in CALLS if key != "transport.gw_barycenter"]
-
-
-@pytest.mark.parametrize("key", QUICK_CALLS)
+@pytest.mark.parametrize("key", CALLS)
 def test_every_call_gives_what_it_gives_alone(key):
     assert_as_alone(key, rounds=2, calls=1)
 

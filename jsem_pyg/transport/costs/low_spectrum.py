@@ -33,7 +33,7 @@ class LowSpectrum:
         ones = torch.ones(size, dtype=torch.float64, device=device)
         self.weight = ones if graph.weight is None else graph.weight.detach().double()
         self.operator = laplacian_operator(self.structure, self.weight)
-        self.fastest = self.operator.scaling.rates[1]
+        self.fastest = self.operator.scaling.rate
         degree = weighted_degree(self.structure, self.weight)[:, None]
         self.still = (degree / degree.sum()).sqrt()  # the mode that stays, of eigenvalue zero
 
@@ -104,7 +104,7 @@ class LowSpectrum:
         share = time / rate * torch.log(time[1] / time[0])
         degree = heat_degree(float(time[-1]), 1e-4)
         coefficients = (heat_coefficients(time, degree) * share).sum(1)
-        return self.operator.matrix.series(x, coefficients.to(x.device)[:, None, None, None])[0]
+        return self.operator.matrix.series(x, coefficients.to(x.device)[:, None, None])[0]
 
 
 def weighted_degree(structure: GraphStructure, weight: Tensor) -> Tensor:

@@ -95,14 +95,6 @@ def halo_places(part):
     return torch.unique(col[(col < low) | (col >= low + part.num_nodes)])
 
 
-def test_components_of_one_process_are_not_shared():
-    first = torch.arange(40)
-    path = first[first % 10 != 9] + torch.tensor([[0], [1]])  # four of ten nodes each
-    graph = GraphStructure(torch.cat([path, path.flip(0)], 1), 40)
-    shared = {size: Cutter(graph, even(40, size)).cut(0).num_shared for size in (2, 4, 8)}
-    assert shared == {2: 0, 4: 0, 8: 4}
-
-
 def test_more_blocks_than_processes():
     data = whole()
     cutter = Cutter(GraphStructure(data.edge_index, 40), even(40, 6), 3)

@@ -7,15 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._checks import (
-    check_dense,
-    check_finite,
-    check_float,
-    check_nonnegative_int,
-    check_positive,
-    check_positive_int,
-)
-
 # How many shifts are compared with the nearest so far at a time.
 _BLOCK = 16
 
@@ -74,26 +65,8 @@ def patch_graph(
         `edge_attr` [E, F] with F = 2 (radius + 3) + 2, on the device of `image` and in its type
         (float32 for half precision). A graph is discrete, so no gradient flows back to `image`.
 
-    Raises:
-        TypeError: if `image` is not floating-point, or another argument not of its type.
-        ValueError: if `image` has another shape, colours last among them (more than four channels
-            of pictures three or four pixels wide), no pixel or a value that is not finite, or
-            another argument is out of its range.
-
     Source: Buades, Coll and Morel, "A non-local algorithm for image denoising", CVPR 2005.
-
-    Example:
-        >>> image = torch.zeros(8, 8)
-        >>> image[:, 4:] = 1
-        >>> edge_index, edge_attr = patch_graph(image + 0.1 * torch.randn(8, 8), noise=0.1, k=4)
-        >>> edge_attr.size(1)
-        12
     """
-    _check_image(image)
-    check_positive("noise", noise)
-    check_positive_int("k", k)
-    check_positive_int("window", window)
-    check_nonnegative_int("radius", radius)
     picture = _in_units_of_noise(image, noise)
     shifts = _shifts(window, *picture.shape[-2:])
     is_edge = _nearest(picture, shifts, k, radius)
@@ -103,22 +76,6 @@ def patch_graph(
     is_grid = (length < 1.5).to(length)
     attr = torch.cat([*features, torch.stack([length.log(), is_grid], 1)], dim=1)
     return torch.cat([pairs, pairs.flip(0)], dim=1), torch.cat([attr, attr])
-
-
-def _check_image(image: Tensor) -> None:
-    check_float("image", image)
-    check_dense("image", image)
-    if image.dim() not in (2, 3) or image.numel() == 0:
-        raise ValueError(
-            "Expected 'image' to have shape [H, W] or [C, H, W] and a pixel at least "
-            f"(got {list(image.shape)})."
-        )
-    if image.dim() == 3 and image.size(0) > 4 and image.size(2) in (3, 4):  # as files are read
-        raise ValueError(
-            "Expected 'image' to have its channels first, [C, H, W] (got "
-            f"{list(image.shape)}, with colours last). To fix this, pass image.permute(2, 0, 1)."
-        )
-    check_finite("image", image)
 
 
 def _in_units_of_noise(image: Tensor, noise: float) -> Tensor:
