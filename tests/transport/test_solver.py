@@ -349,10 +349,10 @@ def test_cold_plans_of_few_points_are_not_the_independent_one(seed):
 
 
 def test_the_independent_plan_has_not_converged_where_it_is_cold(caplog):
-    x, y = torch.randn(2, 6, 2, generator=torch.Generator().manual_seed(0))
+    x, y = torch.randn(2, 150, 2, generator=torch.Generator().manual_seed(0))
     options = {"starts": ("zero",), "progress": False}
     plan = gromov_wasserstein(x, y, epsilon=0.05, absolute=True, **options)
-    assert float(plan.dense().max()) < 1.01 / 36
+    assert float(plan.dense().max()) < 1.01 / 150**2
     assert not plan.converged
     assert "ended at the independent plan" in caplog.text
     assert gromov_wasserstein(x, y, epsilon=2.0, **options).converged  # where it is the optimum

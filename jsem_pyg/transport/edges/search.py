@@ -94,9 +94,8 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
         )
         return Found(best.partner, stages)
     best = improve("neighbours", best, task)
-    sure = edge_confidence(*sides, best.partner)
-    if num_pairs <= _RELAXED and sure.mean() < _UNRELATED:
-        # There is nothing that a longer search could follow: edges are shared by chance.
+    if best.kept < _COPY * most and num_pairs <= _RELAXED and _is_chance(*sides, best.partner):
+        # A longer search would have nothing to follow.
         best = max(best, note("relaxed", _relaxed(task)), key=lambda each: each.kept)
         note("best", best)
         return Found(stages.pop()[1], stages)
@@ -125,6 +124,15 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
             break
     note("best", best)
     return Found(stages.pop()[1], stages)
+
+
+def _is_chance(source: csr_array, target: csr_array, partner: Array) -> bool:
+    """True if edges are kept as between graphs that have nothing in common."""
+    sure, other = (
+        float(edge_confidence(source, target, each).mean())
+        for each in (partner, np.roll(partner, 1))
+    )
+    return sure < _UNRELATED + 5 * other
 
 
 def _relaxed(task: Task) -> Assignment:
