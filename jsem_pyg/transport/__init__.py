@@ -14,7 +14,6 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 from .costs import (
     AdjacencyCost,
     ColumnCost,
-    CommuteCost,
     Factor,
     FeatureCost,
     GeodesicCost,
@@ -36,7 +35,6 @@ __all__ = [
     "AdjacencyCost",
     "Barycenter",
     "ColumnCost",
-    "CommuteCost",
     "Factor",
     "FeatureCost",
     "GeodesicCost",
