@@ -71,8 +71,8 @@ class MapResult(NamedTuple):
 
 
 def option_of(level: "ClusterLevel") -> str:
-    """The option that takes a level: the number to ask for, some of which may lose all rows."""
-    return f"--clusters {level.asked or level.n_clusters}"
+    """The option that takes a level."""
+    return f"--clusters {level.n_clusters}"
 
 
 def assignments(

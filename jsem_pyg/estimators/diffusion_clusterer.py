@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from sklearn.base import ClusterMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
@@ -17,6 +18,7 @@ from .._tensor_file import load_tree, save_tree
 from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..training.choose_num_classes import Level, choose_levels
+from ..training.spectral_clusters import SpectralClusters, is_better
 from .class_estimator import ClassEstimator
 from .cluster_tree import ClusterLevel, ClusterTree
 from .fitted_graph import FittedGraph
@@ -26,7 +28,7 @@ logger = logging.getLogger(__name__)
 _KIND = "fitted clusterer"
 # What a file keeps of the fitted attributes.
 _ARRAYS = ("labels_", "probabilities_", "edge_index_", "edge_weight_", "conductances_")
-_VALUES = ("t_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_", "metric_")
+_VALUES = ("t_", "by_graph_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_", "metric_")
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
@@ -129,8 +131,11 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             check_positive_int("n_clusters", self.n_clusters, " or 'auto'")
         with self._threads(X):
             graph, seed, _ = self._fit_graph(X)
-            chosen, finest = self._choose_levels(graph, seed)
-            fitted = [self._fit_level(graph, seed, level) for level in reversed(chosen)]
+            self._check_number(graph)
+            largest = self.max_clusters if self._is_auto else int(self.n_clusters)
+            modes = SpectralClusters(graph.graph, largest, seed)
+            chosen, finest = self._choose_levels(graph, seed, modes)
+            fitted = [self._fit_level(graph, seed, level, modes) for level in reversed(chosen)]
             edges = graph.graph.structure, graph.data.edge_weight
             self.tree_ = ClusterTree(_differ(fitted[::-1]), *edges, finest)
         self._is_fitted = True
@@ -141,10 +146,20 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         check_is_fitted(self)
         return self.tree_.cut(n_clusters, min_size=min_size)
 
-    def _fit_level(self, graph: FittedGraph, seed: int, level: Level) -> ClusterLevel:
+    def _fit_level(
+        self, graph: FittedGraph, seed: int, level: Level, modes: SpectralClusters
+    ) -> ClusterLevel:
         """Find the clusters of one level; what is fitted last is what the estimator predicts."""
         count = level.num_classes
-        p = self._train(graph, seed, count)
+
+        def spectral(labels: torch.Tensor) -> torch.Tensor | None:
+            if not 1 < count <= modes.largest:
+                return None
+            found, has_lost = modes.labels(count), len(labels.unique()) < count
+            takes = has_lost or is_better(found, labels, graph.graph)
+            return F.one_hot(found, count) if takes else None
+
+        p = self._train(graph, seed, count, spectral)
         kept, labels = p.argmax(-1).unique(return_inverse=True)
         if len(kept) < count:
             logger.warning("%d of %d clusters have no point left.", count - len(kept), count)
@@ -152,7 +167,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.n_clusters_ = len(kept)
         self.labels_ = labels.numpy()
         self.probabilities_ = self._of_classes(p).numpy()
-        return ClusterLevel(len(kept), level.persistence, self.labels_.copy(), count)
+        return ClusterLevel(len(kept), level.persistence, self.labels_.copy())
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable cluster [M] of each point [M, D], by itself."""
@@ -202,7 +217,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             "p": self._of_nodes,
             "classes": self._classes,
             "levels": [
-                (level.n_clusters, level.persistence, torch.from_numpy(level.labels), level.asked)
+                (level.n_clusters, level.persistence, torch.from_numpy(level.labels))
                 for level in self.tree_.levels
             ],
             "finest": torch.from_numpy(self.tree_.finest),
@@ -243,13 +258,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             model = DiffusionClassifier(x.size(1), q.size(1)).to(x.dtype).eval()
         model.load_state_dict(tree["model"])
         edges = torch.from_numpy(self.edge_index_), torch.from_numpy(self.edge_weight_)
-        kernel = tree.get("kernel", self.kernel)  # which files of earlier versions lack
-        graph = FittedGraph(x, self.n_neighbors_, self.metric_, kernel, self._seed)
+        graph = FittedGraph(x, self.n_neighbors_, self.metric_, tree["kernel"], self._seed)
         structure = GraphStructure(edges[0], len(x))
-        self._place_classes(graph, model, q, structure, edges[1])
-        levels = [  # without what was asked for in files of earlier versions
-            ClusterLevel(n, share, of.numpy(), *asked) for n, share, of, *asked in tree["levels"]
-        ]
+        self._place_classes(graph, model, q, structure, edges[1], self.by_graph_)
+        levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in tree["levels"]]
         self.tree_ = ClusterTree(levels, structure, edges[1], tree["finest"].numpy())
         self._is_fitted = True
         return self
@@ -259,22 +271,23 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         return isinstance(self.n_clusters, str) and self.n_clusters == "auto"
 
     def _choose_levels(
-        self, graph: FittedGraph, seed: int
+        self, graph: FittedGraph, seed: int, modes: SpectralClusters
     ) -> tuple[list[Level], np.ndarray | None]:
         """The numbers to fit, the first for good, and a finer clustering [N] than all of them."""
         self.curve_ = None
         if self._is_auto:
-            chosen, finest = choose_levels(graph.graph, self.max_clusters, seed=seed)
+            chosen, finest = choose_levels(graph.graph, self.max_clusters, seed=seed, modes=modes)
             self.curve_ = chosen.curve
             # Without numbers that no point has.
             return chosen.levels, finest.unique(return_inverse=True)[1].numpy()
-        count = int(self.n_clusters)
-        if count > len(graph.graph.x):
+        return [Level(int(self.n_clusters), 1.0)], None
+
+    def _check_number(self, graph: FittedGraph) -> None:
+        if not self._is_auto and self.n_clusters > graph.num_different:
             raise ValueError(
-                f"Expected 'n_clusters' to be at most the number of points (got {count} for "
-                f"{len(graph.graph.x)} points)."
+                "Expected 'n_clusters' to be at most the number of points that differ (got "
+                f"{self.n_clusters} for {graph.num_different} of {len(graph.graph.x)} points)."
             )
-        return [Level(count, 1.0)], None
 
     def _of_classes(self, p: torch.Tensor) -> torch.Tensor:
         """The probabilities of clusters that have points."""

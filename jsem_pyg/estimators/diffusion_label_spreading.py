@@ -9,6 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._checks import check_unmasked
+from ..training.label_spreading import reached_by, spread_labels
+from ..training.spectral_clusters import is_better
+from ..training.training_graph import keep_known
 from .class_estimator import ClassEstimator
 
 logger = logging.getLogger(__name__)
@@ -89,8 +92,19 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             self.classes_, number = np.unique(y[known], return_inverse=True)
             labels = torch.full((len(y),), -1)
             labels[torch.from_numpy(known)] = torch.from_numpy(number)
-            p = self._train(graph, seed, len(self.classes_), labels)
-        self.label_distributions_ = p.numpy()
+            count = len(self.classes_)
+
+            def spread(found: torch.Tensor) -> torch.Tensor | None:
+                p = spread_labels(graph.graph, labels, count)
+                takes = is_better(p.argmax(-1), found, graph.graph)
+                return keep_known(p, labels) if takes else None
+
+            self._train(graph, seed, count, spread, labels)
+            # What no label reaches can be of any class.
+            self._reached = reached_by(labels >= 0, graph.graph).to(self._of_nodes.dtype)
+            self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
+            self._of_nodes = self._blend(self._of_nodes, self._reached)
+        self.label_distributions_ = self._of_nodes.numpy().copy()
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         self._is_fitted = True
         return self
@@ -107,6 +121,14 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             ValueError: if X does not fit to what was fitted.
         """
         return self._probabilities(X).numpy()
+
+    def _at(self, x: torch.Tensor, neighbor: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        share = (weight * self._reached[neighbor]).sum(1) / weight.sum(1)
+        return self._blend(super()._at(x, neighbor, weight), share.nan_to_num(1))
+
+    def _blend(self, p: torch.Tensor, reached: torch.Tensor) -> torch.Tensor:
+        """Probabilities [N, C] as far as labels reach [N], in [0, 1]; else the labels' own shares."""
+        return torch.lerp(self._shares.to(p), p, reached[:, None])
 
 
 def _is_known(y: np.ndarray) -> np.ndarray:

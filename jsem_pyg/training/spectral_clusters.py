@@ -1,0 +1,83 @@
+"""Clusters by the smoothest modes of the graph: of any shape, where they lie apart.
+
+A linear classifier of features cannot tell two circles apart, one within the other; the modes can.
+The k smoothest modes of the normalised Laplacian, with rows of length one, are clustered by k-means
+(Ng, Jordan and Weiss, "On spectral clustering", 2001). Where k clusters lie apart, k eigenvalues
+are close to zero and the next one is not.
+"""
+
+import torch
+from torch import Tensor
+
+from .._precision import unit_rows
+from ..evaluation.modularity import cut_and_modularity
+from .clusters import k_means
+from .training_graph import TrainingGraph
+
+MOST_MODES = 100  # more clusters are left to self-training
+# Eigenvalues of a single interval, circle or disc grow by factors of at most four: a larger one
+# stands between clusters. Chosen, like all below, on sets that are not reported.
+APART = 5.0
+SMALLEST = 1e-7  # eigenvalues below are alike: links between components may be as weak
+MARGIN = 0.01  # of modularity, by which clusters of the graph alone have to be better
+WORTH = 0.5  # the share of another modularity that clusters need where they lie apart:
+APART_CUT = 10  # times less weight is between them; or, as a pair:
+FAR_APART_CUT, FAR_APART_WORTH = 1e4, 0.1
+
+
+class SpectralClusters:
+    """The smoothest modes of a graph, and the clusters in them.
+
+    Nodes without edges have no modes; they count to the first cluster.
+    """
+
+    def __init__(self, graph: TrainingGraph, largest: int, seed: int) -> None:
+        self._graph, self._seed = graph, seed
+        self._nodes = graph.edge_index[0].unique()
+        self.largest = min(largest, MOST_MODES, len(self._nodes) - 2)
+        eigenvalues, self._modes = _low_modes(graph, self._nodes, self.largest + 1)
+        eigenvalues = eigenvalues.clamp(min=SMALLEST)
+        self._ratio = (eigenvalues[2:] / eigenvalues[1:-1]).tolist()  # from two clusters on
+
+    @property
+    def number_apart(self) -> int | None:
+        """The largest number of clusters that lie apart, or None."""
+        return max((n for n, ratio in enumerate(self._ratio, 2) if ratio >= APART), default=None)
+
+    def labels(self, count: int) -> Tensor:
+        """The clusters [N], `count` of them."""
+        rows = unit_rows(self._modes[:, :count])
+        found = torch.zeros(len(self._graph.x), dtype=torch.int64)
+        found[self._nodes] = torch.from_numpy(k_means(rows, count, self._seed).labels_).long()
+        return found
+
+
+def is_better(found: Tensor, other: Tensor, graph: TrainingGraph) -> bool:
+    """True if the graph prefers clusters `found` [N] to other ones [N].
+
+    It does if their modularity is higher, or where they lie so far apart that modularity, which
+    prefers clusters of equal size, is not the measure.
+    """
+    (cut, own), (others_cut, others) = (
+        cut_and_modularity(graph.edge_index, graph.edge_weight, labels) for labels in (found, other)
+    )
+    return (
+        own > others + MARGIN
+        or (own > WORTH * others and cut * APART_CUT < others_cut)
+        or (own > FAR_APART_WORTH * others and cut * FAR_APART_CUT < others_cut)
+    )
+
+
+def _low_modes(graph, nodes, k):
+    import numpy as np
+    from scipy.sparse import coo_array
+    from scipy.sparse.linalg import eigsh
+    place = torch.full((len(graph.x),), -1); place[nodes] = torch.arange(len(nodes))
+    ei = place[graph.edge_index].numpy(); w = graph.edge_weight.double().numpy(); n = len(nodes)
+    A = coo_array((w, (ei[0], ei[1])), shape=(n, n)).tocsr(); s = 1 / np.sqrt(A.sum(1))
+    S = A.multiply(s[:, None]).multiply(s[None]).tocsc()
+    if n < 1200 or k > n / 3:
+        l, v = np.linalg.eigh(S.toarray()); l, v = l[::-1][:k], v[:, ::-1][:, :k]
+    else:
+        l, v = eigsh(S, k=k, which="LA", v0=np.ones(n)); o = np.argsort(-l); l, v = l[o], v[:, o]
+    return torch.from_numpy(1 - l.copy()), torch.from_numpy(v.copy())
