@@ -1,6 +1,7 @@
 """Columns of numbers, each in its own unit: which metric they take, and how they are scaled."""
 
 import logging
+import math
 
 import numpy as np
 
@@ -11,6 +12,9 @@ logger = logging.getLogger(__name__)
 
 MOST_COLUMNS = 50  # of a table of measurements; embeddings have more
 NORMAL_IQR = 1.349  # of a normal distribution with standard deviation one
+UNITS = 30  # times a column varies more than another: a different unit
+WINDOW = 0.02  # of the values, whose range is how much a column varies, wherever its groups are
+UNCORRELATED = 1e-3  # neighbouring principal components
 SCALES = ("auto", "robust", "standard", None)
 
 
@@ -36,18 +40,33 @@ def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
 def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | None:
     """Divisors [D] of the columns of x [N, D], or None.
 
-    "auto" is "robust" under "l2" where most columns lie off zero, as measurements do: their median
-    is more than half of their interquartile range away from it. Centred columns, such as principal
+    "auto" is "robust" under "l2" if the columns have different units: neighbouring values of one
+    lie thirty times farther apart than those of another. Whole columns may differ by more, since
+    groups may lie far apart along one of them. Columns that are not correlated, such as principal
     components, keep their scale, which means something.
     """
     if scale is None or (scale == "auto" and metric != "l2"):
         return None
     if scale == "auto":
-        low, middle, high = np.quantile(x.astype(np.float64), [0.25, 0.5, 0.75], axis=0)
-        if (np.abs(middle) > (high - low) / 2).mean() <= 0.5:
+        if not _units_differ(x):
             return None
         logger.info("scale='robust': each column by its interquartile range")
     return spread(x, robust=scale != "standard")
+
+
+def _units_differ(x: np.ndarray) -> bool:
+    """True if columns of x [N, D] are in different units, wherever zero and the groups lie."""
+    unit = spread(x, robust=False)
+    x = (x - np.median(x, axis=0)) / unit
+    x, unit = x[:, x.std(0) > 0], unit[x.std(0) > 0]
+    window = math.ceil(WINDOW * len(x))
+    ordered = np.sort(x, axis=0)
+    local = np.median(ordered[window:] - ordered[:-window], axis=0)
+    local = np.where(local > 0, local, WINDOW) * unit  # where most are equal: as if they were even
+    if local.size == 0 or local.max() <= UNITS * local.min():
+        return False
+    x = (x - x.mean(0)) / x.std(0)
+    return bool(np.abs((x[:, 1:] * x[:, :-1]).mean(0)).max() > UNCORRELATED)
 
 
 def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
