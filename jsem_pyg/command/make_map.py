@@ -13,13 +13,14 @@ from .._table_files import Reading, read_rows
 from ..datasets.base import content_hash
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
+from ..estimators.columns import name_by_columns
 from ..estimators.neighbor_estimator import limit_threads
 from .columns import Choice, choose_columns
 from .content import Content, read_content, read_labels
 from .draw import draw_map
 from .embedding import Embedder
 from .folder import MapFolder
-from .naming import name_by_columns, name_clusters
+from .naming import name_clusters
 from .result import EMPTY, MapResult, as_csv, option_of
 from .scores import score
 from .steps import Steps, counted

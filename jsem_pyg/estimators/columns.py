@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,6 +16,8 @@ NORMAL_IQR = 1.349  # of a normal distribution with standard deviation one
 UNITS = 30  # times a column varies more than another: a different unit
 WINDOW = 0.02  # of the values, whose range is how much a column varies, wherever its groups are
 UNCORRELATED = 1e-3  # neighbouring principal components
+NAMED_BY = 2  # columns, that make the name of a cluster
+NAMED_APART = 0.5  # spreads that the median of such a column is away from that of all
 SCALES = ("auto", "robust", "standard", None)
 
 
@@ -84,3 +87,29 @@ def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
         deviation = np.where(differ, (high - low) / NORMAL_IQR, deviation)
     is_constant = (np.ptp(x, axis=0) <= limits.eps * largest) | (deviation < limits.tiny)
     return np.where(is_constant, 1.0, deviation)
+
+
+def name_by_columns(
+    x: np.ndarray, clusters: np.ndarray, columns: Sequence[str]
+) -> list[str]:
+    """Name each cluster by the columns whose median is far from that of all rows.
+
+    Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.
+
+    Example:
+        >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.0]])
+        >>> name_by_columns(x, np.array([0, 0, 1, 1]), ["size", "age"])
+        ['low size', 'high size']
+    """
+    middle, width = np.median(x, axis=0), spread(x)
+    names = []
+    for cluster in range(int(clusters.max()) + 1):
+        apart = (np.median(x[clusters == cluster], axis=0) - middle) / width
+        order = np.argsort(-np.abs(apart), kind="stable")[:NAMED_BY]
+        parts = [
+            f"{'high' if apart[i] > 0 else 'low'} {columns[i]}"
+            for i in order
+            if abs(apart[i]) >= NAMED_APART
+        ]
+        names.append(", ".join(parts) or "all columns in the middle")
+    return names

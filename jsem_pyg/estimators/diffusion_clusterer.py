@@ -21,6 +21,7 @@ from ..training.choose_num_classes import Level, choose_levels
 from ..training.spectral_clusters import SpectralClusters, is_better
 from .class_estimator import ClassEstimator
 from .cluster_tree import ClusterLevel, ClusterTree
+from .columns import name_by_columns
 from .fitted_graph import FittedGraph
 
 logger = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 _KIND = "fitted clusterer"
 # What a file keeps of the fitted attributes.
 _ARRAYS = ("labels_", "probabilities_", "edge_index_", "edge_weight_", "conductances_")
-_VALUES = ("t_", "by_graph_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_", "metric_")
+_VALUES = ("t_", "by_graph_", "cluster_names_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_", "metric_")
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
@@ -72,6 +73,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         t_: how long probabilities diffuse.
         tree_: a :class:`ClusterTree`: the levels that "auto" found, that which is taken first, and
             clusterings into every other number; of a given number, it and what it merges into.
+        cluster_names_: for a data frame, the columns that set each cluster apart, such as "high
+            income, low age", [C] texts; else None.
         curve_: the score of every number that "auto" tried, or None.
         n_neighbors_: the number of neighbours.
         metric_: "cosine" or "l2".
@@ -138,6 +141,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             fitted = [self._fit_level(graph, seed, level, modes) for level in reversed(chosen)]
             edges = graph.graph.structure, graph.data.edge_weight
             self.tree_ = ClusterTree(_differ(fitted[::-1]), *edges, finest)
+        self.cluster_names_ = None
+        if hasattr(self, "feature_names_in_") and self.reducer_ is None:
+            x = graph.graph.x.numpy()
+            self.cluster_names_ = name_by_columns(x, self.labels_, self.feature_names_in_)
         self._is_fitted = True
         return self
 

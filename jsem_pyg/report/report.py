@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    data: Data,
+    data: Any,
     result: Any,
     path: str | os.PathLike[str],
     *,
@@ -55,7 +55,8 @@ def report(
     Args:
         data: `x` [N, D], `edge_index` [2, E] with both directions of every edge, `edge_weight` [E]
             if there are weights, `y` [N] (integers) if there are labels to compare with. For a
-            `DiffusionClusterer`, which has made its own graph, `x` is enough.
+            `DiffusionClusterer`, which has made its own graph, `x` is enough, or the array [N, D]
+            that it was fitted to.
         result: what :func:`~jsem_pyg.training.fit` returns for a
             :class:`~jsem_pyg.nn.DiffusionClassifier`, a fitted
             :class:`~jsem_pyg.estimators.DiffusionClusterer`, or :class:`Findings` of your own.
@@ -63,7 +64,7 @@ def report(
             100,000 points, about 10 MB for places and edges, beside the texts.
         text: N texts, what is read at each point and searched; None: its number.
         cluster_names: a list with the name of cluster 0, 1, ..., or a mapping from clusters to
-            names; None: "cluster 0" and so on.
+            names; None: those of a clusterer, else "cluster 0" and so on.
         label_names: the same for the labels `y`.
         level_names: for each level but the first of a `DiffusionClusterer`, names of its clusters.
         images: [N, H, W] numbers, a small picture of each point, shown where one points at it.
@@ -114,6 +115,7 @@ def report(
     check_nonnegative_int("random_state", random_state)
     check_bool("progress", progress)
     graph, structure, found = read_findings(data, result)
+    cluster_names = getattr(result, "cluster_names_", None) if cluster_names is None else cluster_names
     num_points = len(graph.x)
     layout = layout if num_points >= FEWEST else "pca"  # as the page says, too
     texts = read_texts(text, num_points)
