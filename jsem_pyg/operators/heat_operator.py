@@ -105,9 +105,8 @@ class HeatOperator:
         """The number N of nodes."""
         return self.matrix.num_nodes
 
-    @torch.no_grad()
     def apply_laplacian(self, x: Tensor) -> Tensor:
-        """L x for x [N, M]: for laws, spectra and tests."""
+        """L x for x [N, M]: for laws, spectra and tests; differentiable."""
         scaling = self.scaling
         scale = 1.0 if scaling.row_scale is None else scaling.row_scale.unsqueeze(-1)
         rate: Tensor | float = 1.0
