@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._precision import unit_rows
+from ..diffusion import low_modes
 from ..evaluation.modularity import cut_and_modularity
 from .clusters import k_means
 from .training_graph import TrainingGraph
@@ -35,8 +36,12 @@ class SpectralClusters:
         self._graph, self._seed = graph, seed
         self._nodes = graph.edge_index[0].unique()
         self.largest = min(largest, MOST_MODES, len(self._nodes) - 2)
-        eigenvalues, self._modes = _low_modes(graph, self._nodes, self.largest + 1)
-        eigenvalues = eigenvalues.clamp(min=SMALLEST)
+        place = self._nodes.new_empty(len(graph.x))
+        place[self._nodes] = torch.arange(len(self._nodes), device=place.device)
+        weight = None if graph.edge_weight is None else graph.edge_weight.double()
+        count = max(self.largest + 1, 1)
+        found, self._modes = low_modes(place[graph.edge_index], count, weight, seed=seed)
+        eigenvalues = found.clamp(min=SMALLEST)
         self._ratio = (eigenvalues[2:] / eigenvalues[1:-1]).tolist()  # from two clusters on
 
     @property
@@ -47,9 +52,8 @@ class SpectralClusters:
     def labels(self, count: int) -> Tensor:
         """The clusters [N], `count` of them."""
         rows = unit_rows(self._modes[:, :count])
-        found = torch.zeros(len(self._graph.x), dtype=torch.int64)
-        found[self._nodes] = torch.from_numpy(k_means(rows, count, self._seed).labels_).long()
-        return found
+        clusters = torch.from_numpy(k_means(rows, count, self._seed).labels_).to(self._nodes)
+        return self._nodes.new_zeros(len(self._graph.x)).index_put((self._nodes,), clusters)
 
 
 def is_better(found: Tensor, other: Tensor, graph: TrainingGraph) -> bool:
@@ -66,18 +70,3 @@ def is_better(found: Tensor, other: Tensor, graph: TrainingGraph) -> bool:
         or (own > WORTH * others and cut * APART_CUT < others_cut)
         or (own > FAR_APART_WORTH * others and cut * FAR_APART_CUT < others_cut)
     )
-
-
-def _low_modes(graph, nodes, k):
-    import numpy as np
-    from scipy.sparse import coo_array
-    from scipy.sparse.linalg import eigsh
-    place = torch.full((len(graph.x),), -1); place[nodes] = torch.arange(len(nodes))
-    ei = place[graph.edge_index].numpy(); w = graph.edge_weight.double().numpy(); n = len(nodes)
-    A = coo_array((w, (ei[0], ei[1])), shape=(n, n)).tocsr(); s = 1 / np.sqrt(A.sum(1))
-    S = A.multiply(s[:, None]).multiply(s[None]).tocsc()
-    if n < 1200 or k > n / 3:
-        l, v = np.linalg.eigh(S.toarray()); l, v = l[::-1][:k], v[:, ::-1][:, :k]
-    else:
-        l, v = eigsh(S, k=k, which="LA", v0=np.ones(n)); o = np.argsort(-l); l, v = l[o], v[:, o]
-    return torch.from_numpy(1 - l.copy()), torch.from_numpy(v.copy())
