@@ -10,7 +10,7 @@ from ..graph import GraphStructure
 from .training_graph import TrainingGraph
 
 RESTART = 0.01  # long walks: a few labels reach the ends of long clusters
-WEAK = 1e-5  # of the largest weight: a link that is no longer one, such as between far components
+WEAK = 1e-5  # of the largest weights at both ends: no neighbours, but a link of far components
 
 
 @torch.no_grad()
@@ -31,7 +31,8 @@ def reached_by(known: Tensor, graph: TrainingGraph) -> Tensor:
     """True [N] for nodes that a path of edges, none of them weak, joins to a known one [N]."""
     edge_index, weight = graph.edge_index, graph.edge_weight
     if weight is not None:
-        edge_index = edge_index[:, weight > WEAK * weight.max()]
+        largest = weight.new_zeros(len(known)).index_reduce(0, edge_index[0], weight, "amax")
+        edge_index = edge_index[:, weight > WEAK * largest[edge_index].amin(0)]
     component = GraphStructure(edge_index, len(known)).component
     reached = torch.zeros(len(known), dtype=torch.bool)
     reached[component[known]] = True
