@@ -128,7 +128,8 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
 
     def _blend(self, p: torch.Tensor, reached: torch.Tensor) -> torch.Tensor:
         """Probabilities [N, C] as far as labels reach [N], in [0, 1]; else the labels' own shares."""
-        return torch.lerp(self._shares.to(p), p, reached[:, None])
+        reached = reached[:, None]
+        return reached * p + (1 - reached) * self._shares.to(p)
 
 
 def _is_known(y: np.ndarray) -> np.ndarray:

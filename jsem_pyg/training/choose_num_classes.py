@@ -62,9 +62,9 @@ def choose_num_classes(
     Too few clusters join what does not belong together; too many cut through a dense region, where
     heat crosses the cut and a node's own features do not determine its side.
 
-    Clusters that lie apart, of any shape, are counted by the spectrum of the Laplacian: their
-    number k is taken if the eigenvalue after the k smallest is more than five times larger, and
-    the stability of these clusters is at least half of the best score.
+    Clusters that lie apart, of any shape, are counted by the spectrum of the Laplacian instead: k
+    is their number if the eigenvalue after the k smallest ones is at least five times larger. The
+    most stable of these numbers is taken if its stability is more than half of the best score.
 
     How many there are depends on the scale: heat leaves small clusters first. The number taken is
     that of the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
@@ -144,10 +144,9 @@ def choose_levels(
     curve = {count: float(score[0, 0]) for count, score in scores.items()}
     best = max(curve, key=curve.__getitem__)
     modes = SpectralClusters(graph, largest, seed) if modes is None else modes
-    if (apart := modes.number_apart) is not None:
-        [stability] = _stability(graph, modes.labels(apart), apart, [t])
-        if stability > WORTH * curve[best]:
-            best, curve[apart] = apart, max(float(stability), curve.get(apart, 0.0))
+    apart = {n: _stability(graph, modes.labels(n), n, [t])[0] for n in modes.numbers_apart}
+    if apart and max(apart.values()) > WORTH * curve[best]:
+        best = max(apart, key=apart.__getitem__)
     levels = join_levels(best, rank_levels({count: each[1, 1:] for count, each in scores.items()}))
     _log.info("%d clusters, of 1 to %d; levels: %s", best, max(curve), levels)
     return ChosenClasses(best, curve, levels), finest

@@ -31,7 +31,7 @@ def reached_by(known: Tensor, graph: TrainingGraph) -> Tensor:
     """True [N] for nodes that a path of edges, none of them weak, joins to a known one [N]."""
     edge_index, weight = graph.edge_index, graph.edge_weight
     if weight is not None:
-        largest = weight.new_zeros(len(known)).index_reduce(0, edge_index[0], weight, "amax")
+        largest = weight.new_zeros(len(known)).scatter_reduce(0, edge_index[0], weight, "amax")
         edge_index = edge_index[:, weight > WEAK * largest[edge_index].amin(0)]
     component = GraphStructure(edge_index, len(known)).component
     reached = torch.zeros(len(known), dtype=torch.bool)

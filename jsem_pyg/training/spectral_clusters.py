@@ -30,24 +30,27 @@ class SpectralClusters:
     """The smoothest modes of a graph, and the clusters in them.
 
     Nodes without edges have no modes; they count to the first cluster.
+
+    Attributes:
+        largest: the largest number of clusters that there are modes for.
+        numbers_apart: the numbers of clusters that lie apart.
     """
 
     def __init__(self, graph: TrainingGraph, largest: int, seed: int) -> None:
         self._graph, self._seed = graph, seed
         self._nodes = graph.edge_index[0].unique()
         self.largest = min(largest, MOST_MODES, len(self._nodes) - 2)
+        self.numbers_apart: list[int] = []
+        if self.largest < 2:
+            return
         place = self._nodes.new_empty(len(graph.x))
         place[self._nodes] = torch.arange(len(self._nodes), device=place.device)
         weight = None if graph.edge_weight is None else graph.edge_weight.double()
-        count = max(self.largest + 1, 1)
-        found, self._modes = low_modes(place[graph.edge_index], count, weight, seed=seed)
-        eigenvalues = found.clamp(min=SMALLEST)
-        self._ratio = (eigenvalues[2:] / eigenvalues[1:-1]).tolist()  # from two clusters on
-
-    @property
-    def number_apart(self) -> int | None:
-        """The largest number of clusters that lie apart, or None."""
-        return max((n for n, ratio in enumerate(self._ratio, 2) if ratio >= APART), default=None)
+        edges = place[graph.edge_index]
+        eigenvalues, self._modes = low_modes(edges, self.largest + 1, weight, seed=seed)
+        eigenvalues = eigenvalues.clamp(min=SMALLEST)
+        ratio = eigenvalues[2:] / eigenvalues[1:-1]
+        self.numbers_apart = (2 + (ratio >= APART).nonzero().flatten()).tolist()
 
     def labels(self, count: int) -> Tensor:
         """The clusters [N], `count` of them."""
