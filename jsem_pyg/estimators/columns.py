@@ -89,9 +89,7 @@ def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
     return np.where(is_constant, 1.0, deviation)
 
 
-def name_by_columns(
-    x: np.ndarray, clusters: np.ndarray, columns: Sequence[str]
-) -> list[str]:
+def name_by_columns(x: np.ndarray, clusters: np.ndarray, columns: Sequence[str]) -> list[str]:
     """Name each cluster by the columns whose median is far from that of all rows.
 
     Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.

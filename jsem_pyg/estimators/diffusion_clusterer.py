@@ -1,4 +1,4 @@
-"""Clusters whose probabilities diffuse, as a clusterer of scikit-learn's."""
+"""Clusters on a neighbour graph, as a clusterer of scikit-learn's."""
 
 import logging
 import os
@@ -29,28 +29,40 @@ logger = logging.getLogger(__name__)
 _KIND = "fitted clusterer"
 # What a file keeps of the fitted attributes.
 _ARRAYS = ("labels_", "probabilities_", "edge_index_", "edge_weight_", "conductances_")
-_VALUES = ("t_", "by_graph_", "cluster_names_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_", "metric_")
+_VALUES = ("t_", "by_graph_", "cluster_names_", "n_clusters_", "curve_", "n_neighbors_")
+_VALUES += ("n_features_in_", "metric_")
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
-    """Clusters points without labels, by self-training of a classifier with diffused probabilities.
+    """Clusters points without labels, on the graph of their nearest neighbours.
 
-    Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
-    :func:`~jsem_pyg.training.fit`. New points do not change what was fitted, nor each other:
-    one that is equal to a fitted point, or to several, has the probabilities of the first; any
-    other is joined to its nearest fitted points, classified by its own features, and receives the
-    diffused probabilities of its neighbours (:mod:`jsem_pyg.nn.class_field`).
+    Two clusterings are made, and the better one is kept. Self-training fits a
+    :class:`~jsem_pyg.nn.DiffusionClassifier` to the graph (:func:`~jsem_pyg.training.fit`): it
+    finds clusters that overlap, such as those of embeddings. Spectral clustering (k-means of the
+    smoothest modes of the graph, :func:`~jsem_pyg.diffusion.low_modes`) finds clusters of any
+    shape that lie apart, and needs no more than one column. It is kept where self-training loses
+    clusters, where its modularity is at least 0.01 higher, or where much less weight lies between
+    its clusters.
+
+    New points do not change what was fitted, nor each other. A point that is equal to a fitted one
+    has its probabilities, those of the first of several. Any other point is joined to its nearest
+    fitted points: it begins with its own class (self-training) or with the mean of its neighbours
+    (spectral clustering), and receives their diffused probabilities.
+
+    A shift of the columns changes nothing, nor does a turn, unless columns are scaled.
 
     Args:
-        n_clusters: how many, or "auto": the number whose clusters heat leaves least and a
-            classifier predicts best without the graph
-            (:func:`~jsem_pyg.training.choose_num_classes`); up to two other levels are fitted as
+        n_clusters: how many, or "auto": the number of clusters that lie apart; without such
+            clusters the number with the highest score: heat stays inside the clusters, and a
+            classifier predicts them from the features alone
+            (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
             well, see `tree_`. Where you know the number, pass it.
         n_neighbors: neighbours of each point, at most half of the others.
         metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
             50 columns unless rows have length one, "cosine" for embeddings.
         scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
-            standard deviation), None, or "auto": "robust" for "l2" where most columns lie off zero.
+            standard deviation), None, or "auto": "robust" for "l2" if the columns have different
+            units (neighbouring values of one lie thirty times farther apart than of another).
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
@@ -65,8 +77,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     Attributes:
         labels_: [N] the cluster of each fitted point, from 0 on.
         probabilities_: `[N, n_clusters_]` how probable each cluster is for it.
-        n_clusters_: how many clusters there are; fewer than `n_clusters` where some lost all their
-            points, which is logged.
+        n_clusters_: how many clusters there are.
+        by_graph_: True if spectral clustering found them, False if self-training did.
         edge_index_: [2, E] the graph, both directions of every edge.
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
@@ -83,6 +95,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: the number of columns of X.
         feature_names_in_: their names, if all are strings.
+
+    Source: Ng, Jordan and Weiss, "On spectral clustering", 2001, for clusters by modes.
 
     Example:
         >>> X = np.random.default_rng(0).normal(size=(60, 2)) / 9 + np.repeat(np.eye(2), 30, axis=0)
@@ -127,7 +141,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
 
         Raises:
             TypeError: if a parameter is of the wrong type.
-            ValueError: if X or a parameter does not fit.
+            ValueError: if X or a parameter does not fit, or fewer points differ than `n_clusters`.
         """
         check_positive_int("max_clusters", self.max_clusters)
         if not self._is_auto:

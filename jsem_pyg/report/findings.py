@@ -4,7 +4,6 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -17,7 +16,7 @@ from .._checks import (
     check_labels,
     check_nonnegative,
     check_points,
-    tensor_of,
+    real_numbers,
 )
 from ..estimators import DiffusionClusterer
 from ..graph import GraphStructure
@@ -116,10 +115,7 @@ def _of_classifier(data: Data, model: DiffusionClassifier) -> Findings:
 def _fitted_graph(data: Data, clusterer: DiffusionClusterer) -> Data:
     """The points with the edges that the clusterer made; its conductances belong to these."""
     check_is_fitted(clusterer)
-    if isinstance(data, Data):
-        data = copy.copy(data)
-    elif not isinstance(data, Tensor):
-        data = Data(x=tensor_of("data", np.asarray(data, dtype=float)))
+    data = copy.copy(data) if isinstance(data, Data) else Data(x=real_numbers("data", data))
     edge_index = torch.from_numpy(clusterer.edge_index_)
     own = data.get("edge_index")
     own = edge_index if own is None else own.cpu()

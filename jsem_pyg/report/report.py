@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_geometric.data import Data
-
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_text
 from .._files import as_path, check_writable, write_whole
 from .content import make_block, read_groupings, read_images, read_texts, read_times
@@ -115,7 +113,8 @@ def report(
     check_nonnegative_int("random_state", random_state)
     check_bool("progress", progress)
     graph, structure, found = read_findings(data, result)
-    cluster_names = getattr(result, "cluster_names_", None) if cluster_names is None else cluster_names
+    if cluster_names is None:
+        cluster_names = getattr(result, "cluster_names_", None)
     num_points = len(graph.x)
     layout = layout if num_points >= FEWEST else "pca"  # as the page says, too
     texts = read_texts(text, num_points)

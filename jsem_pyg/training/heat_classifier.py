@@ -32,8 +32,9 @@ def classify_by_heat(
         \mathbf{P} = \mathrm{softmax} \left( \mathbf{Z} \mathbf{W} + \mathbf{b} \right), \qquad
         \mathbf{Z} = e^{-t \mathbf{L}} \mathbf{X} \text{ with rows of length one}
 
-    Features are centred first, so that a shift of all of them changes nothing. Every edge conducts fully. This is the baseline of :func:`propagate_labels` and of
-    self-training, which use the same classifier and learn which edges conduct.
+    Features are centred first, so that a shift of all of them changes nothing. Every edge conducts
+    fully. This is the baseline of :func:`propagate_labels` and of self-training, which use the same
+    classifier and learn which edges conduct.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
