@@ -154,7 +154,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             chosen, finest = self._choose_levels(graph, seed, modes)
             fitted = [self._fit_level(graph, seed, level, modes) for level in reversed(chosen)]
             edges = graph.graph.structure, graph.data.edge_weight
-            self.tree_ = ClusterTree(_differ(fitted[::-1]), *edges, finest)
+            self.tree_ = ClusterTree(fitted[::-1], *edges, finest)
         self.cluster_names_ = None
         if hasattr(self, "feature_names_in_") and self.reducer_ is None:
             x = graph.graph.x.numpy()
@@ -313,11 +313,3 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     def _of_classes(self, p: torch.Tensor) -> torch.Tensor:
         """The probabilities of clusters that have points."""
         return p if len(self._classes) == p.size(1) else normalize_rows(p[:, self._classes])
-
-
-def _differ(levels: list[ClusterLevel]) -> list[ClusterLevel]:
-    """Levels without those that have as many clusters as one before: some lose theirs."""
-    first: dict[int, ClusterLevel] = {}
-    for level in levels:
-        first.setdefault(level.n_clusters, level)
-    return list(first.values())
