@@ -9,7 +9,6 @@ import torch
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .._checks import (
     check_choice,
@@ -154,7 +153,7 @@ def _place(structure: GraphStructure) -> Tensor:
     size = structure.num_nodes
     ones = np.ones(structure.num_slots, np.int8)
     pattern = csr_array((ones, *scipy_indices(structure.csr)), (size, size))
-    order = torch.from_numpy(reverse_cuthill_mckee(pattern, symmetric_mode=True)).long()
+    order = torch.from_numpy(reverse_cuthill_mckee(pattern, symmetric_mode=True).astype(np.int64))
     return torch.empty_like(order).scatter_(0, order, torch.arange(size))
 
 
@@ -305,8 +304,12 @@ class _FirstOrder(torch.autograd.Function):
         return value.clone(), mode.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, of_value: Tensor, of_mode: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "Expected a first derivative of low_modes, which has no second (got "
+                "create_graph=True)."
+            )
         weight, value, mode = ctx.saved_tensors
         with torch.enable_grad():
             weight = weight.detach().requires_grad_()
