@@ -29,8 +29,10 @@ logger = logging.getLogger(__name__)
 _KIND = "fitted clusterer"
 # What a file keeps of the fitted attributes.
 _ARRAYS = ("labels_", "probabilities_", "edge_index_", "edge_weight_", "conductances_")
-_VALUES = ("t_", "by_graph_", "cluster_names_", "n_clusters_", "curve_", "n_neighbors_")
-_VALUES += ("n_features_in_", "metric_")
+_VALUES = (
+    *("t_", "by_graph_", "cluster_names_", "n_clusters_", "curve_"),
+    *("n_neighbors_", "n_features_in_", "metric_"),
+)
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
@@ -148,8 +150,12 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             check_positive_int("n_clusters", self.n_clusters, " or 'auto'")
         with self._threads(X):
             graph, seed, _ = self._fit_graph(X)
-            self._check_number(graph)
             largest = self.max_clusters if self._is_auto else int(self.n_clusters)
+            if not self._is_auto and largest > graph.num_different:
+                raise ValueError(
+                    "Expected 'n_clusters' to be at most the number of points that differ (got "
+                    f"{largest} for {graph.num_different} of {len(graph.graph.x)} points)."
+                )
             modes = SpectralClusters(graph.graph, largest, seed)
             chosen, finest = self._choose_levels(graph, seed, modes)
             fitted = [self._fit_level(graph, seed, level, modes) for level in reversed(chosen)]
@@ -302,13 +308,6 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             # Without numbers that no point has.
             return chosen.levels, finest.unique(return_inverse=True)[1].numpy()
         return [Level(int(self.n_clusters), 1.0)], None
-
-    def _check_number(self, graph: FittedGraph) -> None:
-        if not self._is_auto and self.n_clusters > graph.num_different:
-            raise ValueError(
-                "Expected 'n_clusters' to be at most the number of points that differ (got "
-                f"{self.n_clusters} for {graph.num_different} of {len(graph.graph.x)} points)."
-            )
 
     def _of_classes(self, p: torch.Tensor) -> torch.Tensor:
         """The probabilities of clusters that have points."""

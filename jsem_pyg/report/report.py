@@ -96,6 +96,7 @@ def report(
     Example:
         >>> import tempfile
         >>> import torch
+        >>> from torch_geometric.data import Data
         >>> from jsem_pyg.report import Findings
         >>> from jsem_pyg.transforms import FaissKNNGraph
         >>> corner = torch.arange(20) % 2
