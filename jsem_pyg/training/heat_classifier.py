@@ -1,5 +1,6 @@
 """Logistic regression of diffused features: classes from a few labels, nothing learned of edges."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -31,8 +32,9 @@ def classify_by_heat(
         \mathbf{P} = \mathrm{softmax} \left( \mathbf{Z} \mathbf{W} + \mathbf{b} \right), \qquad
         \mathbf{Z} = e^{-t \mathbf{L}} \mathbf{X} \text{ with rows of length one}
 
-    Every edge conducts fully. This is the baseline of :func:`propagate_labels` and of
-    self-training, which use the same classifier and learn which edges conduct.
+    Features are centred first, so that a shift of all of them changes nothing. Every edge conducts
+    fully. This is the baseline of :func:`propagate_labels` and of self-training, which use the same
+    classifier and learn which edges conduct.
 
     Args:
         data: A graph with `x` [N, D], `edge_index` [2, E], both directions, and optionally
@@ -63,6 +65,7 @@ def classify_by_heat(
         check_positive("t", t)
     check_nonnegative_int("seed", seed)
     graph = prepare_graph(data)
+    graph = replace(graph, x=graph.x - graph.x.mean(0))
     if check_known_classes(labels, graph.x.size(0)) < 2:
         raise ValueError("Expected 'labels' to name at least two classes (got 1).")
     t = best_time(graph, seed=seed).t if t is None else float(t)

@@ -26,7 +26,8 @@ def test_is_logistic_regression_of_heat(dtype):
     w[data.edge_index[0], data.edge_index[1]] = data.edge_weight.double()
     scale = w.sum(1).rsqrt()
     heat = (
-        expm(-1.5 * (torch.eye(24) - scale[:, None] * w * scale).numpy()) @ data.x.double().numpy()
+        expm(-1.5 * (torch.eye(24) - scale[:, None] * w * scale).numpy())
+        @ (data.x - data.x.mean(0)).double().numpy()
     )
     z = torch.nn.functional.normalize(torch.from_numpy(heat)).numpy()
     known = (labels >= 0).numpy()
@@ -35,6 +36,15 @@ def test_is_logistic_regression_of_heat(dtype):
     assert found.t == 1.5
     wanted = torch.from_numpy(model.predict_proba(z))
     torch.testing.assert_close(found.probabilities.double(), wanted, rtol=1e-2, atol=1e-3)
+
+
+def test_a_shift_of_all_features_changes_nothing():
+    data = two_clusters()
+    labels = few(data.y)
+    expected = classify_by_heat(data, labels, t=1.5).probabilities
+    data.x = data.x + 1e4
+    found = classify_by_heat(data, labels, t=1.5).probabilities
+    torch.testing.assert_close(found, expected, atol=0.01, rtol=0)
 
 
 def test_time_is_chosen_and_nothing_is_changed():
