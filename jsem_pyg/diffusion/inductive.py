@@ -30,13 +30,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import ive
 from torch import Tensor
 
 from .._checks import check_choice
 from ..graph import GraphStructure
 from .evolve import MARGIN
 from .heat import heat_operator
-from .heat_coefficients import heat_coefficients, heat_degree, scaled_bessel
+from .heat_coefficients import heat_coefficients, heat_degree
 from .options import HeatOptions
 
 
@@ -130,9 +131,9 @@ def incoming_coefficients(t: float, degree: int) -> Tensor:
         '0.632121'
     """
     count = 32
-    while scaled_bessel(float(degree + count), t) > 0:
+    while ive(float(degree + count), t) > 0:
         count *= 2
-    bessel = scaled_bessel(np.arange(1.0, degree + count + 1), t)
+    bessel = ive(np.arange(1.0, degree + count + 1), t)
     # Sums over every other order, with alternating signs, from the highest order down.
     sums = np.zeros(len(bessel) + 2)
     for k in range(len(bessel) - 1, -1, -1):

@@ -8,9 +8,8 @@ as long as the heat flows: together they change the result by at most about
 
 of its norm, for the rounding unit :math:`\epsilon` of the type and the largest rate r of the
 Laplacian (one, if it is normalised). Measured on random graphs, rings and paths, by every
-normalisation, for times up to 1e6; rings have the whole of it, k-nearest-neighbour graphs a tenth.
-In float32 that is a relative error of 1e-6 at t = 10, and of a tenth at t = 1e6. So longer times
-are computed in float64, where 1e-6 is reached at t = 6e9.
+normalisation; rings have the whole of it, k-nearest-neighbour graphs a tenth. In float32 that is a
+relative error of 1e-6 at t = 10, so longer times are computed in float64.
 """
 
 import logging
@@ -22,8 +21,8 @@ from torch import Tensor
 
 from .._precision import compute_dtype
 from ..operators import HeatOperator, Scaling
-from .heat_coefficients import LONGEST
 from .options import HeatOptions
+from .times import check_reach
 
 _log = logging.getLogger(__name__)
 
@@ -89,13 +88,7 @@ def check_precision(
         ValueError: if a time is too long, or degrees are too far apart for the type.
     """
     fastest = scaling.rates[1]
-    if reach > LONGEST:
-        raise ValueError(
-            f"Expected 't' to be at most {LONGEST / fastest:.3g}, 1e10 in units of the fastest "
-            f"rate of the Laplacian, which is {fastest:.3g} (got {reach / fastest:.3g}): beyond, "
-            "rounding hides the result. To fix this, take a shorter time, or the limit, which is "
-            "the (weighted) mean of 'x' over each connected component."
-        )
+    check_reach(reach, fastest)
     if math.isinf(scaling.condition):
         raise ValueError(
             f"Expected the roots of the degrees to be within the range of {dtype} of each other, "

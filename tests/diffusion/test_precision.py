@@ -17,8 +17,7 @@ from jsem_pyg.diffusion import (
     hypergraph_diffusion,
     simplicial_diffusion,
 )
-from jsem_pyg.diffusion.heat_coefficients import heat_coefficients, scaled_bessel
-from jsem_pyg.diffusion.precision import LONGEST, rounding_error
+from jsem_pyg.diffusion.precision import rounding_error
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.operators import laplacian_operator
@@ -36,7 +35,7 @@ def exact(x, edge_index, weight, t, normalization):
     return graph_heat(x.double(), edge_index, weight.double(), t, normalization)
 
 
-@pytest.mark.parametrize("t", [1.0, 10.0, 12.0, 1e3, 1e6, 3e8])
+@pytest.mark.parametrize("t", [1.0, 10.0, 12.0, 1e3])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_float32_keeps_the_tolerance_for_long_times(name, normalization, t):
@@ -48,34 +47,12 @@ def test_float32_keeps_the_tolerance_for_long_times(name, normalization, t):
     assert distance(out, exact(x, edge_index, weight, t, normalization), x.norm()) < 1e-6
 
 
-@pytest.mark.parametrize("t", [3e9, LONGEST])
-def test_beyond_the_range_of_scipys_bessel_functions(t):
-    edge_index, weight, num_nodes = GRAPHS["random"]
-    x = torch.randn(num_nodes, 1, dtype=torch.float64)
-    leaf = torch.tensor(t, dtype=torch.float64, requires_grad=True)
-    out = heat_diffusion(x, edge_index, weight, leaf)
-    out.square().sum().backward()
-    assert distance(out, exact(x, edge_index, weight, t, "sym"), x.norm()) < 1e-6
-    assert abs(leaf.grad) < 1e-12
-
-
-@pytest.mark.parametrize("t", [1.01e4, 1e6, 3e9])
-def test_bessel_functions_of_large_times_are_those_of_scipy_and_sum_to_one(t):
-    from scipy.special import ive
-
-    order = np.arange(50.0)
-    if t < 2**30:
-        assert scaled_bessel(order, t) == pytest.approx(ive(order, t), rel=1e-13)
-    coefficients = heat_coefficients(torch.tensor(t, dtype=torch.float64), int(8 * t**0.5))
-    assert float(coefficients.sum()) == pytest.approx(1.0, abs=1e-13)
-
-
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_a_time_that_no_type_can_follow_is_refused(normalization):
+def test_a_time_beyond_the_range_is_refused(normalization):
     edge_index, weight, num_nodes = GRAPHS["random"]
     x, how = torch.ones(num_nodes, 1), {"normalization": normalization}
-    with pytest.raises(ValueError, match="'t' to be at most.*fastest rate.*got 3e\\+10.*limit"):
-        heat_diffusion(x, edge_index, weight, 3e10, **how)
+    with pytest.raises(ValueError, match="'t' to be at most.*fastest rate.*got 3e.04.*the limit"):
+        heat_diffusion(x, edge_index, weight, 3e4, **how)
     if normalization is None:
         with pytest.raises(ValueError, match="'t' to be at most"):
             heat_diffusion(x, edge_index, weight * 1e20, 1.0, **how)
@@ -128,7 +105,7 @@ def test_hypergraphs_keep_the_tolerance(factor, normalization, method):
         torch.float64 if factor > 1e38 else torch.float32
     )
     x = torch.randn(9, 2, generator=torch.Generator().manual_seed(0))
-    for t in (1.0, 300.0, 1e5):
+    for t in (1.0, 300.0, 1e4):
         out = hypergraph_diffusion(x, index, weight, t, normalization=normalization, method=method)
         time = torch.tensor(t, dtype=torch.float64)
         expected = hypergraph_heat(x.double(), index, weight.double(), time, normalization)
@@ -265,7 +242,7 @@ def test_the_dense_exponential_is_precise_in_every_type(dtype, normalization):
     x = torch.randn(9, 2, generator=torch.Generator().manual_seed(0)).to(dtype)
     weight = weight.to(dtype)
     wide = (x.double(), edge_index, weight.double())
-    for t in (1.0, 1e7):
+    for t in (1.0, 1e3):
         expected = exact_heat_diffusion(*wide, t, normalization).to(dtype)
         found = exact_heat_diffusion(x, edge_index, weight, t, normalization)
         torch.testing.assert_close(found, expected)
@@ -282,4 +259,4 @@ def test_what_the_dense_exponential_refuses():
     with pytest.raises(ValueError, match="same in both directions"):
         exact_heat_diffusion(x, path, torch.tensor([1.0, 2.0, 1.0, 1.0]))
     with pytest.raises(ValueError, match="'t' to be at most"):
-        exact_heat_diffusion(x, path, t=1e11)
+        exact_heat_diffusion(x, path, t=1e5)

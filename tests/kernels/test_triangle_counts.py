@@ -167,3 +167,25 @@ def test_weights_that_are_not_positive_have_no_mean():
     reverse, weight = reverse_of(csr), symmetric_values(csr)
     assert reference.mean_weight(csr, reverse, weight) is not None
     assert reference.mean_weight(csr, reverse, 0 * weight) is None
+
+
+def test_a_hub_costs_its_neighbours_little():
+    """Room and paths of a node are in proportion to its other neighbours, not to a hub's."""
+    csr = wheel(2000, 1)
+    mark = np.full(2000, -1, np.int32)
+    rowptr, col = csr.rowptr.numpy(), csr.col.numpy()
+    end, begin, length = numba_squares._paths(rowptr, col, 7, mark, 0)
+    assert end.size + length.size < 10
+    assert begin.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_squares_through_a_hub(seed):
+    """The ends of paths through it are looked up among its neighbours."""
+    generator = np.random.default_rng(seed)
+    adjacency = np.triu(generator.random((90, 90)) < 0.02, 1)
+    adjacency[0, 1:] = generator.random(89) < 0.9
+    csr = csr_of(adjacency | adjacency.T)
+    found = TRIANGLES.find("numba", CPU).square_counts(csr)
+    assert all(map(torch.equal, found, reference.square_counts(csr)))
+    assert found[0].sum() > 0

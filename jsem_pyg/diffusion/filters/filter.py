@@ -16,10 +16,9 @@ from ...operators import HeatOperator, laplacian_operator
 from ..evolve import MARGIN, evolve
 from ..filter_coefficients import cosine_coefficients, eigenvalue_samples
 from ..heat import heat_operator
-from ..heat_coefficients import LONGEST
 from ..options import HeatOptions
 from ..precision import check_precision
-from ..times import check_signal
+from ..times import LONGEST, check_signal
 
 _READER = GraphReader(size=0)
 _SLOPES = 256  # samples of each kind, at and between which a filter's slope is measured

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ..._random import seeded
 from ...diffusion import heat_coefficients, heat_degree, heat_diffusion
+from ...diffusion.times import LONGEST
 from ...graph import GraphStructure
 from ...operators import laplacian_operator
 from .graph_input import GraphInput
@@ -62,7 +63,7 @@ class LowSpectrum:
             worst = float((residual / value)[:rank].max())
             if worst <= tol:
                 break
-            longest = 1e8 / self.fastest
+            longest = LONGEST / self.fastest
             t = min(DECAY / float(value[rank - 1]), longest)
             flown = heat_diffusion(block, self.structure, self.weight, t)
             block = torch.linalg.qr(self.without_still(flown))[0]
@@ -99,8 +100,10 @@ class LowSpectrum:
         x = self.without_still(x)
         x = x - vector @ (vector.T @ x)
         rate = self.fastest
-        low, high = math.log(0.03), math.log(max(1.0, 5 * rate / float(value[-1])))
+        longest = min(max(1.0, 5 * rate / float(value[-1])), LONGEST)
+        low, high = math.log(0.03), math.log(longest)
         time = torch.linspace(low, high, 2 + int(high - low), dtype=torch.float64).exp()
+        time = time.clamp(max=longest)  # the exponential of a logarithm may round up
         share = time / rate * torch.log(time[1] / time[0])
         degree = heat_degree(float(time[-1]), 1e-4)
         coefficients = (heat_coefficients(time, degree) * share).sum(1)
