@@ -146,3 +146,15 @@ def test_the_reference_counts_what_a_small_graph_shows():
 def test_a_backend_that_cannot_run_is_refused(backend, device, match):
     with pytest.raises(ValueError, match=match):
         TRIANGLES.find(backend, torch.device(device))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_squares_through_a_hub(seed):
+    """The ends of paths through it are looked up among its neighbours."""
+    generator = np.random.default_rng(seed)
+    adjacency = np.triu(generator.random((90, 90)) < 0.02, 1)
+    adjacency[0, 1:] = generator.random(89) < 0.9
+    csr = csr_of(adjacency | adjacency.T)
+    found = TRIANGLES.find("numba", CPU).square_counts(csr)
+    assert all(map(torch.equal, found, reference.square_counts(csr)))
+    assert found[0].sum() > 0
