@@ -346,13 +346,11 @@ def test_cold_plans_of_few_points_are_not_the_independent_one(seed):
     assert float(plan.perplexity().mean()) < 0.8 * len(y)
 
 
-def test_the_independent_plan_has_not_converged_where_it_is_cold(caplog):
+def test_a_start_at_the_independent_plan_leaves_it_where_it_is_cold():
     x, y = torch.randn(2, 150, 2, generator=torch.Generator().manual_seed(0))
     options = {"starts": ("zero",), "progress": False}
     plan = gromov_wasserstein(x, y, epsilon=0.05, absolute=True, **options)
-    assert float(plan.dense().max()) < 1.01 / 150**2
-    assert not plan.converged
-    assert "ended at the independent plan" in caplog.text
+    assert float(plan.dense().max()) > 10 / 150**2
     assert gromov_wasserstein(x, y, epsilon=2.0, **options).converged  # where it is the optimum
 
 

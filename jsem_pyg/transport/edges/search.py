@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import quadratic_assignment
 from scipy.sparse import coo_array, csr_array
 
 from .branches import is_sparse, likely_pairs
@@ -141,6 +140,8 @@ def _relaxed(task: Task) -> Assignment:
     Source: Vogelstein et al., "Fast approximate quadratic programming for graph matching", PLOS
     ONE 10, 2015.
     """
+    from scipy.optimize import quadratic_assignment  # slow to import
+
     sides = (each.toarray().astype(float) for each in _padded(*task[:2]))
     found = quadratic_assignment(*sides, method="faq", options={"maximize": True})
     partner = found.col_ind[: task.source.shape[0]]
