@@ -21,8 +21,7 @@ from ..graph import GraphStructure
 from ..operators import HeatOperator
 from .evolve import evolve
 from .options import HeatOptions
-from .precision import LONGEST
-from .times import check_signal, check_single_time, read_times
+from .times import LONGEST, check_signal, check_single_time, read_times
 
 # Growth of a step, as an exponent of the bound; and the share of the bound that a column keeps in a
 # step: below, the error allowed for the bound is no longer small beside the result.

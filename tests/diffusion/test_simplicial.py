@@ -166,7 +166,7 @@ def test_both_directions_diffuse_as_one(name):
 
 def test_what_flows_around_a_hole_stays():
     around = torch.ones(RING.size(1), 1).double()
-    for t in (0.1, 10.0, 1e4):
+    for t in (0.1, 10.0, 1e3):
         out = simplicial_diffusion(around, RING, t=t, **TIGHT)
         torch.testing.assert_close(out, around, **CLOSE)
     # A filled ring of three has no hole.
