@@ -39,8 +39,8 @@ class LocalityOrder(BaseTransform):
     their columns, as PyG's `is_node_attr` and `is_edge_attr` tell them apart. Other tensors that
     hold node numbers are renumbered and keep their order: `face`, and what has "index" in its name,
     such as `edge_label_index` (with its `edge_label`), as in PyG's mini-batches.
-    `data.node_order` [N] has, for each place, the former number of its node; :meth:`restore` brings
-    a result back into the order of the caller.
+    `data.node_order` [N] has, for each place, the former number of its node; :meth:`restore`
+    brings a result back into the order of the caller.
 
     Every call of :func:`~jsem_pyg.diffusion.heat_diffusion` or of a layer gives the same numbers on
     the permuted graph, up to rounding, and large graphs gain speed.
@@ -91,7 +91,6 @@ class LocalityOrder(BaseTransform):
         out = copy.copy(data)
         for key in set(data.keys()) - {"edge_index"}:
             value, dim = data[key], data.__cat_dim__(key, data[key])
-            is_sparse_signal = isinstance(value, SparseTensor) and value.size(0) == size
             if _holds_nodes(data, key, value):
                 check_node_index(key, value, size)
                 out[key] = place.to(value.device)[value.long()].to(value.dtype)
@@ -101,7 +100,9 @@ class LocalityOrder(BaseTransform):
             # keeps. Of a sparse x, `is_node_attr` is false.
             elif ("edge" in key or not data.is_node_attr(key)) and data.is_edge_attr(key):
                 out[key] = _take(value, by_place, dim)
-            elif data.is_node_attr(key) or is_sparse_signal:
+            elif data.is_node_attr(key) or (
+                isinstance(value, SparseTensor) and value.size(0) == size
+            ):
                 out[key] = _take(value, order, dim)
         out.edge_index = moved[:, by_place].to(data.edge_index.dtype)
         out.node_order = order
