@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -139,11 +137,8 @@ def test_more_neighbours_than_one_of_two_large_graphs_has():
         assert torch.equal(own, alone)
 
 
-@pytest.mark.parametrize("has_faiss", [True, False])
-def test_neighbours_that_differ_by_few_units_of_the_last_place(has_faiss, monkeypatch):
+def test_neighbours_that_differ_by_few_units_of_the_last_place():
     """They were taken for copies of one another."""
-    if not has_faiss:
-        monkeypatch.setitem(sys.modules, "faiss", None)
     generator = torch.Generator().manual_seed(0)
     group = torch.randint(2, (150, 1), generator=generator)
     x = (1e6 * group + torch.randn(150, 1, generator=generator)).float()

@@ -163,14 +163,6 @@ def test_new_points_join_as_many_old_ones_as_there_are(n, kernel, caplog):
     assert edge_weight.isfinite().all()
 
 
-def test_without_faiss(monkeypatch):
-    expected = NeighborIndex(points(), 5).extend(points(9, seed=1))
-    monkeypatch.setattr(searcher_module, "has_faiss", lambda: False)
-    found = NeighborIndex(points(), 5).extend(points(9, seed=1))
-    assert torch.equal(found[0], expected[0])
-    assert torch.equal(found[1], expected[1])
-
-
 @pytest.mark.parametrize(
     ("x_new", "k", "error", "message"),
     [
