@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
@@ -434,6 +435,12 @@ def check_pairs(name: str, value: Any, columns: str) -> None:
 
 def check_edge_index_shape(edge_index: Any) -> None:
     """Raise unless `edge_index` is an integer tensor of shape [2, E]."""
+    if scipy.sparse.issparse(edge_index):
+        raise TypeError(
+            "Expected 'edge_index' to be a [2, E] integer tensor (got a sparse matrix of SciPy's). "
+            "To fix this, convert it: edge_index, edge_weight = "
+            "torch_geometric.utils.from_scipy_sparse_matrix(matrix)."
+        )
     check_pairs("edge_index", edge_index, "E")
 
 

@@ -124,7 +124,9 @@ def _text(value: Any) -> str:
     if isinstance(value, set | frozenset):
         return repr(sorted(map(repr, value)))
     if isinstance(value, FunctionType):
-        return f"{value.__module__}.{value.__qualname__} (code {_code_hash(value.__code__)})"
+        # Not the random number in the name of the module that PyG's Sequential writes for itself.
+        module = re.sub("_[0-9a-f]{6}$", "", value.__module__)
+        return f"{module}.{value.__qualname__} (code {_code_hash(value.__code__)})"
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
     if value is None or isinstance(value, _ATOMS):

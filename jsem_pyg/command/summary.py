@@ -41,16 +41,13 @@ def summarize(
 
 def _first_words(result: MapResult, folder: MapFolder) -> str:
     count, clusters = len(result.content.point), len(result.names)
-    asked = result.clusterer.n_clusters
-    if asked == "auto":
+    if result.clusterer.n_clusters == "auto":
         chosen = (
-            "the number whose clusters heat leaves least and a classifier without edges predicts "
-            "best. Where you know the number, pass `--clusters`"
+            "the number of clusters that lie apart, or else whose clusters heat leaves least and a "
+            "classifier without edges predicts best. Where you know the number, pass `--clusters`"
         )
-    elif asked == clusters:
-        chosen = "as many as was asked for"
     else:
-        chosen = f"{asked} were asked for; the rows do not differ enough for more"
+        chosen = "as many as was asked for"
     drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
     return (
         f"{counted(count, 'row')}, in {counted(clusters, 'cluster')} ({chosen}). {_alike(result)}"

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from .._checks import check_choice, check_edge_index, check_edge_weight, check_finite, numbers_of
 from ..graph import GraphStructure
-from .precision import LONGEST
-from .times import check_signal, check_single_time, read_times
+from .times import check_reach, check_signal, check_single_time, read_times
 
 
 def dense_laplacian(
@@ -108,9 +107,5 @@ def exact_heat_diffusion(
     weight = ones if edge_weight is None else edge_weight.to(dtype)
     laplacian = dense_laplacian(edge_index, weight, x.size(-2), normalization)
     fastest = float(numbers_of(laplacian).diagonal().max()) if x.size(-2) else 0.0
-    if times.reach(fastest) > LONGEST:
-        raise ValueError(
-            f"Expected 't' to be at most {LONGEST / fastest:.3g}, {LONGEST:g} over the largest "
-            f"entry of the Laplacian, {fastest:.3g} (got {times.longest:.3g})."
-        )
+    check_reach(times.reach(fastest), fastest)
     return (torch.matrix_exp(-times.value.to(laplacian) * laplacian) @ x.to(dtype)).to(x.dtype)

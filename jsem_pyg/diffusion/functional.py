@@ -61,7 +61,7 @@ def heat_diffusion(
             mean of both, so each gets half of their gradient). None: the values of the sparse
             tensor, or ones. Sparse tensors order edges as they store them.
         t: diffusion time >= 0, in units of the Laplacian: a number or 0-d tensor, [S] scales, or
-            [S, D] with a time for every scale and channel; up to 1e10 over the fastest rate, which
+            [S, D] with a time for every scale and channel; up to 1e4 over the fastest rate, which
             is one, or with ``normalization=None`` the largest mean degree of an edge's ends.
         degree: K, the number of products with S. None: the smallest that `tol` allows.
         tol: the relative error allowed. The series is cut where

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from .._checks import check_dense, check_float, check_nonnegative, check_nonnegative_int, numbers_of
 from ..kernels.torch_func import LightFunction, check_forward_mode, lasting
-from .precision import LONGEST
+from .times import LONGEST
 
 _MOST_REMEMBERED = 256  # times whose coefficients are remembered as one table
 

@@ -18,10 +18,9 @@ import torch
 from torch import Tensor
 
 from .._precision import compute_dtype
+from .times import check_reach
 
 _log = logging.getLogger(__name__)
-
-LONGEST = 1e4  # times the rate: the supported range, where a series has a thousand terms
 
 _ROUNDING = 0.8
 _OUTPUT_ROUNDING = 8  # rounding units of the type of x, to which the result is rounded anyway
@@ -51,13 +50,7 @@ def check_precision(x: Tensor, reach: float, rate: float, dtype: torch.dtype, to
     Raises:
         ValueError: if the time in units of the rate, `reach`, is above 1e4.
     """
-    if not reach <= LONGEST:
-        raise ValueError(
-            f"Expected 't' to be at most {LONGEST / rate:.3g}, {LONGEST:g} over the fastest rate "
-            f"of the Laplacian, which is {rate:.3g} (got {reach / rate:.3g}). To fix this, take a "
-            "shorter time, or the limit of long times: the (weighted) mean of 'x' over each "
-            "connected component."
-        )
+    check_reach(reach, rate)
     error = rounding_error(dtype, reach)
     if error > _allowed(x, tol):
         _log.warning(

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from .._checks import as_float, check_float, list_of, real_numbers
 
+LONGEST = 1e4  # times in units of the fastest rate
+
 
 class Times(NamedTuple):
     """Diffusion times that have passed their checks."""
@@ -54,6 +56,17 @@ def shape_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
         )
     times = times.to("cpu", torch.float64)
     return times if times.dim() == 2 else times.reshape(-1, 1)
+
+
+def check_reach(reach: float, fastest: float) -> None:
+    """Raise a ValueError if the longest time, in units of the fastest rate, is out of range."""
+    if not reach <= LONGEST:  # nor NaN
+        raise ValueError(
+            f"Expected 't' to be at most {LONGEST / fastest:.3g}, {LONGEST:.0e} in units of the "
+            f"fastest rate of the Laplacian, which is {fastest:.3g} (got {reach / fastest:.3g}). "
+            "To fix this, take a shorter time, or the limit: the (weighted) mean of 'x' over each "
+            "connected component."
+        )
 
 
 def check_single_time(t: float | Tensor) -> None:

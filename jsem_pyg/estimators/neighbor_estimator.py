@@ -86,8 +86,8 @@ class NeighborEstimator(BaseEstimator):
         X, y = read if isinstance(read, tuple) else (read, None)
         seed = self._draw_seed()
         self.reducer_ = None
-        if issparse(X) and X.shape[1] > self.n_components:
-            reducer = TruncatedSVD(self.n_components, random_state=seed)
+        if issparse(X) and X.shape[1] > self._num_reduced:
+            reducer = TruncatedSVD(self._num_reduced, random_state=seed)
             reducer.set_output(transform="default")  # whatever scikit-learn is set to
             self.reducer_ = reducer.fit(_in_order(X, X.dtype))
         self.scale_ = None
@@ -154,6 +154,11 @@ class NeighborEstimator(BaseEstimator):
         precise = full_precision(torch.device("cpu"))
         with limit_threads(self.n_jobs, shape[0]), precise, outside_inference():
             yield
+
+    @property
+    def _num_reduced(self) -> int:
+        """The columns that sparse X is reduced to."""
+        return self.n_components
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_is_fitted", False)

@@ -69,6 +69,26 @@ def _read_torch_sparse(matrix: Tensor, num_nodes: int) -> Adjacency:
     )
 
 
+def check_entry_order(edge_index: Any) -> None:
+    """Raise a ValueError if features in the order of the entries would be read in another.
+
+    Raises:
+        ValueError: if `edge_index` is a COO tensor whose entries are not sorted, or repeated.
+    """
+    if not isinstance(edge_index, Tensor) or edge_index.layout != torch.sparse_coo:
+        return
+    matrix = edge_index.detach()
+    if not matrix.is_coalesced() and not torch.equal(
+        matrix._indices(), matrix.coalesce().indices()
+    ):
+        raise ValueError(
+            "Expected a sparse 'edge_index' with 'edge_attr' to be coalesced (got entries that "
+            "are repeated or not sorted, in whose order features cannot be read). To fix this, "
+            "call edge_index.coalesce() and order 'edge_attr' by its entries, or pass an "
+            "'edge_index' [2, E]."
+        )
+
+
 def _expand(pointer: Tensor, index: Tensor) -> Tensor:
     """Compressed pointers [N + 1] -> one row (or column) number for each entry of `index`."""
     rows = torch.arange(pointer.numel() - 1, device=pointer.device)

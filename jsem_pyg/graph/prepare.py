@@ -13,7 +13,7 @@ from .._checks import (
     check_rows,
     check_signal_range,
 )
-from .adjacency import Adjacency, read_adjacency
+from .adjacency import Adjacency, check_entry_order, read_adjacency
 from .memory import Memory, Prepared
 from .rows import GraphRows
 from .structure import GraphStructure
@@ -89,6 +89,7 @@ class GraphReader:
             check_edge_vector("edge_weight", weight, structure.num_edges)
             self.check(structure, x, "edge_weight", weight, structure.check_weight)
         if edge_attr is not None:
+            check_entry_order(edge_index)
             check_rows("edge_attr", edge_attr, structure.num_edges, "column of 'edge_index'")
             self.check(structure, x, "edge_attr", edge_attr, structure.check_attr)
         return structure, weight

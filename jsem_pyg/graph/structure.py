@@ -150,6 +150,11 @@ class GraphStructure(GraphRows):
         col = torch.cat([csr.col, nodes]).index_select(0, order)
         return CSR(rowptr, col, base=csr), order
 
+    @property
+    def num_components(self) -> int:
+        """The number of connected components."""
+        return int(self.component.max()) + 1 if self.num_nodes else 0
+
     @cached_property
     @lasting
     def component(self) -> Tensor:

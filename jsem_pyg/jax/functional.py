@@ -13,7 +13,8 @@ from jax import Array
 from .._checks import check_choice
 from ..diffusion.heat_coefficients import heat_degree, truncation_bound
 from ..diffusion.options import HeatOptions
-from ..diffusion.precision import LONGEST, rounding_error
+from ..diffusion.precision import rounding_error
+from ..diffusion.times import check_reach
 from .coefficients import heat_coefficients
 from .graph import Graph, prepare_graph
 from .inputs import is_known, known, read_signal, read_times, read_weight
@@ -180,11 +181,7 @@ def _degree(longest: float, operator: HeatOperator, tol: float, dtype: Any) -> i
 
 
 def _check_precision(longest: float, tol: float, dtype: Any) -> None:
-    if longest > LONGEST:
-        raise ValueError(
-            f"Expected 't' to be at most {LONGEST:g} in units of the fastest rate of the Laplacian "
-            f"(got {longest:.3g}): beyond, rounding hides the result."
-        )
+    check_reach(longest, 1.0)
     kind = torch.float32 if dtype == jnp.float32 else torch.float64
     error = rounding_error(kind, longest)
     if error > max(tol, 8 * float(jnp.finfo(dtype).eps)):

@@ -12,11 +12,11 @@ from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
-from .diffusion_layer import DiffusionLayer, LearningRateFactors, single_node_set
+from .diffusion_layer import DiffusionLayer, single_node_set
 
 # Chosen on validation nodes of graphs that are not reported, see examples/results/drop_in.md: free
 # times fall to where the features of a few training nodes alone separate them.
-_FACTORS = LearningRateFactors(time=0.1, conductance=0.03)
+_TIME_RATE = 0.1
 
 
 @lists_backends(CHEBYSHEV)
@@ -57,6 +57,8 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
             such as :class:`~jsem_pyg.diffusion.filters.Learned`, whose parameters become those of
             the layer; a bank of :math:`S` filters gives :math:`S` results. Times are then not used.
+        rate (float): How fast the conductance learns beside other parameters, :math:`r` in
+            :class:`~jsem_pyg.nn.SigmoidConductance`; a module of your own has its own.
         **kwargs (optional): Additional arguments of
             :class:`torch_geometric.nn.conv.MessagePassing`.
 
@@ -92,12 +94,13 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         bias: bool = True,
         fuse: bool = True,
         filter: Filter | None = None,
+        rate: float = 3.0,
         **kwargs: Any,
     ) -> None:
         check_bool("add_self_loops", add_self_loops)
         options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
         super().__init__(
-            edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, filter, **kwargs
+            edge_dim, t, learn_t, conductance, options, fuse, rate, _TIME_RATE, filter, **kwargs
         )
         self._make_map(in_channels, out_channels, bias)
 

@@ -11,11 +11,11 @@ from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import check_signal
 from ..kernels.table import CHEBYSHEV, lists_backends
-from .diffusion_layer import DiffusionLayer, LearningRateFactors, single_node_set
+from .diffusion_layer import DiffusionLayer, single_node_set
 from .heat_layer import join_scales
 
 # At t = 5 the time moves by the learning rate in every step of Adam, as the slope does.
-_FACTORS = LearningRateFactors(time=0.2)
+_TIME_RATE = 0.2
 
 
 @lists_backends(CHEBYSHEV)
@@ -60,6 +60,8 @@ class AnisotropicDiffusion(DiffusionLayer):
         filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
             such as :class:`~jsem_pyg.diffusion.filters.Learned`, whose parameters become those of
             the layer; a bank of :math:`S` filters gives :math:`S` results. Times are then not used.
+        rate (float): How fast the conductance learns beside other parameters, :math:`r` in
+            :class:`~jsem_pyg.nn.SigmoidConductance`; a module of your own has its own.
         **kwargs (optional): Additional arguments of
             :class:`torch_geometric.nn.conv.MessagePassing`.
 
@@ -92,11 +94,12 @@ class AnisotropicDiffusion(DiffusionLayer):
         backend: str = "auto",
         fuse: bool = True,
         filter: Filter | None = None,
+        rate: float = 1.0,
         **kwargs: Any,
     ) -> None:
         options = HeatOptions(degree, tol, normalization, backend)
         super().__init__(
-            edge_dim, t, learn_t, conductance, options, fuse, _FACTORS, filter, **kwargs
+            edge_dim, t, learn_t, conductance, options, fuse, rate, _TIME_RATE, filter, **kwargs
         )
 
     def forward(

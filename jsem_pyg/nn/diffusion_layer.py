@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,13 +30,6 @@ from .node_conductance import Graph, initial_conductance, make_conductance
 from .propagation import is_watched, through_propagate
 
 _log = logging.getLogger(__name__)
-
-
-class LearningRateFactors(NamedTuple):
-    """How fast the times and the conductance of a layer learn, relative to other parameters."""
-
-    time: float
-    conductance: float = 1.0
 
 
 class DiffusionLayer(HeatLayer, MessagePassing):
@@ -66,7 +59,8 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         conductance: str | torch.nn.Module,
         options: HeatOptions,
         fuse: bool,
-        factors: LearningRateFactors,
+        rate: float,
+        time_rate: float,
         filter: Filter | None = None,
         **kwargs: Any,
     ) -> None:
@@ -82,8 +76,8 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         check_bool("fuse", fuse)
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
-        self.conductance = make_conductance(conductance, edge_dim, factors.conductance)
-        self._make_heat(t, learn_t, options, factors.time, filter)
+        self.conductance = make_conductance(conductance, edge_dim, rate)
+        self._make_heat(t, learn_t, options, time_rate, filter)
         self._initial = initial_conductance(self.conductance)
         self.fuse = fuse
         self._has_warned = False

@@ -156,9 +156,7 @@ class ModuleConductance(Module):
 Conductance = SigmoidConductance | MLPConductance | ModuleConductance
 
 
-def make_conductance(
-    conductance: str | Module, edge_dim: int, rate: float = 1.0
-) -> Conductance | None:
+def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> Conductance | None:
     """The module behind the argument of the layers; None: every edge conducts fully."""
     if isinstance(conductance, Module):
         return ModuleConductance(conductance)

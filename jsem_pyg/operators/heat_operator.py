@@ -38,9 +38,8 @@ class HeatOperator:
         """The number N of nodes."""
         return self.matrix.num_nodes
 
-    @torch.no_grad()
     def apply_laplacian(self, x: Tensor) -> Tensor:
-        """Return L x for x [N, M]: for laws, spectra and tests."""
+        """Return L x for x [N, M]: for laws, spectra and tests; differentiable."""
         scaling = self.scaling
         scale = 1.0 if scaling.row_scale is None else scaling.row_scale.unsqueeze(-1)
         out = scaling.rate * (scale * x - self.matrix.apply(scale * x)) / scale

@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_geometric.data import Data
-
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_text
 from .._files import as_path, check_writable, write_whole
 from .content import (
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    data: Data,
+    data: Any,
     result: Any,
     path: str | os.PathLike[str],
     *,
@@ -63,7 +61,8 @@ def report(
     Args:
         data: `x` [N, D], `edge_index` [2, E] with both directions of every edge, `edge_weight` [E]
             if there are weights, `y` [N] (integers) if there are labels to compare with. For a
-            `DiffusionClusterer`, which has made its own graph, `x` is enough.
+            `DiffusionClusterer`, which has made its own graph, `x` is enough, or the array [N, D]
+            that it was fitted to.
         result: what :func:`~jsem_pyg.training.fit` returns for a
             :class:`~jsem_pyg.nn.DiffusionClassifier`, a fitted
             :class:`~jsem_pyg.estimators.DiffusionClusterer`, or :class:`Findings` of your own.
@@ -72,7 +71,7 @@ def report(
         text: N texts, what is read at each point and searched; None: its number.
         counts: N integers >= 1, how many rows each point stands for: larger dots stand for more.
         cluster_names: a list with the name of cluster 0, 1, ..., or a mapping from clusters to
-            names; None: "cluster 0" and so on.
+            names; None: those of a clusterer, else "cluster 0" and so on.
         label_names: the same for the labels `y`.
         level_names: for each level but the first of a `DiffusionClusterer`, names of its clusters.
         images: [N, H, W] numbers, a small picture of each point, shown where one points at it.
@@ -108,6 +107,7 @@ def report(
     Example:
         >>> import tempfile
         >>> import torch
+        >>> from torch_geometric.data import Data
         >>> from jsem_pyg.report import Findings
         >>> from jsem_pyg.transforms import FaissKNNGraph
         >>> corner = torch.arange(20) % 2
@@ -125,6 +125,8 @@ def report(
     check_nonnegative_int("random_state", random_state)
     check_bool("progress", progress)
     graph, structure, found = read_findings(data, result)
+    if cluster_names is None:
+        cluster_names = getattr(result, "cluster_names_", None)
     num_points = len(graph.x)
     layout = choose_layout(layout, num_points)
     texts, sizes = read_texts(text, num_points), read_counts(counts, num_points)

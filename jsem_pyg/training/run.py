@@ -1,5 +1,6 @@
 """A run of training by triplets: what it is made of, and one epoch."""
 
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,10 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from ..nn import DiffusionTime
+from ..nn.diffusion_layer import DiffusionLayer
 from .history import BestEpoch, EpochEnd, EpochRow
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import TrainingGraph
 from .triplets import Loss, Triplets, TripletSampler
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -85,6 +89,8 @@ class Run:
                 val_loss = self.total(self.share_of_loss(z, validation))
         loss = self.total(share)
         _check_finite(epoch, loss, val_loss, self.model)
+        if epoch == 1 and self.is_first:
+            _log_still_conductances(self.model)
         t = mean_time(self.model)
         # Before the step: the losses and t belong to the weights that the pass was made with.
         self.best.update(epoch, val_loss.item(), self.model, keep_best)
@@ -107,6 +113,29 @@ def mean_time(model: nn.Module) -> float | None:
         if isinstance(module, DiffusionTime)
     ]
     return torch.cat(times).mean().item() if times else None
+
+
+def _log_still_conductances(model: nn.Module) -> None:
+    """Log the layers whose conductance gets next to no gradient, and so hardly learns."""
+
+    def largest(part: nn.Module) -> float:
+        gradients = [each.grad.abs().max() for each in part.parameters() if each.grad is not None]
+        return max(map(float, gradients), default=0.0)
+
+    most = largest(model)
+    for name, layer in model.named_modules():
+        part = layer.conductance if isinstance(layer, DiffusionLayer) else None
+        if part is None or not any(each.requires_grad for each in part.parameters()):
+            continue
+        if 1000 * largest(part) <= most:
+            _log.warning(
+                "the conductance of %s hardly learns: its largest gradient is %.2g, and %.2g in "
+                "the model. Standardised edge features, or a larger 'rate', help if these features "
+                "tell anything.",
+                name or type(layer).__name__,
+                largest(part),
+                most,
+            )
 
 
 def _check_finite(epoch: int, loss: Tensor, val_loss: Tensor, model: nn.Module) -> None:

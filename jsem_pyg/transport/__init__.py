@@ -13,7 +13,6 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 from .costs import (
     AdjacencyCost,
     ColumnCost,
-    CommuteCost,
     Factor,
     FeatureCost,
     GeodesicCost,
@@ -31,7 +30,6 @@ from .sampled.solver import sampled_gromov_wasserstein
 __all__ = [
     "AdjacencyCost",
     "ColumnCost",
-    "CommuteCost",
     "Factor",
     "FeatureCost",
     "GeodesicCost",

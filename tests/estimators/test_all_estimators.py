@@ -159,8 +159,8 @@ def test_wide_sparse_points_are_reduced_first(estimator):
     np.testing.assert_allclose(say(sparse, csc_array(new)), by_svd, rtol=1e-12)
     assert sparse.n_features_in_ == 40
     alone = [say(sparse, row[None]) for row in new]
-    np.testing.assert_array_equal(say(sparse, new), np.concatenate(alone))
-    np.testing.assert_array_equal(say(sparse, new), say(sparse, csr_matrix(new)))
+    np.testing.assert_allclose(say(sparse, new), np.concatenate(alone), rtol=1e-12)
+    np.testing.assert_allclose(say(sparse, new), say(sparse, csr_matrix(new)), rtol=1e-12)
 
 
 def test_sparse_points_are_the_same_in_any_order_and_precision(estimator):

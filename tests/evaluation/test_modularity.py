@@ -1,5 +1,3 @@
-import sys
-
 import networkx as nx
 import pytest
 import torch
@@ -23,14 +21,6 @@ def test_agrees_with_networkx(seed, weighted):
     expected = nx.community.modularity(graph, clusters, weight="weight")
     actual = modularity(edge_index, weight if weighted else None, labels)
     assert actual == pytest.approx(expected, abs=1e-6)
-
-
-def test_many_edges_are_looked_at_in_parts(monkeypatch):
-    edge_index, weight = random_graph(30, 0.2, 3, dtype=torch.float64)
-    labels = torch.randint(5, (30,), generator=torch.Generator().manual_seed(0))
-    expected = modularity(edge_index, weight, labels)
-    monkeypatch.setattr(sys.modules[modularity.__module__], "_CHUNK", 7)
-    assert modularity(edge_index, weight, labels) == pytest.approx(expected, abs=1e-12)
 
 
 def test_one_cluster_and_clusters_of_one():

@@ -27,32 +27,6 @@ def test_faiss_finds_the_nearest(k, num_queries):
     torch.testing.assert_close(squared.sqrt(), expected, rtol=1e-3, atol=1e-3)
 
 
-def far_groups(kind, num_points=300):
-    """Points of a few groups that are far apart, beside the distances within them."""
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(num_points, 12, generator=generator, dtype=torch.float64)
-    if kind == "outlier":
-        x[0] = 1e8
-        return x
-    places = torch.randn(3, 12, generator=generator, dtype=torch.float64) * 1e5
-    return x + places.repeat_interleave(num_points // 3, 0)
-
-
-@pytest.mark.parametrize("most_alike", [30, 4096])
-@pytest.mark.parametrize("kind", ["groups", "outlier"])
-def test_rounding_of_far_points_does_not_choose_neighbors(kind, most_alike, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_ALIKE", most_alike)
-    x = far_groups(kind)
-    apart = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
-    distance, neighbor = apart.fill_diagonal_(torch.inf).sort(1)
-    found = knn_search(x, 5, "l2")
-    # To the outlier itself, all others are equally far but for 5e-5 of it.
-    near = slice(kind == "outlier", None)
-    assert torch.equal(found[0][near], neighbor[near, :5])
-    torch.testing.assert_close(found[1], distance[:, :5], rtol=5e-5, atol=0)
-    torch.testing.assert_close(found[1][near], distance[near, :5])
-
-
 def share_found(x, k, neighbor, metric):
     """The share of neighbours that are no farther than the true k-th."""
     points = prepare_points(x, metric)
@@ -104,26 +78,6 @@ def test_a_missed_target_is_a_warning(caplog, monkeypatch):
     assert record.levelname == "WARNING"
     assert "missed; to fix this, use index='ivf' or 'flat'" in record.message
     assert neighbor.shape == (3000, 10)
-
-
-@pytest.mark.parametrize("index", ["hnsw", "ivf"])
-def test_rows_that_an_index_leaves_open_are_completed(index, monkeypatch):
-    x = clustered(600)
-    monkeypatch.setattr(Searcher, "_reach_recall", lambda *args: None)
-    search = module.ApproximateIndex.search
-
-    def gaps(self, query, k):
-        found = search(self, query, k)
-        found[::3, 2:] = -1
-        return found
-
-    monkeypatch.setattr(module.ApproximateIndex, "search", gaps)
-    neighbor, distance = knn_search(x, 5, "l2", index)
-    expected = knn_search(x, 5, "l2", "flat")
-    assert torch.equal(neighbor[::3], expected[0][::3])
-    assert torch.equal(distance[::3], expected[1][::3])
-    assert (neighbor >= 0).all()
-    assert distance.isfinite().all()
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2"])
@@ -192,30 +146,3 @@ def test_gpus_of_faiss_are_used(monkeypatch):
     monkeypatch.undo()
     faiss_search._gpu_resources.cache_clear()
     assert torch.equal(gpu, knn_search(x, 5, "l2", "ivf")[0])
-
-
-def test_chunks_do_not_change_the_answer(monkeypatch):
-    x = clustered(700)
-    expected = knn_search(x, 6)
-    monkeypatch.setattr(module, "_CHUNK_POINTS", 64)
-    neighbor, distance = knn_search(x, 6)
-    assert torch.equal(distance, expected[1])
-    assert torch.equal(neighbor, expected[0])
-
-
-def test_equal_distances_are_not_searched_for_again(monkeypatch):
-    """Of short documents, hundreds of which have no word in common, any are neighbours."""
-
-    def refuse(*_):
-        raise AssertionError("These distances differ by more than rounding, or not at all.")
-
-    monkeypatch.setattr(module.Searcher, "_wide", refuse)
-    generator = torch.Generator().manual_seed(0)
-    x = torch.zeros(600, 300)
-    x.scatter_(1, torch.rand(600, 300, generator=generator).topk(3).indices, 1.0)
-    for metric in ("cosine", "l2"):
-        neighbor, _ = knn_search(x, 30, metric)
-        unit = x / 3**0.5 if metric == "cosine" else x
-        expected = torch.cdist(unit, unit).fill_diagonal_(torch.inf).sort(1).values[:, :30]
-        found = torch.cdist(unit, unit).gather(1, neighbor)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -44,51 +44,10 @@ def test_auto_knows_only_backends_of_its_family():
         assert any(each.can_run(each.fallback, torch.device(name)) for name in ("cpu", "meta"))
 
 
-@pytest.mark.parametrize(
-    ("obstacle", "package", "runs", "reason"),
-    [
-        (table.torch_sparse_obstacle, "torch_sparse", ("cpu", "cuda"), "has no kernels for"),
-        (table.triton_obstacle, "triton", ("cuda",), "triton runs on CUDA, not on"),
-    ],
-)
-def test_a_library_that_is_there_runs_on_its_devices(obstacle, package, runs, reason, monkeypatch):
-    """And nowhere if it is not installed."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    monkeypatch.setattr(table, "_is_installed", lambda name: name == package)
-    for device in map(torch.device, ("cpu", "cuda", "meta")):
-        expected = None if device.type in runs else reason
-        assert (found := obstacle(device)) == expected or expected in found
-    monkeypatch.setattr(table, "_is_installed", lambda name: name != package)
-    assert "not installed" in obstacle(torch.device(runs[0]))
-
-
 def test_triton_runs_anywhere_in_its_interpreter(monkeypatch):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(table, "_is_installed", lambda name: True)
     assert table.triton_obstacle(CPU) is None
-
-
-def test_an_old_triton_is_passed_over(monkeypatch):
-    gpu = torch.device("cuda")
-    monkeypatch.setattr(table, "_is_installed", lambda name: True)
-    for version, found in (
-        ("3.4.0", "triton 3.4.0 is older than 3.6"),
-        ("3.6.0+git1", None),
-        ("3.10.0", None),
-        (None, None),
-    ):
-        monkeypatch.setattr(table, "version_of", lambda name, version=version: version)
-        assert table.triton_obstacle(gpu) == found
-
-
-def test_what_auto_passes_over_is_logged_once(caplog, monkeypatch):
-    """As Triton on CUDA, where it is missing."""
-    monkeypatch.setattr(table, "_warned", set())
-    monkeypatch.setattr(table, "_is_installed", lambda package: package != "triton")
-    for each in (CHEBYSHEV, table.SINKHORN, CHEBYSHEV):
-        assert each.choose("auto", torch.device("cuda")) == "torch"
-    (message,) = caplog.messages
-    assert message.endswith("'torch', which is slower, on 'cuda': triton is not installed.")
 
 
 def test_a_docstring_takes_its_backends_from_the_table():
@@ -111,15 +70,6 @@ def test_what_cannot_run_says_why_and_what_can():
         CHEBYSHEV.choose("numba", torch.device("cuda"))
     with pytest.raises(ValueError, match="'backend' to be one of 'auto', 'fast', 'slow', 'plain'"):
         own.check("quick")
-
-
-def test_torch_without_mkl_has_no_products_on_the_cpu(monkeypatch):
-    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
-    with pytest.raises(ValueError, match="'torch': this build of torch has no MKL"):
-        CHEBYSHEV.choose("torch", CPU)
-    assert CHEBYSHEV.can_run("torch", torch.device("cuda"))
-    with pytest.raises(ValueError, match="torch has no CSR products on 'meta'"):
-        CHEBYSHEV.choose("torch", torch.device("meta"))
 
 
 def test_a_backend_from_outside_is_an_entry(monkeypatch):

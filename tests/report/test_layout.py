@@ -1,6 +1,4 @@
-from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -54,17 +52,6 @@ def test_heat_flows_along_edges_as_they_conduct(monkeypatch):
         torch.testing.assert_close(z, F.normalize(expected), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("unit", [1e-60, 1e60])
-def test_the_unit_of_weights_and_conductances_does_not_matter(unit):
-    """Weights beyond the range of float32 were zeros, and no heat flowed; or infinite."""
-    data, found = blobs()
-    expected = placed(data, found, [0.0, 3.0])
-    data.edge_weight = data.edge_weight.double() * unit
-    found = replace(found, conductances=1e-20 * found.conductances)
-    again = placed(data, found, [0.0, 3.0])
-    np.testing.assert_allclose(again, expected, atol=1e-4)
-
-
 def test_pca_shows_all_times_on_the_axes_of_the_last():
     data, found = blobs()
     alone, both = placed(data, found, [4.0]), placed(data, found, [0.0, 4.0])
@@ -76,20 +63,6 @@ def test_a_map_of_one_dimension():
     data, found = blobs()
     line = Data(x=data.x[:, :1], edge_index=data.edge_index)
     assert (placed(line, found, [1.0])[..., 1] == 0).all()
-
-
-def test_a_layout_is_turned_onto_another():
-    target = np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)
-    turned = target @ np.array([[0.0, 1.0], [1.0, 0.0]], np.float32) + 5  # mirrored, moved
-    expected = target - target.mean(0)
-    assert np.allclose(layout._onto(target, turned), expected / expected.std(), atol=1e-5)
-
-
-def test_a_bar_counts_every_time():
-    steps = []
-    place = lambda z, start, seed, is_first: start  # noqa: E731
-    layout._one_by_one([torch.rand(40, 3)] * 4, 0, place, steps.append)
-    assert sum(steps) == 4
 
 
 def test_layouts_begin_with_the_last_time():
@@ -104,25 +77,6 @@ def test_layouts_begin_with_the_last_time():
     layout._one_by_one(stages, 0, place, lambda _: None)
     assert [each is z for each, z in zip(placed, stages[::-1], strict=True)] == [True] * 4
     assert np.array_equal(begun[0], layout._by_pca(stages[-1:], 0)[0])
-
-
-@pytest.mark.parametrize("flat", [[1], [0, 1]])
-def test_umap_begins_with_places_that_differ_along_both_axes(flat, monkeypatch):
-    begun = []
-
-    class Umap:
-        def __init__(self, init, **options):
-            begun.append(init)
-
-        def fit_transform(self, z):
-            return begun[0]
-
-    monkeypatch.setattr(layout, "import_umap", lambda: SimpleNamespace(UMAP=Umap))
-    start = np.random.default_rng(0).random((40, 2), np.float32)
-    start[:, flat] = 0
-    layout._umap(torch.rand(40, 1), start, 0, is_first=True)
-    assert (np.ptp(begun[0], axis=0) > 0).all()
-    assert 0 in flat or np.array_equal(begun[0][:, 0], start[:, 0])
 
 
 def test_few_points_are_laid_out_without_umap():

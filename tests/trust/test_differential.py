@@ -15,7 +15,7 @@ from trust.oracle import distance, graph_heat
 from trust.settings import draws
 
 from jsem_pyg.diffusion import diffuse, diffusion_cosine, heat_diffusion, heat_kernel_columns
-from jsem_pyg.diffusion.precision import LONGEST
+from jsem_pyg.diffusion.times import LONGEST
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion

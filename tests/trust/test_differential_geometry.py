@@ -9,7 +9,6 @@ import torch
 from hypergraph_cases import random_hypergraph
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import minimum_spanning_tree
 from simplicial_cases import cliques, dense_parts
 from trust.draws import LAYOUTS, SEEDS, edge_lists, generator, hand_over, lay_out, signals
 from trust.oracle import distance, heat, hypergraph_heat
@@ -25,7 +24,6 @@ from jsem_pyg.curvature import (
 from jsem_pyg.diffusion import hypergraph_diffusion, simplicial_diffusion
 from jsem_pyg.evaluation import dirichlet_energy, modularity, partition_scores
 from jsem_pyg.graph import knn_graph, knn_search
-from jsem_pyg.graph.connect import component_labels
 
 FORMS = ["tensor", "int32", "transposed", "sliced", "strided"]
 
@@ -258,39 +256,6 @@ def test_neighbours(data):
     assert weight.min() > 0
     assert weight.max() <= 1
     assert (dense[torch.arange(num_points)[:, None], neighbor] > 0).all()
-
-
-@draws(10)
-@given(st.data())
-def test_neighbours_and_links_of_groups_far_apart(data):
-    num_groups, size = data.draw(st.integers(2, 12)), data.draw(st.integers(12, 25))
-    channels, g = data.draw(st.integers(1, 12)), generator(data.draw(SEEDS))
-    num_points = num_groups * size + 128  # more than are compared by all pairs
-    place = torch.randint(num_groups, (num_points,), generator=g)
-    far = 10.0 ** data.draw(st.integers(0, 7))
-    x = far * torch.randn(num_groups, channels, generator=g, dtype=torch.float64)[place]
-    x = x + torch.randn(num_points, channels, generator=g, dtype=torch.float64)
-    x = x.to(getattr(torch, data.draw(st.sampled_from(["float32", "float64"]))))
-    k = data.draw(st.integers(1, 8))
-    neighbor, found = knn_search(x, k, "l2")
-    apart, joined = (
-        knn_graph(x, k, "l2", kernel=None, connect=connect)[0] for connect in (False, True)
-    )
-    wide = x.double()
-    pair = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist")
-    expected = pair.clone().fill_diagonal_(torch.inf).sort(dim=1).values[:, :k]
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(pair.gather(1, neighbor), expected, rtol=1e-5, atol=1e-6)
-    label = component_labels(apart, num_points)
-    count = int(label.max()) + 1
-    between = torch.full((count, count), torch.inf, dtype=torch.float64).flatten()
-    key = (label[:, None] * count + label).flatten()
-    between = between.scatter_reduce(0, key, pair.flatten(), "amin").view(count, count)
-    shortest = float(minimum_spanning_tree(between.fill_diagonal_(0).numpy()).sum())
-    is_link = label[joined[0]] != label[joined[1]]
-    assert int(is_link.sum()) == 2 * (count - 1)
-    links = float(pair[tuple(joined[:, is_link])].sum()) / 2
-    assert links == pytest.approx(shortest, rel=1e-5)
 
 
 @draws(25)

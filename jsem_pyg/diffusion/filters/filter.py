@@ -16,8 +16,8 @@ from ..evolve import MARGIN, evolve
 from ..filter_coefficients import cosine_coefficients, eigenvalue_samples
 from ..heat import heat_operator
 from ..options import HeatOptions
-from ..precision import LONGEST, check_precision
-from ..times import check_signal
+from ..precision import check_precision
+from ..times import LONGEST, check_signal
 
 _READER = GraphReader(size=0)
 _SLOPES = 256  # samples of each kind, at and between which a filter's slope is measured

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import quadratic_assignment
 from scipy.sparse import coo_array, csr_array
 
 from .branches import is_sparse, likely_pairs
@@ -94,9 +93,8 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
         )
         return Found(best.partner, stages)
     best = improve("neighbours", best, task)
-    sure = edge_confidence(*sides, best.partner)
-    if num_pairs <= _RELAXED and sure.mean() < _UNRELATED:
-        # There is nothing that a longer search could follow: edges are shared by chance.
+    if best.kept < _COPY * most and num_pairs <= _RELAXED and _is_chance(*sides, best.partner):
+        # A longer search would have nothing to follow.
         best = max(best, note("relaxed", _relaxed(task)), key=lambda each: each.kept)
         note("best", best)
         return Found(stages.pop()[1], stages)
@@ -127,12 +125,23 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
     return Found(stages.pop()[1], stages)
 
 
+def _is_chance(source: csr_array, target: csr_array, partner: Array) -> bool:
+    """True if edges are kept as between graphs that have nothing in common."""
+    sure, other = (
+        float(edge_confidence(source, target, each).mean())
+        for each in (partner, np.roll(partner, 1))
+    )
+    return sure < _UNRELATED + 5 * other
+
+
 def _relaxed(task: Task) -> Assignment:
     """The assignment that SciPy finds by conditional gradients, and swaps after it.
 
     Source: Vogelstein et al., "Fast approximate quadratic programming for graph matching", PLOS
     ONE 10, 2015.
     """
+    from scipy.optimize import quadratic_assignment  # slow to import
+
     sides = (each.toarray().astype(float) for each in _padded(*task[:2]))
     found = quadratic_assignment(*sides, method="faq", options={"maximize": True})
     partner = found.col_ind[: task.source.shape[0]]

@@ -171,7 +171,7 @@ def _coarse_to_fine(
     levels = [
         _in_cells(problem, size, schedule.seed)
         for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)})
-        if max(problem.shape) > 1.5 * size
+        if max(problem.shape) > 1.5 * size and not problem.is_small
     ] or [problem]
     waves = [
         begin(levels[0], moments, moments.new_full((len(starts),), epsilon))

@@ -117,7 +117,7 @@ def sampled_steps(problem: Problem, count: int, tol: float, max_iter: int, seed:
     if min(problem.p.numel(), problem.q.numel()) < 2:
         log_plan = problem.p.log()[:, None] + problem.q.log()
     else:
-        log_plan, _ = problem.step(_coarse_cost(problem, seed), g)
+        log_plan, _ = problem.step(_coarse_cost(problem, seed), g, loose=True)
     generator = seeded(seed)
     mean, weight = torch.zeros_like(log_plan), 0.0
     history: list[Step] = []

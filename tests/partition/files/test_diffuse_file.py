@@ -181,15 +181,6 @@ def test_arrays_that_are_not_files(tmp_path, panels, units, monkeypatch):
     assert chunked.most <= 14 * D  # of rows that are whole chunks
 
 
-def test_a_copy_on_write_map_keeps_its_changes(tmp_path):
-    mapped = np.load(write(tmp_path, signal()), mmap_mode="c")
-    mapped[3] = 2.0
-    edges, _ = random_graph()
-    expected = heat_diffusion(torch.from_numpy(np.array(mapped)), edges, t=2.0).numpy()
-    np.testing.assert_array_equal(diffused(tmp_path, mapped, edges, 2.0), expected)
-    assert (mapped[3] == 2.0).all()
-
-
 @pytest.mark.parametrize(
     ("units", "strip", "value"), [(1, 17, np.nan), (2, 1000, -np.inf), (9, 17, 1e38)]
 )

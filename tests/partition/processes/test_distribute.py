@@ -236,17 +236,6 @@ def test_a_partition_is_made_where_none_is_given():
     assert torch.equal(part.nodes, recursive_partition(data.edge_index, 1, num_nodes=40).order)
 
 
-@pytest.mark.parametrize("unit", [1e-100, 1e100])
-@pytest.mark.parametrize("normalization", ["rw", None])
-def test_weights_beyond_the_range_of_float32(normalization, unit):
-    data = whole()
-    weight, t = data.edge_weight * unit, 1.5 if normalization else 1.5 / unit
-    part = distribute(Data(x=data.x, edge_index=data.edge_index, edge_weight=weight))
-    found = heat_diffusion(part.data.x, part, part.data.edge_weight, t, normalization=normalization)
-    expected = heat_diffusion(data.x, data.edge_index, weight, t, normalization=normalization)
-    torch.testing.assert_close(found, expected[part.nodes], rtol=1e-9, atol=1e-12)
-
-
 @pytest.mark.parametrize("count", [0, 2.5])
 def test_numbers_of_triplets_that_cannot_be_drawn_are_refused(count):
     part = distribute(whole())
