@@ -6,7 +6,7 @@ from torch import Tensor
 from .._checks import check_edge_weight
 from .._groups import group_ranks
 from ..graph import GraphStructure
-from ..kernels.table import TRIANGLES
+from ..kernels.triangles import triangle_counts
 from .simple_graph import simple_graph
 
 
@@ -42,8 +42,7 @@ def jaccard_overlap(edge_index: Tensor | GraphStructure, num_nodes: int | None =
     """
     graph = simple_graph(edge_index, num_nodes)
     csr, degree = graph.csr, graph.csr.degree
-    kernels = TRIANGLES.find("auto", graph.device)
-    common = kernels.triangle_counts(csr, graph.reverse)
+    common = triangle_counts(csr, graph.reverse)
     union = degree[csr.row] + degree[csr.col] - common
     return graph.to_edges(common.double() / union).to(torch.get_default_dtype())
 

@@ -5,9 +5,9 @@ connected graph of them, and :class:`NeighborIndex` places new points in it. :fu
 makes a hypergraph of points.
 
 Points are checked in `points.py`; `groups.py` separates the graphs of a batch. Small graphs are
-searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py`, `torch_search.py`
-or `tree_search.py`. `affinity.py` turns distances into weights. Components are joined in
-`connect.py`, by the links that `component_links.py` finds.
+searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
+`tree_search.py`. `affinity.py` turns distances into weights. Components are joined in `connect.py`,
+by the links that `component_links.py` finds.
 
 :class:`GraphStructure`, :class:`HypergraphStructure` and :class:`SimplicialStructure` (edges and
 triangles) are what every later stage works on: sorted and checked once, and the owner of all that

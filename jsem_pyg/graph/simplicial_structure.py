@@ -34,7 +34,7 @@ from .._checks import (
 )
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
-from ..kernels.triangles.torch_wedges import list_triangles
+from ..kernels.triangles import list_triangles
 from .memory import Prepared
 from .structure import GraphStructure
 
@@ -101,7 +101,7 @@ class SimplicialStructure(Prepared):
         _check_repeats(edge_index, self._edge, self._sign)
         self._share = 1.0 / columns[self._edge]
         if triangles is None:
-            self.triangles = list_triangles(graph.csr)
+            self.triangles = list_triangles(graph.csr, graph.reverse)
         else:
             self.triangles = _read_triangles(triangles, edge_index, num_nodes)
         self.num_triangles = self.triangles.size(1)

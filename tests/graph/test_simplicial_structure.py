@@ -5,7 +5,6 @@ from torch_geometric import EdgeIndex
 from torch_geometric.utils import to_undirected
 
 from jsem_pyg.graph import SimplicialStructure
-from jsem_pyg.kernels.triangles import torch_wedges
 
 TRIANGLE = once([(0, 1), (1, 2), (2, 0)])
 
@@ -68,14 +67,6 @@ def test_some_edges_may_have_both_directions():
     structure = SimplicialStructure(once([(0, 1), (2, 1), (1, 0)]))
     x = torch.tensor([[2.0], [3.0], [-2.0]])
     assert structure.to_edges(x).tolist() == [[2.0], [-3.0]]
-
-
-@pytest.mark.parametrize("limit", [1, 7, 1000])
-def test_triangles_do_not_depend_on_the_chunks(limit, monkeypatch):
-    edge_index = shuffled(20, 0.4)
-    monkeypatch.setattr(torch_wedges, "_CHUNK_PATHS", limit)
-    found = torch_wedges.list_triangles(SimplicialStructure(edge_index, 20).graph.csr)
-    assert torch.equal(found, cliques(edge_index))
 
 
 def test_given_triangles_keep_their_order():

@@ -107,8 +107,6 @@ def test_the_numbers_are_those_of_heat_diffusion(tmp_path, panels, dtype, order,
     [("sym", "reference"), ("rw", "torch"), (None, "torch"), (None, "numba"), ("rw", "numba")],
 )
 def test_every_operator_and_backend(tmp_path, panels, normalization, backend):
-    if backend == "numba":
-        pytest.importorskip("numba")
     panels(1)
     edges, weight = random_graph()
     weight = weight.double()

@@ -1,26 +1,11 @@
-"""The definition, with Python's dictionaries: what every other backend is compared with."""
-
-from typing import NamedTuple
+"""The definition, with Python's dictionaries: what every backend is compared with."""
 
 import torch
 from torch import Tensor
 
-from ..._groups import group_starts
-from ..csr import CSR, index_dtype
-
-
-class SortedEdges(NamedTuple):
-    """An undirected graph without self-loops, both directions of every edge, as a pattern.
-
-    Index tensors are int32 if that is wide enough.
-    """
-
-    csr: CSR  # a slot for every distinct directed edge
-    reverse: Tensor  # [nnz] the slot of (j, i) for the slot of (i, j)
-    # [E] the edge of the list in each slot; None: they are in order, or some slot has several
-    order: Tensor | None
-    # [E] the slot of each edge of the list, if some slot has several; else None
-    slot: Tensor | None
+from jsem_pyg._groups import group_starts
+from jsem_pyg.kernels.csr import CSR, index_dtype
+from jsem_pyg.kernels.edges import SortedEdges
 
 
 def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:

@@ -1,11 +1,20 @@
-"""The comparison of branches in Python, by definition: for tests, and where numba cannot run."""
+"""The comparison of branches in Python, by definition."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .graph import CERTAIN, EXACT, LEAST, SMALLEST, Kinds, Neighbours, Pairs, Rates
+from jsem_pyg.kernels.branches.graph import (
+    CERTAIN,
+    EXACT,
+    LEAST,
+    SMALLEST,
+    Kinds,
+    Neighbours,
+    Pairs,
+    Rates,
+)
 
 Array = NDArray[Any]
 
@@ -18,29 +27,7 @@ def sweep(
     belief: Array,
     rates: Rates,
 ) -> tuple[Array, Array]:
-    r"""Score every pair of nodes by the best knowledge of their neighbours.
-
-    The score of (i, j) is the likelihood ratio of their neighbours, if i and j are the same node,
-    against nodes drawn at random: a sum over all partial matchings of their neighbours,
-
-    .. math::
-        S_{ij} = b \sum_{\sigma} \prod_{(k, l) \in \sigma} w\, \min(B_{kl} m_{kl \to ij}, c)
-            \cdot q_s^{d_i - |\sigma|} q_t^{d_j - |\sigma|},
-
-    where B is the belief in a pair and m takes out of it what came from (i, j) itself.
-
-    Args:
-        source: neighbours of N nodes.
-        target: neighbours of K nodes.
-        pairs: M pairs of nodes; other pairs count as impossible.
-        message: float32, for each pair (i, j) the d_i x d_j numbers m of (i, j) to its neighbours.
-        belief: [M] B.
-        rates: q_s, q_t, w and b.
-
-    Returns:
-        [M] scores, and the next messages: the score without one neighbour on each side, over the
-        score.
-    """
+    """Compute what `numba_cpu.sweep` does."""
     scores, following = np.empty(len(pairs.node)), np.empty_like(message)
     place = {
         (i, pairs.node[each]): each
@@ -70,11 +57,7 @@ def sweep(
 
 
 def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
-    """Scores [L, K] float32 of all pairs of lists, from the likelihood ratios `known` of all kinds.
-
-    The same sum as that of :func:`sweep`, where every pair of nodes is compared and none competes:
-    then knowledge of two branches depends on nothing but their kinds.
-    """
+    """Compute what `numba_cpu.compare` does."""
     sides = [np.split(each.kind, each.indptr[1:-1]) for each in (source, target)]
     factor = rates.match / (rates.source * rates.target)
     scores = np.empty([len(each.indptr) - 1 for each in (source, target)], np.float32)

@@ -1,4 +1,7 @@
-"""The definitions, with Python's sets: what every other backend is compared with."""
+"""The definition of the curvature, edge by edge, with Python's sets.
+
+It adds up only what counts, so that nothing cancels: for weights that are very far apart.
+"""
 
 import math
 
@@ -9,19 +12,8 @@ from ..._checks import SYMMETRY_RTOL
 from ..csr import CSR
 
 
-def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
-    """For every slot (i, j): the number [nnz] of triangles (i, j, k), int64."""
-    near = [set(row) for row, _ in _rows(csr, csr.col)]
-    count = [len(near[i] & near[j]) for i, j in zip(*_edges(csr), strict=True)]
-    return torch.tensor(count, dtype=torch.int64, device=csr.col.device)
-
-
 def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
-    """The curvature F_1d or, with triangles, F_aug of :func:`~jsem_pyg.curvature.forman_curvature`.
-
-    [nnz] float64, for the means of the weights [nnz] (None: ones) in both directions; None unless
-    these are positive, finite and, except for rounding, the same.
-    """
+    """Compute what `forman` of the package does."""
     weight = mean_weight(csr, reverse, weight)
     if weight is None:
         return None
@@ -47,22 +39,6 @@ def mean_weight(csr: CSR, reverse: Tensor, weight: Tensor | None) -> Tensor | No
     there = here[reverse]
     is_good = (here > 0) & here.isfinite() & ((here - there).abs() <= SYMMETRY_RTOL * here)
     return here / 2 + there / 2 if bool(is_good.all()) else None
-
-
-def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
-    """For every slot (i, j): the squares i - k - w - j - i without diagonals, seen from i.
-
-    With c_k = |(N(j) & N(k)) - N(i) - {i}| for the neighbours k of i that are neither j nor
-    neighbours of j: how many c_k are positive, and the largest of them (Topping et al. 2022,
-    Definition 4), [nnz] each. Both are zero where an end has degree one.
-    """
-    near = [set(row) for row, _ in _rows(csr, csr.col)]
-    found = torch.zeros(2, csr.col.numel(), dtype=torch.int64, device=csr.col.device)
-    for slot, (i, j) in enumerate(zip(*_edges(csr), strict=True)):
-        c = [len((near[j] & near[k]) - near[i] - {i}) for k in near[i] - near[j] - {j}]
-        found[0, slot] = sum(each > 0 for each in c)
-        found[1, slot] = max(c, default=0)
-    return found[0], found[1]
 
 
 def _edges(csr: CSR) -> tuple[list[int], list[int]]:

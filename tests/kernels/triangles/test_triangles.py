@@ -1,14 +1,21 @@
+from itertools import combinations
+
 import numpy as np
 import pytest
 import torch
+from kernels.triangles import definition
 
 from jsem_pyg.kernels.csr import CSR
-from jsem_pyg.kernels.table import TRIANGLES
-from jsem_pyg.kernels.triangles import numba_triangles, reference, torch_wedges
-
-BACKENDS = list(TRIANGLES.backends)
-FAST = [name for name in BACKENDS if name != "reference"]
-CPU = torch.device("cpu")
+from jsem_pyg.kernels.triangles import (
+    definition as curvature,
+)
+from jsem_pyg.kernels.triangles import (
+    forman,
+    list_triangles,
+    numba_triangles,
+    square_counts,
+    triangle_counts,
+)
 
 
 def csr_of(adjacency):
@@ -56,56 +63,57 @@ GRAPHS = {
 }
 
 
-@pytest.fixture(params=[1, 10, 1 << 22], ids=["chunk1", "chunk10", "one-chunk"])
-def _chunk(request, monkeypatch):
-    monkeypatch.setattr(torch_wedges, "_CHUNK_PATHS", request.param)
-
-
 def reverse_of(csr):
     return csr.col.argsort(stable=True).int()
 
 
-@pytest.mark.usefixtures("_chunk")
-@pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("name", GRAPHS)
-def test_backends_count_as_the_reference_does(backend, name):
-    csr, kernels = GRAPHS[name], TRIANGLES.find(backend, CPU)
-    count = kernels.triangle_counts(csr, reverse_of(csr))
-    assert torch.equal(count, reference.triangle_counts(csr, reverse_of(csr)))
-    for got, expected in zip(kernels.square_counts(csr), reference.square_counts(csr), strict=True):
-        assert torch.equal(got, expected)
+def test_counts_are_those_of_the_definition(name):
+    csr = GRAPHS[name]
+    assert torch.equal(triangle_counts(csr, reverse_of(csr)), definition.triangle_counts(csr))
+    assert all(map(torch.equal, square_counts(csr), definition.square_counts(csr)))
 
 
-@pytest.mark.usefixtures("_chunk")
+@pytest.mark.parametrize("name", GRAPHS)
+def test_triangles_are_listed_in_order(name):
+    csr = GRAPHS[name]
+    edges = set(zip(csr.row.tolist(), csr.col.tolist(), strict=True))
+    expected = [
+        nodes
+        for nodes in combinations(range(csr.num_rows), 3)
+        if edges.issuperset(combinations(nodes, 2))
+    ]
+    found = list_triangles(csr, reverse_of(csr))
+    assert found.shape == (3, len(expected))
+    assert found.T.tolist() == list(map(list, expected))
+
+
 @pytest.mark.parametrize("dtype", [None, torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("with_triangles", [False, True])
-@pytest.mark.parametrize("backend", FAST)
 @pytest.mark.parametrize("name", GRAPHS)
-def test_backends_compute_the_curvature_of_the_definition(backend, name, with_triangles, dtype):
+def test_curvature_is_that_of_the_definition(name, with_triangles, dtype):
     csr, reverse = GRAPHS[name], reverse_of(GRAPHS[name])
     weight = None if dtype is None else symmetric_values(csr).add(0.01).to(dtype)
-    got = TRIANGLES.find(backend, CPU).forman(csr, reverse, weight, with_triangles)
-    expected = reference.forman(csr, reverse, weight, with_triangles)
+    got = forman(csr, reverse, weight, with_triangles)
+    expected = curvature.forman(csr, reverse, weight, with_triangles)
     torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_curvature_takes_the_mean_of_weights_that_differ_by_rounding(backend):
-    csr, kernels = GRAPHS["dense"], TRIANGLES.find(backend, CPU)
+def test_curvature_takes_the_mean_of_weights_that_differ_by_rounding():
+    csr = GRAPHS["dense"]
     weight, reverse = symmetric_values(csr).add(0.01), reverse_of(csr)
     uneven = weight * (1 + 1e-6 * (csr.row < csr.col))
-    got = kernels.forman(csr, reverse, uneven, True)
-    expected = reference.forman(csr, reverse, (uneven + uneven[reverse]) / 2, True)
+    got = forman(csr, reverse, uneven, True)
+    expected = curvature.forman(csr, reverse, (uneven + uneven[reverse]) / 2, True)
     torch.testing.assert_close(got, expected, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("bad", [0.0, -1.0, torch.nan, torch.inf, 2.0])
-def test_curvature_has_no_answer_to_bad_weights(backend, bad):
+def test_curvature_has_no_answer_to_bad_weights(bad):
     csr = GRAPHS["sparse"]
     weight = torch.ones(csr.col.numel())
     weight[7] = bad
-    assert TRIANGLES.find(backend, CPU).forman(csr, reverse_of(csr), weight, True) is None
+    assert forman(csr, reverse_of(csr), weight, True) is None
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -114,38 +122,40 @@ def test_any_number_of_threads(threads, monkeypatch):
         monkeypatch.setattr(numba_triangles, each, numba_triangles.run_on_rows)
     csr, before = random_csr(4, 80, 0.2), torch.get_num_threads()
     weight, reverse = symmetric_values(csr).add(0.01), reverse_of(csr)
-    kernels = TRIANGLES.find("numba", CPU)
     torch.set_num_threads(threads)
     try:
-        squares = kernels.square_counts(csr)
-        triangles = kernels.triangle_counts(csr, reverse)
-        curvature = [kernels.forman(csr, reverse, weight, each) for each in (False, True)]
+        squares = square_counts(csr)
+        triangles = triangle_counts(csr, reverse)
+        found = [forman(csr, reverse, weight, each) for each in (False, True)]
     finally:
         torch.set_num_threads(before)
-    assert all(map(torch.equal, squares, reference.square_counts(csr)))
-    assert torch.equal(triangles, reference.triangle_counts(csr, reverse))
-    for got, each in zip(curvature, (False, True), strict=True):
-        torch.testing.assert_close(got, reference.forman(csr, reverse, weight, each))
+    assert all(map(torch.equal, squares, definition.square_counts(csr)))
+    assert torch.equal(triangles, definition.triangle_counts(csr))
+    for got, each in zip(found, (False, True), strict=True):
+        torch.testing.assert_close(got, curvature.forman(csr, reverse, weight, each))
 
 
-def test_the_reference_counts_what_a_small_graph_shows():
+def test_the_definition_counts_what_a_small_graph_shows():
     square = csr_of(np.roll(np.eye(4), 1, 0).astype(bool) | np.roll(np.eye(4), -1, 0).astype(bool))
-    assert reference.square_counts(square)[0].tolist() == [1] * 8
-    assert reference.square_counts(square)[1].tolist() == [1] * 8
+    assert definition.square_counts(square)[0].tolist() == [1] * 8
+    assert definition.square_counts(square)[1].tolist() == [1] * 8
     triangle = csr_of(~np.eye(3, dtype=bool))
-    assert reference.triangle_counts(triangle, reverse_of(triangle)).tolist() == [1] * 6
+    assert definition.triangle_counts(triangle).tolist() == [1] * 6
 
 
-@pytest.mark.parametrize(
-    ("backend", "device", "match"),
-    [
-        ("cython", "cpu", "'backend' to be one of 'auto', 'reference', 'torch', 'numba'"),
-        ("numba", "cuda", "runs on the CPU"),
-    ],
-)
-def test_a_backend_that_cannot_run_is_refused(backend, device, match):
-    with pytest.raises(ValueError, match=match):
-        TRIANGLES.find(backend, torch.device(device))
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_graphs_on_a_gpu_are_computed_on_the_cpu():
+    csr, reverse = GRAPHS["dense"], reverse_of(GRAPHS["dense"])
+    weight = symmetric_values(csr).add(0.01)
+    there = csr.to("cuda"), reverse.cuda()
+    for found, expected in (
+        (triangle_counts(*there), triangle_counts(csr, reverse)),
+        (list_triangles(*there), list_triangles(csr, reverse)),
+        (square_counts(there[0])[1], square_counts(csr)[1]),
+        (forman(*there, weight.cuda(), True), forman(csr, reverse, weight, True)),
+    ):
+        assert found.is_cuda
+        assert torch.equal(found.cpu(), expected)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -155,6 +165,6 @@ def test_squares_through_a_hub(seed):
     adjacency = np.triu(generator.random((90, 90)) < 0.02, 1)
     adjacency[0, 1:] = generator.random(89) < 0.9
     csr = csr_of(adjacency | adjacency.T)
-    found = TRIANGLES.find("numba", CPU).square_counts(csr)
-    assert all(map(torch.equal, found, reference.square_counts(csr)))
+    found = square_counts(csr)
+    assert all(map(torch.equal, found, definition.square_counts(csr)))
     assert found[0].sum() > 0
