@@ -11,6 +11,7 @@ from torch import Tensor
 from .._checks import (
     check_float,
     check_instance,
+    check_positive,
     check_signal_range,
     check_symmetric,
     numbers_of,
@@ -65,6 +66,7 @@ def expm_multiply(
     check_float("x", signal)
     columns = signal.unsqueeze(-1) if signal.dim() == 1 else signal
     check_signal(columns)
+    check_positive("tol", tol)
     check_single_time(t)
     time = real_numbers("t", t).double()
     read_times(time.abs(), columns)

@@ -86,8 +86,8 @@ def test_a_module_is_kept_above_the_floor_and_refused_out_of_range():
 
 
 def test_names():
-    assert isinstance(make_conductance("sigmoid", 2), SigmoidConductance)
-    assert isinstance(make_conductance("mlp", 2), MLPConductance)
-    assert make_conductance("mlp", 0) is None
+    assert isinstance(make_conductance("sigmoid", 2, 1.0), SigmoidConductance)
+    assert isinstance(make_conductance("mlp", 2, 1.0), MLPConductance)
+    assert make_conductance("mlp", 0, 1.0) is None
     with pytest.raises(ValueError, match="'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Mod"):
-        make_conductance("relu", 1)
+        make_conductance("relu", 1, 1.0)

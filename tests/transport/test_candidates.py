@@ -205,6 +205,7 @@ def test_annealing_goes_on_as_long_as_it_gains(monkeypatch):
         monkeypatch.setattr(search, name, lambda task, start: start)
     source, target, _ = noisy_pair(60, part=0.3)
     monkeypatch.setattr(search, "_SMALL", 0)
+    monkeypatch.setattr(search, "_is_chance", lambda *_: False)  # as it looks without moves
     found = search.search_assignment(source, target, 100, 0)
     assert [stage for stage, _ in found.stages].count("annealing") == len(rounds) == 9
     assert [each is None for each in rounds] == ([True] + [False] * 3) * 2 + [True]
@@ -220,6 +221,7 @@ def test_the_better_of_two_starts_from_heat_goes_on(monkeypatch):
     likely, soft = np.arange(60)[::-1].copy(), np.roll(np.arange(60), 7)
     for name in ("percolate", "swap"):
         monkeypatch.setattr(search, name, lambda task, each: each)
+    monkeypatch.setattr(search, "_is_chance", lambda *_: False)  # as it looks without moves
     for kept, better in (((0.5, 0.1), likely), ((0.1, 0.5), soft)):
         for name, each, value in zip(("greedy", "soft_start"), (likely, soft), kept, strict=True):
             found = search.Assignment(each, value)
