@@ -115,7 +115,7 @@ class DiffusionMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborEs
                 structure, count, weight.double(), normalization="rw", seed=seed
             )
             value, mode = value[constant:], mode[:, constant:] * len(mode) ** 0.5
-            self._modes = (mode * torch.exp(-self.t * value)).to(self._dtype)
+            self._modes = (mode * torch.exp(-float(self.t) * value)).to(self._dtype)
         self._graph = graph
         self.eigenvalues_ = value.numpy()
         self._step = (1 - value).clamp(min=1 - _ROUGHEST).to(self._dtype)

@@ -96,8 +96,9 @@ class LocalityOrder(BaseTransform):
                 out[key] = place.to(value.device)[value.long()].to(value.dtype)
             elif key.startswith("edge_label"):
                 continue  # one for each column of `edge_label_index`, which keep their order
-            # As many edges as nodes: the name tells. Of a sparse x, `is_node_attr` is false.
-            elif data.is_edge_attr(key) and ("edge" in key or not data.is_node_attr(key)):
+            # As many edges as nodes: the name tells which question comes first, whose answer PyG
+            # keeps. Of a sparse x, `is_node_attr` is false.
+            elif ("edge" in key or not data.is_node_attr(key)) and data.is_edge_attr(key):
                 out[key] = _take(value, by_place, dim)
             elif data.is_node_attr(key) or (
                 isinstance(value, SparseTensor) and value.size(0) == size

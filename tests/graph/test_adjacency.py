@@ -91,7 +91,7 @@ def test_rows_are_sources_of_an_edge_index_and_targets_of_a_sparse_matrix():
         (
             scipy.sparse.eye_array(3),
             TypeError,
-            "sparse matrix of SciPy's.*from_scipy_sparse_matrix",
+            "SciPy's.*from_scipy_sparse_matrix",
         ),
         ([[0, 1], [1, 0]], TypeError, r"'edge_index' to be a \[2, E\] integer tensor .got list"),
         (torch.zeros(3, 2).long(), ValueError, r"shape \[2, E\] .got \[3, 2\]"),
