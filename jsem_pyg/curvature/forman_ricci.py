@@ -113,6 +113,7 @@ def _weighted(graph: GraphStructure, edge_weight: Tensor | None, with_triangles:
         # Not good at first sight: either it is refused, or both directions differ by rounding.
         weight = _positive_means(graph, edge_weight)
         curvature = compute(graph.csr, graph.reverse, weight, with_triangles)
+    assert curvature is not None  # since the means are good
     return curvature
 
 
