@@ -1,7 +1,6 @@
 """The base of the diffusion layers on graphs: conductance, and exp(-tL) of the graph it makes."""
 
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from inspect import signature
@@ -138,8 +137,9 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         entries = heat_entries(graph, weight, x, times, options, conductance, node_mass)
         if is_watched(self):
             # Edges that share an entry of S are messages of their own, as much as each conducts.
-            factors = [each for each in (weight, conductance) if each is not None]
-            share = math.prod(factors) if factors else None
+            share = conductance if weight is None else weight
+            if weight is not None and conductance is not None:
+                share = weight * conductance
             return through_propagate(self, graph, entries, share)
         matrix = graph.make_matrix(entries.off_diagonal, entries.diagonal, options.backend)
         return HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
@@ -148,9 +148,10 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         self, x: Tensor, operator: HeatOperator | CompiledGraph, times: Times | Filter
     ) -> Tensor:
         """Diffuse or filter a signal [..., N, D] -> [..., S, N, D]."""
-        if isinstance(operator, tuple):
-            return compiled_heat(operator, x, times)
-        return _evolve(x, operator, times, self.options)
+        if isinstance(operator, HeatOperator):
+            return _evolve(x, operator, times, self.options)
+        assert isinstance(times, Times)
+        return compiled_heat(operator, x, times)
 
     def conduct(
         self, graph: Graph, edge_attr: OptTensor, x: Tensor

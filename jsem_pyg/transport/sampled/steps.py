@@ -202,7 +202,8 @@ def _coarse_cost(problem: Problem, seed: int) -> Tensor:
         blocks.append((block + block.mT) / 2)
     epsilon = max(problem.epsilon / critical_epsilon(problem, seed), _COARSE_EPSILON)
     options = SolverOptions(epsilon, tol=_COARSE_TOL, seed=seed, progress=False)
-    task = read_task(*blocks, MatrixCost(_COARSE), None, None, None, None, options)
+    first, second = blocks
+    task = read_task(first, second, MatrixCost(_COARSE), None, None, None, None, options)
     table = task.solve(is_start=True).dense().to(blocks[0])
     c, d = columns
     linear = (c.square() @ table.sum(1))[:, None] + d.square() @ table.sum(0)
