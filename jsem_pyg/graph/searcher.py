@@ -205,7 +205,7 @@ class Searcher:
             return block_neighbors(rows, self.points, k)
         if self.base is None:
             self.base = self.points.centred()
-            self.tree = Tree(self.base) if pays(self.base, self.points.device) else None
+            self.tree = Tree(self.base) if pays(self.base) else None
         if self.tree is not None:
             return self.tree.search(rows, k)
         return faiss_nearest(rows, self.base, k)[1]
@@ -253,7 +253,7 @@ def choose_index(points: Points, index: str) -> str:
         return index
     if points.num_points <= EXACT_LIMIT:
         return "flat"
-    if not points.is_mapped and pays(points.centred(), points.device):
+    if not points.is_mapped and pays(points.centred()):
         return "flat"
     return "ivf"
 
