@@ -693,6 +693,14 @@ def tiny_encoder(folder, words):
     return folder / "encoder"
 
 
+def test_a_convolution_learns_which_edges_to_trust(monkeypatch):
+    example = load("edge_types", monkeypatch)
+    monkeypatch.setattr(example, "GRAPHS", {"few": example.GRAPHS["two of four are noise"]})
+    table = example.main(["--seeds", "1", "--epochs", "80", "--rates"])["few"]
+    gcn, _, ours = (float(each.split()[0]) for each in table)
+    assert ours > gcn + 0.1
+
+
 def test_pygs_example_with_our_model(monkeypatch):
     example = load("pyg_gcn", monkeypatch)
     generator = torch.Generator().manual_seed(0)

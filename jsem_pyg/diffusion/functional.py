@@ -44,8 +44,9 @@ def heat_diffusion(
     `edge_weight` and `t`; twice with `backend="reference"`. An isolated node keeps its features.
 
     Of `torch.func`, `grad` and `vjp` work on every backend but "torch_sparse", and so do `jvp` and
-    `vmap` in `x` and `t`; everything else, such as Hessians and ensembles of weights, on
-    "reference"; the errors of the others name it. Graphs are not mapped over.
+    `vmap` in `x` and `t`, and `jacrev` in `x`; everything else, such as `jacrev` in `t`, Hessians
+    and ensembles of weights, on "reference"; the errors of the others name it. Graphs are not
+    mapped over.
 
     Under `torch.compile` and `torch.export` this is a single op without graph breaks, which checks
     what eager code checks (see :mod:`jsem_pyg.diffusion.registered_op`). Under `torch.autocast` it

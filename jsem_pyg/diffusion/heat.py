@@ -10,6 +10,7 @@ from ..operators.laplacian import (
     Entries,
     check_mass,
     laplacian_entries,
+    loop_weights,
     slot_weights,
 )
 from .evolve import SpectralFilter
@@ -52,7 +53,8 @@ def heat_entries(
         entries = _unweighted(structure, normalization, loop)
     else:
         weight = slot_weights(structure, edge_weight, conductance)
-        entries = laplacian_entries(structure, weight, normalization, loop, node_mass)
+        loops = loop_weights(structure, weight, edge_weight, conductance, loop)
+        entries = laplacian_entries(structure, weight, normalization, loops, node_mass)
     scaling = entries.scaling
     dtype = choose_dtype(x, times.reach(scaling.rate), options.tol)
     steep = scaling.condition > _STEEPEST and x.device.type != "mps"

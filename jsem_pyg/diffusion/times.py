@@ -60,7 +60,7 @@ def shape_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
 
 def check_reach(reach: float, fastest: float) -> None:
     """Raise a ValueError if the longest time, in units of the fastest rate, is out of range."""
-    if not reach <= LONGEST:  # nor NaN
+    if not reach <= LONGEST * (1 + 1e-6):  # by rounding; nor NaN
         raise ValueError(
             f"Expected 't' to be at most {LONGEST / fastest:.3g}, {LONGEST:.0e} in units of the "
             f"fastest rate of the Laplacian, which is {fastest:.3g} (got {reach / fastest:.3g}). "

@@ -39,11 +39,6 @@ class AgreementConductance(NodeConductance):
         self.sharpness = sharpness
         self.floor = floor
 
-    @property
-    def initial(self) -> float:
-        """The conductance of edges within a class, once its probabilities are certain."""
-        return 1.0
-
     def project(self, x: Tensor) -> Tensor:
         """Sharpened probabilities: [N, C] -> [N, C]."""
         _check("x", x)

@@ -51,7 +51,7 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         tol (float): Relative error allowed.
         backend (str): What evaluates the series on the fused path: {backends}.
         add_self_loops (bool): If set to :obj:`False`, no self-loops are added before the
-            normalisation. A loop weighs one, and conducts as edges do at first.
+            normalisation. A loop weighs one, and conducts as the edges of its node do on average.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
         fuse (bool): If set to :obj:`False`, always goes through `propagate`.
         filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
@@ -94,7 +94,7 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         bias: bool = True,
         fuse: bool = True,
         filter: Filter | None = None,
-        rate: float = 3.0,
+        rate: float = 1.0,
         **kwargs: Any,
     ) -> None:
         check_bool("add_self_loops", add_self_loops)

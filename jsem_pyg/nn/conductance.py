@@ -20,18 +20,7 @@ from .._checks import (
 FLOOR = 1e-4
 
 
-class ConstantAtFirst(Module):
-    """Abstract: a conductance that is the same for all edges before training."""
-
-    floor: float
-
-    @property
-    def initial(self) -> float:
-        """The conductance of every edge before training."""
-        return self.floor + (1 - self.floor) / 2
-
-
-class SigmoidConductance(ConstantAtFirst):
+class SigmoidConductance(Module):
     r"""A logistic function of the edge features.
 
     .. math::
@@ -74,7 +63,7 @@ class SigmoidConductance(ConstantAtFirst):
         return f"{self.__class__.__name__}({self.slope.numel()})"
 
 
-class MLPConductance(ConstantAtFirst):
+class MLPConductance(Module):
     r"""A small perceptron of the edge features.
 
     .. math::

@@ -230,7 +230,7 @@ class DiffusionClassifier(torch.nn.Module):
         q = self._classify(x, graph[0])
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
         adjacency = read_adjacency(edge_index, x.size(0))
-        return cast(Tensor, self.anisotropic.conduct(adjacency, None, p)[0])
+        return cast(Tensor, self.anisotropic.conduct(adjacency, None, p))
 
     def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
 from .conductance import as_columns
 from .heat_layer import HeatLayer
-from .node_conductance import Graph, initial_conductance, make_conductance
+from .node_conductance import Graph, make_conductance
 from .propagation import is_watched, through_propagate
 
 _log = logging.getLogger(__name__)
@@ -77,7 +76,6 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim, rate)
         self._make_heat(t, learn_t, options, time_rate, filter)
-        self._initial = initial_conductance(self.conductance)
         self.fuse = fuse
         self._has_warned = False
 
@@ -116,9 +114,9 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         plain = self.filter is None and node_mass is None and not is_watched(self)
         if torch.compiler.is_compiling() and plain and not is_transformed():
             adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
-            conductance, options = self.conduct(adjacency, edge_attr, x)
+            conductance = self.conduct(adjacency, edge_attr, x)
             attr = None if edge_attr is None else self._columns(edge_attr)
-            return adjacency, weight, attr, conductance, options
+            return adjacency, weight, attr, conductance, self.options
         return self._operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
 
     @eager
@@ -133,15 +131,15 @@ class DiffusionLayer(HeatLayer, MessagePassing):
     ) -> HeatOperator:
         attr = None if edge_attr is None else self._columns(edge_attr)
         graph, weight = self._reader.read(edge_index, x, edge_weight, attr)
-        conductance, options = self.conduct(graph, edge_attr, x)
-        entries = heat_entries(graph, weight, x, times, options, conductance, node_mass)
+        conductance = self.conduct(graph, edge_attr, x)
+        entries = heat_entries(graph, weight, x, times, self.options, conductance, node_mass)
         if is_watched(self):
             # Edges that share an entry of S are messages of their own, as much as each conducts.
             share = conductance if weight is None else weight
             if weight is not None and conductance is not None:
                 share = weight * conductance
             return through_propagate(self, graph, entries, share)
-        matrix = graph.make_matrix(entries.off_diagonal, entries.diagonal, options.backend)
+        matrix = graph.make_matrix(entries.off_diagonal, entries.diagonal, self.options.backend)
         return HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
 
     def diffuse(
@@ -153,28 +151,21 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         assert isinstance(times, Times)
         return compiled_heat(operator, x, times)
 
-    def conduct(
-        self, graph: Graph, edge_attr: OptTensor, x: Tensor
-    ) -> tuple[OptTensor, HeatOptions]:
-        """Compute the conductance [E] of the edges; None if all conduct alike.
-
-        And the options: if edges conduct in part, so do loops, as edges do at first. A new layer is
-        then the same with and without features.
-        """
+    def conduct(self, graph: Graph, edge_attr: OptTensor, x: Tensor) -> OptTensor:
+        """Compute the conductance [E] of the edges; None if all conduct alike."""
         if self.conductance is None:
-            return None, self.options
+            return None
         if edge_attr is None and not self.sees_nodes:
             self._warn_of_missing_attr()
-            return self._ones(graph), self.options
+            return self._ones(graph)
         is_autocast = torch.is_autocast_enabled(x.device.type)
-        options = replace(self.options, self_loop=self.options.self_loop * self._initial)
         with full_precision(x.device):
             attr = None if edge_attr is None else self._columns(edge_attr)
             if not self.sees_nodes:
-                return self.conductance(attr), options
+                return self.conductance(attr)
             if is_autocast:  # x may come from another layer in a lower type
                 x = x.to(self.time.raw.dtype)
-            return self.conductance(attr, x=x, graph=graph), options
+            return self.conductance(attr, x=x, graph=graph)
 
     def _columns(self, edge_attr: Tensor) -> Tensor:
         """Return edge features as [E, F], in the type of the parameters."""

@@ -9,14 +9,14 @@ from torch.nn import Module
 from .._checks import FLOATS, check_dense, check_finite, check_float, numbers_of
 from ..graph.adjacency import Adjacency
 from ..graph.rows import GraphRows
-from .conductance import FLOOR, ConstantAtFirst, MLPConductance, SigmoidConductance
+from .conductance import FLOOR, MLPConductance, SigmoidConductance
 from .hooks import has_hooks
 
 Ends = tuple[Tensor, Tensor]  # the target [E] and the source [E] of every edge, as rows of nodes
 Graph = GraphRows | Adjacency  # compiled code does not prepare it
 
 
-class NodeConductance(ConstantAtFirst):
+class NodeConductance(Module):
     """Abstract: a conductance of both ends in two steps, so that layers gather little of a node.
 
     It is the same from either end, so that layers may compute one direction of every edge.
@@ -167,12 +167,6 @@ def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> C
         )
     form = SigmoidConductance if conductance == "sigmoid" else MLPConductance
     return form(edge_dim, rate=rate) if edge_dim else None
-
-
-def initial_conductance(conductance: Conductance | None) -> float:
-    """The conductance of every edge of a new layer; one for modules without `initial`."""
-    form = conductance.module if isinstance(conductance, ModuleConductance) else conductance
-    return form.initial if isinstance(form, ConstantAtFirst) else 1.0
 
 
 def _num_arguments(module: Module) -> int:

@@ -72,7 +72,8 @@ def laplacian_operator(
         backend: {backends}.
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
-            equation 2); D - W does not depend on it.
+            equation 2); it conducts as the edges of its node do on average. D - W does not depend
+            on it.
         dtype: what signals are computed in, and so the type of the entries of S; None: that of the
             weights.
         node_mass: [n] positive masses M of the nodes, for L = M^(-1) (D - W), with
@@ -91,10 +92,11 @@ def laplacian_operator(
     if node_mass is not None:
         check_mass(node_mass, structure, normalization)
     weight = slot_weights(structure, edge_weight, conductance)
+    loop = loop_weights(structure, weight, edge_weight, conductance, self_loop)
     if dtype is None:
         given = [each.dtype for each in (edge_weight, conductance) if each is not None]
         dtype = functools.reduce(torch.promote_types, given) if given else None
-    entries = laplacian_entries(structure, weight, normalization, self_loop, node_mass)
+    entries = laplacian_entries(structure, weight, normalization, loop, node_mass)
     entries = entries.to(torch.get_default_dtype() if dtype is None else dtype)
     matrix = structure.make_matrix(entries.off_diagonal, entries.diagonal, backend)
     operator = HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
@@ -127,14 +129,35 @@ def slot_weights(
     return structure.symmetric(structure.to_slots(math.prod(factors[1:], start=factors[0])))
 
 
+def loop_weights(
+    structure: GraphRows,
+    weight: Tensor,
+    edge_weight: Tensor | None,
+    conductance: Tensor | None,
+    self_loop: float,
+) -> float | Tensor:
+    """Let loops conduct as the edges of their node do on average, by weight: [n], or one number.
+
+    Conductances that are all alike then change nothing.
+    """
+    if conductance is None or self_loop == 0:
+        return self_loop
+    part = structure.row_sums(weight)
+    whole = structure.row_sums(slot_weights(structure, edge_weight))
+    return self_loop * torch.where(part > 0, part / torch.where(part > 0, whole, 1), 1)
+
+
 def laplacian_entries(
     structure: GraphRows,
     weight: Tensor,
     normalization: str | None,
-    self_loop: float = 0.0,
+    self_loop: float | Tensor = 0.0,
     node_mass: Tensor | None = None,
 ) -> Entries:
-    """Compute the entries of S of weights [nnz] in the slots; see :func:`laplacian_operator`."""
+    """Compute the entries of S of weights [nnz] in the slots; see :func:`laplacian_operator`.
+
+    `self_loop` is a weight for all nodes, or one for each [n].
+    """
     check_choice("normalization", normalization, NORMALIZATIONS)
     if normalization is None:
         return _combinatorial(structure, weight, node_mass)
@@ -155,7 +178,7 @@ def check_mass(node_mass: Tensor, structure: GraphRows, normalization: str | Non
 
 
 def _normalized(
-    structure: GraphRows, weight: Tensor, self_loop: float, random_walk: bool
+    structure: GraphRows, weight: Tensor, self_loop: float | Tensor, random_walk: bool
 ) -> Entries:
     """S_ij = w_ij / sqrt(d_i d_j), with loops in W and D; "rw" scales its rows by sqrt(d)."""
     degree = structure.row_sums(weight) + self_loop
@@ -163,10 +186,11 @@ def _normalized(
     fill = (structure.extent(degree)[1] or 1.0) if random_walk else 1.0  # of no effect
     root = torch.where(isolated, fill, degree).sqrt()
     off_diagonal = _between(structure, weight, 1 / root)
-    diagonal = self_loop / root / root if self_loop else None
+    has_loops = isinstance(self_loop, Tensor) or self_loop > 0
+    diagonal = self_loop / root / root if has_loops else None
     # A GPU would have to wait for the answer to whether there are any.
     has_isolated = isolated.device.type != "cpu" or bool(numbers_of(isolated).any())
-    alone = isolated if has_isolated and not self_loop else None
+    alone = isolated if has_isolated and not has_loops else None
     row_scale, condition = _row_scale(structure, root) if random_walk else (None, 1.0)
     return Entries(off_diagonal, diagonal, Scaling(1.0, row_scale, alone, condition))
 

@@ -186,6 +186,7 @@ def test_what_a_fused_backend_cannot_do_names_the_one_that_can(backend, inputs):
         lambda: vmap(grad(run, argnums=1), in_dims=(0, None, None))(x[None], weight, t),
         lambda: vmap(grad(run, argnums=2), in_dims=(0, None, None))(x[None], weight, t),
         lambda: jacrev(lambda w: diffusion(backend)(x, w, t))(weight),
+        lambda: jacrev(lambda t: diffusion(backend)(x, weight, t))(t),
         lambda: hessian(lambda w: run(x, w, t))(weight),
         lambda: hessian(lambda t: run(x, weight, t))(t),
         lambda: grad(lambda t: grad(run, argnums=2)(x, weight, t).sum())(t),

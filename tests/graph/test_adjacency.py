@@ -7,6 +7,7 @@ from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph.adjacency import read_adjacency
 from jsem_pyg.graph.read_structure import read_structure
+from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.testing import random_graph
 
 NUM_NODES = 12
@@ -103,6 +104,27 @@ def test_rows_are_sources_of_an_edge_index_and_targets_of_a_sparse_matrix():
 def test_what_is_not_a_graph_is_refused(edge_index, error, message):
     with pytest.raises(error, match=message):
         read_adjacency(edge_index, 3)
+
+
+def test_edge_features_follow_the_entries_of_a_sparse_matrix_or_are_refused(graph):
+    edge_index, weight, x = graph
+    x, weight = x.float(), weight.float()
+    edge_attr = weight[:, None].sin()
+    layer, size = AnisotropicDiffusion(), (NUM_NODES, NUM_NODES)
+    torch.nn.init.ones_(layer.conductance.slope)
+    expected = layer(x, edge_index, weight, edge_attr)
+    row_major = torch.argsort(edge_index[0] * NUM_NODES + edge_index[1])
+    for order in (row_major, row_major.flip(0)):
+        entries = edge_index[:, order]
+        matrix = torch.sparse_coo_tensor(entries, weight[order], size, check_invariants=True)
+        if order is row_major:
+            torch.testing.assert_close(layer(x, matrix, None, edge_attr[order]), expected)
+            continue
+        with pytest.raises(ValueError, match=r"coalesced .*call edge_index.coalesce\(\)"):
+            layer(x, matrix, None, edge_attr[order])
+        torch.testing.assert_close(
+            layer(x, matrix.coalesce(), None, edge_attr[row_major]), expected
+        )
 
 
 def test_weights_given_twice_are_refused(graph):

@@ -1,6 +1,10 @@
+import numpy as np
 import pytest
 import torch
 from layer_cases import NUM_NODES, Similarity, bend, call, make_data
+from torch_geometric.data import Data
+from torch_geometric.nn import GCNConv
+from torch_geometric.utils import to_undirected
 
 from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, SigmoidConductance
 
@@ -103,12 +107,14 @@ def test_the_watched_path_is_the_fused_path(out_channels):
 def test_self_loops_are_those_of_gcn(normalization, fuse, with_attr):
     data, conv = make_data(), AnisotropicChebConv(4, 3, normalization=normalization, fuse=fuse)
     bend(conv)
-    h, loop = torch.ones(data.num_edges), 1.0
-    if with_attr:
-        h, loop = conv.conductance(data.edge_attr), (1 + conv.conductance.floor) / 2
+    h = conv.conductance(data.edge_attr) if with_attr else torch.ones(data.num_edges)
     adjacency = torch.zeros(NUM_NODES, NUM_NODES).double()
     adjacency[data.edge_index[0], data.edge_index[1]] = (data.edge_weight * h).detach().double()
-    adjacency += loop * torch.eye(NUM_NODES)
+    given = (
+        torch.zeros(NUM_NODES).double().index_add(0, data.edge_index[0], data.edge_weight.double())
+    )
+    # A loop weighs one, and conducts as the edges of its node do on average.
+    adjacency += torch.where(given > 0, adjacency.sum(1) / given, 1.0).diag()
     degree = adjacency.sum(1)
     laplacian = degree.diag() - adjacency
     if normalization == "sym":
@@ -128,3 +134,70 @@ def test_a_new_layer_is_the_same_with_and_without_edge_features():
         conv = AnisotropicChebConv(4, 3, conductance=conductance)
         plain = conv(data.x, data.edge_index, data.edge_weight)
         torch.testing.assert_close(call(conv, data), plain)
+
+
+def planted_types(num_nodes=600):
+    """Four types of edges, one-hot, of which the first two join any two nodes."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(high, size):
+        return torch.randint(high, (size,), generator=generator)
+
+    y = torch.arange(num_nodes) % 3
+    x = 0.4 * torch.randn(3, 8, generator=generator)[y]
+    x = x + torch.randn(num_nodes, 8, generator=generator)
+    source = draw(num_nodes, 9 * num_nodes)
+    kind = torch.arange(len(source)) // (3 * num_nodes // 2)
+    kind = torch.where(kind < 4, kind % 2, 2 + kind % 2)  # noise is twice as frequent
+    alike = (source + 3 * draw(num_nodes // 3, len(source))) % num_nodes
+    target = torch.where(kind < 2, draw(num_nodes, len(source)), alike)
+    _, first = np.unique(
+        num_nodes * torch.minimum(source, target) + torch.maximum(source, target), return_index=True
+    )
+    first = torch.from_numpy(first)[source[first] != target[first]]
+    edge_attr = torch.nn.functional.one_hot(kind[first], 4).float()
+    edge_index, edge_attr = to_undirected(
+        torch.stack([source, target])[:, first], edge_attr, reduce="max"
+    )
+    return Data(x=x, y=y, edge_index=edge_index, edge_attr=edge_attr)
+
+
+def test_it_learns_by_default_which_types_of_edges_are_noise():
+    data, train = planted_types(), torch.arange(45)  # 15 labels a class
+    right = {}
+    for name in ("gcn", "ours"):
+        torch.manual_seed(0)
+        sizes = ((8, 16), (16, 3))
+        if name == "gcn":
+            convs, edges = [GCNConv(*size) for size in sizes], (data.edge_index,)
+        else:
+            convs = [AnisotropicChebConv(*size, edge_dim=4) for size in sizes]
+            edges = (data.edge_index, None, data.edge_attr)
+        optimizer = torch.optim.Adam(torch.nn.ModuleList(convs).parameters(), lr=0.02)
+        for _ in range(80):
+            optimizer.zero_grad()
+            out = convs[1](convs[0](data.x, *edges).relu(), *edges)
+            torch.nn.functional.cross_entropy(out[train], data.y[train]).backward()
+            optimizer.step()
+        right[name] = (out.argmax(-1) == data.y)[45:].float().mean()
+    noise, other = convs[0].conductance(torch.eye(4)).split(2)
+    assert right["ours"] > right["gcn"] + 0.1
+    assert noise.max() < 0.5 * other.min()
+
+
+def test_rate_is_how_fast_a_built_in_conductance_learns():
+    data = make_data()
+    for form in ("sigmoid", "mlp"):
+        moved = []
+        for rate in (1.0, 4.0):
+            torch.manual_seed(0)
+            conv = AnisotropicChebConv(4, 3, conductance=form, rate=rate)
+            optimizer = torch.optim.Adam(conv.parameters(), lr=0.01)
+            call(conv, data).square().sum().backward()
+            optimizer.step()
+            moved.append((conv.conductance(data.edge_attr) - 0.5).abs().max())
+        torch.testing.assert_close(moved[1], 4 * moved[0], rtol=0.05, atol=1e-4)
+    for layer in (AnisotropicChebConv(4, 3), AnisotropicDiffusion()):
+        assert layer.conductance.rate == 1
+    with pytest.raises(ValueError, match="'rate' to be positive"):
+        AnisotropicDiffusion(rate=0.0)

@@ -111,20 +111,35 @@ def conducting(repeat):
 
 
 @pytest.mark.parametrize("repeat", [False, True])
-@pytest.mark.parametrize("self_loop", [0.0, 0.5])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_conductance_multiplies_the_weights(normalization, self_loop, repeat):
+def test_conductance_multiplies_the_weights(normalization, repeat):
     structure, weight, conductance = conducting(repeat)
     leaves = [[each.clone().requires_grad_() for each in (weight, conductance)] for _ in range(2)]
-    with_h = make(
-        structure, leaves[0][0], normalization, conductance=leaves[0][1], self_loop=self_loop
-    )
-    direct = make(structure, leaves[1][0] * leaves[1][1], normalization, self_loop=self_loop)
+    with_h = make(structure, leaves[0][0], normalization, conductance=leaves[0][1])
+    direct = make(structure, leaves[1][0] * leaves[1][1], normalization)
     torch.testing.assert_close(laplacian_of(with_h), laplacian_of(direct))
     for operator in (with_h, direct):
         laplacian_of(operator).sin().sum().backward()
     for one, other in zip(*leaves, strict=True):
         torch.testing.assert_close(one.grad, other.grad)
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_loops_conduct_as_the_edges_of_their_node_do_on_average(normalization, repeat):
+    """So that a conductance chooses among the neighbours, and cannot switch the graph off."""
+    structure, weight, conductance = conducting(repeat)
+    plain = laplacian_of(make(structure, weight, normalization, self_loop=0.5))
+    operator = make(structure, weight, normalization, conductance=conductance, self_loop=0.5)
+    torch.testing.assert_close(laplacian_of(operator).diag(), plain.diag())
+    alike = make(structure, weight, normalization, conductance=conductance**0 / 9, self_loop=0.5)
+    torch.testing.assert_close(laplacian_of(alike), plain)
+    torch.autograd.gradcheck(
+        lambda h: laplacian_of(
+            make(structure, weight, normalization, conductance=h, self_loop=0.5)
+        ),
+        conductance.requires_grad_(),
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-10, 1.0, 1e10, 1e30])

@@ -1,3 +1,4 @@
+import importlib
 import io
 import math
 
@@ -311,6 +312,48 @@ def test_a_killed_and_resumed_run_ends_bit_for_bit_as_another(tmp_path, make_mod
     assert numbers(resumed) == numbers(whole)
     assert resumed.best_epoch == whole.best_epoch
     assert_equal_weights(resumed.model, whole.model)
+
+
+SEQUENTIAL = """
+from torch import nn
+from torch_geometric.nn import GCNConv, Sequential
+
+
+def make():
+    call = "x, edge_index -> x"
+    layers = [(GCNConv(6, 4), call), nn.ReLU(), (GCNConv(4, 4), call)]
+    return Sequential("x, edge_index", layers)
+"""
+
+
+def test_a_sequential_of_pyg_is_resumed(tmp_path, monkeypatch):
+    """PyG writes a module for its `forward`, with a random number in the module's name."""
+    (tmp_path / "networks_of_a_user.py").write_text(SEQUENTIAL)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def make():
+        torch.manual_seed(0)
+        return importlib.import_module("networks_of_a_user").make()
+
+    assert make().forward.__module__ != make().forward.__module__
+    data = two_clusters()
+    data = Data(x=data.x, edge_index=data.edge_index)
+    whole = fit(make(), data, epochs=4, **QUICK)
+    kept = {"checkpoint": tmp_path / "run.pt", "resume": True}
+    fit(make(), data, epochs=2, **kept, **QUICK)
+    resumed = fit(make(), data, epochs=4, **kept, **QUICK)
+    assert numbers(resumed) == numbers(whole)
+    assert_equal_weights(resumed.model, whole.model)
+
+
+@pytest.mark.parametrize(("scale", "says"), [(1.0, False), (1e-9, True), (0.0, True)])
+def test_a_conductance_that_hardly_learns_is_logged_once(scale, says, caplog):
+    data = two_clusters()
+    data.edge_attr = scale * data.edge_attr
+    fit(AnisotropicChebConv(6, 4), data, epochs=3, **QUICK)
+    messages = [each.getMessage() for each in caplog.records if "hardly learns" in each.message]
+    assert len(messages) == says
+    assert all("'rate'" in each and "AnisotropicChebConv" in each for each in messages)
 
 
 def test_early_stopping_is_resumed_too(tmp_path):

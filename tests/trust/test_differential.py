@@ -150,8 +150,13 @@ def test_layers(data):
     weight = weight if weight is None else weight.float()
     out = layer(x, graph.given, weight, attr)
     conductance = layer.conductance(attr[:, None]).double()
-    self_loop = 0.5 + 0.5 * layer.conductance.floor if loops and normalization else 0.0
-    conducted = (graph.exact_weight if weight is None else weight.double()) * conductance
+    whole = graph.exact_weight if weight is None else weight.double()
+    conducted = whole * conductance
+    degree, part = (
+        torch.zeros(graph.num_nodes).double().index_add(0, graph.edge_index[1], each)
+        for each in (whole, conducted)
+    )
+    self_loop = torch.where(degree > 0, part / degree.clamp(min=1e-300), 1) * float(loops)
     expected = graph_heat(
         x.double(), graph.edge_index, conducted,
         torch.tensor(t, dtype=torch.float64), normalization, self_loop,

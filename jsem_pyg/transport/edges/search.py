@@ -34,6 +34,7 @@ _GAIN = 1e-4  # of what is kept, for another round to be worth it
 _BELIEVED = (0.0, 0.5, 0.3, 0.7)  # confidence of the pairs that an annealing begins with
 _UNRELATED = 0.01  # mean confidence in partners: that of related graphs is 0.04 and more
 _RELAXED = 1 << 20  # pairs, up to which a convex relaxation takes some seconds
+_QUICK = 1 << 17  # pairs, up to which it takes tenths of a second
 _NEARLY = 0.99  # of the most that could be kept: there is little to find
 _SMALL = 1 << 22  # pairs, up to which heat profiles take a second or two
 _BRANCHED = 1 << 28  # pairs, of which all are looked at
@@ -121,17 +122,24 @@ def search_assignment(source: csr_array, target: csr_array, max_iter: int, seed:
             best, sure = found, edge_confidence(*sides, found.partner)
         if since == len(_BELIEVED):
             break
+    if best.kept < _NEARLY * most and num_pairs <= _QUICK:
+        best = max(best, note("relaxed", _relaxed(task)), key=lambda each: each.kept)
     note("best", best)
     return Found(stages.pop()[1], stages)
 
 
 def _is_chance(source: csr_array, target: csr_array, partner: Array) -> bool:
-    """True if edges are kept as between graphs that have nothing in common."""
+    """Return True if edges are kept as between graphs that have nothing in common.
+
+    Only the number of edges that partners share is looked at, which says nothing of weights.
+    """
+    if any(np.ptp(each.data) > 0 for each in (source, target) if each.nnz):
+        return False
     sure, other = (
         float(edge_confidence(source, target, each).mean())
         for each in (partner, np.roll(partner, 1))
     )
-    return sure < _UNRELATED + 5 * other
+    return sure < _UNRELATED + 2 * other
 
 
 def _relaxed(task: Task) -> Assignment:
