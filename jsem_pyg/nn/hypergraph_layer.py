@@ -85,7 +85,7 @@ class HypergraphLayer(HeatLayer):
             return None
         if self.weight is not None:
             return self.weight.raw.numel()
-        return None if weight is None else len(weight)
+        return len(weight) if isinstance(weight, Tensor) and weight.dim() else None
 
     def _learned(self, structure: HypergraphStructure) -> OptTensor:
         if self.weight is None:
