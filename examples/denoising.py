@@ -1,7 +1,7 @@
 """Denoise a picture by heat that stops at its edges, learned from the noisy picture alone.
 
 Pixels are nodes, and each is joined to its neighbours on the grid and to those around which the
-picture looks alike (`patch_graph`); `self_denoiser.py` says how to learn without anything clean.
+picture looks alike (`patch_graph.py`); `self_denoiser.py` says how to learn without anything clean.
 
     python examples/denoising.py                          # china.jpg and flower.jpg
     python examples/denoising.py --picture mine.png       # your own noisy picture -> denoised.png

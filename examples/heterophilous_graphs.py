@@ -12,7 +12,7 @@ from torch_geometric import seed_everything
 from torch_geometric.data import Data
 from torch_geometric.utils import grid, remove_self_loops, scatter, to_undirected
 
-from jsem_pyg.curvature import degree_contrast, forman_curvature, jaccard_overlap
+from jsem_pyg.curvature import forman_curvature, jaccard_overlap
 from jsem_pyg.graph import GraphStructure
 
 PARTS = ("train", "val", "test")
@@ -50,7 +50,8 @@ def node_geometry(graph: GraphStructure) -> Tensor:
     of their degrees.
     """
     edges = [forman_curvature(graph, method=form) for form in ("1d", "augmented", "balanced")]
-    edges += [jaccard_overlap(graph), degree_contrast(graph)]
+    one, other = (graph.csr.degree[end].float() for end in graph.edges)
+    edges += [jaccard_overlap(graph), (one - other).abs() / (one + other)]
     row, size = graph.edges[0], graph.num_nodes
     means = (scatter(each, row, dim_size=size, reduce="mean") for each in edges)
     nodes = [graph.csr.degree.float(), *means]

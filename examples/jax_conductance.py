@@ -10,10 +10,13 @@ accuracy on all nodes without a label, which nothing else looks at. Needs the ex
 """
 
 import argparse
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "study"))
 
 import jax
 import jax.numpy as jnp
@@ -21,13 +24,14 @@ import numpy as np
 import optax
 import pandas as pd
 import torch
+from edge_geometry import with_geometry
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import Normalizer
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_degree
 from jsem_pyg.jax import Graph, heat_diffusion, prepare_graph
-from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
+from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 LONGEST = 20.0  # the learned time stays below, and the number of terms is enough for it
 DEGREE = heat_degree(LONGEST, bound=1e-7)
@@ -74,7 +78,7 @@ def load(args: argparse.Namespace) -> tuple[Data, np.ndarray]:
         kept = np.random.default_rng(0).permutation(len(x))[: args.points]
         x, y = x[kept], y[kept]
     data = Data(x=torch.from_numpy(Normalizer().fit_transform(x.astype(np.float32))))
-    for transform in (FaissKNNGraph(args.k), FormanCurvature(), EdgeGeometry()):
+    for transform in (FaissKNNGraph(args.k), FormanCurvature(), with_geometry):
         data = transform(data)
     return data, np.unique(y, return_inverse=True)[1]
 

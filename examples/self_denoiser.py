@@ -16,9 +16,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
+from patch_graph import patch_graph
 from torch import Tensor, nn
 
-from jsem_pyg.graph import GraphStructure, patch_graph
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion, MLPConductance
 
 STRENGTH = 0.5  # a: how much noise is added to what learns

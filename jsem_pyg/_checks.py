@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from torch import Tensor
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
@@ -25,11 +26,11 @@ INDICES = (torch.int64, torch.int32)
 # numerical differentiation pass, real asymmetry does not.
 SYMMETRY_RTOL, SYMMETRY_ULPS = 1e-4, 4
 
-# Float32 has fewer digits below 1e-38, and halves of its smallest numbers are zero.
-_TINY = 1e-30
-
-# How far signals have to stay away from the largest number of their type.
-_HEADROOM = 1e-7
+# The supported range (docs/scope.md): in it sums and squares, and their gradients, stay in the
+# range of the type. Half precision is computed in float32.
+_MOST_SIGNAL = {torch.float32: 1e15, torch.float64: 1e100}
+_WEIGHTS = {torch.float32: (1e-30, 1e30), torch.float64: (1e-200, 1e200)}
+_ROUNDING = 1e-6  # of these ends to float32
 
 
 @contextmanager
@@ -183,17 +184,36 @@ def check_finite(name: str, value: Tensor) -> None:
         )
 
 
-def check_nonnegative_entries(name: str, value: Tensor) -> None:
-    """Raise a ValueError unless all entries of `value` are finite and non-negative."""
+def check_weight_range(name: str, value: Tensor) -> None:
+    """Raise a ValueError unless entries are zero or positive numbers in the supported range."""
     check_finite(name, value)
-    lowest = float(numbers_of(value).min()) if value.numel() > 0 else 0.0
-    if lowest < 0:
-        raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {lowest}).")
+    value = numbers_of(value)
+    low = float(value.min()) if value.numel() else 0.0
+    if low < 0:
+        raise ValueError(f"Expected '{name}' to be non-negative (got a minimum of {low}).")
+    dtype = torch.promote_types(value.dtype, torch.float32)
+    if not in_range(value, dtype):
+        (least, most), positive = _WEIGHTS[dtype], value[value > 0]
+        raise ValueError(
+            f"Expected '{name}' to be zero, or from {least:g} to {most:g} (got "
+            f"{float(positive.min()):.3g} to {float(positive.max()):.3g}). To fix this, divide by "
+            "the largest, and leave out what is too small."
+        )
+
+
+def in_range(value: Tensor, dtype: torch.dtype) -> bool:
+    """Return True if finite weights >= 0 are in the range that is supported in `dtype`."""
+    least, most = _WEIGHTS[dtype]
+    value = numbers_of(value)
+    if value.numel() == 0 or float(value.max()) > most * (1 + _ROUNDING):
+        return value.numel() == 0
+    least *= 1 - _ROUNDING
+    return float(value.min()) >= least or not bool(((value > 0) & (value < least)).any())
 
 
 def signal_limit(dtype: torch.dtype) -> float:
     """The largest absolute value that entries of a signal of this type may have."""
-    return _HEADROOM * torch.finfo(torch.promote_types(dtype, torch.float32)).max
+    return _MOST_SIGNAL[torch.promote_types(dtype, torch.float32)]
 
 
 def check_signal_range(name: str, value: Tensor) -> None:
@@ -415,6 +435,12 @@ def check_pairs(name: str, value: Any, columns: str) -> None:
 
 def check_edge_index_shape(edge_index: Any) -> None:
     """Raise unless `edge_index` is an integer tensor of shape [2, E]."""
+    if scipy.sparse.issparse(edge_index):
+        raise TypeError(
+            "Expected 'edge_index' to be a [2, E] integer tensor (got a sparse matrix of SciPy's). "
+            "To fix this, convert it: edge_index, edge_weight = "
+            "torch_geometric.utils.from_scipy_sparse_matrix(matrix)."
+        )
     check_pairs("edge_index", edge_index, "E")
 
 
@@ -464,38 +490,9 @@ def check_edge_vector(name: str, value: Any, num_edges: int) -> None:
 
 
 def check_edge_weight(edge_weight: Any, num_edges: int, name: str = "edge_weight") -> None:
-    """Raise unless `edge_weight` is a finite, non-negative float tensor of shape [num_edges]."""
+    """Raise unless `edge_weight` holds [num_edges] weights in the supported range."""
     check_edge_vector(name, edge_weight, num_edges)
-    check_nonnegative_entries(name, edge_weight)
-
-
-def check_degree(
-    name: str, weight: Tensor, num_terms: int, degree: Callable[[Tensor], Tensor]
-) -> None:
-    """Raise a ValueError if `degree(weight)`, sums of at most `num_terms` weights, overflows.
-
-    An operator would take the inverse root of an infinite degree for that of a node without edges.
-    """
-    weight = numbers_of(weight)
-    weight = weight.to(torch.promote_types(weight.dtype, torch.float32))
-    highest, largest = float(weight.max()) if weight.numel() else 0.0, torch.finfo(weight.dtype).max
-    if highest * num_terms <= largest:
-        return
-    overflown = int((~degree(weight).isfinite()).sum())
-    if overflown:
-        raise ValueError(
-            f"Expected '{name}' to have sums below {largest:.3g} at every node (got {overflown} "
-            f"nodes whose weighted degree overflows, and a maximum of {highest:.3g}). To fix this, "
-            "divide the weights by their maximum."
-        )
-
-
-def has_tiny(weight: Tensor) -> bool:
-    """True if weights of float32 are so small that sums of them would lose digits."""
-    weight = numbers_of(weight)
-    if weight.dtype == torch.float64 or weight.numel() == 0 or float(weight.min()) > _TINY:
-        return False
-    return bool(((weight > 0) & (weight < _TINY)).any())
+    check_weight_range(name, edge_weight)
 
 
 def uneven(forward: Tensor, backward: Tensor, dtype: torch.dtype | None = None) -> Tensor:

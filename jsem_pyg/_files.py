@@ -1,6 +1,7 @@
 """Files that are written whole or not at all, and the paths to them."""
 
 import errno
+import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -30,6 +31,12 @@ def as_path(name: str, value: Any) -> Path:
     if not os.fspath(value):
         raise ValueError(f"Expected '{name}' to be a path (got an empty string).")
     return Path(value).expanduser()
+
+
+def content_hash(path: Path) -> str:
+    """Return the SHA-256 of a file: unlike its time, it survives a copy and betrays an edit."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_whole(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:

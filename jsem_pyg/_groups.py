@@ -50,25 +50,6 @@ def group_places(
     return place
 
 
-def group_ranks(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """The rank [M] of each value in its group, from one on; equal values share their mean rank.
-
-    Example:
-        >>> group_ranks(torch.tensor([5.0, 3.0, 5.0]), torch.tensor([0, 0, 0]), num_groups=1)
-        tensor([2.5000, 1.0000, 2.5000], dtype=torch.float64)
-    """
-    order = group_order(values, None if num_groups == 1 else group)
-    first = torch.ones_like(order, dtype=torch.bool)  # of a run of equal values in one group
-    first[1:] = (values[order].diff() != 0) | (group[order].diff() != 0)
-    run = first.cumsum(0) - 1
-    bounds = torch.cat([first.nonzero()[:, 0], order.new_tensor([order.numel()])])
-    # The mean position of a run, counted from one, less the positions of the groups before.
-    middle = (bounds[run] + bounds[run + 1] + 1).double() / 2
-    ranks = torch.empty_like(middle)
-    ranks[order] = middle - group_starts(group, num_groups)[group[order]]
-    return ranks
-
-
 def group_firsts(group: Tensor) -> Tensor:
     """True [M] if an entry is the first of its group, where entries are sorted by group.
 

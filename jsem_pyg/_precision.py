@@ -9,8 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ._checks import has_tiny
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -19,11 +17,6 @@ def compute_dtype(x: Tensor | None) -> torch.dtype:
     """The type to compute in: that of x, or torch's default; float32 for half precision."""
     dtype = torch.get_default_dtype() if x is None else x.dtype
     return dtype if dtype in (torch.float32, torch.float64) else torch.float32
-
-
-def widen(weight: Tensor) -> Tensor:
-    """Weights in float64, where float32 has too few digits for them (on a CPU)."""
-    return weight.double() if weight.device.type == "cpu" and has_tiny(weight) else weight
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[Any]:
@@ -94,11 +87,6 @@ def inverse_square_root(value: Tensor) -> Tensor:
     """One over the square root, in the same way."""
     unit = power_of_two(value.detach().sqrt())
     return (value / unit / unit).rsqrt() / unit
-
-
-def by_largest(weight: Tensor) -> Tensor:
-    """Weights divided by about the largest, a power of two, where a common factor cancels."""
-    return weight if weight.numel() == 0 else weight / power_of_two(weight.max())
 
 
 def unit_rows(x: Tensor) -> Tensor:

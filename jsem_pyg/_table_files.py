@@ -1,4 +1,4 @@
-"""One reader of files: text, tables and arrays become a table that keeps every row of the file."""
+"""One reader of files: text, tables and arrays become a pandas table with the rows of the file."""
 
 import csv
 import gzip
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,26 +28,28 @@ _READING = "Reading a table"
 SUFFIXES = (".txt", ".csv", ".tsv", ".jsonl", ".parquet", ".npy", ".npz")
 _PACKED = ".gz"  # behind any of the first four
 _DELIMITERS = ",;\t|"
+_HEAD = 1 << 16  # characters in which the delimiter is looked for
 # A first line that names the delimiter, as spreadsheets write it: no part of the table.
-_NAMED = re.compile(r'"?sep=(?P<delimiter>[^"])"?\r?\n?')
+_NAMED = re.compile(r'"?sep=(?P<delimiter>[^"])"?\r?\n')
 # The first of these arrays that an .npz holds has the points; numpy calls a lone array arr_0.
 POINTS = ("x", "embeddings", "arr_0")
 # The arrays of an .npz that hold labels, and those that give names to class indices.
 LABELS = ("y", "labels")
 CLASS_NAMES = ("target_names", "classes")
-_HEAD = 1 << 16  # characters in which the delimiter is looked for
-_PART = 1 << 22  # characters that are looked through at once
-_MOST_NAMED = 5  # columns in a message
-_LONGEST_CELL = 2**31 - 1  # which Python limits to 131,072 characters otherwise
+# Cells of a column of numbers that stand for a missing one, in lower case.
+_MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-", ".")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Options for reading a file; None: detected from the file itself."""
+    """Options for reading a file; None: detected from the file, or as in most files."""
 
     delimiter: str | None = None
     encoding: str | None = None
-    header: bool = True
+    header: int = 1  # lines
+    comment: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
 
 
 def suffix_of(path: Path) -> str:
@@ -68,7 +70,7 @@ def suffix_of(path: Path) -> str:
 
 
 def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
-    """Read a file; an array [N, D] becomes a column whose cells are its rows.
+    """Read a file. Cells of text files are strings; an array [N, D] is a column of its rows.
 
     Raises:
         ValueError: if it has another suffix, or holds something else than that promises.
@@ -78,15 +80,21 @@ def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
     suffix = suffix_of(path)
     if suffix in (".npy", ".npz"):
         return _read_arrays(path)
+    pd = import_optional("pandas", _READING)
     try:
         if suffix == ".parquet":
-            return _read_parquet(path)
-        with _open_text(path, reading.encoding) as file:
-            if suffix == ".txt":
-                return _read_lines(file)
-            if suffix == ".jsonl":
-                return _read_json_lines(file)
-            return _read_csv(file, "\t" if suffix == ".tsv" else None, reading)
+            import_optional("pyarrow.parquet", "Reading a .parquet file")
+            table = pd.read_parquet(path, dtype_backend="numpy_nullable")
+            if not isinstance(table.index, pd.RangeIndex):
+                table = table.reset_index()
+            return table.rename(columns=str)
+        text = _read_text(path, reading.encoding)
+        if suffix == ".jsonl":
+            return _read_json_lines(text)
+        if suffix == ".txt" and reading.delimiter is None:  # a document a line
+            lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+            return pd.DataFrame({"text": lines}, dtype=object)
+        return _read_csv(text, "\t" if suffix == ".tsv" else None, reading)
     except UnicodeDecodeError as error:
         raise ValueError(
             f"Expected '{path}' to be text in {error.encoding} (byte {error.object[error.start]:#x}"
@@ -97,130 +105,73 @@ def read_rows(path: Path, reading: Reading) -> "pd.DataFrame":
         raise ValueError(f"Could not read '{path}' as a {suffix} file: {error}") from error
 
 
-@contextmanager
-def _open_text(path: Path, encoding: str | None) -> Iterator[TextIO]:
+def _read_text(path: Path, encoding: str | None) -> str:
     unpack = gzip.open if path.name.lower().endswith(_PACKED) else open
+    with unpack(path, "rb") as file:
+        content = file.read()
     if encoding is None:
-        with unpack(path, "rb") as head:
-            mark = head.read(2)
-        encoding = "utf-16" if mark in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    with unpack(path, "rt", encoding=encoding, newline="") as file:
-        yield file
+        encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    text = content.decode(encoding)
+    if "\0" in text:  # pandas drops what follows one in its cell, in silence
+        raise ValueError("it holds a null character. To fix this, look where it is damaged.")
+    return text
 
 
-def _read_lines(file: TextIO) -> "pd.DataFrame":
-    """One document a line; an empty line is an empty document."""
-    pd = import_optional("pandas", _READING)
-    # Split at line ends only, where str.splitlines also splits at form feeds.
-    text = file.read().replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.removesuffix("\n").split("\n") if text else []
-    return pd.DataFrame({"text": lines}, dtype=object)
-
-
-def _read_json_lines(file: TextIO) -> "pd.DataFrame":
+def _read_json_lines(text: str) -> "pd.DataFrame":
     pd = import_optional("pandas", _READING)
     records = []
-    for number, line in enumerate(file, 1):
-        if not line.strip():
-            continue
+    for number, line in enumerate(text.split("\n"), 1):
         try:
-            record = json.loads(line)
+            record = json.loads(line) if line.strip() else None
         except json.JSONDecodeError as error:
             raise ValueError(f"line {number} is no JSON ({error}).") from error
-        if not isinstance(record, dict):
+        if record is not None and not isinstance(record, dict):
             raise ValueError(f'line {number} is no object like {{"text": ...}}.')
-        if "\\ud" in line.lower():
-            _check_whole(record, number)
-        records.append(record)
+        records += [] if record is None else [record]
     return pd.DataFrame(records, dtype=object)
 
 
-def _check_whole(record: dict, number: int) -> None:
-    """Refuse halves of characters, which JSON can hold and no text file of the results."""
-    try:
-        json.dumps(record, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"line {number} holds half of a character ({error.object[error.start]!r}), as a text "
-            "has that was cut within an emoji. To fix this, leave it out."
-        ) from error
-
-
-def _read_csv(file: TextIO, delimiter: str | None, reading: Reading) -> "pd.DataFrame":
+def _read_csv(text: str, delimiter: str | None, reading: Reading) -> "pd.DataFrame":
+    """All cells as they are written: "007" may be a code, and a document "NA" is not missing."""
     pd = import_optional("pandas", _READING)
-    # Blank lines before the first other one: rows of a file without a header, else nothing.
-    place, empty = 0, -1
-    line = "\n"
-    while line and not line.strip():
-        place, empty, line = file.tell(), empty + 1, file.readline()
-    if not line:
-        raise ValueError("it has no line that is not empty.")
-    named = _NAMED.fullmatch(line)
-    if named:
-        place, delimiter = file.tell(), named["delimiter"]
-    file.seek(place)
-    delimiter = reading.delimiter or delimiter or guess_delimiter(file.read(_HEAD))
-    file.seek(place)
-    while part := file.read(_PART):  # pandas drops what follows one in its cell, in silence
-        if "\0" in part:
-            raise ValueError("it holds a null character. To fix this, look where it is damaged.")
-    file.seek(place)
-    # All as text: a document "NA" is not a missing value, and "007" not a number. An empty line
-    # is a row, too.
-    table = pd.read_csv(
-        file,
-        sep=delimiter,
-        header=0 if reading.header else None,
-        dtype=str,
-        keep_default_na=False,
-        skip_blank_lines=False,
-    )
-    if not isinstance(table.index, pd.RangeIndex):  # pandas takes surplus cells for row names
-        raise ValueError(
-            "its rows are longer than its header. To fix this, quote the cells that hold the "
-            f"delimiter, or say which it is by --delimiter (got {delimiter!r})."
+    if named := _NAMED.match(text):
+        text, delimiter = text[named.end() :], named["delimiter"]
+    delimiter = reading.delimiter or delimiter or guess_delimiter(text)
+    problem: object = "its rows are longer than its header"
+    try:
+        table = pd.read_csv(
+            StringIO(text, newline=""),
+            sep=r"\s+" if delimiter == " " else delimiter,
+            header=list(range(reading.header)) if reading.header else None,
+            comment=reading.comment,
+            dtype=str,
+            keep_default_na=False,
         )
+        is_whole = isinstance(table.index, pd.RangeIndex)  # else surplus cells are row names
+    except pd.errors.ParserError as error:
+        problem, is_whole = error, False
+    if not is_whole:
+        comments = text.lstrip().startswith("#") and reading.comment is None
+        fix = (
+            "leave out the lines that begin with # by --comment '#'"
+            if comments
+            else "quote the cells that hold the delimiter, or say which it is by --delimiter (got "
+            f"{delimiter!r})"
+        )
+        raise ValueError(f"{problem}. To fix this, {fix}.")
+    if reading.header > 1:
+        parts = ([each for each in name if "Unnamed:" not in each] for name in table.columns)
+        table.columns = [" ".join(dict.fromkeys(each)) for each in parts]
     table.columns = [str(name) for name in table.columns]
     listed = ", ".join(map(repr, table.columns))
-    logger.info("Encoding %s, delimiter %r, columns %s", file.encoding, delimiter, listed)
+    logger.info("Delimiter %r, columns %s", delimiter, listed)
     if reading.header and not any(math.isnan(number_of(name)) for name in table.columns):
         logger.warning(
-            "The header holds numbers alone: %s. Where it is a row like the others, pass "
-            "--no-header.",
-            ", ".join(table.columns[:_MOST_NAMED]) + ", ..." * (table.shape[1] > _MOST_NAMED),
+            "The header holds numbers alone: %.200s. Where it is a row like the others, pass "
+            "--header 0.",
+            listed,
         )
-    file.seek(place)
-    width = table.shape[1]
-    above = empty + bool(named)
-    short = [(above + begin, n) for begin, n in _count_cells(file, delimiter) if n < width]
-    if short:
-        begin, count = short[0]
-        logger.warning(
-            "Rows with fewer cells than the table has columns: %d, the first in line %d, which "
-            "lacks %s. What they lack is taken for empty. Is the file cut off, or is there a line "
-            "end in a cell without quotes?",
-            len(short),
-            begin,
-            ", ".join(map(repr, table.columns[count:])),
-        )
-    table = table.astype(object).fillna("")
-    if empty and not reading.header:
-        blank = pd.DataFrame("", index=range(empty), columns=table.columns, dtype=object)
-        table = pd.concat([blank, table], ignore_index=True)
     return table
-
-
-def _count_cells(file: TextIO, delimiter: str) -> Iterator[tuple[int, int]]:
-    """The line in which each row begins, from 1 on, and its number of cells; no empty rows."""
-    previous = csv.field_size_limit(_LONGEST_CELL)
-    try:
-        rows, line = csv.reader(file, delimiter=delimiter), 1
-        for cells in rows:
-            if any(cell.strip() for cell in cells):
-                yield line, len(cells)
-            line = rows.line_num + 1
-    finally:
-        csv.field_size_limit(previous)
 
 
 def number_of(cell: object) -> float:
@@ -240,7 +191,34 @@ def number_of(cell: object) -> float:
         return math.nan
 
 
-def guess_delimiter(head: str) -> str:
+def as_numbers(column: "pd.Series", reading: Reading | None = None) -> np.ndarray:
+    """The numbers [N] of a column, NaN where a cell is none; "12.5%" is 12.5.
+
+    Example:
+        >>> import pandas as pd
+        >>> as_numbers(pd.Series(["1.234,5", "7%", "?"]), Reading(decimal=",", thousands="."))
+        array([1234.5,    7. ,    nan])
+    """
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    if is_numeric_dtype(column) and not is_bool_dtype(column):
+        return column.to_numpy(float, na_value=np.nan)
+    cells = column.astype(object)
+    cells = cells.where(cells.notna(), "").astype(str).str.strip().str.removesuffix("%")
+    if reading is not None and reading.thousands:
+        before = rf"(?<=\d){re.escape(reading.thousands)}(?=\d{{3}}(?:\D|$))"  # not in 28.01.2023
+        cells = cells.str.replace(before, "", regex=True)
+    if reading is not None and reading.decimal:
+        cells = cells.str.replace(reading.decimal, ".", regex=False)
+    return cells.map(number_of).to_numpy(float)
+
+
+def is_missing(column: "pd.Series") -> np.ndarray:
+    """True [N] where a cell is empty, or a mark that tables have in place of a number."""
+    return (column.isna() | column.astype(str).str.strip().str.lower().isin(_MISSING)).to_numpy()
+
+
+def guess_delimiter(text: str) -> str:
     """The delimiter that divides the first line into the most cells; a comma if none does.
 
     Example:
@@ -249,22 +227,11 @@ def guess_delimiter(head: str) -> str:
     """
 
     def fit(delimiter: str) -> tuple[bool, int]:
-        lines = StringIO(head, newline="")  # str.splitlines also splits at form feeds
+        lines = StringIO(text[:_HEAD].lstrip("\r\n"), newline="")
         cells = next(csv.reader(lines, delimiter=delimiter), [])
         return all('"' not in cell for cell in cells), len(cells)  # a cut quotation does not fit
 
     return max(_DELIMITERS, key=fit)
-
-
-def _read_parquet(path: Path) -> "pd.DataFrame":
-    """Integers stay integers beside missing ones, of which pandas alone would make floats."""
-    pd = import_optional("pandas", _READING)
-    parquet = import_optional("pyarrow.parquet", "Reading a .parquet file")
-    table = parquet.read_table(path, partitioning=None).to_pandas(integer_object_nulls=True)
-    if not isinstance(table.index, pd.RangeIndex):
-        table = table.reset_index()
-    table.columns = [str(name) for name in table.columns]
-    return table
 
 
 def _read_arrays(path: Path) -> "pd.DataFrame":

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.parameter import Parameter
@@ -140,6 +141,8 @@ def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
 
     Types are taken exactly: a subclass would come back as what it is not.
     """
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or type(value) in (bool, int, float, str):
         return value
     if type(value) in (Tensor, Parameter):
@@ -156,7 +159,7 @@ def _to_json(place: str, value: Any, tensors: dict[str, Tensor]) -> Any:
     raise TypeError(
         f"Expected '{place}' to be a tensor, a number, a string or None, or a list, tuple or dict "
         f"of them, since a file holds nothing else (got {type(value).__qualname__}). To fix this, "
-        "convert it (a number of NumPy by .item(), an array by torch.from_numpy), or leave it out."
+        "convert it (an array by torch.from_numpy), or leave it out."
     )
 
 

@@ -50,7 +50,6 @@ def assert_backends_agree(
     values: Tensor,
     x: Tensor,
     coefficients: Tensor,
-    group: Tensor | None = None,
     rtol: float | None = None,
 ) -> None:
     """Assert that a backend gives the reference's values and gradients.
@@ -63,8 +62,7 @@ def assert_backends_agree(
         csr: the pattern of a symmetric matrix S.
         values: [nnz] its entries.
         x: [N, M] columns.
-        coefficients: [K + 1, S, groups, channels].
-        group: [N] or None.
+        coefficients: [K + 1, S, channels].
         rtol: the relative error of each result; None: 1e-10 in float64, 1e-4 in float32.
     """
     if rtol is None:
@@ -75,7 +73,7 @@ def assert_backends_agree(
             each.detach().clone().requires_grad_() for each in (values, x, coefficients)
         )
         kernel = CHEBYSHEV.find(name, x.device)
-        out = kernel.SparseOperator(csr, s).series(signal, c, group)
+        out = kernel.SparseOperator(csr, s).series(signal, c)
         direction = torch.linspace(-1, 2, out.numel(), dtype=out.dtype, device=out.device)
         out.backward(direction.sin().reshape(out.shape))
         grad_s, *gradients = (

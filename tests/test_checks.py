@@ -62,11 +62,3 @@ def test_errors_about_a_part_are_about_the_argument():
     with pytest.raises(ValueError, match="Expected 'x'") as caught, about("t", "s"):
         raise other
     assert caught.value is other
-
-
-def test_masked_times_are_refused():
-    """Arrays of NumPy's, whose numbers under the mask would be taken."""
-    t = np.ma.masked_array([1.0, 2.0], [False, True])
-    with pytest.raises(ValueError, match="'t' without a mask .got 1 masked of 2"):
-        _checks.real_numbers("t", t)
-    assert _checks.real_numbers("t", t[:1]).tolist() == [1.0]

@@ -1,18 +1,11 @@
 import argparse
-import datetime
 import functools
-import logging
-import operator
 import os
 import random
 import re
 import subprocess
 import sys
-from array import array
-from collections import deque
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -102,29 +95,6 @@ class Options:
     name: str = "a"
 
 
-@dataclass(slots=True)
-class Narrow:
-    width: int
-
-
-def ragged(middle):
-    """An array of arrays, one of which is so long that its repr is cut."""
-    parts = np.empty(2, dtype=object)
-    parts[:] = [np.array([0.0] * 1000 + [middle] + [0.0] * 1000), torch.ones(1)]
-    return parts
-
-
-class Table(pd.DataFrame):
-    pass
-
-
-class Slots(Narrow):
-    __slots__ = ("name",)
-
-    def __init__(self, name):
-        self.width, self.name = 1, name
-
-
 class Holder:
     def __init__(self, value, hidden=None):
         self.value, self.hidden = value, hidden or object()
@@ -146,45 +116,18 @@ class Holder:
         (len, sorted),
         (lambda x: x + 1, lambda x: x + 2),
         (lambda x: x.sum(), lambda x: x.mean()),
-        (operator.methodcaller("sum"), operator.methodcaller("mean")),
-        (functools.cache(lambda x: x + 1), functools.cache(lambda x: x + 2)),
-        (lambda x: x[:, (0, 1)], lambda x: x[:, (0, 2)]),
-        (lambda x: x.sum(dim=0), lambda x: x.sum(axis=0)),
         (lambda x, y=1: x, lambda x, y=2: x),
         (functools.partial(max, 1), functools.partial(max, 2)),
         (Options(1), Options(2)),
-        (Narrow(1), Narrow(2)),
-        (Slots("a"), Slots("b")),
         (Data(x=torch.ones(2)), Data(x=torch.zeros(2))),
         (np.array(["a"]), np.array(["b"])),
-        (np.array([1, "a"], dtype=object), np.array([2, "a"], dtype=object)),
-        (np.array([1j]), np.array([2j])),
-        (np.array(["2020"], dtype="M8[D]"), np.array(["2021"], dtype="M8[D]")),
-        (np.array([1.0], dtype=">f4"), np.array([2.0], dtype=">f4")),
-        (np.array([1.0], dtype=np.longdouble), np.array([2.0], dtype=np.longdouble)),
         (range(3), range(4)),
-        (slice(1), slice(2)),
-        (bytearray(b"a"), bytearray(b"b")),
         (Path("a"), Path("b")),
-        (Fraction(1, 2), Fraction(1, 3)),
-        (Decimal("1.0"), Decimal("1.1")),
-        (datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)),
         (re.compile("a"), re.compile("a", re.IGNORECASE)),
         (pd.DataFrame({"a": [1]}), pd.DataFrame({"a": [2]})),
-        (pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]})),
-        (pd.Series(["x"], index=[0]), pd.Series(["x"], index=[1])),
-        (pd.Index(["x"]), pd.Index(["y"])),
-        (pd.Categorical(["x"]), pd.Categorical(["y"])),
-        (pd.array([1, None], dtype="Int64"), pd.array([2, None], dtype="Int64")),
-        (deque([1, 2]), deque([1, 3])),
-        (array("d", [1, 2]), array("d", [1, 3])),
         (random.Random(1), random.Random(2)),
         (np.random.default_rng(1), np.random.default_rng(2)),
-        (np.random.RandomState(1), np.random.RandomState(2)),
         (torch.Generator().manual_seed(1), torch.Generator().manual_seed(2)),
-        (torch.eye(3).to_sparse_csc(), 2 * torch.eye(3).to_sparse_csc()),
-        (ragged(1.0), ragged(2.0)),
-        (Table({"a": [1]}), Table({"a": [2]})),
         (argparse.Namespace(k=1), argparse.Namespace(k=2)),
         (T.NormalizeFeatures(["x"]), T.NormalizeFeatures(["pos"])),  # whose repr is the same
         (T.Compose([T.AddSelfLoops()]), T.Compose([T.ToUndirected()])),
@@ -193,33 +136,6 @@ class Holder:
 def test_differences_are_seen(a, b):
     assert differ(a, b)
     assert not differ(a, a)
-
-
-def test_sparse_tensors_of_torch_sparse():
-    eye = pytest.importorskip("torch_sparse").SparseTensor.eye
-    adj = eye(3)
-    assert differ(adj, adj.set_value(torch.full((3,), 2.0)))
-    assert differ(adj, eye(3, 4))
-    assert not differ(adj, eye(3))
-
-
-def test_an_object_is_known_by_what_it_holds():
-    given = {"path": Path("a"), "ks": range(3), "table": pd.DataFrame({"a": [1]}), "f": len}
-    given["partial"], given["rng"] = functools.partial(max, 1), random.Random(1)
-    others = {"path": Path("b"), "ks": range(4), "table": pd.DataFrame({"a": [2]}), "f": max}
-    others["partial"], others["rng"] = functools.partial(max, 2), random.Random(2)
-    for name, other in others.items():
-        assert differ(argparse.Namespace(**given), argparse.Namespace(**given | {name: other}))
-
-
-def test_deep_in_other_objects():
-    assert describe("it", Holder(1), deep=True) != describe("it", Holder(2), deep=True)
-    namesake = type("Holder", (), {"__module__": "another", "__qualname__": "Holder"})()
-    namesake.value = namesake.hidden = 1
-    assert describe("it", Holder(1, 1), deep=True) != describe("it", namesake, deep=True)
-    loop, log = Holder(1), logging.getLogger(__name__)
-    loop.hidden = [loop, log, logging]
-    assert not [name for name in describe("it", loop, deep=True) if name.startswith("it.hidden.1.")]
 
 
 def test_closures_are_seen_by_what_they_close_over():

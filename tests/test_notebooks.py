@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import re
 from pathlib import Path
 
@@ -41,6 +42,9 @@ def no_files(monkeypatch, tmp_path):
     for name in ("TMPDIR", "IPYTHONDIR"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.chdir(tmp_path)
+    examples = NOTEBOOKS[0].parent.parent / "examples"  # which a notebook imports from
+    monkeypatch.syspath_prepend(examples)
+    monkeypatch.setenv("PYTHONPATH", f"{examples}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
 
 
 @pytest.mark.ci

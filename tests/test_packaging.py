@@ -80,10 +80,6 @@ data = FormanCurvature()(FaissKNNGraph(5)(Data(x=torch.randn(40, 3))))
 result = fit(AnisotropicDiffusion(), data, epochs=1)
 heat_diffusion(data.x, data.edge_index, data.edge_weight)
 try:
-    heat_diffusion(data.x, data.edge_index, backend="numba")
-except ValueError as error:
-    print(error)
-try:
     result.to_pandas()
 except ImportError as error:
     print(error)
@@ -93,11 +89,10 @@ main()
 
 @pytest.mark.ci
 def test_a_plain_installation_computes_and_names_the_extras_that_it_lacks():
-    # numba is a dependency, but a platform may lack it; Jinja comes with PyG.
-    hidden = [name for name in [*EXTRAS, "numba", "rich", "matplotlib"] if name != "jinja2"]
+    # Jinja comes with PyG.
+    hidden = [name for name in [*EXTRAS, "rich", "matplotlib"] if name != "jinja2"]
     code = f"import sys; sys.modules.update(dict.fromkeys({hidden}))" + PLAIN
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "'numba': numba is not installed" in run.stdout
     assert "FitResult.to_pandas needs the package 'pandas'" in run.stdout, run.stderr
     assert 'pip install "jsem_pyg[tables]"' in run.stdout
     assert run.returncode == 1

@@ -8,9 +8,7 @@ from transport.problems import points
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.transport import (
     MatrixCost,
-    batch_gromov_wasserstein,
     gromov_wasserstein,
-    gw_barycenter,
     sampled_gromov_wasserstein,
 )
 
@@ -21,15 +19,9 @@ CALLS = {
     "gromov_wasserstein": lambda seed: gromov_wasserstein(
         many, y, seed=seed, max_iter=1, starts=["axes"], progress=False
     ).dense(),
-    "gw_barycenter": lambda seed: (
-        gw_barycenter([x, y], 10, seed=seed, max_iter=1, epsilon=0.3, progress=False).factor.x
-    ),
     "sampled": lambda seed: sampled_gromov_wasserstein(
         torch.cdist(x, x), torch.cdist(y, y), seed=seed, max_iter=2
     ).dense(),
-    "batch": lambda seed: batch_gromov_wasserstein(
-        [x], [y], starts=["costs", "random"], seed=seed, max_iter=2
-    )[0].dense(),
     "MatrixCost": lambda seed: MatrixCost(rank=4, seed=seed)(torch.eye(600)).x,
     "hnsw": lambda seed: knn_graph(many, 3, index="hnsw", seed=seed, progress=False)[0],
     "ivf": lambda seed: knn_graph(many, 3, index="ivf", seed=seed, progress=False)[0],

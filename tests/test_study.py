@@ -158,14 +158,6 @@ def test_rows_that_belong_together_are_written_together(study, tmp_path):
     assert runner.missing(runner.read(path), table.wanted) == [{"dataset": "toy", "seed": 1}]
 
 
-def test_published_rows_are_all_that_is_wanted_of_them(study, tmp_path):
-    for part, missing in {"run": 0, "ablations": 0}.items():
-        script, runner = study(part), study("runner")
-        [table] = script.plan(script.parse_args([]))
-        assert len(runner.missing(runner.read(table.path), table.wanted)) == missing
-        assert table.path.parent == STUDY / "results"
-
-
 def test_methods_get_the_graph_and_nothing_else(study):
     for labelled in (clusters_of_points(), citation_like()):
         study_set = study("data_sets").hide_labels(labelled)
@@ -255,15 +247,6 @@ def test_spectral_finds_the_eigenvectors_of_the_dense_matrix(study, make):
     torch.testing.assert_close(actual @ actual.t(), expected @ expected.t())
 
 
-def test_leiden_finds_as_many_communities_as_classes(study):
-    points = clusters_of_points(num_classes=4)
-    data = study("data_sets").hide_labels(points).data
-    labels = study("clusterers").leiden(data, 4, 0)
-    assert len(labels.unique()) == 4
-    scores = study("scoring").score(labels, study("data_sets").hide_labels(points), 0)
-    assert scores["ari"] > 0.7
-
-
 def test_rules_close_edges_and_never_cut_them(study, monkeypatch):
     rules = study("rules")
     data = study("data_sets").hide_labels(citation_like()).data
@@ -351,16 +334,6 @@ def test_everything_by_one_command_also_after_it_was_killed(study, tmp_path, mon
     assert text.count("| both views; graph of both views |") == 2  # ARI, and the difference
 
 
-def test_what_is_known_of_the_true_number_is_not_run_again(study):
-    num_classes = study("num_classes")
-    key = {"dataset": "digits", "method": num_classes.TRUE, "seed": 1}
-    row = num_classes.known_row(num_classes.RUNS, key, 10)
-    assert row["ari"] == pytest.approx(0.821, abs=0.002)
-    assert row["classes"] == row["clusters"] == 10
-    assert num_classes.known_row(num_classes.RUNS, key | {"method": "Leiden"}, 10) is None
-    assert num_classes.known_row(num_classes.RUNS, key | {"seed": 99}, 10) is None
-
-
 def test_temperatures_mend_what_is_too_sure(study):
     calibration = study("calibration")
     draw = torch.Generator().manual_seed(0)
@@ -376,11 +349,6 @@ def test_temperatures_mend_what_is_too_sure(study):
     assert found["ece"] < 0.03 < calibration.scores(sure, y)["ece"]
     expected = (honest - torch.eye(3)[y]).square().sum(1).mean().item()
     assert found["brier"] == pytest.approx(expected)
-
-
-def test_clusters_are_matched_to_classes(study):
-    y = torch.tensor([0, 0, 1, 1, 2])
-    assert study("calibration").matching(torch.tensor([2, 2, 0, 0, 0]), y).tolist() == [2, 0, 1]
 
 
 def test_the_best_rival_is_chosen_for_each_number_of_labels(study):
@@ -415,26 +383,6 @@ def test_scores_are_of_the_nodes_whose_label_was_not_given(study):
     scores = few_labels.run(only_what_is_known, study_set, 10, 0)
     assert scores["accuracy"] == pytest.approx(1 / 3)
     assert scores["macro_f1"] == pytest.approx(1 / 6)  # F1 of 1/2, 0 and 0
-
-
-def test_labels_are_drawn_from_every_class(study):
-    y = torch.arange(30) % 3
-    known = study("few_labels").draw_labels(y, 4, seed=1)
-    assert torch.bincount(known[known >= 0]).tolist() == [4, 4, 4]
-    assert torch.equal(known[known >= 0], y[known >= 0])
-    assert not torch.equal(known, study("few_labels").draw_labels(y, 4, seed=2))
-
-
-def test_hard_negatives_are_the_nearest_of_several_strangers(study):
-    ablations = study("ablations")
-    data = study("data_sets").hide_labels(clusters_of_points()).data
-    sampler = ablations.make_sampler(data, "graph", 1.0)
-    hard = ablations.HardNegatives(sampler, data.x).sample(500, torch.Generator().manual_seed(0))
-    plain = sampler.sample(500, torch.Generator().manual_seed(0))
-    cosine = torch.nn.functional.cosine_similarity
-    assert (hard.negative != hard.anchor).all()
-    mean = [cosine(data.x[each.anchor], data.x[each.negative]).mean() for each in (plain, hard)]
-    assert mean[1] > mean[0] + 0.1
 
 
 def test_sets_that_need_files_say_so(study, tmp_path):

@@ -62,9 +62,7 @@ def test_nan_keeps_its_bits(tmp_path):
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (np.float64(1), r"'state.a\[0\]' to be .*got float64\).*\.item\(\)"),
-        (np.int64(1), "got int64"),
-        (np.ones(2), "got ndarray"),
+        (np.ones(2), r"'state.a\[0\]' to be .*got ndarray"),
         ({1, 2}, "got set"),
         (object(), "got object"),
         (nn.ReLU(), "got ReLU"),
@@ -149,3 +147,10 @@ def test_an_empty_tensor_that_is_said_to_have_entries_is_refused(tmp_path, monke
     save_tree(tmp_path / "a.st", "test", "state", None)
     with pytest.raises(ValueError, match="to be a test of jsem_pyg.*damaged"):
         load_tree(tmp_path / "a.st", "test")
+
+
+def test_numbers_of_numpy_come_back_as_numbers(tmp_path):
+    save_tree(tmp_path / "a.st", "test", "state", [np.int64(3), np.float32(0.5), np.bool_(True)])
+    loaded = load_tree(tmp_path / "a.st", "test")
+    assert loaded == [3, 0.5, True]
+    assert [type(each) for each in loaded] == [int, float, bool]

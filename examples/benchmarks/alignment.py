@@ -46,7 +46,7 @@ from scipy.stats import spearmanr
 from torch import Tensor
 
 from jsem_pyg.datasets import DigitsDataset, EmbeddingDataset
-from jsem_pyg.transport import CommuteCost, GeodesicCost, gromov_wasserstein
+from jsem_pyg.transport import GeodesicCost, gromov_wasserstein
 
 INNER, OUTER = 1.5 * math.pi, 4.5 * math.pi  # the angles where the spiral begins and ends, rad
 WIDTH = 10.0  # of the sheet, which is some 90 long
@@ -222,7 +222,6 @@ def squared_distances(x: Tensor) -> np.ndarray:
 PROXIMAL = {"solver": "PPA", "epsilon": 0.05, "max_iter": 100}
 SPIRAL_WAYS = {
     "GeodesicCost": ours(GeodesicCost(k=NEIGHBOURS)),
-    "CommuteCost": ours(CommuteCost(k=NEIGHBOURS)),
     "torchgw landmark, 5 iterations": torchgw(distance_mode="landmark", max_iter=5),
     "torchgw landmark, 10 iterations": torchgw(distance_mode="landmark", max_iter=10),
     "torchgw landmark, 60 iterations": torchgw(distance_mode="landmark", max_iter=60),

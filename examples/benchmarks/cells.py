@@ -3,13 +3,13 @@
     python examples/benchmarks/cells.py
     python examples/benchmarks/cells.py --cells 50000 --genes 2000 --seeds 0 --repeat 1  # adds rows
 
-Needs scanpy; MAGIC (`magic-impute`), `palantir` and `moscot` are compared with
-where they are installed. What is in the table already is not measured again. Each
-job is a process of its own, from normalised expression to its result: seconds of the processor, of
-all threads together (which do not depend on what else a machine does), and how much memory it took
-beyond the expression. Cells are simulated on a tree of three branches, with
-Poisson counts, so that what was there before noise and dropout is known. With `--alignment FOLDER`
-(`snare-seq.npz`, `scgem.npz`) cells of two kinds of measurement are aligned as well.
+MAGIC (`magic-impute`) and `moscot` are compared with where they are installed. What is in the table
+already is not measured again. Each job is a process of its own, from normalised expression to its
+result: seconds of the processor, of all threads together (which do not depend on what else a
+machine does), and how much memory it took beyond the expression. Cells are simulated on a tree of
+three branches, with Poisson counts, so that what was there before noise and dropout is known. With
+`--alignment FOLDER` (`snare-seq.npz`, `scgem.npz`) cells of two kinds of measurement are aligned as
+well.
 """
 
 import argparse
@@ -21,7 +21,6 @@ import time
 import warnings
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -61,16 +60,12 @@ def simulate(cells: int, genes: int, depth: float, seed: int) -> tuple[np.ndarra
     return np.log1p(counts, out=counts), np.log1p(rate, out=rate), moment
 
 
-def with_pcs(x: np.ndarray, neighbors: int | None = None) -> Any:
+def with_pcs(x: np.ndarray) -> Any:
     import anndata
     from sklearn.decomposition import PCA
 
     adata = anndata.AnnData(x)
     adata.obsm["X_pca"] = PCA(50, svd_solver="randomized", random_state=0).fit_transform(x)
-    if neighbors:
-        import scanpy
-
-        scanpy.pp.neighbors(adata, n_neighbors=neighbors)
     return adata
 
 
@@ -88,46 +83,13 @@ def magic(x: np.ndarray, t: int | str) -> np.ndarray:
     return np.asarray(MAGIC(t=t, random_state=0, n_jobs=1, verbose=0).fit_transform(x))
 
 
-def pseudotime(x: np.ndarray, package: str) -> np.ndarray:
-    adata = with_pcs(x, 15)
-    if package == "jsem_pyg":
-        from jsem_pyg.anndata import pseudotime
-
-        pseudotime(adata, 0)
-    elif package == "scanpy":
-        import scanpy
-
-        scanpy.tl.diffmap(adata)
-        adata.uns["iroot"] = 0
-        scanpy.tl.dpt(adata)
-    else:
-        import palantir
-        from scipy.sparse import csgraph
-
-        def dijkstra(graph: Any, *rest: Any, **options: Any) -> Any:
-            graph.indices, graph.indptr = graph.indices.astype("i4"), graph.indptr.astype("i4")
-            return csgraph.dijkstra(graph, *rest, **options)
-
-        palantir.core.csgraph = SimpleNamespace(dijkstra=dijkstra)  # SciPy refuses its 64 bits
-        palantir.utils.run_diffusion_maps(adata)
-        palantir.utils.determine_multiscale_space(adata)
-        palantir.core.run_palantir(
-            adata, adata.obs_names[0], num_waypoints=min(500, len(x)), n_jobs=1
-        )
-        return adata.obs["palantir_pseudotime"].to_numpy()
-    return adata.obs["dpt_pseudotime"].to_numpy()
-
-
 JOBS = {
     "jsem_pyg heat, t = 1": (ours, 1.0),
     "jsem_pyg heat, t = 4": (ours, 4.0),
     "jsem_pyg heat, t = 10": (ours, 10.0),
     "MAGIC, t = 3 (its default)": (magic, 3),
-    "jsem_pyg pseudotime": (pseudotime, "jsem_pyg"),
-    "scanpy dpt": (pseudotime, "scanpy"),
-    "Palantir": (pseudotime, "palantir"),
 }
-PACKAGES = {magic: "magic", "palantir": "palantir"}
+PACKAGES = {magic: "magic"}
 
 
 def job(name: str, cells: int, genes: int, seed: int, pipe: Any) -> None:
@@ -142,19 +104,14 @@ def job(name: str, cells: int, genes: int, seed: int, pipe: Any) -> None:
     small = simulate(200, 100, DEPTH, 0)[0]
     method(small, option)  # imports and compiles
     x, truth, moment = simulate(cells, genes, DEPTH, seed)
-    order = np.argsort(moment, kind="stable")  # the first cell is the root
-    x, moment = x[order], moment[order]
-    truth = truth[order] if method in (ours, magic) else truth[:1]
+    order = np.argsort(moment, kind="stable")
+    x, truth = x[order], truth[order]
     before = peak(anew=True)
     began = time.process_time()
     result = method(x, option)
     seconds = time.process_time() - began
     memory = (peak() - before) / x.nbytes
-    if method is pseudotime:
-        score = float(pd.Series(result).corr(pd.Series(moment), method="spearman"))
-        raw = np.nan
-    else:
-        score, raw = recovered(result, truth), recovered(x, truth)
+    score, raw = recovered(result, truth), recovered(x, truth)
     digest = float(np.abs(np.asarray(result, np.float64)).sum())
     pipe.send({"seconds": seconds, "memory": memory, "score": score, "raw": raw, "sum": digest})
 
@@ -193,8 +150,7 @@ def measure(cells: int, genes: int, seed: int, name: str) -> dict[str, Any]:
 
 
 def is_installed(name: str) -> bool:
-    method, option = JOBS[name]
-    package = PACKAGES.get(method, PACKAGES.get(option))
+    package = PACKAGES.get(JOBS[name][0])
     return package is None or importlib.util.find_spec(package) is not None
 
 
@@ -323,8 +279,7 @@ def page(rows: pd.DataFrame, aligned: pd.DataFrame | None) -> str:
         "thread. Each job starts from normalised expression X (dense, float32) and includes "
         "principal components and neighbours. Seconds are those of the processor. Memory is the "
         "peak beyond X, in units of X; the result of heat and MAGIC is one X itself. The score of "
-        "heat and MAGIC is the mean correlation of genes with what they were before Poisson noise; "
-        "that of a pseudotime is its rank correlation with the true time.",
+        "heat and MAGIC is the mean correlation of genes with what they were before Poisson noise.",
     ]
     for (cells, genes), some in rows.groupby(["cells", "genes"]):
         parts += section(cells, genes, some)

@@ -2,8 +2,8 @@
 
 The same model is trained from the same seeds by triplets that the graph alone tells, once with all
 edges and once with `PruneEdges` for each --max-shares: the largest part of a node's degree that may
-go at a step, 1 for no limit but its best edge. How well an edge conducts is learned from what
-`EdgeGeometry` tells, and from the curvature where it can be had for little.
+go at a step, 1 for no limit but its best edge. How well an edge conducts is learned from
+overlap, cosine and the like, and from the curvature where it can be had for little.
 
 Data are 20 Newsgroups, if --embeddings names them, and mixtures of ten Gaussians in four dimensions
 that are seen through 64 noisy channels. The column "moved" is the distance between the diffused
@@ -18,18 +18,21 @@ with looks at the edges and the preparation of new graphs.
 
 import argparse
 import copy
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "study"))
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
+from edge_geometry import with_geometry
 from reporting import machine, write_table
 from sklearn.neighbors import kneighbors_graph
 from torch_geometric.data import Data
@@ -64,7 +67,7 @@ def texts(args: argparse.Namespace) -> Data:
         x, y = file["x"], file["y"]
     x = F.normalize(torch.from_numpy(x.astype("float32")))
     data = Data(x=x, y=torch.from_numpy(y.astype("int64")))
-    return EdgeGeometry()(FormanCurvature()(FaissKNNGraph(args.k)(data)))
+    return with_geometry(FormanCurvature()(FaissKNNGraph(args.k)(data)))
 
 
 def mixture(num_nodes: int, k: int) -> Data:

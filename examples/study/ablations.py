@@ -16,6 +16,7 @@ import runner
 import torch
 import torch.nn.functional as F
 from data_sets import NEIGHBOURS
+from edge_geometry import with_geometry
 from filters import heat
 from methods import Method
 from report import as_markdown, pivot
@@ -29,7 +30,7 @@ from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import knn_graph
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import GraphTriplets, Triplets, fit, select_time
-from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
+from jsem_pyg.transforms import FormanCurvature
 
 FILE = "ablations.csv"
 SKETCH = 64
@@ -113,7 +114,7 @@ def with_features(data: Data, features: str) -> tuple[Data, str | torch.nn.Modul
     if features == "ends":
         return data, EndpointConductance(data.x.size(1))
     data = FormanCurvature()(data)
-    return (data, "sigmoid") if features == "curvature" else (EdgeGeometry()(data), "mlp")
+    return (data, "sigmoid") if features == "curvature" else (with_geometry(data), "mlp")
 
 
 def times(time: str, t: float, channels: int) -> float | list[float] | Tensor:

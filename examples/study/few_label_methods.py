@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from by_labels import EDGES, END_TO_END, ENDS, HELD_OUT, OPEN, THEN_SELF_TRAINING
+from edge_geometry import with_geometry
 from filters import adjacency
 from learned import SKETCH, Open
 from sklearn.linear_model import LogisticRegression
@@ -19,7 +20,7 @@ from torch_geometric.nn import APPNP, GCNConv
 
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import classify_by_heat, fit, select_time
-from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
+from jsem_pyg.transforms import FormanCurvature
 
 REFERENCE = "heat + logistic regression"
 TRIPLETS = "triplets + logistic regression"
@@ -81,7 +82,7 @@ def triplets(data: Data, known: Tensor, num_classes: int, seed: int, epochs: int
     A triplet needs two nodes of one class.
     """
     seed_everything(seed)  # the perceptron's first weights
-    data = EdgeGeometry()(FormanCurvature()(data))
+    data = with_geometry(FormanCurvature()(data))
     data.y = known
     t = select_time(data, seed=seed).t
     model = AnisotropicDiffusion(data.edge_attr.size(1), t=t, conductance="mlp")

@@ -8,13 +8,14 @@ MiniLM embeddings), and the trained operator then diffuses them all.
 
 import torch
 import torch.nn.functional as F
+from edge_geometry import with_geometry
 from torch import Tensor
 from torch_geometric import seed_everything
 from torch_geometric.data import Data
 
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, select_time
-from jsem_pyg.transforms import EdgeGeometry, FormanCurvature
+from jsem_pyg.transforms import FormanCurvature
 
 SKETCH = 64
 
@@ -57,7 +58,7 @@ def learned_curvature(data: Data, num_classes: int, seed: int, epochs: int = 100
 
 def learned_geometry(data: Data, num_classes: int, seed: int, epochs: int = 100) -> Tensor:
     """A small perceptron of all five features of an edge."""
-    data = EdgeGeometry()(FormanCurvature()(data))
+    data = with_geometry(FormanCurvature()(data))
     return _trained(data, "mlp", data.edge_attr.size(1), seed, epochs)
 
 

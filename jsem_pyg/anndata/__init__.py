@@ -1,4 +1,4 @@
-"""The adapter to AnnData: heat, diffusion maps, clusters, labels and alignment of cells.
+"""The adapter to AnnData: heat, clusters, labels and alignment of cells.
 
 Functions read what scanpy wrote (neighbours in `obsp`, principal components in `obsm`), and write
 the usual keys of scverse: with ``copy=False`` into the object itself, and return None; with
@@ -13,7 +13,6 @@ Needs the extra `[anndata]`. The mathematics is that of :mod:`jsem_pyg.diffusion
 
 from .align import align
 from .classes import cluster, propagate_labels
-from .diffusion_map import diffusion_map, pseudotime
 from .heat import heat
 
-__all__ = ["align", "cluster", "diffusion_map", "heat", "propagate_labels", "pseudotime"]
+__all__ = ["align", "cluster", "heat", "propagate_labels"]

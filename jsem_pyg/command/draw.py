@@ -1,33 +1,18 @@
 """The map of the clusters, which :mod:`jsem_pyg.report` draws."""
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from .columns import kind_of
-from .content import as_written
-from .options import LAYOUTS
+from .columns import holds_lists
+from .content import as_text
 from .result import MapResult
 
-_NEEDS = {"plotly": LAYOUTS[:2], "umap": LAYOUTS[:1]}  # modules, and the layouts that take them
 _LONGEST = 1_000  # characters of a document that the map holds
 _MOST_CELLS = 50  # of a row
-
-
-def check_drawable(layout: str) -> None:
-    """Raise an ImportError unless a map can be drawn; called before any work."""
-    for module, layouts in _NEEDS.items():
-        if layout in layouts and find_spec(module) is None:
-            raise ImportError(
-                f"Drawing map.html with --layout {layout} needs the package that has the module "
-                f"'{module}'. To install it: pip install \"jsem_pyg[command]\"; to do without the "
-                "map: --layout none"
-            )
 
 
 def draw_map(
@@ -53,6 +38,7 @@ def draw_map(
         result.clusterer,
         path,
         text=_texts(result),
+        counts=result.content.sizes.tolist(),
         cluster_names=names[0],
         label_names=label_names,
         level_names=names[1:],
@@ -70,8 +56,7 @@ def _numbered(cluster: int, name: str) -> str:
 
 def _texts(result: MapResult) -> list[str]:
     """Text shown at each point: its rows, and the beginning of its document, or else its cells."""
-    point = result.content.point
-    repeats = np.bincount(point[point >= 0]) - 1
+    repeats = result.content.sizes - 1
     texts = result.content.texts or _cells(result)
     return [
         f"row {row}{f' and {more} like it' if more else ''}{': ' if text else ''}{_cut(text)}"
@@ -85,18 +70,12 @@ def _cut(text: str) -> str:
 
 def _cells(result: MapResult) -> list[str]:
     """The names of columns with what each row has there, except vectors and what is missing."""
-    import pandas as pd
-
     table = result.file.iloc[result.content.first_row]
-    names = [name for name in table.columns if kind_of(table[name]) != "vectors"]
-    table, rest = table[names[:_MOST_CELLS]], " ..." if len(names) > _MOST_CELLS else ""
-    known = table.notna().to_numpy()
-    table = pd.DataFrame({name: as_written(table[name]) for name in table}, table.index)
-    rows = zip(table.astype(object).to_numpy(), known, strict=True)
+    names = [name for name in table.columns if not holds_lists(table[name])]
+    rest, names = " ..." if len(names) > _MOST_CELLS else "", names[:_MOST_CELLS]
+    if not names:
+        return [""] * len(table)
     return [
-        ", ".join(
-            f"{name} {cell}" for name, cell, is_known in zip(table, *row, strict=True) if is_known
-        )
-        + rest
-        for row in rows
+        ", ".join(f"{name} {cell}" for name, cell in zip(names, row, strict=True) if cell) + rest
+        for row in zip(*(as_text(table[name]) for name in names), strict=True)
     ]

@@ -50,17 +50,15 @@ class Embedder:
     def _embed_block(self, texts: list[str]) -> Tensor:
         key = self._key(texts)
         path = self.cache / f"{key}.safetensors"
-        if path.exists():
-            try:
-                tree = load_tree(path, _KIND)
-                if tree.get("key", key) == key:  # which files of earlier versions lack
-                    return tree["x"]
-                problem = f"Expected '{path}' to hold this block (got {tree['key']})."
-            except ValueError as error:
-                problem = str(error)
-            logger.warning("%s Embedding it anew.", problem)
-        else:
+        try:
+            tree = load_tree(path, _KIND)
+            if tree["key"] == key:
+                return tree["x"]
+            logger.warning("Expected '%s' to hold this block. Embedding it anew.", path)
+        except FileNotFoundError:
             check_writable("--cache", path)
+        except ValueError as error:
+            logger.warning("%s Embedding it anew.", error)
         x = encode(self._encoder, texts)
         save_tree(path, _KIND, "x", {"x": x, "key": key})
         return x

@@ -6,23 +6,22 @@ resumes, and a file that was damaged, or comes from another map, is refused.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
-
 from .._extras import version_of
-from .._files import check_writable
+from .._files import check_writable, content_hash
 from .._journal import Journal, check_same_settings, read_journal, write_journal
-from .._tensor_file import load_tree, save_tree
-from ..datasets.base import content_hash
-from ..datasets.word_features import WordFeatures
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..datasets.word_features import WordFeatures
     from ..estimators import DiffusionClusterer
 
-_FORMAT = 5
+# What reads tensors is imported where it is needed: a folder is checked before torch is there.
+_FORMAT = 6
 _RUN = "run.json"
 _POINTS = "points of a map"
 _REMEDY = "map again with --overwrite"
@@ -37,16 +36,16 @@ class MapFolder:
         self.path = path
         self.map = path / "map.html"
         self.clusters = path / "clusters.csv"
+        self.left_out = path / "left_out.csv"
         self.report = path / "report.md"
         self.clusterer = path / "clusterer.safetensors"
         self.points = path / "points.safetensors"
-        self._pickle = path / "clusterer.joblib"  # of earlier releases
         self._run = path / _RUN
 
     @property
     def _files(self) -> list[Path]:
-        results = [self.map, self.clusters, self.report]
-        return [*results, self.clusterer, self.points, self._run, self._pickle]
+        results = [self.map, self.clusters, self.left_out, self.report]
+        return [*results, self.clusterer, self.points, self._run]
 
     def check_free(self, resume: bool, overwrite: bool) -> None:
         """Raise unless a run may write here; called before it reads anything."""
@@ -76,24 +75,23 @@ class MapFolder:
         """Begin a run with these settings, or go on with one, which must have the same."""
         settings = json.loads(json.dumps({**settings, "made by": _versions()}))
         if resume:
-            then = self.read().settings
+            then, of_file = self.read().settings, "hash of the file"
+            if then["file"] == settings["file"] and then[of_file] != settings[of_file]:
+                raise ValueError(
+                    f"Expected '{settings['file']}' as it was when the run in '{self.path}' was "
+                    "begun (the file has changed since). To fix this, --overwrite the map."
+                )
             check_same_settings(self.path, then, settings, "--overwrite it")
             return
         for file in self._files:
             file.unlink(missing_ok=True)
         write_journal(self._run, _FORMAT, settings, {"finished": False, "files": {}})
 
-    def keep(self, file: Path, notes: Sequence[str] = ()) -> None:
-        """Note that this run has written a file, and what is to be reported of how it was made."""
+    def keep(self, file: Path) -> None:
+        """Note that this run has written a file."""
         settings, progress = self.read()
         files = {**progress["files"], file.name: content_hash(file)}
-        kept = {**progress.get("notes", {}), file.name: list(notes)}
-        write_journal(self._run, _FORMAT, settings, {**progress, "files": files, "notes": kept})
-
-    def notes(self, file: Path) -> list[str]:
-        """What was noted with a file."""
-        noted: list[str] = self.read().progress.get("notes", {}).get(file.name, [])
-        return noted
+        write_journal(self._run, _FORMAT, settings, {**progress, "files": files})
 
     def has(self, file: Path) -> bool:
         """True if this run, or the one that it resumes, wrote a file that is still there.
@@ -113,12 +111,6 @@ class MapFolder:
 
     def read(self) -> Journal:
         """The settings of the run, and its progress: "finished", "files", and then the "names"."""
-        if self._pickle.exists():
-            raise ValueError(
-                f"Expected a map of this release (got '{self._pickle}', the model of an earlier "
-                "one: a pickle, which is not read since it could execute code). To fix this, "
-                f"{_REMEDY}."
-            )
         if not self._run.is_file():
             raise FileNotFoundError(
                 f"Expected a folder that `jsem-pyg map` has written (got '{self.path}', where "
@@ -128,20 +120,24 @@ class MapFolder:
 
     def read_points(self) -> dict[str, Any]:
         """The embeddings "x" [P, D], the "documents" [P] and the state of their "words"."""
+        from .._tensor_file import load_tree
+
         points: dict[str, Any] = self._read(self.points, lambda path: load_tree(path, _POINTS))
         return points
 
-    def save_points(self, x: Tensor, documents: list[str], words: WordFeatures | None) -> None:
+    def save_points(self, x: "Tensor", documents: list[str], words: "WordFeatures | None") -> None:
         """Write embeddings with their documents, which `predict` recognises, and their words."""
+        from .._tensor_file import save_tree
+
         state = None if words is None else words.state()
         tree = {"x": x, "documents": documents, "words": state}
         save_tree(self.points, _POINTS, "points", tree)
         self.keep(self.points)
 
-    def save_clusterer(self, clusterer: "DiffusionClusterer", notes: Sequence[str] = ()) -> None:
-        """Write the fitted estimator, and note what it warned of."""
+    def save_clusterer(self, clusterer: "DiffusionClusterer") -> None:
+        """Write the fitted estimator."""
         clusterer.save(self.clusterer)
-        self.keep(self.clusterer, notes)
+        self.keep(self.clusterer)
 
     def read_clusterer(self) -> "DiffusionClusterer":
         """The fitted estimator."""
@@ -153,21 +149,16 @@ class MapFolder:
     def _read(self, path: Path, read: Callable[[Path], Any]) -> Any:
         noted = self.read().progress["files"].get(path.name)
         try:
-            is_own = content_hash(path) == noted
-            found = read(path) if is_own else None
+            found: object = content_hash(path)
         except OSError as error:
-            raise self._damaged(path, error.strerror) from error
-        except (ValueError, LookupError, TypeError, RuntimeError) as error:
-            raise self._damaged(path, "a damaged file") from error
-        if not is_own:
-            raise self._damaged(path, "another file than the run wrote there")
-        return found
-
-    def _damaged(self, path: Path, found: object) -> ValueError:
-        return ValueError(
-            f"Expected '{path}' to be as `jsem-pyg map` wrote it (got {found}). To fix this, "
-            f"{_REMEDY}."
-        )
+            found = error.strerror
+        if found != noted:
+            got = "another file than the run wrote there" if path.is_file() else found
+            raise ValueError(
+                f"Expected '{path}' to be as `jsem-pyg map` wrote it (got {got}). To fix this, "
+                f"{_REMEDY}."
+            )
+        return read(path)
 
     def differences(self) -> list[str]:
         """The packages that are here in another version than the map was made by."""

@@ -14,8 +14,7 @@ from ..kernels.table import FAMILIES, KernelFamily
 _TEXT = 'no documents: pip install "jsem_pyg[text]"'
 _PACKAGES = {
     **dict.fromkeys(("jsem_pyg", "torch", "torch-geometric", "numpy", "scipy", "scikit-learn")),
-    "faiss-cpu": None,
-    "numba": "the CPU is 2 to 5 times slower, the results are the same: pip install numba",
+    **dict.fromkeys(("faiss-cpu", "numba")),
     "triton": "CUDA is slower",
     "torch-sparse": 'no SparseTensor, see the extra "sparse"',
     "pandas": 'no tables, no `jsem-pyg map`: pip install "jsem_pyg[tables]"',

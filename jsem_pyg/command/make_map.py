@@ -1,27 +1,26 @@
 """The steps of `jsem-pyg map`: read, embed, cluster, name, score, draw, write."""
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
-from .._files import write_whole
-from .._table_files import Reading, read_rows
-from ..datasets.base import content_hash
+from .._files import content_hash, write_whole
 from ..datasets.text import check_installed
 from ..datasets.word_features import WordFeatures
+from ..estimators.columns import name_by_columns, spread
 from ..estimators.neighbor_estimator import limit_threads
-from .columns import Choice, choose_columns
-from .content import Content, read_content, read_labels
+from .columns import Choice
+from .content import Content
 from .draw import draw_map
 from .embedding import Embedder
 from .folder import MapFolder
-from .naming import name_by_columns, name_clusters
-from .result import EMPTY, MapResult, as_csv, option_of
+from .naming import name_clusters
+from .result import MapResult, write_csv
 from .scores import score
+from .source import MapSettings, Source
 from .steps import Steps, counted
 from .summary import summarize
 
@@ -29,77 +28,43 @@ if TYPE_CHECKING:
     from ..estimators import DiffusionClusterer
 
 _SCALED = {
+    "auto": "each column divided by its interquartile range",
     "robust": "each column divided by its interquartile range",
     "standard": "each column divided by its standard deviation",
     "none": "columns as they are",
 }
 
 
-class MapSettings(NamedTuple):
-    """The file, and all options of `jsem-pyg map`."""
-
-    file: Path
-    reading: Reading
-    command: Sequence[str]  # what was typed
-    columns: Sequence[str]
-    texts: Sequence[str]
-    labels: str | None
-    clusters: int | str
-    neighbors: int
-    metric: str
-    scale: str
-    words: float
-    layout: str
-    seed: int
-
-
 def make_map(
-    settings: MapSettings, folder: MapFolder, embedder: Embedder, resume: bool, steps: Steps
+    source: Source,
+    settings: MapSettings,
+    folder: MapFolder,
+    embedder: Embedder,
+    resume: bool,
+    steps: Steps,
 ) -> None:
     """Write the map of a file to a folder."""
-    with steps.step("reading"):
-        table = read_rows(settings.file, settings.reading)
-        choice = choose_columns(table, settings.columns, settings.texts, settings.labels)
-        content = read_content(table, choice)
-        labels = None if settings.labels is None else read_labels(table, settings.labels)
-    _show_reading(choice, content, steps)
-    if isinstance(settings.clusters, int) and settings.clusters > content.point.max() + 1:
-        raise ValueError(
-            "Expected at most as many --clusters as there are rows that differ (got "
-            f"{settings.clusters} for {content.point.max() + 1})."
-        )
+    choice, content = source.choice, source.content
     if choice.kind == "texts":
         check_installed(embedder.model)
     folder.start(_depends(settings, choice, embedder), resume)
-    x = _points(content, settings.words, embedder, folder, steps)
+    scale = choose_scale(content, choice.kind, settings.scale)
+    x = _points(content, scale, settings.words, embedder, folder, steps)
     with limit_threads(None, len(x)):
         clusterer = _fitted(x, settings, choice, folder, steps)
-        names = _names(content, x, choice, clusterer, steps)
-        result = MapResult(content, x, clusterer, names, labels, None, table)
+        names = _names(content, x, clusterer, steps)
+        result = MapResult(content, x, clusterer, names, source.labels, None, source.table)
         if settings.clusters == "auto":
             _show_levels(result, steps)
-        _write(_scores(result, steps), settings, folder, steps)
+        _write(_scores(result, steps), scale, settings, folder, steps)
 
 
-def _show_reading(choice: Choice, content: Content, steps: Steps) -> None:
-    """Print what was read, and what was guessed."""
-    listed = ", ".join(choice.points)
-    what = "text" if choice.kind == "texts" else choice.kind
-    guess = " (guessed; --column says otherwise)" if choice.guessed else ""
-    rows = counted(len(content.point), "row")
-    steps.note(f"{rows}; clustered is {what} of: {listed}{guess}.")
-    if choice.kind != "texts" and choice.texts:
-        steps.note(f"Clusters are named by text of: {', '.join(choice.texts)}.")
-    empty = int((content.point < 0).sum())
-    if empty:
-        rows = counted(empty, "row is empty: it is", "rows are empty: they are")
-        steps.note(f"{rows} in no cluster ({EMPTY} in clusters.csv).")
-    if choice.kind == "texts" and content.texts is not None:
-        again = len(content.point) - empty - len(content.texts)
-        if again:
-            rows = counted(again, "row holds", "rows hold")
-            have = "has" if again == 1 else "have"
-            steps.note(f"{rows} the same as one before, and {have} its cluster.")
+def choose_scale(content: Content, kind: str, scale: str) -> np.ndarray | None:
+    """What the columns [D] of numbers are divided by, or None; ones of categories stay ones."""
+    if content.vectors is None or scale == "none" or (scale == "auto" and kind == "vectors"):
+        return None
+    divisors = spread(content.vectors, robust=scale != "standard")
+    return np.where(content.is_category, 1.0, divisors)
 
 
 def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[str, Any]:
@@ -112,6 +77,7 @@ def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[
         "hash of the file": content_hash(settings.file),
         "columns": choice.points,
         "kind": choice.kind,
+        "types": choice.types,
         "texts": choice.texts,
         "model": embedder.model,
         "state of the model": embedder.fingerprint if is_text else None,
@@ -121,11 +87,16 @@ def _depends(settings: MapSettings, choice: Choice, embedder: Embedder) -> dict[
 
 
 def _points(
-    content: Content, weight: float, embedder: Embedder, folder: MapFolder, steps: Steps
+    content: Content,
+    scale: np.ndarray | None,
+    weight: float,
+    embedder: Embedder,
+    folder: MapFolder,
+    steps: Steps,
 ) -> np.ndarray:
     """The points [P, D] that are clustered."""
     if content.vectors is not None:
-        return content.vectors
+        return content.vectors if scale is None else content.vectors / scale
     texts = content.texts
     assert texts is not None
     if folder.has(folder.points):
@@ -147,42 +118,41 @@ def _fitted(
 ) -> "DiffusionClusterer":
     from ..estimators import DiffusionClusterer
 
-    metric, scale = settings.metric, settings.scale
-    is_table = choice.kind == "numbers"
+    metric, is_table = settings.metric, choice.kind == "table"
     metric = ("l2" if is_table else "cosine") if metric == "auto" else metric
-    if scale == "auto":
-        scale = "robust" if is_table else "none"
     if is_table:
         compared = {"l2": "Euclidean distance", "cosine": "the cosine"}[metric]
-        steps.note(f"Rows are compared by {compared} (--metric), {_SCALED[scale]} (--scale).")
+        one_hot = "category" in choice.types.values()
+        steps.note(
+            f"Rows are compared by {compared} (--metric), {_SCALED[settings.scale]} (--scale)"
+            + one_hot * "; each category is a column of zeros and ones"
+            + "."
+        )
     if folder.has(folder.clusterer):
         steps.say("clustering: done before")
-        for note in folder.notes(folder.clusterer):
-            steps.note(note)
         return folder.read_clusterer()
-    said = len(steps.notes)
     with steps.step("clustering"):
         clusterer = DiffusionClusterer(
             settings.clusters,  # type: ignore[arg-type]  # an int or "auto"
             n_neighbors=settings.neighbors,
             metric=metric,
-            scale=None if scale == "none" else scale,
+            scale=None,
             random_state=settings.seed,
         ).fit(x)
-        folder.save_clusterer(clusterer, steps.notes[said:])
+        folder.save_clusterer(clusterer)
     return clusterer
 
 
 def _names(
-    content: Content, x: np.ndarray, choice: Choice, clusterer: "DiffusionClusterer", steps: Steps
+    content: Content, x: np.ndarray, clusterer: "DiffusionClusterer", steps: Steps
 ) -> list[list[str]]:
     """A name for each cluster of each level."""
 
     def name(labels: np.ndarray, count: int) -> list[str]:
         if content.texts is not None:
             return name_clusters(content.texts, labels, count)
-        if choice.kind == "numbers":
-            return name_by_columns(x, labels, choice.points)
+        if content.names:
+            return name_by_columns(x, labels, content.names, content.is_category)
         return [f"cluster {cluster}" for cluster in range(count)]
 
     with steps.step("naming"):
@@ -192,7 +162,7 @@ def _names(
 def _show_levels(result: MapResult, steps: Steps) -> None:
     """Print what "auto" offers."""
     for place, (level, names) in enumerate(result.levels):
-        use = "taken" if place == 0 else option_of(level)
+        use = "taken" if place == 0 else f"--clusters {level.n_clusters}"
         steps.note(
             f"{counted(level.n_clusters, 'cluster')} ({use}; persist over {level.persistence:.0%} "
             f"of the scales): {' | '.join(names)}"
@@ -207,7 +177,7 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
         rows = counted(missing, "row has no label: it is", "rows have no label: they are")
         steps.note(f"{rows} not in the scores.")
     with steps.step("scoring"):
-        x = result.compared[result.content.point]
+        x = result.x[result.content.point]
         count, by_angle = len(result.names), result.clusterer.metric_ == "cosine"
         scores = score(x, result.row_clusters, result.labels, count, normalize=by_angle)
     if scores is None:
@@ -215,7 +185,13 @@ def _scores(result: MapResult, steps: Steps) -> MapResult:
     return result._replace(scores=scores)
 
 
-def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: Steps) -> None:
+def _write(
+    result: MapResult,
+    scale: np.ndarray | None,
+    settings: MapSettings,
+    folder: MapFolder,
+    steps: Steps,
+) -> None:
     """Write the files for people; the note that all is done comes last."""
     if not folder.has(folder.map):
         with steps.step("drawing"):
@@ -223,9 +199,13 @@ def _write(result: MapResult, settings: MapSettings, folder: MapFolder, steps: S
             draw_map(result, folder.map, settings.file.name, settings.layout, settings.seed, shown)
         if folder.map.exists():  # not with --layout none
             folder.keep(folder.map)
-    table = as_csv(result.table())
-    write_whole(folder.clusters, lambda file: file.write(table.encode()))
+    write_csv(folder.clusters, result.table())
+    if result.content.missing:
+        missing = pd.DataFrame(result.content.missing.items(), columns=["row", "missing"])
+        write_csv(folder.left_out, missing)
     written = summarize(result, settings.file.name, settings.command, steps, folder)
     write_whole(folder.report, lambda file: file.write(written.encode()))
     seconds = {name: round(took, 2) for name, took in steps.seconds.items()}
-    folder.finish({"names": result.names, "seconds": seconds})
+    encoding = result.content.encoding._asdict()
+    encoding["scale"] = None if scale is None else scale.tolist()
+    folder.finish({"names": result.names, "seconds": seconds, "encoding": encoding})

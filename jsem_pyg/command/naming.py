@@ -1,4 +1,4 @@
-"""Clusters -> names: the words, or the columns of numbers, that set one apart from the others."""
+"""Clusters of texts -> names: the words that set one apart from the others."""
 
 import re
 from collections.abc import Sequence
@@ -12,8 +12,6 @@ _WORDS = 4  # in a name
 _LIFT = 2
 _FEWEST = 2  # documents of a cluster that a word has to be in
 _SHARE = 0.01  # of its documents, likewise
-_COLUMNS = 2  # in a name
-_APART = 0.5  # spreads that the median of a column that names a cluster is away from that of all
 _WORD = r"(?u)\b[^\W\d_][\w'-]*\w\b"  # begins with a letter, so that numbers name nothing
 
 
@@ -72,31 +70,3 @@ def _join(vocabulary: np.ndarray, score: np.ndarray) -> str:
         word = str(vocabulary[i])
         chosen.setdefault(re.sub(r"('s|s)$", "", word), word)
     return ", ".join(chosen.values())
-
-
-def name_by_columns(
-    x: NDArray[np.floating], clusters: NDArray[np.int64], columns: Sequence[str]
-) -> list[str]:
-    """Name each cluster by the columns whose median is far from that of all rows.
-
-    Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.
-
-    Example:
-        >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.0]])
-        >>> name_by_columns(x, np.array([0, 0, 1, 1]), ["size", "age"])
-        ['low size', 'high size']
-    """
-    from ..estimators.columns import spread
-
-    middle, width = np.median(x, axis=0), spread(x)
-    names = []
-    for cluster in range(int(clusters.max()) + 1):
-        apart = (np.median(x[clusters == cluster], axis=0) - middle) / width
-        order = np.argsort(-np.abs(apart), kind="stable")[:_COLUMNS]
-        parts = [
-            f"{'high' if apart[i] > 0 else 'low'} {columns[i]}"
-            for i in order
-            if abs(apart[i]) >= _APART
-        ]
-        names.append(", ".join(parts) or "all columns in the middle")
-    return names

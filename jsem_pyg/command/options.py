@@ -4,16 +4,30 @@ import codecs
 import math
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from functools import wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
 
-LAYOUTS = ("umap", "pca", "none")  # of the map
+LAYOUTS = ("auto", "umap", "pca", "none")  # of the map
+_NEEDS = {"plotly": LAYOUTS[:3], "umap": LAYOUTS[:2]}  # modules, and the layouts that take them
 _FOLDER = "JSEM_PYG_CACHE"
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+def check_drawable(layout: str) -> None:
+    """Raise an ImportError unless a map can be drawn; called before any work."""
+    for module, layouts in _NEEDS.items():
+        if layout in layouts and find_spec(module) is None:
+            raise ImportError(
+                f"Drawing map.html with --layout {layout} needs the package that has the module "
+                f"'{module}'. To install it: pip install \"jsem_pyg[command]\"; to do without the "
+                "map: --layout none"
+            )
 
 
 def _check_encoding(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -30,38 +44,49 @@ def check_finite(context: click.Context, parameter: click.Parameter, value: floa
     return value
 
 
-def _check_delimiter(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+def _check_sign(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
     value = "\t" if value == "\\t" else value
     if value is not None and len(value) != 1:
         raise click.BadParameter(f"expected one character (got {value!r}).")
     return value
 
 
+_READING = (
+    click.option(
+        "--delimiter",
+        callback=_check_sign,
+        help="Of a CSV file; guessed from its header. With it a .txt file is read as a table.",
+    ),
+    click.option(
+        "--header",
+        type=click.IntRange(min=0),
+        default=1,
+        show_default=True,
+        help="Of how many lines the header of a CSV file is; 0: the first line is a row.",
+    ),
+    click.option("--comment", callback=_check_sign, help="What begins a comment, such as '#'."),
+    click.option("--decimal", callback=_check_sign, help="Before decimals: ',' in 1,5.  [.]"),
+    click.option(
+        "--thousands", callback=_check_sign, help="Between thousands: ',' in 1,000.  [none]"
+    ),
+    click.option(
+        "--encoding", callback=_check_encoding, help="Of a text file; UTF-8 or by its mark."
+    ),
+)
+
+
 def reading_options(command: Callable) -> Callable:
     """Options for reading a file, which a command gets as one argument, `reading`."""
 
     @wraps(command)
-    def with_reading(
-        *args: Any, delimiter: str | None, encoding: str | None, no_header: bool, **given: Any
-    ) -> Any:
+    def with_reading(*args: Any, **given: Any) -> Any:
         from .._table_files import Reading  # with NumPy, which help does without
 
-        return command(*args, reading=Reading(delimiter, encoding, not no_header), **given)
+        options = {each.name: given.pop(each.name) for each in fields(Reading)}
+        return command(*args, reading=Reading(**options), **given)
 
     decorated: Callable = with_reading
-    for option in (
-        click.option(
-            "--no-header",
-            is_flag=True,
-            help="A CSV file whose first line is a row like the others.",
-        ),
-        click.option(
-            "--encoding", callback=_check_encoding, help="Of a text file; UTF-8 or by its mark."
-        ),
-        click.option(
-            "--delimiter", callback=_check_delimiter, help="Of a CSV file; guessed from its header."
-        ),
-    ):
+    for option in reversed(_READING):
         decorated = option(decorated)
     return decorated
 

@@ -1,6 +1,7 @@
 """`jsem-pyg predict`: rows that come later -> the clusters of a map."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,12 @@ import numpy as np
 from .._table_files import Reading, read_rows, suffix_of
 from ..datasets.word_features import WordFeatures
 from ..estimators.neighbor_estimator import limit_threads
-from .columns import Kind, choose_columns
-from .content import Content, read_content
+from .columns import Choice, check_there
+from .content import Content, Encoding, read_content
 from .embedding import Embedder
 from .folder import MapFolder
 from .result import assignments
-from .steps import Steps
+from .steps import Steps, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,33 +46,60 @@ def assign(
     for change in folder.differences():
         steps.note(f"Warning: the map was made with {change}.")
     with steps.step("reading"):
+        for option in ("decimal", "thousands"):
+            if getattr(reading, option) is None:
+                reading = replace(reading, **{option: settings[option]})
         table = read_rows(file, reading)
-        known = settings["columns"]
-        if not columns or sorted(columns) == sorted(known):  # the same names mean the same
-            columns = known
-        content = _read(file, table, columns, settings["kind"])
+        encoding = progress["encoding"]
+        content = _read(file, table, columns, settings, encoding, reading)
+    if content.missing:
+        lacking = ", ".join(dict.fromkeys(content.missing.values()))
+        steps.note(
+            f"{counted(len(content.missing), 'row is', 'rows are')} in no cluster: missing is "
+            f"{lacking}."
+        )
     clusterer = folder.read_clusterer()
     if content.vectors is None:
         p = _of_documents(content.texts or [], clusterer, settings, folder, cache, steps)
     else:
-        p = _of_vectors(content.vectors, clusterer, file, steps)
+        p = _of_vectors(content.vectors, encoding["scale"], clusterer, file, steps)
     return assignments(content, p, progress["names"], table)
 
 
-def _read(file: Path, table: "pd.DataFrame", columns: Sequence[str], kind: Kind) -> Content:
-    if suffix_of(file) in (".txt", ".npy"):  # which have but one column
+def _read(
+    file: Path,
+    table: "pd.DataFrame",
+    columns: Sequence[str],
+    settings: dict[str, Any],
+    encoding: dict[str, Any],
+    reading: Reading,
+) -> Content:
+    """The content of the columns of the map, which `columns` may name otherwise, in its order."""
+    known = settings["columns"]
+    if len(table) == 0:
+        raise ValueError("Expected a file with rows (got none).")
+    if suffix_of(file) in (".txt", ".npy") and len(table.columns) == 1:
         columns = list(table.columns)
-    choice = choose_columns(table, columns, kind=kind)
-    if choice.kind != kind:
-        raise ValueError(
-            f"Expected {kind} in the columns {list(columns)}, as the map has them (got "
-            f"{choice.kind} in '{file}')."
-        )
-    return read_content(table, choice, fewest=0)
+    elif not columns or sorted(columns) == sorted(known):  # the same names mean the same
+        columns = known
+    check_there(table, columns)
+    if settings["kind"] != "texts" and len(columns) != len(known):
+        raise ValueError(f"Expected as many columns as {known} (got {list(columns)}).")
+    if settings["kind"] == "texts":
+        choice = Choice(list(columns), list(columns), "texts", {}, {}, False)
+        return read_content(table, choice, reading, fewest=0)
+    table = table[list(columns)].set_axis(known, axis=1)
+    choice = Choice(known, [], settings["kind"], settings["types"], {}, False)
+    parts = Encoding(encoding["levels"], encoding["fill"])
+    return read_content(table, choice, reading, fewest=0, encoding=parts)
 
 
 def _of_vectors(
-    x: np.ndarray, clusterer: "DiffusionClusterer", file: Path, steps: Steps
+    x: np.ndarray,
+    scale: list[float] | None,
+    clusterer: "DiffusionClusterer",
+    file: Path,
+    steps: Steps,
 ) -> np.ndarray:
     """Probabilities of the clusters for vectors [P, D]."""
     if x.shape[1] != clusterer.n_features_in_:
@@ -79,8 +107,10 @@ def _of_vectors(
             f"Expected vectors of {clusterer.n_features_in_} dimensions, as the map has them (got "
             f"{x.shape[1]} in '{file}')."
         )
+    if len(x) == 0:
+        return np.zeros((0, clusterer.n_clusters_))
     with steps.step("assigning"), limit_threads(None, len(x)):
-        return clusterer.predict_proba(x)
+        return clusterer.predict_proba(x if scale is None else x / np.array(scale))
 
 
 def _of_documents(

@@ -5,11 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from .._extras import import_optional, version_of
-from .._files import check_writable, sole_writer, write_whole
-from .options import FILE, LAYOUTS, cache_option, check_finite, reading_options, verbose_option
+from .._files import check_writable, sole_writer
+from .options import (
+    FILE,
+    LAYOUTS,
+    cache_option,
+    check_drawable,
+    check_finite,
+    reading_options,
+    verbose_option,
+)
 from .steps import Steps, counted, logged
 
 if TYPE_CHECKING:
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NOT_AGAIN = ("resume", "overwrite", "verbose", "cache")
+_NOT_AGAIN = ("--resume", "--overwrite", "--verbose", "-v")
 
 
 class _Group(click.Group):
@@ -33,6 +40,16 @@ class _Group(click.Group):
             raise click.ClickException(f"{error}" or type(error).__name__) from error
 
 
+class _Noted(click.Command):
+    """Keeps the words of the command line that does this again."""
+
+    def make_context(self, info_name: Any, args: list[str], *parent: Any, **extra: Any) -> Any:
+        again = ["jsem-pyg", info_name, *(word for word in args if word not in _NOT_AGAIN)]
+        context = super().make_context(info_name, args, *parent, **extra)
+        context.obj = again
+        return context
+
+
 class _Count(click.ParamType):
     """A positive number, or "auto"."""
 
@@ -42,6 +59,20 @@ class _Count(click.ParamType):
         if value == "auto":
             return "auto"
         return click.IntRange(min=1).convert(value, param, ctx)
+
+
+class _Types(click.ParamType):
+    """NAME=TYPE: what a column is taken for."""
+
+    name = "NAME=TYPE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        from .columns import TYPES
+
+        name, _, kind = str(value).rpartition("=")
+        if not name or kind not in TYPES:
+            self.fail(f"expected NAME=TYPE, with one of {', '.join(TYPES)} (got {value!r}).")
+        return name, kind
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,7 +93,7 @@ Examples:
 """
 
 
-@main.command("map", epilog=_EXAMPLES)
+@main.command("map", cls=_Noted, epilog=_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option(
     "-o",
@@ -75,7 +106,22 @@ Examples:
     "--column",
     "columns",
     multiple=True,
-    help="Column to cluster: of text or numbers (several are joined) or of vectors.  [guessed]",
+    help="Column to cluster: text (several are joined), numbers, dates and categories, or "
+    "vectors.  [guessed]",
+)
+@click.option(
+    "--type",
+    "types",
+    type=_Types(),
+    multiple=True,
+    help="What a column is taken for: number, date, category or text.  [seen in its cells]",
+)
+@click.option(
+    "--missing",
+    type=click.Choice(["drop", "impute"]),
+    default="drop",
+    show_default=True,
+    help="Rows that lack a number are left out, or get the median of its column.",
 )
 @click.option(
     "--text",
@@ -123,7 +169,8 @@ Examples:
     type=click.Choice(LAYOUTS),
     default=LAYOUTS[0],
     show_default=True,
-    help="How the map is laid out; none leaves it out.",
+    help="How the map is laid out: auto is t-SNE for few points, UMAP for many; none leaves it "
+    "out.",
 )
 @click.option(
     "--seed",
@@ -144,6 +191,7 @@ def map_command(
     output: Path | None,
     layout: str,
     model: str | None,
+    types: tuple[tuple[str, str], ...],
     resume: bool,
     overwrite: bool,
     reading: "Reading",
@@ -156,13 +204,11 @@ def map_command(
     FILE holds a document a line (.txt), a document or vector a row (.csv, .tsv, .jsonl, .parquet;
     the columns are guessed and shown; --column sets them), or vectors (.npy, .npz). The folder
     holds map.html, clusters.csv with a row for each row of FILE, report.md and the fitted
-    estimator. Empty documents are in no cluster.
+    estimator. Rows that lack something are in no cluster; left_out.csv lists them.
     """
     import_optional("pandas", "`jsem-pyg map`")
-    from .draw import check_drawable
-    from .embedding import Embedder
     from .folder import MapFolder
-    from .make_map import MapSettings, make_map
+    from .source import MapSettings, read_source
 
     if resume and overwrite:
         raise click.UsageError("Expected --resume or --overwrite, not both.")
@@ -171,28 +217,18 @@ def map_command(
     with logged(steps, verbose):
         check_drawable(layout)
         folder.check_free(resume, overwrite)
-        settings = MapSettings(file, reading, _typed(context), layout=layout, **options)
+        settings = MapSettings(
+            file, reading, context.obj, types=dict(types), layout=layout, **options
+        )
+        source = read_source(settings, steps)
+        from .embedding import Embedder  # and torch, which takes its time
+        from .make_map import make_map
+
         with sole_writer("--output", folder.path):
             folder.check_free(resume, overwrite)
-            make_map(settings, folder, Embedder(model, cache), resume, steps)
+            make_map(source, settings, folder, Embedder(model, cache), resume, steps)
     shown = f"{folder.report}" if layout == "none" else f"{folder.map} and {folder.report}"
     click.echo(f"Done: see {shown}.")
-
-
-def _typed(context: click.Context) -> list[str]:
-    """The command line that does this again."""
-    words = ["jsem-pyg", context.command.name or ""]
-    for parameter in context.command.get_params(context):
-        name = parameter.name or ""
-        if context.get_parameter_source(name) != ParameterSource.COMMANDLINE or name in _NOT_AGAIN:
-            continue
-        value = context.params[name]
-        for each in value if isinstance(value, tuple) else [value]:
-            if isinstance(parameter, click.Argument):
-                words.append(f"./{each}" if f"{each}".startswith("-") else f"{each}")  # no option
-                continue
-            words += [parameter.opts[-1]] if each is True else [parameter.opts[-1], str(each)]
-    return words
 
 
 @main.command("predict")
@@ -230,20 +266,19 @@ def predict_command(
     in FOLDER is executed.
     """
     import_optional("pandas", "`jsem-pyg predict`")
+    if output != "-":
+        check_writable("--output", Path(output))
     from .folder import MapFolder
     from .predict import assign
-    from .result import as_csv
+    from .result import as_csv, write_csv
 
     steps = Steps()
     with logged(steps, verbose):
-        if output != "-":
-            check_writable("--output", Path(output))
         table = assign(MapFolder(folder), file, reading, columns, cache, steps)
-    text = as_csv(table)
     if output == "-":
-        click.echo(text, nl=False)
+        click.echo(as_csv(table), nl=False)
         return
-    write_whole(Path(output), lambda opened: opened.write(text.encode()))
+    write_csv(Path(output), table)
     steps.say(f"Wrote {counted(len(table), 'row')} to {output}.")
 
 

@@ -1,12 +1,13 @@
 """Result of a run, and its table with a row for each row of the file."""
 
-import csv
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .columns import kind_of
+from .._files import write_whole
+from .columns import holds_lists
 from .content import Content, Labels
 from .scores import Scores
 
@@ -15,14 +16,14 @@ if TYPE_CHECKING:
 
     from ..estimators import ClusterLevel, DiffusionClusterer
 
-EMPTY = -1  # the cluster of rows without content
+_NO_CLUSTER = -1  # of rows that are left out
 
 
 class MapResult(NamedTuple):
     """A file of N rows that hold P points, and their clusters."""
 
     content: Content
-    x: np.ndarray  # [P, D] what was clustered
+    x: np.ndarray  # [P, D] what was clustered, scaled
     clusterer: "DiffusionClusterer"
     level_names: list[list[str]]  # of the clusters of each level, the one that is taken first
     labels: Labels | None
@@ -40,14 +41,9 @@ class MapResult(NamedTuple):
         return list(zip(self.clusterer.tree_.levels, self.level_names, strict=True))
 
     @property
-    def compared(self) -> np.ndarray:
-        """The points [P, D], scaled as they were compared."""
-        return self.x if self.clusterer.scale_ is None else self.x / self.clusterer.scale_
-
-    @property
     def row_clusters(self) -> np.ndarray:
-        """The cluster [N] of each row, -1 for an empty one."""
-        return np.append(self.clusterer.labels_, EMPTY)[self.content.point]
+        """The cluster [N] of each row, -1 for one that is left out."""
+        return np.append(self.clusterer.labels_, _NO_CLUSTER)[self.content.point]
 
     @property
     def sizes(self) -> np.ndarray:
@@ -64,41 +60,36 @@ class MapResult(NamedTuple):
         if self.content.texts is None:
             return []
         members = np.flatnonzero(self.clusterer.labels_ == cluster)
-        x = self.compared[members]
+        x = self.x[members]
         nearest = members[np.argsort(((x - x.mean(0)) ** 2).sum(1), kind="stable")]
         texts = (self.content.texts[point] for point in nearest)
         return list(islice(filter(str.strip, texts), count))  # vectors may have empty ones
 
 
-def option_of(level: "ClusterLevel") -> str:
-    """The option that takes a level: the number to ask for, some of which may lose all rows."""
-    return f"--clusters {level.asked or level.n_clusters}"
-
-
 def assignments(
     content: Content, probabilities: np.ndarray, names: list[str], file: "pd.DataFrame"
 ) -> "pd.DataFrame":
-    """The most probable cluster of each of the N rows; -1, without a name, for an empty one.
+    """The most probable cluster of each of the N rows; missing for one that is left out.
 
     The file's own columns follow, except vectors; one whose name is taken is "file NAME".
     Probabilities are [P, C], of the P points.
     """
     import pandas as pd
 
-    # What an empty row has stands last, where its -1 points to.
-    cluster = np.append(probabilities.argmax(1), EMPTY)[content.point]
+    # What a row that is left out has stands last, where its -1 points to.
+    cluster = np.append(probabilities.argmax(1), _NO_CLUSTER)[content.point]
     probability = np.append(probabilities.max(1), np.nan)[content.point]
     named = [*names, ""]
     table = pd.DataFrame(
         {
             "row": np.arange(len(cluster)),
-            "cluster": cluster,
+            "cluster": pd.Series(cluster, dtype="Int64").mask(cluster < 0),
             "name": [named[each] for each in cluster],
             "probability": probability.round(4),
         }
     )
     for name in file.columns:
-        if kind_of(file[name]) != "vectors":
+        if not holds_lists(file[name]):
             ours = str(name)
             while ours in table:  # also where the file has a column "file row" before its "row"
                 ours = f"file {ours}"
@@ -106,9 +97,13 @@ def assignments(
     return table
 
 
+def write_csv(path: Path, table: "pd.DataFrame") -> None:
+    """Write the table as a CSV file."""
+    text = as_csv(table)
+    write_whole(path, lambda file: file.write(text.encode("utf-8", "replace")))
+
+
 def as_csv(table: "pd.DataFrame") -> str:
-    """The table as a CSV file, in which cells may hold any line ends."""
+    """The table as a CSV file."""
     text: str = table.to_csv(index=False, lineterminator="\n")
-    if "\r" in text:  # not quoted by itself, and the end of a line to readers
-        text = table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     return text

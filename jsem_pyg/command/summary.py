@@ -9,7 +9,7 @@ import numpy as np
 
 from ..report.tables import score_table, version_table
 from .folder import MapFolder
-from .result import MapResult, option_of
+from .result import MapResult
 from .steps import Steps, counted
 
 _TYPICAL = 3  # documents shown of each cluster
@@ -41,16 +41,13 @@ def summarize(
 
 def _first_words(result: MapResult, folder: MapFolder) -> str:
     count, clusters = len(result.content.point), len(result.names)
-    asked = result.clusterer.n_clusters
-    if asked == "auto":
+    if result.clusterer.n_clusters == "auto":
         chosen = (
-            "the number whose clusters heat leaves least and a classifier without edges predicts "
-            "best. Where you know the number, pass `--clusters`"
+            "the number of clusters that lie apart, or else whose clusters heat leaves least and a "
+            "classifier without edges predicts best. Where you know the number, pass `--clusters`"
         )
-    elif asked == clusters:
-        chosen = "as many as was asked for"
     else:
-        chosen = f"{asked} were asked for; the others lost all their rows in training"
+        chosen = "as many as was asked for"
     drawn = f"[{folder.map.name}]({folder.map.name}) draws them, " if folder.map.exists() else ""
     return (
         f"{counted(count, 'row')}, in {counted(clusters, 'cluster')} ({chosen}). {_alike(result)}"
@@ -61,15 +58,16 @@ def _first_words(result: MapResult, folder: MapFolder) -> str:
 
 def _alike(result: MapResult) -> str:
     """Why there are fewer points than rows, where that is so."""
-    rows, points = len(result.content.point), len(result.x)
-    if rows == points:
-        return ""
-    empty = int((result.content.point < 0).sum())
-    return (
-        f"They hold {points:,} different documents, each of them one point of the map: "
-        f"{counted(rows - empty - points, 'row repeats one', 'rows repeat one')}, "
-        f"{counted(empty, 'is empty', 'are empty')}. The table counts rows. "
-    )
+    rows, points, empty = len(result.content.point), len(result.x), len(result.content.missing)
+    repeated = rows - empty - points
+    parts = [
+        f"{counted(empty, 'row is', 'rows are')} left out, since something is missing in them "
+        "(`left_out.csv`). " * bool(empty),
+        f"They hold {points:,} different documents, each of them one point of the map, whose size "
+        f"shows its rows: {counted(repeated, 'row repeats', 'rows repeat')} one before. "
+        * bool(repeated),
+    ]
+    return "".join(parts)
 
 
 def _clusters(result: MapResult) -> str:
@@ -98,50 +96,26 @@ def _clusters(result: MapResult) -> str:
 
 
 def _levels(result: MapResult) -> Iterable[str]:
-    """Other numbers of clusters, and where the clusters of each lie in the next coarser one."""
+    """Other numbers of clusters."""
     if len(result.levels) < 2:
         return
     yield "## Levels"
     yield (
         "How many clusters there are depends on the scale; these numbers persist over the given "
-        "share of all diffusion times. The first is taken; the option takes another (where it asks "
-        "for more, the others lose all their rows)."
+        "share of all diffusion times. The first is taken; the option asks for another."
     )
     yield _table(
         ("clusters", "option", "share of the scales", "names"),
         [
             (
                 level.n_clusters,
-                f"`{option_of(level)}`",
+                f"`--clusters {level.n_clusters}`",
                 f"{level.persistence:.0%}",
                 _plain(" | ".join(names)),
             )
             for level, names in result.levels
         ],
     )
-    point = result.content.point
-    of_rows = [
-        (level._replace(labels=level.labels[point[point >= 0]]), names)
-        for level, names in result.levels
-    ]
-    yield "\n".join(_tree(sorted(of_rows, key=lambda named: named[0].n_clusters)))
-
-
-def _tree(levels: Sequence[Any], inside: Sequence[int] = ()) -> Iterable[str]:
-    """A nested list: each cluster below that of the coarser level which holds most of it."""
-    (level, names), *finer = levels
-    for cluster, name in enumerate(names):
-        if inside and cluster not in inside:
-            continue
-        size = int((level.labels == cluster).sum())
-        yield f"- {_plain(name)} ({size:,})"
-        if not finer:
-            continue
-        next_level, _ = finer[0]
-        table = np.zeros((next_level.n_clusters, level.n_clusters))
-        np.add.at(table, (next_level.labels, level.labels), 1)
-        if children := np.flatnonzero(table.argmax(1) == cluster).tolist():
-            yield from (f"  {line}" for line in _tree(finer, children))
 
 
 def _documents(result: MapResult) -> Iterable[str]:
@@ -178,8 +152,9 @@ def _scores(result: MapResult) -> Iterable[str]:
 def _files(folder: MapFolder) -> str:
     described = {
         folder.map: "the map, for a browser; it needs no network",
-        folder.clusters: "a row for each row of the file, counted from 0: its cluster (-1: empty), "
-        "the name of that, the probability, and the columns of the file",
+        folder.clusters: "a row for each row of the file, counted from 0: its cluster (empty: left "
+        "out), the name of that, the probability, and the columns of the file",
+        folder.left_out: "the numbers of the rows that are left out, and what they lack",
         folder.clusterer: "the fitted estimator, `jsem_pyg.estimators.DiffusionClusterer.load`",
         folder.points: "embeddings and documents, which `jsem-pyg predict` looks at",
         folder.path / "run.json": "settings, versions, names",

@@ -1,13 +1,11 @@
 """Forman-Ricci curvature of the edges of an undirected graph, in three forms."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from .._checks import check_choice, check_edge_vector, check_edge_weight
 from ..graph import GraphStructure
-from ..kernels.table import TRIANGLES, lists_backends
+from ..kernels.triangles import definition, forman, square_counts, triangle_counts
 from .simple_graph import simple_graph
 
 METHODS = ("augmented", "1d", "balanced")
@@ -17,13 +15,11 @@ _NARROWEST = (
 )
 
 
-@lists_backends(TRIANGLES)
 def forman_curvature(
     edge_index: Tensor | GraphStructure,
     edge_weight: Tensor | None = None,
     num_nodes: int | None = None,
     method: str = "augmented",
-    backend: str = "auto",
 ) -> Tensor:
     r"""Compute the curvature of every edge: very negative on bridges, higher inside clusters.
 
@@ -44,6 +40,10 @@ def forman_curvature(
     zero where the smaller degree is one. All are computed in float64. F_aug depends on the unit of
     the weights, which it squares: they should be of order one, as those of a neighbour graph are.
 
+    The curvature of a graph on a GPU is computed on the CPU. Time grows with the number of edges
+    times the arboricity of the graph, for the balanced form with the number of squares; memory with
+    the number of edges.
+
     Args:
         edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge
             twice.
@@ -51,9 +51,6 @@ def forman_curvature(
             balanced form takes its type only.
         num_nodes: N; the largest index + 1 where it is None.
         method: "augmented" (with triangles), "1d" (without) or "balanced".
-        backend: {backends}. On a CPU, time grows with the number of edges times the arboricity of
-            the graph, for the balanced form with the number of squares; memory with the number of
-            edges.
 
     Returns:
         [E] the curvature of each column, the same in both directions, in the type of `edge_weight`
@@ -62,8 +59,8 @@ def forman_curvature(
     Raises:
         TypeError: if an argument is not a tensor of the right type.
         ValueError: if the graph is directed or has self-loops or repeated edges, if weights are
-            not positive or not symmetric, if their curvature is out of the range of their type, if
-            `method` is none of the three, or if the backend cannot run.
+            not positive or not symmetric, if their curvature is out of the range of their type, or
+            if `method` is none of the three.
 
     Source: Forman 2003, "Bochner's method for cell complexes"; Samal et al. 2018, "Comparative
     analysis of two discretizations of Ricci curvature for complex networks", equations 7 and 8;
@@ -78,17 +75,15 @@ def forman_curvature(
         tensor([3., 3., 2., 2., 2., 2., 0., 0.])
     """
     check_choice("method", method, METHODS)
-    TRIANGLES.check(backend)
     graph = simple_graph(edge_index, num_nodes)
-    kernels = TRIANGLES.find(backend, graph.device)
     dtype = torch.get_default_dtype()
     if edge_weight is not None:
         check_edge_vector("edge_weight", edge_weight, graph.num_edges)
         dtype = edge_weight.dtype
     if method == "balanced":
-        curvature = _balanced(graph, kernels)
+        curvature = _balanced(graph)
     else:
-        curvature = _weighted(graph, edge_weight, kernels, with_triangles=method == "augmented")
+        curvature = _weighted(graph, edge_weight, with_triangles=method == "augmented")
     curvature = graph.to_edges(curvature).to(dtype)
     _check_range(curvature, edge_weight, method)
     return curvature
@@ -107,18 +102,18 @@ def _check_range(curvature: Tensor, edge_weight: Tensor | None, method: str) -> 
         )
 
 
-def _weighted(
-    graph: GraphStructure, edge_weight: Tensor | None, kernels: Any, with_triangles: bool
-) -> Tensor:
+def _weighted(graph: GraphStructure, edge_weight: Tensor | None, with_triangles: bool) -> Tensor:
     """F_1d or F_aug in the slots."""
     weight = None if edge_weight is None else graph.to_slots(edge_weight.detach().to(graph.device))
+    compute = forman
     if with_triangles and weight is not None and _are_far_apart(weight):
-        kernels = TRIANGLES.find("reference", graph.device)
-    curvature = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
+        compute = definition.forman
+    curvature = compute(graph.csr, graph.reverse, weight, with_triangles)
     if curvature is None and edge_weight is not None:
         # Not good at first sight: either it is refused, or both directions differ by rounding.
         weight = _positive_means(graph, edge_weight)
-        curvature = kernels.forman(graph.csr, graph.reverse, weight, with_triangles)
+        curvature = compute(graph.csr, graph.reverse, weight, with_triangles)
+    assert curvature is not None  # since the means are good
     return curvature
 
 
@@ -141,10 +136,10 @@ def _positive_means(graph: GraphStructure, edge_weight: Tensor) -> Tensor:
     return means
 
 
-def _balanced(graph: GraphStructure, kernels: Any) -> Tensor:
+def _balanced(graph: GraphStructure) -> Tensor:
     csr = graph.csr
-    triangles = kernels.triangle_counts(csr, graph.reverse)
-    squares, degeneracy = kernels.square_counts(csr)
+    triangles = triangle_counts(csr, graph.reverse)
+    squares, degeneracy = square_counts(csr)
     squares = squares + squares[graph.reverse]
     degeneracy = torch.maximum(degeneracy, degeneracy[graph.reverse])
     degree = csr.rowptr.diff().double()

@@ -132,10 +132,9 @@ class PointsDataset(InMemoryDataset):
         path = self.processed_paths[0]
         try:
             cached: dict[str, Any] = load_tree(path, _KIND)
-            name = cached.get("name", self._cache_name)  # which files of earlier versions lack
-            if name == self._cache_name:
+            if cached["name"] == self._cache_name:
                 return cached
-            problem = f"Expected '{path}' to hold {self._cache_name} (got {name})."
+            problem = f"Expected '{path}' to hold {self._cache_name} (got {cached['name']})."
         except ValueError as error:
             problem = str(error)
         logger.warning("%s Making it anew from its source.", problem)
@@ -157,12 +156,6 @@ def existing_file(name: str, path: str | os.PathLike[str]) -> Path:
     if not expanded.is_file():
         raise FileNotFoundError(f"Expected '{name}' to be an existing file (got '{path}').")
     return expanded
-
-
-def content_hash(path: Path) -> str:
-    """Return the SHA-256 of a file: unlike its time, it survives a copy and betrays an edit."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_callable(name: str, value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._table_files import Reading, number_of, read_rows
+from .._table_files import Reading, as_numbers, is_missing, read_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ def read_documents(
 ) -> Documents:
     """Read one document a line of a text file, or one a row of a table with a header.
 
-    An empty line is an empty document, so that rows keep their number.
+    An empty line of a text file is an empty document, so that rows keep their number.
 
     Args:
         path: the file, in any form of text that :func:`.read_rows` reads.
@@ -76,12 +76,12 @@ def read_documents(
 def _default_text_columns(table: "pd.DataFrame", label_column: str | None) -> list[str]:
     if "text" in table.columns and label_column != "text":
         return ["text"]
-    others = [name for name in table.columns if name != label_column]
-    # A missing number, which tables write as an empty cell or as "nan", makes no text of a column.
-    cells = {
-        name: table[name][~table[name].str.strip().str.lower().isin(["", "nan"])] for name in others
-    }
-    return [name for name in others if cells[name].map(number_of).isna().any()]
+    others = {name: table[name] for name in table.columns if name != label_column}
+    return [
+        name
+        for name, column in others.items()
+        if np.isnan(as_numbers(column[~is_missing(column)])).any()
+    ]
 
 
 def _labels(column: "pd.Series", path: Path) -> np.ndarray:

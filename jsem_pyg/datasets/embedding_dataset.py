@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._checks import check_nonnegative, check_positive_int
+from .._files import content_hash
 from .._table_files import suffix_of
-from .base import PointsDataset, content_hash, existing_file
+from .base import PointsDataset, existing_file
 from .documents import check_columns, read_documents
 from .points import LabelledPoints, labelled_points, read_embeddings
 from .text import check_model, embed_texts, model_fingerprint
@@ -18,8 +19,6 @@ logger = logging.getLogger(__name__)
 _ARRAYS = (".npy", ".npz")
 _LINES = (".txt", ".txt.gz")
 _TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
-# To be raised when the same table shall give other documents or labels than before.
-_READING = 2
 
 
 class EmbeddingDataset(PointsDataset):
@@ -123,7 +122,6 @@ class EmbeddingDataset(PointsDataset):
             "text_columns": self.text_columns,
             "label_column": self.label_column,
             **({"words": self.words} if self.words else {}),
-            **({"reading": _READING} if self._is(_TABLES) else {}),
         }
 
     def read(self) -> LabelledPoints:

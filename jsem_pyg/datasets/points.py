@@ -13,8 +13,6 @@ from .._table_files import CLASS_NAMES, LABELS, POINTS, open_arrays
 
 # Labels without names are taken for class indices only up to here: ids are no classes.
 _MAX_UNNAMED_CLASSES = 100_000
-_MOST_ROUNDING = 1e-3  # of the deviations from the mean
-_SAME = 1e-12  # of all numbers, below which deviations are their own rounding
 
 
 class LabelledPoints(NamedTuple):
@@ -39,7 +37,8 @@ def labelled_points(
     """
     points = x if isinstance(x, Tensor) else tensor_of("x", x)
     check_points("x", points)
-    points = _to_float32(points)
+    points = points.float()
+    check_finite("x", points)  # again: the cast of a float64 may overflow
     if labels is None:
         return LabelledPoints(points, None, [])
     labels = np.asarray(labels)
@@ -52,23 +51,6 @@ def labelled_points(
     y = torch.from_numpy(labels.astype(np.int64))
     check_labels("y", y, points.size(0))
     return LabelledPoints(points, y, _class_names(y, names))
-
-
-def _to_float32(x: Tensor) -> Tensor:
-    """`x` in float32; refused if it overflows, or if rounding hides how points differ."""
-    points = x.float()
-    check_finite("x", points)  # again: the cast of a float64 may overflow
-    if x.dtype == torch.float64:
-        rounding = float((points.double() - x).norm())
-        deviation = float((x - x.mean(0)).norm())
-        differs = deviation > _SAME * float(x.norm())
-        if differs and rounding > _MOST_ROUNDING * deviation:
-            raise ValueError(
-                "Expected 'x' to differ in digits that float32 has (got deviations from the mean "
-                f"of norm {deviation:.3g}, of which rounding would change {rounding:.3g}). To fix "
-                "this, subtract the mean of each column, and divide by a common scale."
-            )
-    return points
 
 
 def read_embeddings(path: Path) -> LabelledPoints:

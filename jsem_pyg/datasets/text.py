@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_positive_int
-from .._files import as_path
-from .base import content_hash
+from .._files import as_path, content_hash
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

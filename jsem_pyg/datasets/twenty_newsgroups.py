@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .._checks import check_choice, check_positive_int
-from .._files import as_path
-from .base import PointsDataset, content_hash, existing_file, folder_path
+from .._files import as_path, content_hash
+from .base import PointsDataset, existing_file, folder_path
 from .points import LabelledPoints, labelled_points, read_embeddings
 from .text import check_model, embed_texts, model_fingerprint
 

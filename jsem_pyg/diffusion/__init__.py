@@ -16,6 +16,7 @@ from .expm_multiply import expm_multiply
 from .functional import heat_diffusion, heat_kernel_columns
 from .heat_coefficients import heat_coefficients, heat_degree, truncation_bound
 from .hypergraph import hypergraph_diffusion
+from .low_modes import low_modes
 from .simplicial import simplicial_diffusion
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "heat_diffusion",
     "heat_kernel_columns",
     "hypergraph_diffusion",
+    "low_modes",
     "simplicial_diffusion",
     "truncation_bound",
 ]

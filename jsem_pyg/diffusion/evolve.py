@@ -11,7 +11,7 @@ from torch import Tensor
 from .._precision import compute_dtype, full_precision
 from ..kernels.chebyshev.series import SeriesOperator
 from ..operators import HeatOperator
-from .heat_coefficients import heat_degree, remembered_coefficients, truncation_bound
+from .heat_coefficients import coefficients_in, heat_degree, truncation_bound
 from .options import HeatOptions
 from .precision import check_precision
 from .times import Times
@@ -29,16 +29,14 @@ class SpectralFilter(Protocol):
 
     num_filters: int | None
 
-    def reach(self, fastest: float) -> float:
-        """The largest slope for eigenvalues up to 2 r, times r; that of the heat is its time."""
+    def reach(self, rate: float) -> float:
+        """Return the largest slope for eigenvalues up to 2 r, times r; that of heat is its time."""
 
-    def coefficients(
-        self, x: Tensor, operator: HeatOperator, options: HeatOptions
-    ) -> tuple[Tensor, Tensor | None]:
-        """The coefficients [K + 1, S, G, 1] of the series, and the group [N] of each node."""
+    def coefficients(self, x: Tensor, operator: HeatOperator, options: HeatOptions) -> Tensor:
+        """Compute the coefficients [K + 1, S, 1] of the series."""
 
     def at_zero(self) -> Tensor:
-        """f(0) [S], in float64, on the CPU."""
+        """Return f(0) [S], in float64, on the CPU."""
 
 
 def evolve(
@@ -46,66 +44,58 @@ def evolve(
 ) -> Tensor:
     """Diffuse or filter a signal [..., N, D] by an operator -> [..., S, N, D]."""
     if isinstance(times, Times):
-        found = series_coefficients(x, operator, times, options)
-    else:
-        found = times.coefficients(x, operator, options)
-    return sum_series(x, operator, *found)
+        return sum_series(x, operator, series_coefficients(x, operator, times, options))
+    return sum_series(x, operator, times.coefficients(x, operator, options), times.at_zero())
 
 
 def series_coefficients(
     x: Tensor, operator: HeatOperator, times: Times, options: HeatOptions
-) -> tuple[Tensor, Tensor | None]:
-    """The coefficients [K + 1, S, G, 1 or D] of :func:`evolve`, and the group [N] of each node."""
+) -> Tensor:
+    """Compute the coefficients [K + 1, S, 1 or D] of :func:`evolve`."""
     scaling = operator.scaling
     dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
-    check_precision(x, scaling, times.reach(scaling.rates[1]), dtype, options)
-    t = times.value.unsqueeze(1)
-    if scaling.rate is not None:
-        t = t * scaling.rate.cpu().double().unsqueeze(-1)
-    longest = times.reach(scaling.fastest)
-    num_terms = _count_terms(longest, options, dtype, scaling.condition)
-    coefficients = remembered_coefficients(t, num_terms, dtype)
+    reach = times.reach(scaling.rate)
+    check_precision(x, reach, scaling.rate, dtype, options.tol)
+    num_terms = _count_terms(reach, options, dtype, scaling.condition)
+    coefficients = coefficients_in(times.value * scaling.rate, num_terms, dtype)
     # On CUDA this thread goes on once they are on their way; it need not wait for the GPU.
-    coefficients = coefficients.to(x.device, non_blocking=x.is_cuda)
-    if scaling.isolated is None:
-        return coefficients, scaling.group
-    return _with_identity(coefficients), scaling.isolated.long()
+    return coefficients.to(x.device, non_blocking=x.is_cuda)
 
 
 def sum_series(
-    x: Tensor, operator: HeatOperator, coefficients: Tensor, group: Tensor | None
+    x: Tensor, operator: HeatOperator, coefficients: Tensor, at_zero: Tensor | None = None
 ) -> Tensor:
     """Sum the series for a signal [..., N, D] -> [..., S, N, D].
 
-    Batches fold into the columns, since the operator acts on each column by itself.
+    Batches fold into the columns, since the operator acts on each column by itself. Isolated nodes
+    keep their features, times f(0) [S] of a filter.
     """
     batch, (num_nodes, channels) = x.shape[:-2], x.shape[-2:]
     if len(coefficients) == 1 and not isinstance(operator.matrix, SeriesOperator):
         # Autograd needs a product to see what S is made of, also where the derivative is zero.
-        coefficients = F.pad(coefficients, (0, 0) * 3 + (0, 1))
-    row_scale = operator.scaling.row_scale
+        coefficients = F.pad(coefficients, (0, 0) * 2 + (0, 1))
+    row_scale, isolated = operator.scaling.row_scale, operator.scaling.isolated
     columns = x if x.dtype == coefficients.dtype else x.to(coefficients.dtype)
     if row_scale is not None:
         columns = row_scale.unsqueeze(-1) * columns
     if batch:
         columns = columns.movedim(-2, 0).reshape(num_nodes, math.prod(batch) * channels)
         if coefficients.size(-1) > 1:
-            coefficients = coefficients.repeat(1, 1, 1, math.prod(batch))
+            coefficients = coefficients.repeat(1, 1, math.prod(batch))
     with full_precision(x.device):
-        out = operator.matrix.series(columns, coefficients, group)
+        out = operator.matrix.series(columns, coefficients)
     if batch:
         out = out.reshape(coefficients.size(1), num_nodes, *batch, channels)
         out = out.movedim((0, 1), (-3, -2))
     if row_scale is not None:
         out = out / row_scale.unsqueeze(-1)
-    return out if out.dtype == x.dtype else out.to(x.dtype)
-
-
-def _with_identity(coefficients: Tensor) -> Tensor:
-    """[K + 1, S, 1, C] -> [K + 1, S, 2, C]: the second group of nodes keeps its features."""
-    identity = torch.zeros_like(coefficients)
-    identity[0] = 1
-    return torch.cat([coefficients, identity], dim=2)
+    out = out if out.dtype == x.dtype else out.to(x.dtype)
+    if isolated is None:
+        return out
+    kept = x.unsqueeze(-3)
+    if at_zero is not None:
+        kept = at_zero.to(x).reshape(-1, 1, 1) * kept
+    return torch.where(isolated.unsqueeze(-1), kept, out)
 
 
 def _count_terms(longest: float, options: HeatOptions, dtype: torch.dtype, condition: float) -> int:

@@ -1,35 +1,32 @@
 """exp(tA) x for any symmetric sparse matrix A."""
 
 import math
-import sys
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 import torch
 from torch import Tensor
 
 from .._checks import (
     check_float,
+    check_instance,
+    check_positive,
     check_signal_range,
+    check_symmetric,
     numbers_of,
     real_numbers,
     tensor_of,
-    uneven,
 )
-from .._precision import compute_dtype
 from ..graph import GraphStructure
 from ..operators import HeatOperator
 from .evolve import evolve
 from .options import HeatOptions
-from .precision import precise_operator
-from .times import check_signal, check_single_time, read_times
+from .times import LONGEST, check_signal, check_single_time, read_times
 
-_ROUNDS = 30  # of the bound's iteration, each a product with |A|
-_STEPS = 300  # of Lanczos' iteration, each a product with A
-_CHECK = 25  # steps, after which its residual is looked at
-_CLOSE = 0.1  # so far may its bound of t A be above the largest eigenvalue: a tenth of the result
+# Growth of a step, as an exponent of the bound; and the share of the bound that a column keeps in a
+# step: below, the error allowed for the bound is no longer small beside the result.
+_GROWTH, _KEPT = 30.0, 1e-3
 
 
 def expm_multiply(
@@ -37,22 +34,18 @@ def expm_multiply(
 ) -> Any:
     r"""Multiply the exponential of a symmetric sparse matrix by columns: exp(tA) x.
 
-    With bounds :math:`a \le \mathbf{A} \le b` of the spectrum, :math:`e^{t \mathbf{A}} =
-    e^{t b} e^{-t r (\mathbf{I} - \mathbf{S})}`, where r = (b - a) / 2. The bounds are those of
-    Gershgorin for :math:`\mathbf{V}^{-1} \mathbf{A} \mathbf{V}`, with a positive diagonal V that
-    makes them tight (Collatz and Wielandt): they hold for every V. Where tA has negative entries
-    off its diagonal, they can be far from its largest eigenvalue, and :math:`e^{tb}` far above the
-    result: there b comes from Lanczos' iteration. Differentiable in the values of A, in x and in t,
-    where these are tensors of torch: of a sparse A in the entries that it has, of a dense one in
-    all.
+    With the bounds :math:`a \le \mathbf{A} \le b` of the spectrum that the sums of rows give
+    (Gershgorin's), :math:`e^{t \mathbf{A}} = e^{t b} e^{-t r (\mathbf{I} - \mathbf{S})}`, where
+    r = (b - a) / 2. If b is far above what A does to x, the time is split into steps. Computed in
+    float64. Differentiable in the values of A, in x and in t, if these are tensors of torch: of a
+    sparse A in the entries that it has, of a dense one in all.
 
     Args:
-        A: [N, N] symmetric: a sparse or dense torch tensor, a sparse matrix or array of SciPy's, or
-            an array or BCOO matrix of JAX's. JAX does not differentiate or compile through this
-            function: convert to torch's tensors where gradients are needed.
-        x: [N] or [N, D], a tensor of torch or an array of NumPy's or JAX's.
-        t: a number or 0-d tensor, of either sign.
-        tol: the error allowed, relative to :math:`e^{t b} ||x||`.
+        A: [N, N] symmetric: a sparse matrix or array of SciPy's, a sparse or dense torch tensor, or
+            a dense NumPy array.
+        x: [N] or [N, D], a tensor of torch or an array of NumPy's.
+        t: a number or 0-d tensor, of either sign; |t| r is at most 1e4.
+        tol: the error allowed, relative to :math:`e^{t b} ||x||` in each step.
         backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
     Returns:
@@ -60,22 +53,20 @@ def expm_multiply(
 
     Raises:
         TypeError: if an argument is of the wrong type.
-        NotImplementedError: if JAX differentiates or compiles the call.
-        ValueError: if A is not square and symmetric, a value is not finite, sizes do not fit, or
-            the result would overflow.
+        ValueError: if A is not square and symmetric, a value is not finite, sizes do not fit, t is
+            too long, or the result would overflow.
 
     Example:
         >>> A = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
         >>> expm_multiply(A, torch.tensor([1.0, 0.0]))  # cosh 1, sinh 1
         tensor([1.5431, 1.1752])
     """
-    for name, value in (("A", getattr(A, "data", A)), ("x", x), ("t", t)):
-        _refuse_traced(name, value)
-    is_array = isinstance(x, np.ndarray) or _is_jax(x)
-    signal = tensor_of("x", np.asanyarray(x)) if is_array else x
+    check_instance("x", x, (Tensor, np.ndarray), "a torch tensor or a NumPy array")
+    signal = x if isinstance(x, Tensor) else tensor_of("x", x)
     check_float("x", signal)
     columns = signal.unsqueeze(-1) if signal.dim() == 1 else signal
     check_signal(columns)
+    check_positive("tol", tol)
     check_single_time(t)
     time = real_numbers("t", t).double()
     read_times(time.abs(), columns)
@@ -83,7 +74,7 @@ def expm_multiply(
     sign = -1.0 if float(time.detach()) < 0 else 1.0
     duration = sign * time  # not abs(), whose derivative at zero is zero
     row, col, value = (each.to(columns.device) for each in _read(A, columns.size(-2)))
-    value = sign * value.to(torch.promote_types(value.dtype, compute_dtype(columns)))
+    value = sign * value.double()
     loops = row == col
     diagonal = value.new_zeros(columns.size(-2)).index_add(0, row[loops], value[loops])
     try:
@@ -93,75 +84,64 @@ def expm_multiply(
             "Expected 'A' to be symmetric (got entries without one across the diagonal)."
         ) from error
     slots = structure.to_slots(value[~loops])
+    across = slots.detach().index_select(0, structure.reverse)
+    check_symmetric("A", slots.detach(), across, A.dtype if isinstance(A, Tensor) else None)
     symmetric = structure.symmetric(slots)
-    uneven_entries = uneven(slots.detach(), slots.detach().index_select(0, structure.reverse))
-    if bool(uneven_entries.any()):
-        raise ValueError(
-            "Expected 'A' to be symmetric (got "
-            f"{int(uneven_entries.sum())} entries that differ from those across the diagonal)."
-        )
-    size, middle = symmetric.detach().double().abs(), diagonal.detach().double()
-    low, high = -_largest(structure, size, -middle), _largest(structure, size, middle)
-    if bool((slots.detach() < 0).any()):  # the bound is that of |A|, without what cancels
-        step = 1 / max(abs(float(time.detach())), 1e-300)
-        high = min(high, _top(structure, symmetric.detach().double(), middle, step))
-    low = min(low, high)
-    reach = abs(float(time.detach()))
+    around = structure.row_sums(symmetric.detach().abs())
+    reach = float(duration.detach())
+    low = float((diagonal.detach() - around).min()) if around.numel() else 0.0
+    high = float((diagonal.detach() + around).max()) if around.numel() else 0.0
     # Of a matrix of zeros any radius will do that does not underflow: its gradient is not zero.
     shift, radius = (high + low) / 2, (high - low) / 2 or 1e-20 / (reach or 1.0)
-    high, span = shift + radius, reach * high
-    if span > math.log(torch.finfo(columns.dtype).max):
+    if reach * radius > LONGEST:
         raise ValueError(
-            f"Expected exp(t A) x to stay in the range of {columns.dtype} (got eigenvalues of t A "
-            f"of up to {span:.3g})."
+            f"Expected 't' to be within {LONGEST / radius:.3g} of zero, {LONGEST:.0e} in units of "
+            f"the radius of A's spectrum, at most {radius:.3g} by its rows (got {reach:.3g})."
         )
-    options = HeatOptions(tol=tol, backend=backend)
-    times = read_times(duration * radius, columns)
-
-    def make(off: Tensor, diag: Tensor, dtype: torch.dtype) -> HeatOperator:
-        matrix = structure.make_matrix((off.double() / radius).to(dtype), diag.to(dtype), backend)
-        return HeatOperator(matrix, dtype=dtype)
-
-    scaled = (diagonal.double() - shift) / radius
-    operator = precise_operator(make, columns, times.reach, options, off=symmetric, diag=scaled)
-    out = evolve(columns, operator, times, options).squeeze(-3)
-    out = out * torch.exp(duration * high).to(out)
+    scaled = (diagonal - shift) / radius
+    operator = HeatOperator(
+        structure.make_matrix(symmetric / radius, scaled, backend), dtype=torch.float64
+    )
+    steps = max(1, math.ceil(reach * (shift + radius) / _GROWTH))
+    given = columns.double()
+    while True:
+        out, share = given, math.inf
+        options = HeatOptions(tol=tol / steps, backend=backend)
+        times = read_times(duration * radius / steps, given)
+        growth = torch.exp(duration * (shift + radius) / steps).to(out)
+        for _ in range(steps):
+            before, out = out, evolve(out, operator, times, options).squeeze(-3)
+            share = min(share, _smallest_share(out, before))
+            out = out * growth
+        if share >= _KEPT or reach * radius / steps < 1:
+            break
+        steps *= 2
+    out = out.to(columns.dtype)
     if not bool(numbers_of(out).isfinite().all()):
         raise ValueError(
             f"Expected exp(t A) x to stay in the range of {out.dtype} (got eigenvalues of t A of "
-            f"up to {span:.3g}, and x up to {float(numbers_of(columns).abs().max()):.3g})."
+            f"up to {reach * high:.3g} by its rows, and x up to "
+            f"{float(numbers_of(columns).abs().max()):.3g})."
         )
     out = out.squeeze(-1) if signal.dim() == 1 else out
-    if isinstance(x, Tensor):
-        return out
-    array = out.detach().numpy()
-    return sys.modules["jax"].numpy.asarray(array) if _is_jax(x) else array
+    return out if isinstance(x, Tensor) else out.detach().numpy()
 
 
-def _is_jax(value: Any) -> bool:
-    return type(value).__module__.split(".")[0] in ("jax", "jaxlib")
-
-
-def _refuse_traced(name: str, value: Any) -> None:
-    if _is_jax(value) and isinstance(value, sys.modules["jax"].core.Tracer):
-        raise NotImplementedError(
-            f"Expected '{name}' to be an array of numbers: JAX neither differentiates nor compiles "
-            f"through expm_multiply (got {type(value).__name__}). To fix this, pass tensors of "
-            "torch, which are differentiated, or use jsem_pyg.jax for Laplacians."
-        )
+def _smallest_share(out: Tensor, before: Tensor) -> float:
+    """The smallest quotient of the norms of columns; infinite without any."""
+    norm, length = (numbers_of(each).norm(dim=-2).flatten() for each in (before, out))
+    share = length[norm > 0] / norm[norm > 0]
+    return float(share.min()) if share.numel() else math.inf
 
 
 def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     """The rows, columns and values of the entries that are stored."""
+    if isinstance(A, np.ndarray):
+        A = tensor_of("A", A)
     if scipy.sparse.issparse(A):
         coo = A.tocoo()
         index = torch.from_numpy(np.stack([coo.row, coo.col]).astype(np.int64))
         shape, value = tuple(coo.shape), tensor_of("A", coo.data)
-    elif _is_jax(A):
-        if not hasattr(A, "indices"):
-            return _read(scipy.sparse.coo_array(np.array(A)), num_nodes)
-        at = tuple(np.array(A.indices).T)
-        return _read(scipy.sparse.coo_array((np.array(A.data), at), A.shape), num_nodes)
     elif isinstance(A, Tensor):
         check_float("A", A)
         shape = tuple(A.shape)
@@ -172,8 +152,9 @@ def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
             index, value = sparse.indices(), sparse.values()
     else:
         raise TypeError(
-            "Expected 'A' to be a torch tensor or a sparse matrix of SciPy's "
-            f"(got {type(A).__name__})."
+            "Expected 'A' to be a sparse matrix of SciPy's, a torch tensor or a NumPy array (got "
+            f"{type(A).__name__} of {type(A).__module__}). To fix this, convert it, such as by "
+            "scipy.sparse.csr_array(numpy.asarray(A)); for heat in JAX, see jsem_pyg.jax."
         )
     check_float("A", value)
     if shape != (num_nodes, num_nodes):
@@ -184,51 +165,3 @@ def _read(A: Any, num_nodes: int) -> tuple[Tensor, Tensor, Tensor]:
     if not bool(value.detach().isfinite().all()):
         raise ValueError("Expected 'A' to be finite (got NaN or infinite values).")
     return index[0], index[1], value
-
-
-def _largest(structure: GraphStructure, size: Tensor, diagonal: Tensor) -> float:
-    """A bound of the largest eigenvalue of a symmetric matrix: Gershgorin's, of many scalings."""
-    if not diagonal.numel():
-        return 0.0
-    v, bound, lift = torch.ones_like(diagonal), math.inf, -float(diagonal.min())
-    for _ in range(_ROUNDS):
-        sums = structure.row_sums(size * v.index_select(0, structure.col)) / v + diagonal
-        bound = min(bound, float(sums.max()))
-        # A step of the power iteration, shifted so that no entry turns negative, and halved so that
-        # none falls to zero, which would divide by it.
-        v = v * (1 + (sums + lift) / (bound + lift + 1e-300))
-        v = (v / v.max()).clamp_min(1e-12)
-    return bound + 1e-12 * abs(bound)
-
-
-def _top(structure: GraphStructure, off: Tensor, diagonal: Tensor, step: float) -> float:
-    """The largest eigenvalue of a symmetric matrix, or a little more: Lanczos' iteration.
-
-    The residual of a Ritz value, which says how far an eigenvalue is at most, is added to it. No
-    vectors are kept: without them eigenvalues are found again, but the largest is as precise.
-    """
-    generator = torch.Generator().manual_seed(0)
-    start = torch.randn(diagonal.numel(), generator=generator, dtype=torch.float64, device="cpu")
-    scale = max(float(off.abs().max()), float(diagonal.abs().max()))  # squares are in range
-    off, diagonal, step = off / scale, diagonal / scale, step / scale
-    v = start.to(diagonal) / start.norm().to(diagonal)
-    before, norm = torch.zeros_like(v), 0.0
-    middle: list[float] = []
-    beside: list[float] = []
-    top = residual = 0.0
-    while len(middle) < _STEPS:
-        image = structure.row_sums(off * v.index_select(0, structure.col)) + diagonal * v
-        image = image - norm * before
-        middle.append(float(image @ v))
-        image = image - middle[-1] * v
-        norm = float(image.norm())
-        size = max(map(abs, middle + beside))
-        is_over = norm <= 1e-14 * size or len(middle) == _STEPS
-        if is_over or len(middle) % _CHECK == 0:
-            values, vectors = scipy.linalg.eigh_tridiagonal(middle, beside)
-            top, residual = float(values[-1]), norm * abs(float(vectors[-1, -1]))
-            if is_over or residual <= max(_CLOSE * step, 1e-14 * size):
-                break
-        beside.append(norm)
-        before, v = v, image / norm
-    return scale * (top + residual + 1e-12 * max(map(abs, middle + beside)))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-# Eigenvalues [M, G] -> the values [S, M, G] of S functions there
+# Eigenvalues [M] -> the values [S, M] of S functions there
 Response = Callable[[Tensor], Tensor]
 
 _FEWEST, _MOST = 256, 2**16  # samples of a function
@@ -27,12 +27,12 @@ _LOSS = 16  # so many units in the last place of float64 are lost to the transfo
 
 def cosine_coefficients(
     response: Response,
-    rate: Tensor,
+    rate: float,
     degree: int | None,
     bound: float,
     learned: Sequence[Tensor] = (),
 ) -> Tensor:
-    """The coefficients [K + 1, S, G, 1] of functions of r (1 - s), s in [-1, 1], for rates r [G].
+    """Compute the coefficients [K + 1, S] of functions of r (1 - s), s in [-1, 1].
 
     With degree None, the fewest that leave an error of `bound`, relative to the largest value, also
     of the derivatives in numbers that are `learned`.
@@ -41,13 +41,11 @@ def cosine_coefficients(
         ValueError: if values are NaN or infinite, or no series of 65,536 terms is precise enough.
     """
     count = _FEWEST if degree is None else max(_FEWEST, 2 ** (degree + 1).bit_length())
-    if rate.numel() == 0:  # a graph without nodes
-        return response(eigenvalue_samples(rate, 1)).movedim(1, 0).unsqueeze(-1)
     while True:
         values = response(eigenvalue_samples(rate, count))
         _check_values(values)
         found = _transform(values)
-        sizes = found.detach().abs().amax((1, 2))
+        sizes = found.detach().abs().amax(1)
         tails = sizes.flip(0).cumsum(0).flip(0)[1:]  # what is left out after each degree
         missed, height = _missed(response, rate, found)
         height = max(height, float(values.detach().abs().amax()))
@@ -61,12 +59,12 @@ def cosine_coefficients(
             # Coefficients of the last half would alias: the function is not resolved yet.
             if enough < count // 2 and sees_ends:
                 enough = max(enough, _terms_of_derivatives(found, learned, bound))
-                return found[: enough + 1].unsqueeze(-1)
+                return found[: enough + 1]
         else:
             # The samples are so fine that the coefficients have settled.
             is_settled = float(tails[count // 2 - 1]) <= 1e-12 * height
             if (is_settled and sees_ends) or (count >= _MOST and missed <= _KINK * height):
-                return found[: degree + 1].unsqueeze(-1)
+                return found[: degree + 1]
         if count >= _MOST:
             error = max(missed, float(tails[_MOST // 2]))
             raise ValueError(
@@ -90,37 +88,37 @@ def _terms_of_derivatives(found: Tensor, learned: Sequence[Tensor], bound: float
         if grad is None or not grad.requires_grad:
             continue
         (slope,) = torch.autograd.grad(grad.sum(), v)
-        sizes = slope.abs().amax((1, 2)).nan_to_num()
+        sizes = slope.abs().amax(1).nan_to_num()
         tails = sizes.flip(0).cumsum(0).flip(0)[1:]
         allowed = max(bound, _LOSS * _EPS) * float(sizes.amax())
         terms = max(terms, int((tails > allowed).sum()))
     return min(terms, len(found) // 2 - 1)
 
 
-def _missed(response: Response, rate: Tensor, found: Tensor) -> tuple[float, float]:
+def _missed(response: Response, rate: float, found: Tensor) -> tuple[float, float]:
     """How far the series is from its functions at eigenvalues 0 and 2 r, and their values there."""
-    ends = response(torch.stack([torch.zeros_like(rate), 2 * rate])).detach()
+    ends = response(torch.tensor([0.0, 2 * rate], dtype=torch.float64, device="cpu")).detach()
     _check_values(ends)
     signs = torch.ones(len(found), dtype=torch.float64, device="cpu")
     signs[1::2] = -1  # T_k(-1)
-    series = torch.stack([found.detach().sum(0), torch.einsum("k,ksg->sg", signs, found.detach())])
-    return float((series.movedim(0, 1) - ends).abs().amax()), float(ends.abs().amax())
+    series = torch.stack([found.detach().sum(0), signs @ found.detach()], 1)
+    return float((series - ends).abs().amax()), float(ends.abs().amax())
 
 
-def eigenvalue_samples(rate: Tensor, count: int) -> Tensor:
-    """The eigenvalues r (1 - cos theta_m) [M, G], where a function is sampled."""
+def eigenvalue_samples(rate: float, count: int) -> Tensor:
+    """Return the eigenvalues r (1 - cos theta_m) [M], where a function is sampled."""
     # 1 - cos theta, without the cancellation at small angles
     half = math.pi * (torch.arange(count, dtype=torch.float64, device="cpu") + 0.5) / (2 * count)
-    return 2 * half.sin().square().unsqueeze(1) * rate
+    return 2 * half.sin().square() * rate
 
 
 def _transform(values: Tensor) -> Tensor:
-    """[S, M, G] samples -> [M, S, G] coefficients: the DCT of type II, by a real FFT."""
+    """Transform [S, M] samples -> [M, S] coefficients: the DCT of type II, by a real FFT."""
     values = values.movedim(1, 0)
     count = len(values)
     spectrum = torch.fft.rfft(torch.cat([values, values.flip(0)]), dim=0)[:count]
     angle = -math.pi / (2 * count) * torch.arange(count, dtype=torch.float64, device="cpu")
-    turned = (spectrum * torch.polar(torch.ones_like(angle), angle).reshape(-1, 1, 1)).real / count
+    turned = (spectrum * torch.polar(torch.ones_like(angle), angle).unsqueeze(1)).real / count
     return torch.cat([turned[:1] / 2, turned[1:]])
 
 

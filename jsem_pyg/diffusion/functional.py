@@ -1,6 +1,5 @@
 """Heat diffusion of a signal on a graph, as a function."""
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +11,6 @@ from ..graph.prepare import GraphReader, read_edges
 from ..graph.read_structure import count_nodes
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager, is_transformed
-from ..operators import laplacian_operator
 from .evolve import evolve
 from .heat import heat_operator
 from .options import HeatOptions
@@ -64,7 +62,7 @@ def heat_diffusion(
             mean of both, so each gets half of their gradient). None: the values of the sparse
             tensor, or ones. Sparse tensors order edges as they store them.
         t: diffusion time >= 0, in units of the Laplacian: a number or 0-d tensor, [S] scales, or
-            [S, D] with a time for every scale and channel; up to 1e10 over the fastest rate, which
+            [S, D] with a time for every scale and channel; up to 1e4 over the fastest rate, which
             is one, or with ``normalization=None`` the largest mean degree of an edge's ends.
         degree: K, the number of products with S. None: the smallest that `tol` allows.
         tol: the relative error allowed. The series is cut where
@@ -98,7 +96,7 @@ def heat_diffusion(
         True
     """
     check_signal(x)
-    options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
+    options = HeatOptions(degree, tol, normalization, backend)
     if torch.compiler.is_compiling() and not is_transformed():
         if node_mass is not None:
             raise NotImplementedError(
@@ -124,8 +122,7 @@ def _diffuse_eagerly(
     """Diffuse without the registered op, which knows no transforms of `torch.func`."""
     structure, weight = _READER.read(edge_index, x, edge_weight)
     times = read_times(t, x)
-    make = partial(laplacian_operator, node_mass=node_mass)
-    operator = heat_operator(structure, weight, x, times.reach, options, make=make)
+    operator = heat_operator(structure, weight, x, times, options, node_mass=node_mass)
     return squeeze_scales(evolve(x, operator, times, options), t)
 
 

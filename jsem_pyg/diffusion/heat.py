@@ -1,62 +1,73 @@
 """A graph, its weights and conductances -> its operator, in the type that it needs."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from ..graph.memory import Memory
 from ..graph.rows import GraphRows
-from ..kernels.torch_func import has_forward_derivative, is_transformed, lasting
-from ..operators import HeatOperator, laplacian_operator
+from ..kernels.torch_func import lasting
+from ..operators import HeatOperator
+from ..operators.laplacian import (
+    Entries,
+    check_mass,
+    laplacian_entries,
+    relative_weights,
+    slot_weights,
+)
+from .evolve import SpectralFilter
 from .options import HeatOptions
-from .precision import precise_operator
+from .precision import choose_dtype
+from .times import Times
+
+_STEEPEST = 1e6  # roots of degrees that are further apart magnify signals in float64
 
 
 def heat_operator(
     structure: GraphRows,
     edge_weight: Tensor | None,
     x: Tensor,
-    reach: Callable[[float], float],
+    times: Times | SpectralFilter,
     options: HeatOptions,
     conductance: Tensor | None = None,
-    make: Callable[..., HeatOperator] = laplacian_operator,
-    memory: Memory | None = None,
+    node_mass: Tensor | None = None,
 ) -> HeatOperator:
-    """Make the operator of weights [E] times conductances [E], for signals like x.
-
-    `reach`, called with a rate, is the longest time in units of it, which decides how precise the
-    operator has to be. Where there is a memory, an operator without learned values is remembered
-    from call to call.
-    """
-    make = partial(
-        make,
-        structure,
-        normalization=options.normalization,
-        backend=options.backend,
-        self_loop=options.self_loop,
-    )
-    is_learned = edge_weight is not None and (
-        edge_weight.requires_grad or has_forward_derivative(edge_weight)
-    )
-    is_constant = conductance is None and not is_learned
-    is_constant = is_constant and x.device.type == "cpu"  # where comparing weights does not wait
-    if memory is not None and is_constant and structure.can_remember and not is_transformed():
-        make = partial(_recall, memory, make, (structure, options, x.device))
-    weights = {"edge_weight": edge_weight, "conductance": conductance}
-    return precise_operator(make, x, reach, options, **weights)
+    """Make the operator of weights [E] times conductances [E], precise enough for x and times."""
+    entries = heat_entries(structure, edge_weight, x, times, options, conductance, node_mass)
+    matrix = structure.make_matrix(entries.off_diagonal, entries.diagonal, options.backend)
+    return HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
 
 
-def _recall(
-    memory: Memory,
-    make: Callable[..., HeatOperator],
-    context: tuple[Any, ...],
+def heat_entries(
+    structure: GraphRows,
     edge_weight: Tensor | None,
-    conductance: None,
-    dtype: torch.dtype,
-) -> HeatOperator:
-    given = () if edge_weight is None else (edge_weight,)
-    again = partial(lasting(make), edge_weight=edge_weight, dtype=dtype)
-    return memory.recall(given, again, dtype, *context)
+    x: Tensor,
+    times: Times | SpectralFilter,
+    options: HeatOptions,
+    conductance: Tensor | None = None,
+    node_mass: Tensor | None = None,
+) -> Entries:
+    """Compute the entries of S, in the type that x and the times or the filter need."""
+    loop, normalization = options.self_loop, options.normalization
+    if node_mass is not None:
+        check_mass(node_mass, structure, normalization)
+    if edge_weight is None and conductance is None and node_mass is None:
+        entries = _unweighted(structure, normalization, loop)
+    else:
+        weight = slot_weights(structure, edge_weight, conductance)
+        if conductance is not None and loop > 0 and normalization is not None:
+            weight = relative_weights(structure, weight, edge_weight)
+        entries = laplacian_entries(structure, weight, normalization, loop, node_mass)
+    scaling = entries.scaling
+    dtype = choose_dtype(x, times.reach(scaling.rate), options.tol)
+    steep = scaling.condition > _STEEPEST and x.device.type != "mps"
+    return entries.to(torch.float64 if steep else dtype)
+
+
+@lasting
+def _unweighted(structure: GraphRows, normalization: str | None, self_loop: float) -> Entries:
+    """Compute the entries of a graph without weights, once for each choice."""
+    key = normalization, self_loop
+    if key not in structure.unweighted:
+        weight = slot_weights(structure, None)
+        structure.unweighted[key] = laplacian_entries(structure, weight, normalization, self_loop)
+    entries: Entries = structure.unweighted[key]
+    return entries

@@ -18,21 +18,10 @@ from scipy.special import ive
 from torch import Tensor
 
 from .._checks import check_dense, check_float, check_nonnegative, check_nonnegative_int, numbers_of
-from ..kernels.torch_func import (
-    LightFunction,
-    check_forward_mode,
-    has_forward_derivative,
-    is_differentiated_again,
-    is_transformed,
-    lasting,
-)
-
-# Beyond this time even float64 has lost the sixth digit, and a series has a million terms.
-LONGEST = 1e10
+from ..kernels.torch_func import LightFunction, check_forward_mode, lasting
+from .times import LONGEST
 
 _MOST_REMEMBERED = 256  # times whose coefficients are remembered as one table
-
-_LARGE = 1e4  # from here on Debye's expansion is as precise as SciPy's functions
 
 
 def heat_coefficients(t: Tensor, degree: int) -> Tensor:
@@ -59,18 +48,13 @@ def heat_coefficients(t: Tensor, degree: int) -> Tensor:
     times = numbers_of(t)
     if not bool(((times >= 0) & times.isfinite()).all()):
         raise ValueError(f"Expected 't' to be finite and >= 0 (got {times.tolist()}).")
-    return _Coefficients.call(t.double(), degree, torch.float64)
+    return coefficients_in(t.double(), degree, torch.float64)
 
 
-def remembered_coefficients(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
-    """The coefficients [K + 1, S, G, C] of checked times [S, G, C], in `dtype`.
-
-    They are not to be written to: the tables of the last few times are remembered.
-    """
-    if t.requires_grad or is_transformed() or has_forward_derivative(t):
-        out: Tensor = _Coefficients.call(t, degree, dtype)
-        return out
-    return _table_at(t, degree, dtype)
+def coefficients_in(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
+    """Compute the coefficients of checked times in float64, in `dtype`."""
+    out: Tensor = _Coefficients.call(t, degree, dtype)
+    return out
 
 
 class _Coefficients(LightFunction):
@@ -89,17 +73,14 @@ class _Coefficients(LightFunction):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (t,) = ctx.saved_tensors
-        if is_differentiated_again():
-            slope = _derivative(_Coefficients.call(t, ctx.degree + 1, torch.float64))
-        else:
-            slope = _table_at(t, ctx.degree, torch.float64, True)
+        slope = _derivative(coefficients_in(t, ctx.degree + 1, torch.float64))
         return (grad.double() * slope).sum(0), None, None
 
     @staticmethod
     def jvp(ctx: Any, of_t: Tensor, *_: None) -> Tensor:
         check_forward_mode()
         (t,) = ctx.saved_tensors
-        slope = _derivative(_Coefficients.call(t, ctx.degree + 1, torch.float64))
+        slope = _derivative(coefficients_in(t, ctx.degree + 1, torch.float64))
         return (of_t * slope).to(ctx.dtype)
 
     @staticmethod
@@ -119,28 +100,21 @@ def _derivative(c: Tensor) -> Tensor:
     return 0.5 * (lower + c[1:]) - c[:-1]
 
 
-def _table_at(t: Tensor, degree: int, dtype: torch.dtype, is_slope: bool = False) -> Tensor:
-    """The coefficients at times of any shape, or their derivatives in t."""
+def _table_at(t: Tensor, degree: int, dtype: torch.dtype) -> Tensor:
+    """Look up the coefficients at times of any shape."""
     make = _table if t.numel() <= _MOST_REMEMBERED else _table.__wrapped__
-    table = make(tuple(t.detach().flatten().tolist()), tuple(t.shape), degree, dtype, is_slope)
-    return table if t.device == table.device else table.to(t.device)
+    return make(tuple(t.flatten().tolist()), tuple(t.shape), degree, dtype).to(t.device)
 
 
 @lru_cache(maxsize=64)
 @lasting
 def _table(
-    numbers: tuple[float, ...],
-    shape: tuple[int, ...],
-    degree: int,
-    dtype: torch.dtype,
-    is_slope: bool,
+    numbers: tuple[float, ...], shape: tuple[int, ...], degree: int, dtype: torch.dtype
 ) -> Tensor:
-    count = degree + 2 if is_slope else degree + 1
-    order = np.arange(float(count)).reshape(-1, *([1] * len(shape)))
-    values = scaled_bessel(order, np.reshape(numbers, shape))
+    order = np.arange(float(degree + 1)).reshape(-1, *([1] * len(shape)))
+    values = np.asarray(ive(order, np.reshape(numbers, shape)))
     values[1:] *= 2
-    table = torch.from_numpy(values)
-    return _derivative(table) if is_slope else table.to(dtype)
+    return torch.from_numpy(values).to(dtype)
 
 
 def truncation_bound(t: float, degree: int) -> float:
@@ -150,7 +124,7 @@ def truncation_bound(t: float, degree: int) -> float:
     are summed up to where they underflow to zero.
 
     Args:
-        t: the diffusion time, in [0, 1e10].
+        t: the diffusion time, in [0, 1e4].
         degree: K >= 0.
 
     Raises:
@@ -167,7 +141,7 @@ def heat_degree(t: float, bound: float) -> int:
     """The smallest degree whose truncation bound is at most `bound`.
 
     Args:
-        t: the largest diffusion time, in [0, 1e10].
+        t: the largest diffusion time, in [0, 1e4].
         bound: the error allowed, relative to the norm of the signal.
 
     Raises:
@@ -197,36 +171,7 @@ def _check_time(t: float) -> None:
 def _tails(t: float, negligible: float = 0.0) -> np.ndarray:
     """The sums over k > K of c_k(t), for K = 0, 1, ... until c_k is negligible."""
     count = 32
-    while scaled_bessel(float(count), t) > negligible:
+    while ive(float(count), t) > negligible:
         count *= 2
-    cut = 2 * scaled_bessel(np.arange(1.0, count + 1), t)
+    cut = 2 * ive(np.arange(1.0, count + 1), t)
     return np.cumsum(cut[::-1])[::-1]
-
-
-def scaled_bessel(order: np.ndarray | float, t: np.ndarray | float) -> np.ndarray:
-    """e^(-t) I_k(t), of orders k >= 0 and t >= 0 that are broadcast.
-
-    SciPy's is NaN beyond t = 2^30, and slow at high orders. Large t have Debye's expansion
-    (Abramowitz and Stegun 1964, 9.7.7, 9.3.9): four terms are precise to 1e-15 from 10^4 on.
-    """
-    order, t = np.broadcast_arrays(np.asarray(order, float), np.asarray(t, float))
-    large = t > _LARGE
-    if not large.any():
-        return np.asarray(ive(order, t))
-    out = np.empty(t.shape)
-    out[~large] = ive(order[~large], t[~large])
-    out[large] = _debye(order[large], t[large])
-    return out
-
-
-def _debye(k: np.ndarray, t: np.ndarray) -> np.ndarray:
-    root = np.hypot(k, t)
-    # -t + sqrt(k^2 + t^2) - k asinh(k / t), whose first two parts would cancel.
-    exponent = k * k / (t + root) - k * np.arcsinh(k / t)
-    v, q = 1 / root, (k / root) ** 2
-    series = 1 + v * (
-        (3 - 5 * q) / 24
-        + v * ((81 - 462 * q + 385 * q**2) / 1152
-        + v * (30375 - 369603 * q + 765765 * q**2 - 425425 * q**3) / 414720)
-    )  # fmt: skip
-    return np.exp(exponent) * series / np.sqrt(2 * np.pi * root)

@@ -19,17 +19,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._checks import numbers_of
+from .._checks import in_range
 from .._precision import full_precision
 from ..graph import HypergraphStructure
 from ..graph.prepare import GraphReader
 from ..graph.prepare_hypergraph import read_hypergraph
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
-from ..operators import HeatOperator, hypergraph_operator
+from ..operators import hypergraph_operator
 from .evolve import SpectralFilter, evolve
 from .options import HeatOptions
-from .precision import precise_operator
+from .precision import choose_dtype
 from .times import Times, check_signal, read_times, squeeze_scales
 
 _READER = GraphReader(size=0)
@@ -149,15 +149,15 @@ def hypergraph_heat(
     if method == "dense":
         method = min(sparse, key=method_costs(structure, x.size(-2)).__getitem__)
 
-    def make(weight: Tensor | None, dtype: torch.dtype) -> HeatOperator:
-        if weight is not None and _has_wide_range(weight):
-            dtype, weight = torch.float64, weight.double()
-        operator = hypergraph_operator(structure, weight, str(options.normalization), dtype)
-        if method == "incidence":
-            return operator.factored(options.backend)
-        return operator.sparse(options.backend)
-
-    heat = precise_operator(make, x, times.reach, options, weight=hyperedge_weight)
+    dtype = choose_dtype(x, times.reach(0.5), options.tol)  # the rate of hypergraphs is a half
+    if hyperedge_weight is not None:
+        if not in_range(hyperedge_weight, dtype):
+            dtype = torch.float64
+        wide = torch.promote_types(hyperedge_weight.dtype, dtype)
+        hyperedge_weight = hyperedge_weight.to(wide)
+    operator = hypergraph_operator(structure, hyperedge_weight, str(options.normalization), dtype)
+    make = operator.factored if method == "incidence" else operator.sparse
+    heat = make(options.backend)
     if not is_dense:
         return evolve(x, heat, times, options)
     # Every time, of whatever scale and channel, is a scale of the identity.
@@ -168,15 +168,6 @@ def hypergraph_heat(
     with full_precision(x.device):
         out = _multiply(kernel.unflatten(0, shape), x.to(kernel.dtype))
     return out.to(x.dtype)
-
-
-def _has_wide_range(weight: Tensor) -> bool:
-    """True if weights are so far apart that the lightest would be zeros in float32."""
-    if weight.device.type != "cpu" or weight.numel() == 0:
-        return False  # a GPU would have to wait
-    weight = numbers_of(weight)
-    lightest = weight.masked_fill(weight == 0, torch.inf).min()
-    return bool(lightest < 1e-20 * weight.max())
 
 
 def _multiply(kernel: Tensor, x: Tensor) -> Tensor:

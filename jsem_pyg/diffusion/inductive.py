@@ -30,14 +30,16 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import ive
 from torch import Tensor
 
 from .._checks import check_choice
 from ..graph import GraphStructure
-from .evolve import MARGIN
+from .evolve import MARGIN, sum_series
 from .heat import heat_operator
-from .heat_coefficients import heat_coefficients, heat_degree, scaled_bessel
+from .heat_coefficients import heat_coefficients, heat_degree
 from .options import HeatOptions
+from .times import read_times
 
 
 @dataclass(frozen=True)
@@ -97,24 +99,15 @@ def heat_field(
     """
     check_choice("normalization", normalization, _SHARES)
     options = HeatOptions(tol=tol, normalization=normalization)
-    operator = heat_operator(structure, edge_weight, x, lambda rate: t * rate, options, conductance)
-    scaling = operator.scaling
-    signal = x.to(operator.dtype)
-    if scaling.row_scale is not None:
-        signal = scaling.row_scale[:, None] * signal
-    degree = heat_degree(t, MARGIN * tol / scaling.condition)
-    # [K + 1, 2, 1, 1]: of the heat, and of the incoming heat.
+    times = read_times(t, x)
+    operator = heat_operator(structure, edge_weight, x, times, options, conductance)
+    degree = heat_degree(t, MARGIN * tol / operator.scaling.condition)
+    # [K + 1, 2, 1]: of the heat, and of the incoming heat.
     of_heat = heat_coefficients(torch.tensor(t, dtype=torch.float64, device="cpu"), degree)
-    coefficients = torch.stack([of_heat, incoming_coefficients(t, degree)], 1)[:, :, None, None]
-    group = None
-    if scaling.isolated is not None:  # these keep their heat, and pass it on all the time
-        alone = torch.zeros_like(coefficients)
-        alone[0, 0], alone[0, 1] = 1, -math.expm1(-t)
-        coefficients, group = torch.cat([coefficients, alone], 2), scaling.isolated.long()
-    scales = operator.matrix.series(signal, coefficients.to(signal), group)
-    if scaling.row_scale is not None:
-        scales = scales / scaling.row_scale[:, None]
-    heat, incoming = scales.to(x.dtype)
+    coefficients = torch.stack([of_heat, incoming_coefficients(t, degree)], 1).unsqueeze(-1)
+    # Isolated nodes keep their heat, and pass it on all the time.
+    alone = torch.tensor([1, -math.expm1(-t)], dtype=torch.float64)
+    heat, incoming = sum_series(x, operator, coefficients.to(x.device, operator.dtype), alone)
     weight = edge_weight if conductance is None else edge_weight * conductance
     total = weight.new_zeros(structure.num_nodes).index_add(0, structure.edges[0].long(), weight)
     total = torch.where(total > 0, total, 1)  # isolated nodes have a loop
@@ -130,9 +123,9 @@ def incoming_coefficients(t: float, degree: int) -> Tensor:
         '0.632121'
     """
     count = 32
-    while scaled_bessel(float(degree + count), t) > 0:
+    while ive(float(degree + count), t) > 0:
         count *= 2
-    bessel = scaled_bessel(np.arange(1.0, degree + count + 1), t)
+    bessel = ive(np.arange(1.0, degree + count + 1), t)
     # Sums over every other order, with alternating signs, from the highest order down.
     sums = np.zeros(len(bessel) + 2)
     for k in range(len(bessel) - 1, -1, -1):

@@ -1,10 +1,10 @@
 """The options of a diffusion, in one record that passes unchanged from the call to the kernel."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from .._checks import check_choice, check_positive
+from .._checks import check_choice, check_nonnegative, check_positive
 from ..kernels.table import CHEBYSHEV, KernelFamily
 from ..operators.factored import FACTORED
 from ..operators.hodge import HODGE_NORMALIZATIONS
@@ -42,6 +42,7 @@ class HeatOptions:
 
     def __post_init__(self) -> None:
         check_positive("tol", self.tol)
+        check_nonnegative("self_loop", self.self_loop)
         if self.degree is not None and (type(self.degree) is not int or self.degree < 0):
             raise ValueError(
                 f"Expected 'degree' to be an integer >= 0 or None (got {self.degree!r})."
@@ -61,9 +62,3 @@ class HeatOptions:
     def can_factor(self) -> bool:
         """True if the backend can apply an operator by its factors."""
         return self.backend in ("auto", *FACTORED.backends)
-
-    def for_graph(self, edge_index: Any) -> Self:
-        """These options; for a SparseTensor, "auto" becomes the backend "torch_sparse"."""
-        if self.backend == "auto" and type(edge_index).__name__ == "SparseTensor":
-            return replace(self, backend="torch_sparse")
-        return self

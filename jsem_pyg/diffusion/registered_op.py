@@ -67,8 +67,8 @@ class _Keeping(Operator):
     def apply(self, x: Tensor) -> Tensor:
         return self.matrix.apply(x)
 
-    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
-        out, self.kept = self.matrix.evaluate(x, coefficients, group, True)
+    def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
+        out, self.kept = self.matrix.evaluate(x, coefficients, True)
         return out
 
 
@@ -81,8 +81,8 @@ class _Resumed(Operator):
     def apply(self, x: Tensor) -> Tensor:
         return self.matrix.apply(x)
 
-    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
-        return resumed_series(self.matrix, self.kept, x, coefficients, group)
+    def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
+        return resumed_series(self.matrix, self.kept, x, coefficients)
 
 
 @torch.library.custom_op("jsem_pyg::heat_diffusion", mutates_args=())
@@ -111,7 +111,7 @@ def heat_diffusion_op(
     structure, weight = _reader.read(_adjacency(row, col), x, edge_weight, edge_attr)
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     times = read_times(t, x)
-    operator = heat_operator(structure, weight, x, times.reach, options, conductance)
+    operator = heat_operator(structure, weight, x, times, options, conductance)
     matrix, kept = operator.matrix, x.new_empty(0, dtype=compute_dtype(x))
     if not (keep and x.numel() and isinstance(matrix, SeriesOperator)):
         return evolve(x, operator, times, options).contiguous(), kept
@@ -176,8 +176,7 @@ def _backward_op(
     options = HeatOptions(degree, tol, normalization, backend, self_loop)
     with torch.enable_grad():
         times = read_times(times, signal)
-        weight = weight if weight is None else structure.widen(weight)  # as the reader does
-        operator = heat_operator(structure, weight, signal, times.reach, options, conducted)
+        operator = heat_operator(structure, weight, signal, times, options, conducted)
         matrix = operator.matrix
         # Rows that are scaled back need the result of the series for their own derivative.
         is_scaled = operator.scaling.row_scale is not None

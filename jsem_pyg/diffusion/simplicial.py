@@ -1,12 +1,11 @@
 """Heat on the edges of a graph: flows that the Hodge Laplacian smooths out."""
 
-from functools import partial
 from typing import Any
 
 from torch import Tensor
 
 from .._checks import check_edge_vector
-from .._precision import compute_dtype, full_precision, widen
+from .._precision import compute_dtype, full_precision
 from ..graph import SimplicialStructure
 from ..graph.prepare import GraphReader
 from ..kernels.table import lists_backends
@@ -15,7 +14,7 @@ from ..operators import hodge_operator
 from ..operators.factored import FACTORED
 from .evolve import SpectralFilter, evolve
 from .options import HeatOptions
-from .precision import precise_operator
+from .precision import choose_dtype
 from .times import Times, check_signal, read_times, squeeze_scales
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure
@@ -138,7 +137,7 @@ def read_complex(
     if edge_weight is not None:
         check_edge_vector("edge_weight", edge_weight, structure.num_columns)
         reader.check(structure, x, "edge_weight", edge_weight, structure.check_edge_weight)
-        edge_weight = structure.mean_of_columns(widen(edge_weight))
+        edge_weight = structure.mean_of_columns(edge_weight)
     if triangle_weight is not None:
         structure.check_triangle_shape(triangle_weight)
         check = structure.check_triangle_weight
@@ -155,17 +154,14 @@ def simplicial_heat(
 ) -> Tensor:
     """Diffuse or filter [..., E, D] on edges -> [..., S, E, D]."""
     structure, edge_weight, triangle_weight = weighted
-    weights = {"edge_weight": edge_weight, "triangle_weight": triangle_weight}
+    weights = edge_weight, triangle_weight
 
     def heat(part: str, t: Times | SpectralFilter) -> Tensor:
-        make = partial(
-            hodge_operator,
-            structure,
-            part,
-            normalization=options.normalization,
-            backend=options.backend,
-        )
-        operator = precise_operator(make, x, t.reach, options, **weights)
+        choices = options.normalization, options.backend
+        operator = hodge_operator(structure, part, *weights, *choices, compute_dtype(x))
+        precise = choose_dtype(x, t.reach(operator.scaling.rate), options.tol)
+        if precise != operator.dtype:
+            operator = hodge_operator(structure, part, *weights, *choices, precise)
         return evolve(flow, operator, t, options)
 
     with full_precision(x.device):
@@ -179,6 +175,6 @@ def simplicial_heat(
             out = out + heat("up", t_up) - kept
         else:
             up = [t_up.value] if isinstance(t_up, Times) else []
-            for unused in (*up, *weights.values()):  # a gradient, if only of zero
+            for unused in (*up, *weights):  # a gradient, if only of zero
                 out = out if unused is None else out + (0 * unused.sum()).to(out)
         return structure.to_columns(out).to(x.dtype)

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from .._checks import as_float, check_float, list_of, real_numbers
 
+LONGEST = 1e4  # times in units of the fastest rate
+
 
 class Times(NamedTuple):
     """Diffusion times that have passed their checks."""
@@ -20,12 +22,9 @@ class Times(NamedTuple):
         """The longest time in units of a rate."""
         return self.longest * fastest
 
-    def scales(self) -> "list[Times]":
-        """Each of the S scales by itself."""
-        parts = self.value.split(1)
-        if torch.compiler.is_compiling():
-            return [Times(each, self.longest) for each in parts]
-        return [Times(each, max(list_of(each))) for each in parts]
+    def by_channel(self, num_channels: int) -> "Times":
+        """Turn S scales of C channels into one scale of S C channels, scale by scale."""
+        return self._replace(value=self.value.reshape(-1).repeat_interleave(num_channels)[None])
 
 
 def read_times(t: float | Tensor, x: Tensor, name: str = "t") -> Times:
@@ -57,6 +56,17 @@ def shape_times(t: float | Tensor, x: Tensor, name: str = "t") -> Tensor:
         )
     times = times.to("cpu", torch.float64)
     return times if times.dim() == 2 else times.reshape(-1, 1)
+
+
+def check_reach(reach: float, fastest: float) -> None:
+    """Raise a ValueError if the longest time, in units of the fastest rate, is out of range."""
+    if not reach <= LONGEST * (1 + 1e-6):  # by rounding; nor NaN
+        raise ValueError(
+            f"Expected 't' to be at most {LONGEST / fastest:.3g}, {LONGEST:.0e} in units of the "
+            f"fastest rate of the Laplacian, which is {fastest:.3g} (got {reach / fastest:.3g}). "
+            "To fix this, take a shorter time, or the limit: the (weighted) mean of 'x' over each "
+            "connected component."
+        )
 
 
 def check_single_time(t: float | Tensor) -> None:

@@ -1,6 +1,6 @@
-"""The adapter to scikit-learn: a transformer, a clusterer and a semi-supervised classifier.
+"""The adapter to scikit-learn: transformers, a clusterer and a semi-supervised classifier.
 
-All three build the neighbour graph of X and take new points later, each by itself: the result of a
+All build the neighbour graph of X and take new points later, each by itself: the result of a
 point does not depend on which others are in the call. They have no mathematics of their own: heat
 is of :mod:`jsem_pyg.diffusion`, self-training of :mod:`jsem_pyg.training`. They work where
 estimators do (pipelines, searches, `set_output`, joblib), in float32 and float64; sparse X is
@@ -10,6 +10,7 @@ reduced first. `tests/estimators/test_checks.py` lists the checks of scikit-lear
 from .cluster_tree import ClusterLevel, ClusterTree
 from .diffusion_clusterer import DiffusionClusterer
 from .diffusion_label_spreading import DiffusionLabelSpreading
+from .diffusion_map import DiffusionMap
 from .heat_diffusion import HeatDiffusion
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "ClusterTree",
     "DiffusionClusterer",
     "DiffusionLabelSpreading",
+    "DiffusionMap",
     "HeatDiffusion",
 ]

@@ -23,7 +23,6 @@ class ClusterLevel(NamedTuple):
     n_clusters: int
     persistence: float  #: in [0, 1], the share of diffusion times, on a logarithmic scale
     labels: np.ndarray  #: [N] the cluster of each point
-    asked: int | None = None  #: the number that finds it; larger where clusters lose their points
 
 
 class ClusterTree:

@@ -1,6 +1,8 @@
 """Columns of numbers, each in its own unit: which metric they take, and how they are scaled."""
 
 import logging
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +13,11 @@ logger = logging.getLogger(__name__)
 
 MOST_COLUMNS = 50  # of a table of measurements; embeddings have more
 NORMAL_IQR = 1.349  # of a normal distribution with standard deviation one
+UNITS = 30  # times a column varies more than another: a different unit
+WINDOW = 0.02  # of the values, whose range is how much a column varies, wherever its groups are
+UNCORRELATED = 1e-3  # neighbouring principal components
+NAMED_BY = 2  # columns, that make the name of a cluster
+NAMED_APART = 0.5  # spreads that the median of such a column is away from that of all
 SCALES = ("auto", "robust", "standard", None)
 
 
@@ -36,18 +43,33 @@ def choose_metric(metric: str, x: np.ndarray, is_reduced: bool) -> str:
 def choose_scale(scale: str | None, x: np.ndarray, metric: str) -> np.ndarray | None:
     """Divisors [D] of the columns of x [N, D], or None.
 
-    "auto" is "robust" under "l2" where most columns lie off zero, as measurements do: their median
-    is more than half of their interquartile range away from it. Centred columns, such as principal
+    "auto" is "robust" under "l2" if the columns have different units: neighbouring values of one
+    lie thirty times farther apart than those of another. Whole columns may differ by more, since
+    groups may lie far apart along one of them. Columns that are not correlated, such as principal
     components, keep their scale, which means something.
     """
     if scale is None or (scale == "auto" and metric != "l2"):
         return None
     if scale == "auto":
-        low, middle, high = np.quantile(x.astype(np.float64), [0.25, 0.5, 0.75], axis=0)
-        if (np.abs(middle) > (high - low) / 2).mean() <= 0.5:
+        if not _units_differ(x):
             return None
         logger.info("scale='robust': each column by its interquartile range")
     return spread(x, robust=scale != "standard")
+
+
+def _units_differ(x: np.ndarray) -> bool:
+    """True if columns of x [N, D] are in different units, wherever zero and the groups lie."""
+    unit = spread(x, robust=False)
+    x = (x - np.median(x, axis=0)) / unit
+    x, unit = x[:, x.std(0) > 0], unit[x.std(0) > 0]
+    window = math.ceil(WINDOW * len(x))
+    ordered = np.sort(x, axis=0)
+    local = np.median(ordered[window:] - ordered[:-window], axis=0)
+    local = np.where(local > 0, local, WINDOW) * unit  # where most are equal: as if they were even
+    if local.size == 0 or local.max() <= UNITS * local.min():
+        return False
+    x = (x - x.mean(0)) / x.std(0)
+    return bool(np.abs((x[:, 1:] * x[:, :-1]).mean(0)).max() > UNCORRELATED)
 
 
 def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
@@ -65,3 +87,38 @@ def spread(x: np.ndarray, robust: bool = True) -> np.ndarray:
         deviation = np.where(differ, (high - low) / NORMAL_IQR, deviation)
     is_constant = (np.ptp(x, axis=0) <= limits.eps * largest) | (deviation < limits.tiny)
     return np.where(is_constant, 1.0, deviation)
+
+
+def name_by_columns(
+    x: np.ndarray,
+    clusters: np.ndarray,
+    columns: Sequence[str],
+    is_category: np.ndarray | None = None,
+) -> list[str]:
+    """Name each cluster by the columns whose median is far from that of all rows.
+
+    Distances are in interquartile ranges of the column, over 1.35; the farthest two make a name.
+    Of categories, columns of zeros and ones, the mean and the standard deviation count.
+
+    Example:
+        >>> x = np.array([[1.0, 7.0], [2.0, 7.0], [8.0, 7.0], [9.0, 7.0]])
+        >>> name_by_columns(x, np.array([0, 0, 1, 1]), ["size", "age"])
+        ['low size', 'high size']
+    """
+    ones = np.zeros(len(columns), bool) if is_category is None else is_category
+
+    def middle(x: np.ndarray) -> np.ndarray:
+        return np.where(ones, x.mean(0), np.median(x, axis=0))
+
+    width, names = np.where(ones, spread(x, robust=False), spread(x)), []
+    for cluster in range(int(clusters.max()) + 1):
+        apart = (middle(x[clusters == cluster]) - middle(x)) / width
+        apart = np.where(ones, np.maximum(apart, 0), apart)  # a category that is there
+        order = np.argsort(-np.abs(apart), kind="stable")[:NAMED_BY]
+        parts = [
+            columns[i] if ones[i] else f"{'high' if apart[i] > 0 else 'low'} {columns[i]}"
+            for i in order
+            if abs(apart[i]) >= NAMED_APART
+        ]
+        names.append(", ".join(parts) or "all columns in the middle")
+    return names

@@ -1,4 +1,4 @@
-"""Clusters whose probabilities diffuse, as a clusterer of scikit-learn's."""
+"""Clusters on a neighbour graph, as a clusterer of scikit-learn's."""
 
 import logging
 import os
@@ -6,6 +6,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from sklearn.base import ClusterMixin
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils.validation import check_is_fitted
@@ -17,8 +18,10 @@ from .._tensor_file import load_tree, save_tree
 from ..graph import GraphStructure
 from ..nn import DiffusionClassifier
 from ..training.choose_num_classes import Level, choose_levels
+from ..training.spectral_clusters import SpectralClusters, is_better
 from .class_estimator import ClassEstimator
 from .cluster_tree import ClusterLevel, ClusterTree
+from .columns import name_by_columns
 from .fitted_graph import FittedGraph
 
 logger = logging.getLogger(__name__)
@@ -26,28 +29,42 @@ logger = logging.getLogger(__name__)
 _KIND = "fitted clusterer"
 # What a file keeps of the fitted attributes.
 _ARRAYS = ("labels_", "probabilities_", "edge_index_", "edge_weight_", "conductances_")
-_VALUES = ("t_", "n_clusters_", "curve_", "n_neighbors_", "n_features_in_", "metric_")
+_VALUES = (
+    *("t_", "by_graph_", "cluster_names_", "n_clusters_", "curve_"),
+    *("n_neighbors_", "n_features_in_", "metric_"),
+)
 
 
 class DiffusionClusterer(ClusterMixin, ClassEstimator):
-    """Clusters points without labels, by self-training of a classifier with diffused probabilities.
+    """Clusters points without labels, on the graph of their nearest neighbours.
 
-    Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
-    :func:`~jsem_pyg.training.fit`. New points do not change what was fitted, nor each other:
-    one that is equal to a fitted point, or to several, has the probabilities of the first; any
-    other is joined to its nearest fitted points, classified by its own features, and receives the
-    diffused probabilities of its neighbours (:mod:`jsem_pyg.nn.class_field`).
+    Two clusterings are made, and the better one is kept. Self-training fits a
+    :class:`~jsem_pyg.nn.DiffusionClassifier` to the graph (:func:`~jsem_pyg.training.fit`): it
+    finds clusters that overlap, such as those of embeddings. Spectral clustering (k-means of the
+    smoothest modes of the graph, :func:`~jsem_pyg.diffusion.low_modes`) finds clusters of any
+    shape that lie apart, and needs no more than one column. It is kept where self-training loses
+    clusters, where its modularity is at least 0.01 higher, or where much less weight lies between
+    its clusters.
+
+    New points do not change what was fitted, nor each other. A point that is equal to a fitted one
+    has its probabilities, those of the first of several. Any other point is joined to its nearest
+    fitted points: it begins with its own class (self-training) or with the mean of its neighbours
+    (spectral clustering), and receives their diffused probabilities.
+
+    A shift of the columns changes nothing, nor does a turn, unless columns are scaled.
 
     Args:
-        n_clusters: how many, or "auto": the number whose clusters heat leaves least and a
-            classifier predicts best without the graph
-            (:func:`~jsem_pyg.training.choose_num_classes`); up to two other levels are fitted as
+        n_clusters: how many, or "auto": the number of clusters that lie apart; without such
+            clusters the number with the highest score: heat stays inside the clusters, and a
+            classifier predicts them from the features alone
+            (:func:`~jsem_pyg.training.choose_num_classes`). Up to two other levels are fitted as
             well, see `tree_`. Where you know the number, pass it.
         n_neighbors: neighbours of each point, at most half of the others.
         metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
             50 columns unless rows have length one, "cosine" for embeddings.
         scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
-            standard deviation), None, or "auto": "robust" for "l2" where most columns lie off zero.
+            standard deviation), None, or "auto": "robust" for "l2" if the columns have different
+            units (neighbouring values of one lie thirty times farther apart than of another).
         t: how long features diffuse before they are clustered, > 0, or "auto": of ten times from 1
             to 50 the one whose clusters have the highest modularity. Probabilities diffuse for
             that time or half of it.
@@ -62,14 +79,16 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
     Attributes:
         labels_: [N] the cluster of each fitted point, from 0 on.
         probabilities_: `[N, n_clusters_]` how probable each cluster is for it.
-        n_clusters_: how many clusters there are; fewer than `n_clusters` where some lost all their
-            points, which is logged.
+        n_clusters_: how many clusters there are.
+        by_graph_: True if spectral clustering found them, False if self-training did.
         edge_index_: [2, E] the graph, both directions of every edge.
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
         t_: how long probabilities diffuse.
         tree_: a :class:`ClusterTree`: the levels that "auto" found, that which is taken first, and
             clusterings into every other number; of a given number, it and what it merges into.
+        cluster_names_: for a data frame, the columns that set each cluster apart, such as "high
+            income, low age", [C] texts; else None.
         curve_: the score of every number that "auto" tried, or None.
         n_neighbors_: the number of neighbours.
         metric_: "cosine" or "l2".
@@ -78,6 +97,8 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         reducer_: the `TruncatedSVD` of sparse X, or None.
         n_features_in_: the number of columns of X.
         feature_names_in_: their names, if all are strings.
+
+    Source: Ng, Jordan and Weiss, "On spectral clustering", 2001, for clusters by modes.
 
     Example:
         >>> X = np.random.default_rng(0).normal(size=(60, 2)) / 9 + np.repeat(np.eye(2), 30, axis=0)
@@ -122,17 +143,28 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
 
         Raises:
             TypeError: if a parameter is of the wrong type.
-            ValueError: if X or a parameter does not fit.
+            ValueError: if X or a parameter does not fit, or fewer points differ than `n_clusters`.
         """
         check_positive_int("max_clusters", self.max_clusters)
         if not self._is_auto:
             check_positive_int("n_clusters", self.n_clusters, " or 'auto'")
         with self._threads(X):
             graph, seed, _ = self._fit_graph(X)
-            chosen, finest = self._choose_levels(graph, seed)
-            fitted = [self._fit_level(graph, seed, level) for level in reversed(chosen)]
+            largest = self.max_clusters if self._is_auto else int(self.n_clusters)
+            if not self._is_auto and largest > graph.num_different:
+                raise ValueError(
+                    "Expected 'n_clusters' to be at most the number of points that differ (got "
+                    f"{largest} for {graph.num_different} of {len(graph.graph.x)} points)."
+                )
+            modes = SpectralClusters(graph.graph, largest, seed)
+            chosen, finest = self._choose_levels(graph, seed, modes)
+            fitted = [self._fit_level(graph, seed, level, modes) for level in reversed(chosen)]
             edges = graph.graph.structure, graph.data.edge_weight
-            self.tree_ = ClusterTree(_differ(fitted[::-1]), *edges, finest)
+            self.tree_ = ClusterTree(fitted[::-1], *edges, finest)
+        self.cluster_names_ = None
+        if hasattr(self, "feature_names_in_") and self.reducer_ is None:
+            x = graph.graph.x.numpy()
+            self.cluster_names_ = name_by_columns(x, self.labels_, self.feature_names_in_)
         self._is_fitted = True
         return self
 
@@ -141,10 +173,20 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         check_is_fitted(self)
         return self.tree_.cut(n_clusters, min_size=min_size)
 
-    def _fit_level(self, graph: FittedGraph, seed: int, level: Level) -> ClusterLevel:
+    def _fit_level(
+        self, graph: FittedGraph, seed: int, level: Level, modes: SpectralClusters
+    ) -> ClusterLevel:
         """Find the clusters of one level; what is fitted last is what the estimator predicts."""
         count = level.num_classes
-        p = self._train(graph, seed, count)
+
+        def spectral(labels: torch.Tensor) -> torch.Tensor | None:
+            if not 1 < count <= modes.largest:
+                return None
+            found, has_lost = modes.labels(count), len(labels.unique()) < count
+            takes = has_lost or is_better(found, labels, graph.graph)
+            return F.one_hot(found, count) if takes else None
+
+        p = self._train(graph, seed, count, spectral)
         kept, labels = p.argmax(-1).unique(return_inverse=True)
         if len(kept) < count:
             logger.warning("%d of %d clusters have no point left.", count - len(kept), count)
@@ -152,7 +194,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         self.n_clusters_ = len(kept)
         self.labels_ = labels.numpy()
         self.probabilities_ = self._of_classes(p).numpy()
-        return ClusterLevel(len(kept), level.persistence, self.labels_.copy(), count)
+        return ClusterLevel(len(kept), level.persistence, self.labels_.copy())
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable cluster [M] of each point [M, D], by itself."""
@@ -202,7 +244,7 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             "p": self._of_nodes,
             "classes": self._classes,
             "levels": [
-                (level.n_clusters, level.persistence, torch.from_numpy(level.labels), level.asked)
+                (level.n_clusters, level.persistence, torch.from_numpy(level.labels))
                 for level in self.tree_.levels
             ],
             "finest": torch.from_numpy(self.tree_.finest),
@@ -243,13 +285,10 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
             model = DiffusionClassifier(x.size(1), q.size(1)).to(x.dtype).eval()
         model.load_state_dict(tree["model"])
         edges = torch.from_numpy(self.edge_index_), torch.from_numpy(self.edge_weight_)
-        kernel = tree.get("kernel", self.kernel)  # which files of earlier versions lack
-        graph = FittedGraph(x, self.n_neighbors_, self.metric_, kernel, self._seed)
+        graph = FittedGraph(x, self.n_neighbors_, self.metric_, tree["kernel"], self._seed)
         structure = GraphStructure(edges[0], len(x))
-        self._place_classes(graph, model, q, structure, edges[1])
-        levels = [  # without what was asked for in files of earlier versions
-            ClusterLevel(n, share, of.numpy(), *asked) for n, share, of, *asked in tree["levels"]
-        ]
+        self._place_classes(graph, model, q, structure, edges[1], self.by_graph_)
+        levels = [ClusterLevel(n, share, of.numpy()) for n, share, of in tree["levels"]]
         self.tree_ = ClusterTree(levels, structure, edges[1], tree["finest"].numpy())
         self._is_fitted = True
         return self
@@ -259,31 +298,17 @@ class DiffusionClusterer(ClusterMixin, ClassEstimator):
         return isinstance(self.n_clusters, str) and self.n_clusters == "auto"
 
     def _choose_levels(
-        self, graph: FittedGraph, seed: int
+        self, graph: FittedGraph, seed: int, modes: SpectralClusters
     ) -> tuple[list[Level], np.ndarray | None]:
         """The numbers to fit, the first for good, and a finer clustering [N] than all of them."""
         self.curve_ = None
         if self._is_auto:
-            chosen, finest = choose_levels(graph.graph, self.max_clusters, seed=seed)
+            chosen, finest = choose_levels(graph.graph, self.max_clusters, seed=seed, modes=modes)
             self.curve_ = chosen.curve
             # Without numbers that no point has.
             return chosen.levels, finest.unique(return_inverse=True)[1].numpy()
-        count = int(self.n_clusters)
-        if count > len(graph.graph.x):
-            raise ValueError(
-                f"Expected 'n_clusters' to be at most the number of points (got {count} for "
-                f"{len(graph.graph.x)} points)."
-            )
-        return [Level(count, 1.0)], None
+        return [Level(int(self.n_clusters), 1.0)], None
 
     def _of_classes(self, p: torch.Tensor) -> torch.Tensor:
         """The probabilities of clusters that have points."""
         return p if len(self._classes) == p.size(1) else normalize_rows(p[:, self._classes])
-
-
-def _differ(levels: list[ClusterLevel]) -> list[ClusterLevel]:
-    """Levels without those that have as many clusters as one before: some lose theirs."""
-    first: dict[int, ClusterLevel] = {}
-    for level in levels:
-        first.setdefault(level.n_clusters, level)
-    return list(first.values())

@@ -9,6 +9,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._checks import check_unmasked
+from ..training.label_spreading import reached_by, spread_labels
+from ..training.spectral_clusters import is_better
+from ..training.training_graph import keep_known
 from .class_estimator import ClassEstimator
 
 logger = logging.getLogger(__name__)
@@ -17,20 +20,28 @@ logger = logging.getLogger(__name__)
 class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
     """Classifies points of which only a few have labels; -1 stands for no label.
 
-    Fits a :class:`~jsem_pyg.nn.DiffusionClassifier` to the neighbour graph of X by
-    :func:`~jsem_pyg.training.fit`: a linear classifier is trained on the known
-    labels, its probabilities diffuse, and it is trained again on the result. New points do not
-    change what was fitted, nor each other: one that is equal to a fitted point, or to several, has
-    the probabilities of the first; any other is joined to its nearest fitted points, classified by
-    its own features, and receives the diffused probabilities of its neighbours
-    (:mod:`jsem_pyg.nn.class_field`).
+    Labels spread over the graph of nearest neighbours in two ways, and the better one is kept.
+    Self-training fits a :class:`~jsem_pyg.nn.DiffusionClassifier`
+    (:func:`~jsem_pyg.training.fit`): a linear classifier learns the known labels, its
+    probabilities diffuse, and it learns again from the result. Random walks that restart at the
+    labels follow the edges alone, as scikit-learn's `LabelSpreading` does: they find classes of any
+    shape, and need no more than one column. They are kept where their modularity is at least 0.01
+    higher, or where much less weight lies between their classes.
+
+    A point that no label reaches along neighbours has the shares of the classes among the labels.
+
+    New points do not change what was fitted, nor each other. A point that is equal to a fitted one
+    has its probabilities, those of the first of several. Any other point is joined to its nearest
+    fitted points: it begins with its own class (self-training) or with the mean of its neighbours
+    (random walks), and receives their diffused probabilities.
 
     Args:
         n_neighbors: neighbours of each point, at most half of the others.
         metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
             50 columns unless rows have length one, "cosine" for embeddings.
         scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
-            standard deviation), None, or "auto": "robust" for "l2" where most columns lie off zero.
+            standard deviation), None, or "auto": "robust" for "l2" if the columns have different
+            units (neighbouring values of one lie thirty times farther apart than of another).
         t: how long features diffuse before the labels are learned, > 0, or "auto": of ten times
             from 1 to 50 the one that the unsupervised triplet loss prefers. Probabilities
             diffuse for that time or half of it.
@@ -49,6 +60,7 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
         edge_index_: [2, E] the graph, both directions of every edge.
         edge_weight_: [E] the weights of its edges.
         conductances_: [E] how well each edge conducts, in (0, 1].
+        by_graph_: True if labels were spread along the edges alone.
         t_: how long probabilities diffuse.
         n_neighbors_: the number of neighbours.
         metric_: "cosine" or "l2".
@@ -89,8 +101,18 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             self.classes_, number = np.unique(y[known], return_inverse=True)
             labels = torch.full((len(y),), -1)
             labels[torch.from_numpy(known)] = torch.from_numpy(number)
-            p = self._train(graph, seed, len(self.classes_), labels)
-        self.label_distributions_ = p.numpy()
+            count = len(self.classes_)
+
+            def spread(found: torch.Tensor) -> torch.Tensor | None:
+                p = spread_labels(graph.graph, labels, count)
+                takes = is_better(p.argmax(-1), found, graph.graph)
+                return keep_known(p, labels) if takes else None
+
+            self._train(graph, seed, count, spread, labels)
+            self._reached = reached_by(labels >= 0, graph.graph)
+            self._shares = torch.bincount(labels[labels >= 0]) / (labels >= 0).sum()
+            self._of_nodes = self._where(self._reached, self._of_nodes)
+        self.label_distributions_ = self._of_nodes.numpy().copy()
         self.transduction_ = self.classes_[self.label_distributions_.argmax(1)]
         self._is_fitted = True
         return self
@@ -107,6 +129,14 @@ class DiffusionLabelSpreading(ClassifierMixin, ClassEstimator):
             ValueError: if X does not fit to what was fitted.
         """
         return self._probabilities(X).numpy()
+
+    def _at(self, x: torch.Tensor, neighbor: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        reached = self._reached[neighbor[:, 0]] | (weight[:, 0] == 0)  # that of the nearest
+        return self._where(reached, super()._at(x, neighbor, weight))
+
+    def _where(self, reached: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        """Probabilities [N, C] where a label reaches [N]; elsewhere the shares of the labels."""
+        return torch.where(reached[:, None], p, self._shares.to(p))
 
 
 def _is_known(y: np.ndarray) -> np.ndarray:

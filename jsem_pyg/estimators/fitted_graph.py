@@ -50,6 +50,7 @@ class FittedGraph:
         digests = _digests(x)
         last_first = reversed(list(enumerate(digests)))  # so that the first of equal rows stays
         self._nodes_of = {digest: node for node, digest in last_first}
+        self.num_different = len(self._nodes_of)
 
     def evaluate(
         self, x_new: Tensor, of_nodes: Tensor, at: Callable[[Tensor, Tensor, Tensor], Tensor]

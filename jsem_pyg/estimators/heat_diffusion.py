@@ -40,7 +40,8 @@ class HeatDiffusion(OneToOneFeatureMixin, TransformerMixin, NeighborEstimator):
         metric: "cosine" (1 - cos; a row of zeros has no neighbour), "l2", or "auto": "l2" for up to
             50 columns unless rows have length one, "cosine" for embeddings.
         scale: what columns are divided by: "robust" (their interquartile range), "standard" (their
-            standard deviation), None, or "auto": "robust" for "l2" where most columns lie off zero.
+            standard deviation), None, or "auto": "robust" for "l2" if the columns have different
+            units (neighbouring values of one lie thirty times farther apart than of another).
         t: how long heat flows, >= 0, or "auto": of eight times from 0.5 to 20 the one that the
             unsupervised triplet loss prefers (:func:`jsem_pyg.training.select_time`).
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).

@@ -81,14 +81,13 @@ class NeighborEstimator(BaseEstimator):
     def _fit_graph(self, X: Any, y: Any = "no_validation") -> tuple[FittedGraph, int, Any]:
         """Read X and y, and build the graph: it, a seed for what is random later, and y."""
         self._check_parameters()
-        _check_none_missing(X)
         self._is_fitted = False  # until the end: parts of two fits would predict, if it fails
-        read = validate_data(self, X, y, ensure_min_samples=3, **_READING)
+        read = self._validated(X, y, ensure_min_samples=3)
         X, y = read if isinstance(read, tuple) else (read, None)
         seed = self._draw_seed()
         self.reducer_ = None
-        if issparse(X) and X.shape[1] > self.n_components:
-            reducer = TruncatedSVD(self.n_components, random_state=seed)
+        if issparse(X) and X.shape[1] > self._num_reduced:
+            reducer = TruncatedSVD(self._num_reduced, random_state=seed)
             reducer.set_output(transform="default")  # whatever scikit-learn is set to
             self.reducer_ = reducer.fit(_in_order(X, X.dtype))
         self.scale_ = None
@@ -104,8 +103,21 @@ class NeighborEstimator(BaseEstimator):
     def _read_new(self, X: Any) -> Tensor:
         """Points [M, D] that come later, in the type of the fitted ones."""
         check_is_fitted(self)
+        return self._to_tensor(self._validated(X, reset=False), self._dtype)
+
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """X as scikit-learn reads it; an error about NaN says what to do."""
         _check_none_missing(X)
-        return self._to_tensor(validate_data(self, X, reset=False, **_READING), self._dtype)
+        try:
+            return validate_data(self, X, *y, **options, **_READING)
+        except ValueError as error:
+            if "Input X contains NaN" not in str(error):
+                raise
+            raise ValueError(
+                f"Input X contains NaN. {type(self).__name__} takes no missing values. To fix "
+                "this, fill them in, for instance by sklearn.impute.SimpleImputer in a pipeline, "
+                "or leave these rows out."
+            ) from error
 
     def _to_tensor(self, X: Any, dtype: torch.dtype | None = None) -> Tensor:
         """A copy of X, scaled in `dtype`; a later change of X does not change the estimator."""
@@ -142,6 +154,11 @@ class NeighborEstimator(BaseEstimator):
         precise = full_precision(torch.device("cpu"))
         with limit_threads(self.n_jobs, shape[0]), precise, outside_inference():
             yield
+
+    @property
+    def _num_reduced(self) -> int:
+        """The columns that sparse X is reduced to."""
+        return self.n_components
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_is_fitted", False)

@@ -54,7 +54,16 @@ def modularity(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -
 
 def modularity_of(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> float:
     """The modularity, of both directions of every edge and arguments that were checked before."""
-    return _modularity(*_sums(edge_index, edge_weight, labels))
+    return cut_and_modularity(edge_index, edge_weight, labels)[1]
+
+
+def cut_and_modularity(
+    edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor
+) -> tuple[float, float]:
+    """The share of weight between clusters, and the modularity, as in `modularity_of`."""
+    inside, degree = _sums(edge_index, edge_weight, labels)
+    cut = 1 - inside / degree.sum() if degree.sum() > 0 else 0
+    return float(cut), _modularity(inside, degree)
 
 
 def _sums(edge_index: Tensor, edge_weight: Tensor | None, labels: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,13 @@
 """Stage 1: points -> weighted edges -> a structure that is prepared once.
 
 :func:`knn_search` finds the nearest neighbours, :func:`knn_graph` makes an undirected, weighted,
-connected graph of them, and :class:`NeighborIndex` places new points in it. :func:`patch_graph`
-joins the pixels of a picture that look alike. :func:`knn_hyperedges` makes a hypergraph of points.
+connected graph of them, and :class:`NeighborIndex` places new points in it. :func:`knn_hyperedges`
+makes a hypergraph of points.
 
 Points are checked in `points.py`; `groups.py` separates the graphs of a batch. Small graphs are
-searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py`, `torch_search.py`
-or `tree_search.py`. `affinity.py` turns distances into weights. Components are joined in
-`connect.py`, by the links that `component_links.py` finds.
+searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
+`tree_search.py`. `affinity.py` turns distances into weights. Components are joined in `connect.py`,
+by the links that `component_links.py` finds.
 
 :class:`GraphStructure`, :class:`HypergraphStructure` and :class:`SimplicialStructure` (edges and
 triangles) are what every later stage works on: sorted and checked once, and the owner of all that
@@ -20,7 +20,6 @@ from .hyperedges import knn_hyperedges
 from .hypergraph_structure import HypergraphStructure
 from .knn import knn_search
 from .neighbor_index import NeighborIndex
-from .patches import patch_graph
 from .simplicial_structure import SimplicialStructure
 from .structure import GraphStructure
 
@@ -32,5 +31,4 @@ __all__ = [
     "knn_graph",
     "knn_hyperedges",
     "knn_search",
-    "patch_graph",
 ]

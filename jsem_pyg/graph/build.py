@@ -102,7 +102,6 @@ def knn_graph(
         TypeError: if `x` is not floating-point, or another argument not of its type.
         ValueError: if `k`, the shape or the values of `x` or `batch`, or another argument does not
             fit.
-        ImportError: if an approximate search is chosen and faiss is missing.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])

@@ -50,7 +50,8 @@ class Outside:
         self.points, self.of_point = points, label
         coordinates = None if points.is_mapped else points.centred()
         self.coordinates = coordinates
-        self.by_tree = coordinates is not None and pays(coordinates, points.device)
+        on_cpu = points.device.type == "cpu"
+        self.by_tree = on_cpu and coordinates is not None and pays(coordinates)
         self.order = label.argsort(stable=True)
         self.label = label[self.order].to(points.device)
         # What is mapped is read again for every tile.

@@ -1,7 +1,5 @@
 """Searches by Faiss, exact and approximate, on a GPU where it has one. Only here it is imported."""
 
-import importlib.util
-import sys
 from functools import cache
 from typing import Any
 
@@ -26,31 +24,16 @@ _GPU_MOST = 2048
 _ADD_CHUNK = 1 << 15
 
 
-def has_faiss() -> bool:
-    """True if Faiss is installed."""
-    if "faiss" in sys.modules:
-        return sys.modules["faiss"] is not None
-    return importlib.util.find_spec("faiss") is not None
+def import_faiss() -> Any:
+    """Import Faiss, which takes long, where it is first needed."""
+    import faiss
+
+    return faiss
 
 
 def has_faiss_gpu() -> bool:
-    """True if Faiss is installed and sees a GPU."""
-    if not has_faiss():
-        return False
-    # Builds for the CPU have the function from version 1.7.3 on.
+    """True if Faiss sees a GPU: its builds for the CPU see none."""
     return import_faiss().get_num_gpus() > 0
-
-
-def import_faiss() -> Any:
-    """Import Faiss, or raise an ImportError with the command that installs it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise ImportError(
-            "Approximate neighbours (index='hnsw' or 'ivf') need faiss. To fix this, run "
-            "`pip install faiss-cpu`, or use index='flat'."
-        ) from error
-    return faiss
 
 
 def faiss_nearest(query: Tensor, base: Tensor, k: int) -> tuple[Tensor, Tensor]:

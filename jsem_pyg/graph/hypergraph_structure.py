@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from .._checks import (
-    check_degree,
-    check_nonnegative_entries,
     check_nonnegative_int,
     check_pairs,
     check_unbatched,
     check_vector,
+    check_weight_range,
     numbers_of,
 )
 from .._groups import group_starts
@@ -139,15 +138,9 @@ class HypergraphStructure(Prepared):
         return MemberPairs(hyperedge[left], slot, product, csr, diagonal)
 
     def check_weight(self, hyperedge_weight: Tensor) -> None:
-        """Raise unless `hyperedge_weight` is finite and non-negative, and so are the degrees."""
+        """Raise unless `hyperedge_weight` [E] is in the supported range."""
         self.check_weight_shape(hyperedge_weight)
-        check_nonnegative_entries("hyperedge_weight", hyperedge_weight)
-        num_terms = int(self.multiplicity.sum())
-        check_degree("hyperedge_weight", hyperedge_weight, num_terms, self._degree)
-
-    def _degree(self, hyperedge_weight: Tensor) -> Tensor:
-        share = hyperedge_weight.index_select(0, self.hyperedge) * self.multiplicity
-        return share.new_zeros(self.num_nodes).index_add(0, self.node, share)
+        check_weight_range("hyperedge_weight", hyperedge_weight)
 
     def check_weight_shape(self, hyperedge_weight: Tensor) -> None:
         """Raise unless `hyperedge_weight` is a floating-point tensor of shape [E]."""

@@ -36,7 +36,7 @@ def knn_search(
     Duplicates of a point are ordinary neighbours at distance zero. A graph is discrete, so no
     gradient flows back to `x`.
 
-    Without faiss, and on devices that it does not support, the search is exact and by torch.
+    Points on a GPU are searched on the CPU, except by a build of faiss for GPUs.
 
     Args:
         x: [N, F] floating-point tensor, finite, on any device; or an array such as
@@ -60,7 +60,6 @@ def knn_search(
             not a number.
         ValueError: if `k`, the shape or the values of `x`, or one of the other arguments does not
             fit.
-        ImportError: if an approximate search is chosen and faiss is missing.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])

@@ -34,7 +34,7 @@ class Points(NamedTuple):
     center: Tensor  # [F] the mean of the coordinates
     metric: str
     scale: Tensor  # [N] under l2 the input is `coordinates * scale`, one number in each graph
-    device: torch.device  # of the input: where a search by torch runs
+    device: torch.device  # of the input: where links between components are found
 
     @property
     def num_points(self) -> int:

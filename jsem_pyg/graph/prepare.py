@@ -88,7 +88,6 @@ class GraphReader:
         if weight is not None:
             check_edge_vector("edge_weight", weight, structure.num_edges)
             self.check(structure, x, "edge_weight", weight, structure.check_weight)
-            weight = structure.widen(weight)
         if edge_attr is not None:
             check_entry_order(edge_index)
             check_rows("edge_attr", edge_attr, structure.num_edges, "column of 'edge_index'")

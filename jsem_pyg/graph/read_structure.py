@@ -10,6 +10,9 @@ from torch_geometric.typing import SparseTensor
 from .._checks import check_edge_index_shape, check_nonnegative_int
 from .structure import GraphStructure
 
+# More nodes than this, and than so many for every edge, are identifiers that were not renumbered.
+_MOST_NODES, _NODES_OF_AN_EDGE = 5_000_000, 10
+
 
 def read_structure(edge_index: Any, num_nodes: int | None = None) -> GraphStructure:
     """Prepare a graph, unless it is prepared; see :func:`count_nodes` for N."""
@@ -38,4 +41,12 @@ def count_nodes(edge_index: Any, num_nodes: int | None = None, nodes: Tensor | N
     known = edge_index.sparse_size() if isinstance(edge_index, EdgeIndex) else ()
     indices = (edge_index,) if nodes is None else (edge_index, nodes)
     largest = (int(each.max()) + 1 for each in indices if each.numel())
-    return max([0, *(size or 0 for size in known), *largest])
+    size = max([0, *(size or 0 for size in known), *largest])
+    if size > max(_MOST_NODES, _NODES_OF_AN_EDGE * edge_index.size(1)):
+        raise ValueError(
+            f"Expected 'edge_index' to number the nodes from 0 on (got node {size - 1} in a graph "
+            f"of {edge_index.size(1)} columns, nearly all of whose nodes have no edge). To fix "
+            "this, renumber the nodes: nodes, edge_index = edge_index.unique(return_inverse=True); "
+            "or, if the others are nodes as well, pass 'num_nodes'."
+        )
+    return size

@@ -6,14 +6,14 @@ what belongs to nodes elsewhere is fetched, and its gradient sent back. The Lapl
 both at once, and so is everything that leads there: whatever differs is a method here.
 """
 
+import math
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
 
-from .._checks import check_degree, check_device, check_edge_weight, check_finite, check_rows
-from .._precision import widen
-from ..kernels.torch_func import LightFunction, check_forward_mode
+from .._checks import check_device, check_edge_weight, check_finite, check_rows, numbers_of
 from .memory import Prepared
 
 
@@ -29,8 +29,6 @@ class GraphRows(Prepared):
         has_repeated_edges: whether some edge was handed in more than once.
         row: [nnz] the row of every slot.
         col: [nnz] the place of every slot's column in what `spread` returns.
-        can_remember: whether an operator of unchanged weights may be taken from a memory; not where
-            processes make it together, since each knows only its own weights.
     """
 
     num_nodes: int
@@ -38,17 +36,11 @@ class GraphRows(Prepared):
     has_repeated_edges: bool
     row: Tensor
     col: Tensor
-    can_remember: bool = True
 
-    @property
-    @abstractmethod
-    def component(self) -> Tensor:
-        """[n] the connected component of each row, numbered from zero."""
-
-    @property
-    @abstractmethod
-    def num_components(self) -> int:
-        """The number of connected components that `component` may name."""
+    @cached_property
+    def unweighted(self) -> dict[Any, Any]:
+        """What was computed of this graph without weights, by whoever computed it."""
+        return {}
 
     @property
     @abstractmethod
@@ -61,21 +53,16 @@ class GraphRows(Prepared):
 
     @abstractmethod
     def symmetric(self, values: Tensor) -> Tensor:
-        """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
+        """[nnz] values in the slots -> the mean of both directions of every edge."""
 
     @abstractmethod
     def _check_symmetric(self, name: str, values: Tensor) -> None:
         """Raise unless values [E, ...] are alike in both directions, as far as both are here."""
 
     def check_weight(self, edge_weight: Tensor) -> None:
-        """Raise unless weights [E] are finite, non-negative and alike in both directions.
-
-        Their sums, the degrees, have to be finite as well: of an infinite one the operator would
-        make a node without edges.
-        """
+        """Raise unless weights [E] are in the supported range and alike in both directions."""
         check_edge_weight(edge_weight, self.num_edges)
         check_device("edge_weight", edge_weight.device, self.row, "edge_index")
-        check_degree("edge_weight", edge_weight, self.num_edges, self._degree)
         self._check_symmetric("edge_weight", edge_weight)
 
     def check_attr(self, edge_attr: Tensor) -> None:
@@ -84,9 +71,6 @@ class GraphRows(Prepared):
         check_device("edge_attr", edge_attr.device, self.row, "edge_index")
         check_finite("edge_attr", edge_attr)
         self._check_symmetric("edge_attr", edge_attr)
-
-    def _degree(self, edge_weight: Tensor) -> Tensor:
-        return self.row_sums(self.to_slots(edge_weight))
 
     @abstractmethod
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Any:
@@ -111,17 +95,9 @@ class GraphRows(Prepared):
         """
         return *self.edges, None
 
-    def widen(self, edge_weight: Tensor) -> Tensor:
-        """Checked weights in the type that their range needs."""
-        return widen(edge_weight)
-
-    def share_range(self, scaling: Any) -> Any:
-        """The scaling of an operator, with what rates and scales all processes have."""
-        return scaling
-
     def row_sums(self, values: Tensor) -> Tensor:
         """[nnz] values in the slots -> their sums [n] over each row."""
-        return _SumRows.call(values, self.row, self.num_nodes)
+        return values.new_zeros(self.num_nodes).index_add(0, self.row, values)
 
     def spread(self, values: Tensor) -> Tensor:
         """[n, ...] numbers of these nodes -> those of all nodes that a column may be."""
@@ -131,39 +107,9 @@ class GraphRows(Prepared):
         """[n, ...] numbers of nodes -> their mean [...] over all nodes of the graph."""
         return values.mean(0)
 
-    def largest(self, values: Tensor) -> Tensor:
-        """The largest of each entry over all processes that hold rows; not differentiable."""
-        return values
-
-    def largest_of_components(self, values: Tensor) -> Tensor:
-        """[nnz] values >= 0 in the slots -> the largest of every component, -1 if it has none."""
-        lowest = values.new_full((self.num_components,), -1.0)
-        of_slot = self.component.index_select(0, self.row)
-        return lowest.scatter_reduce(0, of_slot, values, "amax")
-
-
-class _SumRows(LightFunction):
-    """(values [nnz], row [nnz], n) -> sums [n]; torch's `index_add` would keep the values."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(values: Tensor, row: Tensor, num_rows: int) -> Tensor:
-        return values.new_zeros(num_rows).index_add(0, row, values)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.num_rows = inputs[2]
-        ctx.save_for_backward(inputs[1])
-        ctx.save_for_forward(inputs[1])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (row,) = ctx.saved_tensors
-        return grad.index_select(0, row), None, None
-
-    @staticmethod
-    def jvp(ctx: Any, of_values: Tensor, *_: None) -> Tensor:
-        check_forward_mode()
-        (row,) = ctx.saved_tensors
-        return of_values.new_zeros(ctx.num_rows).index_add(0, row, of_values)
+    def extent(self, values: Tensor) -> tuple[float, float]:
+        """The smallest and the largest of some values over all processes that hold rows."""
+        values = numbers_of(values)
+        if values.numel() == 0:
+            return math.inf, 0.0
+        return float(values.min()), float(values.max())

@@ -10,11 +10,10 @@ from .._checks import check_bool, check_choice, check_nonnegative_int, check_pos
 from .._progress import progress_bar
 from .._random import seeded
 from .all_pairs import all_pairs_neighbors
-from .faiss_search import ApproximateIndex, faiss_nearest, has_faiss, has_faiss_gpu
+from .faiss_search import ApproximateIndex, faiss_nearest
 from .groups import SMALL
 from .mapped_rows import MappedRows
 from .points import Points
-from .torch_search import torch_nearest
 from .tree_search import Tree, pays
 
 logger = logging.getLogger(__name__)
@@ -206,10 +205,10 @@ class Searcher:
             return block_neighbors(rows, self.points, k)
         if self.base is None:
             self.base = self.points.centred()
-            self.tree = Tree(self.base) if pays(self.base, self.points.device) else None
+            self.tree = Tree(self.base) if pays(self.base) else None
         if self.tree is not None:
             return self.tree.search(rows, k)
-        return nearest_rows(rows, self.base, k, self.points.device)[1]
+        return faiss_nearest(rows, self.base, k)[1]
 
     def _reach_recall(self, k: int, options: SearchOptions) -> None:
         """Raise the effort until the target is met on a sample, and report what was reached."""
@@ -254,14 +253,7 @@ def choose_index(points: Points, index: str) -> str:
         return index
     if points.num_points <= EXACT_LIMIT:
         return "flat"
-    if not points.is_mapped and pays(points.centred(), points.device):
-        return "flat"
-    if not has_faiss() or (points.device.type != "cpu" and not has_faiss_gpu()):
-        logger.info(
-            "Searching %d points exactly by torch on %s: there is no faiss for it.",
-            points.num_points,
-            points.device,
-        )
+    if not points.is_mapped and pays(points.centred()):
         return "flat"
     return "ivf"
 
@@ -273,22 +265,10 @@ def block_neighbors(query: Tensor, points: Points, k: int) -> Tensor:
     found = torch.full((query.size(0), k), -1)
     for block in points.coordinates.blocks():
         count = min(k, block.stop - block.start)
-        squared, index = nearest_rows(query, points.centred(block), count, points.device)
+        squared, index = faiss_nearest(query, points.centred(block), count)
         best, order = torch.cat([best, squared], dim=1).topk(k, largest=False)
         found = torch.cat([found, index + block.start], dim=1).gather(1, order)
     return found
-
-
-def nearest_rows(
-    query: Tensor, base: Tensor, k: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """For each query [Q, F] the k nearest rows of `base`: squared distances and rows [Q, k].
-
-    Torch searches, on the device of the input, if there is no Faiss for that.
-    """
-    if has_faiss_gpu() or (has_faiss() and device.type == "cpu"):
-        return faiss_nearest(query, base, k)
-    return torch_nearest(query, base, k, device)
 
 
 def rank(

@@ -20,22 +20,21 @@ from .._checks import (
     check_dense,
     check_device,
     check_edge_index_shape,
-    check_edge_vector,
-    check_finite,
+    check_edge_weight,
     check_float,
     check_node_index,
-    check_nonnegative_entries,
     check_nonnegative_int,
     check_signal_range,
     check_symmetric,
     check_tensor,
     check_vector,
+    check_weight_range,
     numbers_of,
     uneven,
 )
 from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
-from ..kernels.triangles.torch_wedges import list_triangles
+from ..kernels.triangles import list_triangles
 from .memory import Prepared
 from .structure import GraphStructure
 
@@ -102,22 +101,11 @@ class SimplicialStructure(Prepared):
         _check_repeats(edge_index, self._edge, self._sign)
         self._share = 1.0 / columns[self._edge]
         if triangles is None:
-            self.triangles = list_triangles(graph.csr)
+            self.triangles = list_triangles(graph.csr, graph.reverse)
         else:
             self.triangles = _read_triangles(triangles, edge_index, num_nodes)
         self.num_triangles = self.triangles.size(1)
         self.triangle_edges = _find_edges(self.edges, self.triangles, num_nodes)
-
-    @cached_property
-    @torch.inference_mode(False)
-    def component(self) -> Tensor:
-        """[M] the connected component of each edge, numbered from zero; isolated nodes are none."""
-        return torch.unique(self.graph.component[self.edges[0]], return_inverse=True)[1]
-
-    @cached_property
-    def num_components(self) -> int:
-        """The number of connected components that have an edge."""
-        return int(self.component.max()) + 1 if self.num_edges else 0
 
     @cached_property
     @torch.inference_mode(False)
@@ -198,8 +186,7 @@ class SimplicialStructure(Prepared):
 
     def check_edge_weight(self, edge_weight: Tensor) -> None:
         """Raise unless `edge_weight` [E] is finite, positive and alike in both directions."""
-        check_edge_vector("edge_weight", edge_weight, self.num_columns)
-        check_finite("edge_weight", edge_weight)
+        check_edge_weight(edge_weight, self.num_columns)
         weight = numbers_of(edge_weight)
         if weight.numel() and float(weight.min()) <= 0:
             raise ValueError(
@@ -219,7 +206,7 @@ class SimplicialStructure(Prepared):
     def check_triangle_weight(self, triangle_weight: Tensor) -> None:
         """Raise unless `triangle_weight` [F] is finite and non-negative."""
         self.check_triangle_shape(triangle_weight)
-        check_nonnegative_entries("triangle_weight", triangle_weight)
+        check_weight_range("triangle_weight", triangle_weight)
 
     def __repr__(self) -> str:
         return (

@@ -202,9 +202,8 @@ class GraphStructure(GraphRows):
         return part.to(slots) * self.to_edges(slots)
 
     def symmetric(self, values: Tensor) -> Tensor:
-        """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
-        halves = 0.5 * values
-        return halves + halves.index_select(0, self.reverse)
+        """[nnz] values in the slots -> the mean of both directions of every edge."""
+        return (values + values.index_select(0, self.reverse)) / 2
 
     def read_symmetric(self, name: str, values: Tensor) -> Tensor:
         """The means [nnz] of both directions, in float64, of a number [E] for each column.
@@ -221,15 +220,12 @@ class GraphStructure(GraphRows):
         if torch.equal(slots, backward):
             return slots
         check_symmetric(name, slots, backward, values.dtype)
-        return slots / 2 + backward / 2
+        return (slots + backward) / 2
 
     def _check_symmetric(self, name: str, values: Tensor) -> None:
         """Raise unless values [E, ...] of the columns are alike in both directions."""
         slots = self.to_slots(values.detach())
         check_symmetric(name, slots, slots.index_select(0, self.reverse))
-
-    def _degree(self, edge_weight: Tensor) -> Tensor:
-        return self.row_sums(self.symmetric(self.to_slots(edge_weight)))
 
     def __repr__(self) -> str:
         return f"GraphStructure(num_nodes={self.num_nodes}, num_edges={self.num_edges})"

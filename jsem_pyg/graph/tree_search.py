@@ -32,9 +32,9 @@ class Tree:
         return torch.from_numpy(found)
 
 
-def pays(base: Tensor, device: torch.device) -> bool:
+def pays(base: Tensor) -> bool:
     """True if a tree of these points [B, F] is faster than comparing all of them."""
-    if device.type != "cpu" or base.size(1) > _MOST_DIMENSIONS or base.size(0) < _FEWEST_POINTS:
+    if base.size(1) > _MOST_DIMENSIONS or base.size(0) < _FEWEST_POINTS:
         return False
     # A tree cannot separate points in one place; these have the same product with anything.
     line = (base @ torch.linspace(1, 2, base.size(1), dtype=base.dtype).square()).sort().values

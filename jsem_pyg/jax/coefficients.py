@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from scipy.special import ive
 
 from .._checks import check_nonnegative_int, real_numbers
-from ..diffusion.heat_coefficients import scaled_bessel
 
 
 def heat_coefficients(t: Any, degree: int) -> Array:
@@ -75,4 +75,4 @@ _traced_bessel = jax.jit(_scaled_bessel, static_argnums=0)  # compiled once for 
 
 
 def _on_host(degree: int, t: np.ndarray) -> np.ndarray:
-    return scaled_bessel(np.arange(degree + 1.0), t[..., None])
+    return ive(np.arange(degree + 1.0), t[..., None])

@@ -11,9 +11,10 @@ import torch
 from jax import Array
 
 from .._checks import check_choice
-from ..diffusion.heat_coefficients import LONGEST, heat_degree, truncation_bound
+from ..diffusion.heat_coefficients import heat_degree, truncation_bound
 from ..diffusion.options import HeatOptions
 from ..diffusion.precision import rounding_error
+from ..diffusion.times import check_reach
 from .coefficients import heat_coefficients
 from .graph import Graph, prepare_graph
 from .inputs import is_known, known, read_signal, read_times, read_weight
@@ -135,10 +136,11 @@ def _evolve(x: Array, graph: Graph, operator: HeatOperator, c: Array, backend: s
         out = series(matrix, columns, c)
     else:
         out = numba_series(graph.pattern, matrix.values, matrix.diagonal, columns, c)
-    if isolated is not None:  # nodes that keep their features, which S does not hold
-        out = jnp.where(isolated[:, None], columns, out)
     out = jnp.moveaxis(out.reshape(c.shape[1], num_nodes, *batch, channels), (0, 1), (-3, -2))
-    return out if scale is None else out / scale[:, None]
+    out = out if scale is None else out / scale[:, None]
+    if isolated is not None:  # nodes that keep their features, which S does not hold
+        out = jnp.where(isolated[:, None], x[..., None, :, :], out)
+    return out
 
 
 def _coefficients(times: Any, operator: HeatOperator, options: HeatOptions, dtype: Any) -> Array:
@@ -179,11 +181,7 @@ def _degree(longest: float, operator: HeatOperator, tol: float, dtype: Any) -> i
 
 
 def _check_precision(longest: float, tol: float, dtype: Any) -> None:
-    if longest > LONGEST:
-        raise ValueError(
-            f"Expected 't' to be at most {LONGEST:g} in units of the fastest rate of the Laplacian "
-            f"(got {longest:.3g}): beyond, rounding hides the result."
-        )
+    check_reach(longest, 1.0)
     kind = torch.float32 if dtype == jnp.float32 else torch.float64
     error = rounding_error(kind, longest)
     if error > max(tol, 8 * float(jnp.finfo(dtype).eps)):

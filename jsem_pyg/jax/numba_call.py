@@ -30,7 +30,7 @@ def numba_obstacle() -> str | None:
         return f"JAX {jax.__version__} has no jax.experimental.buffer_callback"
     if jax.default_backend() != "cpu":
         return f"it runs on the CPU, and JAX on {jax.default_backend()!r}"
-    return CHEBYSHEV.backends["numba"].obstacle(_CPU)
+    return None
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -53,12 +53,10 @@ def _backward(pattern: Pattern, residuals: tuple[Any, ...], grad: Array) -> tupl
     def compute(out: Any, values: Any, diagonal: Any, *given: Any) -> None:
         kept, c, grad = map(_tensor, given)
         needed = RequiredGradients(True, True)
-        found = _operator(pattern, values, diagonal).differentiate(
-            kept, c[:, :, None], None, grad, needed
-        )
+        found = _operator(pattern, values, diagonal).differentiate(kept, c, grad, needed)
         _write_entries(pattern, out[:2], found.values[0])
         _write(out[2], found.x)
-        _write(out[3], found.coefficients[:, :, 0])
+        _write(out[3], found.coefficients)
 
     values, diagonal, _, coefficients = residuals
     shapes = jax.tree.map(_shape, (values, diagonal, grad[0], coefficients))
@@ -75,7 +73,7 @@ def _evaluate(
 
     def compute(out: Any, values: Any, diagonal: Any, x: Any, c: Any) -> None:
         operator = _operator(pattern, values, diagonal)
-        found = operator.evaluate(_tensor(x), _tensor(c)[:, :, None], None, keep)
+        found = operator.evaluate(_tensor(x), _tensor(c), keep)
         for place, each in zip(out, found, strict=False):
             _write(place, each)
 

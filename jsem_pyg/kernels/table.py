@@ -124,11 +124,11 @@ def lists_backends(family: KernelFamily) -> Callable[[T], T]:
     """Decorate a function or class: `{backends}` in its docstring becomes the family's backends.
 
     Example:
-        >>> @lists_backends(TRIANGLES)
-        ... def count(backend="auto"):
+        >>> @lists_backends(EDGES)
+        ... def sort(backend="auto"):
         ...     "backend: {backends}."
-        >>> print(count.__doc__[:64])
-        backend: "reference" (Python's sets, slow), "torch" (any device)
+        >>> print(sort.__doc__[:29])
+        backend: "torch" (any device)
     """
 
     def decorate(documented: T) -> T:
@@ -169,22 +169,7 @@ def torch_sparse_obstacle(device: torch.device) -> str | None:
 
 def numba_obstacle(device: torch.device) -> str | None:
     """For numba."""
-    if not _is_installed("numba"):
-        return "numba is not installed"
-    if device.type != "cpu":
-        return f"numba runs on the CPU, not on {device.type!r}"
-    return _numba_failure()
-
-
-@cache
-def _numba_failure() -> str | None:
-    """The reason why numba, which is installed, cannot be used in this process, or None."""
-    try:
-        if import_module("numba").config.DISABLE_JIT:  # which would leave intrinsics without a body
-            return "numba is not allowed to compile, by NUMBA_DISABLE_JIT"
-    except Exception as error:  # with a NumPy that is too new or too old for it, for example
-        return f"numba cannot be imported, {type(error).__name__}: {error}"
-    return None
+    return None if device.type == "cpu" else f"numba runs on the CPU, not on {device.type!r}"
 
 
 _FIRST_TRITON = "3.6"  # 3.4, of torch 2.8, multiplies no matrices of float64
@@ -235,7 +220,6 @@ CHEBYSHEV = _family(
 EDGES = _family(
     "edges",
     {
-        "reference": ("reference", no_obstacle, "Python's lists, slow"),
         "torch": ("torch_sort", no_obstacle, "any device"),
         "numba": ("numba_count", numba_obstacle, "compiled, CPU"),
     },
@@ -248,14 +232,6 @@ EDGE_DOT = _family(
         "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
     },
 )
-TRIANGLES = _family(
-    "triangles",
-    {
-        "reference": ("reference", no_obstacle, "Python's sets, slow"),
-        "torch": ("torch_wedges", no_obstacle, "any device"),
-        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
-    },
-)
 SINKHORN = _family(
     "sinkhorn",
     {
@@ -265,29 +241,15 @@ SINKHORN = _family(
         "triton": ("triton_gpu", triton_obstacle, "fused kernels, CUDA"),
     },
 )
-LINEAR_TRANSPORT = _family(
-    "linear_transport",
-    {
-        "reference": ("reference", no_obstacle, "SciPy's linear programs"),
-        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
-    },
-    fallback="reference",
-)
 CANDIDATES = _family(
     "candidates",
-    {
-        "reference": ("reference", no_obstacle, "SciPy's sparse products"),
-        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
-    },
-    fallback="reference",
+    {"numba": ("numba_cpu", numba_obstacle, "compiled, CPU")},
+    fallback="numba",
 )
 BRANCHES = _family(
     "branches",
-    {
-        "reference": ("reference", no_obstacle, "Python's loops, slow"),
-        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
-    },
-    fallback="reference",
+    {"numba": ("numba_cpu", numba_obstacle, "compiled, CPU")},
+    fallback="numba",
 )
 
 # Every family, by the job that it does.
@@ -295,9 +257,7 @@ FAMILIES = {
     "diffusion (Chebyshev series)": CHEBYSHEV,
     "edge lists (sort and pair)": EDGES,
     "products over edges": EDGE_DOT,
-    "triangles and curvature": TRIANGLES,
     "transport (Sinkhorn)": SINKHORN,
-    "transport of small graphs (linear programs)": LINEAR_TRANSPORT,
     "matching of large graphs (scores of pairs)": CANDIDATES,
     "matching of sparse graphs (branches)": BRANCHES,
 }

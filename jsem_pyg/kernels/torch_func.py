@@ -8,7 +8,6 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 from torch._C._functorch import TransformType
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
-from torch._functorch.utils import unwrap_dead_wrappers
 from torch.autograd import forward_ad
 
 P = ParamSpec("P")
@@ -74,21 +73,15 @@ class LightFunction(torch.autograd.Function):
 
     @classmethod
     def call(cls, *args: Any) -> Any:
-        """The result of `apply`."""
+        """Return the result of `apply`."""
         if torch.compiler.is_compiling() or is_transformed():
             return cls.apply(*args)
-        return super(torch.autograd.Function, cls).apply(*unwrap_dead_wrappers(args))  # type: ignore[misc]
+        return super(torch.autograd.Function, cls).apply(*args)  # type: ignore[misc]
 
 
 def is_transformed() -> bool:
     """True if this runs inside of a transform of `torch.func`."""
     return torch._C._are_functorch_transforms_active()  # which compilers know
-
-
-def is_differentiated_again() -> bool:
-    """True if a backward pass may be differentiated, or mapped over, itself."""
-    in_forward_mode = forward_ad._current_level >= 0
-    return torch.is_grad_enabled() or is_transformed() or in_forward_mode
 
 
 def has_forward_derivative(x: torch.Tensor) -> bool:

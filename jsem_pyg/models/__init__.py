@@ -1,8 +1,7 @@
-"""Models with the interfaces of PyG, the Hugging Face Hub and GraphGym.
+"""Models with the interfaces of PyG and the Hugging Face Hub.
 
 :class:`AnisotropicGNN` is a model like PyG's own. :mod:`jsem_pyg.models.hub` (extra ``[hub]``) has
-layers and models with ``save_pretrained`` and ``from_pretrained``;
-:mod:`jsem_pyg.models.graphgym` registers the layer in GraphGym. Both are imported by name.
+layers and models with ``save_pretrained`` and ``from_pretrained``; import it by name.
 """
 
 from .anisotropic_gnn import AnisotropicGNN

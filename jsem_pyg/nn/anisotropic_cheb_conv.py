@@ -5,13 +5,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
-from .diffusion_layer import DiffusionLayer
+from .diffusion_layer import DiffusionLayer, single_node_set
 
 # Chosen on validation nodes of graphs that are not reported, see examples/results/drop_in.md: free
 # times fall to where the features of a few training nodes alone separate them.
@@ -103,3 +104,18 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
             edge_dim, t, learn_t, conductance, options, fuse, rate, _TIME_RATE, filter, **kwargs
         )
         self._make_map(in_channels, out_channels, bias)
+
+    def forward(
+        self,
+        x: Tensor | PairTensor,
+        edge_index: Adj,
+        edge_weight: OptTensor = None,
+        edge_attr: OptTensor = None,
+        node_mass: OptTensor = None,
+    ) -> Tensor:
+        """Diffuse the node features and map them; see the class for shapes."""
+        x = single_node_set(x)
+        self.check_features(x)
+        times = self.times(x)
+        operator = self.operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
+        return self.map_channels(x, operator, times)

@@ -5,11 +5,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
+from ..diffusion.times import check_signal
 from ..kernels.table import CHEBYSHEV, lists_backends
-from .diffusion_layer import DiffusionLayer
+from .diffusion_layer import DiffusionLayer, single_node_set
+from .heat_layer import join_scales
 
 # At t = 5 the time moves by the learning rate in every step of Adam, as the slope does.
 _TIME_RATE = 0.2
@@ -98,6 +101,21 @@ class AnisotropicDiffusion(DiffusionLayer):
         super().__init__(
             edge_dim, t, learn_t, conductance, options, fuse, rate, _TIME_RATE, filter, **kwargs
         )
+
+    def forward(
+        self,
+        x: Tensor | PairTensor,
+        edge_index: Adj,
+        edge_weight: OptTensor = None,
+        edge_attr: OptTensor = None,
+        node_mass: OptTensor = None,
+    ) -> Tensor:
+        """Diffuse the node features; see the class for shapes."""
+        x = single_node_set(x)
+        check_signal(x)
+        times = self.times(x)
+        operator = self.operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
+        return join_scales(self.diffuse(x, operator, times))
 
     @property
     def sketchable(self) -> bool:

@@ -1,6 +1,6 @@
 """The linear map of the channels that convolutions combine with a diffusion."""
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +11,7 @@ from torch_geometric.nn.inits import zeros
 
 from .._checks import check_bool, check_float, check_positive_int
 from .._precision import check_type_of_layer
+from ..diffusion.filters import Filter
 from ..diffusion.times import Times, check_signal
 from .heat_layer import HeatLayer, join_scales
 from .hooks import has_hooks
@@ -27,7 +28,7 @@ class ChannelMap(HeatLayer):
         _check_channels(in_channels, out_channels)
         check_bool("bias", bias)
         self.in_channels, self.out_channels = in_channels, out_channels
-        width = in_channels * self._num_scales if in_channels > 0 else -1
+        width = in_channels * self.num_scales if in_channels > 0 else -1
         self.lin = Linear(width, out_channels, bias=False, weight_initializer="glorot")
         self.bias = Parameter(torch.empty(out_channels)) if bias else None
         self.reset_parameters()
@@ -37,31 +38,13 @@ class ChannelMap(HeatLayer):
         super().reset_parameters()
         zeros(self.bias)
 
-    def _run(self, x: Tensor, *given: Any) -> Tensor:
-        """[..., N, C_in] -> [..., N, C_out]."""
-        check_signal(x, may_be_sparse=self._takes_sparse(x))
-        self._check_fit(x)
-        times, diffuse = self._prepare(x, *given)
-        if not self._maps_first(x):
-            return self._map(join_scales(diffuse(x, times=times)))
-        if not isinstance(times, Times) or self._num_scales == 1:
-            out = diffuse(self.lin(x), times=times).squeeze(-3)
-        else:
-            scales = zip(self._part_map(x), times.scales(), strict=True)
-            parts = [diffuse(F.linear(x, weight), times=time) for weight, time in scales]
-            out = torch.cat(parts, -3).sum(-3)
-        return out if self.bias is None else out + self.bias
-
-    def _takes_sparse(self, x: Tensor) -> bool:
-        """True if the features are sparse, and only the linear map depends on them."""
+    def check_features(self, x: Tensor) -> None:
+        """Raise unless the map takes features of this layout, width and type."""
         check_float("x", x)
-        is_sparse = x.layout in (torch.sparse_coo, torch.sparse_csr)
+        is_sparse = x.layout in (torch.sparse_coo, torch.sparse_csr) and x.dim() == 2
         sees_nodes = getattr(self, "sees_nodes", True)
-        return is_sparse and x.dim() == 2 and not sees_nodes and self._maps_first(x)
-
-    def _check_fit(self, x: Tensor) -> None:
-        """Raise unless the map takes features of this width and type."""
-        learned = _width(self.lin) // self._num_scales  # by a lazy map, from its first input
+        check_signal(x, may_be_sparse=is_sparse and not sees_nodes and self._maps_first(x))
+        learned = _width(self.lin) // self.num_scales  # by a lazy map, from its first input
         width = self.in_channels if self.in_channels > 0 else learned
         if width > 0 and x.size(-1) != width:
             raise ValueError(
@@ -69,30 +52,35 @@ class ChannelMap(HeatLayer):
             )
         check_type_of_layer("x", x, self.lin)
 
-    def _maps_first(self, x: Tensor) -> bool:
-        """True if mapping first leaves fewer columns to diffuse, and is possible."""
-        if self.filter is None and self.time.num_channels is not None:
-            return False  # every input channel has a time of its own
-        if self.filter is not None and self._num_scales > 1:
-            return False  # filters share their products with the graph
-        # A map with hooks or another class can only be called on all scales at once.
-        can_part = self._num_scales == 1 or _is_plain(self.lin)
-        if getattr(self.lin, "bias", None) is not None:
-            return False  # the bias of a replaced map must not diffuse
-        return can_part and self._num_scales * self.out_channels < x.size(-1)
-
-    def _map(self, x: Tensor) -> Tensor:
-        if isinstance(self.lin, Linear) and _is_plain(self.lin) and _width(self.lin) > 0:
-            return F.linear(x, self.lin.weight, self.bias)  # the bias in the same pass
-        out: Tensor = self.lin(x)
+    def map_channels(self, x: Tensor, operator: Any, times: Times | Filter) -> Tensor:
+        """Diffuse a signal and map its channels: [..., N, C_in] -> [..., N, C_out]."""
+        if not self._maps_first(x):
+            out = self.lin(join_scales(self.diffuse(x, operator, times)))
+        elif self.num_scales == 1:
+            out = self.diffuse(self.lin(x), operator, times).squeeze(-3)
+        else:  # each scale of each output is a channel with a time of its own
+            columns = F.linear(x, self._map_of_scales(x))
+            assert isinstance(times, Times)
+            out = self.diffuse(columns, operator, times.by_channel(self.out_channels))
+            out = out.squeeze(-3).unflatten(-1, (self.num_scales, self.out_channels)).sum(-2)
         return out if self.bias is None else out + self.bias
 
-    def _part_map(self, x: Tensor) -> tuple[Tensor, ...]:
-        """The S maps [C_out, C_in] of the scales, which stand side by side in `lin`."""
+    def _maps_first(self, x: Tensor) -> bool:
+        """Return True if mapping first leaves fewer columns to diffuse, and is possible."""
+        if getattr(self.lin, "bias", None) is not None:
+            return False  # the bias of a replaced map must not diffuse
+        if self.filter is None and self.time.num_channels is not None:
+            return False  # every input channel has a time of its own
+        if self.num_scales > 1 and (self.filter is not None or not _is_plain(self.lin)):
+            return False  # filters share their products; hooks see all scales at once
+        return self.num_scales * self.out_channels < x.size(-1)
+
+    def _map_of_scales(self, x: Tensor) -> Tensor:
+        """Return the maps [S C_out, C_in] of all scales, one below the other."""
         if _width(self.lin) < 0:  # a lazy map learns its width from its first input
-            self.lin(torch.zeros(0, x.size(-1) * self.time.num_scales).to(x))
-        weight = cast(Linear, self.lin).weight
-        return weight.chunk(self.time.num_scales, dim=1)
+            self.lin(torch.zeros(0, x.size(-1) * self.num_scales).to(x))
+        weight: Tensor = self.lin.weight
+        return weight.unflatten(1, (self.num_scales, -1)).transpose(0, 1).flatten(0, 1)
 
     def _describe(self) -> str:
         return f"{self.in_channels}, {self.out_channels}, {super()._describe()}"
@@ -114,5 +102,5 @@ def _width(lin: torch.nn.Module) -> int:
 
 
 def _is_plain(lin: torch.nn.Module) -> bool:
-    """True if calling the map only multiplies by its weight."""
+    """Return True if calling the map only multiplies by its weight."""
     return type(lin) is Linear and not has_hooks(lin) and "weight" in lin._parameters

@@ -5,8 +5,10 @@ from functools import partial
 from typing import cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from .._precision import normalize_rows
 from ..diffusion.inductive import heat_field
 from ..graph import GraphStructure
 from .diffusion_classifier import DiffusionClassifier, balance_classes
@@ -27,6 +29,8 @@ class ClassField:
             known.
         structure: the graph.
         edge_weight: [E] its weights.
+        by_graph: q comes from the graph, not from the features: a new point begins with the mean
+            of its neighbours, in place of its own classification.
 
     Attributes:
         p: [N, C] the probabilities of the nodes.
@@ -35,11 +39,20 @@ class ClassField:
 
     @torch.no_grad()
     def __init__(
-        self, model: DiffusionClassifier, q: Tensor, structure: GraphStructure, edge_weight: Tensor
+        self,
+        model: DiffusionClassifier,
+        q: Tensor,
+        structure: GraphStructure,
+        edge_weight: Tensor,
+        by_graph: bool = False,
     ) -> None:
         # Rounding depends on how many rows a product has; in float64 that is not visible.
         with torch.random.fork_rng(devices=[]):  # a copied Linear of PyG 2.6 draws weights first
             self._model = copy.deepcopy(model).double().eval()
+        self._given = None
+        if by_graph:
+            self._given = q.double()
+            self._model.reset_means()  # of other probabilities
         options = model.isotropic.options
         field_of = partial(
             heat_field,
@@ -62,7 +75,14 @@ class ClassField:
     @torch.no_grad()
     def at(self, x_new: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
         """Probabilities [M, C] of points [M, D], by their neighbours [M, k] and weights [M, k]."""
-        q = self._model.classify(x_new.double())
+        if self._given is None:
+            q = self._model.classify(x_new.double())
+        else:
+            # Without neighbours all classes are as probable.
+            q = F.embedding_bag(
+                neighbor, self._given, mode="sum", per_sample_weights=weight.double()
+            )
+            q = normalize_rows(q)
         middle = self._balance(self._first.at(q, neighbor, weight), 0)
         own = middle.repeat_interleave(neighbor.size(1), 0)
         conduct = cast(ModuleConductance, self._model.anisotropic.conductance)

@@ -230,7 +230,7 @@ class DiffusionClassifier(torch.nn.Module):
         q = self._classify(x, graph[0])
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
         adjacency = read_adjacency(edge_index, x.size(0))
-        return cast(Tensor, self.anisotropic._conduct(adjacency, None, p))
+        return cast(Tensor, self.anisotropic.conduct(adjacency, None, p))
 
     def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
         p = p.clamp(min=0)  # a series that is cut may end a little below
@@ -255,8 +255,6 @@ class DiffusionClassifier(torch.nn.Module):
         weight = state_dict.get(f"{prefix}lin.weight")
         if self.num_classes is None and weight is not None and len(weight):
             self.set_num_classes(len(weight))
-        for name in ("raw", "start"):  # which earlier versions wrote twice
-            state_dict.pop(f"{prefix}anisotropic.time.{name}", None)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def __repr__(self) -> str:

@@ -2,31 +2,30 @@
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 from inspect import signature
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
-from torch_geometric.typing import Adj, OptTensor, PairTensor
+from torch_geometric.typing import Adj, OptTensor
 
 from .._checks import check_bool, check_nonnegative_int
 from .._precision import full_precision
 from ..diffusion.evolve import evolve
 from ..diffusion.filters import Filter
-from ..diffusion.heat import heat_operator
+from ..diffusion.heat import heat_entries
 from ..diffusion.options import HeatOptions
-from ..diffusion.registered_op import compiled_heat
-from ..diffusion.times import Times, shape_times
-from ..graph.memory import Memory
+from ..diffusion.registered_op import CompiledGraph, compiled_heat
+from ..diffusion.times import Times
+from ..graph.adjacency import Adjacency
 from ..graph.prepare import read_edges
 from ..kernels.torch_func import eager, is_transformed
-from ..operators import laplacian_operator
+from ..operators import HeatOperator
 from .conductance import as_columns
-from .heat_layer import Diffuse, HeatLayer
+from .heat_layer import HeatLayer
 from .node_conductance import Graph, make_conductance
-from .propagation import is_watched, propagated_operator
+from .propagation import is_watched, through_propagate
 
 _log = logging.getLogger(__name__)
 
@@ -78,9 +77,6 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         self.conductance = make_conductance(conductance, edge_dim, rate)
         self._make_heat(t, learn_t, options, time_rate, filter)
         self.fuse = fuse
-        # In float32, and in float64 where that is too narrow; weights are compared entry by entry,
-        # since a change through NumPy or `.data` leaves no other trace.
-        self._operators = Memory(size=2, by_entries=True)
         self._has_warned = False
 
     def _check_options(self, given: dict[str, Any]) -> None:
@@ -101,83 +97,96 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         """True if the conductance depends on the features of the nodes."""
         return bool(getattr(self.conductance, "sees_nodes", False))
 
-    def forward(
-        self,
-        x: Tensor | PairTensor,
-        edge_index: Adj,
-        edge_weight: OptTensor = None,
-        edge_attr: OptTensor = None,
-        node_mass: OptTensor = None,
-    ) -> Tensor:
-        """Diffuse the node features, and map them in a convolution; see the class for shapes."""
-        given = (single_node_set(x), edge_index, edge_weight, edge_attr, node_mass)
-        plain = self.filter is None and node_mass is None and not is_watched(self)
-        return self._run(*given) if plain and not is_transformed() else self._run_eagerly(*given)
-
     def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
-        """An edge's share of S X, on the watched path."""
+        """Return an edge's share of S X, if messages are observed."""
         return norm.view(-1, 1) * x_j
 
-    @eager
-    def _run_eagerly(self, *given: Any) -> Tensor:
-        """Run with filters, masses, watched or within `torch.func`: there is no registered op."""
-        out, unused = self._run(*given), self._unused(given[3])
-        return out if self.filter is None or unused is None else out + unused.to(out)
-
-    def _prepare(
+    def operator(
         self,
         x: Tensor,
+        times: Times | Filter,
         edge_index: Adj,
-        edge_weight: OptTensor = None,
-        edge_attr: OptTensor = None,
-        node_mass: OptTensor = None,
-    ) -> tuple[Times | Filter, Diffuse]:
-        """Read the graph, let its edges conduct, and make the operator, precise enough for t."""
-        t = self._times(edge_attr)
-        edge_attr = None if edge_attr is None else self._columns(edge_attr)
-        if torch.compiler.is_compiling():
-            # Compiled code cannot prepare a graph: the registered op does.
+        edge_weight: OptTensor,
+        edge_attr: OptTensor,
+        node_mass: OptTensor,
+    ) -> HeatOperator | CompiledGraph:
+        """Read the graph, let its edges conduct, and make the operator, precise enough for x."""
+        plain = self.filter is None and node_mass is None and not is_watched(self)
+        if torch.compiler.is_compiling() and plain and not is_transformed():
             adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
-            conductance = self._conduct(adjacency, edge_attr, x)
-            options = self.options.for_graph(edge_index)
-            graph = (adjacency, weight, edge_attr, conductance, options)
-            return Times(shape_times(t, x), 0.0), partial(compiled_heat, graph)
-        structure, weight = self._reader.read(edge_index, x, edge_weight, edge_attr)
-        conductance = self._conduct(structure, edge_attr, x)
-        options, times = self.options, self._read_times(x, t)
-        given = (structure, weight, x, times.reach)
+            conductance = self.conduct(adjacency, edge_attr, x)
+            attr = None if edge_attr is None else self._columns(edge_attr)
+            return adjacency, weight, attr, conductance, self.options
+        return self._operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
+
+    @eager
+    def _operator(
+        self,
+        x: Tensor,
+        times: Times | Filter,
+        edge_index: Adj,
+        edge_weight: OptTensor,
+        edge_attr: OptTensor,
+        node_mass: OptTensor,
+    ) -> HeatOperator:
+        attr = None if edge_attr is None else self._columns(edge_attr)
+        graph, weight = self._reader.read(edge_index, x, edge_weight, attr)
+        conductance = self.conduct(graph, edge_attr, x)
+        entries = heat_entries(graph, weight, x, times, self.options, conductance, node_mass)
         if is_watched(self):
-            make = partial(propagated_operator, self, node_mass=node_mass)
-            operator = heat_operator(*given, options, conductance, make)
-        else:
-            options = options.for_graph(edge_index)
-            make = partial(laplacian_operator, node_mass=node_mass)
-            memory = self._operators if node_mass is None else None
-            operator = heat_operator(*given, options, conductance, make, memory)
-        return times, partial(evolve, operator=operator, options=options)
+            # Edges that share an entry of S are messages of their own, as much as each conducts.
+            share = conductance if weight is None else weight
+            if weight is not None and conductance is not None:
+                share = weight * conductance
+            return through_propagate(self, graph, entries, share)
+        matrix = graph.make_matrix(entries.off_diagonal, entries.diagonal, self.options.backend)
+        return HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
+
+    def diffuse(
+        self, x: Tensor, operator: HeatOperator | CompiledGraph, times: Times | Filter
+    ) -> Tensor:
+        """Diffuse or filter a signal [..., N, D] -> [..., S, N, D]."""
+        if isinstance(operator, HeatOperator):
+            return _evolve(x, operator, times, self.options)
+        assert isinstance(times, Times)
+        return compiled_heat(operator, x, times)
+
+    def conduct(self, graph: Graph, edge_attr: OptTensor, x: Tensor) -> OptTensor:
+        """Compute the conductance [E] of the edges; None if all conduct alike."""
+        if self.conductance is None:
+            return None
+        if edge_attr is None and not self.sees_nodes:
+            self._warn_of_missing_attr()
+            return self._ones(graph)
+        is_autocast = torch.is_autocast_enabled(x.device.type)
+        with full_precision(x.device):
+            attr = None if edge_attr is None else self._columns(edge_attr)
+            if not self.sees_nodes:
+                return self.conductance(attr)
+            if is_autocast:  # x may come from another layer in a lower type
+                x = x.to(self.time.raw.dtype)
+            return self.conductance(attr, x=x, graph=graph)
 
     def _columns(self, edge_attr: Tensor) -> Tensor:
-        """Edge features as [E, F], in the type of the parameters."""
+        """Return edge features as [E, F], in the type of the parameters."""
         edge_dim = None if self.conductance_form == "module" else self.edge_dim
         return as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
 
-    def _conduct(self, graph: Graph, edge_attr: OptTensor, x: Tensor) -> OptTensor:
-        """The conductance [E] of the edges, or None where it depends on features not given."""
-        if self.conductance is None or (edge_attr is None and not self.sees_nodes):
-            self._warn_of_missing_attr(edge_attr)
-            return None
-        is_autocast = torch.is_autocast_enabled(x.device.type)
-        with full_precision(x.device):
-            if not self.sees_nodes:
-                return self.conductance(edge_attr)
-            if is_autocast:  # x may come from another layer in a lower type
-                x = x.to(self.time.raw.dtype)
-            return self.conductance(edge_attr, x=x, graph=graph)
+    def _ones(self, graph: Graph) -> OptTensor:
+        """Return ones [E] that give a conductance which is not used gradients of zero, or None.
 
-    def _warn_of_missing_attr(self, edge_attr: OptTensor) -> None:
-        if self._has_warned or self.edge_dim == 0 or edge_attr is not None:
-            return
-        if torch.compiler.is_compiling():
+        `DistributedDataParallel` takes a parameter without a gradient for an error.
+        """
+        assert self.conductance is not None
+        parameters = [each for each in self.conductance.parameters() if each.requires_grad]
+        if not (self.training and parameters and torch.is_grad_enabled()):
+            return None
+        unused = 0 * torch.stack([each.sum() for each in parameters]).sum()
+        num_edges = graph.row.numel() if isinstance(graph, Adjacency) else graph.num_edges
+        return (1 + unused).expand(num_edges)
+
+    def _warn_of_missing_attr(self) -> None:
+        if self._has_warned or self.edge_dim == 0 or torch.compiler.is_compiling():
             return  # a compiled graph has no place for messages
         self._has_warned = True
         _log.warning(
@@ -185,23 +194,6 @@ class DiffusionLayer(HeatLayer, MessagePassing):
             "isotropic. jsem_pyg.transforms.FormanCurvature() makes one; edge_dim=0 means it.",
             self.__class__.__name__,
         )
-
-    def _times(self, edge_attr: OptTensor) -> Tensor:
-        """The times, through which a conductance that is not used gets gradients of zero."""
-        unused = self._unused(edge_attr)
-        return self.t if unused is None else self.t + unused
-
-    def _unused(self, edge_attr: OptTensor) -> OptTensor:
-        """A zero that gives gradients of zero to a conductance that is not used, or None.
-
-        `DistributedDataParallel` takes a parameter without a gradient for an error.
-        """
-        if self.conductance is None or edge_attr is not None or self.sees_nodes:
-            return None
-        parameters = [each for each in self.conductance.parameters() if each.requires_grad]
-        if not (self.training and parameters and torch.is_grad_enabled()):
-            return None
-        return 0 * torch.stack([each.sum() for each in parameters]).sum()
 
     def _describe(self) -> str:
         return (
@@ -220,3 +212,10 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:
             "directions (got a pair of different tensors, as for a bipartite graph)."
         )
     return x[0]
+
+
+@torch.compiler.disable
+def _evolve(
+    x: Tensor, operator: HeatOperator, times: Times | Filter, options: HeatOptions
+) -> Tensor:
+    return evolve(x, operator, times, options)

@@ -1,6 +1,6 @@
-"""The base of all diffusion layers: times, options, and how a signal passes through them."""
+"""What all diffusion layers share: times or a filter, options, and a reader of graphs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,19 +9,16 @@ from torch import Tensor
 from .._checks import check_bool, check_instance
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import Times, check_signal, read_times
+from ..diffusion.times import Times, read_times, shape_times
 from ..graph.prepare import GraphReader
 from .diffusion_time import DiffusionTime
-
-# (signal [..., N, D], times=Times | Filter) -> [..., S, N, D]
-Diffuse = Callable[..., Tensor]
 
 
 class HeatLayer(torch.nn.Module):
     """Abstract base of the layers on graphs, hypergraphs and complexes.
 
-    A kind of layer says by :meth:`_prepare` what it diffuses by; everything else is here, and in
-    :class:`.ChannelMap` for the layers that also map channels.
+    A layer's `forward` reads what comes with the signal, makes an operator of it, and calls
+    :meth:`diffuse`; :class:`.ChannelMap` is for layers that also map channels.
     """
 
     time: DiffusionTime
@@ -57,22 +54,21 @@ class HeatLayer(torch.nn.Module):
         return times
 
     @property
-    def _num_scales(self) -> int:
+    def num_scales(self) -> int:
+        """The number S of results for each channel."""
         return self.time.num_scales if self.filter is None else self.filter.num_filters or 1
 
-    def _read_times(self, x: Tensor, t: Tensor | None = None) -> Times | Filter:
-        """The filter, or the times, of the layer or as they are given."""
-        return read_times(self.t if t is None else t, x) if self.filter is None else self.filter
+    def times(self, x: Tensor) -> Times | Filter:
+        """Return the filter, or the times for signals like x."""
+        if self.filter is not None:
+            return self.filter
+        if torch.compiler.is_compiling():  # which has no values to check
+            return Times(shape_times(self.t, x), 0.0)
+        return read_times(self.t, x)
 
-    def _prepare(self, x: Tensor, *given: Any) -> tuple[Times | Filter, Diffuse]:
-        """Read what comes with the signal, and make the operator, precise enough for the times."""
+    def diffuse(self, x: Tensor, operator: Any, times: Times | Filter) -> Tensor:
+        """Diffuse or filter a signal [..., N, D] -> [..., S, N, D]."""
         raise NotImplementedError
-
-    def _run(self, x: Tensor, *given: Any) -> Tensor:
-        """[..., N, D] -> [..., N, S D]: the result of every scale, side by side."""
-        check_signal(x)
-        times, diffuse = self._prepare(x, *given)
-        return join_scales(diffuse(x, times=times))
 
     def _describe(self) -> str:
         return f"{self._describe_times()}, normalization={self.options.normalization}"
@@ -85,5 +81,5 @@ class HeatLayer(torch.nn.Module):
 
 
 def join_scales(out: Tensor) -> Tensor:
-    """[..., S, N, D] -> [..., N, S D]."""
+    """Bring the scales side by side: [..., S, N, D] -> [..., N, S D]."""
     return out.transpose(-3, -2).flatten(-2)

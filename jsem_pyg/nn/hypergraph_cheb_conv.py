@@ -1,11 +1,14 @@
 """The stackable layer on hypergraphs: diffusion at one or several scales, then a linear map."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from torch import Tensor
+from torch_geometric.typing import OptTensor
 
 from ..diffusion.filters import Filter
 from ..kernels.table import CHEBYSHEV, lists_backends
+from ..kernels.torch_func import eager
 from .channel_map import ChannelMap
 from .hypergraph_layer import HypergraphLayer
 
@@ -75,3 +78,19 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         solver = (normalization, degree, tol, method, backend)
         super().__init__(num_hyperedges, t, learn_t, *solver, filter)
         self._make_map(in_channels, out_channels, bias)
+
+    @eager
+    def forward(
+        self,
+        x: Tensor,
+        hyperedge_index: Any,
+        hyperedge_weight: OptTensor = None,
+        num_hyperedges: int | None = None,
+    ) -> Tensor:
+        """Diffuse the node features and map them; see the class for shapes.
+
+        Without weights, give `num_hyperedges` if the last hyperedges may be empty.
+        """
+        self.check_features(x)
+        hypergraph = self.read(x, hyperedge_index, hyperedge_weight, num_hyperedges)
+        return self.map_channels(x, hypergraph, self.times(x))

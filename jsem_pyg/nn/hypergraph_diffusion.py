@@ -1,6 +1,14 @@
 """The layer that diffuses on a hypergraph and does not mix channels."""
 
+from typing import Any
+
+from torch import Tensor
+from torch_geometric.typing import OptTensor
+
+from ..diffusion.times import check_signal
 from ..kernels.table import CHEBYSHEV, lists_backends
+from ..kernels.torch_func import eager
+from .heat_layer import join_scales
 from .hypergraph_layer import HypergraphLayer
 
 
@@ -54,3 +62,19 @@ class HypergraphDiffusion(HypergraphLayer):
         >>> layer(torch.randn(100, 4, 16), hyperedge_index).shape
         torch.Size([100, 4, 16])
     """
+
+    @eager
+    def forward(
+        self,
+        x: Tensor,
+        hyperedge_index: Any,
+        hyperedge_weight: OptTensor = None,
+        num_hyperedges: int | None = None,
+    ) -> Tensor:
+        """Diffuse the node features; see the class for shapes.
+
+        Without weights, give `num_hyperedges` if the last hyperedges may be empty.
+        """
+        check_signal(x)
+        hypergraph = self.read(x, hyperedge_index, hyperedge_weight, num_hyperedges)
+        return join_scales(self.diffuse(x, hypergraph, self.times(x)))

@@ -4,22 +4,20 @@ Unlike the layers on graphs these are plain modules, since no message is ever ma
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from .._precision import by_largest, compute_dtype, full_precision
+from .._precision import compute_dtype, full_precision
 from ..diffusion.filters import Filter
 from ..diffusion.hypergraph import hypergraph_heat
 from ..diffusion.options import HeatOptions
 from ..diffusion.times import Times
 from ..graph import HypergraphStructure
 from ..graph.prepare_hypergraph import read_hypergraph
-from ..kernels.torch_func import eager
-from .heat_layer import Diffuse, HeatLayer
+from .heat_layer import HeatLayer
 from .hyperedge_weight import HyperedgeWeight
 
 
@@ -52,27 +50,13 @@ class HypergraphLayer(HeatLayer):
         self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
         self._make_heat(t, learn_t, options, filter=filter)
 
-    @eager
-    def forward(
+    def read(
         self,
         x: Tensor,
         hyperedge_index: Any,
         hyperedge_weight: OptTensor = None,
         num_hyperedges: int | None = None,
-    ) -> Tensor:
-        """Diffuse the node features, and map them in a convolution; see the class for shapes.
-
-        Without weights, give `num_hyperedges` if the last hyperedges may be empty.
-        """
-        return self._run(x, hyperedge_index, hyperedge_weight, num_hyperedges)
-
-    def _prepare(
-        self,
-        x: Tensor,
-        hyperedge_index: Any,
-        hyperedge_weight: OptTensor = None,
-        num_hyperedges: int | None = None,
-    ) -> tuple[Times | Filter, Diffuse]:
+    ) -> tuple[HypergraphStructure, OptTensor]:
         """Read the hypergraph, and weigh its hyperedges by all that is given or learned."""
         if num_hyperedges is None:
             num_hyperedges = self._count(hyperedge_index, hyperedge_weight)
@@ -80,17 +64,20 @@ class HypergraphLayer(HeatLayer):
             self._reader, hyperedge_index, x, hyperedge_weight, num_hyperedges
         )
         learned = self._learned(structure)
-        if learned is not None:
-            with full_precision(x.device):
-                learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
-                if weight is not None:  # whose unit cancels, and may overflow in the product
-                    wide = weight if weight.device.type == "mps" else weight.double()
-                    learned = by_largest(wide) * learned
-                weight = learned
-        heat = partial(
-            hypergraph_heat, structure=structure, hyperedge_weight=weight, options=self.options
-        )
-        return self._read_times(x), heat
+        if learned is None:
+            return structure, weight
+        with full_precision(x.device):
+            learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
+            return structure, learned if weight is None else weight * learned
+
+    def diffuse(
+        self,
+        x: Tensor,
+        operator: tuple[HypergraphStructure, OptTensor],
+        times: Times | Filter,
+    ) -> Tensor:
+        """Diffuse or filter a signal [..., N, D] on a weighted hypergraph -> [..., S, N, D]."""
+        return hypergraph_heat(x, *operator, times, self.options)
 
     def _count(self, index: Any, weight: OptTensor) -> int | None:
         """The number of hyperedges, if it is known from anything beside the memberships."""
@@ -98,7 +85,7 @@ class HypergraphLayer(HeatLayer):
             return None
         if self.weight is not None:
             return self.weight.raw.numel()
-        return None if weight is None else len(weight)
+        return len(weight) if isinstance(weight, Tensor) and weight.dim() else None
 
     def _learned(self, structure: HypergraphStructure) -> OptTensor:
         if self.weight is None:

@@ -6,7 +6,7 @@ from torch_geometric.nn.conv import MessagePassing
 
 from ..graph.rows import GraphRows
 from ..operators import HeatOperator, Operator
-from ..operators.laplacian import laplacian_entries
+from ..operators.laplacian import Entries
 
 _HOOKS = [
     f"_{step}_forward{when}_hooks"
@@ -41,30 +41,16 @@ class PropagatedOperator(Operator):
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
 
 
-def propagated_operator(
-    layer: MessagePassing,
-    rows: GraphRows,
-    edge_weight: Tensor | None,
-    normalization: str | None,
-    conductance: Tensor | None,
-    self_loop: float,
-    dtype: torch.dtype,
-    backend: str,
-    node_mass: Tensor | None = None,
+def through_propagate(
+    layer: MessagePassing, rows: GraphRows, entries: Entries, weight: Tensor | None
 ) -> HeatOperator:
-    """The operator that :func:`~jsem_pyg.operators.laplacian_operator` makes, by `propagate`."""
+    """Make the operator of these entries of S, by `propagate`; weights [E] share repeated edges."""
     structure = rows.whole(
         "where messages are observed, since those of other processes do not pass `propagate`",
         "remove hooks and explainers, and leave out fuse=False",
     )
-    entries = laplacian_entries(
-        structure, edge_weight, normalization, conductance, self_loop, dtype, node_mass
-    )
     target, source = structure.edges
     edge_index = torch.stack([source, target]).long()  # S is symmetric: it suits either `flow`
-    # Edges that share an entry of S are messages of their own, each as much as it conducts.
-    given = [each for each in (edge_weight, conductance) if each is not None]
-    weight = torch.stack(given).prod(0) if given else None
     norm = structure.share_among_edges(entries.off_diagonal, weight)
     matrix = PropagatedOperator(layer, edge_index, norm, entries.diagonal, structure.num_nodes)
-    return HeatOperator(matrix, entries.scaling, dtype)
+    return HeatOperator(matrix, entries.scaling, norm.dtype)

@@ -1,7 +1,6 @@
 """The layer that diffuses on edges and does not mix channels."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -10,12 +9,12 @@ from torch_geometric.typing import OptTensor
 from ..diffusion.filters import Filter
 from ..diffusion.options import HeatOptions
 from ..diffusion.simplicial import read_complex, simplicial_heat
-from ..diffusion.times import Times
+from ..diffusion.times import check_signal, read_times
 from ..kernels.table import lists_backends
 from ..kernels.torch_func import eager
 from ..operators.factored import FACTORED
 from .diffusion_time import DiffusionTime, initial_times
-from .heat_layer import Diffuse, HeatLayer
+from .heat_layer import HeatLayer, join_scales
 
 
 @lists_backends(FACTORED)
@@ -119,15 +118,13 @@ class SimplicialDiffusion(HeatLayer):
         triangle_weight: OptTensor = None,
     ) -> Tensor:
         """Diffuse the flows; see the class for shapes."""
-        return self._run(x, edge_index, triangles, edge_weight, triangle_weight)
-
-    def _prepare(
-        self, x: Tensor, edge_index: Any, *given: OptTensor
-    ) -> tuple[Times | Filter, Diffuse]:
-        weighted = read_complex(self._reader, edge_index, x, *given)
-        up = self._read_times(x, self.t_up)
-        heat = partial(simplicial_heat, weighted=weighted, t_up=up, options=self.options)
-        return self._read_times(x), heat
+        check_signal(x)
+        times = self.times(x)
+        up = read_times(self.t_up, x) if self.filter is None else self.filter
+        weighted = read_complex(
+            self._reader, edge_index, x, triangles, edge_weight, triangle_weight
+        )
+        return join_scales(simplicial_heat(x, weighted, times, up, self.options))
 
     def _describe(self) -> str:
         times = f"{self._describe_times()}, t_up={self.time_up}"

@@ -25,8 +25,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_instance, check_vector
-from .._precision import inverse_square_root, power_of_two, square_root
+from .._checks import check_choice, check_instance, check_vector, numbers_of
 from ..graph import SimplicialStructure
 from ..kernels.csr import Incidence
 from ..kernels.table import lists_backends
@@ -44,7 +43,7 @@ class _Normalization(NamedTuple):
 HODGE_NORMALIZATIONS: dict[str | None, _Normalization] = {
     None: _Normalization(False, lambda edge_weight: None),
     "sym": _Normalization(True, lambda edge_weight: None),
-    "rw": _Normalization(True, inverse_square_root),
+    "rw": _Normalization(True, lambda edge_weight: 1 / edge_weight.sqrt()),
 }
 
 
@@ -95,30 +94,27 @@ def hodge_operator(
     edge_weight, triangle_weight = weights
     if part == "down":
         b, b_t = reversed(structure.edge_boundary)
-        root, share = square_root(edge_weight), _node_share(structure, edge_weight, by_degree)
+        root, share = edge_weight.sqrt(), _node_share(structure, edge_weight, by_degree)
     else:
         b, b_t = structure.triangle_boundary
-        root, share = inverse_square_root(edge_weight), triangle_weight / (3 if by_degree else 1)
-    rate = _rates(structure, b, root, share)
-    # Taken into D, which has a component for every row.
-    root = root * rate.rsqrt().index_select(0, structure.component)
-    root, share = _balance(root, share)
+        root, share = 1 / edge_weight.sqrt(), triangle_weight / (3 if by_degree else 1)
+    unit = _extent(root)[1]
+    root, share = root / unit, share * unit * unit
+    rate = _rate(b, root, share)
     dtype = root.dtype if dtype is None else dtype
-    matrix = factored_operator((b, b_t), root.to(dtype), share.to(dtype), 1, -1, backend)
-    scaling = Scaling(
-        rate=rate if structure.num_edges else None,
-        group=structure.component if structure.num_components > 1 else None,
-        row_scale=row_scale(edge_weight),
-    )
-    return HeatOperator(matrix, scaling.to(dtype), dtype)
+    factors = root.to(dtype), (share / rate).to(dtype)
+    matrix = factored_operator((b, b_t), *factors, 1, -1, backend)
+    scale, condition = row_scale(edge_weight), 1.0
+    if scale is not None:
+        low, high = _extent(scale)
+        scale, condition = (scale / high).to(dtype), high / low
+    return HeatOperator(matrix, Scaling(rate, scale, None, condition), dtype)
 
 
-def _balance(root: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """The same product D B M B^T D of a D of order one, for types of a narrower range."""
-    if root.numel() == 0:
-        return root, share
-    unit = power_of_two(root.max())
-    return root / unit, share * unit * unit
+def _extent(values: Tensor) -> tuple[float, float]:
+    """Return the smallest and the largest; ones if there are none."""
+    values = numbers_of(values)
+    return (float(values.min()), float(values.max())) if values.numel() else (1.0, 1.0)
 
 
 def _weights(
@@ -145,13 +141,13 @@ def _node_share(structure: SimplicialStructure, weight: Tensor, by_degree: bool)
         return weight.new_ones(structure.num_nodes)
     ends = structure.edges.flatten()
     degree = weight.new_zeros(structure.num_nodes).index_add(0, ends, weight.repeat(2))
-    inverse = inverse_square_root(torch.where(degree > 0, degree, torch.ones_like(degree)))
-    return 0.5 * inverse * inverse
+    inverse_root = 1 / torch.where(degree > 0, degree, 1).sqrt()
+    return 0.5 * inverse_root * inverse_root  # whose derivative stays in the range of its type
 
 
 @torch.no_grad()
-def _rates(structure: SimplicialStructure, b: Incidence, root: Tensor, share: Tensor) -> Tensor:
-    r"""[G] half an upper bound of the spectrum of each component; exp(-tL) does not depend on it.
+def _rate(b: Incidence, root: Tensor, share: Tensor) -> float:
+    r"""Compute half an upper bound of the spectrum; exp(-tL) does not depend on it.
 
     :math:`\mathbf{D B M B}^{\top} \mathbf{D}` shares its eigenvalues, except zeros, with
     :math:`\mathbf{B M B}^{\top} \mathbf{D}^2` and
@@ -167,15 +163,8 @@ def _rates(structure: SimplicialStructure, b: Incidence, root: Tensor, share: Te
     def to_edges(cells: Tensor) -> Tensor:
         return squared.new_zeros(b.csr.num_rows).index_add(0, row, cells.index_select(0, col))
 
-    def largest(sums: Tensor, component: Tensor) -> Tensor:
-        zeros = sums.new_zeros(structure.num_components)
-        return zeros.scatter_reduce(0, component, sums, "amax")
-
-    of_edges = to_edges(share * to_cells(squared))
-    of_cells = to_cells(squared * to_edges(share)).index_select(0, col)
-    component = structure.component
-    bound = torch.minimum(
-        largest(of_edges, component), largest(of_cells, component.index_select(0, row))
-    )
-    # Without weight nothing flows, whatever the rate; but a rate of zero would hide the gradient.
-    return torch.where(bound > torch.finfo(bound.dtype).tiny, bound / 2, torch.ones_like(bound))
+    of_edges, of_cells = to_edges(share * to_cells(squared)), to_cells(squared * to_edges(share))
+    if of_edges.numel() == 0 or of_cells.numel() == 0:
+        return 1.0
+    bound = min(float(numbers_of(of_edges.max())), float(numbers_of(of_cells.max())))
+    return bound / 2 or 1.0  # where nothing flows, any rate will do

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_instance
-from .._precision import by_largest
+from .._checks import check_choice, check_instance, numbers_of
 from ..graph import HypergraphStructure
 from ..kernels.table import CHEBYSHEV
 from .factored import factored_operator
@@ -30,7 +29,6 @@ HYPERGRAPH_NORMALIZATIONS: dict[str, Callable[[Tensor], Tensor | None]] = {
     "sym": lambda degree: None,
     "rw": torch.sqrt,
 }
-_HALF = torch.tensor([0.5], device="cpu")  # on the CPU, where the coefficients are computed
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,11 @@ class HypergraphOperator:
     @property
     def scaling(self) -> Scaling:
         """L = I - S = (I - S') / 2, on nodes that have a weight."""
-        return Scaling(rate=_HALF, row_scale=self.row_scale, isolated=self.isolated)
+        scale, condition = self.row_scale, 1.0
+        if scale is not None and scale.numel():
+            low, high = float(numbers_of(scale).min()), float(numbers_of(scale).max())
+            scale, condition = scale / high, high / low
+        return Scaling(0.5, scale, self.isolated, condition)
 
     def to(self, dtype: torch.dtype) -> "HypergraphOperator":
         """The same in another type."""
@@ -80,7 +82,6 @@ class HypergraphOperator:
         root = self.inverse_root
         weight = self.share.index_select(0, hyperedge) * product.to(self.share.dtype)
         sums = weight.new_zeros(csr.num_slots).index_add(0, slot, weight)
-        # In this order no product overflows, however small the weights of a node are.
         values = 2 * (sums * root.index_select(0, csr.row)) * root.index_select(0, csr.col)
         values = values.index_add(0, diagonal, sums.new_ones(diagonal.numel()), alpha=-1)
         kernel = CHEBYSHEV.find(backend, self.share.device)
@@ -124,20 +125,26 @@ def hypergraph_operator(
         hyperedge_weight = torch.ones(ones, dtype=dtype, device=structure.device)
     structure.check_weight_shape(hyperedge_weight)
     check_choice("normalization", normalization, HYPERGRAPH_NORMALIZATIONS)
-    hyperedge_weight = by_largest(hyperedge_weight)
+    hyperedge_weight = hyperedge_weight / _unit(hyperedge_weight.detach())
     count = structure.multiplicity.to(hyperedge_weight.dtype)
     weight = count * hyperedge_weight.index_select(0, structure.hyperedge)
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.node, weight)
-    # Below this, beside the largest weight, the derivative of d^(-1/2) overflows: such a node is
-    # taken for one without weight. One in place of its degree keeps every derivative finite.
-    isolated = degree < torch.finfo(degree.dtype).tiny ** (2 / 3)
-    safe_degree = torch.where(isolated, torch.ones_like(degree), degree)
+    isolated = degree == 0
+    safe_degree = torch.where(isolated, 1, degree)
     size = structure.size.clamp(min=1).to(hyperedge_weight.dtype)
     operator = HypergraphOperator(
         structure=structure,
         share=hyperedge_weight / size,
-        inverse_root=safe_degree.rsqrt(),
+        inverse_root=1 / safe_degree.sqrt(),
         isolated=isolated,
         row_scale=HYPERGRAPH_NORMALIZATIONS[normalization](safe_degree),
     )
     return operator if dtype is None else operator.to(dtype)
+
+
+def _unit(weight: Tensor) -> Tensor:
+    """Return a number around which the positive weights lie: a common factor cancels."""
+    if weight.numel() == 0:
+        return weight.new_ones(())
+    least = torch.where(weight > 0, weight, torch.inf).min()
+    return torch.where(least.isfinite(), least.sqrt() * weight.max().sqrt(), 1)

@@ -36,6 +36,19 @@ def read_texts(text: Any, num_points: int) -> list[str] | None:
     return texts
 
 
+def read_counts(counts: Any, num_points: int) -> np.ndarray | None:
+    """How many rows [N] each point stands for; None where each is one."""
+    if counts is None:
+        return None
+    read = np.asarray(counts)
+    if read.dtype.kind not in "iu" or read.shape != (num_points,) or (read < 1).any():
+        raise ValueError(
+            f"Expected 'counts' to be {num_points} integers >= 1, one for each point (got "
+            f"{read.dtype} {list(read.shape)})."
+        )
+    return read.astype(np.uint32) if (read > 1).any() else None
+
+
 def read_groupings(
     graph: Data, found: Findings, cluster_names: Any, label_names: Any, level_names: Any
 ) -> list[Grouping]:
@@ -101,6 +114,7 @@ def make_block(
     edges: EdgeTable,
     charts: Sequence[Histogram],
     images: np.ndarray | None = None,
+    counts: np.ndarray | None = None,
 ) -> str:
     """All that the scripts of the page read, see :func:`~jsem_pyg.report.payload.pack`."""
     arrays = {
@@ -110,6 +124,8 @@ def make_block(
     }
     if images is not None:
         arrays["images"] = images
+    if counts is not None:
+        arrays["counts"] = counts
     content = {
         "points": places.shape[1],
         "texts": texts,

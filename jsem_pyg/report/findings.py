@@ -16,6 +16,7 @@ from .._checks import (
     check_labels,
     check_nonnegative,
     check_points,
+    real_numbers,
 )
 from ..estimators import DiffusionClusterer
 from ..graph import GraphStructure
@@ -56,9 +57,9 @@ class Findings:
 
 def read_findings(data: Any, result: Any) -> tuple[Data, GraphStructure, Findings]:
     """The graph, what was found on it, and the graph prepared; all on the CPU."""
-    check_instance("data", data, Data, "a torch_geometric.data.Data")
     if isinstance(result, DiffusionClusterer):
         data = _fitted_graph(data, result)
+    check_instance("data", data, Data, "a torch_geometric.data.Data")
     prepare_graph(data)  # which checks it
     check_points("data.x", data.x)
     if data.get("y") is not None:
@@ -114,7 +115,7 @@ def _of_classifier(data: Data, model: DiffusionClassifier) -> Findings:
 def _fitted_graph(data: Data, clusterer: DiffusionClusterer) -> Data:
     """The points with the edges that the clusterer made; its conductances belong to these."""
     check_is_fitted(clusterer)
-    data = copy.copy(data)
+    data = copy.copy(data) if isinstance(data, Data) else Data(x=real_numbers("data", data))
     edge_index = torch.from_numpy(clusterer.edge_index_)
     own = data.get("edge_index")
     own = edge_index if own is None else own.cpu()

@@ -22,11 +22,13 @@ from ..diffusion import heat_diffusion
 from ..graph import GraphStructure, knn_search
 from .findings import Findings
 
-LAYOUTS = ("umap", "pca")
+LAYOUTS = ("auto", "umap", "pca")
+FEW = 1000  # points up to which "auto" takes t-SNE: UMAP compiles for 10 s before it draws
 DIMENSIONS = 50  # that features are reduced to, before they diffuse
 NEIGHBOURS = 15
 FEWEST = 2 * NEIGHBOURS  # points for "umap": fewer have hardly neighbourhoods
-EPOCHS = 100  # of the layouts that begin with another one
+EPOCHS = 100  # of the UMAP layouts that begin with another one
+STEPS = 300  # of t-SNE, the fewest that it takes
 RATE = 0.25  # at which these learn: at 1, points move 1.3 to 2.5 times as far between two times
 SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the chosen time, the default
 
@@ -34,6 +36,13 @@ SHARES = (0.0, 1 / 8, 1 / 4, 1 / 2, 1.0)  # of the chosen time, the default
 def times_to(t: float) -> list[float]:
     """Times from raw to the chosen one: heat does most of its work early."""
     return sorted({share * t for share in SHARES})
+
+
+def choose_layout(layout: str, num_points: int) -> str:
+    """The layout that is drawn: "umap", "tsne" or "pca"."""
+    if num_points < FEWEST:
+        return "pca"
+    return layout if layout != "auto" else "tsne" if num_points <= FEW else "umap"
 
 
 def place_points(
@@ -51,7 +60,7 @@ def place_points(
     if layout == "pca":
         return _by_pca(stages, seed)
     with progress_bar("map", len(stages), progress) as advance:
-        return _by_umap(stages, seed, advance)
+        return _one_by_one(stages, seed, _tsne if layout == "tsne" else _umap, advance)
 
 
 def reduce_features(x: Tensor, seed: int) -> Tensor:
@@ -107,19 +116,38 @@ def _pca(z: Tensor, components: int, seed: int) -> Callable[[Tensor], np.ndarray
     return project
 
 
-def _by_umap(stages: Sequence[Tensor], seed: int, advance: Callable[[int], object]) -> np.ndarray:
+def _one_by_one(
+    stages: Sequence[Tensor], seed: int, place: Callable, advance: Callable[[int], object]
+) -> np.ndarray:
     """The last time first, from its principal axes; each other begins with that after it."""
-    last = _umap(stages[-1], _by_pca(stages[-1:], seed)[0], seed)
+    last = place(stages[-1], _by_pca(stages[-1:], seed)[0], seed, is_first=True)
     placed = [_onto(last, last)]
     advance(1)
     for z in reversed(stages[:-1]):
-        again = _umap(z, placed[-1], seed, n_epochs=EPOCHS, learning_rate=RATE)
+        again = place(z, placed[-1], seed, is_first=False)
         placed.append(_onto(placed[-1], again))
         advance(1)
     return np.stack(placed[::-1])
 
 
-def _umap(z: Tensor, start: np.ndarray, seed: int, **options: Any) -> np.ndarray:
+def _tsne(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray:
+    """t-SNE of the rows, from where they start; what follows another layout moves little."""
+    from sklearn.manifold import TSNE
+
+    small = 1e-4 if is_first else 10.0  # the deviation that t-SNE starts and ends with, about
+    start = small * start / max(start[:, 0].std(), np.finfo(np.float32).tiny)
+    placed: np.ndarray = TSNE(
+        perplexity=min(NEIGHBOURS, len(z) / 4),
+        init=start.astype(np.float32),
+        early_exaggeration=12.0 if is_first else 1.0,
+        max_iter=2 * STEPS if is_first else STEPS,
+        random_state=seed,
+        n_jobs=1,
+    ).fit_transform(z.numpy())
+    return placed
+
+
+def _umap(z: Tensor, start: np.ndarray, seed: int, is_first: bool) -> np.ndarray:
     """UMAP of the rows, from where they start; the search for neighbours is ours."""
     umap = import_umap()
     flat = np.ptp(start, axis=0) == 0  # UMAP divides by the extent along each axis
@@ -131,6 +159,7 @@ def _umap(z: Tensor, start: np.ndarray, seed: int, **options: Any) -> np.ndarray
         torch.cat([itself, neighbor], dim=1).numpy(),
         torch.cat([distance.new_zeros(len(z), 1), distance], dim=1).numpy(),
     )
+    options = {} if is_first else {"n_epochs": EPOCHS, "learning_rate": RATE}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that it cannot transform other points
         return umap.UMAP(

@@ -5,14 +5,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch_geometric.data import Data
-
 from .._checks import check_bool, check_choice, check_nonnegative_int, check_text
 from .._files import as_path, check_writable, write_whole
-from .content import make_block, read_groupings, read_images, read_texts, read_times
+from .content import (
+    make_block,
+    read_counts,
+    read_groupings,
+    read_images,
+    read_texts,
+    read_times,
+)
 from .edges import edge_table, histograms
 from .findings import read_findings
-from .layout import FEWEST, LAYOUTS, import_umap, place_points
+from .layout import LAYOUTS, choose_layout, import_umap, place_points
 from .page import plotly_script, render
 from .tables import score_table, settings_table, version_table
 
@@ -21,11 +26,12 @@ if TYPE_CHECKING:
 
 
 def report(
-    data: Data,
+    data: Any,
     result: Any,
     path: str | os.PathLike[str],
     *,
     text: Sequence[str] | None = None,
+    counts: Sequence[int] | None = None,
     cluster_names: Sequence[str] | Mapping[int, str] | None = None,
     label_names: Sequence[str] | Mapping[int, str] | None = None,
     level_names: Sequence[Sequence[str]] | None = None,
@@ -34,7 +40,7 @@ def report(
     settings: Mapping[str, Any] | None = None,
     title: str = "Map of diffused points",
     times: Sequence[float] | None = None,
-    layout: str = "umap",
+    layout: str = "auto",
     random_state: int = 0,
     progress: bool = True,
 ) -> Path:
@@ -55,15 +61,17 @@ def report(
     Args:
         data: `x` [N, D], `edge_index` [2, E] with both directions of every edge, `edge_weight` [E]
             if there are weights, `y` [N] (integers) if there are labels to compare with. For a
-            `DiffusionClusterer`, which has made its own graph, `x` is enough.
+            `DiffusionClusterer`, which has made its own graph, `x` is enough, or the array [N, D]
+            that it was fitted to.
         result: what :func:`~jsem_pyg.training.fit` returns for a
             :class:`~jsem_pyg.nn.DiffusionClassifier`, a fitted
             :class:`~jsem_pyg.estimators.DiffusionClusterer`, or :class:`Findings` of your own.
         path: the file to write; an existing one is replaced. It takes 5 MB for plotly.js and, for
             100,000 points, about 10 MB for places and edges, beside the texts.
         text: N texts, what is read at each point and searched; None: its number.
+        counts: N integers >= 1, how many rows each point stands for: larger dots stand for more.
         cluster_names: a list with the name of cluster 0, 1, ..., or a mapping from clusters to
-            names; None: "cluster 0" and so on.
+            names; None: those of a clusterer, else "cluster 0" and so on.
         label_names: the same for the labels `y`.
         level_names: for each level but the first of a `DiffusionClusterer`, names of its clusters.
         images: [N, H, W] numbers, a small picture of each point, shown where one points at it.
@@ -74,9 +82,10 @@ def report(
         title: of the page.
         times: the diffusion times of the slider, >= 0; None: 0, 1/8, 1/4, 1/2 and all of the
             chosen time.
-        layout: "umap" (umap-learn: the last time first, each other beginning with it) or "pca"
-            (principal axes of the last time, for all times: cheap and linear). Fewer than 30
-            points have "pca" always.
+        layout: "umap" (umap-learn: the last time first, each other beginning with it), "pca"
+            (principal axes of the last time, for all times: cheap and linear), or "auto": t-SNE
+            for up to 1,000 points, for which UMAP would compile for longer than it draws, and UMAP
+            for more. Fewer than 30 points have "pca" always.
         random_state: of whatever is random in the layout.
         progress: show a bar while points are laid out, where there is a terminal to show it in.
 
@@ -90,13 +99,15 @@ def report(
         ImportError: if a package of the extra ``report`` is missing.
         OSError: if the file cannot be written; it is then as it was.
 
-    Source: McInnes, Healy and Melville, "UMAP: Uniform Manifold Approximation and Projection",
-    2018, for the layout; Petroff, "Accessible color sequences for data visualization", 2021, for
+    Sources: McInnes, Healy and Melville, "UMAP: Uniform Manifold Approximation and Projection",
+    2018, and van der Maaten and Hinton, "Visualizing data using t-SNE", 2008, for the layout;
+    Petroff, "Accessible color sequences for data visualization", 2021, for
     the colours.
 
     Example:
         >>> import tempfile
         >>> import torch
+        >>> from torch_geometric.data import Data
         >>> from jsem_pyg.report import Findings
         >>> from jsem_pyg.transforms import FaissKNNGraph
         >>> corner = torch.arange(20) % 2
@@ -114,9 +125,11 @@ def report(
     check_nonnegative_int("random_state", random_state)
     check_bool("progress", progress)
     graph, structure, found = read_findings(data, result)
+    if cluster_names is None:
+        cluster_names = getattr(result, "cluster_names_", None)
     num_points = len(graph.x)
-    layout = layout if num_points >= FEWEST else "pca"  # as the page says, too
-    texts = read_texts(text, num_points)
+    layout = choose_layout(layout, num_points)
+    texts, sizes = read_texts(text, num_points), read_counts(counts, num_points)
     groupings = read_groupings(graph, found, cluster_names, label_names, level_names)
     pictures = read_images(images, num_points)
     tables = {"scores": score_table(scores), "settings": settings_table(settings)}
@@ -129,14 +142,15 @@ def report(
     charts = histograms(graph, found.conductances, groupings[0].of)
     places = place_points(graph, structure, found, times, layout, random_state, progress)
     edges = edge_table(graph.edge_index, found.conductances, num_points)
-    block = make_block(texts, groupings, times, places, edges, charts, pictures)
+    block = make_block(texts, groupings, times, places, edges, charts, pictures, sizes)
     shown = {
         "title": title,
         "points": num_points,
         "edges": len(edges.end),
         "groupings": groupings,
         "times": times,
-        "layout": layout,
+        "sized": sizes is not None,
+        "layout": {"tsne": "t-SNE"}.get(layout, layout.upper()),
         "charts": charts,
         "versions": version_table(),
         **tables,

@@ -94,7 +94,7 @@ class CheckpointFile:
         run.optimizer.load_state_dict(state["optimizer"])
         run.history = [EpochRow(**row) for row in state["history"]]
         run.best = BestEpoch(**state["best"])
-        if state.get("kept") is not None:  # which files of earlier versions may lack
+        if state["kept"] is not None:
             run.keep_edges(state["kept"])
 
 

@@ -15,6 +15,7 @@ from .._precision import center_and_normalize
 from ..diffusion import heat_diffusion
 from .clusters import merged_clusters
 from .seeds import Purpose, derive_generator, seeded_rng
+from .spectral_clusters import WORTH, SpectralClusters
 from .training_graph import TrainingGraph, prepare_graph
 
 _log = logging.getLogger(__name__)
@@ -61,6 +62,10 @@ def choose_num_classes(
     Too few clusters join what does not belong together; too many cut through a dense region, where
     heat crosses the cut and a node's own features do not determine its side.
 
+    Clusters that lie apart, of any shape, are counted by the spectrum of the Laplacian instead: k
+    is their number if the eigenvalue after the k smallest ones is at least five times larger. The
+    most stable of these numbers is taken if its stability is more than half of the best score.
+
     How many there are depends on the scale: heat leaves small clusters first. The number taken is
     that of the time `t`. Other levels are offered: at each of fifteen times from 0.1 to 20, some
     number has the highest score with the fourth root of the index, which leaves more to the graph;
@@ -94,7 +99,8 @@ def choose_num_classes(
     Sources: Delvenne, Yaliraki and Barahona, "Stability of graph communities across time scales",
     2010, for the stability and its persistence over times; Tibshirani and Walther, "Cluster
     validation by prediction strength", 2005, and Lange et al., "Stability-based validation of
-    clustering solutions", 2004, for clusters that a classifier has to find again.
+    clustering solutions", 2004, for clusters that a classifier has to find again; Ng, Jordan and
+    Weiss, "On spectral clustering", 2001, for clusters that lie apart.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.1], [1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 1.0], [0, 0.9]])
@@ -110,7 +116,11 @@ def choose_num_classes(
 
 
 def choose_levels(
-    graph: TrainingGraph, largest: int = LARGEST, t: float = STABILITY_TIME, seed: int = 0
+    graph: TrainingGraph,
+    largest: int = LARGEST,
+    t: float = STABILITY_TIME,
+    seed: int = 0,
+    modes: SpectralClusters | None = None,
 ) -> tuple[ChosenClasses, Tensor]:
     """The result of `choose_num_classes`, and the clustering [N] into the most clusters."""
     from sklearn.metrics import adjusted_rand_score
@@ -133,6 +143,10 @@ def choose_levels(
     scores = dict(sorted(scores.items()))
     curve = {count: float(score[0, 0]) for count, score in scores.items()}
     best = max(curve, key=curve.__getitem__)
+    modes = SpectralClusters(graph, largest, seed) if modes is None else modes
+    apart = {n: _stability(graph, modes.labels(n), n, [t])[0] for n in modes.numbers_apart}
+    if apart and max(apart.values()) > WORTH * curve[best]:
+        best = max(apart, key=apart.__getitem__)
     levels = join_levels(best, rank_levels({count: each[1, 1:] for count, each in scores.items()}))
     _log.info("%d clusters, of 1 to %d; levels: %s", best, max(curve), levels)
     return ChosenClasses(best, curve, levels), finest

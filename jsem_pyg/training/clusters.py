@@ -33,15 +33,13 @@ def k_means(z: Tensor, num_clusters: int, seed: int) -> Any:
     each start; Bradley and Fayyad, "Refining initial points for k-means clustering", 1998, for
     starts on a sample.
     """
-    from sklearn.cluster import KMeans
-
     rows = z.cpu().numpy()
     sample_rows = max(SAMPLE_ROWS, SAMPLE_ROWS_A_CLUSTER * num_clusters)
     if len(rows) <= max(MOST_ROWS, sample_rows):
-        return KMeans(num_clusters, n_init=STARTS, random_state=seed).fit(rows)
+        return _fit(rows, num_clusters, seed, n_init=STARTS)
     sample = rows[_some_rows(len(rows), sample_rows, seed)]
-    best = KMeans(num_clusters, n_init=SAMPLE_STARTS, random_state=seed).fit(sample)
-    return KMeans(num_clusters, init=best.cluster_centers_, n_init=1, random_state=seed).fit(rows)
+    best = _fit(sample, num_clusters, seed, n_init=SAMPLE_STARTS)
+    return _fit(rows, num_clusters, seed, init=best.cluster_centers_, n_init=1)
 
 
 def merged_clusters(z: Tensor, largest: int, seed: int) -> Iterator[tuple[int, Tensor]]:
@@ -94,13 +92,17 @@ def _some_rows(count: int, most: int, seed: int) -> np.ndarray:
 
 def _refine(points: np.ndarray, count: int, init: Any, seed: int) -> Any:
     """A few steps of k-means from given centres."""
+    return _fit(points, count, seed, init=init, n_init=1, max_iter=STEPS)
+
+
+def _fit(points: np.ndarray, count: int, seed: int, **options: Any) -> Any:
+    """scikit-learn's `KMeans`, without warnings that it stopped early, or that points are equal."""
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    model = KMeans(count, init=init, n_init=1, max_iter=STEPS, random_state=seed)
-    with warnings.catch_warnings():  # that it stopped early, or that points are equal
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(points)
+        return KMeans(count, random_state=seed, **options).fit(points)
 
 
 def _merge_nearest(center: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""A PyG transform: overlap, contrast, rank and diffusion cosine as edge features."""
+"""A PyG transform: overlap and diffusion cosine as edge features."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,21 +9,15 @@ from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 
 from .._checks import check_choice, check_nonnegative
-from ..curvature import degree_contrast, distance_rank, jaccard_overlap
+from ..curvature import jaccard_overlap
 from ..diffusion import diffusion_cosine
 from ._batch import count_nodes
 from ._edge_columns import EdgeColumns
 
 FEATURES: dict[str, Callable[[Data, float], Tensor]] = {
     "jaccard": lambda data, t: jaccard_overlap(data.edge_index, count_nodes(data)),
-    "degree_contrast": lambda data, t: degree_contrast(
-        data.edge_index, data.get("edge_weight"), count_nodes(data)
-    ),
-    "distance_rank": lambda data, t: distance_rank(
-        data.edge_index, _required(data, "edge_weight", "distance_rank"), count_nodes(data)
-    ),
     "diffusion_cosine": lambda data, t: diffusion_cosine(
-        _required(data, "x", "diffusion_cosine"), data.edge_index, data.get("edge_weight"), t
+        _signal(data), data.edge_index, data.get("edge_weight"), t
     ),
 }
 
@@ -34,10 +28,6 @@ class EdgeGeometry(EdgeColumns):
 
     * ``"jaccard"``: the part of all neighbours that both ends share,
       :func:`jsem_pyg.curvature.jaccard_overlap`.
-    * ``"degree_contrast"``: how much the degrees of the ends differ, sums of edge weights,
-      :func:`jsem_pyg.curvature.degree_contrast`.
-    * ``"distance_rank"``: how far down each end's list of neighbours the other stands,
-      :func:`jsem_pyg.curvature.distance_rank`; needs `edge_weight`.
     * ``"diffusion_cosine"``: how alike the ends are after a short isotropic diffusion,
       :func:`jsem_pyg.diffusion.diffusion_cosine`; needs `x`.
 
@@ -62,11 +52,8 @@ class EdgeGeometry(EdgeColumns):
     Example:
         >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])
         >>> data = Data(edge_index=edge_index, num_nodes=4)
-        >>> EdgeGeometry(["jaccard", "degree_contrast"], norm=False)(data).edge_attr[::2]
-        tensor([[0.3333, 0.0000],
-                [0.2500, 0.2000],
-                [0.2500, 0.2000],
-                [0.0000, 0.5000]])
+        >>> EdgeGeometry(["jaccard"], norm=False)(data).edge_attr[::2, 0]
+        tensor([0.3333, 0.2500, 0.2500, 0.0000])
     """
 
     def __init__(
@@ -105,15 +92,11 @@ def _check_features(features: Any) -> tuple[str, ...]:
     return tuple(features)
 
 
-def _required(data: Data, name: str, feature: str) -> Tensor:
-    value = data.get(name)
-    if value is None:
-        fix = {
-            "x": f"set data.x, or leave {feature!r} out of 'features'",
-            "edge_weight": "set data.edge_weight, which FaissKNNGraph does, or leave "
-            f"{feature!r} out of 'features'",
-        }[name]
+def _signal(data: Data) -> Tensor:
+    x: Tensor | None = data.get("x")
+    if x is None:
         raise ValueError(
-            f"Expected 'data' to have '{name}' for {feature!r} (got none). To fix this, {fix}."
+            "Expected 'data' to have 'x' for 'diffusion_cosine' (got none). To fix this, set "
+            "data.x, or leave 'diffusion_cosine' out of 'features'."
         )
-    return value
+    return x

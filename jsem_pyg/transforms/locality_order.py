@@ -36,10 +36,11 @@ class LocalityOrder(BaseTransform):
 
     Attributes with a row for each node (`x`, `y`, masks, your own) move with their nodes. Columns
     of `edge_index` are renumbered and sorted, and attributes with a row for each edge move with
-    their columns. Other tensors that hold node numbers are renumbered too: `face`, and what has
-    "index" in its name, such as `edge_label_index`, as in PyG's mini-batches. `data.node_order` [N]
-    has, for each place, the former number of its node; :meth:`restore` brings a result back into
-    the order of the caller.
+    their columns, as PyG's `is_node_attr` and `is_edge_attr` tell them apart. Other tensors that
+    hold node numbers are renumbered and keep their order: `face`, and what has "index" in its name,
+    such as `edge_label_index` (with its `edge_label`), as in PyG's mini-batches.
+    `data.node_order` [N] has, for each place, the former number of its node; :meth:`restore`
+    brings a result back into the order of the caller.
 
     Every call of :func:`~jsem_pyg.diffusion.heat_diffusion` or of a layer gives the same numbers on
     the permuted graph, up to rounding, and large graphs gain speed.
@@ -92,16 +93,16 @@ class LocalityOrder(BaseTransform):
             value, dim = data[key], data.__cat_dim__(key, data[key])
             if _holds_nodes(data, key, value):
                 check_node_index(key, value, size)
-                out[key] = value = place.to(value.device)[value.long()].to(value.dtype)
-            # For which PyG's `is_node_attr` is false.
-            is_sparse_signal = isinstance(value, SparseTensor) and value.size(0) == size
-            # In this sequence: in a graph of as many edges as nodes, only the first answer is one.
-            # There the name tells; of lists, PyG does not look at it.
-            is_list_of_nodes = isinstance(value, list | tuple) and "edge" not in key
-            is_list_of_nodes = is_list_of_nodes and len(value) == size
-            if not is_list_of_nodes and data.is_edge_attr(key):
+                out[key] = place.to(value.device)[value.long()].to(value.dtype)
+            elif key.startswith("edge_label"):
+                continue  # one for each column of `edge_label_index`, which keep their order
+            # As many edges as nodes: the name tells which question comes first, whose answer PyG
+            # keeps. Of a sparse x, `is_node_attr` is false.
+            elif ("edge" in key or not data.is_node_attr(key)) and data.is_edge_attr(key):
                 out[key] = _take(value, by_place, dim)
-            elif data.is_node_attr(key) or is_sparse_signal:
+            elif data.is_node_attr(key) or (
+                isinstance(value, SparseTensor) and value.size(0) == size
+            ):
                 out[key] = _take(value, order, dim)
         out.edge_index = moved[:, by_place].to(data.edge_index.dtype)
         out.node_order = order

@@ -4,7 +4,6 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 :func:`gromov_wasserstein` finds the :class:`Plan` between two. Beside it,
 
 - :func:`match_graphs` compares graphs by their edges, :class:`AdjacencyCost`;
-- :func:`batch_gromov_wasserstein` aligns many small pairs at once;
 - :func:`sampled_gromov_wasserstein` computes single columns of costs, which need no factor.
 
 :func:`heat_profiles` describes the nodes of a graph by how heat spreads from them, and
@@ -14,7 +13,6 @@ A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 from .costs import (
     AdjacencyCost,
     ColumnCost,
-    CommuteCost,
     Factor,
     FeatureCost,
     GeodesicCost,
@@ -22,34 +20,25 @@ from .costs import (
     MatrixCost,
     geodesic_columns,
 )
-from .distance.barycenter import Barycenter, gw_barycenter
 from .distance.distance import gw_distance
-from .distance.loss import GromovWassersteinLoss
 from .edges.matching import match_graphs
 from .factored.profiles import comparable, heat_profiles
 from .factored.solver import gromov_wasserstein
 from .plan.plan import Plan
 from .sampled.solver import sampled_gromov_wasserstein
-from .small.batched import batch_gromov_wasserstein, batch_gw_distance
 
 __all__ = [
     "AdjacencyCost",
-    "Barycenter",
     "ColumnCost",
-    "CommuteCost",
     "Factor",
     "FeatureCost",
     "GeodesicCost",
-    "GromovWassersteinLoss",
     "HeatCost",
     "MatrixCost",
     "Plan",
-    "batch_gromov_wasserstein",
-    "batch_gw_distance",
     "comparable",
     "geodesic_columns",
     "gromov_wasserstein",
-    "gw_barycenter",
     "gw_distance",
     "heat_profiles",
     "match_graphs",

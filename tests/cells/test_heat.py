@@ -77,7 +77,7 @@ def test_half_precision_is_computed_in_float32(make):
     assert np.allclose(adata.layers["heat"], other.layers["heat"], atol=2e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-45, 1e-200, 1e60])
+@pytest.mark.parametrize("scale", [1e-45, 1e-190, 1e60])
 def test_weights_that_float32_does_not_hold(scale):
     adata, expected = made(), heat(made(), 2.0, copy=True).layers["heat"]
     adata.obsp["connectivities"] = adata.obsp["connectivities"].astype(float) * scale

@@ -1,35 +1,58 @@
+import json
+import re
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 from command.command_cases import documents
 
-from jsem_pyg.command.columns import Choice, as_numbers, choose_columns, kind_of
-from jsem_pyg.command.content import read_content, read_labels
+from jsem_pyg._table_files import Reading, read_rows
+from jsem_pyg.command.columns import Choice, as_days, choose_columns, date_format, type_of
+from jsem_pyg.command.content import Encoding, as_text, read_content, read_labels
 
 TEXTS, TOPICS = documents()
 N = len(TEXTS)
 NUMBERS = [str(i * i) for i in range(N)]
+NAMES = [f"Name {i}" for i in range(N)]
+DAYS = [f"2020-01-{1 + i % 28:02} 12:00" for i in range(N)]
+PLAIN = Reading()
 
 
-def choose(points=(), texts=(), labels=None, **columns):
-    return choose_columns(pd.DataFrame(columns), points, texts, labels)
+def choose(points=(), texts=(), labels=None, types=None, reading=PLAIN, **columns):
+    return choose_columns(pd.DataFrame(columns), reading, points, texts, labels, types)
+
+
+def content(points=(), reading=PLAIN, types=None, **columns):
+    choice = choose(points, reading=reading, types=types, **columns)
+    return read_content(pd.DataFrame(columns), choice, reading)
+
+
+def refused(name, text, points=(), **reading):
+    """What is said of a file, on one line."""
+    Path(name).write_text(text)
+    table = read_rows(Path(name), Reading(**reading))
+    with pytest.raises(ValueError, match="To fix this|edge list") as told:
+        choose_columns(table, Reading(**reading), points)
+    return str(told.value)
 
 
 def test_a_column_that_is_called_text_is_taken():
     chosen = choose(title=TEXTS, Text=["x"] * N)
-    assert chosen == (["Text"], ["Text"], "texts", True)
+    assert chosen[:3] == (["Text"], ["Text"], "texts")
+    assert chosen.left_out == {"title": "text"}
 
 
 def test_sentences_are_joined_and_names_left_out():
     chosen = choose(id=NUMBERS, title=TEXTS, topic=TOPICS, body=TEXTS)
     assert chosen.points == ["title", "body"]
-    content = read_content(
-        pd.DataFrame({"a": ["x y", "", None, 1.5, "x y"], "b": ["z", "w", "", "v", "z"]}),
-        choose(("a", "b"), a=["x y"], b=["z"]),
-    )
-    assert content.texts == ["x y z", "w", "1.5 v"]
-    assert content.point.tolist() == [0, 1, -1, 2, 0]
-    assert content.first_row.tolist() == [0, 1, 3]
+    assert chosen.left_out == {"id": "an identifier", "topic": "categories"}
+    found = content(("a", "b"), a=["x y", "", None, 1.5, "x y"], b=["z", "w", "", "v", "z"])
+    assert found.texts == ["x y z", "w", "1.5 v"]
+    assert found.point.tolist() == [0, 1, -1, 2, 0]
+    assert found.first_row.tolist() == [0, 1, 3]
+    assert found.sizes.tolist() == [2, 1, 1]
+    assert found.missing == {2: "the text"}
 
 
 def test_labels_are_never_guessed_for_text():
@@ -38,51 +61,46 @@ def test_labels_are_never_guessed_for_text():
         choose(("text",), text=TEXTS, labels="text")
 
 
-@pytest.mark.parametrize("named", [{"points": ("a", "a")}, {"points": ("a",), "texts": ("b", "b")}])
-def test_a_column_is_not_counted_twice(named):
-    with pytest.raises(ValueError, match=r"Expected each column once \(got '[ab]' twice\)"):
-        choose(a=NUMBERS, b=TEXTS, **named)
-
-
-def test_numbers_are_a_vector_but_for_row_numbers():
-    more = {"Unnamed: 0": [str(i) for i in range(N)], "species": TOPICS}
-    assert choose(a=NUMBERS, b=NUMBERS, **more).points == ["a", "b"]
-    assert choose(a=NUMBERS, **more).points == ["species"]  # a single number tells too little
-
-
-@pytest.mark.parametrize("cell", ["n/a", "nan", "1,5", "5%"])
-def test_a_column_that_is_text_by_a_cell_is_named(cell, caplog):
-    odd = ["", *NUMBERS[1:5], cell, *NUMBERS[6:]]
-    chosen = choose(a=NUMBERS, b=NUMBERS, odd=odd, place=TOPICS)
-    assert chosen.points == ["a", "b"]
-    said = (
-        f"'odd' is taken for text: 1 of its {N - 1} cells are no numbers (the first is '{cell}', "
+def test_a_table_is_its_numbers_and_categories_and_the_others_are_listed_with_the_reason():
+    chosen = choose(
+        customer_id=NUMBERS[::-1],
+        row=[str(i + 7) for i in range(N)],
+        age=NUMBERS,
+        share=[f"{i % 7}.5%" for i in range(N)],
+        topic=TOPICS,
+        vip=["True", "False"] * (N // 2),
+        created=DAYS,
+        name=NAMES,
+        one=["3"] * N,
+        mostly=["1", *[""] * (N - 1)],
+        tags=[["a"]] * N,
+        humid=[f"{i}.5" for i in range(N)],
+        **{"Unnamed: 0": NUMBERS},
     )
-    assert f"{said}in row 5, counted from 0)" in caplog.text
-    assert caplog.text.count("is taken for text") == 1
-    caplog.clear()
-    assert choose(("a", "odd"), a=NUMBERS, b=NUMBERS, odd=odd).kind == "texts"
-    assert said in caplog.text
-    caplog.clear()
-    choose(text=TEXTS, odd=odd)
-    choose(("a", "b"), a=NUMBERS, b=NUMBERS, odd=odd)
-    assert caplog.text == ""  # where it is not clustered
+    assert chosen.points == ["age", "share", "topic", "vip", "humid"]
+    assert chosen.kind == "table"
+    assert chosen.left_out == {
+        "customer_id": "an identifier",
+        "row": "row numbers",
+        "created": "dates; --column takes them as numbers of days",
+        "name": "short texts",
+        "one": "the same in all rows",
+        "mostly": f"missing in {N - 1} of {N} rows",
+        "tags": "lists of texts, or of different lengths",
+        "Unnamed: 0": "row numbers",
+    }
 
 
-def test_a_truth_among_numbers_is_named(caplog):
-    choose(odd=[*NUMBERS[1:], True])
-    assert f"1 of its {N} cells are no numbers (the first is True, in row {N - 1}," in caplog.text
-
-
-def test_commas_in_numbers_are_named(caplog):
-    chosen = choose(a=NUMBERS, b=NUMBERS, odd=[f"{number},5" for number in NUMBERS])
-    assert chosen.points == ["a", "b"]
-    assert f"'odd' is taken for text: {N} of its {N} cells are no numbers" in caplog.text
+def test_a_single_number_tells_too_little_beside_names():
+    assert choose(income=NUMBERS).points == ["income"]
+    assert choose(income=NUMBERS, name=NAMES).points == ["name"]
+    assert choose(income=NUMBERS, name=NAMES, topic=TOPICS).points == ["income", "topic"]
+    assert choose(a=TOPICS, b=TOPICS).kind == "table"
 
 
 def test_vectors_come_first_and_text_names_them():
     rows = list(np.ones((N, 3)))
-    assert choose(text=TEXTS, v=rows) == (["v"], ["text"], "vectors", True)
+    assert choose(text=TEXTS, v=rows)[:3] == (["v"], ["text"], "vectors")
     assert choose(topic=TOPICS, v=rows).texts == []
     assert choose((), ("topic",), topic=TOPICS, text=TEXTS, v=rows).texts == ["topic"]
     assert choose(v=rows, embeddings=rows).points == ["embeddings"]
@@ -90,24 +108,41 @@ def test_vectors_come_first_and_text_names_them():
         choose(v=rows, w=rows)
 
 
+@pytest.mark.parametrize("lists", [[["a"], []], [[1], [1, 2]]])
+def test_lists_beside_text_are_left_out_or_refused_by_name(lists):
+    lists = lists * (N // 2)
+    assert choose(tags=lists, text=TEXTS).points == ["text"]
+    with pytest.raises(ValueError, match=r"'tags' \(list\)\). To fix this, --column text\."):
+        choose(("tags",), tags=lists, text=TEXTS)
+
+
 @pytest.mark.parametrize(
     ("cells", "kind"),
     [
-        ([1, 2], "numbers"),
-        (["1", "", "2e3"], "numbers"),
-        (["1", "x"], "texts"),
-        (["a", None, 3], "texts"),
-        ([[1.0], None], "vectors"),
+        ([1, 2], "number"),
+        (["1", "", "2e3", "n/a", "?"], "number"),
+        (["12.5%", "3%"], "number"),
+        (["1", "x"], "short text"),
+        ([[1.0], None], "vector"),
+        ([[1.0], [1.0, 2.0]], "list"),
         ([None, ""], "empty"),
-        ([True, False], "other"),
+        ([True, False, True, False], "category"),
+        (["a", "b", "a", "b"], "category"),
         ([{"a": 1}], "other"),
-        (pd.to_datetime(["2026-01-01"]), "other"),
-        (pd.Series(["a", "b"], dtype="category"), "texts"),
-        (pd.Series([1, None], dtype="Int64"), "numbers"),
+        (["one two three four five"], "text"),
+        (pd.to_datetime(["2026-01-01"]), "date"),
+        (["2020-01-31", "", "2021-12-01T10:00:00Z"], "date"),
+        (["31.01.2020", "01.02.2020"], "date"),
+        (["01/02/2020", "01/31/2020"], "date"),
+        (["1 Jan 2020", "2 Feb 2021"], "date"),
+        (["10-K", "2020"], "short text"),
+        (pd.Series(["a", "b"] * 2, dtype="category"), "category"),
+        (pd.Series([1, None], dtype="Int64"), "number"),
+        (["1e2475976891", "5c0ffee"], "short text"),  # of which pandas makes crashes
     ],
 )
-def test_kinds_of_columns(cells, kind):
-    assert kind_of(pd.Series(cells)) == kind
+def test_types_of_columns(cells, kind):
+    assert type_of(pd.Series(cells)) == kind
 
 
 @pytest.mark.parametrize(
@@ -118,7 +153,14 @@ def test_kinds_of_columns(cells, kind):
         ({"a": [{}]}, (), r"To fix this, name yours by --column"),
         ({"a": [{}]}, ("a",), r"'a' \(other\)"),
         ({"a": [""]}, ("a",), r"'a' \(empty\)"),
-        ({"a": [[1]], "b": ["x"]}, ("a", "b"), "vectors alone"),
+        ({"a": [[1]], "b": ["x"]}, ("a", "b"), "one of vectors"),
+        (
+            {"message": TEXTS, "n_items": NUMBERS},
+            ("message", "n_items"),
+            r"'message' \(text\), 'n_items' \(number\).*--type n_items=text embeds",
+        ),
+        ({"message": TEXTS, "at": DAYS}, ("message", "at"), "--type at=text embeds"),
+        ({"a": NUMBERS, "name": NAMES}, ("a", "name"), "--type name=category"),
     ],
 )
 def test_columns_of_no_use_are_named(columns, points, match):
@@ -131,32 +173,154 @@ def test_text_is_not_named_by_other_text():
         choose(("text",), ("topic",), text=TEXTS, topic=TOPICS)
 
 
+def test_a_type_that_is_said_is_taken():
+    columns = {"grade": ["1", "2", "x"] * (N // 3), "age": NUMBERS, "name": NAMES}
+    assert choose(types={"name": "category"}, **columns).points == ["grade", "age", "name"]
+    found = content(("grade", "age"), types={"grade": "number"}, **columns)
+    assert len(found.missing) == N // 3
+    assert choose(("age",), types={"age": "text"}, **columns).kind == "texts"
+
+
+ROWS = "".join(f"{i * 7 % 11}.5,{i}\n" for i in range(20))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said", "reading"),
+    [
+        ("units.csv", f"a,b\ncm,kg\n{ROWS}", "'cm' in row 0.*--header 2 reads", {"header": 2}),
+        (
+            "comment.csv",
+            "# of 2020\na\n" + ROWS.replace(",", ""),
+            "--comment '#'",
+            {"comment": "#"},
+        ),
+        (
+            "de.csv",
+            "a;b\n" + ROWS.replace(",", ";").replace(".", ","),
+            "--decimal ','",
+            {"decimal": ","},
+        ),
+        (
+            "th.csv",
+            "a;b\n" + '1,200;3,400\n"1,500";2,000\n' * 9,
+            "--thousands ','",
+            {"thousands": ","},
+        ),
+        ("odd.csv", f"a,b\n{ROWS}ca. 9,1\n", "'ca. 9' in row 20.*--type a=number takes", {}),
+        (
+            "space.csv",
+            "a b\n" + ROWS.replace(",", " "),
+            "--delimiter ' ' reads",
+            {"delimiter": " "},
+        ),
+        (
+            "space.txt",
+            "# a b\n" + ROWS.replace(",", " "),
+            "2 numbers in each line.*--delimiter ' ' --header 0 --comment '#' reads",
+            {"delimiter": " ", "header": 0, "comment": "#"},
+        ),
+        ("commas.txt", ROWS, "--delimiter ',' --header 0 reads", {"delimiter": ",", "header": 0}),
+    ],
+)
+def test_numbers_are_not_embedded_as_text(tmp_path, monkeypatch, name, text, said, reading):
+    monkeypatch.chdir(tmp_path)
+    assert re.search(said, refused(name, text))
+    if reading:  # and with the option that is named
+        table = read_rows(Path(name), Reading(**reading))
+        choice = choose_columns(table, Reading(**reading))
+        assert choice.kind == "table"
+        assert len(read_content(table, choice, Reading(**reading)).vectors) >= 18
+
+
+def test_an_edge_list_says_that_it_is_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    edges = "".join(f"{i},{i * i % 7},0.5\n" for i in range(20))
+    assert "an edge list" in refused("edges.csv", f"Source,Target,Weight\n{edges}")
+    assert "an edge list" in refused("edges.txt", "# From To\n" + edges.replace(",", "\t"))
+    table = read_rows(Path("edges.csv"), PLAIN)
+    assert choose_columns(table, PLAIN, ["Target", "Weight"]).kind == "table"
+
+
+def test_a_file_with_comments_that_do_not_fit_names_the_option(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("# of 2020\n# by us, them\na,b,c\n1,2,3\n")
+    with pytest.raises(ValueError, match="leave out the lines that begin with # by --comment '#'"):
+        read_rows(file, PLAIN)
+
+
+def test_decimals_and_thousands_are_read_as_they_are_said():
+    german = Reading(decimal=",", thousands=".")
+    found = content(reading=german, a=["1.234,5", "-2,25", "3"], b=["1", "5%", "7"])
+    assert found.vectors.tolist() == [[1234.5, 1], [-2.25, 5], [3, 7]]
+    assert type_of(pd.Series(["28.01.2023", "01.02.2023"]), german) == "date"
+
+
+def test_dates_are_numbers_of_days():
+    days = as_days(pd.Series(["1970-01-02", None, "1970-01-01T12:00Z", "x"]), "ISO8601")
+    np.testing.assert_array_equal(days, [1, np.nan, 0.5, np.nan])
+    moments = pd.Series(pd.to_datetime(["1970-01-03", None], utc=True))
+    np.testing.assert_array_equal(as_days(moments, "ISO8601"), [2, np.nan])
+    assert date_format(pd.Series(["01/02/1970", "31/01/1970", "?"])) == "%d/%m/%Y"
+    found = content(("at",), at=["31.01.1970", "01.02.1970", "", "05.02.1970"])
+    assert found.vectors.ravel().tolist() == [30, 31, 35]
+    assert found.missing == {2: "at"}
+
+
+def test_categories_are_columns_of_ones():
+    columns = {"c": ["b", "a", None, "a", "b", " a"], "n": [1, 2, 3, 4, 5, None]}
+    found = content(types={"c": "category"}, **columns)
+    assert found.names == ["c (missing)", "c a", "c b", "n"]
+    assert found.is_category.tolist() == [True] * 3 + [False]
+    assert found.vectors.tolist() == [
+        [0, 0, 1, 1],
+        [0, 1, 0, 2],
+        [1, 0, 0, 3],
+        [0, 1, 0, 4],
+        [0, 0, 1, 5],
+    ]
+    assert found.missing == {5: "n"}
+    new = pd.DataFrame({"c": ["never seen"], "n": ["7"]})
+    choice = choose(types={"c": "category"}, **columns)
+    again = read_content(new, choice, PLAIN, 0, encoding=found.encoding)
+    assert again.vectors.tolist() == [[0, 0, 0, 7]]
+
+
+def test_rows_that_lack_a_number_are_left_out_or_filled_by_the_median():
+    columns = {"a": ["1", "NA", "3", "8", "inf"], "b": ["5", "6", "", "8", "9"]}
+    found = read_content(pd.DataFrame(columns), choose(**columns), PLAIN, fewest=2)
+    assert found.point.tolist() == [0, -1, -1, 1, -1]
+    with pytest.raises(ValueError, match=r"3 rows without missing numbers or more .got 2 in 5"):
+        content(**columns)
+    filled = read_content(pd.DataFrame(columns), choose(**columns), PLAIN, impute=True)
+    assert filled.vectors.tolist() == [[1, 5], [3, 6], [3, 7], [8, 8], [3, 9]]
+    assert filled.filled == {"a": 2, "b": 1}
+    alone = pd.DataFrame({"a": ["?"], "b": ["1"]})
+    again = read_content(alone, choose(**columns), PLAIN, 0, encoding=filled.encoding)
+    assert again.vectors.tolist() == [[3, 1]]
+    left = read_content(alone, choose(**columns), PLAIN, 0, encoding=Encoding({}, None))
+    assert left.point.tolist() == [-1]
+
+
 @pytest.mark.parametrize(
     ("columns", "match"),
     [
-        (
-            {"a": ["1", "", "2"], "b": ["1", "4", "2"]},
-            "'a' to hold .* no number in 1 of 3 rows.*: 1",
-        ),
-        ({"v": [[1.0, 2.0], [np.nan, 1.0], [0.0, 0.0]]}, "finite numbers .* 1 of 3 rows"),
-        (
-            {"v": pd.array([1, None, 3], "Int64"), "w": [2, 1, 1]},
-            "Expected 'v' to hold finite numbers .* 1 of 3 rows",
-        ),
-        ({"v": [[1.0, 2.0], [1.0], [0.0, 0.0]]}, "vectors of one length"),
-        ({"v": [[np.inf, 2.0], [1.0, 1.0], [0.0, 0.0]]}, "infinite"),
-        ({"v": list(np.eye(3).astype("M8[s]"))}, r"they are datetime64\[s\]"),
+        ({"v": list(np.eye(3).astype("M8[s]"))}, r"Expected a column of text or of vectors"),
         ({"v": [[1.0, 2.0]] * 3}, "differ .got 3 that are the same"),
-        ({"v": [[1.0, 2.0]]}, r"3 rows or more .got 1 in 1 rows"),
+        ({"v": [[1.0, 2.0]]}, r"3 rows without missing numbers or more .got 1 in 1 rows"),
         ({"text": ["a b c d"] * 5}, "3 different documents or more .got 1 in 5 rows"),
         ({"text": ["a b c d", " ", ""]}, "3 different documents or more .got 1 in 3"),
         ({"text": []}, "a file with rows"),
     ],
 )
 def test_content_that_makes_no_clusters_is_refused(columns, match):
-    table = pd.DataFrame(columns)
     with pytest.raises(ValueError, match=match):
-        read_content(table, choose_columns(table))
+        content(**columns)
+
+
+def test_a_vector_that_is_missing_or_not_finite_is_left_out():
+    found = content(v=[[1.0, 2.0], None, [np.nan, 1.0], [0.0, 0.0], [np.inf, 1], [3, 4]])
+    assert found.point.tolist() == [0, -1, -1, 1, -1, 2]
+    assert found.missing[2] == "v"
 
 
 @pytest.mark.parametrize("cell", [np.ones(2), [1.0], {"a": 1}])
@@ -164,90 +328,25 @@ def test_what_is_no_text_is_no_document(cell):
     """As where `predict` reads a file whose column has the name of the texts of the map."""
     table = pd.DataFrame({"note": ["a b", cell, "c"]})
     with pytest.raises(ValueError, match=f"the column 'note' .got a {type(cell).__name__} in row"):
-        read_content(table, Choice(["note"], ["note"], "texts", guessed=False))
+        read_content(table, Choice(["note"], ["note"], "texts", {}, {}, False), PLAIN)
 
 
 def test_labels_of_any_kind_and_missing_ones():
-    codes, classes = read_labels(pd.DataFrame({"y": [2, "b", None, "", 2]}, dtype=object), "y")
+    codes, classes = read_labels(pd.DataFrame({"y": [2, "b", None, " ", 2.0]}, dtype=object), "y")
     assert classes == ["2", "b"]
     assert codes.tolist() == [0, 1, -1, -1, 0]
     with pytest.raises(ValueError, match="labels in the column 'y' .got none in 2 rows"):
         read_labels(pd.DataFrame({"y": ["", None]}), "y")
 
 
-@pytest.mark.parametrize("cells", [["1,5", "-2,25", "3"], ["1,000", "12,500", "7,000"]])
-def test_numbers_with_commas_are_no_documents(cells):
-    table = pd.DataFrame({"height": cells, "width": cells})
-    with pytest.raises(ValueError, match=r"without commas \(got .* in 'height', 'width'\)"):
-        choose_columns(table)
-    assert choose_columns(table, ["height"]).kind == "texts"
-
-
-@pytest.mark.parametrize("dtype", [object, "string"])
-def test_texts_become_the_nearest_numbers(dtype):
-    numbers = np.random.default_rng(0).normal(size=300) * 10.0 ** np.arange(-150, 150)
-    cells = pd.Series([*map(repr, numbers.tolist()), "1_000", "x", None], dtype=dtype)
-    np.testing.assert_array_equal(as_numbers(cells), [*numbers, np.nan, np.nan, np.nan])
-
-
-def test_codes_that_look_like_huge_numbers():  # of which pandas makes crashes, or ten
-    code = "1e2475976891"
-    numbers = as_numbers(pd.Series([code, "1e4294967297", "1e-2147483648"]))
-    assert numbers.tolist() == [np.inf, np.inf, 0.0]
-    table = pd.DataFrame({code: [code, "5c0ffee"], "b": ["two words", code]})
-    assert [kind_of(table[name]) for name in table] == ["texts", "texts"]
-
-
-def test_numbers_and_texts_of_numbers_are_numbers():
-    mixed = pd.Series([1, "2", 4.5, None, "8"], dtype=object)
-    assert choose(("a",), a=mixed).kind == "numbers"
-    assert kind_of(pd.Series([1, "2", True], dtype=object)) == "texts"
-    assert kind_of(pd.Series(np.ones(3) * 1j)) == "other"
-
-
-@pytest.mark.parametrize("name", ["Unnamed: 0", "index"])
-def test_the_index_of_chosen_rows_is_no_measurement(name):
-    rows = [str(3 * i + i % 2) for i in range(N)]
-    assert choose(a=NUMBERS, b=NUMBERS, **{name: rows}).points == ["a", "b"]
-    assert choose(a=NUMBERS, b=NUMBERS, **{name: rows[::-1]}).points == ["a", "b"]
-    assert choose(a=NUMBERS, b=NUMBERS, **{name: ["1"] * N}).points == ["a", "b", name]
-
-
-def test_numbers_differ_in_digits_that_they_have():
-    ids = [2**60 + i for i in range(N)]
-    choice = choose(("a",), a=ids)
-    for each in (ids, list(map(str, ids)), np.array(ids, dtype=np.uint64)):
-        with pytest.raises(ValueError, match="'a' to differ in the first 15 digits"):
-            read_content(pd.DataFrame({"a": each}), choice)
-    apart = [2**60 + (i << 20) for i in range(N)]
-    assert read_content(pd.DataFrame({"a": apart}), choice).vectors.shape == (N, 1)
-    one = read_content(pd.DataFrame({"a": ids[:1]}), choice, fewest=0)
-    assert one.vectors.tolist() == [[float(ids[0])]]
-
-
-def test_equal_numbers_are_one_label():
-    labels = read_labels(
-        pd.DataFrame({"y": pd.Series([1, 1.0, 2.5, "1", None], dtype=object)}), "y"
-    )
-    assert labels.classes == ["1", "2.5"]
-    assert labels.codes.tolist() == [0, 0, 1, 0, -1]
-
-
 def test_numbers_of_single_precision_are_written_as_they_are():
     """0.1 was 0.10000000149011612 in the report, and in what is embedded."""
-    y = np.array([0.1, 3, np.nan], dtype=np.float32)
-    table = pd.DataFrame({"y": y, "text": ["a cat", "the sea", " "]})
-    assert read_labels(table, "y").classes == ["0.1", "3"]
-    content = read_content(table, choose_columns(table, ["text", "y"]), fewest=0)
-    assert content.texts == ["a cat 0.1", "the sea 3.0"]
+    assert as_text(pd.Series([0.1, 3, np.nan], dtype=np.float32)) == ["0.1", "3", ""]
+    assert as_text(pd.Series([1, None], dtype="Int64")) == ["1", ""]
 
 
-def test_a_label_of_white_space_is_missing():
-    labels = read_labels(pd.DataFrame({"y": ["  ", "a", " b", "\t"]}), "y")
-    assert labels.codes.tolist() == [-1, 1, 0, -1]
-
-
-def test_floats_are_taken_as_they_are():
-    numbers = 2.0**60 + 256 * np.arange(N)  # which a larger number of digits could not tell apart
-    found = read_content(pd.DataFrame({"a": numbers}), choose(("a",), a=numbers)).vectors
-    assert found[:, 0].tolist() == numbers.tolist()
+def test_json_lines_with_lists_beside_text(tmp_path):
+    file = tmp_path / "a.jsonl"
+    rows = [{"text": text, "tags": ["x"] * (i % 3)} for i, text in enumerate(TEXTS)]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert choose_columns(read_rows(file, PLAIN), PLAIN).points == ["text"]

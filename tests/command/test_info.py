@@ -24,7 +24,7 @@ def test_versions_and_backends_are_told():
     assert machine.endswith("(0 MB; delete it freely)")
     assert len(backends) == 1 + torch.cuda.is_available()
     assert re.search(rf"torch +{re.escape(version('torch'))}", result.output)
-    assert len(FAMILIES) == 8
+    assert len(FAMILIES) == 6
     for name, family in FAMILIES.items():
         taken = family.choose("auto", torch.device("cpu"))
         listed = result.output.split(f"\n  {name}\n")[1]
@@ -37,7 +37,6 @@ def test_what_is_missing_is_told_with_its_fix(monkeypatch):
     said = run("info").output
     assert 'not installed (no .parquet: pip install "jsem_pyg[parquet]")' in said
     assert 'no documents: pip install "jsem_pyg[text]"' in said
-    assert re.search("numba +not installed .*slower.*: pip install numba", said)
 
 
 def test_without_click_the_error_names_the_extra(monkeypatch):

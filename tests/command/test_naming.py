@@ -1,7 +1,8 @@
 import numpy as np
 from command.command_cases import TOPICS, documents
 
-from jsem_pyg.command.naming import name_by_columns, name_clusters
+from jsem_pyg.command.naming import name_clusters
+from jsem_pyg.estimators.columns import name_by_columns
 
 
 def test_names_are_of_words_that_set_clusters_apart():

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from jsem_pyg.command.content import Content
 from jsem_pyg.command.draw import draw_map
 from jsem_pyg.command.result import MapResult, as_csv, assignments
 from jsem_pyg.command.steps import Steps, logged
@@ -20,8 +19,6 @@ def test_typical_documents_are_those_near_the_middle():
     clusterer = SimpleNamespace(labels_=np.array([0, 1, 0, 0, 0, 0]), scale_=None)
     result = MapResult(content, x, clusterer, [], None, None, None)
     assert result.typical(0, 3) == ["middle", "above", "left"]
-    clusterer.scale_ = np.array([100.0, 0.1])  # the space in which rows were compared
-    assert result.typical(0, 3) == ["middle", "left", "right"]
     content.texts = None
     assert result.typical(0, 3) == []
 
@@ -54,7 +51,12 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
         clusterer=None,
         level_names=[["sea", "cluster 1"]],
         scores=None,
-        content=SimpleNamespace(point=np.array([0, 1, 2, 1]), first_row=np.arange(3), texts=None),
+        content=SimpleNamespace(
+            point=np.array([0, 1, 2, 1]),
+            first_row=np.arange(3),
+            texts=None,
+            sizes=np.array([1, 2, 1]),
+        ),
         labels=SimpleNamespace(codes=np.array([1, -1, 0, -1]), classes=["x", "y"]),
         file=pd.DataFrame({"v": [[1.0], [2.0], [3.0], [2.0]]}),
     )
@@ -62,6 +64,7 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
     settings = {"title": "title", "layout": "pca", "random_state": 7, "settings": {"t": 2.0}}
     assert settings.items() <= given.items()
     assert given["y"].tolist() == [1, 2, 0]
+    assert given["counts"] == [1, 2, 1]
     assert given["cluster_names"] == ["0: sea", "cluster 1"]
     assert given["label_names"] == ["x", "y", "(no label)"]
     assert given["text"] == ["row 0", "row 1 and 1 like it", "row 2"]
@@ -85,7 +88,7 @@ def test_rows_without_a_label_are_drawn_as_a_group_of_their_own(monkeypatch):
 
 def test_no_column_of_a_file_takes_the_place_of_another():
     file = pd.DataFrame([[1, 2, 3]], columns=["file row", "row", "file file row"])
-    content = Content(np.array([0]), None, np.zeros((1, 1)))
+    content = SimpleNamespace(point=np.array([0]))
     table = assignments(content, np.ones((1, 1)), ["all"], file)
     own = ["file row", "file file row", "file file file row"]
     assert list(table.columns) == ["row", "cluster", "name", "probability", *own]
@@ -94,19 +97,13 @@ def test_no_column_of_a_file_takes_the_place_of_another():
 
 def test_rows_of_a_file_keep_their_order_whatever_its_index():
     file = pd.DataFrame({"v": [10, 20, 30]}, index=[2, 0, 1])
-    content = Content(np.array([0, 1, 2]), None, np.zeros((3, 1)))
+    content = SimpleNamespace(point=np.array([0, 1, 2]))
     table = assignments(content, np.eye(3), ["a", "b", "c"], file)
     assert table["v"].tolist() == [10, 20, 30]
 
 
-def test_cells_may_hold_any_line_end():
-    """A lone carriage return ended the row: readers found one row more, and cells moved."""
-    table = pd.DataFrame({"row": [0, 1], "text": ["one\rtwo", 'a, "b"\nc'], "share": [0.5, np.nan]})
-    pd.testing.assert_frame_equal(pd.read_csv(StringIO(as_csv(table), newline="")), table)
-
-
 def test_columns_of_the_file_keep_their_integers_beside_missing_ones():
-    content = Content(np.arange(3), None, None)
+    content = SimpleNamespace(point=np.arange(3))
     file = pd.DataFrame({"id": pd.array([2**53 + 1, None, 7], dtype="Int64")})
     table = assignments(content, np.ones((3, 1)), ["all"], file)
     assert as_csv(table[["row", "id"]]) == "row,id\n0,9007199254740993\n1,\n2,7\n"

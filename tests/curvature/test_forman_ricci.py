@@ -33,11 +33,10 @@ def random_graph(seed, num_nodes, density):
     density=st.sampled_from([0.1, 0.3, 0.6, 1.0]),
     method=st.sampled_from(METHODS),
     weighted=st.booleans(),
-    backend=st.sampled_from(["auto", "reference", "torch", "numba"]),
 )
 @settings(max_examples=100, deadline=None)
 def test_equals_graph_ricci_curvature(
-    graph_ricci_curvature, seed, num_nodes, density, method, weighted, backend
+    graph_ricci_curvature, seed, num_nodes, density, method, weighted
 ):
     graph, edge_index, edge_weight = random_graph(seed, num_nodes, density)
     if weighted:
@@ -50,7 +49,7 @@ def test_equals_graph_ricci_curvature(
     # In any order of the columns.
     order = torch.randperm(expected.numel(), generator=torch.Generator().manual_seed(seed))
     weight = edge_weight[order] if weighted else torch.ones_like(edge_weight)
-    curvature = forman_curvature(edge_index[:, order], weight, num_nodes, method, backend)
+    curvature = forman_curvature(edge_index[:, order], weight, num_nodes, method)
     torch.testing.assert_close(curvature, expected[order], rtol=1e-6, atol=1e-6)
 
 
@@ -152,24 +151,22 @@ def test_refuses(edge_index, options, error, message):
         forman_curvature(edge_index, **options)
 
 
-@pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
-def test_a_curvature_out_of_range_is_refused(backend):
+def test_a_curvature_out_of_range_is_refused():
     edge_index, _ = tiny_graphs.triangle_with_tail()
     weight = torch.full((8,), 1e300, dtype=torch.float64)
     with pytest.raises(ValueError, match="'edge_weight' to have a 'augmented' curvature.*1e\\+300"):
-        forman_curvature(edge_index, weight, backend=backend)
-    expected = forman_curvature(edge_index, weight / 1e300, method="1d", backend=backend)
-    actual = forman_curvature(edge_index, weight, method="1d", backend=backend)
+        forman_curvature(edge_index, weight)
+    expected = forman_curvature(edge_index, weight / 1e300, method="1d")
+    actual = forman_curvature(edge_index, weight, method="1d")
     torch.testing.assert_close(actual, expected)
     with pytest.raises(ValueError, match="within torch.float32.*torch.float64"):
-        forman_curvature(edge_index, (weight / 1e265).float(), backend=backend)
+        forman_curvature(edge_index, (weight / 1e265).float())
 
 
-@pytest.mark.parametrize("backend", ["auto", "torch", "numba", "reference"])
-def test_weights_far_apart_leave_no_rounding(backend):
+def test_weights_far_apart_leave_no_rounding():
     pairs = torch.tensor([[0, 0, 1, 0], [1, 2, 2, 3]])  # a triangle of one strong edge, and a tail
     edge_index = torch.cat([pairs, pairs.flip(0)], dim=1)
     for size in (1e-15, 1e-20, 1e-36):
         weight = torch.tensor([1.0, size, size, 1.0], dtype=torch.float64).repeat(2)
-        curvature = forman_curvature(edge_index, weight, backend=backend)[0].item()
+        curvature = forman_curvature(edge_index, weight)[0].item()
         assert curvature == pytest.approx(2.0, abs=1e-6)  # 2 + 1 - 1

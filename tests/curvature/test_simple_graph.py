@@ -3,14 +3,12 @@
 import pytest
 import torch
 
-from jsem_pyg.curvature import degree_contrast, distance_rank, forman_curvature, jaccard_overlap
+from jsem_pyg.curvature import forman_curvature, jaccard_overlap
 from jsem_pyg.graph import GraphStructure
 
 MEASURES = [
     forman_curvature,
     jaccard_overlap,
-    degree_contrast,
-    lambda graph, num_nodes=None: distance_rank(graph, torch.ones(4), num_nodes),
 ]
 
 

@@ -6,7 +6,6 @@ import torch_geometric.transforms as T
 from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.hypergraph_data import HyperGraphData
 
-from jsem_pyg.datasets import base
 from jsem_pyg.datasets.base import PointsDataset
 from jsem_pyg.datasets.points import LabelledPoints
 from jsem_pyg.graph import knn_hyperedges
@@ -67,23 +66,6 @@ def test_pre_transform_is_stored_and_transform_is_not(tmp_path):
     dataset = Counted(tmp_path, 1, pre_transform=double, transform=double)
     assert (dataset[0].x == 4).all()
     assert (dataset[0].x == 4).all()
-
-
-class Noise(T.BaseTransform):
-    def __init__(self, seed):
-        self.generator = torch.Generator().manual_seed(seed)
-
-    def forward(self, data):
-        data.x = torch.randn(data.x.shape, generator=self.generator)
-        return data
-
-
-def test_another_generator_in_a_pre_transform_is_another_cache(tmp_path):
-    first, other, again = [
-        Counted(tmp_path, 1, pre_transform=Noise(seed))[0].x for seed in (1, 2, 1)
-    ]
-    assert not torch.equal(first, other)
-    assert torch.equal(first, again)
 
 
 def test_an_interrupted_write_leaves_no_data_behind(tmp_path, monkeypatch):
@@ -195,40 +177,6 @@ def test_a_fitted_pre_transform_is_known_by_what_it_was_fitted_on(tmp_path):
     assert not torch.allclose(*seen)
 
 
-def test_a_model_in_a_pre_transform_is_known_by_its_weights(tmp_path):
-    class Mapped(T.BaseTransform):
-        def __init__(self, weight):
-            self.model = torch.nn.Linear(3, 1, bias=False)
-            torch.nn.init.constant_(self.model.weight, weight)
-
-        def forward(self, data):
-            return Data(x=self.model(data.x).detach())
-
-    for weight in (1.0, 2.0, 1.0):
-        dataset = Counted(tmp_path, 1, pre_transform=Mapped(weight))
-        assert (dataset[0].x == 3 * weight).all()
-    assert Counted.reads == 2
-
-
-def test_a_pre_transform_is_known_by_what_its_parts_hold(tmp_path):
-    class Times:
-        __slots__ = ("k",)
-
-        def __init__(self, k):
-            self.k = k
-
-    class Chain:
-        def __init__(self, k):
-            self.part = Times(k)
-
-        def __call__(self, data):
-            return Data(x=self.part.k * data.x)
-
-    for k in (2.0, 3.0, 2.0):
-        assert (Counted(tmp_path, 1, pre_transform=Chain(k))[0].x == k).all()
-    assert Counted.reads == 2
-
-
 def test_data_in_the_place_of_others_are_made_anew(tmp_path, caplog):
     Counted(tmp_path, 1)
     Counted(tmp_path, 2)
@@ -280,14 +228,6 @@ def test_nothing_in_a_cache_is_executed(tmp_path):
         torch.save(Malice(trace), cached.with_name(name))
     assert (Counted(tmp_path, 1)[0].x == 1).all()
     assert not trace.exists()
-
-
-def test_a_cache_of_the_earlier_format_is_not_read(tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(base, "_FORMAT", 1)
-        Counted(tmp_path, 1)
-    Counted(tmp_path, 1)
-    assert Counted.reads == 2
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "flip", "other"])

@@ -51,11 +51,8 @@ def test_columns_by_name_in_the_given_order(tmp_path):
 
 
 def test_words_that_pandas_takes_for_missing_values_stay(tmp_path):
-    assert read_documents(write(tmp_path / "a.csv", "text\nNA\n\nnull\n")).texts == [
-        "NA",
-        "",
-        "null",
-    ]
+    table = 'text\nNA\n""\nnull\n'
+    assert read_documents(write(tmp_path / "a.csv", table)).texts == ["NA", "", "null"]
 
 
 def test_missing_numbers_make_no_text_of_a_column(tmp_path):

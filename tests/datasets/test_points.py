@@ -34,8 +34,6 @@ def test_class_indices_are_kept_and_class_names_are_numbered():
     [
         ((np.array([[np.nan, 1.0]]),), ValueError, "'x' to be finite"),
         ((np.array([[1e300, 1.0]]),), ValueError, "'x' to be finite"),
-        ((1.7e9 + X,), ValueError, "digits that float32 has.*subtract the mean"),
-        ((1e-60 * X,), ValueError, "digits that float32 has"),
         ((np.ones(3),), ValueError, "'x' to have shape"),
         ((np.ones((0, 3)),), ValueError, "'x' to have shape"),
         ((np.ones((2, 3), dtype=int),), TypeError, "'x' to be a floating-point"),

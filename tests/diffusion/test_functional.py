@@ -256,7 +256,7 @@ def test_without_edges_nothing_moves(backend, normalization, shape):
     x = signal(*shape)
     empty = torch.empty(2, 0, dtype=torch.long)
     out = heat_diffusion(x, empty, t=4.0, normalization=normalization, backend=backend)
-    assert torch.equal(out, x)
+    torch.testing.assert_close(out, x)
 
 
 def test_isolated_nodes_keep_their_features_and_their_gradient():
@@ -276,34 +276,28 @@ def test_half_precision_is_computed_in_float32(dtype):
     torch.testing.assert_close(out, heat_diffusion(x.float(), edge_index, weight, 2.0).to(dtype))
 
 
-class Devices(TorchDispatchMode):
+class Layouts(TorchDispatchMode):
     """Watches every operation for what some devices do not have."""
 
     def __init__(self):
         super().__init__()
-        self.layouts, self.most_doubles = set(), 0
+        self.seen = set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        for leaf in tree_leaves(out):
-            if isinstance(leaf, torch.Tensor):
-                self.layouts.add(leaf.layout)
-                if leaf.dtype == torch.float64:
-                    self.most_doubles = max(self.most_doubles, leaf.numel())
+        self.seen |= {leaf.layout for leaf in tree_leaves(out) if isinstance(leaf, torch.Tensor)}
         return out
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_the_reference_needs_no_sparse_tensors_and_float64_for_coefficients_only(normalization):
+def test_the_reference_needs_no_sparse_tensors(normalization):
     edge_index, weight = random_graph(60, 0.2, dtype=torch.float32)
     x, t = signal(60, 4, dtype=torch.float32), torch.tensor(0.3)
     leaves = [each.requires_grad_() for each in (x, weight, t)]
-    degree, options = 10, {"normalization": normalization, "backend": "reference"}
-    with Devices() as seen:
-        heat_diffusion(x, edge_index, weight, t, degree=degree, **options).sum().backward()
-    assert seen.layouts == {torch.strided}
-    groups = GraphStructure(edge_index, 60).num_components
-    assert seen.most_doubles <= (degree + 2) * groups < x.numel()
+    options = {"normalization": normalization, "backend": "reference"}
+    with Layouts() as layouts:
+        heat_diffusion(x, edge_index, weight, t, degree=10, **options).sum().backward()
+    assert layouts.seen == {torch.strided}
     assert all(leaf.grad is not None for leaf in leaves)
 
 
@@ -325,7 +319,7 @@ def test_a_fixed_degree_is_kept_and_one_too_low_is_logged(caplog):
     assert "degree=5 is too low for t = 50" in caplog.text
 
 
-def test_auto_takes_the_fast_backend_and_says_what_a_sparse_tensor_takes(monkeypatch):
+def test_auto_takes_the_fast_backend_for_sparse_tensors_too(monkeypatch):
     from jsem_pyg.kernels.table import KernelFamily
 
     taken, find = [], KernelFamily.find
@@ -341,7 +335,7 @@ def test_auto_takes_the_fast_backend_and_says_what_a_sparse_tensor_takes(monkeyp
     adj = torch_sparse.SparseTensor.from_edge_index(PATH, sparse_sizes=(3, 3))
     heat_diffusion(signal(3, 1), adj)
     heat_diffusion(signal(3, 1), adj, backend="torch")
-    assert taken == ["auto", "torch_sparse", "torch"]
+    assert taken == ["auto", "auto", "torch"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from jsem_pyg.diffusion import heat_coefficients, heat_degree, truncation_bound
-from jsem_pyg.diffusion.heat_coefficients import scaled_bessel
 
 TIMES = [0.0, 1e-3, 0.5, 1.0, 5.0, 30.0, 100.0, 1000.0]
 
@@ -57,11 +56,3 @@ def test_the_derivative_at_zero_is_one_sided():
     coefficients = heat_coefficients(t, 3)
     slopes = [torch.autograd.grad(c, t, retain_graph=True)[0].item() for c in coefficients]
     assert slopes == [-1.0, 1.0, 0.0, 0.0]
-
-
-def test_short_and_long_times_beside_each_other():
-    """The latter have an expansion of their own."""
-    times = [2.0, 3e4, 0.5, 1e7]
-    both = scaled_bessel(np.arange(6)[:, None], times)
-    for column, t in enumerate(times):
-        np.testing.assert_array_equal(both[:, column], scaled_bessel(np.arange(6), t))

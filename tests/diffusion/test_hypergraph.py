@@ -234,17 +234,7 @@ def test_bad_arguments_are_refused(change, error, message):
 
 
 def test_a_signal_whose_sums_would_overflow_is_refused():
-    x = torch.full((9, 4), 3e38)
-    assert hypergraph_diffusion(1e-7 * x, CASES["random"][0]).isfinite().all()
+    x = torch.full((9, 4), 3e15)
+    assert hypergraph_diffusion(x / 4, CASES["random"][0]).isfinite().all()
     with pytest.raises(ValueError, match="'x' to lie within"):
         hypergraph_diffusion(x, CASES["random"][0])
-
-
-def test_degrees_that_overflow_are_refused():
-    hyperedge_index, x = torch.tensor([[0, 1, 1, 2], [0, 0, 1, 1]]), torch.eye(3)
-    plain = hypergraph_diffusion(x, hyperedge_index, torch.ones(2))
-    largest = torch.finfo(x.dtype).max
-    below = hypergraph_diffusion(x, hyperedge_index, torch.full((2,), 0.49 * largest))
-    torch.testing.assert_close(below, plain)
-    with pytest.raises(ValueError, match=r"'hyperedge_weight' to have sums below .*got 1 nodes"):
-        hypergraph_diffusion(x, hyperedge_index, torch.full((2,), 0.51 * largest))

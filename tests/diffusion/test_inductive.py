@@ -104,7 +104,7 @@ def test_other_normalizations_are_refused():
         heat_field(x, structure, weight, 1.0, normalization=None)
 
 
-def test_without_numba_it_is_the_same(monkeypatch):
+def test_with_products_of_torch_it_is_the_same(monkeypatch):
     structure, weight, _, x, *new = random_graph(0)
     expected = heat_field(x, structure, weight, 2.0).at(*new)
     hidden = Backend("math", lambda device: "hidden")

@@ -1,8 +1,8 @@
 """The tolerance holds, whatever the time and the weights; or the call says why it cannot."""
 
 import logging
+import math
 
-import numpy as np
 import pytest
 import torch
 from hypergraph_cases import random_hypergraph
@@ -17,8 +17,8 @@ from jsem_pyg.diffusion import (
     hypergraph_diffusion,
     simplicial_diffusion,
 )
-from jsem_pyg.diffusion.heat_coefficients import heat_coefficients, scaled_bessel
-from jsem_pyg.diffusion.precision import LONGEST, rounding_error
+from jsem_pyg.diffusion.precision import rounding_error
+from jsem_pyg.diffusion.times import LONGEST
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.operators import laplacian_operator
@@ -36,7 +36,7 @@ def exact(x, edge_index, weight, t, normalization):
     return graph_heat(x.double(), edge_index, weight.double(), t, normalization)
 
 
-@pytest.mark.parametrize("t", [1.0, 10.0, 12.0, 1e3, 1e6, 3e8])
+@pytest.mark.parametrize("t", [1.0, 10.0, 12.0, 300.0, 1e3])
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_float32_keeps_the_tolerance_for_long_times(name, normalization, t):
@@ -48,42 +48,20 @@ def test_float32_keeps_the_tolerance_for_long_times(name, normalization, t):
     assert distance(out, exact(x, edge_index, weight, t, normalization), x.norm()) < 1e-6
 
 
-@pytest.mark.parametrize("t", [3e9, LONGEST])
-def test_beyond_the_range_of_scipys_bessel_functions(t):
-    edge_index, weight, num_nodes = GRAPHS["random"]
-    x = torch.randn(num_nodes, 1, dtype=torch.float64)
-    leaf = torch.tensor(t, dtype=torch.float64, requires_grad=True)
-    out = heat_diffusion(x, edge_index, weight, leaf)
-    out.square().sum().backward()
-    assert distance(out, exact(x, edge_index, weight, t, "sym"), x.norm()) < 1e-6
-    assert abs(leaf.grad) < 1e-12
-
-
-@pytest.mark.parametrize("t", [1.01e4, 1e6, 3e9])
-def test_bessel_functions_of_large_times_are_those_of_scipy_and_sum_to_one(t):
-    from scipy.special import ive
-
-    order = np.arange(50.0)
-    if t < 2**30:
-        assert scaled_bessel(order, t) == pytest.approx(ive(order, t), rel=1e-13)
-    coefficients = heat_coefficients(torch.tensor(t, dtype=torch.float64), int(8 * t**0.5))
-    assert float(coefficients.sum()) == pytest.approx(1.0, abs=1e-13)
-
-
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-def test_a_time_that_no_type_can_follow_is_refused(normalization):
+def test_a_time_beyond_the_range_is_refused(normalization):
     edge_index, weight, num_nodes = GRAPHS["random"]
     x, how = torch.ones(num_nodes, 1), {"normalization": normalization}
-    with pytest.raises(ValueError, match="'t' to be at most.*fastest rate.*got 3e\\+10.*limit"):
-        heat_diffusion(x, edge_index, weight, 3e10, **how)
+    with pytest.raises(ValueError, match="'t' to be at most.*fastest rate.*got 3e.04.*the limit"):
+        heat_diffusion(x, edge_index, weight, 3e4, **how)
     if normalization is None:
         with pytest.raises(ValueError, match="'t' to be at most"):
             heat_diffusion(x, edge_index, weight * 1e20, 1.0, **how)
 
 
-# Those of float32 are within its range, and 1e-44 times a weight is no zero.
-FACTORS = [(torch.float32, each) for each in (1e-44, 1e-39, 1e-26, 1e30, 1e36)]
-FACTORS += [(torch.float64, each) for each in (1e-300, 1e-50, 1e-39, 1e-26, 1e37, 1e50, 1e300)]
+# Of the supported range; the weights themselves are between a quarter and four.
+FACTORS = [(torch.float32, each) for each in (1e-29, 1e-10, 1e10, 1e29)]
+FACTORS += [(torch.float64, each) for each in (1e-199, 1e-30, 1e30, 1e199)]
 
 
 @pytest.mark.parametrize(("dtype", "factor"), FACTORS)
@@ -99,36 +77,16 @@ def test_weights_near_the_ends_of_the_range(normalization, dtype, factor):
     assert distance(out, exact(x, edge_index, weight, t, normalization), x.norm()) < 1e-6
 
 
-@pytest.mark.parametrize("normalization", ["sym", "rw"])
-def test_weights_of_very_different_size(normalization):
-    edge_index, weight, num_nodes = GRAPHS["random"]
-    # A node's own factor: node 0 hangs on by weights that float32 cannot tell from zero.
-    factor = torch.ones(num_nodes, dtype=torch.float64).index_fill(0, torch.tensor([0]), 1e-60)
-    weight = weight * factor[edge_index[0]] * factor[edge_index[1]]
-    x = torch.randn(num_nodes, 3, generator=torch.Generator().manual_seed(0))
-    out = heat_diffusion(x, edge_index, weight, 2.0, normalization=normalization)
-    adjacency = torch.zeros(num_nodes, num_nodes, dtype=torch.float64)
-    adjacency[tuple(edge_index)] = weight
-    degree = adjacency.sum(1)
-    if normalization == "rw":  # the dense root of such degrees would not be precise
-        s = adjacency / degree[:, None]
-    else:
-        s = adjacency / degree.sqrt()[:, None] / degree.sqrt()
-    expected = torch.matrix_exp(2 * (s - torch.eye(num_nodes))) @ x.double()
-    assert distance(out, expected, x.norm()) < 1e-6
-    assert not torch.allclose(out[0], x[0])
-
-
 @pytest.mark.parametrize("method", ["csr", "incidence", "dense"])
 @pytest.mark.parametrize("normalization", ["sym", "rw"])
-@pytest.mark.parametrize("factor", [1e-45, 1e-26, 1.0, 1e37, 1e50])
+@pytest.mark.parametrize("factor", [1e-29, 1.0, 1e29, 1e50])
 def test_hypergraphs_keep_the_tolerance(factor, normalization, method):
     index = random_hypergraph(9, 6, 0.4, num_isolated=1)
     weight = (factor * torch.linspace(1, 4, 6, dtype=torch.float64)).to(
         torch.float64 if factor > 1e38 else torch.float32
     )
     x = torch.randn(9, 2, generator=torch.Generator().manual_seed(0))
-    for t in (1.0, 300.0, 1e5):
+    for t in (1.0, 300.0, 1e4):
         out = hypergraph_diffusion(x, index, weight, t, normalization=normalization, method=method)
         time = torch.tensor(t, dtype=torch.float64)
         expected = hypergraph_heat(x.double(), index, weight.double(), time, normalization)
@@ -141,7 +99,7 @@ def test_flows_keep_the_tolerance(normalization):
     once = edge_index[0] < edge_index[1]
     edge_index, weight = edge_index[:, once], weight[once]
     x = torch.randn(edge_index.size(1), 2, generator=torch.Generator().manual_seed(0))
-    for factor in (1e-44, 1.0, 1e36, 1e60):
+    for factor in (1e-29, 1.0, 1e29, 1e60):
         given = factor * weight if factor > 1e38 else (factor * weight).float()
         times = 200.0 if normalization else 200.0 / factor, 300.0 * factor
         how = {"normalization": normalization}
@@ -153,11 +111,11 @@ def test_flows_keep_the_tolerance(normalization):
 
 def test_signals_near_the_end_of_the_range_are_refused():
     edge_index, weight, num_nodes = GRAPHS["random"]
-    x = torch.full((num_nodes, 1), 3e38)
+    x = torch.full((num_nodes, 1), 3e15)
     for signal in (x, -x, x.bfloat16()):
         with pytest.raises(ValueError, match="'x' to lie within.*of zero.*got values from"):
             heat_diffusion(signal, edge_index, weight)
-    assert heat_diffusion(1e-8 * x, edge_index, weight, 1e4).isfinite().all()
+    assert heat_diffusion(1e-1 * x, edge_index, weight, 1e4).isfinite().all()
 
 
 def test_an_operator_of_float32_warns_of_its_rounding(caplog):
@@ -169,7 +127,7 @@ def test_an_operator_of_float32_warns_of_its_rounding(caplog):
     with caplog.at_level(logging.WARNING):
         diffuse(x, operator, 1e4)
     assert "rounding in torch.float32 can change the result by 0.00095" in caplog.text
-    assert rounding_error(torch.float64, 1e10) < 2e-6
+    assert rounding_error(torch.float64, LONGEST) < 1e-10
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
@@ -197,59 +155,12 @@ def test_long_times_have_the_gradients_of_float64_compiled_or_not(normalization)
             assert distance(actual, expected, max(expected.norm(), 1e-3)) < 1e-5
 
 
-def test_thousands_of_components_share_a_few_rates():
-    edges = torch.arange(20_000).reshape(-1, 2).T
-    edge_index = torch.cat([edges, edges.flip(0)], dim=1)
-    weight = torch.rand(10_000, dtype=torch.float64).repeat(2)
-    operator = laplacian_operator(GraphStructure(edge_index, 20_000), weight, None)
-    assert operator.scaling.rate.numel() < 200
-    x = torch.randn(20_000, 1, dtype=torch.float64)
-    out = heat_diffusion(x, edge_index, weight, 2.0, normalization=None)
-    mean = x.reshape(-1, 2).mean(1, keepdim=True)
-    decay = torch.exp(-4 * weight[:10_000, None])
-    expected = mean + decay * (x.reshape(-1, 2) - mean)
-    torch.testing.assert_close(out.reshape(-1, 2), expected)
-
-
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 def test_the_dense_laplacian_adds_repeated_edges_up(normalization):
     edge_index, weight, num_nodes = GRAPHS["random"]
     twice, halves = edge_index.repeat(1, 2), weight.repeat(2) / 2
     once = dense_laplacian(edge_index, weight, num_nodes, normalization)
     torch.testing.assert_close(dense_laplacian(twice, halves, num_nodes, normalization), once)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("low", "high"), [(1e-100, 1e100), (1e-300, 1e300)])
-def test_random_walks_whose_roots_of_degrees_underflow_in_float32(low, high, dtype):
-    edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
-    weight = torch.tensor([low, low, high, high], dtype=torch.float64)
-    x = torch.tensor([[1.0], [0.0], [1.0], [0.0]], dtype=dtype)
-    out = heat_diffusion(x, edge_index, weight, 1.0, normalization="rw")
-    stays = (1 + np.exp(-2)) / 2
-    assert out.flatten().tolist() == pytest.approx([stays, 1 - stays] * 2, rel=1e-6)
-
-
-def test_flows_whose_weights_are_far_apart():
-    edge_index = torch.tensor([[0, 2], [1, 3]])
-    weight = torch.tensor([1e-100, 1e100], dtype=torch.float64)
-    x, how = torch.ones(2, 1), {"normalization": "rw"}
-    out = simplicial_diffusion(x, edge_index, None, weight, None, 1.0, **how)
-    expected = simplicial_diffusion(
-        x.double(), edge_index, None, torch.ones(2).double(), None, **how
-    )
-    torch.testing.assert_close(out.double(), expected)
-
-
-def test_an_operator_whose_scale_underflows_is_refused():
-    edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
-    weight = torch.tensor([1e-100, 1e-100, 1e100, 1e100], dtype=torch.float64)
-    structure = GraphStructure(edge_index, 4)
-    operator = laplacian_operator(structure, weight, "rw", dtype=torch.float32)
-    with pytest.raises(
-        ValueError, match="roots of the degrees.*torch.float32.*dtype=torch.float64"
-    ):
-        diffuse(torch.ones(4, 1), operator, 1.0)
 
 
 def test_half_precision_does_not_warn_of_what_it_cannot_show(caplog):
@@ -265,7 +176,7 @@ def test_the_dense_exponential_is_precise_in_every_type(dtype, normalization):
     x = torch.randn(9, 2, generator=torch.Generator().manual_seed(0)).to(dtype)
     weight = weight.to(dtype)
     wide = (x.double(), edge_index, weight.double())
-    for t in (1.0, 1e7):
+    for t in (1.0, 1e3):
         expected = exact_heat_diffusion(*wide, t, normalization).to(dtype)
         found = exact_heat_diffusion(x, edge_index, weight, t, normalization)
         torch.testing.assert_close(found, expected)
@@ -282,4 +193,54 @@ def test_what_the_dense_exponential_refuses():
     with pytest.raises(ValueError, match="same in both directions"):
         exact_heat_diffusion(x, path, torch.tensor([1.0, 2.0, 1.0, 1.0]))
     with pytest.raises(ValueError, match="'t' to be at most"):
-        exact_heat_diffusion(x, path, t=1e11)
+        exact_heat_diffusion(x, path, t=1e5)
+
+
+NARROW, WIDE = torch.float32, torch.float64
+
+
+@pytest.mark.parametrize(("dtype", "bad"), [(NARROW, 1e-31), (NARROW, 1e31), (WIDE, 1e-201)])
+def test_weights_beyond_the_range_are_refused(dtype, bad):
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    x = torch.ones(num_nodes, 1, dtype=dtype)
+    with pytest.raises(ValueError, match="'edge_weight' to be zero, or from .*divide by the larg"):
+        heat_diffusion(x, edge_index, weight.to(dtype) * bad)
+    mass = torch.full((num_nodes,), bad, dtype=dtype)
+    with pytest.raises(ValueError, match="'node_mass' to be zero, or from"):
+        heat_diffusion(x, edge_index, weight.to(dtype), normalization=None, node_mass=mass)
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_weights_at_both_ends_of_the_range(normalization):
+    """Two components; the roots of their degrees are as far apart as float32 goes."""
+    edge_index = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+    weight = torch.tensor([1e-30, 1e-30, 1e30, 1e30], requires_grad=True)
+    x = torch.tensor([[1.0], [0.0], [1.0], [0.0]])
+    out = heat_diffusion(x, edge_index, weight, 1.0, normalization=normalization)
+    stays = (1 + math.exp(-2)) / 2
+    assert out.flatten().tolist() == pytest.approx([stays, 1 - stays] * 2, rel=1e-6)
+    out.sum().backward()
+    assert weight.grad.isfinite().all()
+    if normalization == "rw":  # the operator of float32 has no room for more
+        structure = GraphStructure(edge_index, 4)
+        far = torch.tensor([1e-60, 1e-60, 1e60, 1e60], dtype=torch.float64)
+        out = heat_diffusion(x, edge_index, far, 1.0, normalization="rw")
+        assert out.flatten().tolist() == pytest.approx([stays, 1 - stays] * 2, rel=1e-6)
+        with pytest.raises(ValueError, match="the roots of degrees.*dtype=torch.float64"):
+            laplacian_operator(structure, far, "rw", dtype=torch.float32)
+
+
+def test_gradients_of_weights_at_the_ends_of_the_range():
+    """They are those of ordinary weights, divided by the factor."""
+    edge_index, weight, num_nodes = GRAPHS["random"]
+    x = torch.randn(num_nodes, 3, generator=torch.Generator().manual_seed(0))
+    found = []
+    for factor in (1.0, 1e-29, 1e29):
+        leaf = (factor * weight).float().requires_grad_()
+        for normalization in NORMALIZATIONS:
+            t = 2.0 if normalization else 2 / factor
+            out = heat_diffusion(x, edge_index, leaf, t, normalization=normalization)
+            (grad,) = torch.autograd.grad(out.square().sum(), leaf)
+            found.append(grad.double() * factor)
+    for at, each in enumerate(found):
+        torch.testing.assert_close(each, found[at % 3], rtol=1e-3, atol=1e-4)

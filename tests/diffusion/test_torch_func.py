@@ -85,7 +85,7 @@ def test_reverse_mode(backend, normalization, inputs):
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference"])
 def test_forward_mode(backend, normalization, inputs):
     run = diffusion(backend, normalization)
     tangents = tuple(each.cos() for each in inputs)
@@ -106,7 +106,7 @@ def test_forward_mode(backend, normalization, inputs):
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference"])
 def test_vmap_over_signals_and_times(backend, normalization, inputs):
     run = diffusion(backend, normalization)
     x, weight, t = inputs
@@ -126,7 +126,7 @@ def test_vmap_over_signals_and_times(backend, normalization, inputs):
     assert_same(vmap(lambda x: run(x, weight, channels))(signals), expected)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference"])
 def test_one_transform_in_another(backend, inputs):
     run = diffusion(backend)
     x, weight, t = inputs
@@ -191,6 +191,9 @@ def test_what_a_fused_backend_cannot_do_names_the_one_that_can(backend, inputs):
         lambda: hessian(lambda t: run(x, weight, t))(t),
         lambda: grad(lambda t: grad(run, argnums=2)(x, weight, t).sum())(t),
         lambda: jvp(grad(lambda x, t: run(x, weight, t)), (x, t), (x, t)),
+        lambda: jvp(lambda x: run(x, weight, t), (x,), (x,)),
+        lambda: vmap(lambda x: run(x, weight, t))(x[None]),
+        lambda: dual_tangent(lambda x: run(x, weight, t), x),
     ]
     for each in refused:
         with pytest.raises(NotImplementedError, match="backend='reference'"):
@@ -225,33 +228,14 @@ def test_second_derivatives_of_autograd_by_torch_sparse(normalization, inputs):
     assert_same(second("torch_sparse"), second("reference"))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference"])
 def test_forward_over_forward_mode_is_refused_where_torch_would_return_zeros(backend, inputs):
-    x, weight, t = inputs
-    run = loss(diffusion(backend))
-    parts = [lambda x: run(x.sin(), weight, t), lambda t: run(x, weight, t)]
-    given = [x, t]
-    if backend == "reference":
-        parts, given = [*parts[1:], lambda w: run(x, w, t)], [t, weight]
-    for part, value in zip(parts, given, strict=True):
-        with pytest.raises(NotImplementedError, match=r"backend='reference', jacfwd\(jacrev"):
-            jacfwd(jacfwd(part))(value)
-
-
-@pytest.mark.parametrize("backend", BOUNDED)
-def test_forward_over_forward_mode_is_refused_of_a_gradient_too(backend, inputs):
-    x, weight, t = inputs
-    _, pull = vjp(lambda x: diffusion(backend)(x, weight, t), x)
-    given = torch.linspace(0, 1, 2 * x.numel(), dtype=x.dtype).view(2, *x.shape)
-
-    def slope(cotangent):
-        return jvp(lambda each: pull(each.sin())[0], (cotangent,), (given,))[1]
-
+    (x, weight, t), run = inputs, loss(diffusion(backend))
     with pytest.raises(NotImplementedError, match=r"backend='reference', jacfwd\(jacrev"):
-        jvp(slope, (given,), (given,))
+        jacfwd(jacfwd(lambda t: run(x, weight, t)))(t)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference"])
 def test_dual_numbers(backend, inputs):
     x, weight, t = inputs
     run = diffusion(backend)
@@ -259,7 +243,7 @@ def test_dual_numbers(backend, inputs):
     assert_same(tangent, run(x.cos(), weight, t))  # a linear map is its own derivative
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference"])
 def test_dual_times(backend, inputs):
     x, weight, t = inputs
     run = diffusion(backend)
@@ -272,36 +256,6 @@ def test_dual_times(backend, inputs):
         return expm_multiply(chain, x, t, tol=1e-12, backend=backend)
 
     assert_same(dual_tangent(grow, t[0]), t[0].cos() * (chain @ grow(t[0])))
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_dual_weights_of_a_layer_that_remembers_its_operator(backend, inputs):
-    x, weight, _ = inputs
-    edge_index = make_data().edge_index
-    layer = AnisotropicDiffusion(edge_dim=0, backend=backend)
-
-    def call(weight):
-        return layer(x, edge_index, weight)
-
-    call(weight)  # the layer remembers the operator of these weights
-    if backend != "reference":
-        with pytest.raises(NotImplementedError, match="backend='reference'"):
-            dual_tangent(call, weight)
-        return
-    _, expected = jvp(call, (weight,), (weight.cos(),))
-    assert_same(dual_tangent(call, weight), expected)
-
-
-@pytest.mark.parametrize("backend", BOUNDED)
-def test_reverse_over_forward_mode(backend, inputs):
-    x, weight, t = inputs
-
-    def slope(backend, weight, t):
-        return jvp(lambda t: loss(diffusion(backend))(x, weight, t), (t,), (t.cos(),))[1]
-
-    for at in (1, 2):
-        expected = grad(slope, argnums=at)("reference", weight, t)
-        assert_same(grad(slope, argnums=at)(backend, weight, t), expected)
 
 
 def test_dual_weights_and_masses_of_a_graph_without_normalization(inputs):
@@ -350,7 +304,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference"])
 def test_layers(backend, name):
     data = make_data()
     layer = bend(LAYERS[name](backend))
@@ -418,10 +372,10 @@ def test_hypergraphs(method, backend):
     inputs = (x[0], weight, t)
     expected = plain_gradients(lambda *given: run(*given, backend="reference"), inputs)
     assert_same(grad(loss(run), argnums=(0, 1, 2))(*inputs), expected)
-    assert_same(vmap(lambda x: run(x, weight, t))(x), run(x, weight, t))
-    _, actual = jvp(lambda x: run(x, weight, t), (x[0],), (x[1],))
-    assert_same(actual, run(x[1], weight, t))
     if backend == "reference":
+        assert_same(vmap(lambda x: run(x, weight, t))(x), run(x, weight, t))
+        _, actual = jvp(lambda x: run(x, weight, t), (x[0],), (x[1],))
+        assert_same(actual, run(x[1], weight, t))
         expected = torch.autograd.functional.hessian(lambda w: loss(run)(x[0], w, t), weight)
         assert_same(hessian(lambda w: loss(run)(x[0], w, t))(weight), expected)
     else:
@@ -478,7 +432,7 @@ def test_a_structure_that_is_used_first_inside_of_a_transform_serves_outside(inp
     run(x)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", ["reference"])
 def test_a_backward_pass_in_forward_mode_has_its_tangent_or_is_refused(backend, inputs):
     x, weight, t = inputs
     run, step = diffusion(backend), 1e-6 * x.cos()

@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from jsem_pyg.estimators import (
     DiffusionClusterer,
     DiffusionLabelSpreading,
+    DiffusionMap,
     HeatDiffusion,
     class_estimator,
 )
@@ -16,6 +17,7 @@ from jsem_pyg.training.self_training import self_train
 SPARSE = "it takes whoever has predict_proba for a classifier, and asks a clusterer for its classes"
 CANNOT_HOLD = {
     "HeatDiffusion": {},
+    "DiffusionMap": {},
     "DiffusionClusterer": {
         "check_estimator_sparse_array": SPARSE,
         "check_estimator_sparse_matrix": SPARSE,
@@ -33,7 +35,12 @@ def cannot_hold(estimator):
 
 @pytest.mark.ci
 @parametrize_with_checks(
-    [HeatDiffusion(t=1.0), DiffusionClusterer(3, t=2.0), DiffusionLabelSpreading(t=2.0)],
+    [
+        HeatDiffusion(t=1.0),
+        DiffusionClusterer(3, t=2.0),
+        DiffusionLabelSpreading(t=2.0),
+        DiffusionMap(),
+    ],
     expected_failed_checks=cannot_hold,
 )
 def test_scikit_learn_finds_nothing(estimator, check, monkeypatch):

@@ -1,9 +1,12 @@
 import pytest
+import scipy.sparse
 import torch
 from torch_geometric import EdgeIndex
 
+from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph.adjacency import read_adjacency
+from jsem_pyg.graph.read_structure import read_structure
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.testing import random_graph
 
@@ -86,6 +89,11 @@ def test_rows_are_sources_of_an_edge_index_and_targets_of_a_sparse_matrix():
 @pytest.mark.parametrize(
     ("edge_index", "error", "message"),
     [
+        (
+            scipy.sparse.eye_array(3),
+            TypeError,
+            "SciPy's.*from_scipy_sparse_matrix",
+        ),
         ([[0, 1], [1, 0]], TypeError, r"'edge_index' to be a \[2, E\] integer tensor .got list"),
         (torch.zeros(3, 2).long(), ValueError, r"shape \[2, E\] .got \[3, 2\]"),
         (torch.zeros(2, 2), ValueError, "integer type, int64 or int32 .got torch.float32"),
@@ -124,3 +132,13 @@ def test_weights_given_twice_are_refused(graph):
     csr = torch.sparse_coo_tensor(edge_index, weight, (NUM_NODES, NUM_NODES)).to_sparse_csr()
     with pytest.raises(ValueError, match="'edge_weight' to be None where the sparse"):
         heat_diffusion(x, csr, weight)
+
+
+def test_identifiers_of_nodes_are_to_be_renumbered():
+    """Four edges between nodes near 5e8 took 86 s and 12.8 GB."""
+    edge_index = torch.tensor([[5, 1, 5, 2], [1, 5, 2, 5]]) * 10**8
+    with pytest.raises(ValueError, match="'edge_index'.*got node 500000000.*renumber the nodes"):
+        read_structure(edge_index)
+    with pytest.raises(ValueError, match="renumber the nodes"):
+        forman_curvature(edge_index)
+    assert read_structure(edge_index // 10**8).num_nodes == 6

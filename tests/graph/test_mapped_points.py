@@ -68,14 +68,6 @@ def test_neighbours_and_their_distances(tmp_path, index, metric):
     torch.testing.assert_close(apart.flatten(), true)
 
 
-def test_without_faiss(tmp_path, monkeypatch):
-    monkeypatch.setattr(searcher, "has_faiss", lambda: False)
-    x = points(dtype="float64")
-    expected = knn_search(torch.from_numpy(x), 4, "l2", "flat")
-    actual = knn_search(mapped(tmp_path, x), 4, "l2")
-    assert all(map(torch.equal, actual, expected))
-
-
 @pytest.mark.parametrize("index", ["flat", "ivf"])
 def test_it_is_never_read_as_a_whole(index, monkeypatch, caplog):
     monkeypatch.setattr(searcher, "_CHUNK_POINTS", 16)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from jsem_pyg.graph import NeighborIndex, knn_graph
-from jsem_pyg.graph import searcher as searcher_module
 from jsem_pyg.graph.affinity import MIN_WEIGHT
 
 
@@ -104,15 +103,6 @@ def test_weights_of_far_points_do_not_vanish():
     assert float(weight.min()) == pytest.approx(MIN_WEIGHT)
 
 
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
-def test_places_of_many_points_are_joined_by_ones_in_any_unit(kernel):
-    for unit in (1e-6, 1.0, 1e6):
-        x = unit * points(3).repeat(6, 1)
-        index = NeighborIndex(x, k=5, metric="l2", kernel=kernel)
-        assert index.edge_weight.eq(1).all()
-        assert index.links(2 * x)[1].eq(1).all()
-
-
 def test_a_new_point_among_duplicates_has_the_common_width():
     x = torch.cat([points(40), torch.ones(20, 4)])
     index = NeighborIndex(x, 10, "l2", kernel="self_tuning")
@@ -161,14 +151,6 @@ def test_new_points_join_as_many_old_ones_as_there_are(n, kernel, caplog):
     edge_index, edge_weight = index.extend(points(3, seed=1))
     assert edge_index.size(1) == n * (n - 1) + 2 * 3 * n
     assert edge_weight.isfinite().all()
-
-
-def test_without_faiss(monkeypatch):
-    expected = NeighborIndex(points(), 5).extend(points(9, seed=1))
-    monkeypatch.setattr(searcher_module, "has_faiss", lambda: False)
-    found = NeighborIndex(points(), 5).extend(points(9, seed=1))
-    assert torch.equal(found[0], expected[0])
-    assert torch.equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize(
@@ -220,11 +202,3 @@ def test_of_many_copies_the_first_are_taken_whoever_else_asks(metric):
     neighbor, _ = index.query(x_new)
     assert torch.equal(neighbor, torch.arange(30, 35).expand(40, -1))
     assert torch.equal(neighbor[:1], index.query(x_new[:1])[0])
-
-
-def test_more_alike_points_than_are_looked_at_are_no_error(monkeypatch):
-    monkeypatch.setattr(searcher_module, "_MOST_ALIKE", 50)
-    x = torch.cat([points(30, dim=64), points(1, dim=64, seed=1).expand(200, -1)])
-    neighbor, distance = NeighborIndex(x, k=5).query(x[-3:] + 1e-4)
-    assert (neighbor >= 30).all()
-    assert (distance.diff(dim=1) >= 0).all()

@@ -1,5 +1,4 @@
 import logging
-import sys
 
 import pytest
 import torch
@@ -7,10 +6,7 @@ import torch
 from jsem_pyg.graph import faiss_search, knn_graph, knn_search
 from jsem_pyg.graph import searcher as module
 from jsem_pyg.graph.points import prepare_points
-from jsem_pyg.graph.searcher import Searcher, SearchOptions, choose_index, nearest_rows
-from jsem_pyg.graph.torch_search import torch_nearest
-
-CPU = torch.device("cpu")
+from jsem_pyg.graph.searcher import Searcher, SearchOptions, choose_index
 
 
 def clustered(n=3000, dim=16, seed=0):
@@ -20,63 +16,15 @@ def clustered(n=3000, dim=16, seed=0):
     return center[label] + torch.randn(n, dim, generator=generator)
 
 
-def without_faiss(monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-
-
 @pytest.mark.parametrize("k", [1, 9, 200])
 @pytest.mark.parametrize("num_queries", [1, 7, 300])  # Faiss has ways of its own for few
-def test_faiss_finds_what_torch_finds(k, num_queries):
+def test_faiss_finds_the_nearest(k, num_queries):
     base, query = clustered(200), clustered(num_queries, seed=1)
     distance = (query[:, None] - base[None]).norm(dim=2)
-    for squared, found in (nearest_rows(query, base, k, CPU), torch_nearest(query, base, k, CPU)):
-        expected = distance.topk(k, largest=False).values
-        torch.testing.assert_close(distance.gather(1, found), expected)
-        torch.testing.assert_close(squared.sqrt(), expected, rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("metric", ["cosine", "l2"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_without_faiss_the_neighbors_are_the_same(metric, dtype, monkeypatch):
-    x = clustered(400).to(dtype)
-    expected = knn_search(x, 6, metric)
-    without_faiss(monkeypatch)
-    monkeypatch.setattr("jsem_pyg.graph.torch_search._CHUNK_NUMBERS", 1 << 14)
-    neighbor, distance = knn_search(x, 6, metric)
-    torch.testing.assert_close(distance, expected[1], rtol=0, atol=0)
-    assert torch.equal(neighbor, expected[0])
-    assert torch.equal(knn_graph(x, 2, metric)[0], knn_graph(x, 2, metric)[0])
-
-
-def far_groups(kind, num_points=300):
-    """Points of a few groups that are far apart, beside the distances within them."""
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(num_points, 12, generator=generator, dtype=torch.float64)
-    if kind == "outlier":
-        x[0] = 1e8
-        return x
-    places = torch.randn(3, 12, generator=generator, dtype=torch.float64) * 1e5
-    return x + places.repeat_interleave(num_points // 3, 0)
-
-
-@pytest.mark.parametrize("most_alike", [30, 4096])
-@pytest.mark.parametrize("kind", ["groups", "outlier"])
-def test_rounding_of_far_points_does_not_choose_neighbors(kind, most_alike, monkeypatch):
-    without_faiss(monkeypatch)  # some versions of which expand squares, as torch does
-    monkeypatch.setattr(module, "_MOST_ALIKE", most_alike)
-    x = far_groups(kind)
-    apart = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
-    distance, neighbor = apart.fill_diagonal_(torch.inf).sort(1)
-    found = knn_search(x, 5, "l2")
-    assert torch.equal(found[0], neighbor[:, :5])
-    torch.testing.assert_close(found[1], distance[:, :5])
-
-
-@pytest.mark.parametrize("index", ["hnsw", "ivf"])
-def test_approximate_indexes_need_faiss(index, monkeypatch):
-    without_faiss(monkeypatch)
-    with pytest.raises(ImportError, match="pip install faiss-cpu"):
-        knn_search(clustered(200), 3, index=index)
+    expected = distance.topk(k, largest=False).values
+    squared, found = faiss_search.faiss_nearest(query, base, k)
+    torch.testing.assert_close(distance.gather(1, found), expected)
+    torch.testing.assert_close(squared.sqrt(), expected, rtol=1e-3, atol=1e-3)
 
 
 def share_found(x, k, neighbor, metric):
@@ -132,26 +80,6 @@ def test_a_missed_target_is_a_warning(caplog, monkeypatch):
     assert neighbor.shape == (3000, 10)
 
 
-@pytest.mark.parametrize("index", ["hnsw", "ivf"])
-def test_rows_that_an_index_leaves_open_are_completed(index, monkeypatch):
-    x = clustered(600)
-    monkeypatch.setattr(Searcher, "_reach_recall", lambda *args: None)
-    search = module.ApproximateIndex.search
-
-    def gaps(self, query, k):
-        found = search(self, query, k)
-        found[::3, 2:] = -1
-        return found
-
-    monkeypatch.setattr(module.ApproximateIndex, "search", gaps)
-    neighbor, distance = knn_search(x, 5, "l2", index)
-    expected = knn_search(x, 5, "l2", "flat")
-    assert torch.equal(neighbor[::3], expected[0][::3])
-    assert torch.equal(distance[::3], expected[1][::3])
-    assert (neighbor >= 0).all()
-    assert distance.isfinite().all()
-
-
 @pytest.mark.parametrize("metric", ["cosine", "l2"])
 @pytest.mark.parametrize("index", ["hnsw", "ivf"])
 def test_many_duplicates_leave_no_gap(index, metric):
@@ -194,16 +122,6 @@ def test_auto_is_exact_up_to_the_limit(monkeypatch):
     assert choose_index(small, "hnsw") == "flat"
 
 
-def test_auto_is_exact_where_faiss_cannot_search(monkeypatch, caplog):
-    points = prepare_points(clustered(500), "l2")
-    monkeypatch.setattr(module, "EXACT_LIMIT", 499)
-    assert choose_index(points._replace(device=torch.device("meta")), "auto") == "flat"
-    without_faiss(monkeypatch)
-    with caplog.at_level(logging.INFO, logger="jsem_pyg"):
-        assert choose_index(points, "auto") == "flat"
-    assert "exactly by torch on cpu: there is no faiss for it" in caplog.text
-
-
 def test_gpus_of_faiss_are_used(monkeypatch):
     """What is asked of a Faiss with GPUs, which this machine need not have."""
     import faiss
@@ -228,30 +146,3 @@ def test_gpus_of_faiss_are_used(monkeypatch):
     monkeypatch.undo()
     faiss_search._gpu_resources.cache_clear()
     assert torch.equal(gpu, knn_search(x, 5, "l2", "ivf")[0])
-
-
-def test_chunks_do_not_change_the_answer(monkeypatch):
-    x = clustered(700)
-    expected = knn_search(x, 6)
-    monkeypatch.setattr(module, "_CHUNK_POINTS", 64)
-    neighbor, distance = knn_search(x, 6)
-    assert torch.equal(distance, expected[1])
-    assert torch.equal(neighbor, expected[0])
-
-
-def test_equal_distances_are_not_searched_for_again(monkeypatch):
-    """Of short documents, hundreds of which have no word in common, any are neighbours."""
-
-    def refuse(*_):
-        raise AssertionError("These distances differ by more than rounding, or not at all.")
-
-    monkeypatch.setattr(module.Searcher, "_wide", refuse)
-    generator = torch.Generator().manual_seed(0)
-    x = torch.zeros(600, 300)
-    x.scatter_(1, torch.rand(600, 300, generator=generator).topk(3).indices, 1.0)
-    for metric in ("cosine", "l2"):
-        neighbor, _ = knn_search(x, 30, metric)
-        unit = x / 3**0.5 if metric == "cosine" else x
-        expected = torch.cdist(unit, unit).fill_diagonal_(torch.inf).sort(1).values[:, :30]
-        found = torch.cdist(unit, unit).gather(1, neighbor)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

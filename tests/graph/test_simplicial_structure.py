@@ -5,7 +5,6 @@ from torch_geometric import EdgeIndex
 from torch_geometric.utils import to_undirected
 
 from jsem_pyg.graph import SimplicialStructure
-from jsem_pyg.kernels.triangles import torch_wedges
 
 TRIANGLE = once([(0, 1), (1, 2), (2, 0)])
 
@@ -70,14 +69,6 @@ def test_some_edges_may_have_both_directions():
     assert structure.to_edges(x).tolist() == [[2.0], [-3.0]]
 
 
-@pytest.mark.parametrize("limit", [1, 7, 1000])
-def test_triangles_do_not_depend_on_the_chunks(limit, monkeypatch):
-    edge_index = shuffled(20, 0.4)
-    monkeypatch.setattr(torch_wedges, "_CHUNK_PATHS", limit)
-    found = torch_wedges.list_triangles(SimplicialStructure(edge_index, 20).graph.csr)
-    assert torch.equal(found, cliques(edge_index))
-
-
 def test_given_triangles_keep_their_order():
     edge_index, num_nodes = CASES["complete"]
     triangles = torch.tensor([[5, 2], [0, 1], [3, 0]])
@@ -86,12 +77,6 @@ def test_given_triangles_keep_their_order():
     _, b2 = dense_boundaries(structure.edges, num_nodes, triangles)
     assert torch.equal(structure.triangle_boundary[0].to_dense(), b2)
     assert structure.triangle_counts.sum() == 6
-
-
-def test_components_leave_out_isolated_nodes():
-    structure = SimplicialStructure(once([(1, 2), (7, 5), (2, 3)]), 9)
-    assert structure.component.tolist() == [0, 0, 1]
-    assert structure.num_components == 2
 
 
 def test_forms_of_edge_index():
@@ -112,7 +97,7 @@ def test_forms_of_edge_index():
 def test_what_is_kept_may_serve_training_later():
     with torch.inference_mode():
         structure = SimplicialStructure(*CASES["random"])
-        made = structure.edge_boundary, structure.triangle_boundary, structure.component
+        made = structure.edge_boundary, structure.triangle_boundary, structure.triangle_counts
     for matrix in (*made[0], *made[1]):
         assert not matrix.value.is_inference()
     assert not made[2].is_inference()

@@ -32,11 +32,10 @@ def test_a_tree_finds_what_comparing_all_finds(dtype, metric, dim):
 
 
 def test_points_in_one_place_are_compared():
-    cpu = torch.device("cpu")
-    assert pays(points(2500, 3), cpu)
-    assert not pays(points(2500, 7), cpu)
-    assert not pays(points(100, 3), cpu)
-    assert not pays(torch.cat([points(2500, 3), torch.zeros(100, 3)]), cpu)
+    assert pays(points(2500, 3))
+    assert not pays(points(2500, 7))
+    assert not pays(points(100, 3))
+    assert not pays(torch.cat([points(2500, 3), torch.zeros(100, 3)]))
     neighbor, distance = knn_search(torch.zeros(3000, 3), 2, "l2", progress=False)
     assert distance.max() == 0
     assert neighbor[0].tolist() == [1, 2]

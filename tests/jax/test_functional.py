@@ -18,7 +18,7 @@ from jax_cases import (
 )
 from tiny_graphs import empty, ring, single_node, star, triangle_with_tail, undirected
 
-from jsem_pyg.jax import functional, numba_call, prepare_graph, series
+from jsem_pyg.jax import functional, numba_call, prepare_graph
 
 SLOW = pytest.mark.slow  # what XLA takes a second and more to compile
 BACKENDS = ["xla", "numba"]
@@ -204,23 +204,6 @@ def test_second_derivatives():
     assert float(found) == pytest.approx(12 * float(value), rel=1e-4)
 
 
-@pytest.mark.parametrize("normalization", ["sym", "rw"])
-def test_second_derivatives_of_large_weights(normalization):
-    """Those of roots divide by their cubes, which are beyond float32."""
-    case = make_case(scattered())
-    options = {"normalization": normalization, "backend": "xla"}
-
-    def second(unit):
-        def first(weight):
-            return jax.grad(lambda w: heat_diffusion(case.x, case.graph, w, **options)[:, 0].sum())(
-                weight
-            )
-
-        return unit * jax.grad(lambda w: (unit * first(w)[::2]).sum())(unit * case.weight)
-
-    np.testing.assert_allclose(second(2.0**90), second(1.0), rtol=1e-3, atol=1e-4)
-
-
 def test_numba_refuses_second_derivatives():
     with pytest.raises(NotImplementedError, match=r"'backend' .* second derivatives \(got 'numba'"):
         curvature_in_x(make_case(star()), "numba")
@@ -238,18 +221,6 @@ def residuals(case, backend, degree):
 
     kept = jax.eval_shape(pull, *case.leaves[:2])
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(kept))
-
-
-@SLOW
-@pytest.mark.parametrize("t", [[1.0, 2.0], [[*np.linspace(0, 2, 18)]]], ids=["scales", "channels"])
-def test_tiles_of_columns_give_what_all_give_at_once(monkeypatch, t):
-    case = make_case(ring(), (18,), t)  # two tiles, the second of two columns
-    whole = by_jax(case, backend="xla")
-    functional._evolve.clear_cache()
-    monkeypatch.setattr(series, "_MESSAGES", 1)
-    tiled = by_jax(case, backend="xla")
-    functional._evolve.clear_cache()
-    assert_same(tiled, whole)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -312,14 +283,13 @@ X = np.ones((5, 3), np.float32)
             r"columns of 'x' within .* \(got .* 1e\+60",
         ),
         (bad(edge_weight=np.arange(10.0)), ValueError, "'edge_weight' .*both directions"),
-        (bad(edge_weight=np.full(10, 1e-60)), ValueError, "'edge_weight' to be zero or large"),
         (
             bad(edge_weight=ONES * np.float32(1e-42)),
             ValueError,
-            "'edge_weight' to be zero or large",
+            "'edge_weight' to be zero, or from",
         ),
         (bad(t=[[1.0, 2.0]]), ValueError, r"'t' to be .* D = 3 \(got shape \[1, 2\]"),
-        (bad(t=1e11), ValueError, "'t' to be at most"),
+        (bad(t=1e5), ValueError, "'t' to be at most"),
         (bad(edge_index=np.array([[0], [1]])), ValueError, "'edge_index' to be undirected"),
         (
             bad(x=X[:4], edge_index=make_case(ring(), t=1.0).graph),
@@ -394,21 +364,6 @@ def test_graphs_of_the_same_edges_are_compiled_once():
     for graph in (one, same, other):
         run(graph)
     assert len(traced) == 2
-
-
-@pytest.mark.parametrize("normalization", ["sym", "rw"])
-def test_light_parts_of_a_graph_diffuse_beside_heavy_ones(normalization):
-    """A common factor of all weights would make zeros of the light ones."""
-    edge_index = np.array([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
-    x = np.random.default_rng(0).standard_normal((5, 2)).astype(np.float32)
-    light = np.array([1, 1, 1, 1, 1, 1], np.float32)
-    heavy = np.array([1e30, 1e30, 1e30, 1e30, 1e-15, 1e-15], np.float32)
-    for backend in BACKENDS:
-        found, expected = (
-            heat_diffusion(x, edge_index, w, normalization=normalization, backend=backend)
-            for w in (heavy, light)
-        )
-        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-5)
 
 
 def test_isolated_nodes_in_small_units_keep_their_features():

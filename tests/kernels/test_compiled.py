@@ -12,14 +12,12 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
-import torch
 
-numba = pytest.importorskip("numba")
-
-import jsem_pyg  # noqa: E402
-from jsem_pyg.kernels import compiled, table  # noqa: E402
+import jsem_pyg
+from jsem_pyg.kernels import compiled
 
 KERNELS = Path(compiled.__file__).parent
 SOURCE = """
@@ -169,31 +167,6 @@ def test_every_kernel_is_compiled_this_way_and_every_inlined_file_is_known():
     assert inlined == {KERNELS / name for name in compiled.INLINED}
 
 
-@pytest.fixture(params=["told not to compile", "broken"])
-def no_numba(request, monkeypatch):
-    def broken(name):
-        raise ImportError("Numba needs NumPy 1.26 or less")
-
-    if request.param == "broken":
-        monkeypatch.setattr(table, "import_module", broken)
-    else:
-        monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
-    table._numba_failure.cache_clear()
-    table._warned.clear()
-    yield "by NUMBA_DISABLE_JIT" if request.param != "broken" else "ImportError: Numba needs NumPy"
-    table._numba_failure.cache_clear()
-
-
-@pytest.mark.parametrize("family", [table.CHEBYSHEV, table.EDGES, table.TRIANGLES, table.SINKHORN])
-def test_without_a_compiler_auto_takes_torch_and_says_why(no_numba, said, family):
-    cpu = torch.device("cpu")
-    assert [family.choose("auto", cpu) for _ in range(2)] == ["torch", "torch"]
-    with pytest.raises(ValueError, match=f"got 'numba': numba .*{no_numba}.*These can: .*'torch'"):
-        family.choose("numba", cpu)
-    (message,) = said()
-    assert no_numba in message
-
-
 CODE = """
 import torch
 from jsem_pyg.curvature import forman_curvature
@@ -218,11 +191,6 @@ def run(package=Path(jsem_pyg.__file__).parent, preexec_fn=None, **environment):
         text=True,
         check=True,
     ).stderr
-
-
-@pytest.mark.slow
-def test_a_process_in_which_numba_does_not_compile():
-    assert run(NUMBA_DISABLE_JIT="1").count("'auto' takes 'torch'") == 1
 
 
 @pytest.fixture
@@ -253,7 +221,7 @@ def test_a_full_disk_computes_everything(copied):
 @pytest.mark.slow
 def test_no_kernel_leaves_its_arrays(tmp_path):
     """Where numba checks every index, which it does not do otherwise."""
-    names = ("test_edges.py", "test_numba.py", "test_triangle_counts.py")
+    names = ("edges/test_edges.py", "test_numba.py", "triangles/test_triangles.py")
     files = [str(Path(__file__).with_name(name)) for name in names]
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]

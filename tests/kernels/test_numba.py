@@ -64,7 +64,7 @@ def ring_with_chords(num_nodes):
     weight = torch.ones(6 * num_nodes, dtype=torch.float64)
     matrix = laplacian_operator(structure, weight, "sym").matrix
     x = torch.randn(num_nodes, 40, dtype=torch.float64, generator=generator)
-    coefficients = torch.rand(6, 2, 1, 40, dtype=torch.float64, generator=generator)
+    coefficients = torch.rand(6, 2, 40, dtype=torch.float64, generator=generator)
     return matrix.csr, matrix.values[0], x, coefficients
 
 
@@ -97,7 +97,7 @@ def test_a_hub_and_a_diagonal():
     edge_index = torch.cat([torch.stack([hub, leaves]), torch.stack([leaves, hub])], dim=1)
     structure = GraphStructure(edge_index, 200)
     generator = torch.Generator().manual_seed(0)
-    coefficients = torch.rand(9, 1, 1, 1, dtype=torch.float64, generator=generator)
+    coefficients = torch.rand(9, 1, 1, dtype=torch.float64, generator=generator)
     x = torch.randn(200, 20, dtype=torch.float64, generator=generator)
     weight = torch.ones(edge_index.size(1), dtype=torch.float64)
     for normalization in ("sym", None):  # the latter has a diagonal
@@ -108,11 +108,11 @@ def test_a_hub_and_a_diagonal():
 
 
 def test_two_runs_agree_to_the_last_bit(three_threads):
-    csr, values, x, coefficients, group = problem(80, 2, 70, 9, torch.float32)
+    csr, values, x, coefficients = problem(80, 2, 70, 9, torch.float32)
     runs = []
     for _ in range(2):
         leaves = [each.clone().requires_grad_() for each in (values, x, coefficients)]
-        out = numba_cpu.SparseOperator(csr, leaves[0]).series(*leaves[1:], group)
+        out = numba_cpu.SparseOperator(csr, leaves[0]).series(*leaves[1:])
         out.sin().sum().backward()
         runs.append([out.detach(), *(leaf.grad for leaf in leaves)])
     for first, second in zip(*runs, strict=True):
@@ -181,29 +181,6 @@ def leaves_and_gradients(passes):
     direction = torch.cos(torch.arange(out.numel()).reshape(out.shape))
     found = [torch.autograd.grad(out, leaves, direction, retain_graph=keep) for keep in passes]
     return out, leaves, found
-
-
-def test_what_is_kept_serves_as_scratch_memory_in_the_last_backward_pass_alone(monkeypatch):
-    """Every pass computes the same bits, and none follows on the last one."""
-    overwritten = []
-    actual = numba_cpu._Problem.differentiate
-
-    def differentiate(self, kept, grad, required):
-        before = kept.copy()
-        found = actual(self, kept, grad, required)
-        overwritten.append(not (before == kept).all())
-        return found
-
-    monkeypatch.setattr(numba_cpu._Problem, "differentiate", differentiate)
-    small = leaves_and_gradients([False])[2][0]
-    assert overwritten == [False]
-    monkeypatch.setattr(numba_cpu, "_SMALL_TILE", 0)
-    out, leaves, found = leaves_and_gradients([True, True, False])
-    assert overwritten[1:] == [False, False, True]
-    for gradients in found:
-        assert all(map(torch.equal, gradients, small))
-    with pytest.raises(RuntimeError, match="second time"):
-        torch.autograd.grad(out, leaves, torch.ones_like(out))
 
 
 def test_compiled_code_keeps_what_a_second_backward_pass_needs(monkeypatch):

@@ -46,8 +46,8 @@ def test_kernels_compile_for_a_gpu(name):
 
     kernel = getattr(triton_gpu, name)
     constants = {"IS_FIRST": False} if name == "_step_kernel" else {"IS_LAST": False}
-    constants |= {"HAS_GROUPS": True, "PER_CHANNEL": False, "EDGES": 8, "BLOCK": 128}
-    integers = dict.fromkeys(("order", "rowptr", "col"), "*i32") | {"group": "*i64"}
+    constants |= {"PER_CHANNEL": False, "EDGES": 8, "BLOCK": 128}
+    integers = dict.fromkeys(("order", "rowptr", "col"), "*i32")
     types = {
         each: "constexpr" if each in constants
         else "i32" if each.startswith("num_")

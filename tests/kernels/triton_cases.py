@@ -10,12 +10,11 @@ from jsem_pyg.operators import GraphStructure, laplacian_operator
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def run(module, csr, values, x, coefficients, group):
+def run(module, csr, values, x, coefficients):
     leaves = [each.to(DEVICE).requires_grad_() for each in (values, x, coefficients)]
     leaves = [each.detach().clone().requires_grad_() for each in leaves]
     csr = csr if csr.col.device.type == DEVICE else csr.to(DEVICE)
-    group = None if group is None else group.to(DEVICE)
-    out = module.SparseOperator(csr, leaves[0]).series(*leaves[1:], group)
+    out = module.SparseOperator(csr, leaves[0]).series(*leaves[1:])
     direction = torch.linspace(-1, 2, out.numel(), dtype=out.dtype, device=DEVICE).sin()
     out.backward(direction.view_as(out))
     gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
@@ -37,10 +36,9 @@ def test_values_and_gradients(dtype, rtol, degree, num_nodes, num_isolated):
 
 
 @pytest.mark.parametrize("scales", [1, 3])
-@pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("per_channel", [1, 7])
-def test_scales_groups_and_channels(scales, groups, per_channel):
-    shape = {"scales": scales, "groups": groups, "per_channel": per_channel}
+def test_scales_and_channels(scales, per_channel):
+    shape = {"scales": scales, "per_channel": per_channel}
     compare(problem(8, 1, channels=7, degree=3, dtype=torch.float64, **shape), 1e-12)
 
 
@@ -58,10 +56,10 @@ def test_a_hub_repeated_edges_and_a_diagonal():
     weight = torch.ones(structure.num_edges, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(13, 3, dtype=torch.float64, generator=generator)
-    coefficients = torch.rand(4, 1, 1, 1, dtype=torch.float64, generator=generator)
+    coefficients = torch.rand(4, 1, 1, dtype=torch.float64, generator=generator)
     for normalization in ("sym", None):  # the latter has a diagonal
         operator = laplacian_operator(structure, weight, normalization)
-        compare((operator.matrix.csr, operator.matrix.values[0], x, coefficients, None), 1e-12)
+        compare((operator.matrix.csr, operator.matrix.values[0], x, coefficients), 1e-12)
 
 
 def test_two_runs_agree_to_the_last_bit():
@@ -71,12 +69,12 @@ def test_two_runs_agree_to_the_last_bit():
 
 
 def test_backward_may_run_twice():
-    csr, values, x, coefficients, group = problem(8, 0, 3, 4, torch.float64)
+    csr, values, x, coefficients = problem(8, 0, 3, 4, torch.float64)
     csr = csr.to(DEVICE)
     leaves = [
         each.to(DEVICE).detach().clone().requires_grad_() for each in (values, x, coefficients)
     ]
-    y = triton_gpu.SparseOperator(csr, leaves[0]).series(*leaves[1:], group).sin().sum()
+    y = triton_gpu.SparseOperator(csr, leaves[0]).series(*leaves[1:]).sin().sum()
     first = torch.autograd.grad(y, leaves, retain_graph=True)
     for a, b in zip(first, torch.autograd.grad(y, leaves), strict=True):
         assert torch.equal(a, b)
@@ -95,9 +93,9 @@ def test_scratch_memory_is_not_trusted(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_stored_and_added_up_in_float32(dtype):
-    csr, values, x, coefficients, group = problem(10, 1, 5, 3, torch.float32)
-    low = run(triton_gpu, csr, values, x.to(dtype), coefficients, group)
-    full = run(reference, csr, values, x.to(dtype).float(), coefficients, group)
+    csr, values, x, coefficients = problem(10, 1, 5, 3, torch.float32)
+    low = run(triton_gpu, csr, values, x.to(dtype), coefficients)
+    full = run(reference, csr, values, x.to(dtype).float(), coefficients)
     assert low[0].dtype == dtype
     for actual, expected in zip(low, full, strict=True):
         assert (actual.float() - expected).norm() <= 0.05 * expected.norm()

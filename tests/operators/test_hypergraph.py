@@ -100,7 +100,7 @@ def test_a_common_factor_of_the_weights_cancels(normalization):
         torch.testing.assert_close(actual, expected)
 
 
-@pytest.mark.parametrize("small", [0.0, 1e-45, 1e-38, 1e-30, 1e-24])
+@pytest.mark.parametrize("small", [0.0, 1e-30, 1e-24])
 @pytest.mark.parametrize("csr", [True, False])
 def test_vanishing_weights_leave_values_and_gradients_finite(small, csr):
     structure = HypergraphStructure(torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]]), 4)

@@ -4,7 +4,7 @@ import torch
 from jsem_pyg.diffusion import dense_laplacian
 from jsem_pyg.graph import GraphStructure
 from jsem_pyg.operators import laplacian_operator
-from jsem_pyg.operators.laplacian import laplacian_entries, symmetric_normalize
+from jsem_pyg.operators.laplacian import laplacian_entries, slot_weights
 from jsem_pyg.testing import random_graph
 
 NORMALIZATIONS = ["sym", "rw", None]
@@ -23,9 +23,7 @@ def dense_s(operator):
 def laplacian_of(operator):
     """P^(-1) diag(rate) (I - S) P, with zero rows for isolated nodes."""
     s, scaling = dense_s(operator), operator.scaling
-    dense = torch.eye(len(s), dtype=s.dtype) - s
-    if scaling.rate is not None:
-        dense = scaling.rate[scaling.group].unsqueeze(1) * dense
+    dense = scaling.rate * (torch.eye(len(s), dtype=s.dtype) - s)
     if scaling.row_scale is not None:
         dense = dense * scaling.row_scale / scaling.row_scale.unsqueeze(1)
     if scaling.isolated is not None:
@@ -52,7 +50,7 @@ def test_edge_values_follow_the_input(normalization):
     order = torch.randperm(weight.numel(), generator=torch.Generator().manual_seed(0))
     edge_index, weight = edge_index[:, order], weight[order]
     structure = GraphStructure(edge_index, 15)
-    entries = laplacian_entries(structure, weight, normalization)
+    entries = laplacian_entries(structure, slot_weights(structure, weight), normalization)
     s = dense_s(make(structure, weight, normalization))
     values = structure.share_among_edges(entries.off_diagonal)
     torch.testing.assert_close(values, s[edge_index[1], edge_index[0]])
@@ -74,18 +72,6 @@ def test_an_edge_and_its_reverse_get_the_same_gradient():
     gradient = structure.to_slots(weight.grad)
     assert torch.equal(gradient, gradient[structure.reverse])
     assert gradient.abs().max() > 0
-
-
-def test_the_bound_is_that_of_the_component():
-    edge_index, weight = random_graph(10, 0.5)
-    heavy = torch.cat([edge_index, edge_index + 10], dim=1)
-    weight = weight / 64  # so that rates are on both sides of one
-    alone = make(GraphStructure(edge_index, 10), weight, None)
-    # A power of two, since rates are rounded up.
-    together = make(GraphStructure(heavy, 20), torch.cat([weight, 1024 * weight]), None)
-    s_alone, s_together = dense_s(alone), dense_s(together)
-    torch.testing.assert_close(s_together[:10, :10], s_alone)
-    torch.testing.assert_close(s_together[10:, 10:], s_alone)
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
@@ -154,15 +140,7 @@ def test_beside_loops_edges_conduct_relative_to_those_around(normalization, repe
     torch.autograd.gradcheck(laplacian, conductance.requires_grad_())
 
 
-def test_normalisation_is_differentiated_exactly_and_twice():
-    edge_index, weight = random_graph(8, 0.4, num_isolated=1)
-    structure = GraphStructure(edge_index, 8)
-    a, b = weight.clone().requires_grad_(), (weight + 1).requires_grad_()
-    torch.autograd.gradcheck(lambda a, b: symmetric_normalize(structure, a, b), (a, b))
-    torch.autograd.gradgradcheck(lambda a, b: symmetric_normalize(structure, a, b), (a, b))
-
-
-@pytest.mark.parametrize("scale", [1e-44, 1e-38, 1e-30, 1e-10, 1.0, 1e10, 1e30, 1e37])
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1.0, 1e10, 1e30])
 @pytest.mark.parametrize("normalization", ["sym", "rw"])
 def test_a_common_factor_of_the_weights_does_not_matter(normalization, scale):
     edge_index, weight = random_graph(12, 0.4, dtype=torch.float32)
@@ -186,7 +164,9 @@ def test_gradients_of_conductances(normalization, repeat):
         operator = make(structure, weight, normalization, conductance=h, self_loop=0.5)
         return laplacian_of(operator)
 
-    torch.autograd.gradcheck(entries, (weight.requires_grad_(), h.requires_grad_()))
+    leaves = weight.requires_grad_(), h.requires_grad_()
+    torch.autograd.gradcheck(entries, leaves)
+    torch.autograd.gradgradcheck(entries, leaves)
 
 
 @pytest.mark.parametrize("repeat", [False, True])
@@ -201,52 +181,3 @@ def test_an_edge_that_is_closed_altogether_can_open_again(normalization, repeat)
         gradients += torch.autograd.grad(laplacian_of(operator).square().sum(), opens)
     assert gradients[0][closed].abs().min() > 0
     torch.testing.assert_close(*gradients, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("normalization", ["sym", None])
-def test_keeps_one_number_for_each_edge_until_the_backward_pass(normalization):
-    """torch's own sums over rows would keep what they add up."""
-    edge_index, weight = random_graph(30, 0.3)
-    structure = GraphStructure(edge_index, 30)
-    kept = {}
-
-    def pack(tensor):
-        if tensor.is_floating_point() and tensor.numel() == structure.num_slots:
-            kept[tensor.data_ptr()] = tensor
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        laplacian_entries(structure, weight.requires_grad_(), normalization)
-    assert len(kept) <= 1
-
-
-def test_sums_over_rows_have_all_derivatives():
-    edge_index, weight = random_graph(6, 0.5)
-    structure = GraphStructure(edge_index, 6)
-    values = structure.to_slots(weight).requires_grad_()
-    assert torch.autograd.gradcheck(structure.row_sums, values, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(lambda v: structure.row_sums(v).square(), values)
-    many = torch.stack([values.detach(), 2 * values.detach()])
-    sums = torch.func.vmap(structure.row_sums)(many)
-    torch.testing.assert_close(sums, torch.stack(list(map(structure.row_sums, many))))
-
-
-@pytest.mark.parametrize("unit", [2.0**-90, 2.0**90])
-@pytest.mark.parametrize("normalization", ["sym", "rw"])
-def test_second_derivatives_in_any_unit_of_weights(normalization, unit):
-    """What torch makes of a root divides by its cube, which is out of the range of float32."""
-    edge_index, weight = random_graph(8, 0.4)
-    weight = weight.float()
-    structure, conductance = GraphStructure(edge_index, 8), torch.linspace(0.2, 1, len(weight))
-    direction = torch.randn(len(weight), generator=torch.Generator().manual_seed(0))
-
-    def second(unit):
-        leaf = (unit * weight).requires_grad_()
-        entries = laplacian_entries(structure, leaf, normalization, conductance)
-        sums = (entries.off_diagonal * direction).sum()
-        if normalization == "rw":
-            sums = sums + entries.scaling.to(torch.float32).row_scale.square().sum()
-        (first,) = torch.autograd.grad(sums, leaf, create_graph=True)
-        return unit * torch.autograd.grad((first * (unit * direction)).sum(), leaf)[0]
-
-    torch.testing.assert_close(second(unit), second(1.0), rtol=1e-4, atol=1e-5)

@@ -9,16 +9,16 @@ from functools import partial
 import pytest
 import torch
 
-from jsem_pyg._checks import check_edge_index, check_nonnegative_entries, check_vector
+from jsem_pyg._checks import check_edge_index, check_vector, check_weight_range
 from jsem_pyg._groups import group_starts
 from jsem_pyg.diffusion.evolve import evolve
 from jsem_pyg.diffusion.options import DOMAINS, Domain, HeatOptions
-from jsem_pyg.diffusion.precision import precise_operator
+from jsem_pyg.diffusion.precision import choose_dtype
 from jsem_pyg.diffusion.times import check_signal, read_times, squeeze_scales
 from jsem_pyg.graph.memory import Prepared
 from jsem_pyg.graph.prepare import GraphReader
 from jsem_pyg.kernels.csr import CSR, Incidence
-from jsem_pyg.nn.heat_layer import HeatLayer
+from jsem_pyg.nn.heat_layer import HeatLayer, join_scales
 from jsem_pyg.operators import HeatOperator, Scaling
 from jsem_pyg.operators.factored import FACTORED, factored_operator
 from jsem_pyg.testing import assert_heat_laws
@@ -45,19 +45,20 @@ class Citations(Prepared):
         return self.source.device
 
     def check_weight(self, weight):
-        check_nonnegative_entries("weight", weight)
+        check_weight_range("weight", weight)
 
 
 def citation_operator(structure, backend, weight, dtype):
     """As the hypergraph's, S' = 2 S - I, of half the rate: S is positive semi-definite."""
-    weight = torch.ones(structure.num_nodes, dtype=dtype) if weight is None else weight
+    weight = torch.ones(structure.num_nodes) if weight is None else weight
+    weight = weight.to(torch.promote_types(weight.dtype, dtype))
     given = weight[structure.source]
     degree = weight.new_zeros(structure.num_nodes).index_add(0, structure.target, given)
     isolated = degree == 0
     root, share = torch.where(isolated, 1, degree).rsqrt(), weight / structure.cited.clamp(min=1)
     factors = root.to(dtype), share.to(dtype)
     matrix = factored_operator(structure.incidence, *factors, -1, 2, backend)
-    return HeatOperator(matrix, Scaling(rate=torch.tensor([0.5]), isolated=isolated), dtype)
+    return HeatOperator(matrix, Scaling(0.5, isolated=isolated), dtype)
 
 
 def prepare(reader, options, t, x, edge_index, weight=None):
@@ -67,8 +68,9 @@ def prepare(reader, options, t, x, edge_index, weight=None):
     if weight is not None:
         check_vector("weight", weight, structure.num_nodes, "node")  # before a reader looks at it
         reader.check(structure, x, "weight", weight, structure.check_weight)
-    times, make = read_times(t, x), partial(citation_operator, structure, options.backend)
-    operator = precise_operator(make, x, times.reach, options, weight=weight)
+    times = read_times(t, x)
+    dtype = choose_dtype(x, times.reach(0.5), options.tol)
+    operator = citation_operator(structure, options.backend, weight, dtype)
     return times, partial(evolve, operator=operator, options=options)
 
 
@@ -84,11 +86,10 @@ class CitationDiffusion(HeatLayer):
         super().__init__()
         self._make_heat(t, learn_t, HeatOptions(normalization=None, domain="citations"))
 
-    def _prepare(self, x, *given):
-        return prepare(self._reader, self.options, self.t, x, *given)
-
     def forward(self, x, edge_index, weight=None):
-        return self._run(x, edge_index, weight)
+        check_signal(x)
+        times, diffuse = prepare(self._reader, self.options, self.t, x, edge_index, weight)
+        return join_scales(diffuse(x, times=times))
 
 
 EDGES = torch.tensor([[0, 0, 0, 1, 1, 4], [1, 2, 3, 2, 5, 3]])

@@ -198,16 +198,6 @@ def test_controls_show_what_the_map_shows_when_one_comes_back(hands):
     assert hands.traces("trace.name") == NAMES
 
 
-def test_light_and_dark(hands):
-    style = "const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]"
-    of_chart = "return document.querySelector('.chart').layout.font.color"
-    light, ink = hands.js(style), hands.js(of_chart)
-    hands.find("#theme").click()
-    assert all(map(str.__ne__, hands.js(style), light))
-    assert hands.find("#theme").get_attribute("aria-pressed") == "true"
-    assert hands.js(of_chart) != ink
-
-
 def test_the_keyboard_moves_the_map(hands):
     ranges = lambda: hands.js("return [...document.getElementById('map').layout.xaxis.range]")  # noqa: E731
     whole = ranges()

@@ -172,16 +172,3 @@ def test_the_map_and_its_names_fit_into_any_window(hands):
                 assert top <= box[2] < box[3] <= bottom
     finally:
         hands.driver.set_window_size(size["width"], size["height"])
-
-
-def test_names_and_titles_of_any_length(driver, tmp_path):
-    data, found = circle()
-    odd = ["<b>bold</b> & $x^2$", "x" + "👩" * 250, "same, name"]
-    page = report(
-        data, found, tmp_path / "map.html", cluster_names=odd, layout="pca", title="T" * 500
-    )
-    hands = Hands(driver, page)
-    assert names(hands) == {odd[0], "x" + "👩" * 30 + "…", odd[2]}
-    assert hands.js("return document.documentElement.scrollWidth <= innerWidth")
-    assert hands.js("return document.querySelector('header').offsetHeight") < 100
-    assert hands.complaints() == []

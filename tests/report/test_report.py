@@ -1,7 +1,6 @@
 import base64
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -89,12 +88,6 @@ def test_no_text_becomes_html(tmp_path, hostile):
     assert hostile in "".join(written.words)
 
 
-def test_lone_halves_of_characters_are_written(tmp_path):
-    written = write(tmp_path, text=["\ud800 alone"] * 60, title="\udfff title")
-    assert written.content()[0]["texts"][0] == "\ud800 alone"
-    assert "\\udfff title" in written.text
-
-
 def test_the_same_input_gives_the_same_bytes(tmp_path):
     data, found = blobs()
     before = data.clone()
@@ -167,7 +160,7 @@ def test_a_failed_report_leaves_the_old_file(tmp_path):
         ({"settings": 3}, "Expected 'settings' to be a mapping"),
         ({"times": []}, "Expected 'times' to hold at least one"),
         ({"times": [-1.0]}, "Expected 'times' to be non-negative"),
-        ({"layout": "circle"}, "Expected 'layout' to be one of 'umap', 'pca'"),
+        ({"layout": "circle"}, "Expected 'layout' to be one of 'auto', 'umap', 'pca'"),
         ({"title": None}, "Expected 'title' to be a string"),
     ],
 )
@@ -204,16 +197,16 @@ def test_a_layout_by_axes_needs_no_umap(tmp_path, monkeypatch):
     assert write(tmp_path, layout="pca").content()[0]["times"]
 
 
-def test_pictures_are_packed_in_256_greys_of_a_type_that_the_script_reads(tmp_path):
-    images = np.linspace(-1.0, 1.0, 60 * 4).reshape(60, 2, 2)
-    content, arrays = write(tmp_path, images=images).content()
-    assert content["picture"] == [2, 2]
-    np.testing.assert_array_equal(arrays["images"], np.rint((images + 1) * 127.5))
-    script = (Path(page.__file__).parent / "assets/payload.js").read_text()
-    known = dict(re.findall(r"(\w+): (\w+Array)", script))
-    for array in arrays.values():
-        assert known[array.dtype.name].lower() == f"{array.dtype.name}array"
-    assert write(tmp_path).content()[0]["picture"] is None
+def test_points_of_many_rows_are_larger(tmp_path):
+    """5,000 rows were 264 equal dots."""
+    counts = [1, 9] * 30
+    assert write(tmp_path, counts=counts).content()[1]["counts"].tolist() == counts
+    assert "A larger dot stands for more rows." in write(tmp_path, counts=counts).text
+    assert "counts" not in write(tmp_path, counts=[1] * 60).content()[1]
+    assert "Search the points" in write(tmp_path).source
+    for bad in ([1], [0] * 60, [1.5] * 60):
+        with pytest.raises(ValueError, match=r"'counts' to be 60 integers >= 1"):
+            write(tmp_path, counts=bad)
 
 
 @pytest.mark.parametrize(

@@ -18,33 +18,10 @@ def test_means_are_joined_by_their_spread():
     assert table.rows[1] == ["heat", "0.750 ±\N{NO-BREAK SPACE}0.125", "", "5"]
 
 
-def test_a_spread_without_a_mean_is_a_column():
-    assert score_table(pd.DataFrame({"ari_std": [0.5]})).columns == ["", "ari_std"]
-
-
-def test_a_column_beside_a_mean_of_its_name():
-    table = score_table(pd.DataFrame([[0.5, 0.25, 0.125]], columns=["ari", "ari_mean", "ari_std"]))
-    assert table.columns == ["", "ari", "ari"]
-    assert table.rows == [["0", "0.500", "0.250 ±\N{NO-BREAK SPACE}0.125"]]
-
-
 @pytest.mark.parametrize("names", [["ari", "ari"], [1, "1"]])
 def test_columns_of_one_name_are_refused(names):
     with pytest.raises(ValueError, match="'scores' to have columns of different names"):
         score_table(pd.DataFrame([[0.5, 0.25], [0.75, 1.0]], columns=names))
-
-
-def test_a_mean_without_a_spread_stands_alone():  # as of one seed
-    frame = pd.DataFrame({"ari_mean": [0.5], "ari_std": [np.nan]})
-    assert score_table(frame).rows == [["0", "0.500"]]
-    assert score_table({"ARI": (np.nan, 0.5)}).rows == [["ARI", ""]]
-
-
-@pytest.mark.parametrize("kind", ["Float64", object])
-def test_a_score_that_is_missing_is_an_empty_cell(kind):
-    frame = pd.DataFrame({"ari_mean": [0.5, None], "ari_std": [None, 0.1]}, dtype=kind)
-    assert score_table(frame).rows == [["0", "0.500"], ["1", ""]]
-    assert score_table({"ARI": None, "NMI": (0.5, None)}).rows == [["ARI", ""], ["NMI", "0.500"]]
 
 
 def test_scores_in_a_mapping():

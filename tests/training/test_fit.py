@@ -2,7 +2,6 @@ import importlib
 import io
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -67,16 +66,6 @@ def test_a_caller_that_wants_no_gradients_can_train():
     with torch.no_grad():
         found = fit(AnisotropicDiffusion(1), two_clusters(), epochs=2, progress=False)
     assert [row.loss for row in found.history] == [row.loss for row in expected.history]
-
-
-def test_losses_and_t_belong_to_the_weights_before_the_step():
-    data, before = two_clusters(), []
-    model = AnisotropicDiffusion(t=2.0)
-    result = fit(
-        model, data, epochs=3, callbacks=[lambda end: before.append(end.model.t.item())], **QUICK
-    )
-    assert result.history[0].t == pytest.approx(2.0)
-    assert [row.t for row in result.history[1:]] == before[:2]
 
 
 def test_only_edge_inputs_that_the_data_has_are_passed():
@@ -510,26 +499,6 @@ def test_another_model_is_refused_and_left_as_it_is(tmp_path, other, message):
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-def test_a_sampler_and_a_loss_are_known_by_what_they_hold(tmp_path):
-    kept = {"checkpoint": tmp_path / "run.pt", **QUICK}
-    mine = LabelTriplets(torch.tensor([0, 1]).repeat(12))
-    fit(SmoothingStub(), two_clusters(), sampler=mine, epochs=2, **kept)
-    again = LabelTriplets(torch.tensor([0, 1]).repeat(12))
-    fit(SmoothingStub(), two_clusters(), sampler=again, epochs=3, resume=True, **kept)
-    other = LabelTriplets(torch.tensor([0, 1, 1]).repeat(8))
-    with pytest.raises(ValueError, match="'sampler.state"):
-        fit(SmoothingStub(), two_clusters(), sampler=other, epochs=4, resume=True, **kept)
-
-    class Weighted(TripletLoss):
-        def __init__(self, weight):
-            super().__init__()
-            self.register_buffer("weight", torch.tensor(weight))
-
-    fit(SmoothingStub(), two_clusters(), loss=Weighted(1.0), epochs=2, **kept)
-    with pytest.raises(ValueError, match="'loss.state.weight'"):
-        fit(SmoothingStub(), two_clusters(), loss=Weighted(2.0), epochs=3, resume=True, **kept)
-
-
 @pytest.mark.parametrize("part", ["model", "optimizer", "settings", "epoch", "history", "best"])
 def test_a_checkpoint_that_lacks_a_part_is_refused(tmp_path, part):
     path = tmp_path / "run.pt"
@@ -571,27 +540,6 @@ def test_a_checkpoint_that_cannot_be_kept_is_refused_before_the_first_epoch(
         )
     assert not ran
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_a_state_that_no_file_takes_is_refused_before_the_first_epoch(tmp_path):
-    class Odd(SmoothingStub):
-        def get_extra_state(self):
-            return {1, 2}
-
-        def set_extra_state(self, state):
-            pass
-
-    with pytest.raises(TypeError, match="'model._extra_state' to be .*got set"):
-        fit(Odd(), two_clusters(), epochs=2, checkpoint=tmp_path / "run.pt", **QUICK)
-    fit(Odd(), two_clusters(), epochs=2, **QUICK)
-
-
-def test_numpy_numbers_do_not_spoil_a_checkpoint(tmp_path):
-    kept = {"checkpoint": tmp_path / "run.pt", "resume": True, "progress": False}
-    numpy_numbers = {"lr": np.float64(0.01), "batch_size": np.int64(64), "seed": np.int64(0)}
-    fit(SmoothingStub(), two_clusters(), epochs=np.int64(2), **numpy_numbers, **kept)
-    again = fit(SmoothingStub(), two_clusters(), epochs=3, lr=0.01, batch_size=64, **kept)
-    assert len(again.history) == 3
 
 
 def test_without_resume_a_run_starts_afresh_and_without_a_path_nothing_is_written(

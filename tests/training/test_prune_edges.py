@@ -23,7 +23,6 @@ from jsem_pyg.nn import (
 )
 from jsem_pyg.partition import distribute
 from jsem_pyg.training import EpochEnd, PruneEdges, fit
-from jsem_pyg.training.checkpoint import load_checkpoint, save_checkpoint
 from jsem_pyg.training.history import EpochRow
 from jsem_pyg.training.training_graph import prepare_graph
 
@@ -224,26 +223,6 @@ def test_a_look_leaves_no_trace():
     assert looked.pruned(data).num_edges == 98
 
 
-def test_a_look_keeps_the_modes_of_the_modules():
-    model = two_layers().train()
-    model.norm.eval()
-    end, _ = an_end(model, ring_and_chords())
-    PruneEdges(every=1)(end)
-    assert model.training
-    assert model.dropout.training
-    assert not model.norm.training
-    assert not model.first.conductance._forward_hooks
-
-
-def test_a_callback_can_be_used_for_another_run():
-    data, pruning = ring_and_chords(), PruneEdges(every=2)
-    runs = [
-        fit(Witness(), data, epochs=12, callbacks=[pruning], **QUICK).model._seen for _ in range(2)
-    ]
-    assert runs[0] == runs[1]
-    assert len(pruning.steps) == 1
-
-
 def test_steps_of_a_run_that_is_resumed_count_once(tmp_path):
     data, pruning = ring_and_chords(), PruneEdges(every=2)
     for epochs in (3, 5):
@@ -322,16 +301,6 @@ def test_a_checkpoint_wants_the_same_callback(tmp_path):
     with pytest.raises(ValueError, match="'callbacks.0' to be PruneEdges"):
         run()
     run(print, PruneEdges(0.01))  # other callbacks make no difference
-
-
-def test_a_checkpoint_of_an_earlier_version(tmp_path):
-    data, path = two_clusters(), tmp_path / "run.st"
-    fit(SmoothingStub(), data, epochs=2, checkpoint=path, **QUICK)
-    state = load_checkpoint(path)
-    del state["kept"]
-    save_checkpoint(path, state)
-    result = fit(SmoothingStub(), data, epochs=4, checkpoint=path, resume=True, **QUICK)
-    assert len(result.history) == 4
 
 
 def test_a_callback_of_ones_own_drops_edges_in_several_steps(tmp_path):

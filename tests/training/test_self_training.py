@@ -10,7 +10,7 @@ from training.training_cases import two_clusters
 from jsem_pyg.evaluation import clustering_scores, modularity, partition_scores
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import fit, self_training
-from jsem_pyg.training.self_training import confident_nodes, cross_entropies, diffuse_probabilities
+from jsem_pyg.training.self_training import confident_nodes, diffuse_probabilities
 from jsem_pyg.training.training_graph import prepare_graph
 from jsem_pyg.transforms import FaissKNNGraph
 
@@ -294,16 +294,6 @@ def test_other_models_cannot_train_themselves():
 def test_what_does_not_fit_is_refused(model, change, message):
     with pytest.raises(ValueError, match=message):
         fit(model, two_clusters(), **change)
-
-
-def test_losses_of_confident_nodes_and_of_the_others():
-    q = torch.tensor([[0.5, 0.5], [0.25, 0.75], [0.0, 1.0]])
-    target, confident = torch.tensor([0, 1, 1]), torch.tensor([True, False, True])
-    few, others = cross_entropies(q, confident, target)
-    assert few == pytest.approx(math.log(2) / 2)
-    assert others == pytest.approx(math.log(4 / 3))
-    alone = cross_entropies(q, torch.ones(3, dtype=torch.bool), target)
-    assert alone == pytest.approx(((math.log(2) + math.log(4 / 3)) / 3,) * 2)
 
 
 def test_the_order_of_edges_does_not_matter():

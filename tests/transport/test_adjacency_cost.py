@@ -4,7 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.transport import AdjacencyCost
+from jsem_pyg.transport import AdjacencyCost, match_graphs
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -29,6 +29,16 @@ def test_forms_of_the_same_graph():
     structure = GraphStructure(edge_index, num_nodes)
     for cost in (AdjacencyCost(data), AdjacencyCost(structure, weight)):
         torch.testing.assert_close(cost.dense(), expected, rtol=0, atol=0)
+
+
+def test_values_of_sparse_tensors_are_weights():
+    edge_index, num_nodes = tiny_graphs.two_parts()
+    weight = torch.rand(6, generator=torch.Generator().manual_seed(0)).repeat(2)
+    expected = AdjacencyCost(edge_index, weight).dense()
+    matrix = torch.sparse_coo_tensor(edge_index, weight, (num_nodes, num_nodes))
+    for graph in (matrix, matrix.to_sparse_csr(), Data(adj_t=matrix, num_nodes=num_nodes)):
+        assert torch.equal(AdjacencyCost(graph).dense(), expected)
+    assert match_graphs(matrix, matrix).cost == 0
 
 
 def test_repeated_edges_add_up_and_edges_of_weight_zero_are_none():
@@ -61,11 +71,6 @@ def test_what_is_refused():
         AdjacencyCost(GraphStructure(edge_index, 4), num_nodes=5)
     with pytest.raises(TypeError, match="'edge_index' to be"):
         AdjacencyCost("graph")
-    weighted = torch.sparse_coo_tensor(edge_index, torch.full((8,), 7.0), (4, 4))
-    with pytest.raises(
-        (TypeError, ValueError), match="'edge_index' to"
-    ):  # its weights would be lost
-        AdjacencyCost(weighted)
     with pytest.raises(ValueError, match=r"'nodes' to hold node indices in \[0, 4\)"):
         AdjacencyCost(edge_index).columns(torch.tensor([4]))
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from kernels.branches import definition
 from scipy.sparse import coo_array, random_array
 
-from jsem_pyg.kernels.branches import numba_cpu, reference
+from jsem_pyg.kernels.branches import numba_cpu
 from jsem_pyg.kernels.branches.graph import Pairs, Rates, read_neighbours
 from jsem_pyg.transport.edges import depths
 
@@ -32,7 +33,7 @@ def swept(sides, rounds):
     return belief.reshape(sizes)
 
 
-@pytest.mark.parametrize("backend", [reference, numba_cpu])
+@pytest.mark.parametrize("backend", [definition, numba_cpu])
 @pytest.mark.parametrize("sizes", [(25, 25), (30, 12), (1, 5), (4, 1)])
 def test_kinds_are_as_good_as_all_pairs(backend, sizes):
     sides = [

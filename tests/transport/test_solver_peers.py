@@ -58,7 +58,7 @@ def test_from_its_own_starts_it_is_never_worse(kind, seed):
     case = Case(kind, seed)
     theirs = solved_by_pot("entropic_gromov_wasserstein", *case.arrays, epsilon=case.epsilon)
     ours = case.align(max_iter=100).dense()
-    assert case.entropic_cost(ours) <= case.entropic_cost(theirs) * (1 + 1e-6)
+    assert case.entropic_cost(ours) <= case.entropic_cost(theirs) * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

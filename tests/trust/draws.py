@@ -82,7 +82,7 @@ def edge_lists(draw, most_nodes=14, repeats=True):
 
 @st.composite
 def graphs(
-    draw, forms=FORMS, exponents=((0, 0), (-3, 3), (-30, -28), (20, 22), (-45, 30), (-150, 150))
+    draw, forms=FORMS, exponents=((0, 0), (-3, 3), (-28, -26), (20, 22), (-28, 28), (-150, 150))
 ):
     """A graph with weights."""
     edge_index, num_once, order, num_nodes, g = draw(edge_lists())
@@ -90,7 +90,7 @@ def graphs(
     if kind != "none":
         low, high = draw(st.sampled_from(exponents))
         if kind == "float32":
-            low, high = max(low, -45), min(high, 30)
+            low, high = max(low, -28), min(high, 28)
         exponent = low + (high - low) * torch.rand(num_once, generator=g, dtype=torch.float64)
         once = (0.1 + torch.rand(num_once, generator=g, dtype=torch.float64)) * 10**exponent
         if draw(st.booleans()):
@@ -141,7 +141,7 @@ def signals(draw, num_nodes, dtypes=("float32", "float64"), batches=True):
     g = generator(draw(SEEDS))
     batch = draw(st.sampled_from([(), (2,), (2, 1)])) if batches else ()
     channels = draw(st.sampled_from([1, 3, 17]))
-    scale = draw(st.sampled_from([1.0, 1.0, 1e-30, 1e25]))
+    scale = draw(st.sampled_from([1.0, 1.0, 1e-30, 1e14]))
     x = scale * torch.randn(*batch, num_nodes, channels, generator=g, dtype=torch.float64)
     x = x.to(getattr(torch, draw(st.sampled_from(dtypes))))
     return lay_out(x, draw(st.sampled_from(LAYOUTS)))
@@ -152,7 +152,7 @@ def times(draw, channels, longest, shapes=("0-d", "number", "S", "S1", "SD")):
     """A time of some shape, and the same as a float64 tensor."""
 
     def one():
-        exponent = draw(st.sampled_from([None, -12, -6, -3, -1, 0, 0, 1, 1, 2, 3, 5, 7, 9]))
+        exponent = draw(st.sampled_from([None, -12, -6, -3, -1, 0, 0, 1, 1, 2, 3, 4]))
         value = 0.0 if exponent is None else draw(st.sampled_from([1.0, 2.7, 6.3])) * 10.0**exponent
         return min(value, longest)
 

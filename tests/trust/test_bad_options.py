@@ -21,6 +21,8 @@ def bad_values(option, folder):
         return ["-0.1", "nan", "inf", "-inf", "many", ""]
     if option.callback is not None or kind.name == "choice":
         return ["nonsense", "", "ärger"]
+    if kind.name == "NAME=TYPE":
+        return ["nonsense", "x=nonsense", "=number", ""]
     if kind.name == "number or auto":
         return ["0", "-3", "1.5", "nan", "many", ""]
     if isinstance(kind, click.IntRange):

@@ -1,13 +1,11 @@
-"""Public calls give on a GPU what they give on the CPU, and leave their results there.
+"""The central calls give on a GPU what they give on the CPU, and leave their results there.
 
-The tensors of every good call (`good_calls.py`) are made on the GPU; what the package makes itself
-it has to put there. Without a GPU there is nothing to run.
+Without a GPU there is nothing to run.
 """
 
 import copy
 import dataclasses
 import re
-import sys
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 from layer_cases import CHANNELS, NUM_NODES, make_data
-from torch.overrides import TorchFunctionMode
 from torch_geometric.data import Data
-from trust import good_calls
-from trust.good_calls import GOOD
-from trust.test_layouts import numbers
+from training.training_cases import two_clusters
+from trust.central_calls import CALLS, central_call, numbers
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
@@ -32,72 +28,31 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
 ]
 
-TESTS = str(Path(__file__).parents[1])
 CUDA = "cuda"
-# They work on files or on arrays of NumPy, or have no numbers yet.
-LEFT_OUT = r"partition\.diffuse_file|jax\.\w+|nn\.EndpointConductance|report\.report"
-LEFT_OUT += r"|operators\.laplacian_operator"  # which counts no groups there: see diffusion.diffuse
-CALLS = [key for key in GOOD if not re.fullmatch(LEFT_OUT, key)]
-# Calls whose results lie on the CPU, or where a function of the caller's has put them.
-ANYWHERE = r"partition\.(Partition|recursive_partition)|training\.\w+Triplets\.sample"
-ANYWHERE += r"|transport\.ColumnCost\.\w+|training\.fit.*"
-# Calls that take eigenvectors or principal axes, whose signs are free.
-SIGNS = r"transport\.(comparable|(Commute|Matrix)Cost\.__call__|gw_barycenter|Plan\.joint.*)"
-
-
-class MadeOn(TorchFunctionMode):
-    """What tests make by torch's functions lies on a device, with the CPU's numbers."""
-
-    makers = (torch.arange, torch.eye, torch.full, torch.linspace, torch.ones, torch.rand)
-    makers += (torch.randn, torch.randperm, torch.tensor, torch.zeros)
-
-    def __init__(self, device):
-        super().__init__()
-        self.device = device
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if not sys._getframe(1).f_code.co_filename.startswith(TESTS):
-            return func(*args, **kwargs)
-        if func is torch.Tensor.numpy:
-            return args[0].cpu().numpy()
-        out = func(*args, **kwargs)
-        return out.to(self.device) if func in self.makers else out
-
-
-def call_on(device, key):
-    """A good call with everything on a device."""
-    good_calls._plan.cache_clear()
-    torch.manual_seed(0)  # of parameters
-    with MadeOn(device):
-        function, given = GOOD[key]()
-    function = on(function, device)
-    return function, {name: on(value, device) for name, value in given.items()}
+ON_THE_CPU = ("NeighborIndex", "DiffusionClusterer")  # the one keeps its points, arrays the other
+# Calls whose results lie on the CPU.
+ANYWHERE = r"recursive_partition|fit.*"
 
 
 def on(value, device):
-    """The modules among what a call is made of, moved."""
-    if isinstance(value, torch.nn.Module):
-        return value.to(device)
-    if isinstance(getattr(value, "__self__", None), torch.nn.Module):
-        value.__self__.to(device)
-    return value
+    """What a call is made of, moved."""
+    if isinstance(value, list):
+        return [on(each, device) for each in value]
+    return value.to(device) if isinstance(value, torch.Tensor | torch.nn.Module | Data) else value
 
 
 def tensors(result):
     """All tensors in a result."""
     if isinstance(result, torch.Tensor):
         return [result]
-    if isinstance(result, torch.nn.Module):
-        return list(result.state_dict().values())
     if isinstance(result, Data):
         result = result.to_dict()
-    if isinstance(result, dict):
-        result = list(result.values())
     if isinstance(result, FitResult):
         return []
     if dataclasses.is_dataclass(result):
-        result = list(vars(result).values())
+        result = vars(result)
+    if isinstance(result, dict):
+        result = list(result.values())
     if isinstance(result, list | tuple):
         return [tensor for part in result for tensor in tensors(part)]
     return []
@@ -105,7 +60,9 @@ def tensors(result):
 
 def outcome(device, key, learns):
     """The result of a call, and the gradients of the floating-point tensors it was given."""
-    function, given = call_on(device, key)
+    function, given = central_call(key)
+    function = on(function, device)
+    given = {name: on(value, device) for name, value in given.items()}
     leaves = []
     for name, value in given.items():
         if learns and isinstance(value, torch.Tensor) and value.is_floating_point():
@@ -126,9 +83,9 @@ def weights(like):
     return torch.linspace(-1, 2, like.numel() + 2, dtype=torch.float64)[1:-1].view(like.shape)
 
 
-@pytest.mark.parametrize("key", CALLS)
+@pytest.mark.parametrize("key", [key for key in CALLS if key not in ON_THE_CPU])
 def test_the_same_comes_out(key):
-    learns = not re.fullmatch(SIGNS, key)
+    learns = True
     try:
         expected, wanted = outcome("cpu", key, learns)
     except (TypeError, ValueError):  # what has no gradient
@@ -136,15 +93,12 @@ def test_the_same_comes_out(key):
         expected, wanted = outcome("cpu", key, learns)
     actual, found = outcome(CUDA, key, learns)
     away = {each.device.type for each in tensors(actual)} - {CUDA}
-    is_layer = isinstance(actual, torch.nn.Module)  # whose parameters begin on the CPU
-    assert not away or is_layer or re.fullmatch(ANYWHERE, key), f"{key}: results on {away}"
+    assert not away or re.fullmatch(ANYWHERE, key), f"{key}: results on {away}"
     assert not {each.device.type for each in found} - {CUDA}
-    rtol = 1e-2 if key.startswith(("training", "transport")) else 1e-3
+    rtol = 1e-2 if re.match("fit|gw|gromov|match", key) else 1e-3
     pairs = zip(numbers(actual) + found, numbers(expected) + wanted, strict=True)
     for one, other in pairs:
         one, other = one.double().cpu(), other.double()
-        if re.fullmatch(SIGNS, key):
-            one, other = one.abs(), other.abs()
         torch.testing.assert_close(one, other, rtol=rtol, atol=1e-4, equal_nan=True)
 
 
@@ -252,7 +206,7 @@ class Smooth(torch.nn.Module):
 
 
 def test_training_repeats_and_leaves_the_generators_alone():
-    data, learned = good_calls._labelled().to(CUDA), []
+    data, learned = two_clusters().to(CUDA), []
     for _ in range(2):
         model = Smooth().to(CUDA)
         before = torch.random.get_rng_state(), torch.cuda.get_rng_state()

@@ -1,4 +1,4 @@
-"""Heat and diffusion maps of an AnnData, in every form of storage, against dense algebra.
+"""Heat of an AnnData, in every form of storage, against dense algebra.
 
 A few cases in every run, as many as `JSEM_CASES` on demand, see `settings.py`.
 """
@@ -18,7 +18,7 @@ from trust.settings import draws
 
 anndata = pytest.importorskip("anndata", reason="AnnData is in the extra [anndata]")
 
-from jsem_pyg.anndata import diffusion_map, heat  # noqa: E402
+from jsem_pyg.anndata import heat  # noqa: E402
 
 
 def unsorted(matrix):
@@ -91,24 +91,3 @@ def test_heat(data):
     bound = 4e-6 * np.sqrt(some.max() / some.min()) if len(some) else 4e-6
     for t, got in zip((0.3, 2.0), found, strict=True):
         np.testing.assert_allclose(got, expm(-t * laplacian) @ x, atol=bound * np.abs(x).max())
-
-
-@draws(8)
-@given(st.data())
-def test_diffusion_map(data):
-    n = data.draw(st.integers(4, 12))
-    w = data.draw(weights(n))
-    adata = anndata.AnnData(np.zeros((n, 1), np.float32))
-    adata.obsp["connectivities"] = data.draw(STORED)(w)
-    count = data.draw(st.integers(1, n))
-    diffusion_map(adata, count)
-    values, vectors = adata.uns["diffmap_evals"], adata.obsm["X_diffmap"]
-    matrix = w
-    for power in (1.0, 0.5):
-        degree = matrix.sum(1)
-        scale = np.where(degree > 0, degree, 1.0) ** -power
-        matrix = scale[:, None] * matrix * scale
-    matrix = matrix + np.diag(w.sum(1) == 0)
-    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrix)[::-1][:count], atol=1e-8)
-    np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-7)
-    np.testing.assert_allclose(vectors.T @ vectors, np.eye(count), atol=1e-7)

@@ -1,7 +1,6 @@
 """Everything else that computes numbers of graphs, hypergraphs and points, against plain loops."""
 
 import math
-import sys
 from itertools import combinations
 
 import numpy as np
@@ -10,15 +9,12 @@ import torch
 from hypergraph_cases import random_hypergraph
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import minimum_spanning_tree
 from simplicial_cases import cliques, dense_parts
 from trust.draws import LAYOUTS, SEEDS, edge_lists, generator, hand_over, lay_out, signals
 from trust.oracle import distance, heat, hypergraph_heat
 from trust.settings import draws
 
 from jsem_pyg.curvature import (
-    degree_contrast,
-    distance_rank,
     forman_curvature,
     jaccard_overlap,
     robust_standardize,
@@ -26,7 +22,6 @@ from jsem_pyg.curvature import (
 from jsem_pyg.diffusion import hypergraph_diffusion, simplicial_diffusion
 from jsem_pyg.evaluation import dirichlet_energy, modularity, partition_scores
 from jsem_pyg.graph import knn_graph, knn_search
-from jsem_pyg.graph.connect import component_labels
 
 FORMS = ["tensor", "int32", "transposed", "sliced", "strided"]
 
@@ -35,7 +30,7 @@ FORMS = ["tensor", "int32", "transposed", "sliced", "strided"]
 def simple_graphs(draw):
     """(what is handed over, edge_index [2, E], symmetric weights [E], N), every edge once."""
     edge_index, num_once, order, num_nodes, g = draw(edge_lists(most_nodes=12, repeats=False))
-    exponent = draw(st.sampled_from([0, 0, 3, -20, 60]))
+    exponent = draw(st.sampled_from([0, 0, 3, -20, 25]))
     once = (0.1 + torch.rand(num_once, generator=g, dtype=torch.float64)) * 10.0**exponent
     weight = torch.cat([once, once])[order]
     form = draw(st.sampled_from(FORMS))
@@ -77,43 +72,25 @@ def curvature_of_edge(i, j, near, method):
 
 
 @draws(40)
-@given(simple_graphs(), st.sampled_from(["1d", "augmented", "balanced"]), st.data())
-def test_curvature(graph, method, data):
+@given(simple_graphs(), st.sampled_from(["1d", "augmented", "balanced"]))
+def test_curvature(graph, method):
     edges, edge_index, weight, num_nodes = graph
-    backend = data.draw(st.sampled_from(["auto", "numba", "torch", "reference"]))
     near = neighbours(edge_index, weight, num_nodes)
     expected = torch.tensor(
         [curvature_of_edge(i, j, near, method) for i, j in edge_index.T.tolist()],
         dtype=torch.float64,
     )
-    actual = forman_curvature(edges, weight, num_nodes, method, backend)
+    actual = forman_curvature(edges, weight, num_nodes, method)
     torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-11)
 
 
 @draws(25)
 @given(simple_graphs())
-def test_edge_geometry(graph):
+def test_overlap(graph):
     edges, edge_index, weight, num_nodes = graph
-    near = neighbours(edge_index, weight, num_nodes)
-    pairs = edge_index.T.tolist()
-    degree = [math.fsum(each.values()) for each in near]
-
-    def place(i, j):
-        first = sum(w > near[i][j] for w in near[i].values())
-        same = sum(w == near[i][j] for w in near[i].values())
-        return (first + (same + 1) / 2 - 0.5) / len(near[i])
-
-    overlap = [
-        len(set(near[i]) & set(near[j])) / len(set(near[i]) | set(near[j])) for i, j in pairs
-    ]
-    contrast = [abs(degree[i] - degree[j]) / (degree[i] + degree[j]) for i, j in pairs]
-    rank = [(place(i, j) + place(j, i)) / 2 for i, j in pairs]
-    for actual, expected in (
-        (jaccard_overlap(edges, num_nodes), overlap),
-        (degree_contrast(edges, weight, num_nodes), contrast),
-        (distance_rank(edges, weight, num_nodes), rank),
-    ):
-        assert actual.double().tolist() == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    near = [set(each) for each in neighbours(edge_index, weight, num_nodes)]
+    expected = [len(near[i] & near[j]) / len(near[i] | near[j]) for i, j in edge_index.T.tolist()]
+    assert jaccard_overlap(edges, num_nodes).tolist() == pytest.approx(expected, rel=1e-6)
 
 
 @draws(25)
@@ -159,7 +136,7 @@ def test_hypergraph_diffusion(data):
     index = random_hypergraph(num_nodes, num_hyperedges, 0.4, num_nodes // 4, seed)
     if data.draw(st.booleans()):
         index = torch.cat([index, index[:, ::2]], dim=1)
-    exponent = data.draw(st.sampled_from([0, -30, 25]))
+    exponent = data.draw(st.sampled_from([0, -28, 25]))
     weight = (0.1 + torch.rand(num_hyperedges, generator=generator(seed))) * 10.0**exponent
     weight[torch.rand(num_hyperedges, generator=generator(seed + 1)) < 0.2] = 0.0
     weight = weight.to(getattr(torch, data.draw(st.sampled_from(["float32", "float64"]))))
@@ -260,42 +237,6 @@ def test_neighbours(data):
     assert weight.min() > 0
     assert weight.max() <= 1
     assert (dense[torch.arange(num_points)[:, None], neighbor] > 0).all()
-
-
-@draws(10)
-@given(st.data())
-def test_neighbours_and_links_of_groups_far_apart(data):
-    num_groups, size = data.draw(st.integers(2, 12)), data.draw(st.integers(12, 25))
-    channels, g = data.draw(st.integers(1, 12)), generator(data.draw(SEEDS))
-    num_points = num_groups * size + 128  # more than are compared by all pairs
-    place = torch.randint(num_groups, (num_points,), generator=g)
-    far = 10.0 ** data.draw(st.integers(0, 7))
-    x = far * torch.randn(num_groups, channels, generator=g, dtype=torch.float64)[place]
-    x = x + torch.randn(num_points, channels, generator=g, dtype=torch.float64)
-    x = x.to(getattr(torch, data.draw(st.sampled_from(["float32", "float64"]))))
-    k = data.draw(st.integers(1, 8))
-    with pytest.MonkeyPatch.context() as patch:
-        if data.draw(st.booleans()):
-            patch.setitem(sys.modules, "faiss", None)
-        neighbor, found = knn_search(x, k, "l2")
-        apart, joined = (
-            knn_graph(x, k, "l2", kernel=None, connect=connect)[0] for connect in (False, True)
-        )
-    wide = x.double()
-    pair = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist")
-    expected = pair.clone().fill_diagonal_(torch.inf).sort(dim=1).values[:, :k]
-    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(pair.gather(1, neighbor), expected, rtol=1e-5, atol=1e-6)
-    label = component_labels(apart, num_points)
-    count = int(label.max()) + 1
-    between = torch.full((count, count), torch.inf, dtype=torch.float64).flatten()
-    key = (label[:, None] * count + label).flatten()
-    between = between.scatter_reduce(0, key, pair.flatten(), "amin").view(count, count)
-    shortest = float(minimum_spanning_tree(between.fill_diagonal_(0).numpy()).sum())
-    is_link = label[joined[0]] != label[joined[1]]
-    assert int(is_link.sum()) == 2 * (count - 1)
-    links = float(pair[tuple(joined[:, is_link])].sum()) / 2
-    assert links == pytest.approx(shortest, rel=1e-5)
 
 
 @draws(25)

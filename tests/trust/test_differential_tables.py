@@ -43,5 +43,5 @@ def test_every_cell_is_read_as_written(data):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("table.csv" + ".gz" * is_packed)
         path.write_bytes(gzip.compress(content) if is_packed else content)
-        table = read_rows(path, Reading(given_delimiter, header=has_header))
+        table = read_rows(path, Reading(given_delimiter, header=int(has_header)))
     assert table.to_numpy().tolist() == (rows if has_header else [first, *rows])

@@ -19,7 +19,6 @@ from trust.settings import draws
 
 from jsem_pyg.transport import (
     Factor,
-    batch_gw_distance,
     gromov_wasserstein,
     match_graphs,
     sampled_gromov_wasserstein,
@@ -240,19 +239,3 @@ def test_small_graphs_matched_by_the_ways_of_large_ones(data):
         torch.testing.assert_close(table.sum(0), columns, rtol=1e-4, atol=1e-6)
     assert bool(((confidence >= 0) & (confidence <= 1)).all())
     assert not bool(confidence[plan.argmax() < 0].any())
-
-
-@draws(15)
-@given(st.data())
-def test_batches_are_their_pairs(data):
-    """A distance does not depend on the pairs that it is computed with."""
-    count = data.draw(st.integers(1, 3))
-    sides = [
-        [data.draw(clouds(data.draw(st.integers(1, 5)), dim)) for _ in range(count)]
-        for dim in (2, 3)
-    ]
-    together = batch_gw_distance(*sides)
-    assert bool((together >= 0).all() and together.isfinite().all())
-    for index, (x, y) in enumerate(zip(*sides, strict=True)):
-        alone = batch_gw_distance([x], [y])
-        torch.testing.assert_close(together[index], alone[0], rtol=1e-5, atol=1e-9)

@@ -1,7 +1,6 @@
 """The base of all filters, and several filters that share their products."""
 
 from abc import abstractmethod
-from functools import partial
 from typing import Any
 
 import torch
@@ -12,14 +11,13 @@ from ..._checks import check_instance, check_positive
 from ..._precision import compute_dtype
 from ...graph.prepare import GraphReader
 from ...kernels.torch_func import eager
-from ...operators import HeatOperator, laplacian_operator
+from ...operators import HeatOperator
 from ..evolve import MARGIN, evolve
 from ..filter_coefficients import cosine_coefficients, eigenvalue_samples
 from ..heat import heat_operator
-from ..heat_coefficients import LONGEST
 from ..options import HeatOptions
 from ..precision import check_precision
-from ..times import check_signal
+from ..times import LONGEST, check_signal
 
 _READER = GraphReader(size=0)
 _SLOPES = 256  # samples of each kind, at and between which a filter's slope is measured
@@ -40,25 +38,24 @@ class Filter(torch.nn.Module):
     num_filters: int | None = None
 
     @torch.no_grad()
-    def reach(self, fastest: float) -> float:
-        """The largest slope over [0, 2 r], times the rate r and relative to the largest value.
+    def reach(self, rate: float) -> float:
+        """Return the largest slope over [0, 2 r], times r and relative to the largest value.
 
         That of the heat is its time, in units of the rate. Rounding changes eigenvalues in
         proportion to r, and results by so many times as much: so it decides in which type they are
         computed.
         """
         # Evenly and ever closer to zero, where functions of large eigenvalues may be steep as well.
-        rate = torch.full((1,), fastest, dtype=torch.float64, device="cpu")
         share = torch.logspace(-7, 0, _SLOPES, dtype=torch.float64, device="cpu")
-        near = share[:, None] * 2 * rate
+        near = share * 2 * rate
         even = eigenvalue_samples(rate, _SLOPES)
-        at = torch.cat([torch.zeros_like(near[:1]), near, even]).sort(0).values
+        at = torch.cat([torch.zeros_like(near[:1]), near, even]).sort().values
         values, before = self._values(at), self._values(at * (1 - _STEP))
-        slopes = (values.diff(dim=1) / at.diff(dim=0)).abs().nan_to_num(0, 0, 0)
+        slopes = (values.diff(dim=1) / at.diff()).abs().nan_to_num(0, 0, 0)
         # Between samples a function may rise and fall.
         local = ((values - before) / (_STEP * at)).abs().nan_to_num(0, 0, 0)
         steepest = torch.maximum(slopes.amax(), local.amax())
-        return float(fastest * steepest / values.abs().amax().clamp(min=1e-300))
+        return float(rate * steepest / values.abs().amax().clamp(min=1e-300))
 
     @property
     def learns(self) -> bool:
@@ -106,42 +103,32 @@ class Filter(torch.nn.Module):
             A tensor like `x`; [..., S, N, D] of several filters.
         """
         check_signal(x)
-        options = HeatOptions(degree, tol, normalization, backend, self_loop).for_graph(edge_index)
+        options = HeatOptions(degree, tol, normalization, backend, self_loop)
         structure, weight = _READER.read(edge_index, x, edge_weight)
-        make = partial(laplacian_operator, node_mass=node_mass)
-        operator = heat_operator(structure, weight, x, self.reach, options, make=make)
+        operator = heat_operator(structure, weight, x, self, options, node_mass=node_mass)
         out = evolve(x, operator, self, options)
         return out if self.num_filters else out.squeeze(-3)
 
-    def coefficients(
-        self, x: Tensor, operator: HeatOperator, options: HeatOptions
-    ) -> tuple[Tensor, Tensor | None]:
-        """The coefficients [K + 1, S, G, 1] of the series, and the group [N] of each node."""
+    def coefficients(self, x: Tensor, operator: HeatOperator, options: HeatOptions) -> Tensor:
+        """Compute the coefficients [K + 1, S, 1] of the series."""
         for part in self.modules():  # which layers do not call, nor a bank its parts
             for hook in part._forward_pre_hooks.values():
                 if isinstance(hook, BasePruningMethod):
                     hook(part, ())
         scaling = operator.scaling
         dtype = compute_dtype(x) if operator.dtype is None else operator.dtype
-        steepness = min(self.reach(scaling.rates[1]), LONGEST)
-        check_precision(x, scaling, steepness, dtype, options)
-        one = torch.ones(1, dtype=torch.float64, device="cpu")
-        rate = one if scaling.rate is None else scaling.rate.detach().cpu().double()
         bound = max(MARGIN * options.tol, torch.finfo(dtype).eps / 2) / scaling.condition
         if self.learns:
             bound = bound / 10  # derivatives in parameters converge later than the function
-        found = self._series(rate, options.degree, bound)
+        found = self._series(scaling.rate, options.degree, bound)
+        steepness = min(self.reach(scaling.rate), LONGEST)
+        check_precision(x, steepness, scaling.rate, dtype, options.tol)
         found = _lengthen(found, operator.matrix._agree_on_terms(len(found)))
-        if scaling.isolated is None:
-            return found.to(x.device, dtype), scaling.group
-        kept = torch.zeros_like(found)
-        kept[0] = self.at_zero().reshape(-1, 1, 1)
-        both = torch.cat([found, kept], dim=2)
-        return both.to(x.device, dtype), scaling.isolated.long()
+        return found.unsqueeze(-1).to(x.device, dtype)
 
     def at_zero(self) -> Tensor:
         """f(0) [S], by which constant signals and isolated nodes are multiplied."""
-        return self._values(torch.zeros(1, 1, dtype=torch.float64, device="cpu")).reshape(-1)
+        return self._values(torch.zeros(1, dtype=torch.float64, device="cpu")).reshape(-1)
 
     def reset_parameters(self) -> None:
         """Go back to the first values of learned filters; parameters that were given stay."""
@@ -158,11 +145,11 @@ class Filter(torch.nn.Module):
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
+    def _series(self, rate: float, degree: int | None, bound: float) -> Tensor:
         return cosine_coefficients(self._values, rate, degree, bound, self._learned)
 
     def _values(self, eigenvalue: Tensor) -> Tensor:
-        """[M, G] -> [S, M, G] in float64, on the CPU."""
+        """Evaluate the functions at [M] -> [S, M] in float64, on the CPU."""
         values = self.response(eigenvalue).to("cpu", torch.float64)
         return values.reshape(self.num_filters or 1, *eigenvalue.shape)
 
@@ -183,23 +170,23 @@ class FilterBank(Filter):
             self.add_module(str(at), each)
         self.num_filters = sum(each.num_filters or 1 for each in filters)
 
-    def reach(self, fastest: float) -> float:
-        """The largest of the filters, each relative to its own largest value."""
-        return max((each.reach(fastest) for each in self.parts), default=0.0)
+    def reach(self, rate: float) -> float:
+        """Return the largest of the filters, each relative to its own largest value."""
+        return max((each.reach(rate) for each in self.parts), default=0.0)
 
     def response(self, eigenvalue: Tensor) -> Tensor:
         """Return f(lambda), see :class:`Filter`."""
         values = [each.response(eigenvalue) for each in self.parts]
         return torch.cat([each.reshape(-1, *eigenvalue.shape) for each in values])
 
-    def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
+    def _series(self, rate: float, degree: int | None, bound: float) -> Tensor:
         parts = [each._series(rate, degree, bound) for each in self.parts]
         longest = max(map(len, parts))
         return torch.cat([_lengthen(each, longest) for each in parts], dim=1)
 
 
 def _lengthen(coefficients: Tensor, count: int) -> Tensor:
-    """So many terms of a series [K + 1, S, G, 1]: zeros behind those that it has."""
+    """Append zeros to a series [K + 1, S] up to so many terms."""
     shape = count - len(coefficients), *coefficients.shape[1:]  # torch 2.5 pads nothing empty
     return torch.cat([coefficients, coefficients.new_zeros(shape)])
 

@@ -52,7 +52,7 @@ class Learned(Filter):
             last, out = out, 2 * s * out - last + each  # Clenshaw 1955
         return s * out - last + c[0]
 
-    def reach(self, fastest: float) -> float:
+    def reach(self, rate: float) -> float:
         """See :class:`Filter`; of a function of the eigenvalue over the rate."""
         return super().reach(1.0)
 
@@ -63,5 +63,5 @@ class Learned(Filter):
         cosines[0] /= 2
         return cosines @ self.value.to("cpu", torch.float64)
 
-    def _series(self, rate: Tensor, degree: int | None, bound: float) -> Tensor:
-        return self._chebyshev().reshape(-1, 1, 1, 1).expand(-1, 1, len(rate), 1)
+    def _series(self, rate: float, degree: int | None, bound: float) -> Tensor:
+        return self._chebyshev().unsqueeze(1)

@@ -66,9 +66,9 @@ class Wavelets(Filter):
                 f"Expected 'y' to have shape [..., {sizes[0]}, {sizes[1]}, D], of the filters and "
                 f"nodes (got {list(y.shape)})."
             )
-        coefficients, group = self.coefficients(y, operator, options)
-        parts = zip(y.unbind(-3), coefficients.split(1, 1), strict=True)
-        return torch.cat([sum_series(part, operator, c, group) for part, c in parts], -3).sum(-3)
+        coefficients = self.coefficients(y, operator, options)
+        parts = zip(y.unbind(-3), coefficients.split(1, 1), self.at_zero(), strict=True)
+        return torch.cat([sum_series(part, operator, *each) for part, *each in parts], -3).sum(-3)
 
 
 def _meyer(eigenvalue: Tensor, scales: Tensor) -> Tensor:

@@ -19,14 +19,40 @@ def sweep(
     belief: Array,
     rates: Rates,
 ) -> tuple[Array, Array]:
-    """As :func:`.reference.sweep`."""
+    r"""Score every pair of nodes by the best knowledge of their neighbours.
+
+    The score of (i, j) is the likelihood ratio of their neighbours, if i and j are the same node,
+    against nodes drawn at random: a sum over all partial matchings of their neighbours,
+
+    .. math::
+        S_{ij} = b \sum_{\sigma} \prod_{(k, l) \in \sigma} w\, \min(B_{kl} m_{kl \to ij}, c)
+            \cdot q_s^{d_i - |\sigma|} q_t^{d_j - |\sigma|},
+
+    where B is the belief in a pair and m takes out of it what came from (i, j) itself.
+
+    Args:
+        source: neighbours of N nodes.
+        target: neighbours of K nodes.
+        pairs: M pairs of nodes; other pairs count as impossible.
+        message: float32, for each pair (i, j) the d_i x d_j numbers m of (i, j) to its neighbours.
+        belief: [M] B.
+        rates: q_s, q_t, w and b.
+
+    Returns:
+        [M] scores, and the next messages: the score without one neighbour on each side, over the
+        score.
+    """
     scores, following = np.empty(len(pairs.node)), np.empty_like(message)
     _sweep(*source, *target, *pairs, message, belief, *rates, scores, following)
     return scores, following
 
 
 def compare(source: Kinds, target: Kinds, known: Array, rates: Rates) -> Array:
-    """As :func:`.reference.compare`."""
+    """Scores [L, K] float32 of all pairs of lists, from the likelihood ratios `known` of all kinds.
+
+    The same sum as that of :func:`sweep`, where every pair of nodes is compared and none competes:
+    then knowledge of two branches depends on nothing but their kinds.
+    """
     scores = np.empty([len(each.indptr) - 1 for each in (source, target)], np.float32)
     _compare(*source, *target, known, *rates, scores)
     return scores

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from .operator import Gradients, RequiredGradients
-from .recurrence import per_row, project
+from .recurrence import project
 from .series import SeriesOperator
 
 
@@ -85,61 +85,54 @@ class AdjointOperator(SeriesOperator):
                 _combine(s_t, t_after, t_out, 2)
         _combine(s_b, b_after, b_after, alpha)
 
-    def evaluate(
-        self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
-    ) -> tuple[Tensor, Tensor]:
+    def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
         """See :class:`SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
         terms = x.new_empty(2, *x.shape)
+        rows = coefficients.unsqueeze(2)  # [K + 1, S, 1, C], to multiply rows
         before, term = x, x
-        out = per_row(coefficients[0], group) * x
-        for k in range(1, coefficients.size(0)):
+        out = rows[0] * x
+        for k in range(1, len(rows)):
             target = terms[(k - 1) % 2]
             # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
             self.step(term, None if k == 1 else before, target, 1 if k == 1 else 2)
             before, term = term, target
-            out.addcmul_(per_row(coefficients[k], group), term)
-        if coefficients.size(0) <= 2:
+            out.addcmul_(rows[k], term)
+        if len(rows) <= 2:
             terms[1] = x  # T_0
         return out, terms if keep else terms.new_empty(0)
 
     def differentiate(
-        self,
-        kept: Tensor,
-        coefficients: Tensor,
-        group: Tensor | None,
-        grad: Tensor,
-        required: RequiredGradients,
+        self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
     ) -> Gradients:
         """See :class:`SeriesOperator`."""
-        last = coefficients.size(0) - 1
+        last, num_channels = len(coefficients) - 1, coefficients.size(2)
         needs_terms = required.values or required.coefficients
         totals = tuple(torch.zeros_like(each) for each in self.values) if required.values else None
         grad_c = torch.zeros_like(coefficients) if required.coefficients else None
         term, before = (kept[(last - 1) % 2], kept[last % 2]) if needs_terms else (grad, grad)
         b, b_after = grad.new_zeros(2, *grad.shape[1:])
-        _add_scales(b, coefficients[last], group, grad)
+        _add_scales(b, coefficients[last], grad)
         for k in range(last - 1, -1, -1):
             # b = B_(k+1), b_after = B_(k+2), term = T_(k+1), before = T_k
             if grad_c is not None:
-                grad_c[k + 1] = project(grad, term, coefficients, group)
+                grad_c[k + 1] = project(grad, term, num_channels)
             t_out = None
             if needs_terms and k > 0:
                 # What is kept must survive for a second backward pass.
-                may_overwrite = required.is_last or k < last - 2
-                t_out = term if may_overwrite else torch.empty_like(term)
+                t_out = term if k < last - 2 else torch.empty_like(term)
             self.step_back(b, b_after, before, term, t_out, totals, 1 if k == 0 else 2)
             b, b_after = b_after, b
-            _add_scales(b, coefficients[k], group, grad)
+            _add_scales(b, coefficients[k], grad)
             if t_out is not None:
                 term, before = before, t_out
         if grad_c is not None:
-            grad_c[0] = project(grad, before if last else term, coefficients, group)
+            grad_c[0] = project(grad, before if last else term, num_channels)
         return Gradients(b, totals, grad_c)
 
 
-def _add_scales(b: Tensor, coefficient: Tensor, group: Tensor | None, grad: Tensor) -> None:
+def _add_scales(b: Tensor, coefficient: Tensor, grad: Tensor) -> None:
     """B += c_k G, summed over the scales, in place."""
-    for weight, grad_of_scale in zip(per_row(coefficient, group), grad, strict=True):
+    for weight, grad_of_scale in zip(coefficient, grad, strict=True):
         b.addcmul_(weight, grad_of_scale)
 
 

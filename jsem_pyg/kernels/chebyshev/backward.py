@@ -34,24 +34,24 @@ def backward(
     all of it, the one above it none.
 
     Args:
-        matrix: rowptr, col, middle, values, and the group of each row, or no entries.
-        weight: [K + 1, S, G, lanes] the coefficients.
+        matrix: rowptr, col, middle and values.
+        weight: [K + 1, S, lanes] the coefficients.
         grad: [S, N * lanes] G.
         kept: T_k in kept[k % 2], for the last two k.
         terms: two tiles, [N * lanes], overwritten; no entries if neither the gradient of the edges
             nor that of the coefficients is needed.
         b: two tiles, overwritten.
         edges: [nnz] the gradients of the edges, which are added to.
-        projection: [(K + 1) * S * G * lanes] <G, T_k>, which is added to, in float64; no entries if
+        projection: [(K + 1) * S * lanes] <G, T_k>, which is added to, in float64; no entries if
             it is not needed.
         steps: a range of terms.
         ahead: (how many edges ahead neighbours are prefetched,), or () for none.
         lanes: as many zeros as the tile has columns.
         share: (index of this thread, number of threads that share the rows).
     """
-    rowptr, col, middle, val, group = matrix
+    rowptr, col, middle, val = matrix
     num_nodes, last = rowptr.size - 1, weight.shape[0] - 1
-    _, scales, groups, _ = weight.shape
+    scales = weight.shape[1]
     needs_terms = terms[0].size > 0
     for k in range(steps[1] - 1, steps[0] - 1, -1):
         b_k, b_next = b[k % 2], b[(k + 1) % 2]  # B_(k+2), which becomes B_k, and B_(k+1)
@@ -76,9 +76,8 @@ def backward(
                         edges[middle[i]] += twice * dot_row(b_next, term, i, lanes)
                 else:
                     step_row(b_next, b_k, col, val, start, stop, i, twice, ahead, lanes)
-                row = group[i] if groups > 1 else 0
                 for s in range(scales):
-                    row_k = (k * scales + s) * groups + row
+                    row_k = k * scales + s
                     add_row(b_k, weight, grad, i, row_k, s * num_nodes + i, lanes)
                     if projection.size > 0:
                         project_row(grad, term, projection, s * num_nodes + i, i, row_k, lanes)

@@ -29,8 +29,8 @@ def forward(
     waits for is memory.
 
     Args:
-        matrix: rowptr, col, middle, values, and the group of each row, or no entries.
-        weight: [K + 1, S, G, lanes] the coefficients.
+        matrix: rowptr, col, middle and values.
+        weight: [K + 1, S, lanes] the coefficients.
         terms: two tiles, [N * lanes].
         result: [S, N * lanes], overwritten.
         steps: a range of terms.
@@ -38,10 +38,9 @@ def forward(
         lanes: as many zeros as the tile has columns.
         share: (index of this thread, number of threads that share the rows).
     """
-    rowptr, col, _, val, group = matrix
+    rowptr, col, _, val = matrix
     num_nodes, last = rowptr.size - 1, weight.shape[0] - 1
-    _, scales, groups, _ = weight.shape
-    skip = scales * groups  # rows of the weights from a term to the next
+    scales = weight.shape[1]  # rows of the weights from a term to the next
     for k in range(steps[0], steps[1]):
         term, before = terms[k % 2], terms[(k + 1) % 2]
         waiting = k % 3  # terms that the result has not taken yet
@@ -51,22 +50,18 @@ def forward(
             for i in range(block, min(block + BLOCK, num_nodes)):
                 start, stop = rowptr[i], rowptr[i + 1]
                 if takes:
-                    row = group[i] if groups > 1 else 0
                     for s in range(scales):
-                        out = s * num_nodes + i
+                        out, row_k = s * num_nodes + i, k * scales + s
                         if k < 3:
                             clear_row(result, out, lanes)
-                        row_k = (k * scales + s) * groups + row
                         if waiting == 2:
-                            add_row(result, weight, term, out, row_k - 2 * skip, i, lanes)
+                            add_row(result, weight, term, out, row_k - 2 * scales, i, lanes)
                         if waiting > 0:
-                            add_row(result, weight, before, out, row_k - skip, i, lanes)
+                            add_row(result, weight, before, out, row_k - scales, i, lanes)
                 if k == 1:
                     clear_row(term, i, lanes)
                 if k > 0:
                     step_row(before, term, col, val, start, stop, i, alpha, ahead, lanes)
                 if takes:
-                    row = group[i] if groups > 1 else 0
                     for s in range(scales):
-                        row_k = (k * scales + s) * groups + row
-                        add_row(result, weight, term, s * num_nodes + i, row_k, i, lanes)
+                        add_row(result, weight, term, s * num_nodes + i, k * scales + s, i, lanes)

@@ -12,8 +12,7 @@ The adjoint is that of :mod:`.adjoint`: the last two terms are stored, and the r
 backwards.
 
 Extra memory beside the result and the gradient of x, whatever the degree: two copies of x, a number
-for each edge, and a handful of tiles; on a small graph these two for each thread. On a large one
-the last backward pass works in the two copies.
+for each edge, and a handful of tiles; on a small graph these two for each thread.
 """
 
 import logging
@@ -66,11 +65,9 @@ class SparseOperator(SeriesOperator):
         self.num_nodes = csr.num_rows
         self.csr, self.values = csr, (value,)
 
-    def evaluate(
-        self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
-    ) -> tuple[Tensor, Tensor]:
+    def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
         """Forward; see :class:`.SeriesOperator`. Kept are the tiles of the last two terms."""
-        problem = _Problem(self.csr, self.values[0], x.shape, coefficients, group, keep)
+        problem = _Problem(self.csr, self.values[0], x.shape, coefficients, keep)
         out = np.empty((coefficients.size(1), *x.shape), problem.dtype)
         shape = self.kept_shape(x.size(0), x.size(1), x.dtype) if keep else (0, 0, 0)
         last = scratch(shape, problem.dtype)
@@ -78,15 +75,10 @@ class SparseOperator(SeriesOperator):
         return torch.from_numpy(out), torch.from_numpy(last)
 
     def differentiate(
-        self,
-        kept: Tensor,
-        coefficients: Tensor,
-        group: Tensor | None,
-        grad: Tensor,
-        required: RequiredGradients,
+        self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
     ) -> Gradients:
         """Backward; see :class:`.SeriesOperator`."""
-        problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, group, True)
+        problem = _Problem(self.csr, self.values[0], grad.shape[1:], coefficients, True)
         return problem.differentiate(kept.numpy(), grad.contiguous().numpy(), required)
 
     @staticmethod
@@ -113,7 +105,6 @@ class _Problem:
         values: Tensor,
         shape: torch.Size,
         coefficients: Tensor,
-        group: Tensor | None,
         trains: bool,
     ) -> None:
         _say_once_that_kernels_compile()
@@ -129,8 +120,7 @@ class _Problem:
         self.pattern = csr.derived(ordered_pattern, ordering)
         slot = torch.from_numpy(self.pattern.slot)
         ordered_values = values.detach().index_select(0, slot).numpy()
-        groups = np.zeros(0, np.int64) if group is None else group.numpy()[self.pattern.node]
-        self.matrix: tuple[Array, ...] = (*self.pattern[:3], ordered_values, groups)
+        self.matrix: tuple[Array, ...] = (*self.pattern[:3], ordered_values)
         self.is_large = self.tile_size * self.dtype.itemsize > _SMALL_TILE
         self.lines_ahead = _LINES_AHEAD if self.is_large else 0
         work = csr.num_slots * num_columns * coefficients.size(0)
@@ -159,22 +149,17 @@ class _Problem:
         self.pool.run(allocate, stages)
 
     def differentiate(self, kept: Array, grad: Array, required: RequiredGradients) -> Gradients:
-        """Return the gradients of x and, where needed, of the values and of the coefficients.
-
-        On a large graph, what is kept and not needed again serves as scratch memory: the terms go
-        backwards in it, and it takes the gradients of x until all tiles are done.
-        """
+        """Return the gradients of x and, where needed, of the values and of the coefficients."""
         # A part for each thread, so that the sums do not depend on who comes first; but an edge
         # belongs to a row, and a row of a shared tile to a thread.
         parts = 1 if self.pool.together else self.pool.num_threads
         edges = np.zeros((parts, self.pattern.slot.size), self.dtype)
         projection = self._coefficient_gradients(required.coefficients)
         needs_terms = required.values or required.coefficients
-        reuses = needs_terms and required.is_last and self.is_large
-        grad_x = np.empty((0, 0) if reuses else grad.shape[1:], self.dtype)
+        grad_x = np.empty(grad.shape[1:], self.dtype)
 
         def allocate() -> tuple[Array, ...]:
-            own = 2 if needs_terms and not reuses else 0
+            own = 2 if needs_terms else 0
             return self._tiles(grad.shape[0]), self._tiles(own), self._tiles(2)
 
         def stages(tile: int, thread: int, memory: tuple[Array, ...]) -> Iterator[Stage]:
@@ -184,39 +169,21 @@ class _Problem:
                 yield partial(pack, g[s], grad[s], self.pattern.node, first, self.lanes)
             nothing = np.empty(0, self.dtype)
             last = tuple(kept[:, tile]) if needs_terms else (nothing, nothing)
-            own = last if reuses else tuple(terms) if needs_terms else (nothing, nothing)
+            own = tuple(terms) if needs_terms else (nothing, nothing)
             for steps in reversed(self._steps()):
                 yield partial(
                     backward, self.matrix, weight, g, last, own, tuple(b),
                     edges[thread % parts], projection[thread, tile % projection.shape[1]],
                     steps, self._ahead(1 + needs_terms), self.lanes,
                 )  # fmt: skip
-            if reuses:
-                yield partial(_copy, b[0], kept[0, tile])
-            else:
-                yield partial(unpack, b[0], grad_x, self.pattern.place, first, self.lanes)
+            yield partial(unpack, b[0], grad_x, self.pattern.place, first, self.lanes)
 
         self.pool.run(allocate, stages)
-        values = (self._to_slots(edges),) if required.values else None
-        if reuses:
-            del edges
-            self.matrix = self.matrix[:3]  # nothing needs its values any more
-            grad_x = self._unpack_all(kept[0], grad.shape[1:])
         return Gradients(
             torch.from_numpy(grad_x),
-            values,
+            (self._to_slots(edges),) if required.values else None,
             self._join(projection) if required.coefficients else None,
         )
-
-    def _unpack_all(self, tiles: Array, shape: tuple[int, ...]) -> Array:
-        out = np.empty(shape, self.dtype)
-
-        def stages(tile: int, thread: int, memory: None) -> Iterator[Stage]:
-            first = tile * len(self.lanes)
-            yield partial(unpack, tiles[tile], out, self.pattern.place, first, self.lanes)
-
-        self.pool.run(lambda: None, stages)
-        return out
 
     def _steps(self) -> list[tuple[int, int]]:
         """The stages of a recurrence: all at once, except for threads that wait for each other."""
@@ -233,7 +200,7 @@ class _Problem:
         return scratch((count, self.tile_size), self.dtype)
 
     def _weight(self, tile: int) -> Array:
-        """[K + 1, S, G, lanes] the coefficients of a tile's columns, zeros beyond the last."""
+        """[K + 1, S, lanes] the coefficients of a tile's columns, zeros beyond the last."""
         *sizes, channels = self.coefficients.shape
         first, width = tile * len(self.lanes), len(self.lanes)
         weight = np.zeros((*sizes, width), self.dtype)
@@ -249,7 +216,7 @@ class _Problem:
         return torch.from_numpy(slots)
 
     def _coefficient_gradients(self, is_needed: bool) -> Array:
-        """Where the kernels put <G, T_k>: [threads, tiles, (K + 1) * S * G * lanes].
+        """Where the kernels put <G, T_k>: [threads, tiles, (K + 1) * S * lanes].
 
         Columns that share their coefficients share a tile's place.
         """
@@ -259,17 +226,11 @@ class _Problem:
         return np.zeros((self.pool.num_threads, places, size))
 
     def _join(self, gradients: Array) -> Tensor:
-        """Lane by lane -> [K + 1, S, G, C]."""
+        """Lane by lane -> [K + 1, S, C]."""
         *sizes, channels = self.coefficients.shape
         parts = gradients.sum(0).reshape(-1, *sizes, len(self.lanes))
         if channels == 1:
-            joined = parts.sum((0, 4))[..., None]
+            joined = parts.sum((0, 3))[..., None]
         else:
-            joined = np.moveaxis(parts, 0, 3).reshape(*sizes, -1)[..., :channels]
+            joined = np.moveaxis(parts, 0, 2).reshape(*sizes, -1)[..., :channels]
         return torch.from_numpy(joined.astype(self.coefficients.dtype))
-
-
-def _copy(source: Array, target: Array, share: tuple[int, int]) -> None:
-    """Copy a thread's share of a tile."""
-    start, stop = (source.size * at // share[1] for at in (share[0], share[0] + 1))
-    target[start:stop] = source[start:stop]

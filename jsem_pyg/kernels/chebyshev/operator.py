@@ -22,7 +22,6 @@ class RequiredGradients(NamedTuple):
 
     values: bool
     coefficients: bool
-    is_last: bool = False  # no backward pass follows that needs what is kept: it may be overwritten
 
 
 class Gradients(NamedTuple):
@@ -30,7 +29,7 @@ class Gradients(NamedTuple):
 
     x: Tensor  # [N, M]
     values: tuple[Tensor, ...] | None  # like the operator's values
-    coefficients: Tensor | None  # [K + 1, S, G, C]
+    coefficients: Tensor | None  # [K + 1, S, C]
 
 
 class Operator(ABC):
@@ -59,9 +58,9 @@ class Operator(ABC):
     def apply(self, x: Tensor) -> Tensor:
         """Return S x, for x [N, M]."""
 
-    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
+    def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
         """Sum c_k T_k(S) x over k: [N, M] -> [S, N, M], see :mod:`jsem_pyg.kernels.chebyshev`."""
-        return chebyshev_recurrence(self.apply, x, coefficients, group)
+        return chebyshev_recurrence(self.apply, x, coefficients)
 
     def _agree_on_terms(self, count: int) -> int:
         """The largest number of terms over all processes that hold rows of S."""

@@ -14,7 +14,7 @@ The mathematics is in :mod:`.adjoint`. ``TRITON_INTERPRET=1``, set before Triton
 the kernels on the CPU, for tests.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
@@ -24,7 +24,7 @@ from torch import Tensor
 from ..csr import CSR
 from ..ordering import Ordering, choose_for_series
 from .operator import Gradients, RequiredGradients
-from .recurrence import group_sums, project
+from .recurrence import project
 from .series import SeriesOperator
 
 _BLOCK = 128  # columns that a program holds at a time: 16 bytes for each thread of one warp
@@ -44,18 +44,16 @@ class SparseOperator(SeriesOperator):
         self.num_nodes = csr.num_rows
         self.csr, self.values = csr, (value,)
 
-    def evaluate(
-        self, x: Tensor, coefficients: Tensor, group: Tensor | None, keep: bool
-    ) -> tuple[Tensor, Tensor]:
+    def evaluate(self, x: Tensor, coefficients: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
         """Forward; see :class:`.SeriesOperator`. T_k is kept in the place (k - 1) % 2."""
-        x, call = x.contiguous(), _Call(self, x, coefficients, group, trains=keep)
+        x, call = x.contiguous(), _Call(self, x, coefficients, trains=keep)
         out, terms = call.weigh(0, x).to(self.values[0].dtype), x.new_empty(2, *x.shape)
         before, term = x, x
         for k in range(1, coefficients.size(0)):
             # T_1 = S T_0 has no predecessor; and the memory of x itself is not written to.
             target = terms[(k - 1) % 2]
             _step_kernel[call.grid](
-                *call.matrix, term, before, target, out, call.coefficients[k], call.group,
+                *call.matrix, term, before, target, out, call.coefficients[k],
                 IS_FIRST=k == 1, **call.shared,
             )  # fmt: skip
             before, term = term, target
@@ -64,15 +62,10 @@ class SparseOperator(SeriesOperator):
         return out.to(x.dtype), terms
 
     def differentiate(
-        self,
-        kept: Tensor,
-        coefficients: Tensor,
-        group: Tensor | None,
-        grad: Tensor,
-        required: RequiredGradients,
+        self, kept: Tensor, coefficients: Tensor, grad: Tensor, required: RequiredGradients
     ) -> Gradients:
         """Backward; see :class:`.SeriesOperator`. It always goes through the terms, too."""
-        grad, call = grad.contiguous(), _Call(self, grad, coefficients, group, trains=True)
+        grad, call = grad.contiguous(), _Call(self, grad, coefficients, trains=True)
         term, before = kept.clone()  # which must survive for a second backward pass
         last = coefficients.size(0) - 1
         if last % 2 == 0:
@@ -89,7 +82,7 @@ class SparseOperator(SeriesOperator):
             of_rows = None if slopes is None else slopes.of_rows(k, before)
             _step_back_kernel[call.grid](
                 *call.matrix, b, b_next, before, term, grad, grad_values, call.coefficients[k],
-                call.group, b if of_rows is None else of_rows, IS_LAST=k == 0,
+                b if of_rows is None else of_rows, IS_LAST=k == 0,
                 HAS_SLOPES=of_rows is not None, **call.shared | {"EDGES": _EDGES_BACK},
             )  # fmt: skip
             b, b_next = b_next, b
@@ -102,7 +95,7 @@ class SparseOperator(SeriesOperator):
 
 
 class _Slopes:
-    """The gradient of the coefficients: <G, T_k>, by groups of rows.
+    """The gradient of the coefficients: <G, T_k>.
 
     A step of the adjoint leaves a number for each row; those of several terms are added up at once.
     Where channels have coefficients of their own, torch does the work.
@@ -110,11 +103,11 @@ class _Slopes:
 
     def __init__(self, call: "_Call", grad: Tensor) -> None:
         self.call, self.grad = call, grad
-        self.out = torch.empty_like(call.coefficients)  # [K + 1, S, G, C]
+        self.out = torch.empty_like(call.coefficients)  # [K + 1, S, C]
         self.kept: list[Tensor] = []  # [S, blocks of columns, N] each, of falling terms
 
     def project(self, k: int, term: Tensor) -> None:
-        self.out[k] = project(self.grad, term, self.call.coefficients, self.call.given_group)
+        self.out[k] = project(self.grad, term, self.out.size(-1))
 
     def of_rows(self, k: int, term: Tensor) -> Tensor | None:
         """Where a step writes the sums of its rows, if it is to do so."""
@@ -130,10 +123,8 @@ class _Slopes:
     def _add_up(self, k: int) -> None:
         """Close the terms k and above that are kept."""
         if self.kept:
-            rows = torch.stack(self.kept[::-1]).sum(2)  # [terms, S, N]
-            rows = rows.flatten(0, 1).unsqueeze(-1)
-            sums = group_sums(rows, self.call.given_group, self.out.size(2))
-            self.out[k : k + len(self.kept)] = sums.view(-1, *self.out.shape[1:])
+            rows = torch.stack(self.kept[::-1])  # [terms, S, blocks, N]
+            self.out[k : k + len(self.kept)] = rows.flatten(2).sum(2, keepdim=True)
             self.kept.clear()
 
     def close(self) -> Tensor:
@@ -161,7 +152,7 @@ class _Call:
     """The arguments that all launches of a pass share."""
 
     def __init__(
-        self, operator: SparseOperator, x: Tensor, coefficients: Tensor, group: Any, trains: bool
+        self, operator: SparseOperator, x: Tensor, coefficients: Tensor, trains: bool
     ) -> None:
         num_rows, num_columns = x.shape[-2:]
         row_bytes, visits = num_columns * x.element_size(), coefficients.size(0) - 1
@@ -169,20 +160,15 @@ class _Call:
         pattern = operator.csr.derived(_prepared, ordering)
         self.matrix = (*pattern, operator.values[0].contiguous())
         self.coefficients = coefficients.contiguous()
-        self.given_group = group
-        # Where there are no groups, this is not read.
-        self.group = pattern.order if group is None else group.contiguous()
-        _, num_scales, num_groups, num_channels = coefficients.shape
+        _, num_scales, num_channels = coefficients.shape
         block = min(triton.next_power_of_2(num_columns), _BLOCK)
         # Programs start block by block: what those in flight gather fits the cache more often.
         self.grid = (num_rows, triton.cdiv(num_columns, block))
         self.shared = {
             "num_scales": num_scales,
-            "num_groups": num_groups,
             "num_channels": num_channels,
             "num_rows": num_rows,
             "num_columns": num_columns,
-            "HAS_GROUPS": group is not None,
             "PER_CHANNEL": num_channels > 1,
             "EDGES": _EDGES,
             "BLOCK": block,
@@ -191,22 +177,17 @@ class _Call:
 
     def weigh(self, k: int, x: Tensor) -> Tensor:
         """c_k x, for every scale, in the type of the sums."""
-        coefficient = self.coefficients[k]
-        if self.given_group is not None:
-            coefficient = coefficient.index_select(1, self.group)
-        return coefficient * x
+        return self.coefficients[k].unsqueeze(1) * x
 
 
 @triton.jit
 def _step_kernel(
-    order, rowptr, col, values, term, before, target, out, coefficient, group,
-    num_scales, num_groups, num_channels, num_rows, num_columns,
-    IS_FIRST: tl.constexpr, HAS_GROUPS: tl.constexpr, PER_CHANNEL: tl.constexpr,
-    EDGES: tl.constexpr, BLOCK: tl.constexpr,
+    order, rowptr, col, values, term, before, target, out, coefficient,
+    num_scales, num_channels, num_rows, num_columns,
+    IS_FIRST: tl.constexpr, PER_CHANNEL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
-    own_group = tl.load(group + row) if HAS_GROUPS else 0
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)  # [BLOCK]
     inside = lanes < num_columns
     here = row * num_columns + lanes
@@ -224,7 +205,7 @@ def _step_kernel(
         total = 2 * total - tl.load(before + here, mask=inside, other=0.0).to(total.dtype)
     tl.store(target + here, total.to(target.dtype.element_ty), mask=inside)
     for scale in range(num_scales):
-        place = (scale * num_groups + own_group) * num_channels
+        place = scale * num_channels
         if PER_CHANNEL:
             weight = tl.load(coefficient + place + lanes, mask=inside, other=0.0)  # [BLOCK]
         else:
@@ -235,14 +216,13 @@ def _step_kernel(
 
 @triton.jit
 def _step_back_kernel(
-    order, rowptr, col, values, b, b_next, t, t_next, grad, grad_values, coefficient, group, slopes,
-    num_scales, num_groups, num_channels, num_rows, num_columns,
-    IS_LAST: tl.constexpr, HAS_SLOPES: tl.constexpr, HAS_GROUPS: tl.constexpr,
-    PER_CHANNEL: tl.constexpr, EDGES: tl.constexpr, BLOCK: tl.constexpr,
+    order, rowptr, col, values, b, b_next, t, t_next, grad, grad_values, coefficient, slopes,
+    num_scales, num_channels, num_rows, num_columns,
+    IS_LAST: tl.constexpr, HAS_SLOPES: tl.constexpr, PER_CHANNEL: tl.constexpr,
+    EDGES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row = tl.load(order + tl.program_id(0)).to(tl.int64)
     start, stop = tl.load(rowptr + row), tl.load(rowptr + row + 1)
-    own_group = tl.load(group + row) if HAS_GROUPS else 0
     twice = 1.0 if IS_LAST else 2.0  # of S B_1, and of the gradient that B_1 and T_0 make
     real_type = grad_values.dtype.element_ty
     grad_values += tl.program_id(1).to(tl.int64) * tl.load(rowptr + num_rows)
@@ -270,7 +250,7 @@ def _step_back_kernel(
     total_b = twice * total_b - tl.load(b_next + here, mask=inside, other=0.0).to(real_type)
     total_t = 2 * total_t - tl.load(t_next + here, mask=inside, other=0.0).to(real_type)
     for scale in range(num_scales):
-        place = (scale * num_groups + own_group) * num_channels
+        place = scale * num_channels
         if PER_CHANNEL:
             weight = tl.load(coefficient + place + lanes, mask=inside, other=0.0)  # [BLOCK]
         else:

@@ -13,7 +13,7 @@ from torch import Tensor
 from ..compiled import compiled
 from ..csr import CSR, index_dtype
 from ..prefetch import prefetch
-from .reference import SortedEdges
+from .sorted_edges import SortedEdges
 
 Array = NDArray[Any]
 
@@ -22,7 +22,7 @@ _ASCENDING, _REPEATED, _UNSORTED, _OUTSIDE = range(4)  # what a scan may find
 
 
 def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
-    """See :func:`.reference.sort_edges`. Edges that are in order already stay where they are."""
+    """See the package. Edges that are in order already stay where they are."""
     narrow = np.int32 if index_dtype(num_nodes, row.numel()) == torch.int32 else np.int64
     source, target = row.contiguous().numpy(), col.contiguous().numpy()
     rowptr, found = _scan(source, target, num_nodes)

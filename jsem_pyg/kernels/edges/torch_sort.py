@@ -5,11 +5,11 @@ from torch import Tensor
 
 from ..._groups import group_starts
 from ..csr import CSR, index_dtype
-from .reference import SortedEdges
+from .sorted_edges import SortedEdges
 
 
 def sort_edges(row: Tensor, col: Tensor, num_nodes: int) -> SortedEdges | None:
-    """See :func:`.reference.sort_edges`.
+    """See the package.
 
     The order by column, then row, is that of the reversed edges if these are the same edges.
     """

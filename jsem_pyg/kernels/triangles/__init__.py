@@ -1,11 +1,63 @@
 """Triangles and squares on the edges of a graph, and the curvature that comes of them.
 
-Every backend has the functions of :mod:`~.reference`. A *slot* is an entry of a symmetric
-:class:`~jsem_pyg.kernels.csr.CSR` pattern without diagonal: one direction of one edge.
-
-===========  =========================================================  ==========
-"reference"  Python's sets: the definitions                             any device
-"torch"      paths of two edges, looked up by binary search, in chunks  any device
-"numba"      flags for the neighbours of a node, on all cores           CPU
-===========  =========================================================  ==========
+A *slot* is an entry of a symmetric :class:`~jsem_pyg.kernels.csr.CSR` pattern without diagonal: one
+direction of one edge. Everything is computed by numba on the CPU, a graph on a GPU too; results are
+on the device of the pattern.
 """
+
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..csr import CSR
+
+__all__ = ["forman", "list_triangles", "square_counts", "triangle_counts"]
+
+
+def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
+    """Count the triangles (i, j, k) of every slot (i, j): [nnz] int64."""
+    count: Tensor = _kernels().triangle_counts(_on_cpu(csr), reverse.cpu())
+    return count.to(csr.col.device)
+
+
+def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
+    """Compute F_1d or, with triangles, F_aug of :func:`~jsem_pyg.curvature.forman_curvature`.
+
+    [nnz] float64, for the means of the weights [nnz] (None: ones) in both directions; None unless
+    these are positive, finite and, except for rounding, the same.
+    """
+    weight = None if weight is None else weight.cpu()
+    found: Tensor | None = _kernels().forman(_on_cpu(csr), reverse.cpu(), weight, with_triangles)
+    return None if found is None else found.to(csr.col.device)
+
+
+def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
+    """Count the squares i - k - w - j - i without diagonals of every slot (i, j), seen from i.
+
+    With c_k = |(N(j) & N(k)) - N(i) - {i}| for the neighbours k of i that are neither j nor
+    neighbours of j: how many c_k are positive, and the largest of them (Topping et al. 2022,
+    Definition 4), [nnz] each. Both are zero where an end has degree one.
+    """
+    count, largest = _kernels().square_counts(_on_cpu(csr))
+    return count.to(csr.col.device), largest.to(csr.col.device)
+
+
+def list_triangles(csr: CSR, reverse: Tensor) -> Tensor:
+    """List the triangles [3, F] of a graph, nodes i < j < k, in lexicographic order."""
+    found: Tensor = _kernels().list_triangles(_on_cpu(csr), reverse.cpu())
+    return found.to(csr.col.device)
+
+
+def _kernels() -> Any:
+    """Load numba, where a kernel first runs."""
+    return import_module(f"{__name__}.numba_cpu")
+
+
+def _on_cpu(csr: CSR) -> CSR:
+    return csr if csr.col.device.type == "cpu" else csr.derived(_moved)
+
+
+def _moved(csr: CSR) -> CSR:
+    return csr.to(torch.device("cpu"))

@@ -5,6 +5,6 @@ that the next kernel is to run on.
 """
 
 from .numba_squares import square_counts
-from .numba_triangles import forman, triangle_counts
+from .numba_triangles import forman, list_triangles, triangle_counts
 
-__all__ = ["forman", "square_counts", "triangle_counts"]
+__all__ = ["forman", "list_triangles", "square_counts", "triangle_counts"]

@@ -20,13 +20,14 @@ from ..threads import run_on_rows
 Array = NDArray[Any]
 
 _LARGEST_MARK = 2**31 - 2
+_HUB = 16  # so many times the other paths make it worth to look up their ends
 _NODE_BYTES = 20  # that a node has, beside its neighbours: where they are, and the marks of it
 # What a path loses if its end is in no cache (17 neighbours, 50,000 to 200,000 nodes).
 _NS_OF_PATH = 20.0
 
 
 def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
-    """See :func:`.reference.square_counts`."""
+    """See the package."""
     rowptr, col = csr.rowptr.numpy(), csr.col.numpy()
     paths = csr.num_slots / max(csr.num_rows, 1)  # two steps long, for every slot, about
     ordering = choose_ordering(csr, int(4 * paths) + _NODE_BYTES, _NS_OF_PATH * paths)
@@ -41,15 +42,25 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
 
 @compiled()
 def _relabel(rowptr: Array, col: Array, order: Array, place: Array) -> tuple[Array, Array, Array]:
-    """The pattern with its nodes in this order, rows not sorted, and the old slot of each new."""
+    """The pattern with its nodes in this order, and the old slot of each new.
+
+    Rows are sorted, except that the neighbour of the highest degree comes last.
+    """
     new_rowptr = np.zeros_like(rowptr)
     new_col, slot = np.empty_like(col), np.empty_like(col)
-    at = 0
+    degree = np.diff(rowptr)
     for new in range(order.size):
-        for old in range(rowptr[order[new]], rowptr[order[new] + 1]):
-            new_col[at], slot[at] = place[col[old]], old
-            at += 1
-        new_rowptr[new + 1] = at
+        first, last = rowptr[order[new]], rowptr[order[new] + 1]
+        start, stop = new_rowptr[new], new_rowptr[new] + last - first
+        new_rowptr[new + 1] = stop
+        if first == last:
+            continue
+        ascending = np.argsort(place[col[first:last]])
+        hub = np.argmax(degree[col[first:last]][ascending])
+        for at in range(last - first):
+            old = first + ascending[at if at < hub else min(at + 1, last - first - 1)]
+            old = first + ascending[hub] if at == last - first - 1 else old
+            new_col[start + at], slot[start + at] = place[col[old]], old
     return new_rowptr, new_col, slot
 
 
@@ -71,17 +82,22 @@ def _squares(
         _drop_single_paths(end, begin, length)
         middle, after, stop = _middles(end, begin, length)
         met = np.zeros(degree, np.int32)  # c_k, by the place of k among the neighbours of i
+        others, num_others = np.empty(degree, np.int32), 0  # the k that j meets
         for j in range(degree):
-            if begin[j] == begin[j + 1]:
-                continue
+            num_others = 0
             for path in range(begin[j], begin[j + 1]):
                 for at in range(after[path], stop[end[path]]):
+                    if met[middle[at]] == 0:
+                        others[num_others] = middle[at]
+                        num_others += 1
                     met[middle[at]] += 1
+            if num_others == 0:
+                continue
             node = col[start + j]
             for side in range(rowptr[node], rowptr[node + 1]):
                 next_to_j[col[side]] = start + j
-            for k in range(j + 1, degree):
-                if met[k] > 0 and next_to_j[col[start + k]] != start + j:
+            for k in others[:num_others]:
+                if next_to_j[col[start + k]] != start + j:
                     for slot in (start + j, start + k):
                         count[slot] += 1
                         largest[slot] = max(largest[slot], met[k])
@@ -93,7 +109,9 @@ def _paths(rowptr: Array, col: Array, i: int, mark: Array, near: int) -> tuple[A
     """The paths i - j - w to nodes w that are neither i nor next to it.
 
     Returns: the number of the w of each path, in the order of j; where the paths of each j begin;
-    and how many paths end in each w. The number zero stands for nodes that are near.
+    and how many paths end in each w. The number zero stands for nodes that are near. Through the
+    last j, which has the highest degree, only ends of other paths count: where it has many
+    neighbours, these are looked up among them. So a hub costs its neighbours little.
     """
     start, stop = rowptr[i], rowptr[i + 1]
     mark[i] = near
@@ -101,16 +119,31 @@ def _paths(rowptr: Array, col: Array, i: int, mark: Array, near: int) -> tuple[A
     for slot in range(start, stop):
         mark[col[slot]] = near
         room += rowptr[col[slot] + 1] - rowptr[col[slot]]
+    many = 0 if start == stop else rowptr[col[stop - 1] + 1] - rowptr[col[stop - 1]]
+    is_hub = many > _HUB * (room - many)
+    room = 2 * (room - many) if is_hub else room
+    ends = np.empty(room + 1, np.int32)  # the w of each number
     end, begin = np.empty(room + 1, np.int32), np.empty(stop - start + 1, np.int64)
     length = np.zeros(min(room, mark.size) + 1, np.int32)
     paths, found = 0, 0
     for slot in range(start, stop):
         begin[slot - start] = paths
+        if is_hub and slot == stop - 1:
+            first, last = rowptr[col[slot]], rowptr[col[slot] + 1] - 1
+            for number in range(1, found + 1):
+                w = ends[number]
+                at = first + np.searchsorted(col[first:last], w)
+                if col[at] == w or col[last] == w:  # the last one is not in order
+                    end[paths] = number
+                    length[number] += 1
+                    paths += 1
+            break
         for side in range(rowptr[col[slot]], rowptr[col[slot] + 1]):
             # No branches in here, since no processor could predict them.
             w = col[side]
             is_new = mark[w] < near
             found += is_new
+            ends[found] = w if is_new else ends[found]
             mark[w] = near + found if is_new else mark[w]
             end[paths] = mark[w] - near
             length[end[paths]] += 1

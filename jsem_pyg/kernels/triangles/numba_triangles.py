@@ -34,7 +34,7 @@ _walk = partial(run_on_rows, threads_from=_LONG_WALK)
 
 
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
-    """See :func:`.reference.triangle_counts`."""
+    """See the package."""
     curvature = forman(csr, reverse, None, with_triangles=True)
     assert curvature is not None  # which it is of weights that are no good
     # Of weights one, it is 4 - d_i - d_j and three for each triangle, exactly.
@@ -44,7 +44,7 @@ def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
 
 
 def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
-    """See :func:`.reference.forman`."""
+    """See the package."""
     rowptr, col, back = csr.rowptr.numpy(), csr.col.numpy(), reverse.numpy()
     length, reach = np.empty(col.size), np.empty(rowptr.size - 1)
     values = np.ones(col.size) if weight is None else _as_array(weight)
@@ -59,6 +59,14 @@ def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: boo
     else:
         _scan(_one_dimensional, rowptr, col, length, reach, curvature)
     return torch.from_numpy(curvature)
+
+
+def list_triangles(csr: CSR, reverse: Tensor) -> Tensor:
+    """See the package."""
+    count = int(triangle_counts(csr, reverse).numpy().sum()) // 6  # of three edges, twice each
+    found = np.empty((3, count), np.int64)
+    _list(csr.rowptr.numpy(), csr.col.numpy(), found)
+    return torch.from_numpy(found)
 
 
 def _as_array(weight: Tensor) -> Array:
@@ -145,3 +153,19 @@ def _augmented(
             curvature[slot] = curvature[reverse[slot]] = value
         for slot in range(start, stop):
             length_to[col[slot]] = 0
+
+
+@compiled(nogil=True)
+def _list(rowptr: Array, col: Array, found: Array) -> None:
+    """Look up the shorter of both rows of each edge in the longer one."""
+    count = 0
+    for i in range(rowptr.size - 1):
+        mine = col[rowptr[i] : rowptr[i + 1]]
+        for j in mine[np.searchsorted(mine, i) :]:
+            other = col[rowptr[j] : rowptr[j + 1]]
+            short, long = (mine, other) if mine.size < other.size else (other, mine)
+            for k in short[np.searchsorted(short, j) :]:
+                place = np.searchsorted(long, k)
+                if k > j and place < long.size and long[place] == k:
+                    found[0, count], found[1, count], found[2, count] = i, j, k
+                    count += 1

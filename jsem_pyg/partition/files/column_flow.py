@@ -30,8 +30,7 @@ class ColumnFlow(NamedTuple):
     """Diffuses columns."""
 
     operator: HeatOperator
-    coefficients: Tensor  # [K + 1, S, G, 1 or D]
-    group: Tensor | None  # [N] of each node; None: a single one
+    coefficients: Tensor  # [K + 1, S, 1 or D]
     sizes: Sizes
     dtype: torch.dtype  # of the columns
     has_scales: bool  # whether the result has an axis for them
@@ -40,7 +39,7 @@ class ColumnFlow(NamedTuple):
         """Diffuse some columns [N, C] -> [S N, C]."""
         x = torch.from_numpy(values)
         with torch.no_grad():
-            out = sum_series(x, self.operator, self._of(columns), self.group)
+            out = sum_series(x, self.operator, self._of(columns))
         return out.reshape(-1, values.shape[1]).numpy()
 
     def try_out(self, count: int) -> None:
@@ -48,7 +47,7 @@ class ColumnFlow(NamedTuple):
         count = min(count, self.sizes.channels)
         x = torch.ones(self.sizes.num_nodes, count, dtype=self.dtype)
         with torch.no_grad():
-            sum_series(x, self.operator, self._of(slice(0, count))[:_SHORT], self.group)
+            sum_series(x, self.operator, self._of(slice(0, count))[:_SHORT])
 
     def _of(self, columns: slice) -> Tensor:
         """The coefficients of some of the D channels."""
@@ -80,8 +79,8 @@ def column_flow(
         assert isinstance(structure, GraphStructure)
         if conductance is not None:
             conductance = _checked_conductance(conductance, structure.num_edges)
-        operator = heat_operator(structure, weight, x, times.reach, options, conductance)
-        coefficients, group = series_coefficients(x, operator, times, options)
+        operator = heat_operator(structure, weight, x, times, options, conductance)
+        coefficients = series_coefficients(x, operator, times, options)
     sizes = Sizes(num_nodes, channels, times.value.size(0), source.dtype.itemsize)
     has_scales = not is_single(t)
     graph = structure.csr.rowptr, structure.csr.col, structure.slot
@@ -93,7 +92,7 @@ def column_flow(
         "conductance": "None" if conductance is None else digest(conductance),
         **{name: repr(getattr(options, name)) for name in _OPTIONS},
     }
-    flow = ColumnFlow(operator, coefficients, group, sizes, dtype, has_scales)
+    flow = ColumnFlow(operator, coefficients, sizes, dtype, has_scales)
     return flow, settings
 
 

@@ -110,7 +110,7 @@ def diffuse_file(
     limit = parse_memory("memory", memory)
     check_bool("resume", resume)
     check_bool("progress", progress)
-    options = HeatOptions(degree, tol, normalization, backend).for_graph(edge_index)
+    options = HeatOptions(degree, tol, normalization, backend)
     path = _target_path(target)
     array = Source(source)
     _check_apart(array, path)

@@ -1,7 +1,6 @@
 """The rows of a graph that one process holds. Layers take it in place of `edge_index`."""
 
 import copy
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -12,8 +11,7 @@ from ...graph import GraphStructure
 from ...graph.rows import GraphRows
 from ...kernels.csr import CSR
 from ...kernels.table import CHEBYSHEV
-from ...operators import Operator, Scaling
-from ...operators.heat_operator import NumericalRange
+from ...operators import Operator
 from .matrix import HaloOperator, HaloPattern, PlainHaloOperator
 from .ranks import Ranks
 from .routes import Halo, Routes, sum_over_ranks
@@ -58,8 +56,6 @@ class DistributedGraph(GraphRows):
     Raises:
         ValueError: if there are not as many processes as parts.
     """
-
-    can_remember = False
 
     def __init__(self, record: RowRecord, ranks: Ranks, data: Data) -> None:
         _check_ranks(record, ranks)
@@ -111,17 +107,6 @@ class DistributedGraph(GraphRows):
         self.has_repeated_edges = bool(repeated.item())
 
     @property
-    def component(self) -> Tensor:
-        """[n] the component of each row: those that several processes share come first."""
-        return self.record.component
-
-    @property
-    def num_components(self) -> int:
-        """The number of components that `component` may name in this process."""
-        own = int(self.component.max()) + 1 if self.num_nodes else 0
-        return max(own, self.record.num_shared)
-
-    @property
     def edges(self) -> tuple[Tensor, Tensor]:
         """The target [E] and the source [E] of every edge, as places in what `spread` returns."""
         return self.row.index_select(0, self._slot), self.col.index_select(0, self._slot)
@@ -134,12 +119,11 @@ class DistributedGraph(GraphRows):
         return empty.index_add(0, self._slot, values)
 
     def symmetric(self, values: Tensor) -> Tensor:
-        """[nnz] values in the slots -> the mean of both directions of every edge, halves first."""
-        halves = 0.5 * values
+        """[nnz] values in the slots -> the mean of both directions of every edge."""
         num_inner = self.inner.num_slots
-        inner, crossing = halves[:num_inner], halves[num_inner:]
+        inner, crossing = values[:num_inner], values[num_inner:]
         other = [inner.index_select(0, self.inner.reverse), self.halo.mirror(crossing)]
-        return halves + torch.cat(other)
+        return (values + torch.cat(other)) / 2
 
     def spread(self, values: Tensor) -> Tensor:
         """[n, ...] numbers of these nodes -> [n + h, ...]: those of the halo behind them."""
@@ -165,28 +149,11 @@ class DistributedGraph(GraphRows):
         rows[~is_own] = self.num_nodes + at
         return Routes.to_places(self.ranks, self.record.begin, wanted), rows
 
-    def widen(self, edge_weight: Tensor) -> Tensor:
-        """Weights in float64: no process knows whether those of another need it."""
-        return edge_weight.double() if edge_weight.device.type == "cpu" else edge_weight
-
-    def share_range(self, scaling: Scaling) -> Scaling:
-        """The range of rates and scales on all processes, which take equally many terms."""
-        low_rate, high_rate, low_scale, high_scale = scaling.own_range
-        ends = [-low_rate, high_rate, -low_scale, high_scale]
-        shared_ends = self.largest(torch.tensor(ends, dtype=torch.float64))
-        low_rate, high_rate, low_scale, high_scale = shared_ends.tolist()
-        shared = NumericalRange(-low_rate, high_rate, -low_scale, high_scale)
-        return replace(scaling, shared_range=shared)
-
-    def largest(self, values: Tensor) -> Tensor:
-        """The largest of each entry over all processes; not differentiable."""
-        return self.ranks.largest(values)
-
-    def largest_of_components(self, values: Tensor) -> Tensor:
+    def extent(self, values: Tensor) -> tuple[float, float]:
         """See :class:`~jsem_pyg.graph.rows.GraphRows`."""
-        found = super().largest_of_components(values)
-        shared = self.record.num_shared
-        return torch.cat([self.ranks.largest(found[:shared]), found[shared:]])
+        low, high = super().extent(values)
+        ends = self.ranks.largest(torch.tensor([-low, high], dtype=torch.float64)).tolist()
+        return -ends[0], ends[1]
 
     def _check_symmetric(self, name: str, values: Tensor) -> None:
         """Check edges between rows of this process; nothing is sent, so that no check can hang."""

@@ -61,9 +61,9 @@ class HaloOperator(AdjointOperator):
         self.pattern = pattern
         self.values = (value,) if diagonal is None else (value, diagonal)
 
-    def series(self, x: Tensor, coefficients: Tensor, group: Tensor | None = None) -> Tensor:
+    def series(self, x: Tensor, coefficients: Tensor) -> Tensor:
         """See :class:`Operator`; a process without rows takes part in every exchange as well."""
-        return differentiable_series(self, x, coefficients, group)
+        return differentiable_series(self, x, coefficients)
 
     def _agree_on_terms(self, count: int) -> int:
         return self.pattern.agree_on_terms(count)

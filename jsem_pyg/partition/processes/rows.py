@@ -21,8 +21,6 @@ class RowRecord(NamedTuple):
     edges: Tensor  # [E] int64, the edges, as the whole graph counts them, ascending
     row: Tensor  # [E] int64, the row of each edge, from zero: its target
     col: Tensor  # [E] int64, the place of its column, the source
-    component: Tensor  # [n] int64; components of several processes come first, alike in all
-    num_shared: int  # how many components these are
 
     def to(self, device: torch.device | str) -> "RowRecord":
         """The same on another device."""
@@ -60,14 +58,6 @@ class Cutter:
         row, col = (each.cpu() for each in structure.edges)
         place = partition.place
         self._row, self._col = place.index_select(0, row), place.index_select(0, col)
-        # Components, in the order of the partition: those of several processes come first.
-        self._component = structure.component.cpu().index_select(0, partition.order)
-        count = int(self._component.max()) + 1 if structure.num_nodes else 0
-        owner = torch.arange(num_ranks).repeat_interleave(self.begin.diff())
-        first = owner.new_full((count,), num_ranks)
-        first = first.scatter_reduce(0, self._component, owner, "amin")
-        last = owner.new_full((count,), -1).scatter_reduce(0, self._component, owner, "amax")
-        self._is_shared = first < last
 
     def cut(self, rank: int) -> RowRecord:
         """The rows of one process."""
@@ -80,17 +70,7 @@ class Cutter:
             edges,
             self._row.index_select(0, edges) - low,
             self._col.index_select(0, edges),
-            *self._number_components(low, high),
         )
-
-    def _number_components(self, low: int, high: int) -> tuple[Tensor, int]:
-        """The components of some places: shared ones first, with the same numbers everywhere."""
-        num_shared = int(self._is_shared.sum())
-        own = self._component[low:high]
-        number = self._is_shared.cumsum(0) - 1
-        mine = torch.unique(own[~self._is_shared[own]])
-        number[mine] = num_shared + torch.arange(mine.numel())
-        return number.index_select(0, own), num_shared
 
 
 def _beginnings(partition: Partition, num_nodes: int, num_ranks: int) -> Tensor:

@@ -46,6 +46,8 @@ def metis(structure: GraphStructure, num_parts: int) -> Array:
     index = pymetis.zero_copy_dtype()
     col, rowptr = (each.astype(index) for each in scipy_indices(structure.csr))
     cost = row_costs(structure)
+    # Beside a node above the share of a block METIS would leave other blocks nearly empty.
+    cost = np.minimum(cost, cost.sum() / num_parts)
     weight = np.rint(cost * (_TOTAL_WEIGHT / cost.sum()))
     _, found = pymetis.part_graph(
         num_parts,

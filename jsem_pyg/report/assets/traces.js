@@ -23,12 +23,16 @@ function pointTraces(content, state, at) {
   const { members, names } = content.groupings[state.colouring];
   const size = Math.max(2.5, 14 - 2.2 * Math.log10(content.points));
   const opacity = content.points > 20000 ? 0.6 : 0.85;
+  const { counts } = content.arrays; // the rows that a point stands for: 50 are a dot four times as wide
+  const sized = (points) => (
+    counts ? Array.from(points, (point) => Math.min(4, counts[point] ** 0.35) * size) : size
+  );
   return members.map((points, group) => ({
     type: content.pointType, mode: "markers", name: names[group], meta: { group }, ...at[group],
     visible: !state.hidden.has(group), hoverinfo: "none",
-    marker: { size, opacity, color: colourOf(group), symbol: markerOf(group).symbol, line: { width: 0 } },
+    marker: { size: sized(points), opacity, color: colourOf(group), symbol: markerOf(group).symbol, line: { width: 0 } },
     selectedpoints: state.found && indicesOf(points, state.found),
-    selected: { marker: { opacity: 1, size: size + 2 } },
+    selected: { marker: counts ? { opacity: 1 } : { opacity: 1, size: size + 2 } },
     unselected: { marker: { opacity: 0.07 } },
   }));
 }

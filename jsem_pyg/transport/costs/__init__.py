@@ -6,7 +6,6 @@ data, and returns a :class:`Factor`, whose `error` is the part of the cost matri
 
 from .adjacency import AdjacencyCost
 from .columns import ColumnCost
-from .commute import CommuteCost
 from .cost import Cost, TableCost, read_cost
 from .factor import Factor
 from .feature import FeatureCost
@@ -17,7 +16,6 @@ from .matrix import MatrixCost
 __all__ = [
     "AdjacencyCost",
     "ColumnCost",
-    "CommuteCost",
     "Cost",
     "Factor",
     "FeatureCost",

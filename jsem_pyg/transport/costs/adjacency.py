@@ -8,11 +8,14 @@ from scipy.sparse import csr_array
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..._checks import check_edge_index_shape, check_edge_weight, read_nodes
+from ..._checks import check_edge_weight, read_nodes
 from ..._precision import compute_dtype
 from ...graph import GraphStructure
-from ...graph.read_structure import read_structure
+from ...graph.adjacency import read_adjacency
+from ...graph.prepare import choose_weight
+from ...graph.read_structure import count_nodes, read_structure
 from ...kernels.ordering import scipy_indices
+from .graph_input import data_graph
 
 
 class AdjacencyCost:
@@ -23,8 +26,9 @@ class AdjacencyCost:
 
     Args:
         edge_index: [2, E] both directions of every edge, no self-loops, a repeated column adds to
-            the weight; or a :class:`~jsem_pyg.graph.GraphStructure`; or a PyG `Data`, of which
-            `edge_index`, `edge_weight` and `num_nodes` are taken.
+            the weight; or a :class:`~jsem_pyg.graph.GraphStructure`; a sparse tensor, whose values
+            are weights; or a PyG `Data`, of which `edge_index` (or `adj_t`), `edge_weight` and
+            `num_nodes` are taken.
         edge_weight: [E] non-negative, the same in both directions; None means ones. No gradient
             flows into it.
         num_nodes: N; None: that of the data or structure, else the largest index + 1.
@@ -54,11 +58,14 @@ class AdjacencyCost:
                     "its own (got others as well)."
                 )
             data = edge_index
-            edge_index, edge_weight, num_nodes = data.edge_index, data.edge_weight, data.num_nodes
+            edge_index, edge_weight, num_nodes = data_graph(data), data.edge_weight, data.num_nodes
             if edge_index is None:
                 raise ValueError(f"Expected the Data to have 'edge_index' (got {data!r}).")
         if not isinstance(edge_index, GraphStructure):
-            check_edge_index_shape(edge_index)  # a sparse tensor would bring weights of its own
+            num_nodes = count_nodes(edge_index, num_nodes)
+            adjacency = read_adjacency(edge_index, num_nodes)
+            edge_index = torch.stack([adjacency.row, adjacency.col])
+            edge_weight = choose_weight(adjacency.weight, edge_weight)
         self.graph = read_structure(edge_index, num_nodes)
         if edge_weight is None:
             edge_weight = torch.ones(self.graph.num_edges, device=self.graph.device)

@@ -126,7 +126,7 @@ class GeodesicCost:
                 "requires_grad=True). To fix this, pass edge_length.detach(), or take HeatCost, "
                 "which is differentiable in edge weights."
             )
-        check_connected(graph, "in which a path leads from any node to any other", by_weight=False)
+        check_connected(graph, "in which a path leads from any node to any other")
         x, error = self._embed(_length_matrix(graph.structure, self._lengths(graph)))
         warn_if_large("GeodesicCost", error, "take a larger 'rank' and more landmarks")
         x = x.to(graph.structure.device, graph.dtype)

@@ -13,11 +13,9 @@ from ..._checks import (
     check_instance,
     check_points,
     check_positive_int,
-    numbers_of,
 )
 from ..._precision import compute_dtype
 from ...graph import GraphStructure, knn_graph
-from ...graph.connect import component_labels
 from ...graph.prepare import GraphReader, choose_weight
 from ...graph.read_structure import count_nodes
 from .first_order import check_reverse_mode
@@ -180,13 +178,9 @@ def _given_graph(
     return GraphInput(cast(GraphStructure, structure), weight, points)
 
 
-def check_connected(graph: GraphInput, why: str, by_weight: bool = True) -> None:
-    """Raise a ValueError unless edges join all nodes: those of weight zero not, if `by_weight`."""
-    structure, weight = graph.structure, graph.weight
-    edges = graph.edge_index
-    if weight is not None and by_weight:
-        edges = edges[:, numbers_of(weight) > 0]
-    count = int(component_labels(edges.cpu(), structure.num_nodes).max()) + 1
+def check_connected(graph: GraphInput, why: str) -> None:
+    """Raise a ValueError unless edges join all nodes."""
+    count = graph.structure.num_components
     if count > 1:
         raise ValueError(
             f"Expected a connected graph, {why} (got {count} components). To fix this, make it "

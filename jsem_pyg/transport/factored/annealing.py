@@ -79,6 +79,8 @@ class Schedule:
 def anneal(problem: Problem, starts: list[Start], schedule: Schedule) -> State:
     """The best plan that the starts lead to."""
     level, names, states = _coarse_to_fine(problem, starts, schedule)
+    if problem.is_small:  # all starts are cold by now, and can be compared there
+        states, names = _best(settle(problem, states, _COOLING), names, 1, problem.has_saddle)
     begun = _finalists(level, problem, names, states, schedule)
     if not schedule.is_balanced:
         # Cells of two sides of which one lacks a part differ so much that the heat starts do better
@@ -169,7 +171,7 @@ def _coarse_to_fine(
     levels = [
         _in_cells(problem, size, schedule.seed)
         for size in sorted({schedule.coarse, max(MIDDLE, schedule.coarse)})
-        if max(problem.shape) > 1.5 * size
+        if max(problem.shape) > 1.5 * size and not problem.is_small
     ] or [problem]
     waves = [
         begin(levels[0], moments, moments.new_full((len(starts),), epsilon))
@@ -241,10 +243,15 @@ def race(
 ) -> tuple[State, list[str]]:
     """Cool states until their plans are sharp, or to the lowest temperature: the best come first.
 
+    Plans of small problems are cooled as far as the one that is returned.
+
     A wave is states that begin at one temperature, the hottest wave first; it joins the others when
     these reach its temperature. Of states that differ the best continue, and the best of each name.
     """
     states, kept = waves[0].take(slice(0, 0)), list[str]()
+    sharp = SHARP
+    if problem.is_small:
+        sharp = FINAL_SHARP if schedule.may_stop else torch.inf
     for wave, following in zip(waves, [*waves[1:], None], strict=True):
         size = wave.epsilon.numel()
         states, kept = _join(states, wave), kept + names[:size]
@@ -253,7 +260,7 @@ def race(
         while True:
             states = settle(problem, states, _RACING)
             states, kept = _best(states, kept, 2 * _KEPT, problem.has_saddle)
-            is_going = (states.peak < SHARP) & (states.epsilon > until * (1 + 1e-6))
+            is_going = (states.peak < sharp) & (states.epsilon > until * (1 + 1e-6))
             if not bool(is_going.any()):
                 break
             cooler = (states.epsilon / COOLING).clamp(min=until)

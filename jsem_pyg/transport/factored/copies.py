@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..problem.problem import LOG2E, Problem, resolved, second_moments
 from ..sinkhorn.loop import column_step, row_step
@@ -36,6 +37,7 @@ def sharpened(
 ) -> tuple[Problem, State]:
     """A colder state if both sides turn out to be copies: there the answer is a permutation."""
     is_equal = schedule.is_balanced and problem.shape[0] == problem.shape[1]
+    is_equal = is_equal and _has_equal_axes(problem)
     is_warm = schedule.lowest >= _COLD * schedule.critical and state.peak < FINAL_SHARP
     if not is_equal or not is_warm or _mismatch(problem, state) > _NEARLY:
         return problem, state
@@ -47,6 +49,16 @@ def sharpened(
         begun = replace(begun, epsilon=(state.epsilon / COOLING).clamp(min=coldest))
         found = cool(colder, begun, replace(schedule, lowest=coldest), is_trial=True)
     return (colder, found) if _is_copy(colder, found, schedule) else (problem, state)
+
+
+def _has_equal_axes(problem: Problem) -> bool:
+    """True if both sides have the same variance on each principal axis, as copies have."""
+    first, second = (
+        pad(side.mass.double() @ x.double().square(), (0, max(problem.coupling.fixed.shape)))
+        for x, side in zip(problem.coordinates, (problem.source, problem.target), strict=True)
+    )
+    size = max(problem.coupling.fixed.shape)
+    return bool((first[:size] - second[:size]).norm() < _EXACT * first.norm())
 
 
 def _is_copy(problem: Problem, state: State, schedule: Schedule) -> bool:

@@ -15,8 +15,10 @@ from ..problem.problem import LOG2E, Problem, second_moments
 from ..problem.relaxation import held
 from ..sinkhorn.anderson import Mixer
 from ..sinkhorn.loop import Kernel, Scaling, sinkhorn
+from ..sinkhorn.newton import newton
 from ..sinkhorn.scores import FactoredScores, average, column_sums, row_sums
 
+_EXACT = 1e-8  # marginal error of small plans
 _MASS_BITS = 128.0  # by which masses may differ
 _SMALLEST = 1e-30  # of moments that a change is compared with
 _DAMPING = 0.5  # of steps of second moments
@@ -253,9 +255,14 @@ def scale(problem: Problem, state: State, effort: Effort) -> Scaling:
         ones = torch.ones_like(problem.target.z[:, :1])
         ones = pad(ones, (0, 0, 0, target.num_points - ones.size(0)))
         signal = torch.cat([signal, ones], 1)
+    psi = state.psi / state.epsilon[..., None].to(state.psi)
+    if problem.is_small:
+        tol = min(0.01 * effort.tol, _EXACT) if effort.is_careful else effort.tol
+        psi = newton(kernel, psi, tol, effort.is_careful)
+        effort = Effort(passes=1)  # which measures the plan
     return sinkhorn(
         kernel,
-        state.psi / state.epsilon[..., None].to(state.psi),
+        psi,
         signal,
         problem.one_pass,
         tol=effort.tol,

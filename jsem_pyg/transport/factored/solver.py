@@ -19,7 +19,7 @@ from ..problem.masses import check_partial, read_bounds, read_masses
 from ..problem.objective import fused_cost
 from ..problem.options import SolverOptions, read_starts
 from ..problem.prepare import as_kernels, prepare_factors
-from ..problem.problem import FINAL_BITS, Problem, make_problem, resolved
+from ..problem.problem import FINAL_BITS, SMALL, Problem, make_problem, resolved
 from ..problem.relaxation import Relaxation
 from ..sinkhorn.loop import Scaling
 from ..sinkhorn.scores import FactoredScores, average, plan_sums, scaled
@@ -192,10 +192,17 @@ class Task:
         return self.first.x, self.second.x, self.p, self.q, *(self.features or ())
 
     def _detached(self) -> "Task":
-        """The same numbers without their history, the masses in the type of the coordinates."""
-        features = self.features and (self.features[0].detach(), self.features[1].detach())
-        p, q = (mass.detach().to(self.first.x.dtype) for mass in (self.p, self.q))
+        """The same numbers without their history, the masses in the type of the coordinates.
+
+        Small problems are solved in float64.
+        """
         first, second = self.first.detach(), self.second.detach()
+        if first.num_points * second.num_points <= SMALL:
+            first, second = (replace(each, x=each.x.double()) for each in (first, second))
+        p, q = (mass.detach().to(first.x.dtype) for mass in (self.p, self.q))
+        features = self.features
+        if features is not None:
+            features = features[0].detach().to(p.dtype), features[1].detach().to(p.dtype)
         return replace(self, first=first, second=second, p=p, q=q, features=features)
 
     @property
@@ -209,8 +216,9 @@ class Task:
         `is_sharpened`: exact copies are cooled below `epsilon`. `is_start`: another search goes on
         from it, so that there is no warning where it has not converged.
         """
+        dtype = torch.promote_types(self.first.x.dtype, self.second.x.dtype)
         if self.options.marginals != "partial":
-            return self._detached()._solve(is_sharpened, is_start)
+            return replace(self._detached()._solve(is_sharpened, is_start), dtype=dtype)
         # With the sum m of the smaller side, T = m T': the objective is m^2 times that of T', of
         # features divided by the root of m, at the temperature epsilon / m.
         unit = float(torch.minimum(self.p.sum(), self.q.sum()))
@@ -221,7 +229,7 @@ class Task:
             options = replace(options, starts=_scaled(options.starts, 1 / unit))
         features = self.features and tuple(each / unit**0.5 for each in self.features)
         task = replace(self, p=self.p / unit, q=self.q / unit, features=features, options=options)
-        return _scaled(task._detached()._solve(is_sharpened, is_start), unit)
+        return replace(_scaled(task._detached()._solve(is_sharpened, is_start), unit), dtype=dtype)
 
     def _solve(self, is_sharpened: bool, is_start: bool) -> Plan:
         options = self.options
@@ -350,7 +358,6 @@ class Task:
             steps,
             *problem.coordinates,
             partial(near_confidence, source, target, backend=options.backend),
-            torch.promote_types(self.first.x.dtype, self.second.x.dtype),
         )
 
     def _check_mass(self, problem: Problem, found: Scaling) -> None:

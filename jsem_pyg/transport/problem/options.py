@@ -62,18 +62,13 @@ class SolverOptions:
         return Relaxation(mass=self.mass) if self.marginals == "partial" else BALANCED
 
 
-def read_starts(
-    starts: Any,
-    known: Sequence[str],
-    default: tuple[str, ...] | None = None,
-    takes_plans: bool = True,
-) -> Any:
-    """Names of starts or a plan to go on from, checked; None is the default."""
-    if starts is None or (takes_plans and isinstance(starts, Plan)):
-        return default if starts is None else starts
+def read_starts(starts: Any, known: Sequence[str]) -> Any:
+    """Check names of starts, or a plan to go on from; None stays."""
+    if starts is None or isinstance(starts, Plan):
+        return starts
     if isinstance(starts, str) or not isinstance(starts, Sequence) or not starts:
         raise TypeError(
-            f"Expected 'starts' to be {'a Plan, or ' * takes_plans}some of "
+            f"Expected 'starts' to be a Plan, or some of "
             f"{', '.join(map(repr, known))} (got {starts!r})."
         )
     for name in starts:

@@ -29,6 +29,8 @@ from .relaxation import BALANCED, Relaxation
 LOG2E = 1.4426950408889634
 FEW_AXES = 3  # a space of so few dimensions is described well by its principal axes
 
+SMALL = 1 << 14  # pairs of points, 128 x 128: all masses are exact, and all starts are cooled
+
 _ROUNDING = 1e-6  # of sums of masses
 
 # Bits. Scores are sums of products with relative errors of 2^-23 in float32: beyond this, entries
@@ -125,6 +127,12 @@ class Problem:
     def is_flat(self) -> bool:
         """True in so few dimensions that principal axes describe a side well."""
         return min(self.coupling.fixed.shape) <= FEW_AXES
+
+    @property
+    def is_small(self) -> bool:
+        """True for plans of fixed marginals that Newton's method finds at once."""
+        is_fixed = self.relaxation.is_balanced or self.relaxation.mass is not None
+        return is_fixed and self.shape[0] * self.shape[1] <= SMALL
 
     @property
     def has_saddle(self) -> bool:

@@ -10,9 +10,11 @@ from ..._precision import power_of_two
 from ..._random import seeded
 from ..costs.columns import ColumnCost
 from ..costs.cost import Cost, check_squares, check_symmetry
+from ..costs.matrix import MatrixCost
+from ..factored.solver import read_task
 from ..plan.plan import Step
+from ..problem.options import SolverOptions
 from ..sinkhorn.dense import entropic_plan
-from ..small.batched import batch_gromov_wasserstein
 
 _INNER = 2000  # Sinkhorn iterations of a step, at most
 _LOOSE, _LOOSE_TOL = 50, 1e-3  # the same of a step at an estimated cost
@@ -21,8 +23,9 @@ _AVERAGING = 0.8  # weight of the past in the mean of the estimates
 _PATIENCE = 30  # steps without improvement after which to stop
 _SMOOTH = 0.9  # of the costs that the plateau is looked for in
 _COARSE = 128  # points of a coarse problem
+_COARSE_EPSILON = 0.01  # its lowest temperature, as a share of the critical one
+_COARSE_TOL = 1e-2
 _SAMPLED = 256  # points that the critical temperature is estimated from
-_STARTS = ("costs", "zero", *["random"] * 6)
 _DRAWS = 20  # times as many pairs as in a step estimate the final cost
 _KEPT = 1 << 26  # numbers of columns that are kept
 
@@ -114,7 +117,7 @@ def sampled_steps(problem: Problem, count: int, tol: float, max_iter: int, seed:
     if min(problem.p.numel(), problem.q.numel()) < 2:
         log_plan = problem.p.log()[:, None] + problem.q.log()
     else:
-        log_plan, _ = problem.step(_coarse_cost(problem, seed), g)
+        log_plan, _ = problem.step(_coarse_cost(problem, seed), g, loose=True)
     generator = seeded(seed)
     mean, weight = torch.zeros_like(log_plan), 0.0
     history: list[Step] = []
@@ -188,7 +191,7 @@ def critical_epsilon(problem: Problem, seed: int) -> float:
 
 
 def _coarse_cost(problem: Problem, seed: int) -> Tensor:
-    """The linear cost [N, K] of a plan between some points of either side, many starts' best."""
+    """The linear cost [N, K] of the plan between some points of either side."""
     generator = seeded(seed)
     anchors, blocks, columns = [], [], []
     for side, mass in ((problem.source, problem.p), (problem.target, problem.q)):
@@ -196,9 +199,12 @@ def _coarse_cost(problem: Problem, seed: int) -> Tensor:
         anchors.append(torch.multinomial(mass.cpu(), count, generator=generator))
         columns.append(side.of(anchors[-1]))
         block = columns[-1][anchors[-1]]
-        blocks.append([(block + block.mT) / 2])
-    coarse = batch_gromov_wasserstein(*blocks, cost="matrix", starts=_STARTS, seed=seed)
-    table = coarse[0].dense()
+        blocks.append((block + block.mT) / 2)
+    epsilon = max(problem.epsilon / critical_epsilon(problem, seed), _COARSE_EPSILON)
+    options = SolverOptions(epsilon, tol=_COARSE_TOL, seed=seed, progress=False)
+    first, second = blocks
+    task = read_task(first, second, MatrixCost(_COARSE), None, None, None, None, options)
+    table = task.solve(is_start=True).dense().to(blocks[0])
     c, d = columns
     linear = (c.square() @ table.sum(1))[:, None] + d.square() @ table.sum(0)
     return linear - 2 * (c @ table @ d.mT)

@@ -4,12 +4,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import torch
+from kernels.branches import definition
 from scipy.sparse import coo_array, csr_array
 
-from jsem_pyg.kernels.branches import numba_cpu, reference
+from jsem_pyg.kernels.branches import numba_cpu
 from jsem_pyg.kernels.branches.graph import Kinds, Pairs, Rates, read_neighbours
-from jsem_pyg.kernels.table import BRANCHES
 
 
 def graph(edges, size):
@@ -64,7 +63,7 @@ def test_compiled_is_as_defined(first, second, share):
     belief = np.exp(8 * draw.normal(size=len(pairs.node)))
     arguments = source, target, pairs, message, belief, RATES
     for found, expected in zip(
-        numba_cpu.sweep(*arguments), reference.sweep(*arguments), strict=True
+        numba_cpu.sweep(*arguments), definition.sweep(*arguments), strict=True
     ):
         np.testing.assert_allclose(found, expected, rtol=2e-6)
 
@@ -78,13 +77,13 @@ def test_compiled_comparison_of_lists_is_as_defined():
         for width, count in (([0, 1, 3, 7, 2], 4), ([2, 0, 8, 1], 5))
     ]
     found = numba_cpu.compare(*sides, known, RATES)
-    np.testing.assert_allclose(found, reference.compare(*sides, known, RATES), rtol=2e-6)
+    np.testing.assert_allclose(found, definition.compare(*sides, known, RATES), rtol=2e-6)
     none = Kinds(np.zeros(1, np.int64), np.zeros(0, np.int64))
-    for backend in (reference, numba_cpu):
+    for backend in (definition, numba_cpu):
         assert backend.compare(none, sides[1], known, RATES).shape == (0, 4)
 
 
-@pytest.mark.parametrize("backend", [reference, numba_cpu])
+@pytest.mark.parametrize("backend", [definition, numba_cpu])
 def test_all_partial_matchings_are_summed(backend):
     # Two nodes of two and three neighbours: one way without a match, six of one, six of two.
     source, target = graph(STAR[:2], 9), graph(STAR[:3], 9)
@@ -104,10 +103,6 @@ def test_an_edge_names_the_place_of_its_other_end():
     row = np.repeat(np.arange(6), np.diff(neighbours.indptr))
     back = neighbours.indptr[neighbours.node] + neighbours.back
     np.testing.assert_array_equal(neighbours.node[back], row)
-
-
-def test_auto_is_compiled():
-    assert BRANCHES.find("auto", torch.device("cpu")) is numba_cpu
 
 
 def test_neighbours_are_read_in_any_order():

@@ -1,21 +1,14 @@
 import numpy as np
 import pytest
-import torch
 from scipy.sparse import csr_array
 
-from jsem_pyg.kernels.table import CANDIDATES
+from jsem_pyg.kernels.candidates import numba_cpu
 
 
 def graph(size, density, seed):
     rng = np.random.default_rng(seed)
     half = (rng.random((size, size)) * (rng.random((size, size)) < density)).astype(np.float32)
     return csr_array(half + half.T)
-
-
-def scores(backend, *arguments):
-    if not CANDIDATES.can_run(backend, torch.device("cpu")):
-        pytest.skip("needs numba")
-    return CANDIDATES.find(backend, torch.device("cpu")).neighbor_scores(*arguments)
 
 
 def dense(source, target, column, mass, candidate, bonus):
@@ -28,7 +21,6 @@ def dense(source, target, column, mass, candidate, bonus):
     return total
 
 
-@pytest.mark.parametrize("backend", ["reference", "numba"])
 @pytest.mark.parametrize(
     ("sizes", "density"),
     [
@@ -41,7 +33,7 @@ def dense(source, target, column, mass, candidate, bonus):
         ((1, 1), 0.0),
     ],
 )
-def test_scores_are_those_of_the_products(backend, sizes, density):
+def test_scores_are_those_of_the_products(sizes, density):
     rng = np.random.default_rng(1)
     source, target = (graph(size, density, seed) for seed, size in enumerate(sizes))
     count = min(3, sizes[1])
@@ -51,7 +43,7 @@ def test_scores_are_those_of_the_products(backend, sizes, density):
     mass[::3] = 0
     mass[1::3, 0] = 0
     kept = 8
-    found, value = scores(backend, source, target, column, mass, candidate, bonus, kept)
+    found, value = numba_cpu.neighbor_scores(source, target, column, mass, candidate, bonus, kept)
     expected = dense(source, target, column, mass, candidate, bonus)
     assert found.shape == value.shape == (sizes[0], kept)
     assert (value[:, 1:] <= value[:, :-1]).all()
@@ -65,7 +57,6 @@ def test_scores_are_those_of_the_products(backend, sizes, density):
 
 
 def test_full_rows_are_added_as_a_whole():
-    numba_cpu = pytest.importorskip("jsem_pyg.kernels.candidates.numba_cpu")
     for density, expected in ((0.01, False), (0.9, True)):
         matrix = graph(60, density, 0)
         column = np.zeros((60, 5), np.int32) + np.arange(5, dtype=np.int32)

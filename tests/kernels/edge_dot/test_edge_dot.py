@@ -6,7 +6,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jsem_pyg.kernels.edge_dot import edge_dot, function, numba_cpu, reference, torch_chunks
+from jsem_pyg.kernels.edge_dot import edge_dot, numba_cpu, reference, torch_chunks
 from jsem_pyg.kernels.table import EDGE_DOT
 from jsem_pyg.testing import random_graph
 
@@ -86,19 +86,6 @@ def test_layouts_in_memory(backend):
     for one in (z, wide[:, ::2], z.t().contiguous().t()):
         for ends in forms:
             assert_close(edge_dot(one, z, *ends, backend), expected)
-
-
-@pytest.mark.parametrize("many", [4, 1 << 20])
-def test_compiled_loops_are_for_much_work(monkeypatch, many):
-    monkeypatch.setattr(function, "_MANY", many)
-    calls, dots = [], numba_cpu.dots
-    monkeypatch.setattr(numba_cpu, "dots", lambda *of: calls.append(of) or dots(*of))
-    (i, j), num_nodes = GRAPHS["parts"]
-    z = rows(num_nodes)
-    assert_close(edge_dot(z, z, i, j), edge_dot(z, z, i, j, "reference"))
-    assert len(calls) == (many == 4)
-    edge_dot(z.half(), z.half(), i, j)
-    assert len(calls) == (many == 4)
 
 
 def test_half_precision_and_no_channels():

@@ -107,8 +107,6 @@ def test_the_numbers_are_those_of_heat_diffusion(tmp_path, panels, dtype, order,
     [("sym", "reference"), ("rw", "torch"), (None, "torch"), (None, "numba"), ("rw", "numba")],
 )
 def test_every_operator_and_backend(tmp_path, panels, normalization, backend):
-    if backend == "numba":
-        pytest.importorskip("numba")
     panels(1)
     edges, weight = random_graph()
     weight = weight.double()
@@ -181,15 +179,6 @@ def test_arrays_that_are_not_files(tmp_path, panels, units, monkeypatch):
             source.strides[1] < 0) else expected  # fmt: skip
         np.testing.assert_array_equal(diffused(tmp_path, source, edges, 2.0), flipped)
     assert chunked.most <= 14 * D  # of rows that are whole chunks
-
-
-def test_a_copy_on_write_map_keeps_its_changes(tmp_path):
-    mapped = np.load(write(tmp_path, signal()), mmap_mode="c")
-    mapped[3] = 2.0
-    edges, _ = random_graph()
-    expected = heat_diffusion(torch.from_numpy(np.array(mapped)), edges, t=2.0).numpy()
-    np.testing.assert_array_equal(diffused(tmp_path, mapped, edges, 2.0), expected)
-    assert (mapped[3] == 2.0).all()
 
 
 @pytest.mark.parametrize(

@@ -95,14 +95,6 @@ def halo_places(part):
     return torch.unique(col[(col < low) | (col >= low + part.num_nodes)])
 
 
-def test_components_of_one_process_are_not_shared():
-    first = torch.arange(40)
-    path = first[first % 10 != 9] + torch.tensor([[0], [1]])  # four of ten nodes each
-    graph = GraphStructure(torch.cat([path, path.flip(0)], 1), 40)
-    shared = {size: Cutter(graph, even(40, size)).cut(0).num_shared for size in (2, 4, 8)}
-    assert shared == {2: 0, 4: 0, 8: 4}
-
-
 def test_more_blocks_than_processes():
     data = whole()
     cutter = Cutter(GraphStructure(data.edge_index, 40), even(40, 6), 3)
@@ -146,7 +138,6 @@ def test_what_needs_the_whole_graph_is_refused():
         AnisotropicDiffusion(0, fuse=False).double()(x, part)
     with pytest.raises(NotImplementedError, match="'sampler' to be 'graph'"):
         fit(AnisotropicDiffusion(0).double(), part.data, sampler="labels")
-    pytest.importorskip("numba")
     with pytest.raises(ValueError, match="'backend' to be one of 'auto', 'torch', 'reference'"):
         heat_diffusion(x, part, backend="numba")
 
@@ -243,17 +234,6 @@ def test_a_partition_is_made_where_none_is_given():
     data = whole()
     part = distribute(data)
     assert torch.equal(part.nodes, recursive_partition(data.edge_index, 1, num_nodes=40).order)
-
-
-@pytest.mark.parametrize("unit", [1e-100, 1e100])
-@pytest.mark.parametrize("normalization", ["rw", None])
-def test_weights_beyond_the_range_of_float32(normalization, unit):
-    data = whole()
-    weight, t = data.edge_weight * unit, 1.5 if normalization else 1.5 / unit
-    part = distribute(Data(x=data.x, edge_index=data.edge_index, edge_weight=weight))
-    found = heat_diffusion(part.data.x, part, part.data.edge_weight, t, normalization=normalization)
-    expected = heat_diffusion(data.x, data.edge_index, weight, t, normalization=normalization)
-    torch.testing.assert_close(found, expected[part.nodes], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("count", [0, 2.5])

@@ -1,0 +1,353 @@
+"""The lowest eigenpairs of a graph's Laplacian: spectral embedding, Laplacian eigenmaps."""
+
+import logging
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from torch import Tensor
+
+from .._checks import (
+    check_choice,
+    check_float,
+    check_nonnegative_int,
+    check_positive,
+    check_positive_int,
+)
+from .._precision import compute_dtype, without_autocast
+from .._random import seeded
+from ..graph import GraphStructure
+from ..graph.prepare import GraphReader
+from ..graph.read_structure import count_nodes
+from ..kernels.ordering import scipy_indices
+from ..operators import HeatOperator, laplacian_operator
+from .evolve import evolve
+from .filters import FromFunction
+from .options import HeatOptions
+
+_log = logging.getLogger(__name__)
+_READER = GraphReader(size=0)
+
+DENSE = 600  # nodes of a graph whose Laplacian is diagonalised as a table
+REORDERED = 20_000  # nodes of a graph that pays for an order in which neighbours lie close
+GAIN = 7.0  # log of the growth of the smoothest mode in one filter
+MOST_ROUNDS, MOST_TERMS = 40, 8_000
+NARROW = 5e-6  # residual, in units of the fastest rate, down to which filters run in float32
+EQUAL = 1e-8  # eigenvalues that are nearer, in the same units, count as equal
+
+
+@without_autocast
+def low_modes(
+    edge_index: Any,
+    k: int,
+    edge_weight: Tensor | None = None,
+    *,
+    normalization: str | None = "sym",
+    num_nodes: int | None = None,
+    tol: float = 1e-4,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    r"""Find the k smoothest modes of a graph: the lowest eigenpairs of its Laplacian.
+
+    .. math::
+        \mathbf{L} \mathbf{v}_j = \lambda_j \mathbf{v}_j, \qquad
+        0 = \lambda_1 \le \lambda_2 \le \dots \le \lambda_k
+
+    They are what spectral clustering, Laplacian eigenmaps, diffusion maps, the spectral start of
+    UMAP and positional encodings are made of. Each connected component has one eigenvalue zero; its
+    mode, the root of the degrees there, comes first, that of the largest component before others.
+    An isolated node is a component.
+
+    Random signals go through a Chebyshev filter that damps all but the lowest modes, L is
+    diagonalised on the result (Rayleigh and Ritz), and both are repeated until the residual is
+    small enough. Small graphs are diagonalised as a table.
+
+    Differentiable once in `edge_weight`: eigenvalues wherever they are simple; modes wherever the
+    loss does not depend on the choice of a basis among equal eigenvalues, and :math:`\lambda_k`
+    is not :math:`\lambda_{k+1}`.
+
+    Args:
+        edge_index: the graph, in any form that :func:`~jsem_pyg.diffusion.heat_diffusion` takes.
+        k: the number of modes, those of eigenvalue zero included; at most N.
+        edge_weight: [E] non-negative weights, the same in both directions; None: ones.
+        normalization: "sym" for :math:`\mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
+            \mathbf{D}^{-1/2}`; "rw" for :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`, of which
+            the modes of eigenvalue zero are constant; None for :math:`\mathbf{D} - \mathbf{W}`.
+        num_nodes: N, where isolated nodes may come after the last edge.
+        tol: the largest residual :math:`||\mathbf{L v} - \lambda \mathbf{v}||` allowed, relative
+            to :math:`\lambda_k`. Eigenvalues are then precise to about its square.
+        seed: of the random signals.
+
+    Returns:
+        The eigenvalues [k], ascending, and the modes [N, k], in the type of `edge_weight` (torch's
+        default type without it). The columns are orthonormal; for "rw" they are :math:`(\bar{d} /
+        d_i)^{1/2}` times those of "sym", with the mean degree :math:`\bar{d}`. The largest entry
+        of each is positive. A residual above `tol` is logged as a warning.
+
+    Raises:
+        TypeError: if an argument is of the wrong type.
+        ValueError: if k is larger than N, or :func:`~jsem_pyg.diffusion.heat_diffusion` refuses
+            the graph.
+
+    Source: Zhou, Saad, Tiago and Chelikowsky, "Self-consistent-field calculations using
+    Chebyshev-filtered subspace iteration", Journal of Computational Physics 219, 2006.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> value, mode = low_modes(path, 2)
+        >>> mode[:, 1] > 0  # the second mode parts the path in the middle
+        tensor([ True,  True, False, False])
+    """
+    check_positive_int("k", k)
+    check_choice("normalization", normalization, ("sym", "rw", None))
+    check_positive("tol", tol)
+    check_nonnegative_int("seed", seed)
+    if edge_weight is not None:
+        check_float("edge_weight", edge_weight)
+    size = count_nodes(edge_index, num_nodes)
+    if k > size:
+        raise ValueError(f"Expected 'k' to be at most the number of nodes (got {k} of {size}).")
+    device = edge_index.device() if callable(edge_index.device) else edge_index.device
+    rows, weight = _READER.read(edge_index, torch.empty(size, 0, device=device), edge_weight)
+    structure = rows.whole("to find its modes", "call low_modes before the graph is distributed")
+    dtype = compute_dtype(weight)
+    if weight is None:
+        weight = torch.ones(structure.num_edges, dtype=torch.float64, device=structure.device)
+    weight = weight.double()
+    kind = None if normalization is None else "sym"
+    with torch.no_grad():
+        value, mode, following = _lowest(structure, weight, int(k), kind, tol, seed)
+    if weight.requires_grad:
+        value, mode = _FirstOrder.apply(weight, structure, kind, value, mode, following)
+    if normalization == "rw":
+        degree = structure.row_sums(structure.symmetric(structure.to_slots(weight)))
+        joined = degree > 0
+        safe = torch.where(joined, degree, 1)
+        mean = degree.sum() / joined.sum().clamp(min=1)
+        mode = mode * torch.where(joined, mean / safe, 1).sqrt().unsqueeze(1)
+    return value.to(dtype), mode.to(dtype)
+
+
+def _lowest(
+    structure: GraphStructure, weight: Tensor, k: int, kind: str | None, tol: float, seed: int
+) -> tuple[Tensor, Tensor, float]:
+    """Eigenvalues [k], modes [N, k], and about the eigenvalue that follows them."""
+    size = structure.num_nodes
+    if size >= REORDERED and structure.device.type == "cpu":
+        place = _place(structure)
+        moved = GraphStructure(place[torch.stack(structure.edges)], size)
+        value, mode, following = _eigenpairs(moved, weight, k, kind, tol, seed)
+        mode = mode[place]
+    else:
+        value, mode, following = _eigenpairs(structure, weight, k, kind, tol, seed)
+    size_of = mode.abs()
+    leading = (size_of >= 0.999 * size_of.amax(0)).byte().argmax(0, keepdim=True)
+    return value, mode * torch.where(mode.gather(0, leading) < 0, -1.0, 1.0), following
+
+
+def _place(structure: GraphStructure) -> Tensor:
+    """The new numbers [N] of nodes, by which neighbours lie close in memory."""
+    size = structure.num_nodes
+    ones = np.ones(structure.num_slots, np.int8)
+    pattern = csr_array((ones, *scipy_indices(structure.csr)), (size, size))
+    order = torch.from_numpy(reverse_cuthill_mckee(pattern, symmetric_mode=True).astype(np.int64))
+    return torch.empty_like(order).scatter_(0, order, torch.arange(size))
+
+
+def _eigenpairs(
+    structure: GraphStructure, weight: Tensor, k: int, kind: str | None, tol: float, seed: int
+) -> tuple[Tensor, Tensor, float]:
+    rest = _Rest(structure, weight, kind)
+    null = rest.modes(min(k, rest.count))
+    wanted = k - rest.count
+    if wanted <= 0:
+        return null.new_zeros(k), null, 0.0 if wanted < 0 else math.inf
+    width = wanted + max(16, wanted // 2)
+    if structure.num_nodes <= DENSE or width > (structure.num_nodes - rest.count) // 2:
+        value, mode = _diagonalize(structure, weight, kind, rest)
+    else:
+        start = torch.randn(null.size(0), width, generator=seeded(seed), dtype=torch.float64)
+        value, mode = _iterate(structure, weight, kind, rest, start.to(null.device), wanted, tol)
+    following = float(value[wanted]) if len(value) > wanted else math.inf
+    value = torch.cat([value.new_zeros(rest.count), value[:wanted].clamp(min=0)])
+    return value, torch.cat([null, mode[:, :wanted]], 1), following
+
+
+class _Rest:
+    """What is orthogonal to the modes of eigenvalue zero, one for every component."""
+
+    def __init__(self, structure: GraphStructure, weight: Tensor, kind: str | None) -> None:
+        self.component, self.count = structure.component, structure.num_components
+        degree = structure.row_sums(structure.symmetric(structure.to_slots(weight)))
+        square = torch.ones_like(degree)
+        if kind is not None:
+            square = torch.where(degree > 0, degree, square)
+        self.still = (square / self._sums(square)[self.component]).sqrt().unsqueeze(1)
+
+    def _sums(self, x: Tensor) -> Tensor:
+        return x.new_zeros(self.count, *x.shape[1:]).index_add(0, self.component, x)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Signals [N, M] without their part in these modes."""
+        return x - self.still * self._sums(self.still * x)[self.component]
+
+    def modes(self, count: int) -> Tensor:
+        """The modes [N, count] of the largest components."""
+        nodes = self.component.bincount(minlength=self.count)
+        chosen = nodes.argsort(descending=True, stable=True)[:count]
+        return self.still * (self.component.unsqueeze(1) == chosen)
+
+
+def _diagonalize(
+    structure: GraphStructure, weight: Tensor, kind: str | None, rest: _Rest
+) -> tuple[Tensor, Tensor]:
+    """All eigenpairs but those of eigenvalue zero that `rest` knows."""
+    operator = laplacian_operator(structure, weight, kind)
+    identity = torch.eye(structure.num_nodes, dtype=torch.float64, device=structure.device)
+    above = 4 * operator.scaling.rate  # where those go
+    table = operator.apply_laplacian(identity) + above * (identity - rest(identity))
+    value, mode = torch.linalg.eigh((table + table.T) / 2)
+    return value[: -rest.count], mode[:, : -rest.count]
+
+
+def _iterate(
+    structure: GraphStructure,
+    weight: Tensor,
+    kind: str | None,
+    rest: _Rest,
+    block: Tensor,
+    wanted: int,
+    tol: float,
+) -> tuple[Tensor, Tensor]:
+    """Eigenpairs, by filtered subspace iteration from a block of random signals [N, M]."""
+    operators = {
+        dtype: laplacian_operator(structure, weight, kind, dtype=dtype)
+        for dtype in (torch.float32, torch.float64)
+    }
+    fastest = operators[torch.float64].scaling.rate
+    cutoff, dtype = fastest, torch.float32
+    for _ in range(MOST_ROUNDS):
+        block = _damp_above(cutoff, block.to(dtype), operators[dtype], fastest).double()
+        value, block, residual = _ritz(rest(block), operators[torch.float64])
+        worst, allowed = float(residual[:wanted].max()), tol * float(value[wanted - 1])
+        if worst <= max(allowed, 1e-13 * fastest):
+            return value, block
+        cutoff = min(max(float(value[-1]), 1e-12 * fastest), 1.8 * fastest)
+        if worst <= NARROW * fastest:
+            dtype = torch.float64
+    _log.warning(
+        "the %d smoothest modes of a graph of %d nodes have a residual of %.2g times the largest "
+        "eigenvalue found, more than tol = %.2g allows. To fix this, raise 'tol', or take a 'k' "
+        "after which the eigenvalues have a gap.",
+        wanted,
+        len(block),
+        tol * worst / allowed,
+        tol,
+    )
+    return value, block
+
+
+def _damp_above(cutoff: float, x: Tensor, operator: HeatOperator, fastest: float) -> Tensor:
+    """A Chebyshev polynomial of L that is one at zero and tiny in [cutoff, 2 fastest]."""
+    width = fastest - cutoff / 2
+    degree = math.ceil(GAIN / math.acosh(1 + cutoff / width))
+    degree = min(max(degree, 2), MOST_TERMS)
+
+    def polynomial(eigenvalue: Tensor) -> Tensor:
+        at = 1 + (cutoff - eigenvalue) / width
+        return torch.where(
+            at > 1,
+            (degree * at.clamp(min=1).acosh()).cosh(),
+            (degree * at.clamp(-1, 1).acos()).cos(),
+        )
+
+    height = float(polynomial(torch.zeros((), dtype=torch.float64)))
+    damp = FromFunction(lambda eigenvalue: polynomial(eigenvalue) / height)
+    return evolve(x, operator, damp, HeatOptions(degree, tol=0.5))[0]
+
+
+def _ritz(block: Tensor, operator: HeatOperator) -> tuple[Tensor, Tensor, Tensor]:
+    """Ritz values [M] of the span of a block [N, M], their vectors, and residuals [M]."""
+    scale, turn = torch.linalg.eigh(block.T @ block)
+    kept = scale > 1e-14 * scale[-1]
+    block = block @ (turn[:, kept] / scale[kept].sqrt())
+    image = operator.apply_laplacian(block)
+    core = block.T @ image
+    value, turn = torch.linalg.eigh((core + core.T) / 2)
+    block = block @ turn
+    return value, block, (image @ turn - block * value).norm(dim=0)
+
+
+class _FirstOrder(torch.autograd.Function):
+    r"""Eigenpairs as functions of the weights: their first derivatives.
+
+    .. math::
+        d\lambda_j = \mathbf{v}_j^T \, d\mathbf{L} \, \mathbf{v}_j, \qquad
+        d\mathbf{v}_j = -(\mathbf{L} - \lambda_j)^{+} \, d\mathbf{L} \, \mathbf{v}_j
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        weight: Tensor,
+        structure: GraphStructure,
+        kind: str | None,
+        value: Tensor,
+        mode: Tensor,
+        following: float,
+    ) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(weight, value, mode)
+        ctx.structure, ctx.kind, ctx.following = structure, kind, following
+        return value.clone(), mode.clone()
+
+    @staticmethod
+    def backward(ctx: Any, of_value: Tensor, of_mode: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "Expected a first derivative of low_modes, which has no second (got "
+                "create_graph=True)."
+            )
+        weight, value, mode = ctx.saved_tensors
+        with torch.enable_grad():
+            weight = weight.detach().requires_grad_()
+            operator = laplacian_operator(ctx.structure, weight, ctx.kind)
+            image = operator.apply_laplacian(mode)
+        of_image = mode * of_value
+        if of_mode.any():
+            of_image -= _solve(operator, value, mode, of_mode, ctx.following)
+        return torch.autograd.grad(image, weight, of_image) + (None,) * 5
+
+
+def _solve(
+    operator: HeatOperator, value: Tensor, mode: Tensor, right: Tensor, following: float
+) -> Tensor:
+    """(L - lambda_j)^+ of columns [N, k]: by the modes, and by conjugate gradients beyond them."""
+    least = EQUAL * operator.scaling.rate
+    if not following - float(value[-1]) > least:
+        raise ValueError(
+            "Expected a gap after the eigenvalues whose modes have a gradient (got "
+            f"{float(value[-1]):.6g} for the last, {following:.6g} for the next). To fix this, "
+            "take another 'k', or a loss of the eigenvalues alone."
+        )
+    gap = value.unsqueeze(1) - value
+    found = mode @ ((mode.T @ right) / gap.masked_fill(gap.abs() <= least, math.inf))
+
+    def beyond(x: Tensor) -> Tensor:
+        return x - mode @ (mode.T @ x)
+
+    residual = direction = beyond(right)
+    size = residual.square().sum(0)
+    goal = 1e-20 * right.square().sum(0)
+    for _ in range(10 * MOST_TERMS):
+        if bool((size <= goal).all()):
+            return found
+        image = beyond(operator.apply_laplacian(direction) - value * direction)
+        step = torch.where(size > goal, size / (direction * image).sum(0), 0)
+        found, residual = found + step * direction, beyond(residual - step * image)
+        size, before = residual.square().sum(0), size
+        direction = residual + torch.where(before > goal, size / before, 0) * direction
+    _log.warning("the gradient of modes has not converged: their eigenvalues are too close.")
+    return found

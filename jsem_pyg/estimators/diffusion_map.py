@@ -1,0 +1,150 @@
+"""Diffusion maps, as a transformer of scikit-learn's."""
+
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+
+from .._checks import check_nonnegative
+from ..diffusion import low_modes
+from .neighbor_estimator import NeighborEstimator
+
+_ROUGHEST = 0.9  # the eigenvalue above which a mode says little of points between its nodes
+
+
+class DiffusionMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, NeighborEstimator):
+    r"""Embeds points by the smoothest modes of their neighbour graph: a diffusion map.
+
+    .. math::
+        \mathbf{y}_i = (e^{-t \lambda_1} \psi_{1i}, \dots, e^{-t \lambda_C} \psi_{Ci})
+
+    with the lowest eigenvalues above zero, and modes, of :math:`\mathbf{L} = \mathbf{I} -
+    \mathbf{D}^{-1} \mathbf{W}` (:func:`jsem_pyg.diffusion.low_modes`). Distances in it say how
+    differently heat spreads from two points in the time t / 2 or, for t = 0, these are Laplacian
+    eigenmaps: a spectral embedding. Coifman and Lafon count steps of a random walk in place of
+    time: :math:`(1 - \lambda)^t`.
+
+    A new point, joined to its nearest fitted points with the weights w_j of the graph's kernel,
+    has :math:`\psi(x) = \sum_j w_j \psi_j / \sum_j w_j / (1 - \lambda)`, the formula of Nystrom;
+    :math:`1 - \lambda` counts as 0.1 at least. One that is equal to a fitted point becomes what
+    that became.
+
+    Args:
+        n_components: C, the number of columns of the embedding.
+        n_neighbors: neighbours of each point, at most half of the others.
+        metric: "cosine", "l2" or "auto", see :class:`HeatDiffusion`, as for all that follow.
+        scale: what columns are divided by: "robust", "standard", None or "auto".
+        t: diffusion time, >= 0.
+        kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
+        random_state: of the modes' first guess and of an approximate search.
+        n_jobs: how many threads.
+
+    Attributes:
+        embedding_: [N, C] the embedding of the fitted points.
+        eigenvalues_: [C] the eigenvalues, ascending; each part of the graph has another one, zero,
+            which is left out with its constant mode.
+        n_neighbors_: the number of neighbours.
+        metric_: "cosine" or "l2".
+        scale_: what the columns are divided by, [D], or None.
+        reducer_: the `TruncatedSVD` that brought sparse X to 100 columns, or None.
+        n_features_in_: D, the number of columns of X.
+        feature_names_in_: their names, if all are strings.
+
+    Sources: Coifman and Lafon, "Diffusion maps", Applied and Computational Harmonic Analysis 21,
+    2006; Belkin and Niyogi, "Laplacian eigenmaps", Neural Computation 15, 2003.
+
+    Example:
+        >>> angle = np.linspace(0, 6.28, 200, endpoint=False)
+        >>> X = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        >>> diffusion_map = DiffusionMap(n_components=2, n_neighbors=5, scale=None).fit(X)
+        >>> diffusion_map.transform(X[:3] + 0.001).shape
+        (3, 2)
+    """
+
+    _num_reduced = 100
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_neighbors: int = 15,
+        metric: str = "auto",
+        scale: str | None = "auto",
+        t: float = 1.0,
+        kernel: str | None = "gaussian",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_neighbors,
+            metric=metric,
+            scale=scale,
+            t=t,
+            kernel=kernel,
+            n_components=n_components,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Build the neighbour graph of X and find its smoothest modes.
+
+        Args:
+            X: [N, D] array, data frame or sparse matrix, finite, N >= 3.
+            y: not looked at.
+
+        Raises:
+            TypeError: if a parameter is of the wrong type.
+            ValueError: if X or a parameter does not fit.
+        """
+        check_nonnegative("t", self.t)
+        with self._threads(X):
+            graph, seed, _ = self._fit_graph(X)
+            structure, weight = graph.graph.structure, graph.data.edge_weight
+            constant = structure.num_components
+            most = structure.num_nodes - constant
+            if self.n_components > most:
+                raise ValueError(
+                    f"Expected 'n_components' to be at most {most}, the number of modes that are "
+                    f"not constant (got {self.n_components})."
+                )
+            count = self.n_components + constant
+            value, mode = low_modes(
+                structure, count, weight.double(), normalization="rw", seed=seed
+            )
+            value, mode = value[constant:], mode[:, constant:] * len(mode) ** 0.5
+            self._modes = (mode * torch.exp(-float(self.t) * value)).to(self._dtype)
+        self._graph = graph
+        self.eigenvalues_ = value.numpy()
+        self._step = (1 - value).clamp(min=1 - _ROUGHEST).to(self._dtype)
+        self.embedding_ = self._modes.numpy().copy()  # which users may change
+        self._n_features_out = self.n_components
+        self._is_fitted = True
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
+        """Fit to X and return its embedding: [N, C]."""
+        return self.fit(X, y).embedding_.copy()
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Embed points [M, D], each by its neighbours among the fitted ones: [M, C].
+
+        Raises:
+            ValueError: if X does not fit to what was fitted.
+        """
+        x = self._read_new(X)
+        with self._threads(X):
+            return self._graph.evaluate(x, self._modes, self._at).numpy()
+
+    def _at(self, _: torch.Tensor, neighbor: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """The modes [m, C] at new points; zero at a point without neighbours."""
+        tiny = torch.finfo(weight.dtype).tiny
+        share = weight / weight.sum(1, keepdim=True).clamp(min=tiny)
+        return (share.unsqueeze(-1) * self._modes[neighbor]).sum(1) / self._step
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

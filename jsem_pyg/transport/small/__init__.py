@@ -1,1 +1,0 @@
-"""Many small pairs of graphs at once: dense, padded, batched."""

@@ -1,0 +1,158 @@
+"""The lowest eigenpairs of the Laplacian, beside dense ones."""
+
+import logging
+import sys
+
+import pytest
+import torch
+from torch_geometric.utils import erdos_renyi_graph, grid, to_undirected
+
+from jsem_pyg.diffusion import dense_laplacian, low_modes
+from jsem_pyg.graph import GraphStructure, knn_graph
+
+KINDS = pytest.mark.parametrize("normalization", ["sym", "rw", None])
+
+
+def random_graph(size, mean_degree, seed=0):
+    """Edges of both directions and symmetric weights; float64."""
+    torch.manual_seed(seed)
+    edge_index = erdos_renyi_graph(size, mean_degree / size)
+    weight = torch.rand(edge_index.size(1), dtype=torch.float64) + 0.1
+    return to_undirected(edge_index, weight, size, reduce="mean")
+
+
+def points(size, dim, seed=0):
+    x = torch.rand(size, dim, generator=torch.Generator().manual_seed(seed))
+    return knn_graph(x, 10, metric="l2", kernel=None, connect=True)[0]
+
+
+@KINDS
+@pytest.mark.parametrize(("size", "degree"), [(60, 6), (900, 12), (900, 3), (900, 0.5)])
+@pytest.mark.parametrize("k", [1, 2, 20])
+def test_equals_the_dense_decomposition(normalization, size, degree, k):
+    edge_index, weight = random_graph(size, degree)
+    value, mode = low_modes(
+        edge_index, k, weight, normalization=normalization, num_nodes=size, tol=1e-6
+    )
+    laplacian = dense_laplacian(edge_index, weight, size, normalization)
+    symmetric = dense_laplacian(edge_index, weight, size, normalization and "sym")
+    expected = torch.linalg.eigvalsh(symmetric)[:k]
+    scale = float(symmetric.diagonal().max())
+    assert value.shape == (k,)
+    assert mode.shape == (size, k)
+    assert float((value - expected).abs().max()) < 1e-9 * scale
+    assert float((laplacian @ mode - mode * value).norm(dim=0).max()) < 1e-5 * scale
+    if normalization != "rw":
+        assert torch.allclose(mode.T @ mode, torch.eye(k, dtype=mode.dtype), atol=1e-10)
+
+
+@pytest.mark.parametrize("dim", [2, 3])
+def test_large_neighbour_graphs_have_small_residuals(dim):
+    edge_index = points(25_000, dim)
+    value, mode = low_modes(edge_index, 12)
+    assert value.dtype == mode.dtype == torch.float32
+    structure = GraphStructure(edge_index, 25_000)
+    again = low_modes(structure, 12, torch.ones(edge_index.size(1), dtype=torch.float64))
+    assert torch.allclose(value, again[0].float(), rtol=1e-6)
+    value, mode = again
+    row, col = edge_index
+    root = torch.bincount(row, minlength=25_000).double().sqrt()
+    image = torch.zeros_like(mode).index_add(0, row, mode[col] / (root[row] * root[col])[:, None])
+    residual = (mode - image - mode * value).norm(dim=0)
+    assert float(residual.max()) <= 1.01e-4 * float(value[-1])
+    assert float(value[0]) == 0
+    assert bool((value[1:] > 0).all())
+    assert bool((value.diff() >= 0).all())
+
+
+def test_equal_eigenvalues_are_found_as_often_as_they_are_there():
+    edge_index, _ = grid(30, 30)
+    edge_index = edge_index[:, edge_index[0] != edge_index[1]]
+    value = low_modes(edge_index, 12, tol=1e-6)[0].double()
+    expected = torch.linalg.eigvalsh(dense_laplacian(edge_index, None, 900).double())
+    assert torch.allclose(value, expected[:12], atol=1e-6)
+
+
+def test_each_component_has_a_mode_of_its_own_the_largest_first():
+    edge_index = torch.tensor([[0, 1, 2, 3, 3, 4], [1, 0, 3, 2, 4, 3]])
+    value, mode = low_modes(edge_index, 4, num_nodes=6)
+    assert torch.allclose(value, torch.tensor([0.0, 0, 0, 1]))
+    expected = torch.tensor([[0, 0, 0.5, 0.5**0.5, 0.5, 0], [0.5**0.5, 0.5**0.5, 0, 0, 0, 0]])
+    assert torch.allclose(mode[:, :2].T, expected)
+    assert mode[5, 2] == 1
+    constant = low_modes(edge_index, 1, num_nodes=6, normalization="rw")[1][2:5, 0]
+    assert torch.allclose(constant, constant[0])
+
+
+def test_graphs_without_edges_and_of_one_node():
+    none = torch.empty(2, 0, dtype=torch.int64)
+    value, mode = low_modes(none, 2, num_nodes=3)
+    assert torch.equal(value, torch.zeros(2))
+    assert torch.equal(mode, torch.eye(3)[:, :2])
+    assert torch.equal(low_modes(none, 1, num_nodes=1, normalization="rw")[1], torch.ones(1, 1))
+
+
+def test_edges_of_zero_weight_isolate():
+    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    value = low_modes(edge_index, 3, torch.tensor([1.0, 1.0, 0.0, 0.0]))[0]
+    assert torch.allclose(value, torch.tensor([0.0, 0.0, 2.0]), atol=1e-7)
+
+
+def test_results_repeat_and_have_a_sign():
+    edge_index, weight = random_graph(900, 12)
+    first, again, other = (low_modes(edge_index, 8, weight, seed=seed)[1] for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert torch.allclose(first, other, atol=1e-3)
+    assert bool((first.amax(0) >= 0.998 * -first.amin(0)).all())
+
+
+@KINDS
+def test_gradients_are_exact(normalization):
+    edge_index, weight = random_graph(14, 5, seed=1)
+    half = edge_index[0] < edge_index[1]
+    both = torch.cat([edge_index[:, half], edge_index[:, half].flip(0)], 1)
+
+    def modes(weight):
+        return low_modes(
+            both, 4, torch.cat([weight, weight]), normalization=normalization, num_nodes=14
+        )
+
+    assert torch.autograd.gradcheck(modes, weight[half].requires_grad_())
+
+
+def test_the_projector_has_a_gradient_where_eigenvalues_are_equal():
+    ring = torch.arange(9)
+    edges = torch.cat([torch.stack([ring, (ring + 1) % 9]), torch.stack([(ring + 1) % 9, ring])], 1)
+
+    def projector(weight):
+        mode = low_modes(edges, 3, torch.cat([weight, weight]))[1]
+        return mode @ mode.T
+
+    weight = torch.ones(9, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(projector, weight)
+    with pytest.raises(ValueError, match="a gap after the eigenvalues"):
+        low_modes(edges, 2, torch.cat([weight, weight]))[1].pow(3).sum().backward()
+
+
+def test_there_is_no_second_derivative():
+    edge_index, weight = random_graph(14, 5)
+    value = low_modes(edge_index, 3, weight.requires_grad_())[0]
+    with pytest.raises(NotImplementedError, match="has no second"):
+        torch.autograd.grad(value.sum(), weight, create_graph=True)
+
+
+def test_what_has_not_converged_is_told(monkeypatch, caplog):
+    monkeypatch.setattr(sys.modules["jsem_pyg.diffusion.low_modes"], "MOST_ROUNDS", 1)
+    with caplog.at_level(logging.WARNING):
+        low_modes(points(2000, 2), 5)
+    assert "raise 'tol'" in caplog.text
+
+
+def test_refuses_what_is_no_number_of_modes():
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="at most the number of nodes"):
+        low_modes(edge_index, 3)
+    with pytest.raises(ValueError, match="'k'"):
+        low_modes(edge_index, 0)
+    with pytest.raises(ValueError, match="'normalization'"):
+        low_modes(edge_index, 1, normalization="none")

@@ -1,0 +1,184 @@
+"""Clusters of any shape, in any number of columns, wherever they lie."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.datasets import make_circles, make_moons
+from sklearn.metrics import adjusted_rand_score
+
+from jsem_pyg.estimators import DiffusionClusterer, DiffusionLabelSpreading
+from jsem_pyg.report.findings import read_findings
+from jsem_pyg.training import choose_num_classes
+from jsem_pyg.training.spectral_clusters import SpectralClusters, is_better
+from jsem_pyg.training.training_graph import TrainingGraph
+
+RNG = np.random.default_rng(7)
+
+
+def groups(centers, each=60):
+    """Points around centres [K, D], deviation one, and the group of each."""
+    centers = np.asarray(centers, dtype=float).reshape(len(centers), -1)
+    y = np.repeat(np.arange(len(centers)), each)
+    return centers[y] + RNG.normal(size=(len(y), centers.shape[1])), y
+
+
+def spirals():
+    y = np.repeat([0, 1], 300)
+    angle = 3 * np.pi * np.sqrt(RNG.uniform(0.1, 1, 600))
+    turned = angle + np.pi * y
+    return np.stack([angle * np.cos(turned), angle * np.sin(turned)], axis=1), y
+
+
+SHAPES = {
+    "moons": make_moons(300, noise=0.05, random_state=10),
+    "circles": make_circles(300, factor=0.4, noise=0.04, random_state=3),
+    "spirals": spirals(),
+    "one column": groups([0, 50, 100]),
+    "five of one column": groups(np.arange(5) * 30, 40),
+    "a wide column": groups([[0, 0], [60, 0], [120, 0]]),
+    "a cross": groups([[0, 0], [9, 0], [-9, 0], [0, 9], [0, -9]], 50),
+    "three columns": groups([[0, 0, 0], [40, 0, 0], [80, 0, 0], [120, 0, 0]]),
+    "unequal": (
+        np.concatenate([groups([[0, 0]], 400)[0], groups([[9, 0]], 110)[0]]),
+        np.repeat([0, 1], [400, 110]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("number", ["given", "auto"])
+def test_shapes_and_few_columns_are_clustered(name, number, recwarn):
+    x, y = SHAPES[name]
+    count = len(np.unique(y))
+    clusterer = DiffusionClusterer(count if number == "given" else "auto", random_state=0).fit(x)
+    assert clusterer.n_clusters_ == count
+    assert adjusted_rand_score(y, clusterer.labels_) > 0.95
+    new = clusterer.predict(x + 1e-3)
+    assert adjusted_rand_score(y, new) > 0.95
+    assert not [each for each in recwarn if "distinct clusters" in str(each.message)]
+
+
+@pytest.mark.parametrize("name", ["moons", "one column", "a wide column", "a cross"])
+@pytest.mark.parametrize("number", ["given", "auto"])
+def test_a_shift_and_a_turn_change_nothing(name, number):
+    x, y = SHAPES[name]
+    number = len(np.unique(y)) if number == "given" else "auto"
+    expected = DiffusionClusterer(number, random_state=0).fit_predict(x)
+    turn = np.linalg.qr(RNG.normal(size=(x.shape[1], x.shape[1])))[0]
+    for moved in (x + 1000, x @ turn, x @ turn - 5000):
+        found = DiffusionClusterer(number, random_state=0).fit_predict(moved)
+        assert adjusted_rand_score(expected, found) == 1
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_six_random_groups_are_counted(columns):
+    right = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        side = {1: 20, 2: 10, 3: 8}[columns]
+        grid = np.stack(np.meshgrid(*[side * np.arange(6)] * columns), axis=-1)
+        centers = rng.permutation(grid.reshape(-1, columns))[:6]
+        x, y = groups(centers, 50)
+        clusterer = DiffusionClusterer(random_state=0).fit(x)
+        right += adjusted_rand_score(y, clusterer.labels_) > 0.95
+    assert right == 4
+
+
+def test_a_spectral_clustering_is_saved(tmp_path):
+    x, _ = SHAPES["circles"]
+    frame = pd.DataFrame(x, columns=["east", "north"])
+    clusterer = DiffusionClusterer(2, random_state=0).fit(frame)
+    assert clusterer.by_graph_
+    assert clusterer.cluster_names_ == ["all columns in the middle"] * 2
+    clusterer.save(tmp_path / "circles")
+    again = DiffusionClusterer.load(tmp_path / "circles")
+    assert again.by_graph_
+    assert again.cluster_names_ == clusterer.cluster_names_
+    new = pd.DataFrame(x[:20] * 1.01, columns=["east", "north"])
+    np.testing.assert_array_equal(again.predict_proba(new), clusterer.predict_proba(new))
+    alone = [clusterer.predict_proba(new[i : i + 1]) for i in range(3)]
+    np.testing.assert_allclose(np.concatenate(alone), clusterer.predict_proba(new)[:3], rtol=1e-12)
+
+
+def test_the_number_asked_for_is_the_number_given():
+    x = RNG.normal(size=(200, 1))
+    for count in (3, 7):
+        assert DiffusionClusterer(count, random_state=0).fit(x).n_clusters_ == count
+    with pytest.raises(ValueError, match=r"points that differ \(got 3 for 2 of 40 points"):
+        DiffusionClusterer(3).fit(np.repeat([[0.0], [1.0]], 20, axis=0))
+
+
+@pytest.mark.parametrize("name", ["moons", "circles", "spirals", "one column", "unequal"])
+def test_few_labels_spread_over_shapes(name):
+    x, y = SHAPES[name]
+    known = np.full(len(y), -1)
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        known[members[:: len(members) // 3]] = label
+    model = DiffusionLabelSpreading(random_state=0).fit(x, known)
+    assert (model.transduction_ == y).mean() > 0.99
+    assert (model.predict(x + 1e-3) == y).mean() > 0.99
+
+
+def test_what_no_label_reaches_can_be_of_any_class():
+    x, y = groups([[0, 0], [40, 0], [0, 900]])
+    known = np.full(len(y), -1)
+    known[[0, 1, 2, 60, 61]] = y[[0, 1, 2, 60, 61]]
+    model = DiffusionLabelSpreading(random_state=0).fit(x, known)
+    assert (model.transduction_ == y)[:120].all()
+    np.testing.assert_allclose(model.label_distributions_[120:], [[0.6, 0.4]] * 60)
+    np.testing.assert_allclose(model.predict_proba([[0, 905.0]]), [[0.6, 0.4]])
+    assert model.predict_proba([[0.1, 0.1]])[0, 0] > 0.9
+
+
+def test_clusters_of_the_graph_are_better_where_they_lie_apart():
+    """By modularity, with less weight between them, and not if they are an outlier."""
+    ring = torch.arange(12)
+    edges = torch.stack([ring, (ring + 1) % 12])
+    edges = torch.cat([edges, edges.flip(0)], dim=1)
+
+    def prefers(found, other, weak):
+        weight = torch.ones(24)
+        crosses = (edges == 0).any(0) & (edges == 11).any(0)
+        crosses |= (edges == weak - 1).any(0) & (edges == weak).any(0)
+        graph = TrainingGraph(torch.zeros(12, 1), edges, weight.masked_fill(crosses, 1e-6))
+        return is_better(torch.as_tensor(found), torch.as_tensor(other), graph)
+
+    halves, off = [0] * 6 + [1] * 6, [0, 0, 0] + [1] * 6 + [0, 0, 0]
+    assert prefers(halves, off, weak=6)
+    assert not prefers(off, halves, weak=6)
+    assert not prefers(halves, halves, weak=6)
+    assert prefers([0, 0] + [1] * 10, halves, weak=2)  # of unequal size, but apart
+    assert not prefers([0] * 12, halves, weak=2)
+
+
+def test_nodes_without_edges_are_of_the_first_cluster():
+    pair = torch.tensor(
+        [[0, 1, 1, 2, 2, 0, 4, 5, 5, 6, 6, 4], [1, 0, 2, 1, 0, 2, 5, 4, 6, 5, 4, 6]]
+    )
+    graph = TrainingGraph(torch.zeros(8, 1), pair)
+    modes = SpectralClusters(graph, 3, seed=0)
+    assert modes.numbers_apart == [2]
+    labels = modes.labels(2)
+    assert labels[[3, 7]].tolist() == [0, 0]
+    assert len(labels[:3].unique()) == len(labels[4:7].unique()) == 1
+    assert labels[0] != labels[4]
+    empty = TrainingGraph(torch.zeros(3, 1), torch.empty(2, 0, dtype=torch.int64))
+    assert SpectralClusters(empty, 3, seed=0).numbers_apart == []
+
+
+def test_a_report_takes_the_array_that_was_clustered():
+    x, _ = SHAPES["moons"]
+    clusterer = DiffusionClusterer(2, random_state=0).fit(x)
+    for array in (x, x.tolist(), pd.DataFrame(x), torch.from_numpy(x)):
+        graph, _, found = read_findings(array, clusterer)
+        assert len(graph.x) == len(found.labels) == 300
+    with pytest.raises(TypeError, match="'data'"):
+        read_findings("points", clusterer)
+
+
+def test_choose_num_classes_counts_shapes():
+    x, _ = SHAPES["circles"]
+    clusterer = DiffusionClusterer(2, random_state=0).fit(x)
+    assert choose_num_classes(clusterer._graph.data).num_classes == 2

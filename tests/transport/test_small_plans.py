@@ -1,0 +1,98 @@
+"""Plans between a few points: exact masses, and no start that ends lower."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import quadratic_assignment
+from scipy.sparse import random_array, triu
+from transport.problems import align, masses, points
+from transport.shapes import spiral, swiss_roll
+
+from jsem_pyg.transport import Factor, GeodesicCost
+from jsem_pyg.transport.edges.search import search_assignment
+from jsem_pyg.transport.sinkhorn.loop import Kernel
+from jsem_pyg.transport.sinkhorn.newton import newton
+
+
+def missed(plan, p, q):
+    rows, columns = plan.marginals()
+    return float((rows - p.double()).abs().sum() + (columns - q.double()).abs().sum())
+
+
+@pytest.mark.parametrize("kind", ["kernel", "sqdist"])
+@pytest.mark.parametrize("sizes", [(4, 4), (5, 7), (30, 20)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_masses_are_exact(kind, sizes, dtype):
+    for seed in range(4):
+        x, y = points(sizes[0], 2, seed, dtype), points(sizes[1], 2, seed + 50, dtype)
+        p, q = masses(sizes[0], seed), masses(sizes[1], seed + 9)
+        plan = align(Factor(x, kind), Factor(y, kind), p=p, q=q)
+        assert plan.converged
+        assert missed(plan, p, q) < 1e-6
+        assert plan.dense().dtype == dtype
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 1.0])
+def test_masses_are_exact_at_any_temperature(epsilon):
+    p, q = masses(9, 1), masses(6, 2)
+    p[0] = 1e-9
+    plan = align(points(9, 3), points(6, 2, 1), p=p / p.sum(), q=q, epsilon=epsilon)
+    assert missed(plan, p / p.sum(), q) < 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_defaults_end_no_higher_than_any_of_their_starts(seed):
+    draw = np.random.default_rng(49 + seed)
+    x = torch.from_numpy(draw.normal(size=(7, 3)) * [3, 2, 1])
+    y = torch.from_numpy(draw.normal(size=(18, 2)) * [3, 1])
+    p, q = masses(7, seed), masses(18, seed)
+    for kind in ("kernel", "sqdist"):
+        options = {"epsilon": 1e-3, "max_iter": 200, "p": p, "q": q}
+        best = align(Factor(x, kind), Factor(y, kind), **options).cost
+        for start in ("costs", "axes"):
+            other = align(Factor(x, kind), Factor(y, kind), starts=[start], **options).cost
+            assert best <= other * 1.001
+
+
+def test_costs_are_no_higher_than_those_of_pot():
+    ot = pytest.importorskip("ot")
+    ratios = []
+    for seed in range(10):
+        first, second = Factor(points(5, 2, seed)), Factor(points(7, 2, seed + 50))
+        p, q = masses(5, seed), masses(7, seed + 9)
+        plan = align(first, second, p=p, q=q)
+        sides = (each.numpy() for each in (first.dense(), second.dense(), p, q))
+        theirs = ot.gromov.gromov_wasserstein(*sides, log=True)[1]["gw_dist"]
+        ratios.append(plan.cost / theirs)
+    assert np.mean(ratios) < 1.01
+
+
+def test_newton_finds_potentials_of_cold_plans_from_nothing():
+    u, v = 100 * points(12, 3), points(9, 3, 1)
+    p, q = masses(12).log2(), masses(9, 1).log2()
+    one = torch.ones((), dtype=torch.float64)
+    psi = newton(Kernel(u, v, q, p, q, one, one), torch.zeros(9).double(), 1e-10, True)
+    plan = (p + ((u @ v.T + q + psi) * np.log(2)).log_softmax(1).T / np.log(2)).exp2()
+    torch.testing.assert_close(plan.sum(1), q.exp2(), atol=1e-8, rtol=0)
+
+
+def test_copies_are_not_looked_for_between_different_shapes():
+    """The axes of both have other variances."""
+    sides = spiral(400)[0], swiss_roll(400, 1)[0]
+    plan = align(*sides, cost=GeodesicCost())
+    assert all(step.stage != "all points, as copies" for step in plan.history)
+
+
+@pytest.mark.parametrize(("size", "density"), [(60, 0.1), (100, 0.3)])
+def test_unrelated_graphs_keep_no_fewer_edges_than_faq_and_need_no_long_search(size, density):
+    sides = []
+    for seed in (0, 1):
+        upper = triu(random_array((size, size), density=density, random_state=seed), 1).tocsr()
+        upper.data[:] = 1
+        sides.append((upper + upper.T).tocsr())
+    first, second = (each.toarray() for each in sides)
+    faq = quadratic_assignment(first, second, method="faq", options={"maximize": True}).fun
+    found = search_assignment(*sides, 200, 0)
+    kept = (first * second[found.partner][:, found.partner]).sum()
+    assert kept >= faq
+    assert "annealing" not in [name for name, _ in found.stages]

@@ -1,3 +1,0 @@
-"""Scripts that are not for pytest to import."""
-
-collect_ignore = ["mutation.py"]
