@@ -152,8 +152,16 @@ def test_layers_with_filters(data):
     weight = weight if weight is None else weight.float()
     out = layer(x, graph.given, weight, attr, node_mass=None if mass is None else mass.float())
     conductance = layer.conductance(attr[:, None]).detach().double()
-    conducted = (graph.exact_weight if weight is None else weight.double()) * conductance
-    loop = 0.5 + 0.5 * layer.conductance.floor if maps and normalization else 0.0
+    whole = graph.exact_weight if weight is None else weight.double()
+    conducted = whole * conductance
+    loop = float(maps and normalization is not None)
+    if loop:  # edges conduct relative to those around
+        degree, part = (
+            torch.zeros(len(x)).double().index_add(0, graph.edge_index[1], each)
+            for each in (whole, conducted)
+        )
+        mean = torch.where(degree > 0, part / degree.clamp(min=1e-300), 1)
+        conducted = conducted / (mean[graph.edge_index[0]] * mean[graph.edge_index[1]]).sqrt()
     laplacian, scale = dense(graph.edge_index, conducted, len(x), normalization, mass, loop)
     expected = filtered(response, laplacian, scale, x.double())
     expected = expected.transpose(0, 1).flatten(1)
