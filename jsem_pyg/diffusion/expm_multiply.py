@@ -44,7 +44,7 @@ def expm_multiply(
         A: [N, N] symmetric: a sparse matrix or array of SciPy's, a sparse or dense torch tensor, or
             a dense NumPy array.
         x: [N] or [N, D], a tensor of torch or an array of NumPy's.
-        t: a number or 0-d tensor, of either sign; |t| r is at most 1e4.
+        t: a number or 0-d tensor, of either sign; :math:`|t| r` is at most 1e4.
         tol: the error allowed, relative to :math:`e^{t b} ||x||` in each step.
         backend: what evaluates the series, see :func:`~jsem_pyg.diffusion.heat_diffusion`.
 
