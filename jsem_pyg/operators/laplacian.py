@@ -73,8 +73,8 @@ def laplacian_operator(
         self_loop: the weight of a loop that is added to every node before the normalisation (Kipf
             and Welling 2017, "Semi-supervised classification with graph convolutional networks",
             equation 2). Beside it an edge counts by its conductance over the mean conductance of
-            the edges around, so that a common factor of all conductances changes nothing. D - W does
-            not depend on loops.
+            the edges around, so that a common factor of all conductances changes nothing.
+            D - W does not depend on loops.
         dtype: what signals are computed in, and so the type of the entries of S; None: that of the
             weights.
         node_mass: [n] positive masses M of the nodes, for L = M^(-1) (D - W), with
