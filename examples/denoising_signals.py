@@ -29,7 +29,8 @@ from torch import Tensor, nn
 from torch_geometric import seed_everything
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import AnisotropicDiffusion, MLPConductance
 
 ROUNDS = 3  # in each, edges are judged by what the one before made of the normals

@@ -26,7 +26,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from jsem_pyg.datasets import DigitsDataset
-from jsem_pyg.graph import NeighborIndex
+from jsem_pyg.neighbors import NeighborIndex
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.training import fit, select_time
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature

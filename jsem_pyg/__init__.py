@@ -3,15 +3,16 @@
 The package reads in the order in which data flows through it; a stage imports only stages above it:
 
 0. :mod:`~jsem_pyg.datasets`: documents, pictures, files of yours -> embeddings with labels
-1. :mod:`~jsem_pyg.graph`: points -> weighted edges, and the structure that is prepared once
-2. :mod:`~jsem_pyg.curvature`: edges -> a few numbers an edge (Forman-Ricci curvature, overlap)
-3. :mod:`~jsem_pyg.operators`: edges -> a symmetric operator S with its spectrum in [-1, 1]
-4. :mod:`~jsem_pyg.diffusion`: operator and signal -> diffused signal, exp(-tL) X
-5. :mod:`~jsem_pyg.partition`: a graph -> parts of it that fit a cache, a device, a machine
-6. :mod:`~jsem_pyg.transport`: two graphs -> which nodes correspond
-7. :mod:`~jsem_pyg.nn`: layers whose edges learn how well they conduct
-8. :mod:`~jsem_pyg.evaluation`: representations -> scores
-9. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
+1. :mod:`~jsem_pyg.neighbors`: points -> nearest neighbours -> weighted edges
+2. :mod:`~jsem_pyg.graph`: edges -> a structure that is sorted and checked once
+3. :mod:`~jsem_pyg.curvature`: edges -> a few numbers an edge (Forman-Ricci curvature, overlap)
+4. :mod:`~jsem_pyg.operators`: edges -> a symmetric operator S with its spectrum in [-1, 1]
+5. :mod:`~jsem_pyg.diffusion`: operator and signal -> diffused signal, exp(-tL) X
+6. :mod:`~jsem_pyg.partition`: a graph -> parts of it that fit a cache, a device, a machine
+7. :mod:`~jsem_pyg.transport`: two graphs -> which nodes correspond
+8. :mod:`~jsem_pyg.nn`: layers whose edges learn how well they conduct
+9. :mod:`~jsem_pyg.evaluation`: representations -> scores
+10. :mod:`~jsem_pyg.training`: model and data -> trained model and its history
 
 After them come the adapters: :mod:`~jsem_pyg.transforms` and :mod:`~jsem_pyg.models` for PyG,
 :mod:`~jsem_pyg.estimators` for scikit-learn, `jsem_pyg.anndata` for cells and `jsem_pyg.jax` for
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         evaluation,
         graph,
         models,
+        neighbors,
         nn,
         operators,
         partition,
@@ -54,6 +56,7 @@ __all__ = [
     "evaluation",
     "graph",
     "models",
+    "neighbors",
     "nn",
     "operators",
     "partition",

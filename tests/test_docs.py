@@ -123,7 +123,7 @@ def test_names_are_in_the_files_that_pages_give_for_them(page):
 
 
 def test_pages_have_the_order_of_the_stages():
-    inside = re.findall(r"^\d\. `(\w+)`: ", (DOCS / "inside.md").read_text(), re.MULTILINE)
+    inside = re.findall(r"^\d+\. `(\w+)`: ", (DOCS / "inside.md").read_text(), re.MULTILINE)
     readme = re.findall(r"^\| \[`(\w+)`\]", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert inside == readme == STAGES
 

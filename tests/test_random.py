@@ -5,7 +5,7 @@ import pytest
 import torch
 from transport.problems import points
 
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.transport import (
     MatrixCost,
     gromov_wasserstein,

@@ -97,7 +97,7 @@ def public_names() -> dict[str, str]:
 
 
 def page_of(target: str) -> str | None:
-    """The public name of a target such as "jsem_pyg.graph.build.knn_graph" or "build.knn_graph"."""
+    """The public name of a target such as "jsem_pyg.neighbors.build.knn_graph"."""
     names = public_names()
     ends = (public for name, public in names.items() if name.endswith(f".{target}"))
     return names.get(target) or next(ends, None)

@@ -33,7 +33,7 @@ from training_epoch import load_points
 
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.curvature.forman_ricci import METHODS
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 
 SIZES = [10_000, 30_000, 100_000, 300_000, 1_000_000]
 

@@ -30,7 +30,8 @@ from torch_geometric.transforms import GDC
 
 from jsem_pyg.diffusion import diffuse, expm_multiply
 from jsem_pyg.diffusion.filters import Filter, FromFunction, PersonalizedPageRank
-from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.operators import laplacian_operator
 
 ALPHA, STEPS, TIME, DEGREE = 0.1, 10, 5.0, 30

@@ -51,8 +51,9 @@ from torch_geometric.nn import ChebConv
 from training_epoch import Epoch, fused, load_points, symmetric_part
 
 from jsem_pyg.diffusion import heat_coefficients
-from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV, SINKHORN
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.operators import laplacian_operator
 from jsem_pyg.transport import GeodesicCost, gromov_wasserstein
 

@@ -33,7 +33,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 from torch_geometric.utils import to_undirected
 
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.transport import AdjacencyCost, match_graphs
 
 GRAPHS = (

@@ -130,7 +130,7 @@ def _epoch(scale: float, folder: Path) -> Work:
 def _neighbours(scale: float, folder: Path) -> Work:
     from neighbours import clustered_points
 
-    from jsem_pyg.graph import knn_graph
+    from jsem_pyg.neighbors import knn_graph
 
     x = clustered_points(_size(1e6, scale), 64)
     knn_graph(x[:200], 15)

@@ -31,7 +31,7 @@ from reporting import PeakMemory, machine, write_table
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from jsem_pyg.graph import knn_graph, knn_search
+from jsem_pyg.neighbors import knn_graph, knn_search
 
 SIZES = [3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000]
 # The most points for the ways that take long: minutes each on two cores.

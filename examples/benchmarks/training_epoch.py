@@ -32,8 +32,9 @@ from torch_geometric.nn import ChebConv
 from torch_geometric.utils import get_laplacian, to_scipy_sparse_matrix
 
 from jsem_pyg.diffusion import heat_coefficients, heat_diffusion
-from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.graph import GraphStructure
 from jsem_pyg.kernels.table import CHEBYSHEV
+from jsem_pyg.neighbors import knn_graph
 
 Epoch = Callable[[Tensor, Tensor, Tensor], Tensor]
 

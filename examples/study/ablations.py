@@ -27,7 +27,7 @@ from torch_geometric import seed_everything
 from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import AnisotropicDiffusion, DiffusionClassifier
 from jsem_pyg.training import GraphTriplets, Triplets, fit, select_time
 from jsem_pyg.transforms import FormanCurvature

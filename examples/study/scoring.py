@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.utils import homophily
 
 from jsem_pyg.evaluation import clustering_scores, partition_scores
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 
 
 class Found(NamedTuple):

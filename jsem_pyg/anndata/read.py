@@ -10,7 +10,7 @@ from scipy.sparse import coo_matrix, csr_matrix, issparse
 
 from .._checks import check_bool, check_instance, check_text, check_unmasked
 from .._extras import import_optional
-from ..graph import knn_graph
+from ..neighbors import knn_graph
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Stage 2: edges -> a few numbers per edge.
+"""Stage 3: edges -> a few numbers per edge.
 
 :func:`forman_curvature` is the discrete curvature of an edge, which separates bridges between
 clusters from edges inside; :func:`jaccard_overlap` is the share of neighbours that its ends have in

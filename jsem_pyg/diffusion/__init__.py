@@ -1,4 +1,4 @@
-"""Stage 4: operator and signal -> diffused signal, Y = exp(-tL) X.
+"""Stage 5: operator and signal -> diffused signal, Y = exp(-tL) X.
 
 :func:`heat_diffusion` is the fast, differentiable way for graphs of any size,
 :func:`hypergraph_diffusion` the same on hypergraphs, :func:`simplicial_diffusion` for flows on

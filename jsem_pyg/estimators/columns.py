@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._checks import check_choice
-from ..graph.points import METRICS
+from ..neighbors.points import METRICS
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ..graph import NeighborIndex
+from ..neighbors import NeighborIndex
 from ..training.training_graph import TrainingGraph, prepare_graph
 
 CHUNK = 1 << 13  # new points at once, each with the probabilities of all its neighbours
@@ -25,7 +25,7 @@ class FittedGraph:
         k: neighbours of each; no more than half of the others, since a graph in which all are
             joined has no structure.
         metric: "cosine" or "l2".
-        kernel: how distances become weights, see :func:`jsem_pyg.graph.knn_graph`.
+        kernel: how distances become weights, see :func:`jsem_pyg.neighbors.knn_graph`.
         seed: of an approximate search.
     """
 

@@ -25,8 +25,8 @@ from .._checks import (
     tensor_of,
 )
 from .._precision import full_precision
-from ..graph.affinity import KERNELS
 from ..kernels.torch_func import outside_inference
+from ..neighbors.affinity import KERNELS
 from .columns import check_columns, choose_metric, choose_scale
 from .fitted_graph import FittedGraph
 

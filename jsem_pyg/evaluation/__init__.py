@@ -1,4 +1,4 @@
-"""Stage 8: representations -> scores against classes and graphs.
+"""Stage 9: representations -> scores against classes and graphs.
 
 ``clustering_scores`` compares k-means with the labels, ``dirichlet_energy`` measures how much a
 signal varies along the edges.

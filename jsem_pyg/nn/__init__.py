@@ -1,4 +1,4 @@
-"""Stage 7: layers. They own parameters and calls; the mathematics is in stages 3 and 4."""
+"""Stage 8: layers. They own parameters and calls; the mathematics is in stages 4 and 5."""
 
 from .agreement_conductance import AgreementConductance
 from .anisotropic_cheb_conv import AnisotropicChebConv

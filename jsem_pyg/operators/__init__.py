@@ -1,4 +1,4 @@
-"""Stage 3: weighted edges -> a symmetric linear operator S with its spectrum in [-1, 1].
+"""Stage 4: weighted edges -> a symmetric linear operator S with its spectrum in [-1, 1].
 
 :func:`laplacian_operator` makes the operator of a prepared graph, anew at every training step,
 :func:`hypergraph_operator` that of a hypergraph, and :func:`hodge_operator` those of flows on

@@ -1,4 +1,4 @@
-"""Stage 5: a large graph -> blocks, fewer edges, columns from the disk, rows on many processes.
+"""Stage 6: a large graph -> blocks, fewer edges, columns from the disk, rows on many processes.
 
 :func:`recursive_partition` splits the nodes into a :class:`Partition` of blocks that fit a cache, a
 device or a process. :func:`prune_edges` drops the edges that hardly conduct. :func:`diffuse_file`

@@ -19,7 +19,8 @@ from .._extras import import_optional
 from .._precision import unit_rows
 from .._progress import progress_bar
 from ..diffusion import heat_diffusion
-from ..graph import GraphStructure, knn_search
+from ..graph import GraphStructure
+from ..neighbors import knn_search
 from .findings import Findings
 
 LAYOUTS = ("auto", "umap", "pca")

@@ -1,4 +1,4 @@
-"""Stage 9: model, data -> trained model, history.
+"""Stage 10: model, data -> trained model, history.
 
 `fit` picks one of two trainers by the model. A `DiffusionClassifier` trains itself: it learns from
 clusters, and then from its own diffused probabilities. Any other model is trained by triplets, in a

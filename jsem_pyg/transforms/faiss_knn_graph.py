@@ -11,10 +11,10 @@ from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
 
 from .._checks import check_choice, check_tensor
-from ..graph import NeighborIndex, knn_graph
-from ..graph.build import GraphOptions
-from ..graph.points import METRICS
-from ..graph.searcher import SearchOptions
+from ..neighbors import NeighborIndex, knn_graph
+from ..neighbors.build import GraphOptions
+from ..neighbors.points import METRICS
+from ..neighbors.searcher import SearchOptions
 from ._batch import check_data, check_single, record_edges
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class FaissKNNGraph(BaseTransform):
         metric: "cosine" (1 - cos), "l2" (Euclidean distance), or "auto": "cosine" for `data.x`,
             "l2" for `data.pos` unless the kernel is "cosine".
         index: "flat" (exact), "ivf" or "hnsw" (approximate), or "auto": exact up to 100,000 points,
-            see :func:`jsem_pyg.graph.knn_search`.
+            see :func:`jsem_pyg.neighbors.knn_search`.
         kernel: how distances become weights: "gaussian", "self_tuning", "cosine" or None (ones).
         symmetrize: "max", "mean" or "mutual".
         connect: whether to join the components of each graph by their shortest links.
@@ -53,7 +53,7 @@ class FaissKNNGraph(BaseTransform):
 
     Raises:
         TypeError: if `k` is not an integer, or the points or `data` are not of the right type.
-        ValueError: if an argument is none of the above, or :func:`jsem_pyg.graph.knn_graph`
+        ValueError: if an argument is none of the above, or :func:`jsem_pyg.neighbors.knn_graph`
             refuses the points.
 
     Example:
@@ -112,7 +112,7 @@ class FaissKNNGraph(BaseTransform):
 
         Raises:
             TypeError: if the points or `data` are not of the right type.
-            ValueError: if there is a `batch`, or :func:`jsem_pyg.graph.knn_graph` refuses the
+            ValueError: if there is a `batch`, or :func:`jsem_pyg.neighbors.knn_graph` refuses the
                 points.
         """
         check_single(data, "data", _FIX)

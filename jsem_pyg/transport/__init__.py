@@ -1,4 +1,4 @@
-"""Stage 6: two graphs -> which nodes correspond, by Gromov-Wasserstein transport.
+"""Stage 7: two graphs -> which nodes correspond, by Gromov-Wasserstein transport.
 
 A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
 :func:`gromov_wasserstein` finds the :class:`Plan` between two. Beside it,

@@ -8,7 +8,7 @@ from torch_geometric.data.hypergraph_data import HyperGraphData
 
 from jsem_pyg.datasets.base import PointsDataset
 from jsem_pyg.datasets.points import LabelledPoints
-from jsem_pyg.graph import knn_hyperedges
+from jsem_pyg.neighbors import knn_hyperedges
 from jsem_pyg.transforms import EdgeGeometry, FaissKNNGraph, FormanCurvature
 
 

@@ -8,7 +8,8 @@ import torch
 from torch_geometric.utils import erdos_renyi_graph, grid, to_undirected
 
 from jsem_pyg.diffusion import dense_laplacian, low_modes
-from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.neighbors import knn_graph
 
 KINDS = pytest.mark.parametrize("normalization", ["sym", "rw", None])
 

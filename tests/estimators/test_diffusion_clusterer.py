@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.estimators import DiffusionClusterer
 from jsem_pyg.estimators import class_estimator as class_estimator_module
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import fit
 

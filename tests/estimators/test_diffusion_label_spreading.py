@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from torch_geometric.data import Data
 
 from jsem_pyg.estimators import DiffusionLabelSpreading
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.training import fit
 from jsem_pyg.training.training_graph import keep_known

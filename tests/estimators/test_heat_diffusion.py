@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.estimators import HeatDiffusion
-from jsem_pyg.graph import NeighborIndex
+from jsem_pyg.neighbors import NeighborIndex
 from jsem_pyg.training import select_time
 
 X, _ = blobs(NUM_FITTED, dtype=np.float64)

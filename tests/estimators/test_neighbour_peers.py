@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score, silhouette_score
 from torch_geometric.utils import to_scipy_sparse_matrix
 
 from jsem_pyg.diffusion import low_modes
-from jsem_pyg.graph import NeighborIndex, knn_graph
+from jsem_pyg.neighbors import NeighborIndex, knn_graph
 
 Y = np.repeat(np.arange(3), 50)
 X = (np.eye(8)[Y] + 0.15 * np.random.default_rng(0).normal(size=(150, 8))).astype(np.float32)

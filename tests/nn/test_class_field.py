@@ -3,7 +3,7 @@ import torch
 from torch.testing import assert_close
 from torch_geometric.data import Data
 
-from jsem_pyg.graph import NeighborIndex
+from jsem_pyg.neighbors import NeighborIndex
 from jsem_pyg.nn import DiffusionClassifier
 from jsem_pyg.nn.class_field import ClassField
 from jsem_pyg.nn.diffusion_classifier import balance_classes

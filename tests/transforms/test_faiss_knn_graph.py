@@ -3,7 +3,7 @@ import torch
 from torch.utils.data import IterDataPipe
 from torch_geometric.data import Batch, Data, HeteroData
 
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.transforms import FaissKNNGraph, FormanCurvature
 
 

@@ -4,7 +4,7 @@ from tiny_graphs import ring
 from torch_geometric.data import Data
 from transport.shapes import spiral, swiss_roll
 
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.transport import GeodesicCost
 from jsem_pyg.transport.costs.geodesic import geodesic_columns, landmark_scaling
 

@@ -4,7 +4,8 @@ from tiny_graphs import star, two_parts
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
 
-from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.testing import random_graph
 from jsem_pyg.transport import GeodesicCost, HeatCost, gromov_wasserstein
 from jsem_pyg.transport.costs.graph_input import read_graph

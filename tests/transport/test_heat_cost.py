@@ -7,7 +7,7 @@ from tiny_graphs import ring, two_parts
 from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.diffusion import dense_laplacian
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.testing import random_graph
 from jsem_pyg.transport import HeatCost
 

@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 import torch
 
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.transport import ColumnCost, geodesic_columns, sampled_gromov_wasserstein
 from jsem_pyg.transport.costs.cost import read_cost
 from jsem_pyg.transport.sampled import steps as sampled_steps

@@ -21,7 +21,7 @@ from jsem_pyg import transport
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import expm_multiply, heat_diffusion, heat_kernel_columns
 from jsem_pyg.estimators import DiffusionClusterer
-from jsem_pyg.graph import NeighborIndex, knn_graph
+from jsem_pyg.neighbors import NeighborIndex, knn_graph
 from jsem_pyg.nn import (
     AnisotropicChebConv,
     AnisotropicDiffusion,

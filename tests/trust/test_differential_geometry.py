@@ -21,7 +21,7 @@ from jsem_pyg.curvature import (
 )
 from jsem_pyg.diffusion import hypergraph_diffusion, simplicial_diffusion
 from jsem_pyg.evaluation import dirichlet_energy, modularity, partition_scores
-from jsem_pyg.graph import knn_graph, knn_search
+from jsem_pyg.neighbors import knn_graph, knn_search
 
 FORMS = ["tensor", "int32", "transposed", "sliced", "strided"]
 

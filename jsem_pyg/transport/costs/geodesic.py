@@ -23,8 +23,8 @@ from ..._checks import (
 from ..._precision import compute_dtype, without_autocast
 from ..._random import seeded
 from ...graph import GraphStructure
-from ...graph.points import METRICS, prepare_points
 from ...kernels.ordering import scipy_indices
+from ...neighbors.points import METRICS, prepare_points
 from .columns import ColumnCost
 from .factor import Factor
 from .factor_error import check_loss, relative_norm, warn_if_large

@@ -15,9 +15,10 @@ from ..._checks import (
     check_positive_int,
 )
 from ..._precision import compute_dtype
-from ...graph import GraphStructure, knn_graph
+from ...graph import GraphStructure
 from ...graph.prepare import GraphReader, choose_weight
 from ...graph.read_structure import count_nodes
+from ...neighbors import knn_graph
 from .first_order import check_reverse_mode
 
 _READER = GraphReader(size=0)  # it remembers nothing: who calls often prepares a structure

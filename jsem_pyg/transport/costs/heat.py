@@ -10,7 +10,7 @@ from ..._checks import check_choice, check_nonnegative_int, check_positive, chec
 from ..._precision import without_autocast
 from ..._random import seeded
 from ...diffusion import heat_diffusion
-from ...graph.points import METRICS
+from ...neighbors.points import METRICS
 from .factor import KINDS, Factor
 from .factor_error import check_loss, column_error, smallest_rank, warn_if_large
 from .graph_input import GraphInput, read_graph

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._random import seeded
-from ...graph import knn_graph
+from ...neighbors import knn_graph
 from ..problem.problem import FEW_AXES, LOG2E, Problem, Side
 from ..sinkhorn.loop import Kernel, sinkhorn
 from .profiles import comparable, heat_profiles

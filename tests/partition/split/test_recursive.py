@@ -7,7 +7,8 @@ import pytest
 import torch
 from tiny_graphs import star, two_parts, undirected
 
-from jsem_pyg.graph import GraphStructure, knn_graph
+from jsem_pyg.graph import GraphStructure
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.partition import recursive_partition
 from jsem_pyg.partition.split import METHODS as NAMES
 from jsem_pyg.partition.split import methods

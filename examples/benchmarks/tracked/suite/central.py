@@ -25,7 +25,7 @@ from torch_geometric.utils import get_laplacian, grid, to_scipy_sparse_matrix, t
 from jsem_pyg.curvature import forman_curvature
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.estimators import DiffusionClusterer
-from jsem_pyg.graph import knn_graph
+from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.nn import AnisotropicDiffusion, HypergraphDiffusion
 from jsem_pyg.transport import gromov_wasserstein, match_graphs
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from jsem_pyg.graph import NeighborIndex, knn_graph, knn_search, mapped_rows, searcher
-from jsem_pyg.graph.points import prepare_points
+from jsem_pyg.neighbors import NeighborIndex, knn_graph, knn_search, mapped_rows, searcher
+from jsem_pyg.neighbors.points import prepare_points
 
 
 @pytest.fixture(autouse=True)
@@ -71,13 +71,13 @@ def test_neighbours_and_their_distances(tmp_path, index, metric):
 @pytest.mark.parametrize("index", ["flat", "ivf"])
 def test_it_is_never_read_as_a_whole(index, monkeypatch, caplog):
     monkeypatch.setattr(searcher, "_CHUNK_POINTS", 16)
-    monkeypatch.setattr("jsem_pyg.graph.points._CHUNK_NUMBERS", 500)
-    monkeypatch.setattr("jsem_pyg.graph.faiss_search._ADD_CHUNK", 64)
-    monkeypatch.setattr("jsem_pyg.graph.faiss_search._TRAINING_POINTS", 1)
+    monkeypatch.setattr("jsem_pyg.neighbors.points._CHUNK_NUMBERS", 500)
+    monkeypatch.setattr("jsem_pyg.neighbors.faiss_search._ADD_CHUNK", 64)
+    monkeypatch.setattr("jsem_pyg.neighbors.faiss_search._TRAINING_POINTS", 1)
     monkeypatch.setattr(searcher, "_RECALL_SAMPLE", 60)
-    monkeypatch.setattr("jsem_pyg.graph.component_links._BASE", 64)
-    monkeypatch.setattr("jsem_pyg.graph.component_links._QUERIES", 64)
-    monkeypatch.setattr("jsem_pyg.graph.component_links._BUDGET", 10**6)
+    monkeypatch.setattr("jsem_pyg.neighbors.component_links._BASE", 64)
+    monkeypatch.setattr("jsem_pyg.neighbors.component_links._QUERIES", 64)
+    monkeypatch.setattr("jsem_pyg.neighbors.component_links._BUDGET", 10**6)
     Watched.most = 0
     with caplog.at_level(logging.INFO, "jsem_pyg"):
         edges, _ = knn_graph(points(2000).view(Watched), 4, "l2", index)

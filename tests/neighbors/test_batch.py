@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from jsem_pyg.graph import knn_graph
-from jsem_pyg.graph.groups import SMALL, group_points
+from jsem_pyg.neighbors import knn_graph
+from jsem_pyg.neighbors.groups import SMALL, group_points
 
 SIZES = [7, 40, SMALL, SMALL + 30, 5, 200, 41]
 TINY = [2, 9, 1, 3, 1, 2, SMALL + 2]
@@ -105,7 +105,7 @@ def test_a_batch_without_points():
 
 
 def test_a_batch_of_small_graphs_needs_no_index(monkeypatch):
-    monkeypatch.delattr("jsem_pyg.graph.knn.Searcher")  # whoever asks for it fails
+    monkeypatch.delattr("jsem_pyg.neighbors.knn.Searcher")  # whoever asks for it fails
     batch = torch.arange(100) // 20
     assert knn_graph(torch.randn(100, 3), 3, batch=batch)[0].size(1) >= 300
 

@@ -3,7 +3,7 @@ import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
-from jsem_pyg.graph import knn_graph, knn_search
+from jsem_pyg.neighbors import knn_graph, knn_search
 
 
 def points(n=60, dim=4, seed=0):

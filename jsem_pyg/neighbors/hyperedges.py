@@ -20,7 +20,7 @@ def knn_hyperedges(x: Tensor, k: int = 15, metric: str = "cosine") -> Tensor:
 
     Raises:
         TypeError: if `x` is not floating-point, or `k` not an integer.
-        ValueError: if :func:`~jsem_pyg.graph.knn_search` refuses the points.
+        ValueError: if :func:`~jsem_pyg.neighbors.knn_search` refuses the points.
 
     Source: Feng et al., "Hypergraph neural networks", 2019, section 4.2.
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from jsem_pyg.graph.affinity import MIN_WEIGHT, affinity, node_width, undirected_edges
+from jsem_pyg.neighbors.affinity import MIN_WEIGHT, affinity, node_width, undirected_edges
 
 
 def weight_of(distance, kernel, width=1.0):

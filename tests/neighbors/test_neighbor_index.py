@@ -5,8 +5,8 @@ import pickle
 import pytest
 import torch
 
-from jsem_pyg.graph import NeighborIndex, knn_graph
-from jsem_pyg.graph.affinity import MIN_WEIGHT
+from jsem_pyg.neighbors import NeighborIndex, knn_graph
+from jsem_pyg.neighbors.affinity import MIN_WEIGHT
 
 
 def points(n=150, dim=4, seed=0, dtype=torch.float32):

@@ -2,11 +2,11 @@ import pytest
 import torch
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from jsem_pyg.graph.component_links import Outside
-from jsem_pyg.graph.connect import component_labels, shortest_links
-from jsem_pyg.graph.points import prepare_points
+from jsem_pyg.neighbors.component_links import Outside
+from jsem_pyg.neighbors.connect import component_labels, shortest_links
+from jsem_pyg.neighbors.points import prepare_points
 
-BUDGET = "jsem_pyg.graph.component_links._BUDGET"
+BUDGET = "jsem_pyg.neighbors.component_links._BUDGET"
 
 
 def clusters(num_clusters=30, size=20, seed=0):
@@ -44,8 +44,8 @@ def assert_joins(link, label):
 @pytest.mark.parametrize("chunk", [7, 100, 1024])
 @pytest.mark.parametrize("seed", range(3))
 def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
-    monkeypatch.setattr("jsem_pyg.graph.component_links._QUERIES", chunk)
-    monkeypatch.setattr("jsem_pyg.graph.component_links._BASE", 2 * chunk - 1)
+    monkeypatch.setattr("jsem_pyg.neighbors.component_links._QUERIES", chunk)
+    monkeypatch.setattr("jsem_pyg.neighbors.component_links._BASE", 2 * chunk - 1)
     points, label = clusters(seed=seed)
     link, length = shortest_links(points, label)
     assert_joins(link, label)

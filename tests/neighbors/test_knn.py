@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jsem_pyg.graph import knn_graph, knn_search
+from jsem_pyg.neighbors import knn_graph, knn_search
 
 
 def all_distances(x, metric):

@@ -3,10 +3,10 @@ import logging
 import pytest
 import torch
 
-from jsem_pyg.graph import faiss_search, knn_graph, knn_search
-from jsem_pyg.graph import searcher as module
-from jsem_pyg.graph.points import prepare_points
-from jsem_pyg.graph.searcher import Searcher, SearchOptions, choose_index
+from jsem_pyg.neighbors import faiss_search, knn_graph, knn_search
+from jsem_pyg.neighbors import searcher as module
+from jsem_pyg.neighbors.points import prepare_points
+from jsem_pyg.neighbors.searcher import Searcher, SearchOptions, choose_index
 
 
 def clustered(n=3000, dim=16, seed=0):
@@ -68,9 +68,9 @@ def test_a_target_of_one_is_the_exact_search():
 
 
 def test_a_missed_target_is_a_warning(caplog, monkeypatch):
-    monkeypatch.setattr("jsem_pyg.graph.faiss_search._MOST_CANDIDATES", 32)
-    monkeypatch.setattr("jsem_pyg.graph.faiss_search._HNSW_LINKS", 2)
-    monkeypatch.setattr("jsem_pyg.graph.faiss_search._HNSW_BREADTH", 4)
+    monkeypatch.setattr("jsem_pyg.neighbors.faiss_search._MOST_CANDIDATES", 32)
+    monkeypatch.setattr("jsem_pyg.neighbors.faiss_search._HNSW_LINKS", 2)
+    monkeypatch.setattr("jsem_pyg.neighbors.faiss_search._HNSW_BREADTH", 4)
     x = clustered()
     with caplog.at_level(logging.INFO, logger="jsem_pyg"):
         neighbor, _ = knn_search(x, 10, "l2", "hnsw")

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from jsem_pyg.graph import knn_search
-from jsem_pyg.graph.points import prepare_points
-from jsem_pyg.graph.searcher import Searcher, SearchOptions
-from jsem_pyg.graph.tree_search import nearest_outside, pays
+from jsem_pyg.neighbors import knn_search
+from jsem_pyg.neighbors.points import prepare_points
+from jsem_pyg.neighbors.searcher import Searcher, SearchOptions
+from jsem_pyg.neighbors.tree_search import nearest_outside, pays
 
 
 def points(num_points, dim, dtype=torch.float32, seed=0):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from jsem_pyg.graph import knn_hyperedges, knn_search
+from jsem_pyg.neighbors import knn_hyperedges, knn_search
 
 
 @pytest.mark.parametrize("metric", ["cosine", "l2"])

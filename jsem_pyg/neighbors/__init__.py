@@ -1,0 +1,18 @@
+"""Stage 1: points -> nearest neighbours -> weighted edges.
+
+:func:`knn_search` finds the nearest neighbours, :func:`knn_graph` makes an undirected, weighted,
+connected graph of them, and :class:`NeighborIndex` places new points in it. :func:`knn_hyperedges`
+makes a hypergraph of points.
+
+Points are checked in `points.py`; `groups.py` separates the graphs of a batch. Small graphs are
+searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
+`tree_search.py`. `affinity.py` turns distances into weights. Components are joined in `connect.py`,
+by the links that `component_links.py` finds.
+"""
+
+from .build import knn_graph
+from .hyperedges import knn_hyperedges
+from .knn import knn_search
+from .neighbor_index import NeighborIndex
+
+__all__ = ["NeighborIndex", "knn_graph", "knn_hyperedges", "knn_search"]
