@@ -41,8 +41,7 @@ def assert_joins(link, label):
     assert (link[0] < link[1]).all()
 
 
-@pytest.mark.parametrize("chunk", [7, 100, 1024])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "chunk"), [(0, 17), (1, 100), (2, 1024)])
 def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
     monkeypatch.setattr("jsem_pyg.neighbors.component_links._QUERIES", chunk)
     monkeypatch.setattr("jsem_pyg.neighbors.component_links._BASE", 2 * chunk - 1)
@@ -55,7 +54,7 @@ def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
 @pytest.mark.parametrize("seed", range(3))
 def test_within_a_budget_links_join_and_are_hardly_longer(seed, monkeypatch):
     points, label = clusters(seed=seed)
-    budget = 3 * 29 * points.coordinates.numel()  # three points of each component
+    budget = 3 * 29 * 64 * points.num_points  # three points of each component
     monkeypatch.setattr(BUDGET, budget)
     link, length = shortest_links(points, label)
     assert_joins(link, label)
