@@ -1,4 +1,4 @@
-r"""A complex of nodes, edges and triangles, prepared once: sorted, oriented and checked.
+r"""Prepares a complex of nodes, edges and triangles: sorts, orients and checks it, once.
 
 .. math::
     \mathbf{B}_1 [(j), (i, j)] = 1, \quad \mathbf{B}_1 [(i), (i, j)] = -1, \qquad
@@ -66,7 +66,6 @@ class SimplicialStructure(Prepared):
             reverses.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if an edge is a self-loop, is repeated or leaves the range of the nodes, or if a
             triangle is repeated or lacks an edge.
 
@@ -142,17 +141,17 @@ class SimplicialStructure(Prepared):
         )
 
     def to_edges(self, columns: Tensor) -> Tensor:
-        """[..., E, D] flows along the columns -> [..., M, D] along the edges, means of both."""
+        """Turn flows [..., E, D] along the columns into flows [..., M, D] along the edges."""
         share = (self._sign * self._share).to(columns.dtype).unsqueeze(-1)
         zeros = columns.new_zeros((*columns.shape[:-2], self.num_edges, columns.size(-1)))
         return zeros.index_add(-2, self._edge, share * columns)
 
     def to_columns(self, flow: Tensor) -> Tensor:
-        """[..., M, D] flows along the edges -> [..., E, D] along the columns."""
+        """Turn flows [..., M, D] along the edges into flows [..., E, D] along the columns."""
         return self._sign.to(flow.dtype).unsqueeze(-1) * flow.index_select(-2, self._edge)
 
     def mean_of_columns(self, values: Tensor) -> Tensor:
-        """[E] numbers without a sign, such as weights, -> [M], the means of both directions."""
+        """Average numbers [E] without a sign, such as weights, over both directions: [M]."""
         zeros = values.new_zeros(self.num_edges)
         return zeros.index_add(0, self._edge, self._share.to(values.dtype) * values)
 
@@ -216,7 +215,7 @@ class SimplicialStructure(Prepared):
 
 
 def _read_edges(edge_index: Tensor, num_nodes: int | None) -> tuple[Tensor, int]:
-    """The columns in int64, and N."""
+    """Read the columns in int64, and N."""
     if isinstance(edge_index, EdgeIndex):
         edge_index = edge_index.as_tensor()
     check_edge_index_shape(edge_index)
@@ -248,7 +247,7 @@ def _check_repeats(edge_index: Tensor, edge: Tensor, sign: Tensor) -> None:
 
 
 def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The given triangles, each with its nodes in ascending order."""
+    """Read triangles, and sort the nodes of each."""
     check_tensor("triangles", triangles, "a [3, F] integer tensor")
     if triangles.dim() != 2 or triangles.size(0) != 3 or triangles.dtype not in INDICES:
         raise ValueError(
@@ -270,7 +269,7 @@ def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Te
 
 
 def _find_edges(edges: Tensor, triangles: Tensor, num_nodes: int) -> Tensor:
-    """The numbers [3, F] of the edges (i, j), (i, k), (j, k) of triangles i < j < k.
+    """Look up the edges (i, j), (i, k), (j, k) of triangles i < j < k: [3, F].
 
     Raises:
         ValueError: if one is not among the sorted `edges` [2, M].
