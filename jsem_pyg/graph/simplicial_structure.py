@@ -13,7 +13,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex
 
 from .._checks import (
     INDICES,
@@ -23,7 +22,6 @@ from .._checks import (
     check_edge_weight,
     check_float,
     check_node_index,
-    check_nonnegative_int,
     check_signal_range,
     check_symmetric,
     check_tensor,
@@ -36,6 +34,7 @@ from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
 from ..kernels.triangles import list_triangles
 from .memory import Prepared
+from .read_structure import count_nodes
 from .structure import GraphStructure
 
 
@@ -83,7 +82,9 @@ class SimplicialStructure(Prepared):
     def __init__(
         self, edge_index: Tensor, num_nodes: int | None = None, triangles: Tensor | None = None
     ) -> None:
-        edge_index, num_nodes = _read_edges(edge_index, num_nodes)
+        num_nodes = count_nodes(edge_index, num_nodes)
+        check_edge_index_shape(edge_index)
+        edge_index = edge_index.detach().as_subclass(Tensor).long()
         self.num_nodes, self.num_columns = num_nodes, edge_index.size(1)
         both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
         self.graph = graph = GraphStructure(both, num_nodes)
@@ -93,12 +94,12 @@ class SimplicialStructure(Prepared):
         ends = torch.stack([graph.row, graph.col])
         self.edges = ends[:, self._is_forward].long()
         self.num_edges, self.device = self.edges.size(1), self.edges.device
-        self._edge = self._edge_of_slot[graph.slot[: self.num_columns].long()]
+        slot = graph.slot[: self.num_columns].long()
+        _check_repeats(slot, ends)
+        self._edge = self._edge_of_slot[slot]
         self._sign = torch.where(edge_index[0] < edge_index[1], 1.0, -1.0)
-        columns = torch.bincount(self._edge, minlength=self.num_edges)
+        self._share = 1.0 / torch.bincount(self._edge, minlength=self.num_edges)[self._edge]
         self.has_both_directions = self.num_columns > self.num_edges
-        _check_repeats(edge_index, self._edge, self._sign)
-        self._share = 1.0 / columns[self._edge]
         if triangles is None:
             self.triangles = list_triangles(graph.csr, graph.reverse)
         else:
@@ -214,34 +215,13 @@ class SimplicialStructure(Prepared):
         )
 
 
-def _read_edges(edge_index: Tensor, num_nodes: int | None) -> tuple[Tensor, int]:
-    """Read the columns in int64, and N."""
-    if isinstance(edge_index, EdgeIndex):
-        edge_index = edge_index.as_tensor()
-    check_edge_index_shape(edge_index)
-    edge_index = edge_index.detach().long()
-    if num_nodes is None:
-        num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
-    check_nonnegative_int("num_nodes", num_nodes)
-    check_node_index("edge_index", edge_index, num_nodes)
-    loops = int((edge_index[0] == edge_index[1]).sum())
-    if loops:
-        raise ValueError(
-            f"Expected 'edge_index' without self-loops (got {loops}), along which nothing flows. "
-            "To fix this, call torch_geometric.utils.remove_self_loops(edge_index, x)."
-        )
-    return edge_index, int(num_nodes)
-
-
-def _check_repeats(edge_index: Tensor, edge: Tensor, sign: Tensor) -> None:
+def _check_repeats(slot: Tensor, ends: Tensor) -> None:
     """Raise if two columns are the same edge in the same direction."""
-    times = torch.bincount(2 * edge + (sign > 0))
-    repeated = (times > 1).nonzero()[:, 0]
+    repeated = (torch.bincount(slot) > 1).nonzero()[:, 0]
     if repeated.numel():
-        column = int((2 * edge + (sign > 0) == repeated[0]).nonzero()[0])
         raise ValueError(
             "Expected 'edge_index' to have each edge once, or once in each direction (got "
-            f"{repeated.numel()} repeated columns, such as {edge_index[:, column].tolist()}). To "
+            f"{repeated.numel()} repeated columns, such as {ends[:, repeated[0]].tolist()}). To "
             "fix this, call torch_geometric.utils.coalesce(edge_index, x)."
         )
 
@@ -254,7 +234,6 @@ def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Te
             "Expected 'triangles' to be a [3, F] integer tensor, the nodes of each triangle "
             f"(got {triangles.dtype} of shape {list(triangles.shape)})."
         )
-    check_dense("triangles", triangles)
     check_device("triangles", triangles.device, edge_index, "edge_index")
     check_node_index("triangles", triangles, num_nodes)
     triangles = triangles.detach().long().sort(0).values

@@ -20,17 +20,7 @@ class NeighborIndex:
         edge_index: [2, E] the edges of :func:`~.build.knn_graph`.
         edge_weight: [E] their weights.
 
-    Args:
-        x: [N, F] the points; see :func:`~.build.knn_graph` for all arguments and errors.
-        k: neighbours of each point, or all others if there are fewer.
-        metric: "cosine" or "l2".
-        index: "auto", "tree", "flat", "ivf" or "hnsw".
-        kernel: "gaussian", "self_tuning", "cosine" or None.
-        symmetrize: "max", "mean" or "mutual".
-        connect: join the connected components.
-        recall_target: of approximate searches.
-        seed: of approximate searches.
-        progress: show a bar on long searches.
+    Its arguments are those of :func:`~.build.knn_graph`.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])

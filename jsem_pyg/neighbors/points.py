@@ -95,7 +95,7 @@ def prepare_points(x: Any, metric: str) -> Points:
     An array of NumPy's stays where it is, and is looked at once, block after block.
     """
     check_choice("metric", metric, METRICS)
-    check_matrix("x", x)
+    _check_matrix("x", x)
     if isinstance(x, np.ndarray):
         return _array_points(x, metric)
     coordinates = _plain(x)
@@ -120,7 +120,8 @@ def _array_points(x: NDArray[Any], metric: str) -> Points:
 
 def place_points(x_new: Any, fitted: Points) -> Points:
     """Check new points and bring them into the geometry of other points, and into their type."""
-    check_tensor_matrix("x_new", x_new)
+    check_float("x_new", x_new)
+    _check_matrix("x_new", x_new)
     num_features = fitted.coordinates.size(1)
     if x_new.size(1) != num_features:
         raise ValueError(
@@ -134,26 +135,17 @@ def place_points(x_new: Any, fitted: Points) -> Points:
     return Points(coordinates, fitted.center, fitted.metric, x_new.device)
 
 
-def check_matrix(name: str, x: Any) -> None:
+def _check_matrix(name: str, x: Any) -> None:
     """Raise unless `x` is a floating-point tensor or array of shape [N, F] with F > 0."""
     if not isinstance(x, np.ndarray):
-        check_tensor_matrix(name, x)
-        return
-    if x.dtype.name not in _ARRAYS:
+        check_float(name, x)
+        check_dense(name, x)
+    elif x.dtype.name not in _ARRAYS:
         raise TypeError(f"Expected '{name}' to be one of {', '.join(_ARRAYS)} (got {x.dtype}).")
-    _check_shape(name, x.shape)
-
-
-def check_tensor_matrix(name: str, x: Any) -> None:
-    """Raise unless `x` is a dense floating-point tensor of shape [N, F] with F > 0."""
-    check_float(name, x)
-    check_dense(name, x)
-    _check_shape(name, x.shape)
-
-
-def _check_shape(name: str, shape: tuple[int, ...]) -> None:
-    if len(shape) != 2 or shape[1] == 0:
-        raise ValueError(f"Expected '{name}' to have shape [N, F] with F > 0 (got {list(shape)}).")
+    if len(x.shape) != 2 or x.shape[1] == 0:
+        raise ValueError(
+            f"Expected '{name}' to have shape [N, F] with F > 0 (got {list(x.shape)})."
+        )
 
 
 def _largest_entry(name: str, x: Tensor, metric: str, first_row: int = 0) -> float:

@@ -118,13 +118,6 @@ def test_balanced_does_not_look_at_weights():
     assert torch.equal(forman_curvature(edge_index, weight, num_nodes, "balanced"), expected)
 
 
-def test_the_augmented_form_alone_sees_the_unit_of_the_weights():
-    _, edge_index, weight = random_graph(0, 12, 0.6)
-    for method in METHODS:
-        one, other = (forman_curvature(edge_index, unit * weight, 12, method) for unit in (1, 3))
-        assert torch.allclose(one, other) == (method != "augmented")
-
-
 def test_weights_that_require_a_gradient_and_int32_edges():
     edge_index, num_nodes = tiny_graphs.ring()
     weight = torch.ones(10, requires_grad=True)

@@ -1,5 +1,3 @@
-import pickle
-
 import pytest
 import torch
 
@@ -30,13 +28,6 @@ def test_rounding_is_not_blown_up():
 def test_rounding_below_zero_is_that_of_the_size():
     values = -1e6 + torch.tensor([0.0, 0.0625, -0.0625, 0.125])  # one step of float32, or two
     assert (robust_standardize(values) == 0).all()
-
-
-def test_a_normal_sample_gets_mean_zero_and_variance_one():
-    values = 5 + 3 * torch.randn(20_000, generator=torch.Generator().manual_seed(0))
-    result = robust_standardize(values)
-    assert abs(float(result.mean())) < 0.03
-    assert abs(float(result.std()) - 1) < 0.03
 
 
 def test_groups_are_standardised_apart_in_any_order():
@@ -97,18 +88,6 @@ class TestStandardizer:
             result = standardizer.transform(self.values().to(dtype))
             assert result.dtype == dtype
             torch.testing.assert_close(result.double(), expected, rtol=1e-2, atol=1e-2)
-
-    def test_can_be_fitted_anew(self):
-        standardizer = Standardizer().fit(self.values())
-        standardizer.fit(self.values()[:, 0])
-        fresh = Standardizer().fit(self.values()[:, 0])
-        values = torch.linspace(-9, 9, 20)
-        assert torch.equal(standardizer.transform(values), fresh.transform(values))
-
-    def test_can_be_pickled(self):
-        standardizer = Standardizer().fit(self.values())
-        copied = pickle.loads(pickle.dumps(standardizer))
-        assert torch.equal(copied.transform(self.values()), standardizer.transform(self.values()))
 
     def test_refuses(self):
         standardizer = Standardizer()

@@ -124,12 +124,6 @@ def test_a_link_has_the_weight_of_its_length():
     assert float(weight[1, 2]) == pytest.approx(torch.exp(torch.tensor(-2.0)).item())
 
 
-def test_two_points_and_double_precision():
-    edge_index, edge_weight = knn_graph(torch.eye(2, dtype=torch.float64), 1)
-    assert edge_index.tolist() == [[0, 1], [1, 0]]
-    assert edge_weight.dtype == torch.float64
-
-
 @pytest.mark.parametrize(
     ("kernel", "symmetrize"),
     [("gaussian", "max"), ("self_tuning", "mean"), ("cosine", "mutual"), (None, "max")],

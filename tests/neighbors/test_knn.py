@@ -113,11 +113,6 @@ def test_refuses(x, k, options, error, message):
         knn_search(x, k, **options)
 
 
-def test_zero_vectors_are_points_under_l2():
-    neighbor, _ = knn_search(torch.eye(3)[:, :2] * 0.1, 2, metric="l2")
-    assert neighbor[2].sort().values.tolist() == [0, 1]
-
-
 def test_more_neighbours_than_one_of_two_large_graphs_has():
     sizes, k = (140, 170), 150
     x = torch.randn(sum(sizes), 3, generator=torch.Generator().manual_seed(0))

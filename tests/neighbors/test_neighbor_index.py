@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from jsem_pyg.neighbors import NeighborIndex, knn_graph
-from jsem_pyg.neighbors.affinity import MIN_WEIGHT
 from jsem_pyg.neighbors.searches import SEARCHES
 
 
@@ -48,13 +47,6 @@ def test_query_is_brute_force(metric, dtype, n, k):
     torch.testing.assert_close(distance, expected[:, :k].to(dtype))
 
 
-def test_a_point_that_was_fitted_finds_itself_first():
-    x = points()
-    neighbor, distance = NeighborIndex(x, 5, "l2").query(x[10:20])
-    assert neighbor[:, 0].tolist() == list(range(10, 20))
-    assert (distance[:, 0] == 0).all()
-
-
 @pytest.mark.parametrize(
     ("kernel", "symmetrize"),
     [("gaussian", "max"), ("self_tuning", "mean"), ("cosine", "mutual"), (None, "max")],
@@ -89,12 +81,6 @@ def test_weights_of_new_edges_by_hand():
         edge_index, edge_weight = NeighborIndex(x, 2, "l2", kernel=kernel).extend(x_new)
         weight = torch.zeros(5, 5).index_put(tuple(edge_index), edge_weight)
         assert weight[4].tolist() == pytest.approx([0, expected[1], expected[0], 0, 0])
-
-
-def test_weights_of_far_points_do_not_vanish():
-    index = NeighborIndex(points(), 4, "l2", kernel="gaussian")
-    weight = index.extend(torch.full((1, 4), 1e6))[1]
-    assert float(weight.min()) == pytest.approx(MIN_WEIGHT)
 
 
 def test_a_new_point_among_duplicates_has_the_common_width():
@@ -159,11 +145,6 @@ def test_new_points_join_as_many_old_ones_as_there_are(n, kernel, caplog):
 def test_query_refuses(x_new, k, error, message):
     with pytest.raises(error, match=message):
         NeighborIndex(points(), 5).query(x_new, k)
-
-
-def test_refuses_to_be_fitted_to_nothing():
-    with pytest.raises(ValueError, match="'x' to have at least one point .got none"):
-        NeighborIndex(points(0), 5)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", None])

@@ -139,14 +139,6 @@ def test_permuted_graphs_in_a_mini_batch():
     assert torch.equal(batch.to_data_list()[1].x, graphs[1].x[batch[1].node_order])
 
 
-def test_the_functional_name():
-    from torch_geometric.data.datapipes import DatasetAdapter
-
-    data = make_data(20)
-    permuted = next(iter(DatasetAdapter([data]).locality_order(num_parts=2)))
-    assert "node_order" in permuted
-
-
 def test_whatever_holds_node_numbers_is_renumbered():
     data = make_data(30)
     generator = torch.Generator().manual_seed(0)
