@@ -4,6 +4,7 @@ Under both metrics what decides is a Euclidean distance: between the points, or 
 directions, because 1 - cos(u, v) = ||u - v||^2 / 2 for unit vectors u and v.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ from .mapped_rows import MappedRows
 
 METRICS = ("cosine", "l2")
 
-# The supported range (docs/scope.md) of the largest entry: squares, in float32, stay in range.
+# The supported range (docs/scope.md) of the largest entry: float32 holds the squares.
 _LEAST, _MOST = 1e-15, 1e15
 
 # How many numbers one chunk of coordinates, or of their differences, may hold.
@@ -157,8 +158,8 @@ def _largest_entry(name: str, x: Tensor, metric: str, first_row: int = 0) -> flo
     if bool(wrong.any()):
         row = int(wrong.nonzero()[0])
         value = float(x[row][~(x[row].abs() <= _MOST)][0])
-        what = "to be finite" if abs(value) == torch.inf or value != value else "within 1e15 of 0"
-        raise ValueError(f"Expected '{name}' {what} (got {value} in row {first_row + row}).")
+        what = "lie within 1e15 of zero" if math.isfinite(value) else "be finite"
+        raise ValueError(f"Expected '{name}' to {what} (got {value} in row {first_row + row}).")
     if metric == "cosine" and bool((largest == 0).any()):
         zero = (largest == 0).nonzero()[:, 0]
         raise ValueError(

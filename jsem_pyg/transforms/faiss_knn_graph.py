@@ -90,7 +90,6 @@ class FaissKNNGraph(BaseTransform):
             raise ValueError("Expected 'data' to have points in 'x' or 'pos' (got neither).")
         if metric == "auto":
             metric = "l2" if name == "pos" and self.kernel != "cosine" else "cosine"
-            self._warn_of_positions(data, metric)
         data.edge_index, data.edge_weight = knn_graph(
             points,
             self.k,
@@ -106,16 +105,19 @@ class FaissKNNGraph(BaseTransform):
         )
         data.edge_attr = None
         record_edges(data, "edge_index", "edge_weight")
+        if self.metric == "auto" and metric == "cosine":
+            self._warn_of_positions(name, points.shape[1])
         return data
 
-    def _warn_of_positions(self, data: Data, metric: str) -> None:
-        """Log, once, that x looks like positions if the cosine compares it."""
-        if metric == "cosine" and data.num_node_features in (2, 3) and not self._has_warned:
+    def _warn_of_positions(self, name: str, columns: int) -> None:
+        """Log, once, that points look like positions, which the cosine does not compare."""
+        if columns in (2, 3) and not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "data.x has %d columns and is compared by the cosine, which sees directions only. "
+                "data.%s has %d columns and is compared by the cosine, which sees directions only. "
                 "For positions, pass metric='l2'.",
-                data.num_node_features,
+                name,
+                columns,
             )
 
     def __repr__(self) -> str:

@@ -101,7 +101,7 @@ def test_points_that_require_a_gradient_are_detached():
             ValueError,
             "'index' to be one of 'auto'",
         ),
-        (2e15 * torch.ones(5, 2), 1, {}, ValueError, "'x' within 1e15 of 0 .* in row 0"),
+        (2e15 * torch.ones(5, 2), 1, {}, ValueError, "'x' to lie within 1e15 .* in row 0"),
         (1e-16 * torch.eye(5), 1, {"metric": "l2"}, ValueError, "'x' to have entries of 1e-15"),
         (torch.tensor([[1.0], [torch.nan]]), 1, {}, ValueError, "'x' to be finite .*in row 1"),
         (torch.ones(5), 1, {}, ValueError, r"'x' to have shape \[N, F\]"),

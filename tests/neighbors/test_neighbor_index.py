@@ -138,7 +138,7 @@ def test_new_points_join_as_many_old_ones_as_there_are(n, kernel, caplog):
     [
         (points(3), 151, ValueError, "at most the number of fitted points .got k=151 for 150"),
         (points(3, dim=5), None, ValueError, "the 4 columns of the fitted points .got 5"),
-        (torch.full((1, 4), 1e20), None, ValueError, "'x_new' within 1e15 of 0"),
+        (torch.full((1, 4), 1e20), None, ValueError, "'x_new' to lie within 1e15"),
         (torch.zeros(1, 4), None, ValueError, "'x_new' without zero vectors"),
     ],
 )
