@@ -5,6 +5,7 @@ from torch import Tensor
 
 from .._groups import group_firsts, group_order, group_places
 from .points import Points
+from .tree_search import TreeSearch
 
 # How many multiplications one round of searches may cost, about 10 s on one core. Of 100,000 points
 # in 194 far clusters, links from 64 points of each were 1.3 % longer in all than the shortest.
@@ -16,6 +17,9 @@ _LEAST_FEATURES = 64
 # The size of a tile of distances: 16 MB.
 _QUERIES, _BASE = 1024, 4096
 
+# Among how many points a tree looks for a link.
+_NEAREST = 64
+
 # How often an approximate link is improved from its ends.
 _MOST_IMPROVEMENTS = 8
 
@@ -23,10 +27,11 @@ _MOST_IMPROVEMENTS = 8
 def component_links(points: Points, label: Tensor, small: Tensor) -> Tensor:
     """Find links [2, M] out of the `small` [C] components, among them the shortest, or nearly.
 
-    All points of these components look for the nearest point outside, unless that costs more than
-    the budget: Q N F multiplications for Q points. Then the search begins at a few points of each
-    component, and goes on from the best link found: from its far end to the nearest point of the
-    component, from there to the nearest point outside, as long as the links become shorter.
+    All points of these components look for the nearest point outside (in few dimensions, only if
+    none is near), unless that costs more than the budget: Q N F multiplications for Q points. Then
+    the search begins at a few points of each component, and goes on from the best link found: from
+    its far end to the nearest point of the component, from there to the nearest point outside, as
+    long as the links become shorter.
 
     Args:
         points: N points.
@@ -34,14 +39,38 @@ def component_links(points: Points, label: Tensor, small: Tensor) -> Tensor:
         small: [C] which components need a link.
     """
     query = small[label].nonzero()[:, 0]
+    near = query.new_empty(2, 0)
+    if TreeSearch.suits(points):
+        near, query = _near_links(points, label, query)
+    if query.numel() == 0:
+        return near
     num_points, num_features = points.coordinates.shape
     most = _BUDGET // (num_points * max(num_features, _LEAST_FEATURES))
     outside = Outside(points, label)
     if query.numel() <= most:
-        return torch.stack([query, outside.nearest(query)])
-    few = _some_of_each(query, label, max(1, most // int(small.sum())))
-    link = torch.stack([few, outside.nearest(few)])
-    return _improved(points, label, query, outside, link)
+        link = torch.stack([query, outside.nearest(query)])
+    else:
+        few = _some_of_each(query, label, max(1, most // int(small.sum())))
+        link = torch.stack([few, outside.nearest(few)])
+        link = _improved(points, label, query, outside, link)
+    return torch.cat([near, link], dim=1)
+
+
+def _near_links(points: Points, label: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
+    """Look for links among the nearest points of each point, in few dimensions.
+
+    Returns the links [2, M], and the points that may have a shorter one to a point farther away.
+    """
+    found = TreeSearch(points, seed=0).find(points.centred(query), _NEAREST)
+    outside = label[found] != label[query][:, None]
+    has_link = outside.any(1)
+    first = found.gather(1, outside.long().argmax(1, keepdim=True))[:, 0]
+    link = torch.stack([query, first])[:, has_link]
+    length = points.distance(*link)
+    shortest = length.new_full((int(label.max()) + 1,), torch.inf)
+    shortest = shortest.scatter_reduce(0, label[link[0]], length, "amin")
+    seen = points.distance(query, found[:, -1])
+    return link, query[~has_link & (seen < shortest[label[query]])]
 
 
 class Outside:

@@ -51,6 +51,20 @@ def test_exact_links_are_a_minimum_spanning_tree(seed, chunk, monkeypatch):
     assert float(length.sum()) == pytest.approx(spanning_length(points, label), rel=1e-6)
 
 
+def test_links_in_few_dimensions_are_found_by_a_tree(monkeypatch):
+    """Components from below to above the number of points that it looks at."""
+    monkeypatch.setattr("jsem_pyg.neighbors.tree_search._FEWEST_POINTS", 1)
+    generator = torch.Generator().manual_seed(0)
+    label = torch.arange(5).repeat_interleave(torch.tensor([3, 40, 80, 200, 277]))
+    center = 12 * torch.rand(5, 2, generator=generator)
+    points = prepare_points(center[label] + torch.randn(600, 2, generator=generator), "l2")
+    link, length = shortest_links(points, label)
+    assert_joins(link, label)
+    assert float(length.sum()) == pytest.approx(spanning_length(points, label), rel=1e-6)
+    monkeypatch.setattr(BUDGET, 0)
+    assert_joins(shortest_links(points, label)[0], label)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_within_a_budget_links_join_and_are_hardly_longer(seed, monkeypatch):
     points, label = clusters(seed=seed)
