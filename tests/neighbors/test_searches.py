@@ -33,7 +33,7 @@ def all_distances(x, metric):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("index", SEARCHES)
 def test_finds_the_nearest_and_their_true_distances(index, dtype, metric):
-    x = clustered(dim=5).to(dtype) + 30  # far from the origin
+    x = clustered(dim=5).to(dtype) + 1
     x[100:140] = x[:40]  # duplicates
     neighbor, distance = knn_search(x, 7, metric, index)
     true = all_distances(x, metric)
@@ -61,6 +61,23 @@ def test_many_duplicates_leave_no_gap(index):
     edge_index, edge_weight = knn_graph(x, 12, "l2", index)
     assert ((edge_weight > 0) & (edge_weight <= 1)).all()
     assert edge_index[0].bincount(minlength=900).min() >= 12
+
+
+@pytest.mark.parametrize("index", ["tree", "flat", "ivf"])
+def test_points_far_from_the_origin(index):
+    """Of so many columns that Faiss expands the squares of distances."""
+    x = torch.randn(900, 150, generator=torch.Generator().manual_seed(0)).double() + 1e6
+    _, distance = knn_search(x, 7, "l2", index, recall_target=1.0)
+    nearest = all_distances(x, "l2").sort(dim=1).values[:, :7]
+    torch.testing.assert_close(distance, nearest)
+
+
+def test_what_an_approximate_search_misses_is_searched_for():
+    x = clustered()
+    neighbor, distance = knn_search(x, 300, "l2", "ivf", recall_target=0.01)  # in four small cells
+    assert all(row.unique().numel() == 300 for row in neighbor)
+    true = all_distances(x, "l2").gather(1, neighbor).float()
+    torch.testing.assert_close(distance, true, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("index", SEARCHES)
