@@ -47,6 +47,7 @@ class LocalityOrder(BaseTransform):
     Example:
         A path whose nodes come in no order.
 
+        >>> import torch
         >>> edge_index = torch.tensor([[0, 3, 3, 1, 1, 2], [3, 0, 1, 3, 2, 1]])
         >>> data = Data(x=torch.arange(4.0)[:, None], edge_index=edge_index)
         >>> transform = LocalityOrder(method="bandwidth")
