@@ -122,10 +122,13 @@ def neighbor_scores(z: Tensor, y: Tensor, is_new: Tensor, k: int) -> dict[str, f
 def compare(data: Data, args: argparse.Namespace, seed: int) -> list[dict]:
     """A row for each way, of one split."""
     old, new = split(data, args.share_new, seed)
-    knn = FaissKNNGraph(args.k, kernel=args.kernel).fit(old)
-    model = train(knn.graph, args, seed)
+    index = NeighborIndex(old.x, args.k, kernel=args.kernel)
+    old.edge_index, old.edge_weight = index.edge_index, index.edge_weight
+    model = train(old, args, seed)
 
-    extended = knn.extend(new)
+    extended = Data(x=torch.cat([old.x, new.x]), y=torch.cat([old.y, new.y]))
+    extended.edge_index, extended.edge_weight = index.extend(new.x)
+    extended.is_new = torch.arange(extended.num_nodes) >= old.num_nodes
     refitted = FaissKNNGraph(args.k, kernel=args.kernel)(Data(x=extended.x, y=extended.y))
     features = {
         "raw": extended.x,

@@ -3,16 +3,12 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_choice, check_edge_vector, check_edge_weight
+from .._checks import check_choice, check_edge_vector, check_weight_range
 from ..graph import GraphStructure
-from ..kernels.triangles import definition, forman, square_counts, triangle_counts
+from ..kernels.triangles import forman, square_counts, triangle_counts
 from .simple_graph import simple_graph
 
 METHODS = ("augmented", "1d", "balanced")
-
-_NARROWEST = (
-    1e-16  # of the largest weight: roots of these are eight digits apart, half of float64's
-)
 
 
 def forman_curvature(
@@ -48,8 +44,8 @@ def forman_curvature(
         edge_index: [2, E] integer tensor, both directions of every edge, no self-loops, no edge
             twice.
         edge_weight: [E] positive weights, the same in both directions; None means ones. The
-            balanced form takes its type only.
-        num_nodes: N; the largest index + 1 where it is None.
+            balanced form takes their type only.
+        num_nodes: N; None: the largest index + 1.
         method: "augmented" (with triangles), "1d" (without) or "balanced".
 
     Returns:
@@ -57,10 +53,8 @@ def forman_curvature(
         (torch's default type without it), on the device of `edge_index`.
 
     Raises:
-        TypeError: if an argument is not a tensor of the right type.
         ValueError: if the graph is directed or has self-loops or repeated edges, if weights are
-            not positive or not symmetric, if their curvature is out of the range of their type, or
-            if `method` is none of the three.
+            not positive or not symmetric, or if their curvature is out of the range of their type.
 
     Source: Forman 2003, "Bochner's method for cell complexes"; Samal et al. 2018, "Comparative
     analysis of two discretizations of Ricci curvature for complex networks", equations 7 and 8;
@@ -103,40 +97,24 @@ def _check_range(curvature: Tensor, edge_weight: Tensor | None, method: str) -> 
 
 
 def _weighted(graph: GraphStructure, edge_weight: Tensor | None, with_triangles: bool) -> Tensor:
-    """F_1d or F_aug in the slots."""
-    weight = None if edge_weight is None else graph.to_slots(edge_weight.detach().to(graph.device))
-    compute = forman
-    if with_triangles and weight is not None and _are_far_apart(weight):
-        compute = definition.forman
-    curvature = compute(graph.csr, graph.reverse, weight, with_triangles)
-    if curvature is None and edge_weight is not None:
-        # Not good at first sight: either it is refused, or both directions differ by rounding.
-        weight = _positive_means(graph, edge_weight)
-        curvature = compute(graph.csr, graph.reverse, weight, with_triangles)
-    assert curvature is not None  # since the means are good
-    return curvature
-
-
-def _are_far_apart(weight: Tensor) -> bool:
-    """True where sums over all neighbours, less those in triangles, would leave rounding alone."""
-    return weight.numel() > 0 and float(weight.min()) < _NARROWEST * float(weight.max())
-
-
-def _positive_means(graph: GraphStructure, edge_weight: Tensor) -> Tensor:
-    """The means [nnz] of both directions, if the weights are good."""
-    check_edge_weight(edge_weight, edge_weight.numel())
-    means = graph.read_symmetric("edge_weight", edge_weight)
-    zeros = int((edge_weight == 0).sum())
-    if zeros:
-        raise ValueError(
-            "Expected 'edge_weight' to be positive, because this curvature divides by it (got "
-            f"{zeros} zeros of {edge_weight.numel()}). To fix this, drop these edges or raise "
-            "their weight."
-        )
-    return means
+    """Compute F_1d or F_aug in the slots."""
+    if edge_weight is None:
+        weight = torch.ones(graph.num_slots, dtype=torch.float64)
+    else:
+        check_weight_range("edge_weight", edge_weight)
+        zeros = int((edge_weight == 0).sum())
+        if zeros:
+            raise ValueError(
+                "Expected 'edge_weight' to be positive, because this curvature divides by it (got "
+                f"{zeros} zeros of {edge_weight.numel()}). To fix this, drop these edges or raise "
+                "their weight."
+            )
+        weight = graph.read_symmetric("edge_weight", edge_weight)
+    return forman(graph.csr, graph.reverse, weight, with_triangles)
 
 
 def _balanced(graph: GraphStructure) -> Tensor:
+    """Compute F_bal in the slots."""
     csr = graph.csr
     triangles = triangle_counts(csr, graph.reverse)
     squares, degeneracy = square_counts(csr)

@@ -73,8 +73,8 @@ def heat_diffusion(
         normalization: "sym" for :math:`\mathbf{L} = \mathbf{I} - \mathbf{D}^{-1/2} \mathbf{W}
             \mathbf{D}^{-1/2}`, "rw" for :math:`\mathbf{I} - \mathbf{D}^{-1} \mathbf{W}`, None for
             :math:`\mathbf{D} - \mathbf{W}`.
-        backend: {backends}. For a SparseTensor, "auto" means "torch_sparse". Memory is bounded,
-            whatever the degree, with "torch", "numba" and "triton".
+        backend: {backends}. Memory is bounded, whatever the degree, with "torch", "numba" and
+            "triton".
         node_mass: [N] positive masses M of the nodes, such as the areas of a mesh's vertices, for
             :math:`\mathbf{L} = \mathbf{M}^{-1} (\mathbf{D} - \mathbf{W})`, with
             ``normalization=None``; differentiable. None: ones.

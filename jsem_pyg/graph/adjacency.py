@@ -1,4 +1,4 @@
-"""Every form of graph that PyG has, read into one: rows, columns and weights.
+"""Reads every form of graph that PyG has into one: rows, columns and weights.
 
 The rows of an `edge_index` are the sources of messages. The sparse forms follow PyG's convention:
 they hold the *transposed* adjacency, so that their rows are the targets. Their entries are the
@@ -70,10 +70,9 @@ def _read_torch_sparse(matrix: Tensor, num_nodes: int) -> Adjacency:
 
 
 def check_entry_order(edge_index: Any) -> None:
-    """Raise a ValueError if features in the order of the entries would be read in another.
+    """Raise a ValueError for a COO tensor whose entries are not sorted, or repeated.
 
-    Raises:
-        ValueError: if `edge_index` is a COO tensor whose entries are not sorted, or repeated.
+    Features in the order of its entries would be read in another.
     """
     if not isinstance(edge_index, Tensor) or edge_index.layout != torch.sparse_coo:
         return
@@ -90,7 +89,7 @@ def check_entry_order(edge_index: Any) -> None:
 
 
 def _expand(pointer: Tensor, index: Tensor) -> Tensor:
-    """Compressed pointers [N + 1] -> one row (or column) number for each entry of `index`."""
+    """Expand compressed pointers [N + 1] to a row (or column) number for each entry of `index`."""
     rows = torch.arange(pointer.numel() - 1, device=pointer.device)
     # Without the size, a GPU would have to wait for the sum of the counts.
     return rows.repeat_interleave(pointer.diff(), output_size=index.numel())

@@ -1,4 +1,4 @@
-"""A hypergraph, prepared once: its memberships sorted, counted and checked.
+"""Prepares a hypergraph: sorts, counts and checks its memberships, once.
 
 A training step changes values, never the structure: :class:`HypergraphStructure` is to hypergraphs
 what :class:`~jsem_pyg.graph.GraphStructure` is to graphs.
@@ -56,7 +56,6 @@ class HypergraphStructure(Prepared):
         num_pairs: the ordered pairs of distinct members, summed over the hyperedges.
 
     Raises:
-        TypeError: if a number is not an integer.
         ValueError: if the memberships have another shape or type, or leave the range.
 
     Example:

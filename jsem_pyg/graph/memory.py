@@ -1,4 +1,4 @@
-"""A memory of prepared graphs, so that a training loop prepares and checks a graph once.
+"""Remembers prepared graphs, so that a training loop prepares and checks a graph once.
 
 A memory is a tuple of immutable entries that is swapped in one step: threads that share a layer may
 prepare a graph twice, but never see half of an entry.
@@ -40,13 +40,17 @@ class _Entry(NamedTuple):
 
 
 class Memory:
-    """The last few results, by the tensors that they were made of.
+    """Keeps the last few results, by the tensors that they were made of.
 
     Tensors are the same as before if they share memory, shape and version with them: what is
     remembered is kept alive, so no other tensor can take its place in memory, and a change in place
     raises the version. A change through `.data` or an array of NumPy's leaves no trace: after one,
-    prepare the graph anew, as a :class:`~jsem_pyg.graph.GraphStructure`. With ``by_entries=True``
-    tensors are compared entry by entry, which costs a copy of them.
+    prepare the graph anew, as a :class:`~jsem_pyg.graph.GraphStructure`. Tensors that were made in
+    `torch.inference_mode` have no version, and nothing that is made of them is kept.
+
+    Args:
+        size: how many results.
+        by_entries: compare tensors entry by entry instead, which costs a copy of them.
     """
 
     def __init__(self, size: int = 1, by_entries: bool = False) -> None:
@@ -54,39 +58,33 @@ class Memory:
         self._entries: tuple[_Entry, ...] = ()
 
     def recall(self, tensors: tuple[Tensor, ...], make: Callable[[], T], *context: Any) -> T:
-        """The result for `tensors` in this context: the remembered one, or that of `make()`.
+        """Return the result for `tensors` in this context: the one remembered, or `make()`.
 
         Contexts are compared by `==`, or for structures by identity.
         """
+        # `numbers_of` detaches, so that no autograd graph is kept alive with the memory.
         tensors = tuple(map(numbers_of, tensors))
-        key = (context, self._identity(tensors))
+        if not self.by_entries and any(each.is_inference() for each in tensors):
+            return make()
+        key = (context, *map(self._identity, tensors))
         known = self._entries  # read once: another thread may swap it
         for entry in known:
-            if entry.key != key:
-                continue
-            if not self.by_entries or all(map(torch.equal, entry.tensors, tensors)):
+            if entry.key == key and (
+                not self.by_entries or all(map(torch.equal, entry.tensors, tensors))
+            ):
                 found: T = entry.made
                 return found
-        # `numbers_of` detaches, so that no autograd graph is kept alive with the memory.
-        kept = tuple(each.clone() for each in tensors) if self.by_entries else tensors
+        if self.by_entries:
+            tensors = tuple(each.clone() for each in tensors)
         made = make()
-        if self.by_entries or not any(each.is_inference() for each in tensors):
-            self._entries = (_Entry(key, kept, made), *known)[: self.size]
+        self._entries = (_Entry(key, tensors, made), *known)[: self.size]
         return made
 
-    def _identity(self, tensors: tuple[Tensor, ...]) -> Any:
+    def _identity(self, tensor: Tensor) -> tuple[Any, ...]:
+        seen = tensor.device, tensor.dtype, tensor.shape
         if self.by_entries:
-            return tuple((each.device, each.dtype, each.shape) for each in tensors)
-        return tuple(
-            # Inference tensors carry no version, so a change in place could not be seen.
-            (each.data_ptr(), each.shape, each.stride(), each.dtype, each.device, each._version)
-            if not each.is_inference()
-            else object()
-            for each in tensors
-        )
+            return seen
+        return *seen, tensor.data_ptr(), tensor.stride(), tensor._version
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Memory":
-        return Memory(self.size, self.by_entries)  # a copied or unpickled layer starts empty
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Memory, (self.size, self.by_entries))
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_entries": ()}  # a copied or unpickled layer starts empty

@@ -1,4 +1,4 @@
-"""The reader of graphs, hypergraphs and complexes: prepared or remembered, and checked."""
+"""Reads graphs: prepares or recalls them, and checks what comes with them."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ class GraphReader:
         self._checked = Memory(2 * min(size, 1), by_entries=True)  # weights and features
 
     def recall(self, given: tuple[Any, ...], make: Callable[[], T], *context: Any) -> T:
-        """The structure that `make()` prepares of what was given, or the one remembered for it.
+        """Return the structure that `make()` prepares of what was given, or the one remembered.
 
         With anything but dense tensors `make` is called, which refuses it.
         """
@@ -80,7 +80,6 @@ class GraphReader:
         Returns the structure, and the weights, which a sparse tensor may bring; None: ones.
 
         Raises:
-            TypeError: if an argument is of the wrong type.
             ValueError: if the graph is malformed, or sizes, devices or values do not fit.
         """
         structure, weight = self._structure(edge_index, x.size(-2), edge_weight)
@@ -120,7 +119,7 @@ class GraphReader:
 def read_edges(
     edge_index: Any, edge_weight: Tensor | None, num_nodes: int
 ) -> tuple[Adjacency, Tensor | None]:
-    """Any form of graph as its edges and weights, for compiled code, which cannot prepare it.
+    """Read any form of graph as edges and weights, for compiled code, which cannot prepare it.
 
     Raises:
         NotImplementedError: if these are rows of one process among others.
@@ -137,7 +136,7 @@ def read_edges(
 
 
 def choose_weight(stored: Tensor | None, given: Tensor | None) -> Tensor | None:
-    """The weights that a sparse tensor stores or those given beside it, but not both."""
+    """Return the weights that a sparse tensor stores, or the weights that are given beside it."""
     if stored is not None and given is not None:
         raise ValueError(
             "Expected 'edge_weight' to be None where the sparse 'edge_index' has values already "

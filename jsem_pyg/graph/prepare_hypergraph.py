@@ -1,4 +1,4 @@
-"""Hypergraphs in every form that PyG has: memberships, a `HyperGraphData` or a batch of them."""
+"""Reads hypergraphs in every form that PyG has: memberships, or a `HyperGraphData`."""
 
 from typing import Any
 
@@ -26,7 +26,6 @@ def read_hypergraph(
     Returns the structure, and the weights [E]; None: ones.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if sizes, devices or values do not fit, or PyG numbered the hypergraphs of a
             batch wrongly.
     """
@@ -74,7 +73,7 @@ def _check_sizes(
 
 
 def _count_hyperedges(data: HyperGraphData, given: int | None) -> int | None:
-    """The number of hyperedges, from any attribute: PyG itself forgets empty ones at the end."""
+    """Count the hyperedges by any attribute: PyG itself forgets empty ones at the end."""
     if given is not None:
         return given
     stored = data.get("num_hyperedges")

@@ -1,4 +1,4 @@
-"""One reader of a graph without a signal: its number of nodes, and its prepared structure."""
+"""Reads a graph without a signal: its number of nodes, and its prepared structure."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def read_structure(edge_index: Any, num_nodes: int | None = None) -> GraphStruct
 
 
 def count_nodes(edge_index: Any, num_nodes: int | None = None, nodes: Tensor | None = None) -> int:
-    """N: `num_nodes` if given, else the size that the graph has, else the largest index + 1."""
+    """Return N: `num_nodes` if given, else the size of the graph, else the largest index + 1."""
     if num_nodes is not None:
         check_nonnegative_int("num_nodes", num_nodes)
         return int(num_nodes)

@@ -1,4 +1,4 @@
-"""Rows of a graph's matrix: all of them, or those of one process. Operators are made of them.
+"""Holds rows of a graph's matrix, all or a part of them. Operators are made of them.
 
 A :class:`~jsem_pyg.graph.GraphStructure` holds all rows.
 `jsem_pyg.partition.DistributedGraph` holds a block of them, whose columns reach beyond it:
@@ -49,11 +49,11 @@ class GraphRows(Prepared):
 
     @abstractmethod
     def to_slots(self, values: Tensor) -> Tensor:
-        """[E, ...] values of the edges -> their sums [nnz, ...] in the slots."""
+        """Add up values [E, ...] of the edges in the slots [nnz, ...]."""
 
     @abstractmethod
     def symmetric(self, values: Tensor) -> Tensor:
-        """[nnz] values in the slots -> the mean of both directions of every edge."""
+        """Average values [nnz] in the slots over both directions of every edge."""
 
     @abstractmethod
     def _check_symmetric(self, name: str, values: Tensor) -> None:
@@ -74,10 +74,10 @@ class GraphRows(Prepared):
 
     @abstractmethod
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Any:
-        """The operator S of entries [nnz] in the slots, and [n] on the diagonal, if it has one."""
+        """Make the operator S of entries [nnz] in the slots and, if given, [n] on the diagonal."""
 
     def whole(self, purpose: str, remedy: str) -> Any:
-        """Return this graph where all its rows are here, as a `GraphStructure`.
+        """Return this graph as a `GraphStructure`, if all its rows are here.
 
         Raises:
             NotImplementedError: if these are the rows of one process; see `purpose` and `remedy`.
@@ -89,26 +89,26 @@ class GraphRows(Prepared):
 
     @property
     def one_way(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """As `edges`, one direction of each where that is cheaper; and [E] where each edge is.
+        """The ends of the edges, in one direction if that is cheaper, and [E] where each edge is.
 
-        The last is None where all edges are there, in their order.
+        The last is None if all edges are there, in their order.
         """
         return *self.edges, None
 
     def row_sums(self, values: Tensor) -> Tensor:
-        """[nnz] values in the slots -> their sums [n] over each row."""
+        """Add up values [nnz] in the slots over each row: [n]."""
         return values.new_zeros(self.num_nodes).index_add(0, self.row, values)
 
     def spread(self, values: Tensor) -> Tensor:
-        """[n, ...] numbers of these nodes -> those of all nodes that a column may be."""
+        """Fetch numbers [n, ...] of these nodes for all nodes that a column may be."""
         return values
 
     def mean(self, values: Tensor) -> Tensor:
-        """[n, ...] numbers of nodes -> their mean [...] over all nodes of the graph."""
+        """Average numbers [n, ...] over all nodes of the graph: [...]."""
         return values.mean(0)
 
     def extent(self, values: Tensor) -> tuple[float, float]:
-        """The smallest and the largest of some values over all processes that hold rows."""
+        """Find the smallest and the largest value, over all processes that hold rows."""
         values = numbers_of(values)
         if values.numel() == 0:
             return math.inf, 0.0

@@ -1,4 +1,4 @@
-r"""A complex of nodes, edges and triangles, prepared once: sorted, oriented and checked.
+r"""Prepares a complex of nodes, edges and triangles: sorts, orients and checks it, once.
 
 .. math::
     \mathbf{B}_1 [(j), (i, j)] = 1, \quad \mathbf{B}_1 [(i), (i, j)] = -1, \qquad
@@ -13,7 +13,6 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex
 
 from .._checks import (
     INDICES,
@@ -23,7 +22,6 @@ from .._checks import (
     check_edge_weight,
     check_float,
     check_node_index,
-    check_nonnegative_int,
     check_signal_range,
     check_symmetric,
     check_tensor,
@@ -36,6 +34,7 @@ from .._groups import group_starts
 from ..kernels.csr import CSR, Incidence
 from ..kernels.triangles import list_triangles
 from .memory import Prepared
+from .read_structure import count_nodes
 from .structure import GraphStructure
 
 
@@ -66,7 +65,6 @@ class SimplicialStructure(Prepared):
             reverses.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
         ValueError: if an edge is a self-loop, is repeated or leaves the range of the nodes, or if a
             triangle is repeated or lacks an edge.
 
@@ -84,7 +82,9 @@ class SimplicialStructure(Prepared):
     def __init__(
         self, edge_index: Tensor, num_nodes: int | None = None, triangles: Tensor | None = None
     ) -> None:
-        edge_index, num_nodes = _read_edges(edge_index, num_nodes)
+        num_nodes = count_nodes(edge_index, num_nodes)
+        check_edge_index_shape(edge_index)
+        edge_index = edge_index.detach().as_subclass(Tensor).long()
         self.num_nodes, self.num_columns = num_nodes, edge_index.size(1)
         both = torch.cat([edge_index, edge_index.flip(0)], dim=1)
         self.graph = graph = GraphStructure(both, num_nodes)
@@ -94,12 +94,12 @@ class SimplicialStructure(Prepared):
         ends = torch.stack([graph.row, graph.col])
         self.edges = ends[:, self._is_forward].long()
         self.num_edges, self.device = self.edges.size(1), self.edges.device
-        self._edge = self._edge_of_slot[graph.slot[: self.num_columns].long()]
+        slot = graph.slot[: self.num_columns].long()
+        _check_repeats(slot, ends)
+        self._edge = self._edge_of_slot[slot]
         self._sign = torch.where(edge_index[0] < edge_index[1], 1.0, -1.0)
-        columns = torch.bincount(self._edge, minlength=self.num_edges)
+        self._share = 1.0 / torch.bincount(self._edge, minlength=self.num_edges)[self._edge]
         self.has_both_directions = self.num_columns > self.num_edges
-        _check_repeats(edge_index, self._edge, self._sign)
-        self._share = 1.0 / columns[self._edge]
         if triangles is None:
             self.triangles = list_triangles(graph.csr, graph.reverse)
         else:
@@ -142,17 +142,17 @@ class SimplicialStructure(Prepared):
         )
 
     def to_edges(self, columns: Tensor) -> Tensor:
-        """[..., E, D] flows along the columns -> [..., M, D] along the edges, means of both."""
+        """Turn flows [..., E, D] along the columns into flows [..., M, D] along the edges."""
         share = (self._sign * self._share).to(columns.dtype).unsqueeze(-1)
         zeros = columns.new_zeros((*columns.shape[:-2], self.num_edges, columns.size(-1)))
         return zeros.index_add(-2, self._edge, share * columns)
 
     def to_columns(self, flow: Tensor) -> Tensor:
-        """[..., M, D] flows along the edges -> [..., E, D] along the columns."""
+        """Turn flows [..., M, D] along the edges into flows [..., E, D] along the columns."""
         return self._sign.to(flow.dtype).unsqueeze(-1) * flow.index_select(-2, self._edge)
 
     def mean_of_columns(self, values: Tensor) -> Tensor:
-        """[E] numbers without a sign, such as weights, -> [M], the means of both directions."""
+        """Average numbers [E] without a sign, such as weights, over both directions: [M]."""
         zeros = values.new_zeros(self.num_edges)
         return zeros.index_add(0, self._edge, self._share.to(values.dtype) * values)
 
@@ -215,47 +215,25 @@ class SimplicialStructure(Prepared):
         )
 
 
-def _read_edges(edge_index: Tensor, num_nodes: int | None) -> tuple[Tensor, int]:
-    """The columns in int64, and N."""
-    if isinstance(edge_index, EdgeIndex):
-        edge_index = edge_index.as_tensor()
-    check_edge_index_shape(edge_index)
-    edge_index = edge_index.detach().long()
-    if num_nodes is None:
-        num_nodes = int(edge_index.max()) + 1 if edge_index.numel() else 0
-    check_nonnegative_int("num_nodes", num_nodes)
-    check_node_index("edge_index", edge_index, num_nodes)
-    loops = int((edge_index[0] == edge_index[1]).sum())
-    if loops:
-        raise ValueError(
-            f"Expected 'edge_index' without self-loops (got {loops}), along which nothing flows. "
-            "To fix this, call torch_geometric.utils.remove_self_loops(edge_index, x)."
-        )
-    return edge_index, int(num_nodes)
-
-
-def _check_repeats(edge_index: Tensor, edge: Tensor, sign: Tensor) -> None:
+def _check_repeats(slot: Tensor, ends: Tensor) -> None:
     """Raise if two columns are the same edge in the same direction."""
-    times = torch.bincount(2 * edge + (sign > 0))
-    repeated = (times > 1).nonzero()[:, 0]
+    repeated = (torch.bincount(slot) > 1).nonzero()[:, 0]
     if repeated.numel():
-        column = int((2 * edge + (sign > 0) == repeated[0]).nonzero()[0])
         raise ValueError(
             "Expected 'edge_index' to have each edge once, or once in each direction (got "
-            f"{repeated.numel()} repeated columns, such as {edge_index[:, column].tolist()}). To "
+            f"{repeated.numel()} repeated columns, such as {ends[:, repeated[0]].tolist()}). To "
             "fix this, call torch_geometric.utils.coalesce(edge_index, x)."
         )
 
 
 def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Tensor:
-    """The given triangles, each with its nodes in ascending order."""
+    """Read triangles, and sort the nodes of each."""
     check_tensor("triangles", triangles, "a [3, F] integer tensor")
     if triangles.dim() != 2 or triangles.size(0) != 3 or triangles.dtype not in INDICES:
         raise ValueError(
             "Expected 'triangles' to be a [3, F] integer tensor, the nodes of each triangle "
             f"(got {triangles.dtype} of shape {list(triangles.shape)})."
         )
-    check_dense("triangles", triangles)
     check_device("triangles", triangles.device, edge_index, "edge_index")
     check_node_index("triangles", triangles, num_nodes)
     triangles = triangles.detach().long().sort(0).values
@@ -270,7 +248,7 @@ def _read_triangles(triangles: Tensor, edge_index: Tensor, num_nodes: int) -> Te
 
 
 def _find_edges(edges: Tensor, triangles: Tensor, num_nodes: int) -> Tensor:
-    """The numbers [3, F] of the edges (i, j), (i, k), (j, k) of triangles i < j < k.
+    """Look up the edges (i, j), (i, k), (j, k) of triangles i < j < k: [3, F].
 
     Raises:
         ValueError: if one is not among the sorted `edges` [2, M].

@@ -1,4 +1,4 @@
-"""A graph, prepared once: its edges sorted, paired ((i, j) with (j, i)) and checked.
+"""Prepares a graph: sorts its edges, pairs (i, j) with (j, i), and checks them, once.
 
 A training step changes values, never the structure. So the costly part and everything that would
 make a GPU wait happen here, when a graph is first seen, and whatever follows from the pattern alone
@@ -59,7 +59,6 @@ class GraphStructure(GraphRows):
         reverse: [nnz] the slot of (j, i) for the slot of (i, j).
 
     Raises:
-        TypeError: if `edge_index` is no graph, or `num_nodes` no integer.
         ValueError: if an edge has no reverse, is a self-loop or leaves the range of the nodes.
 
     Example:
@@ -117,7 +116,7 @@ class GraphStructure(GraphRows):
     @cached_property
     @lasting
     def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Both ends [M] of every undirected edge, and which of these each column is."""
+        """Both ends [M] of every undirected edge, and the number [E] of the edge of each column."""
         slot = (self.row < self.col).nonzero()[:, 0]
         number = torch.arange(slot.numel(), dtype=self.col.dtype, device=self.device)
         of_slot = torch.empty_like(self.col)
@@ -167,7 +166,7 @@ class GraphStructure(GraphRows):
         return torch.from_numpy(labels).to(self.device, torch.int64)
 
     def make_matrix(self, off_diagonal: Tensor, diagonal: Tensor | None, backend: str) -> Any:
-        """The operator S of entries [nnz] in the slots, and [N] on the diagonal, if it has one."""
+        """Make the operator S of entries [nnz] in the slots and, if given, [N] on the diagonal."""
         kernel = CHEBYSHEV.find(backend, off_diagonal.device)
         if diagonal is None:
             return kernel.SparseOperator(self.csr, off_diagonal)
@@ -176,21 +175,21 @@ class GraphStructure(GraphRows):
         return kernel.SparseOperator(pattern, values)
 
     def to_slots(self, values: Tensor) -> Tensor:
-        """[E, ...] values of the columns of `edge_index` -> their sums [nnz, ...] in the slots."""
+        """Add up values [E, ...] of the columns of `edge_index` in the slots [nnz, ...]."""
         if self._slot is not None:
             empty = values.new_zeros((self.num_slots, *values.shape[1:]))
             return empty.index_add(0, self._slot, values)
         return values if self._order is None else values.index_select(0, self._order)
 
     def to_edges(self, slots: Tensor) -> Tensor:
-        """[nnz] values in the slots -> [E]: columns that share a slot get all of it."""
+        """Read values [nnz] of the slots for the columns [E], which may share a slot."""
         in_order = self._slot is None and self._order is None
         return slots if in_order else slots.index_select(0, self.slot)
 
     def share_among_edges(self, slots: Tensor, weight: Tensor | None = None) -> Tensor:
-        """[nnz] values in the slots -> [E]: columns that share a slot get parts of it.
+        """Share values [nnz] of the slots among their columns [E].
 
-        Parts are as their weights [E]; equal without weights, or where these are zero.
+        Parts are as the weights [E] of the columns; equal without weights, or if these are zero.
         """
         if not self.has_repeated_edges:
             return self.to_edges(slots)
@@ -202,16 +201,14 @@ class GraphStructure(GraphRows):
         return part.to(slots) * self.to_edges(slots)
 
     def symmetric(self, values: Tensor) -> Tensor:
-        """[nnz] values in the slots -> the mean of both directions of every edge."""
+        """Average values [nnz] in the slots over both directions of every edge."""
         return (values + values.index_select(0, self.reverse)) / 2
 
     def read_symmetric(self, name: str, values: Tensor) -> Tensor:
-        """The means [nnz] of both directions, in float64, of a number [E] for each column.
+        """Average numbers [E] of the columns over both directions, in float64: [nnz].
 
         Raises:
-            TypeError: if `values` is not a floating-point tensor.
-            ValueError: if its shape does not fit, or values are not finite, or not the same in both
-                directions.
+            ValueError: if values are not finite, or not the same in both directions.
         """
         check_edge_vector(name, values, self.num_edges)
         check_finite(name, values)

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import torch
+from torch_geometric.typing import WITH_TORCH_SPARSE
 
 from .._checks import check_choice
 from .._extras import version_of
@@ -159,9 +160,10 @@ def torch_csr_obstacle(device: torch.device) -> str | None:
 
 
 def torch_sparse_obstacle(device: torch.device) -> str | None:
-    """For torch-sparse."""
-    if not _is_installed("torch_sparse"):
-        return "torch-sparse is not installed; it is the extra [sparse]"
+    """For torch-sparse, as far as PyG could import it."""
+    if not WITH_TORCH_SPARSE:
+        state = "cannot be imported" if _is_installed("torch_sparse") else "is not installed"
+        return f"torch-sparse {state}; it is the extra [sparse], built against the installed torch"
     if device.type not in ("cpu", "cuda"):
         return f"torch-sparse has no kernels for {device.type!r}"
     return None

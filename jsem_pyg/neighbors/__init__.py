@@ -4,10 +4,10 @@
 connected graph of them, and :class:`NeighborIndex` places new points in it. :func:`knn_hyperedges`
 makes a hypergraph of points.
 
-Points are checked in `points.py`; `groups.py` separates the graphs of a batch. Small graphs are
-searched in `all_pairs.py`, others as `searcher.py` decides: by `faiss_search.py` or
-`tree_search.py`. `affinity.py` turns distances into weights. Components are joined in `connect.py`,
-by the links that `component_links.py` finds.
+Points are checked in `points.py`. The searches stand in a table, `searches.py`, and have a file
+each; `searcher.py` ranks what they find. Small graphs, of which a batch may hold many, are compared
+pair by pair (`groups.py`, `all_pairs.py`). `affinity.py` turns distances into weights. Components
+are joined in `connect.py`, by the links that `component_links.py` finds.
 """
 
 from .build import knn_graph

@@ -1,4 +1,4 @@
-"""Distances -> edge weights in (0, 1], and directed neighbours -> undirected edges.
+"""Turns distances into edge weights in (0, 1], and directed neighbours into undirected edges.
 
 Between these functions an undirected edge is one column (i, j) with i < j: the weights of both
 directions are then the same number by construction.
@@ -50,17 +50,16 @@ def _mean(weight: Tensor, edge: Tensor, count: Tensor) -> Tensor:
     return weight.new_zeros(count.numel()).index_add(0, edge, weight) / 2
 
 
-# How the weights [M] of directed edges become that of an undirected one, and in how many
-# directions it has to be found.
+# How the weights of directed edges are joined, and in how many directions an edge has to be found.
 SYMMETRIZATIONS = {"max": (_larger, 1), "mean": (_mean, 1), "mutual": (_larger, 2)}
 
 
 def node_width(distance: Tensor, kernel: str | None, groups: Groups | None = None) -> Tensor:
-    """The width [N] of each node, of distances [N, k] that ascend in each row.
+    """Choose the width [N] of each node from its distances [N, k], which ascend in each row.
 
-    It is the median distance to the k-th neighbour, the same for all nodes of a graph, or the
-    node's own distance to its 7th neighbour, or the k-th where k < 7 ("self_tuning"). A node
-    surrounded by its duplicates has no width of its own and gets the median of all of them.
+    It is the median distance to the k-th neighbour, the same for all nodes of a graph, or, for
+    "self_tuning", the node's own distance to its 7th neighbour, or the k-th if k < 7. A node
+    surrounded by its duplicates has no width of its own and gets the median.
     """
     groups = one_group(distance.size(0)) if groups is None else groups
     fallback = common_width(distance, groups)[groups.label]
@@ -71,14 +70,14 @@ def node_width(distance: Tensor, kernel: str | None, groups: Groups | None = Non
 
 
 def local_width(distance: Tensor, fallback: Tensor) -> Tensor:
-    """The distance [N] to the 7th neighbour, or the k-th where k < 7; `fallback` [N] for none."""
+    """Return the distance [N] to the 7th neighbour (k-th if k < 7), or `fallback` [N] if zero."""
     return _unless_negligible(distance[:, min(_LOCAL_NEIGHBOR, distance.size(1)) - 1], fallback)
 
 
 def common_width(distance: Tensor, groups: Groups) -> Tensor:
-    """The median [G] of the positive distances to the k-th neighbour in each graph.
+    """Return the median [G] of the positive distances to the k-th neighbour in each graph.
 
-    Infinite where all are zero: no length has a meaning there, so that every edge weighs one.
+    It is infinite if all are zero: no length has a meaning there, so that every edge weighs one.
     """
     last = distance[:, -1]
     return groups.median(last, last > 0).nan_to_num(nan=torch.inf)
@@ -110,7 +109,7 @@ def undirected_edges(neighbor: Tensor, weight: Tensor, symmetrize: str) -> tuple
 
     "max" is the union of both directions with the larger weight, "mean" (W + W^T) / 2, in which an
     edge in one direction only gets half its weight, "mutual" the edges in both directions. A node
-    among its own neighbours, where it has fewer, is left out.
+    among its own neighbours is left out.
 
     Example:
         >>> neighbor, weight = torch.tensor([[1], [2], [1]]), torch.ones(3, 1)
@@ -120,14 +119,9 @@ def undirected_edges(neighbor: Tensor, weight: Tensor, symmetrize: str) -> tuple
     """
     join, directions = SYMMETRIZATIONS[symmetrize]
     num_nodes, k = neighbor.shape
-    i, j, weight = (
-        torch.arange(num_nodes).repeat_interleave(k),
-        neighbor.flatten(),
-        weight.flatten(),
-    )
+    i, j = torch.arange(num_nodes).repeat_interleave(k), neighbor.flatten()
     other = i != j
-    if not bool(other.all()):
-        i, j, weight = i[other], j[other], weight[other]
+    i, j, weight = i[other], j[other], weight.flatten()[other]
     key = torch.minimum(i, j) * num_nodes + torch.maximum(i, j)
     key, edge, count = torch.unique(key, return_inverse=True, return_counts=True)
     pair, joined = torch.stack([key // num_nodes, key % num_nodes]), join(weight, edge, count)
@@ -137,7 +131,7 @@ def undirected_edges(neighbor: Tensor, weight: Tensor, symmetrize: str) -> tuple
 
 
 def both_directions(pair: Tensor, weight: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Undirected edges [2, M] -> a coalesced `edge_index` [2, 2M], sorted, and `edge_weight`."""
+    """Turn undirected edges [2, M] into a sorted `edge_index` [2, 2M] and its `edge_weight`."""
     edge_index = torch.cat([pair, pair.flip(0)], dim=1)
     order = (edge_index[0] * num_nodes + edge_index[1]).argsort()
     return edge_index[:, order], weight.repeat(2)[order]

@@ -1,4 +1,4 @@
-"""Small graphs by all their pairs of points, many graphs at once."""
+"""Compares all pairs of points of small graphs, many graphs at once."""
 
 import torch
 from torch import Tensor
@@ -9,10 +9,17 @@ from .points import Points
 def all_pairs_neighbors(
     points: Points, nodes: Tensor, valid: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
-    """The k nearest other points of every point in its graph: neighbours and distances [B, n, k].
+    """Find the k nearest other points of every point in its graph.
 
-    Of the points [B, n] of B graphs, ascending in each, where they are valid [B, n]. Ties go to the
-    lower index. Distances are infinite where a graph has fewer other points.
+    Args:
+        points: the points of all graphs.
+        nodes: [B, n] the points of B graphs, ascending in each.
+        valid: [B, n] which of these are points; the others fill up.
+        k: how many.
+
+    Returns:
+        Neighbours and distances [B, n, k]. Ties go to the lower number; distances are infinite if a
+        graph has fewer other points.
     """
     distance = _distances(points, nodes)
     apart = ~torch.eye(nodes.size(1), dtype=torch.bool)
@@ -23,7 +30,7 @@ def all_pairs_neighbors(
 
 
 def all_pairs_links(points: Points, nodes: Tensor, valid: Tensor, label: Tensor) -> Tensor:
-    """Links [2, M] from every point to the nearest with another label [N] in its graph, if any."""
+    """Link every point to the nearest with another label [N] in its graph, if any: [2, M]."""
     outside = (label[nodes][:, :, None] != label[nodes][:, None]) & valid[:, None]
     distance = _distances(points, nodes).masked_fill(~outside, torch.inf)
     nearest = nodes.gather(1, distance.argmin(2))
@@ -32,7 +39,7 @@ def all_pairs_links(points: Points, nodes: Tensor, valid: Tensor, label: Tensor)
 
 
 def _distances(points: Points, nodes: Tensor) -> Tensor:
-    """[B, n, n], from coordinate differences."""
+    """Return the distances [B, n, n], from coordinate differences."""
     coordinates = points.coordinates[nodes]
     apart = torch.cdist(coordinates, coordinates, compute_mode="donot_use_mm_for_euclid_dist")
-    return points.from_squared(apart.square(), points.scale[nodes][:, :, None])
+    return points.from_squared(apart.square())

@@ -1,4 +1,4 @@
-"""From points to a weighted, undirected neighbour graph."""
+"""Builds the weighted, undirected neighbour graph of points."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ from .affinity import (
 from .connect import component_labels, shortest_links
 from .groups import Groups, group_points, one_group
 from .knn import neighbors_in_groups, warn_if_few
-from .points import METRICS, Points, check_matrix, prepare_points
+from .points import METRICS, Points, prepare_points
 from .searcher import SearchOptions
 
 
@@ -67,41 +67,38 @@ def knn_graph(
     give one by one. A graph is discrete, so no gradient flows back to `x`.
 
     An array of NumPy's, such as ``numpy.load(path, mmap_mode="r")``, stays where it is: its points
-    are looked at in blocks, and read again when they are compared. Held are, beside the k
-    neighbours of every point, what the index needs: nothing for "flat", which compares all blocks
-    with all others (exact, and quadratic in time); a byte for every number for "ivf", whose
-    candidates are then ranked by the numbers themselves; a float32 for each, and 256 bytes a point,
-    for "hnsw".
+    are looked at in blocks, and read again when they are compared. Besides the k neighbours of
+    every point, memory holds what the index needs: nothing for "flat", which compares all blocks
+    with all others (exact, and quadratic in time); a byte a number for "ivf", whose candidates are
+    then ranked by the numbers themselves; four bytes a number, and 256 a point, for "hnsw".
 
     Args:
         x: [N, F] floating-point tensor, finite, on any device, or an array of NumPy's.
-        k: neighbours of each point, or all others where there are fewer.
+        k: neighbours of each point, or all others if there are fewer.
         metric: "cosine" (1 - cos) or "l2" (Euclidean).
-        index: "auto", "flat", "hnsw" or "ivf", see :func:`~.knn.knn_search`.
+        index: "auto", "tree", "flat", "ivf" or "hnsw", see :func:`~.knn.knn_search`.
         kernel: how a distance d becomes a weight in [1e-6, 1]: "gaussian", exp(-d^2 / 2 s^2) with
             the lower median distance to the k-th neighbour as the width s; "self_tuning",
             exp(-d^2 / s_i s_j) with the distances to the 7th neighbours; "cosine", (1 + cos) / 2;
-            None, ones. Where all points lie on k others, a width is infinite. See the page on
-            mathematics.
+            None, ones. See the page on mathematics.
         symmetrize: "max" (union, larger weight), "mean" ((W + W^T) / 2) or "mutual" (edges found
             from both ends only).
         connect: join the connected components by their shortest links, one fewer than there are
-            components. A link gets the kernel's weight for its length. With very many points
-            outside the largest component (Q N F > 2.5e11, Q of them) a link may be longer than the
-            shortest, see `connect.py`.
+            components. A link gets the kernel's weight for its length. With Q points outside the
+            largest component and Q N F > 2.5e11 (F >= 64) a link may be longer than the shortest.
         batch: [N] the graph of each point, which need not be sorted; one graph if omitted.
         recall_target: in (0, 1], for approximate searches.
         seed: of what is random in approximate searches.
-        progress: show a bar on long searches, where there is a terminal to show it in.
+        progress: show a bar on long searches, if there is a terminal to show it in.
 
     Returns:
         `edge_index` [2, E] (int64) and `edge_weight` [E] on the device of `x`; weights are float64
         for float64 points, float32 for all others.
 
     Raises:
-        TypeError: if `x` is not floating-point, or another argument not of its type.
-        ValueError: if `k`, the shape or the values of `x` or `batch`, or another argument does not
-            fit.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if `k` or another argument does not fit, or if points are not finite, beyond
+            1e15, or, for the cosine, zero.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
@@ -112,10 +109,10 @@ def knn_graph(
     """
     options = GraphOptions(k, metric, kernel, symmetrize, connect)
     search = SearchOptions(index, recall_target, seed, progress)
-    check_matrix("x", x, arrays=True)
-    groups = one_group(x.shape[0]) if batch is None else group_points(batch, x.shape[0])
-    points = prepare_points(x, metric, groups)
-    if points.num_points == 0:
+    points = prepare_points(x, metric)
+    size = points.num_points
+    groups = one_group(size) if batch is None else group_points(batch, size)
+    if size == 0:
         edge_weight = points.coordinates.new_empty(0).to(points.device)
         return torch.empty(2, 0, dtype=torch.int64, device=points.device), edge_weight
     warn_if_few(k, groups)
@@ -133,7 +130,7 @@ def weighted_edges(
     options: GraphOptions,
     groups: Groups | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Neighbours and distances [N, k] -> `edge_index` [2, E] and `edge_weight` [E] of the graph."""
+    """Turn neighbours and distances [N, k] into `edge_index` [2, E] and `edge_weight` [E]."""
     num_nodes, k = neighbor.shape
     source = torch.arange(num_nodes).repeat_interleave(k)
     weight = affinity(distance.flatten(), source, neighbor.flatten(), width, options.kernel)

@@ -1,57 +1,87 @@
-"""Links between components: from each component to the nearest point of another one."""
+"""Links components: finds the nearest point outside of each."""
 
 import torch
 from torch import Tensor
 
 from .._groups import group_firsts, group_order, group_places
 from .points import Points
-from .tree_search import nearest_outside, pays
+from .tree_search import TreeSearch
 
 # How many multiplications one round of searches may cost, about 10 s on one core. Of 100,000 points
 # in 194 far clusters, links from 64 points of each were 1.3 % longer in all than the shortest.
 _BUDGET = 25 * 10**10
 
+# With fewer features than this, the time does not fall any more.
+_LEAST_FEATURES = 64
+
 # The size of a tile of distances: 16 MB.
 _QUERIES, _BASE = 1024, 4096
 
-# What rounding may add to the square of a link.
-_LONGER = 1e-3
+# Among how many points a tree looks for a link.
+_NEAREST = 64
 
 # How often an approximate link is improved from its ends.
 _MOST_IMPROVEMENTS = 8
 
 
 def component_links(points: Points, label: Tensor, small: Tensor) -> Tensor:
-    """Links [2, M] out of the `small` [C] components, among them the shortest, or nearly.
+    """Find links [2, M] out of the `small` [C] components, among them the shortest, or nearly.
 
-    Exact as long as searching from all points of these components costs no more than the budget: Q
-    N F for Q points. Otherwise the search begins at a few points of each component, and goes on
-    from the best link found: from its far end to the nearest point of the component, from there to
-    the nearest point outside, as long as the links become shorter.
+    All points of these components look for the nearest point outside (in few dimensions, only if
+    none is near), unless that costs more than the budget: Q N F multiplications for Q points. Then
+    the search begins at a few points of each component, and goes on from the best link found: from
+    its far end to the nearest point of the component, from there to the nearest point outside, as
+    long as the links become shorter.
+
+    Args:
+        points: N points.
+        label: [N] the component of each point.
+        small: [C] which components need a link.
     """
     query = small[label].nonzero()[:, 0]
-    most = _BUDGET // points.coordinates.numel()
+    near = query.new_empty(2, 0)
+    if TreeSearch.suits(points):
+        near, query = _near_links(points, label, query)
+    if query.numel() == 0:
+        return near
+    num_points, num_features = points.coordinates.shape
+    most = _BUDGET // (num_points * max(num_features, _LEAST_FEATURES))
     outside = Outside(points, label)
-    if query.numel() <= most or outside.by_tree:
-        return torch.stack([query, outside.nearest(query)])
-    query = _some_of_each(query, label, max(1, most // int(small.sum())))
-    link = torch.stack([query, outside.nearest(query)])
-    return _improved(points, label, small, outside, link)
+    if query.numel() <= most:
+        link = torch.stack([query, outside.nearest(query)])
+    else:
+        few = _some_of_each(query, label, max(1, most // int(small.sum())))
+        link = torch.stack([few, outside.nearest(few)])
+        link = _improved(points, label, query, outside, link)
+    return torch.cat([near, link], dim=1)
+
+
+def _near_links(points: Points, label: Tensor, query: Tensor) -> tuple[Tensor, Tensor]:
+    """Look for links among the nearest points of each point, in few dimensions.
+
+    Returns the links [2, M], and the points that may have a shorter one to a point farther away.
+    """
+    found = TreeSearch(points, seed=0).find(points.centred(query), _NEAREST)
+    outside = label[found] != label[query][:, None]
+    has_link = outside.any(1)
+    first = found.gather(1, outside.long().argmax(1, keepdim=True))[:, 0]
+    link = torch.stack([query, first])[:, has_link]
+    length = points.distance(*link)
+    shortest = length.new_full((int(label.max()) + 1,), torch.inf)
+    shortest = shortest.scatter_reduce(0, label[link[0]], length, "amin")
+    seen = points.distance(query, found[:, -1])
+    return link, query[~has_link & (seen < shortest[label[query]])]
 
 
 class Outside:
-    """Finds the nearest point outside the component of a point, exactly.
+    """Finds the nearest point outside the component of a point, by comparing it with all.
 
     Points lie in the order of their components, so that few tiles of distances touch a component
     from both sides; only in these something is left out.
     """
 
     def __init__(self, points: Points, label: Tensor) -> None:
-        self.points, self.of_point = points, label
-        coordinates = None if points.is_mapped else points.centred()
-        self.coordinates = coordinates
-        on_cpu = points.device.type == "cpu"
-        self.by_tree = on_cpu and coordinates is not None and pays(coordinates)
+        self.points = points
         self.order = label.argsort(stable=True)
         self.label = label[self.order].to(points.device)
         # What is mapped is read again for every tile.
@@ -60,32 +90,15 @@ class Outside:
         self.place[self.order] = torch.arange(label.numel())
 
     def nearest(self, query: Tensor) -> Tensor:
-        """The nearest point [Q] outside the component of each of the points `query` [Q]."""
-        if self.by_tree and self.coordinates is not None:
-            result = nearest_outside(self.coordinates, self.of_point, query)
-            if result is not None:
-                return result
+        """Find the nearest point [Q] outside the component of each of the points `query` [Q]."""
         place, back = self.place[query].sort()
         found = torch.cat([self._nearest(chunk) for chunk in place.split(_QUERIES)])
         result = torch.empty_like(query)
         result[back] = self.order[found]
-        return result if self.points.is_mapped else self._told_apart(query, result)
-
-    def _told_apart(self, query: Tensor, found: Tensor) -> Tensor:
-        """The nearest points, compared by differences where rounding of a search hides them."""
-        distance = self.points.distance(query, found)
-        squared = self.points.to_squared(distance, self.points.scale[query])
-        rounding = self.points.search_rounding(query, squared)
-        is_hidden = (rounding > _LONGER * squared) & ~self.points.is_copy(query, squared)
-        hidden = is_hidden.nonzero()[:, 0]
-        nearest = [
-            apart.masked_fill_(self.of_point[few][:, None] == self.of_point, torch.inf).argmin(1)
-            for few, apart in self.points.apart_from_all(query[hidden], self.points)
-        ]
-        return found.index_copy(0, hidden, torch.cat(nearest))
+        return result
 
     def _nearest(self, place: Tensor) -> Tensor:
-        """As :meth:`nearest`, for ascending places in the order of the components."""
+        """Do the same for ascending places in the order of the components."""
         query, own = self._rows(place), self.label[place]
         best = query.new_full((place.numel(),), torch.inf)
         found = torch.zeros_like(own)
@@ -106,28 +119,31 @@ class Outside:
         return found.cpu()
 
     def _rows(self, place: Tensor | slice) -> Tensor:
-        """The points at some places in the order of the components."""
+        """Return the points at some places in the order of the components."""
         return self.points.centred(self.order[place]) if self.rows is None else self.rows[place]
 
 
 def _some_of_each(query: Tensor, label: Tensor, count: int) -> Tensor:
-    """At most `count` points of each component, at random but always the same."""
+    """Choose at most `count` points of each component, at random but always the same."""
     generator = torch.Generator().manual_seed(0)
     query = query[torch.randperm(query.numel(), generator=generator)]
-    query = query[label[query].argsort(stable=True)]
+    component = label[query]
     position = torch.arange(query.numel())
-    return query[group_places(position, label[query], int(label.max()) + 1) < count]
+    chosen = query[group_places(position, component, int(label.max()) + 1) < count]
+    return chosen[label[chosen].argsort(stable=True)]
 
 
 def _improved(
-    points: Points, label: Tensor, small: Tensor, outside: Outside, link: Tensor
+    points: Points, label: Tensor, member: Tensor, outside: Outside, link: Tensor
 ) -> Tensor:
-    """Shorten the best link of each component from its ends, as long as that helps."""
-    member = small[label].nonzero()[:, 0]
+    """Shorten the best link of each component from its ends, as long as that helps.
+
+    `member` are all points of these components.
+    """
     link = shortest_of_each(label[link[0]], points.distance(*link), link)
     length = points.distance(*link)
     for _ in range(_MOST_IMPROVEMENTS):
-        far = torch.empty_like(small, dtype=torch.int64)
+        far = torch.empty(int(label.max()) + 1, dtype=torch.int64)
         far[label[link[0]]] = link[1]
         inwards = torch.stack([member, far[label[member]]])
         near = shortest_of_each(label[member], points.distance(*inwards), inwards)[0]
@@ -140,6 +156,6 @@ def _improved(
 
 
 def shortest_of_each(owner: Tensor, length: Tensor, link: Tensor) -> Tensor:
-    """The shortest of the links [2, M] of each owner [M], in the order of the owners."""
+    """Choose the shortest of the links [2, M] of each owner [M], in the order of the owners."""
     order = group_order(length, owner)
     return link[:, order[group_firsts(owner[order])]]

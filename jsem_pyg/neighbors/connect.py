@@ -1,4 +1,4 @@
-"""The shortest links that make a graph connected, without all pairs of distances.
+"""Joins the components of a graph by their shortest links, without all pairs of distances.
 
 Borůvka's algorithm, with components for nodes: in each round every component but the largest of its
 graph takes its shortest link to the outside.
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def component_labels(pair: Tensor, num_nodes: int) -> Tensor:
-    """The connected component [N] of each node, numbered from zero, for undirected edges [2, M]."""
+    """Number the connected components [N] of undirected edges [2, M], from zero."""
     # In 32 bits, as in every graph for scipy.sparse.csgraph here: scipy 1.11.1 and 1.11.2 read
     # 64-bit indices wrongly, and give wrong components without a word.
     i, j = pair[0].int().numpy(), pair[1].int().numpy()
@@ -34,12 +34,12 @@ def component_labels(pair: Tensor, num_nodes: int) -> Tensor:
 def shortest_links(
     points: Points, label: Tensor, groups: Groups | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The fewest, shortest links that join the components of each graph, and their lengths.
+    """Find the fewest, shortest links that join the components of each graph, and their lengths.
 
-    They are a minimum spanning tree of the components, in which the distance between two components
-    is that of their nearest points. With C components of which the largest lacks Q points, a round
-    costs Q N distances; there are at most log2(C) + 1 rounds. Where Q N F exceeds a budget, each
-    component searches from some of its points only, see `component_links.py`.
+    They are a minimum spanning tree of the components: two components are as far apart as their
+    nearest points. With C components and Q points outside the largest, a round costs Q N distances;
+    there are at most log2(C) + 1 rounds. If Q N F exceeds a budget, each component searches from
+    some of its points only, see `component_links.py`.
 
     Source: Nešetřil, Milková and Nešetřilová, "Otakar Borůvka on minimum spanning tree problem",
     Discrete Mathematics 233, 2001.
@@ -60,12 +60,13 @@ def shortest_links(
 
 
 def _links_outside(points: Points, label: Tensor, groups: Groups) -> Tensor:
-    """Links out of components, the largest of each graph need none, in unfinished graphs."""
+    """Find links out of all components but the largest, in graphs that are not connected yet."""
     small = _small_components(label, groups)
-    unfinished = groups.maximum(small[label].long()) > 0
-    links = []
-    for nodes, valid in groups.small(unfinished):
-        links.append(all_pairs_links(points, nodes, valid, label))
+    unfinished = torch.zeros(groups.size.numel(), dtype=torch.bool)
+    unfinished[groups.label[small[label]]] = True
+    links = [
+        all_pairs_links(points, nodes, valid, label) for nodes, valid in groups.small(unfinished)
+    ]
     for graph in groups.large():
         if unfinished[graph]:
             links.append(_large_links(points, label, small, groups, graph))
@@ -83,7 +84,7 @@ def _large_links(
 
 
 def _small_components(label: Tensor, groups: Groups) -> Tensor:
-    """True if a component [C] is another than the largest of its graph."""
+    """Return True for the components [C] that are not the largest of their graph."""
     size = label.bincount()
     graph = torch.empty_like(size)
     graph[label] = groups.label

@@ -1,4 +1,4 @@
-"""Graph index of each point of a mini-batch, and small graphs side by side."""
+"""Sorts the points of a mini-batch by graph, and lays small graphs side by side."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .._checks import INDICES, check_dense, check_tensor
+from .._checks import check_labels
 from .._groups import group_order, group_starts
 
 # Up to this many points a graph is searched by all its pairs, many graphs at once. Measured on one
@@ -33,16 +33,10 @@ class Groups(NamedTuple):
         """The points of one graph, ascending."""
         return self.order[self.start[graph] : self.start[graph + 1]]
 
-    def maximum(self, value: Tensor) -> Tensor:
-        """The largest value [G] in each graph."""
-        return value.new_zeros(self.size.numel()).scatter_reduce(
-            0, self.label, value, "amax", include_self=False
-        )
-
     def median(self, value: Tensor, among: Tensor) -> Tensor:
-        """The lower median [G] of `value` [N] in each graph, of the points where `among` [N] holds.
+        """Return the lower median [G] of `value` [N] in each graph, of the points in `among` [N].
 
-        NaN where it holds nowhere.
+        NaN if a graph has no such point.
         """
         value, label = value[among], self.label[among]
         value = value[group_order(value, label)]
@@ -54,14 +48,14 @@ class Groups(NamedTuple):
         return found
 
     def large(self) -> list[int]:
-        """The graphs that are too large for :meth:`small`."""
+        """List the graphs that are too large for :meth:`small`."""
         return (self.size > SMALL).nonzero()[:, 0].tolist()
 
     def small(self, wanted: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor]]:
-        """Small graphs (`wanted` [G]) side by side, those of about the same size together.
+        """Yield the small graphs (`wanted` [G]), many of about the same size at a time.
 
-        Yields the points [B, n] of B graphs, ascending in each, and whether there is a point [B,
-        n]: what is behind the end of a graph repeats some point.
+        They come as the points [B, n] of B graphs, ascending in each, and whether there is a point
+        [B, n]: behind the end of a graph some point is repeated.
         """
         chosen = self.size <= SMALL if wanted is None else (self.size <= SMALL) & wanted
         graph = chosen.nonzero()[:, 0]
@@ -80,23 +74,13 @@ class Groups(NamedTuple):
 
 
 def one_group(num_points: int) -> Groups:
-    """All points in one graph."""
+    """Put all points into one graph."""
     label = torch.zeros(1, dtype=torch.int64).expand(num_points)
     return Groups(label, torch.arange(num_points), torch.tensor([0, num_points]))
 
 
 def group_points(batch: Any, num_points: int) -> Groups:
-    """The graphs of a PyG `batch` vector [N], in the order of their numbers there."""
-    check_tensor("batch", batch, "a tensor of integer type")
-    check_dense("batch", batch)
-    if batch.dtype not in INDICES:
-        raise TypeError(
-            f"Expected 'batch' to be a tensor of integer type, int64 or int32 (got {batch.dtype})."
-        )
-    if list(batch.shape) != [num_points]:
-        raise ValueError(
-            f"Expected 'batch' to have shape [{num_points}], one graph for each point "
-            f"(got {list(batch.shape)})."
-        )
+    """Read the graphs of a PyG `batch` vector [N], in the order of their numbers there."""
+    check_labels("batch", batch, num_points)
     number, label = batch.cpu().unique(return_inverse=True)
     return Groups(label, label.argsort(stable=True), group_starts(label, number.numel()))

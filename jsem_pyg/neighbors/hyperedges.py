@@ -1,9 +1,8 @@
-"""Hyperedges from points: memberships [2, M], node and hyperedge."""
+"""Makes hyperedges from points."""
 
 import torch
 from torch import Tensor
 
-from .._checks import check_tensor
 from .knn import knn_search
 
 
@@ -19,7 +18,6 @@ def knn_hyperedges(x: Tensor, k: int = 15, metric: str = "cosine") -> Tensor:
         [2, N (k + 1)] memberships; hyperedge i begins with its point i.
 
     Raises:
-        TypeError: if `x` is not floating-point, or `k` not an integer.
         ValueError: if :func:`~jsem_pyg.neighbors.knn_search` refuses the points.
 
     Source: Feng et al., "Hypergraph neural networks", 2019, section 4.2.
@@ -29,7 +27,6 @@ def knn_hyperedges(x: Tensor, k: int = 15, metric: str = "cosine") -> Tensor:
         tensor([[0, 1, 1, 0, 2, 3, 3, 2],
                 [0, 0, 1, 1, 2, 2, 3, 3]])
     """
-    check_tensor("x", x)
     neighbor, _ = knn_search(x, k, metric)
     point = torch.arange(x.size(0), device=x.device)
     members = torch.cat([point[:, None], neighbor], dim=1)

@@ -1,4 +1,4 @@
-"""The nearest neighbours of every point, in one graph or in each graph of a batch."""
+"""Finds the nearest neighbours of every point, in one graph or in each graph of a batch."""
 
 import logging
 
@@ -27,14 +27,14 @@ def knn_search(
 ) -> tuple[Tensor, Tensor]:
     """Find the k nearest neighbours of every point; a point is never its own neighbour.
 
-    An exact search ranks points in float32, and again by coordinate differences where rounding
-    could make a neighbour farther by more than 5e-5 of its distance. An approximate one ("ivf",
-    "hnsw") may take a farther point for a neighbour, but always gives k of them with their true
-    distances; its recall, the share of neighbours that are no farther than the true k-th, is
-    measured on 1,000 points, and its effort doubled until the recall, less its standard error,
-    is `recall_target`. The recall reached is logged (a warning where the target is missed).
-    Duplicates of a point are ordinary neighbours at distance zero. A graph is discrete, so no
-    gradient flows back to `x`.
+    Points are compared in float32, from their mean: points nearer to each other than that resolves
+    (3e-4 of the distance from the mean, or 1e-7 by a tree) are ties, in any order. Distances are
+    true: they come from coordinate differences in the type of `x`. An approximate search ("ivf",
+    "hnsw") may take a farther point for a neighbour. Its recall, the share of neighbours that are
+    no farther than the true k-th, is measured on 1,000 points, and its effort doubled until the
+    recall, less its standard error, is `recall_target`. The recall reached is logged (a warning if
+    the target is missed). Duplicates of a point are ordinary neighbours at distance zero. A graph
+    is discrete, so no gradient flows back to `x`.
 
     Points on a GPU are searched on the CPU, except by a build of faiss for GPUs.
 
@@ -44,22 +44,23 @@ def knn_search(
             :func:`~.build.knn_graph`.
         k: how many neighbours, 0 < k < N.
         metric: "cosine" for 1 - cos(x_i, x_j) in [0, 2], "l2" for ||x_i - x_j|| in the unit of `x`.
-        index: "flat", the exact search; "ivf", an inverted file; "hnsw", a small-world graph (whose
-            result depends on timing, unless Faiss has one thread); "auto" is exact up to 100,000
-            points, and "ivf" above. Up to 128 points are always searched exactly.
+        index: "tree", a k-d tree, exact, for up to 6 dimensions; "flat", the exact comparison of
+            all points; "ivf", an inverted file; "hnsw", a small-world graph (whose result depends
+            on timing, unless Faiss has one thread); "auto" is "tree" from 2,048 points on in up to
+            6 dimensions, else "flat" up to 100,000 points, and "ivf" above. Up to 128 points are
+            always compared pair by pair.
         recall_target: in (0, 1], for approximate searches.
         seed: of what is random in approximate searches.
-        progress: show a bar on long searches, where there is a terminal to show it in.
+        progress: show a bar on long searches, if there is a terminal to show it in.
 
     Returns:
         The neighbours [N, k] (int64) and their distances [N, k], ascending in each row, on the
         device of `x`; float64 for float64 points, float32 for all others.
 
     Raises:
-        TypeError: if `x` is not floating-point, `k` or `seed` not an integer, or `recall_target`
-            not a number.
-        ValueError: if `k`, the shape or the values of `x`, or one of the other arguments does not
-            fit.
+        TypeError: if an argument is of the wrong type.
+        ValueError: if there are no more than k points, or if they are not finite, beyond 1e15, or,
+            for the cosine, zero.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
@@ -70,18 +71,13 @@ def knn_search(
     check_positive_int("k", k)
     options = SearchOptions(index, recall_target, seed, progress)
     points = prepare_points(x, metric)
-    _check_enough(k, points.num_points)
+    if k >= points.num_points:
+        raise ValueError(
+            f"Expected 'k' to be smaller than the number of points (got k={k} for "
+            f"{points.num_points} points). To fix this, lower 'k'."
+        )
     neighbor, distance = Searcher(points, k, options).neighbors(k)
     return neighbor.to(points.device), distance.to(points.device)
-
-
-def _check_enough(k: int, num_points: int) -> None:
-    """Raise a ValueError unless each of the points has k others."""
-    if k >= num_points:
-        raise ValueError(
-            f"Expected 'k' to be smaller than the number of points (got k={k} for {num_points} "
-            "points). To fix this, lower 'k'."
-        )
 
 
 def warn_if_few(k: int, groups: Groups) -> None:
@@ -102,11 +98,11 @@ def warn_if_few(k: int, groups: Groups) -> None:
 def neighbors_in_groups(
     points: Points, k: int, options: SearchOptions, groups: Groups
 ) -> tuple[Tensor, Tensor]:
-    """The k nearest other points of every point in its own graph: [N, k], ascending.
+    """Find the k nearest other points of every point in its own graph: [N, k], ascending.
 
-    A row of a point that has fewer others goes on with the point itself, at the distance of its
-    last neighbour (zero where it has none). There are no more columns than the largest graph has
-    use for, but at least one.
+    If a point has fewer others, its row goes on with the point itself, at the distance of its last
+    neighbour (zero if it has none). There are no more columns than the largest graph has use for,
+    but at least one.
     """
     most = int(groups.size.max()) - 1
     if groups.size.numel() == 1 and k <= most:
@@ -128,7 +124,7 @@ def neighbors_in_groups(
 
 
 def complete_rows(neighbor: Tensor, distance: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
-    """Fill the rows [N, k] of points that have fewer than k others, see above."""
+    """Fill the rows [N, k] of points that have fewer than k others: with the point itself."""
     count = (groups.size - 1)[groups.label][:, None]
     column = torch.arange(neighbor.size(1))
     itself = torch.arange(neighbor.size(0))[:, None]

@@ -1,4 +1,4 @@
-"""A neighbour graph that takes new points."""
+"""Places new points in a neighbour graph."""
 
 import numpy as np
 import torch
@@ -9,7 +9,7 @@ from .affinity import KERNELS, affinity, both_directions, common_width, local_wi
 from .build import GraphOptions, weighted_edges
 from .groups import one_group
 from .knn import complete_rows, warn_if_few
-from .points import check_matrix, place_points, prepare_points
+from .points import place_points, prepare_points
 from .searcher import Searcher, SearchOptions
 
 
@@ -20,17 +20,7 @@ class NeighborIndex:
         edge_index: [2, E] the edges of :func:`~.build.knn_graph`.
         edge_weight: [E] their weights.
 
-    Args:
-        x: [N, F] the points; see :func:`~.build.knn_graph` for all arguments and errors.
-        k: neighbours of each point, or all others where there are fewer.
-        metric: "cosine" or "l2".
-        index: "auto", "flat", "hnsw" or "ivf".
-        kernel: "gaussian", "self_tuning", "cosine" or None.
-        symmetrize: "max", "mean" or "mutual".
-        connect: join the connected components.
-        recall_target: of approximate searches.
-        seed: of approximate searches.
-        progress: show a bar on long searches.
+    Its arguments are those of :func:`~.build.knn_graph`.
 
     Example:
         >>> x = torch.tensor([[0.0], [1.0], [3.0], [3.5]])
@@ -58,14 +48,13 @@ class NeighborIndex:
     ) -> None:
         options = GraphOptions(k, metric, kernel, symmetrize, connect)
         search = SearchOptions(index, recall_target, seed, progress)
-        check_matrix("x", x, arrays=True)
-        if x.shape[0] == 0:
-            raise ValueError("Expected 'x' to have at least one point (got none).")
-        groups = one_group(x.shape[0])
-        warn_if_few(k, groups)
-        self.k, self.kernel = min(k, x.shape[0]), kernel  # as many as a new point can find
         self.points = prepare_points(x, metric)
-        others = max(1, min(k, x.shape[0] - 1))
+        if self.num_points == 0:
+            raise ValueError("Expected 'x' to have at least one point (got none).")
+        groups = one_group(self.num_points)
+        warn_if_few(k, groups)
+        self.k, self.kernel = min(k, self.num_points), kernel  # as many as a new point can find
+        others = max(1, min(k, self.num_points - 1))
         self._searcher = Searcher(self.points, others, search)
         neighbor, distance = complete_rows(*self._searcher.neighbors(others), groups)
         self.common_width = common_width(distance, groups)
@@ -82,16 +71,15 @@ class NeighborIndex:
         """Find the nearest of the N points for each new point.
 
         Args:
-            x_new: [M, F] floating-point tensor of the precision that the points had, finite.
+            x_new: [M, F] floating-point tensor, finite; it is read in the type of the points.
             k: how many, 0 < k <= N; as many as the graph was built with if omitted.
 
         Returns:
             The neighbours [M, k] (int64) and their distances [M, k], ascending in each row, on the
-            device of `x_new`. A point that is equal to one of the N has it for a neighbour
-            (index="hnsw" may miss it).
+            device of `x_new`.
 
         Raises:
-            TypeError: if `x_new` is of another precision, or `k` not an integer.
+            TypeError: if `x_new` is not floating-point, or `k` not an integer.
             ValueError: if `k`, the shape or the values of `x_new` do not fit.
         """
         k = self.k if k is None else k
@@ -113,10 +101,6 @@ class NeighborIndex:
         Returns:
             The neighbours [M, k] (int64), the nearest first, and the weights [M, k] of the edges
             to them, on the device of `x_new`. A row does not depend on the other new points.
-
-        Raises:
-            TypeError: if `x_new` is of another precision.
-            ValueError: if the shape or the values of `x_new` do not fit.
         """
         neighbor, weight = self._links(x_new)
         return neighbor.to(x_new.device), weight.to(x_new.device)
@@ -148,7 +132,7 @@ class NeighborIndex:
         return edges[0].to(device), edges[1].to(device)
 
     def _links(self, x_new: Tensor) -> tuple[Tensor, Tensor]:
-        """As :meth:`links`, on the CPU."""
+        """Find the links, as :meth:`links` does, on the CPU."""
         new = place_points(x_new, self.points)
         neighbor, distance = self._searcher.nearest(new, self.k)
         new_width = self.width[:1].expand(neighbor.size(0))

@@ -1,4 +1,4 @@
-"""Mini-batches in transforms: the graph of each edge, and where each graph's edges are.
+"""Keeps the books of mini-batches: the graph of each edge, and where each graph's edges are.
 
 A transform of a batch gives what the transforms of its graphs, batched, would give; also to
 `batch.to_data_list()`, which reads the bookkeeping that PyG's `Batch` keeps for each attribute.
@@ -8,7 +8,6 @@ from typing import Any
 
 from torch import Tensor
 from torch_geometric.data import Data
-from torch_geometric.typing import SparseTensor
 
 from .._checks import check_instance, check_labels
 from .._groups import group_starts
@@ -29,23 +28,12 @@ def check_single(data: Any, name: str, fix: str) -> None:
         )
 
 
-def count_nodes(data: Data) -> int:
-    """N as PyG counts it, by features first; a ValueError for features that have no rows."""
-    for name in ("x", "pos"):
-        value = data.get(name)
-        if value is not None:
-            check_instance(name, value, (Tensor, SparseTensor), "a torch.Tensor")
-            if value.dim() == 0:
-                raise ValueError(f"Expected '{name}' to have a row for each node (got shape []).")
-    return data.num_nodes or 0  # None for data without anything
-
-
 def edge_graph(data: Data) -> Tensor | None:
-    """The graph [E] of each edge of a mini-batch, None for a single graph."""
+    """Look up the graph [E] of each edge of a mini-batch; None for a single graph."""
     batch = data.get("batch")
     if batch is None:
         return None
-    check_labels("batch", batch, count_nodes(data))
+    check_labels("batch", batch, data.num_nodes)
     return batch[data.edge_index[0]]
 
 

@@ -1,4 +1,4 @@
-"""Base of the transforms that append edge attributes: scaling, fitting, types, batches."""
+"""Appends edge attributes: the base of transforms, with scaling, fitting, types and batches."""
 
 from collections.abc import Iterable
 from typing import Self
@@ -9,7 +9,7 @@ from torch_geometric.data import Data
 from torch_geometric.data.data import BaseData
 from torch_geometric.transforms import BaseTransform
 
-from .._checks import FLOATS, check_bool, check_dense, check_float, check_tensor
+from .._checks import FLOATS, check_bool, check_dense, check_tensor
 from ..curvature import Standardizer, robust_standardize
 from ._batch import check_data, edge_graph, record_edges
 
@@ -46,7 +46,6 @@ class EdgeColumns(BaseTransform):
             The transform itself.
 
         Raises:
-            TypeError: if `data` holds anything but homogeneous graphs.
             ValueError: if `norm` is False, if there is no edge, or if a graph is refused.
         """
         if not self.norm:
@@ -106,8 +105,6 @@ class EdgeColumns(BaseTransform):
 def _check_kept(edge_attr: Tensor, num_edges: int) -> None:
     """Raise unless existing edge attributes can stand beside new ones."""
     check_tensor("edge_attr", edge_attr)
-    if edge_attr.is_floating_point():
-        check_float("edge_attr", edge_attr)
     check_dense("edge_attr", edge_attr)
     if edge_attr.dim() not in (1, 2) or edge_attr.size(0) != num_edges:
         raise ValueError(

@@ -7,7 +7,7 @@ from torch_geometric.transforms import BaseTransform
 
 from .._checks import check_nonnegative_int, check_positive_int, check_text
 from ..diffusion import low_modes
-from ._batch import check_single, count_nodes
+from ._batch import check_single
 
 
 @functional_transform("add_low_modes")
@@ -27,7 +27,6 @@ class AddLowModes(BaseTransform):
         seed: of the random signals that modes are found from.
 
     Raises:
-        TypeError: if `data` is not a homogeneous graph, or an argument of the wrong type.
         ValueError: if it is a mini-batch (transform its graphs one by one, as a data set's
             `transform` does), has no `edge_index`, or is refused by `low_modes`.
 
@@ -54,7 +53,7 @@ class AddLowModes(BaseTransform):
         check_single(data, "data", "transform its graphs one by one")
         if data.edge_index is None:
             raise ValueError("Expected 'data' to have an 'edge_index' (got none).")
-        size = count_nodes(data)
+        size = data.num_nodes or 0
         weight = data.get("edge_weight")
         count = min(self.k + 1, size)
         modes = data.edge_index.new_zeros(size, self.k, dtype=torch.get_default_dtype())

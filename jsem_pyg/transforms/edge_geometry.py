@@ -11,11 +11,10 @@ from torch_geometric.data.datapipes import functional_transform
 from .._checks import check_choice, check_nonnegative
 from ..curvature import jaccard_overlap
 from ..diffusion import diffusion_cosine
-from ._batch import count_nodes
 from ._edge_columns import EdgeColumns
 
 FEATURES: dict[str, Callable[[Data, float], Tensor]] = {
-    "jaccard": lambda data, t: jaccard_overlap(data.edge_index, count_nodes(data)),
+    "jaccard": lambda data, t: jaccard_overlap(data.edge_index, data.num_nodes),
     "diffusion_cosine": lambda data, t: diffusion_cosine(
         _signal(data), data.edge_index, data.get("edge_weight"), t
     ),
@@ -44,10 +43,8 @@ class EdgeGeometry(EdgeColumns):
         cat: whether to keep existing edge attributes; False replaces them.
 
     Raises:
-        TypeError: if `features` is not a sequence of names, `t` not a number, or `data` not a
-            homogeneous graph.
-        ValueError: if a feature is unknown or repeated, if `t` is negative, if
-            `data` lacks what a feature needs, or if one of the functions refuses the graph.
+        ValueError: if a feature is unknown or repeated, if `data` lacks what a feature needs, or if
+            one of the functions refuses the graph.
 
     Example:
         >>> edge_index = torch.tensor([[0, 1, 0, 2, 1, 2, 2, 3], [1, 0, 2, 0, 2, 1, 3, 2]])

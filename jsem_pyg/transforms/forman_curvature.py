@@ -7,7 +7,6 @@ from torch_geometric.data.datapipes import functional_transform
 from .._checks import check_choice
 from ..curvature import forman_curvature
 from ..curvature.forman_ricci import METHODS
-from ._batch import count_nodes
 from ._edge_columns import EdgeColumns
 
 
@@ -29,9 +28,8 @@ class FormanCurvature(EdgeColumns):
         cat: whether to keep existing edge attributes; False replaces them.
 
     Raises:
-        TypeError: if `data` is not a homogeneous graph, or a flag not True or False.
-        ValueError: if `method` is none of the above, if there is no `edge_index` or an `edge_attr`
-            of another length, or if :func:`jsem_pyg.curvature.forman_curvature` refuses the graph.
+        ValueError: if there is no `edge_index` or an `edge_attr` of another length, or if
+            :func:`jsem_pyg.curvature.forman_curvature` refuses the graph.
 
     Example:
         >>> import torch
@@ -51,7 +49,7 @@ class FormanCurvature(EdgeColumns):
     def columns(self, data: Data) -> Tensor:
         """Compute the curvature [E, 1], not scaled yet."""
         weight = data.get("edge_weight")
-        return forman_curvature(data.edge_index, weight, count_nodes(data), self.method)[:, None]
+        return forman_curvature(data.edge_index, weight, data.num_nodes, self.method)[:, None]
 
     def __repr__(self) -> str:
         return self._repr(f"method={self.method!r}")

@@ -1,30 +1,23 @@
 """PyG transform: an order of the nodes in which neighbours lie close in memory."""
 
-import copy
-from typing import Any
-
-import numpy as np
-import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.data.datapipes import functional_transform
 from torch_geometric.transforms import BaseTransform
-from torch_geometric.typing import SparseTensor
+from torch_geometric.utils import is_sparse, select
 
 from .._checks import (
-    INDICES,
     check_choice,
     check_dense,
     check_edge_index,
-    check_edge_index_shape,
     check_node_index,
     check_positive_int,
     check_tensor,
 )
 from ..graph import GraphStructure
 from ..partition import Partition, recursive_partition
-from ..partition.split import METHODS, check_order
-from ._batch import check_data, check_single, count_nodes
+from ..partition.split import METHODS
+from ._batch import check_data, check_single
 
 # A tile of so many rows, with the rows that it gathers, stays in the L2 cache of a core.
 _ROWS_OF_A_BLOCK = 1024
@@ -34,11 +27,9 @@ _ROWS_OF_A_BLOCK = 1024
 class LocalityOrder(BaseTransform):
     """Permutes the nodes of a graph so that neighbours lie close in memory.
 
-    Attributes with a row for each node (`x`, `y`, masks, your own) move with their nodes. Columns
-    of `edge_index` are renumbered and sorted, and attributes with a row for each edge move with
-    their columns, as PyG's `is_node_attr` and `is_edge_attr` tell them apart. Other tensors that
-    hold node numbers are renumbered and keep their order: `face`, and what has "index" in its name,
-    such as `edge_label_index` (with its `edge_label`), as in PyG's mini-batches.
+    Attributes of nodes (`x`, `y`, masks, your own) move with their nodes, as in PyG's
+    `data.subgraph(order)`; edges are sorted, and their attributes move with them. Tensors that hold
+    node numbers are renumbered: `face`, and what has "index" in its name, as in PyG's mini-batches.
     `data.node_order` [N] has, for each place, the former number of its node; :meth:`restore`
     brings a result back into the order of the caller.
 
@@ -50,13 +41,13 @@ class LocalityOrder(BaseTransform):
         num_parts: how many blocks; None: one for every 1,024 nodes.
 
     Raises:
-        TypeError: if `data` is not a homogeneous graph.
-        ValueError: if `method` is none of these or cannot run, or if the graph is malformed, has no
-            edges, is a mini-batch, or has a `node_order` already.
+        ValueError: if `data` is a mini-batch, is malformed, has sparse attributes, or is permuted
+            already.
 
     Example:
         A path whose nodes come in no order.
 
+        >>> import torch
         >>> edge_index = torch.tensor([[0, 3, 3, 1, 1, 2], [3, 0, 1, 3, 2, 1]])
         >>> data = Data(x=torch.arange(4.0)[:, None], edge_index=edge_index)
         >>> transform = LocalityOrder(method="bandwidth")
@@ -78,33 +69,23 @@ class LocalityOrder(BaseTransform):
         """Permute a copy of `data`; its tensors are new, those of the caller stay as they are."""
         check_single(data, "data", "apply LocalityOrder() to each graph before they are joined")
         _check(data)
-        size = count_nodes(data)
+        size = data.num_nodes or 0
         check_edge_index(data.edge_index, size)
-        structure = GraphStructure(data.edge_index, size)
         num_parts = self.num_parts or max(1, size // _ROWS_OF_A_BLOCK)
+        structure = GraphStructure(data.edge_index, size)
         partition = recursive_partition(structure, num_parts, method=self.method)
-        order, place = (
-            each.to(data.edge_index.device) for each in (partition.order, partition.place)
-        )
-        moved = place[data.edge_index.long()]
-        by_place = (moved[0] * size + moved[1]).argsort(stable=True)
-        out = copy.copy(data)
-        for key in set(data.keys()) - {"edge_index"}:
-            value, dim = data[key], data.__cat_dim__(key, data[key])
-            if _holds_nodes(data, key, value):
+        order = partition.order.to(data.edge_index.device)
+        place = partition.place.to(data.edge_index.device)
+
+        out = data.subgraph(order)
+        row, col = place[data.edge_index.long()]
+        by_place = (row * size + col).argsort(stable=True)
+        for key in data.edge_attrs():
+            out[key] = select(data[key], by_place, dim=data.__cat_dim__(key, data[key]))
+        for key, value in out.to_dict().items():
+            if isinstance(value, Tensor) and ("index" in key or key == "face"):
                 check_node_index(key, value, size)
-                out[key] = place.to(value.device)[value.long()].to(value.dtype)
-            elif key.startswith("edge_label"):
-                continue  # one for each column of `edge_label_index`, which keep their order
-            # As many edges as nodes: the name tells which question comes first, whose answer PyG
-            # keeps. Of a sparse x, `is_node_attr` is false.
-            elif ("edge" in key or not data.is_node_attr(key)) and data.is_edge_attr(key):
-                out[key] = _take(value, by_place, dim)
-            elif data.is_node_attr(key) or (
-                isinstance(value, SparseTensor) and value.size(0) == size
-            ):
-                out[key] = _take(value, order, dim)
-        out.edge_index = moved[:, by_place].to(data.edge_index.dtype)
+                out[key] = place[value.long()].to(value.dtype)
         out.node_order = order
         self.partition = partition
         return out
@@ -121,7 +102,6 @@ class LocalityOrder(BaseTransform):
             A tensor like `out`; differentiable.
 
         Raises:
-            TypeError: if `out` is no tensor, or `data` no graph.
             ValueError: if there is no permutation, or it is of another length.
         """
         check_tensor("out", out)
@@ -133,9 +113,7 @@ class LocalityOrder(BaseTransform):
                 f"Expected 'out' to have {order.numel()} rows, as 'node_order' has entries "
                 f"(got shape {list(out.shape)})."
             )
-        place = torch.empty_like(order)
-        place[order] = torch.arange(order.numel(), device=order.device)
-        return out.index_select(dim, place.to(out.device))
+        return out.index_select(dim, order.argsort().to(out.device))
 
     def _last_order(self) -> Tensor:
         if self.partition is None:
@@ -149,12 +127,6 @@ class LocalityOrder(BaseTransform):
         return f"LocalityOrder(method={self.method!r}, num_parts={self.num_parts})"
 
 
-def _holds_nodes(data: Data, key: str, value: Any) -> bool:
-    """True for tensors of node numbers, to which PyG's `Batch` adds those of the graphs before."""
-    is_index = isinstance(value, Tensor) and value.dtype in INDICES and "batch" not in key
-    return is_index and isinstance(added := data.__inc__(key, value), int) and added > 0
-
-
 def _check(data: Data) -> None:
     """Raise unless all that belongs to the edges of a graph will be permuted with them."""
     if data.get("edge_index") is None:
@@ -162,24 +134,17 @@ def _check(data: Data) -> None:
             "Expected 'data' to have an 'edge_index' (got none). To fix this, apply "
             "FaissKNNGraph() first."
         )
-    check_edge_index_shape(data.edge_index)
-    num_edges = data.edge_index.size(1)
-    for name in ("edge_weight", "edge_attr"):
-        value = data.get(name)
-        if value is None:
-            continue
-        check_tensor(name, value)
-        check_dense(name, value)
-        if value.dim() == 0 or value.size(0) != num_edges:
+    for name, value in data:
+        if is_sparse(value):
             raise ValueError(
-                f"Expected '{name}' to have a row for each of the {num_edges} columns of "
-                f"'edge_index' (got shape {list(value.shape)})."
+                f"Expected 'data' to have dense attributes (got a sparse '{name}'). To fix this, "
+                "apply torch_geometric.transforms.ToSparseTensor() after this."
             )
-    for name in ("adj", "adj_t"):
-        if data.get(name) is not None:
+    for name in ("edge_weight", "edge_attr"):
+        if data.get(name) is not None and not data.is_edge_attr(name):
             raise ValueError(
-                f"Expected 'data' to have its edges in 'edge_index' (got '{name}' beside it). "
-                "To fix this, apply torch_geometric.transforms.ToSparseTensor() after this."
+                f"Expected '{name}' to have a row for each of the {data.num_edges} columns of "
+                f"'edge_index' (got {data[name]})."
             )
     if data.get("node_order") is not None:
         raise ValueError(
@@ -188,32 +153,13 @@ def _check(data: Data) -> None:
         )
 
 
-def _take(value: Any, index: Tensor, dim: Any) -> Any:
-    """The entries at some places along `dim`, of any type that PyG keeps for nodes or edges."""
-    if isinstance(value, Tensor):
-        return value.index_select(dim, index.to(value.device))
-    if isinstance(value, SparseTensor):
-        index = index.to(value.device())
-        for each in dim if isinstance(dim, tuple) else (dim,):  # of a matrix of pairs, both
-            value = value.index_select(each, index)
-        return value
-    if isinstance(value, np.ndarray):
-        return value.take(index.cpu().numpy(), axis=dim)
-    return type(value)(value[at] for at in index.tolist())  # a list or tuple
-
-
 def _order_of(data: Data) -> Tensor:
-    """The permutation that a graph or a mini-batch carries."""
+    """Read the permutation that a graph or a mini-batch carries."""
     check_data(data)
-    order = data.get("node_order")
+    order: Tensor | None = data.get("node_order")
     if order is None:
         raise ValueError(
             "Expected 'data' to have a 'node_order' (got none). To fix this, pass what this "
             "transform has returned."
         )
-    batch = data.get("batch")
-    if batch is not None:
-        check_tensor("node_order", order)
-        order = order + data.ptr[batch]
-    check_order("node_order", order)
-    return order
+    return order if data.get("batch") is None else order + data.ptr[data.batch]

@@ -34,7 +34,7 @@ def random_graph(seed, num_nodes, density):
     method=st.sampled_from(METHODS),
     weighted=st.booleans(),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_equals_graph_ricci_curvature(
     graph_ricci_curvature, seed, num_nodes, density, method, weighted
 ):
@@ -118,13 +118,6 @@ def test_balanced_does_not_look_at_weights():
     assert torch.equal(forman_curvature(edge_index, weight, num_nodes, "balanced"), expected)
 
 
-def test_the_augmented_form_alone_sees_the_unit_of_the_weights():
-    _, edge_index, weight = random_graph(0, 12, 0.6)
-    for method in METHODS:
-        one, other = (forman_curvature(edge_index, unit * weight, 12, method) for unit in (1, 3))
-        assert torch.allclose(one, other) == (method != "augmented")
-
-
 def test_weights_that_require_a_gradient_and_int32_edges():
     edge_index, num_nodes = tiny_graphs.ring()
     weight = torch.ones(10, requires_grad=True)
@@ -153,14 +146,14 @@ def test_refuses(edge_index, options, error, message):
 
 def test_a_curvature_out_of_range_is_refused():
     edge_index, _ = tiny_graphs.triangle_with_tail()
-    weight = torch.full((8,), 1e300, dtype=torch.float64)
-    with pytest.raises(ValueError, match="'edge_weight' to have a 'augmented' curvature.*1e\\+300"):
+    weight = torch.full((8,), 1e180, dtype=torch.float64)
+    with pytest.raises(ValueError, match="'edge_weight' to have a 'augmented' curvature.*1e\\+180"):
         forman_curvature(edge_index, weight)
-    expected = forman_curvature(edge_index, weight / 1e300, method="1d")
+    expected = forman_curvature(edge_index, weight / 1e180, method="1d")
     actual = forman_curvature(edge_index, weight, method="1d")
     torch.testing.assert_close(actual, expected)
     with pytest.raises(ValueError, match="within torch.float32.*torch.float64"):
-        forman_curvature(edge_index, (weight / 1e265).float())
+        forman_curvature(edge_index, torch.full((8,), 1e25))
 
 
 def test_weights_far_apart_leave_no_rounding():

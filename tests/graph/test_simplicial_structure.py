@@ -106,7 +106,7 @@ def test_what_is_kept_may_serve_training_later():
 @pytest.mark.parametrize(
     ("edge_index", "triangles", "error", "match"),
     [
-        (once([(0, 1), (2, 2)]), None, ValueError, r"without self-loops \(got 1\)"),
+        (once([(0, 1), (2, 2)]), None, ValueError, "without self-loops"),
         (once([(0, 1), (1, 2), (0, 1)]), None, ValueError, r"1 repeated columns, such as \[0, 1\]"),
         (TRIANGLE, torch.tensor([[0], [1], [3]]), ValueError, r"1 without, such as \[0, 1, 3\]"),
         (TRIANGLE, torch.tensor([[0], [1], [1]]), ValueError, r"1 without, such as \[0, 1, 1\]"),

@@ -33,8 +33,10 @@ def pairs(edge_index):
 
 
 @pytest.mark.parametrize("connect", [True, False])
-@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+@pytest.mark.parametrize(
+    ("kernel", "symmetrize"),
+    [("gaussian", "max"), ("self_tuning", "mean"), ("cosine", "mutual"), (None, "max")],
+)
 def test_laws_of_the_graph(kernel, symmetrize, connect):
     x = points()
     edge_index, edge_weight = knn_graph(
@@ -63,7 +65,7 @@ def test_edges_are_the_neighbors(symmetrize):
 
 @pytest.mark.parametrize("metric", ["cosine", "l2"])
 @pytest.mark.parametrize("symmetrize", ["max", "mutual"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_links_are_a_minimum_spanning_tree_of_the_components(seed, symmetrize, metric):
     x, options = clusters(seed=seed).double(), {"symmetrize": symmetrize, "metric": metric}
     n = x.size(0)
@@ -122,15 +124,11 @@ def test_a_link_has_the_weight_of_its_length():
     assert float(weight[1, 2]) == pytest.approx(torch.exp(torch.tensor(-2.0)).item())
 
 
-def test_two_points_and_double_precision():
-    edge_index, edge_weight = knn_graph(torch.eye(2, dtype=torch.float64), 1)
-    assert edge_index.tolist() == [[0, 1], [1, 0]]
-    assert edge_weight.dtype == torch.float64
-
-
-@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
-@pytest.mark.parametrize("n", [2, 3, 60, 140])
+@pytest.mark.parametrize(
+    ("kernel", "symmetrize"),
+    [("gaussian", "max"), ("self_tuning", "mean"), ("cosine", "mutual"), (None, "max")],
+)
+@pytest.mark.parametrize("n", [2, 60, 140])
 def test_as_many_neighbors_as_points_are_all_others(n, kernel, symmetrize, caplog):
     options = {"kernel": kernel, "symmetrize": symmetrize}
     expected_index, expected_weight = knn_graph(points(n), n - 1, **options)

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from jsem_pyg.neighbors import NeighborIndex, knn_graph, knn_search, mapped_rows, searcher
-from jsem_pyg.neighbors.points import prepare_points
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +44,7 @@ class Watched(np.ndarray):
 def test_the_graph_is_that_of_a_tensor(tmp_path, metric, dtype):
     x = points(dtype=dtype)
     expected = knn_graph(torch.from_numpy(x), 4, metric, "flat")
-    for source in (mapped(tmp_path, x), x, np.asfortranarray(x), x.astype(x.dtype.newbyteorder())):
+    for source in (mapped(tmp_path, x), x, np.asfortranarray(x)):
         actual = knn_graph(source, 4, metric, "flat")
         assert torch.equal(actual[0], expected[0])
         assert actual[1].dtype == expected[1].dtype
@@ -55,7 +54,7 @@ def test_the_graph_is_that_of_a_tensor(tmp_path, metric, dtype):
 @pytest.mark.parametrize("index", ["flat", "ivf", "hnsw"])
 @pytest.mark.parametrize("metric", ["cosine", "l2"])
 def test_neighbours_and_their_distances(tmp_path, index, metric):
-    x = points(3000, 12)
+    x = points(900, 12)
     neighbor, distance = knn_search(torch.from_numpy(x), 5, metric, "flat")
     found, apart = knn_search(mapped(tmp_path, x), 5, metric, index)
     share = (apart <= distance[:, -1:] * (1 + 1e-6)).double().mean()
@@ -63,26 +62,22 @@ def test_neighbours_and_their_distances(tmp_path, index, metric):
     if index == "flat":
         torch.testing.assert_close(apart, distance)
         assert torch.equal(found, neighbor)
-    i = torch.arange(3000)[:, None].expand_as(found)
-    true = prepare_points(torch.from_numpy(x), metric).distance(i.flatten(), found.flatten())
-    torch.testing.assert_close(apart.flatten(), true)
 
 
 @pytest.mark.parametrize("index", ["flat", "ivf"])
 def test_it_is_never_read_as_a_whole(index, monkeypatch, caplog):
     monkeypatch.setattr(searcher, "_CHUNK_POINTS", 16)
     monkeypatch.setattr("jsem_pyg.neighbors.points._CHUNK_NUMBERS", 500)
-    monkeypatch.setattr("jsem_pyg.neighbors.faiss_search._ADD_CHUNK", 64)
-    monkeypatch.setattr("jsem_pyg.neighbors.faiss_search._TRAINING_POINTS", 1)
+    monkeypatch.setattr("jsem_pyg.neighbors.ivf_search._TRAINING_POINTS", 1)
     monkeypatch.setattr(searcher, "_RECALL_SAMPLE", 60)
     monkeypatch.setattr("jsem_pyg.neighbors.component_links._BASE", 64)
     monkeypatch.setattr("jsem_pyg.neighbors.component_links._QUERIES", 64)
     monkeypatch.setattr("jsem_pyg.neighbors.component_links._BUDGET", 10**6)
     Watched.most = 0
     with caplog.at_level(logging.INFO, "jsem_pyg"):
-        edges, _ = knn_graph(points(2000).view(Watched), 4, "l2", index)
+        edges, _ = knn_graph(points(1000).view(Watched), 4, "l2", index)
     assert "Joining" in caplog.text  # of components, for which all is read as well
-    assert edges.max() == 1999
+    assert edges.max() == 999
     assert 0 < Watched.most <= 1000
 
 
@@ -105,6 +100,14 @@ def test_a_few_points(num_points):
         assert torch.equal(one, other)
 
 
+def test_a_batch_on_the_disk(tmp_path):
+    x, batch = points(400), torch.arange(400) % 3
+    actual = knn_graph(mapped(tmp_path, x), 3, "l2", batch=batch)
+    expected = knn_graph(torch.from_numpy(x), 3, "l2", batch=batch)
+    for one, other in zip(actual, expected, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_what_an_array_must_be():
     x = points()
     for value, row in ((np.nan, 7), (np.inf, 599)):
@@ -112,14 +115,14 @@ def test_what_an_array_must_be():
         bad[row, 3] = value
         with pytest.raises(ValueError, match=f"'x' to be finite .got {value} in row {row}"):
             knn_graph(bad)
+    with pytest.raises(ValueError, match="'x' to have entries of 1e-15 or more"):
+        knn_graph(1e-20 * x.astype("float64"), metric="l2")
     bad = x.copy()
     bad[123] = 0
-    with pytest.raises(ValueError, match="'x' without zero vectors.* in row 123"):
+    with pytest.raises(ValueError, match="'x' without zero vectors.* row 123"):
         knn_graph(bad)
     knn_graph(bad, metric="l2")
     with pytest.raises(TypeError, match="'x' to be one of float16.*int64"):
         knn_graph(np.ones((200, 3), int))
     with pytest.raises(ValueError, match=r"'x' to have shape \[N, F\]"):
         knn_graph(x[0])
-    with pytest.raises(ValueError, match=r"'batch' to be None .*from_numpy"):
-        knn_graph(x, batch=torch.arange(600) % 2)

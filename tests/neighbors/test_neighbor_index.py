@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from jsem_pyg.neighbors import NeighborIndex, knn_graph
-from jsem_pyg.neighbors.affinity import MIN_WEIGHT
+from jsem_pyg.neighbors.searches import SEARCHES
 
 
 def points(n=150, dim=4, seed=0, dtype=torch.float32):
@@ -22,9 +22,11 @@ def distances(x_new, x, metric):
 
 
 @pytest.mark.parametrize("n", [40, 150])
-@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
-def test_its_graph_is_knn_graph(n, symmetrize, kernel):
+@pytest.mark.parametrize(
+    ("kernel", "symmetrize"),
+    [("gaussian", "max"), ("self_tuning", "mean"), ("cosine", "mutual"), (None, "max")],
+)
+def test_its_graph_is_knn_graph(n, kernel, symmetrize):
     options = {"kernel": kernel, "symmetrize": symmetrize, "k": 4}
     index = NeighborIndex(points(n), **options)
     edge_index, edge_weight = knn_graph(points(n), **options)
@@ -45,26 +47,10 @@ def test_query_is_brute_force(metric, dtype, n, k):
     torch.testing.assert_close(distance, expected[:, :k].to(dtype))
 
 
-def test_a_point_that_was_fitted_finds_itself_first():
-    x = points()
-    neighbor, distance = NeighborIndex(x, 5, "l2").query(x[10:20])
-    assert neighbor[:, 0].tolist() == list(range(10, 20))
-    assert (distance[:, 0] == 0).all()
-
-
-@pytest.mark.parametrize("index", ["ivf", "hnsw"])
-def test_an_approximate_index_is_kept_for_queries(index):
-    x, x_new = points(2000), points(100, seed=1)
-    fitted = NeighborIndex(x, 10, "l2", index, recall_target=0.95)
-    neighbor, distance = fitted.query(x_new)
-    last = distances(x_new, x, "l2").sort(dim=1).values[:, 9:10]
-    assert float((distance <= last + 1e-6).double().mean()) > 0.8
-    found = distances(x_new, x, "l2").gather(1, neighbor)
-    torch.testing.assert_close(distance.double(), found, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("symmetrize", ["max", "mean", "mutual"])
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
+@pytest.mark.parametrize(
+    ("kernel", "symmetrize"),
+    [("gaussian", "max"), ("self_tuning", "mean"), ("cosine", "mutual"), (None, "max")],
+)
 def test_extending_leaves_the_old_graph_as_it_was(kernel, symmetrize):
     index = NeighborIndex(points(), 4, kernel=kernel, symmetrize=symmetrize)
     x_new = points(25, seed=1)
@@ -97,12 +83,6 @@ def test_weights_of_new_edges_by_hand():
         assert weight[4].tolist() == pytest.approx([0, expected[1], expected[0], 0, 0])
 
 
-def test_weights_of_far_points_do_not_vanish():
-    index = NeighborIndex(points(), 4, "l2", kernel="gaussian")
-    weight = index.extend(torch.full((1, 4), 1e6))[1]
-    assert float(weight.min()) == pytest.approx(MIN_WEIGHT)
-
-
 def test_a_new_point_among_duplicates_has_the_common_width():
     x = torch.cat([points(40), torch.ones(20, 4)])
     index = NeighborIndex(x, 10, "l2", kernel="self_tuning")
@@ -111,12 +91,12 @@ def test_a_new_point_among_duplicates_has_the_common_width():
     assert edge_weight.isfinite().all()
 
 
-@pytest.mark.parametrize("n", [50, 400])
-@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine"])
+@pytest.mark.parametrize("n", [50, 300])
+@pytest.mark.parametrize("kernel", ["gaussian", "self_tuning"])
 def test_who_arrives_together_does_not_matter(n, kernel):
-    index, x_new = NeighborIndex(points(n, 16), 5, kernel=kernel), points(40, 16, seed=1)
+    index, x_new = NeighborIndex(points(n, 16), 5, kernel=kernel), points(20, 16, seed=1)
     together_index, together_weight = index.extend(x_new)
-    for i in range(40):
+    for i in range(20):
         edge_index, edge_weight = index.extend(x_new[i : i + 1])
         alone, among = edge_index[0] == n, together_index[0] == n + i
         assert torch.equal(edge_index[1, alone], together_index[1, among])
@@ -131,12 +111,12 @@ def test_no_new_point():
     assert index.query(torch.empty(0, 4))[0].shape == (0, 5)
 
 
-@pytest.mark.parametrize("index", ["flat", "ivf", "hnsw"])
+@pytest.mark.parametrize("index", SEARCHES)
 def test_survives_copying(index):
-    fitted = NeighborIndex(points(600), 5, index=index)
+    fitted = NeighborIndex(points(300), 5, index=index)
     for copied in (copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
         assert torch.equal(copied.query(points(9, seed=1))[0], fitted.query(points(9, seed=1))[0])
-    assert repr(fitted) == "NeighborIndex(num_points=600, k=5)"
+    assert repr(fitted) == "NeighborIndex(num_points=300, k=5)"
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", "cosine", None])
@@ -158,24 +138,13 @@ def test_new_points_join_as_many_old_ones_as_there_are(n, kernel, caplog):
     [
         (points(3), 151, ValueError, "at most the number of fitted points .got k=151 for 150"),
         (points(3, dim=5), None, ValueError, "the 4 columns of the fitted points .got 5"),
-        (points(3).double(), None, TypeError, "float32, as the fitted points.*got torch.float64"),
+        (torch.full((1, 4), 1e20), None, ValueError, "'x_new' to lie within 1e15"),
         (torch.zeros(1, 4), None, ValueError, "'x_new' without zero vectors"),
     ],
 )
 def test_query_refuses(x_new, k, error, message):
     with pytest.raises(error, match=message):
         NeighborIndex(points(), 5).query(x_new, k)
-
-
-def test_refuses_to_be_fitted_to_nothing():
-    with pytest.raises(ValueError, match="'x' to have at least one point .got none"):
-        NeighborIndex(points(0), 5)
-
-
-def test_refuses_points_beyond_comparison():
-    index = NeighborIndex(points() * 1e-30, 5, "l2")
-    with pytest.raises(ValueError, match="comparable with the fitted points"):
-        index.query(torch.full((1, 4), 1e9))
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "self_tuning", None])
@@ -192,13 +161,3 @@ def test_links_are_the_edges_of_an_extension_one_point_at_a_time(kernel):
         alone = index.links(x_new[each : each + 1])
         assert torch.equal(alone[0][0], neighbor[each])
         assert torch.equal(alone[1][0], weight[each])
-
-
-@pytest.mark.parametrize("metric", ["cosine", "l2"])
-def test_of_many_copies_the_first_are_taken_whoever_else_asks(metric):
-    x = torch.cat([points(30, dim=64), points(1, dim=64, seed=1).expand(200, -1)])
-    x_new = x[-1] + 1e-4 * points(40, dim=64, seed=2)
-    index = NeighborIndex(x, k=5, metric=metric)
-    neighbor, _ = index.query(x_new)
-    assert torch.equal(neighbor, torch.arange(30, 35).expand(40, -1))
-    assert torch.equal(neighbor[:1], index.query(x_new[:1])[0])

@@ -123,21 +123,6 @@ class TestFitted:
             assert repr(copied) == repr(transform)
             assert torch.equal(copied(graph(1)).edge_attr, expected)
 
-    def test_can_be_fitted_anew(self, make):
-        transform = make().fit(graph(0)).fit(graph(1))
-        expected = make().fit(graph(1))(graph(2)).edge_attr
-        assert torch.equal(transform(graph(2)).edge_attr, expected)
-
-    def test_takes_a_graph_without_edges(self, make):
-        transform = make().fit(graph(0))
-        bare = transform(graph(0, probability=0.0)).edge_attr
-        assert bare.shape == (0, transform(graph(0)).edge_attr.size(1))
-
-    def test_leaves_what_it_is_fitted_on_alone(self, make):
-        data = graph(0)
-        make().fit(data)
-        assert data.edge_attr is None
-
 
 @pytest.mark.parametrize("make", TRANSFORMS)
 def test_refuses_to_be_fitted(make):

@@ -46,13 +46,6 @@ def test_features_come_in_the_order_asked_for_after_those_there_are():
     assert EdgeGeometry(names, cat=False)(data).edge_attr.shape == (data.num_edges, 2)
 
 
-def test_no_gradient_comes_along():
-    data = graph()
-    data.x.requires_grad_()
-    data.edge_weight.requires_grad_()
-    assert not EdgeGeometry()(data).edge_attr.requires_grad
-
-
 @pytest.mark.parametrize(
     ("features", "error", "message"),
     [
@@ -72,28 +65,12 @@ def test_refuses_features(features, error, message):
         EdgeGeometry(features)
 
 
-def test_refuses_other_options():
-    with pytest.raises(TypeError, match="'t' to be a non-negative number"):
-        EdgeGeometry(t="3")
-    for t in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="'t' to be non-negative and finite"):
-            EdgeGeometry(t=t)
-
-
 def test_refuses_graphs_without_features():
     data = graph()
     del data.x
     data.num_nodes = 20
     with pytest.raises(ValueError, match="to have 'x' for 'diffusion_cosine'.*set data.x"):
         EdgeGeometry()(data)
-
-
-def test_refuses_weights():
-    for value, message in ((-1.0, "non-negative"), (float("nan"), "finite")):
-        data = graph()
-        data.edge_weight = torch.full_like(data.edge_weight, value)
-        with pytest.raises(ValueError, match=f"'edge_weight' to be {message}"):
-            EdgeGeometry(["diffusion_cosine"])(data)
 
 
 def test_what_is_not_asked_for_is_not_needed():

@@ -213,7 +213,7 @@ def test_neighbours(data):
     x = torch.randn(num_points, channels, generator=g, dtype=torch.float64)
     if data.draw(st.booleans()):
         x[::3] = x[0].clone()  # duplicates
-    scale = data.draw(st.sampled_from([1.0, 1e-15, 1e15]))
+    scale = data.draw(st.sampled_from([1.0, 1e-14, 1e14]))
     x = lay_out(scale * x, data.draw(st.sampled_from(["contiguous", "transposed", "sliced"])))
     k = data.draw(st.integers(1, num_points - 1))
     metric = data.draw(st.sampled_from(["l2", "cosine"]))
@@ -247,7 +247,7 @@ def test_standardization(data):
     values = torch.randn(size, generator=g, dtype=torch.float64).mul(3).round(decimals=1)
     group = torch.randint(num_groups, (size,), generator=g)
     values = lay_out(values, data.draw(st.sampled_from(["contiguous", "sliced", "strided"])))
-    robust = robust_standardize(values, group, num_groups)
+    robust = robust_standardize(values, group)
     for k in range(num_groups):
         mine = values[group == k].numpy()
         if not mine.size:

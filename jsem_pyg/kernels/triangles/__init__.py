@@ -1,12 +1,9 @@
 """Triangles and squares on the edges of a graph, and the curvature that comes of them.
 
 A *slot* is an entry of a symmetric :class:`~jsem_pyg.kernels.csr.CSR` pattern without diagonal: one
-direction of one edge. Everything is computed by numba on the CPU, a graph on a GPU too; results are
-on the device of the pattern.
+direction of one edge. Everything is computed by numba on the CPU, for a graph on a GPU too; results
+are on the device of the pattern. Numba is loaded when a function is first called.
 """
-
-from importlib import import_module
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,19 +15,20 @@ __all__ = ["forman", "list_triangles", "square_counts", "triangle_counts"]
 
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
     """Count the triangles (i, j, k) of every slot (i, j): [nnz] int64."""
-    count: Tensor = _kernels().triangle_counts(_on_cpu(csr), reverse.cpu())
-    return count.to(csr.col.device)
+    from .numba_triangles import triangle_counts
+
+    return triangle_counts(_on_cpu(csr), reverse.cpu()).to(csr.col.device)
 
 
-def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
+def forman(csr: CSR, reverse: Tensor, weight: Tensor, with_triangles: bool) -> Tensor:
     """Compute F_1d or, with triangles, F_aug of :func:`~jsem_pyg.curvature.forman_curvature`.
 
-    [nnz] float64, for the means of the weights [nnz] (None: ones) in both directions; None unless
-    these are positive, finite and, except for rounding, the same.
+    [nnz] float64, of positive weights [nnz] in float64 that are the same in both directions.
     """
-    weight = None if weight is None else weight.cpu()
-    found: Tensor | None = _kernels().forman(_on_cpu(csr), reverse.cpu(), weight, with_triangles)
-    return None if found is None else found.to(csr.col.device)
+    from .numba_triangles import forman
+
+    found = forman(_on_cpu(csr), reverse.cpu(), weight.cpu(), with_triangles)
+    return found.to(csr.col.device)
 
 
 def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
@@ -40,19 +38,17 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
     neighbours of j: how many c_k are positive, and the largest of them (Topping et al. 2022,
     Definition 4), [nnz] each. Both are zero where an end has degree one.
     """
-    count, largest = _kernels().square_counts(_on_cpu(csr))
+    from .numba_squares import square_counts
+
+    count, largest = square_counts(_on_cpu(csr))
     return count.to(csr.col.device), largest.to(csr.col.device)
 
 
 def list_triangles(csr: CSR, reverse: Tensor) -> Tensor:
     """List the triangles [3, F] of a graph, nodes i < j < k, in lexicographic order."""
-    found: Tensor = _kernels().list_triangles(_on_cpu(csr), reverse.cpu())
-    return found.to(csr.col.device)
+    from .numba_triangles import list_triangles
 
-
-def _kernels() -> Any:
-    """Load numba, where a kernel first runs."""
-    return import_module(f"{__name__}.numba_cpu")
+    return list_triangles(_on_cpu(csr), reverse.cpu()).to(csr.col.device)
 
 
 def _on_cpu(csr: CSR) -> CSR:

@@ -13,7 +13,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..._checks import SYMMETRY_RTOL
 from ..compiled import compiled
 from ..csr import CSR
 from ..prefetch import prefetch
@@ -26,6 +25,10 @@ _LINE = 8  # numbers
 _LONG_SCAN = 1 << 20  # entries; a shorter one is over before another thread has begun
 _LONG_WALK = 1 << 15  # entries, of which each is as long as the shorter of two rows
 
+# Lengths are subtracted from a sum of all, unless so little is left that rounding would show: then
+# they are added up.
+_LONG_REACH = 1e6
+
 # Sums may be taken in any order, by several at once.
 _SUMS = {"reassoc", "nsz", "contract"}
 
@@ -35,27 +38,22 @@ _walk = partial(run_on_rows, threads_from=_LONG_WALK)
 
 def triangle_counts(csr: CSR, reverse: Tensor) -> Tensor:
     """See the package."""
-    curvature = forman(csr, reverse, None, with_triangles=True)
-    assert curvature is not None  # which it is of weights that are no good
+    ones = torch.ones(csr.col.numel(), dtype=torch.float64)
+    curvature = forman(csr, reverse, ones, with_triangles=True).numpy()
     # Of weights one, it is 4 - d_i - d_j and three for each triangle, exactly.
     degree = np.diff(csr.rowptr.numpy())
     ends = degree[csr.row.numpy()] + degree[csr.col.numpy()]
-    return torch.from_numpy((curvature.numpy() - 4 + ends).astype(np.int64) // 3)
+    return torch.from_numpy((curvature - 4 + ends).astype(np.int64) // 3)
 
 
-def forman(csr: CSR, reverse: Tensor, weight: Tensor | None, with_triangles: bool) -> Tensor | None:
+def forman(csr: CSR, reverse: Tensor, weight: Tensor, with_triangles: bool) -> Tensor:
     """See the package."""
-    rowptr, col, back = csr.rowptr.numpy(), csr.col.numpy(), reverse.numpy()
+    rowptr, col = csr.rowptr.numpy(), csr.col.numpy()
     length, reach = np.empty(col.size), np.empty(rowptr.size - 1)
-    values = np.ones(col.size) if weight is None else _as_array(weight)
-    is_good = np.ones(reach.size, np.bool_)
-    # The tolerance as an argument: a number of another file would be kept with what is compiled.
-    _scan(_lengths, rowptr, back, values, SYMMETRY_RTOL, length, reach, is_good)
-    if not is_good.all():
-        return None
+    _scan(_lengths, rowptr, weight.contiguous().numpy(), length, reach)
     curvature = np.empty(col.size)
     if with_triangles:
-        _walk(_augmented, rowptr, col, back, length, reach, curvature)
+        _walk(_augmented, rowptr, col, reverse.numpy(), length, reach, curvature)
     else:
         _scan(_one_dimensional, rowptr, col, length, reach, curvature)
     return torch.from_numpy(curvature)
@@ -69,36 +67,17 @@ def list_triangles(csr: CSR, reverse: Tensor) -> Tensor:
     return torch.from_numpy(found)
 
 
-def _as_array(weight: Tensor) -> Array:
-    is_real = weight.dtype in (torch.float32, torch.float64)  # numba reads no others
-    return (weight if is_real else weight.double()).detach().contiguous().numpy()
-
-
 @compiled(nogil=True, error_model="numpy")
 def _lengths(
-    rowptr: Array,
-    reverse: Array,
-    weight: Array,
-    rtol: float,
-    length: Array,
-    reach: Array,
-    is_good: Array,
-    first: int,
-    last: int,
+    rowptr: Array, weight: Array, length: Array, reach: Array, first: int, last: int
 ) -> None:
-    """The length w^(-1/2) of each edge, the sums at each node, and if its weights are valid."""
+    """Compute the length w^(-1/2) of each edge, and the sums at each node."""
     for i in range(first, last):
-        total, good = 0.0, True
+        total = 0.0
         for slot in range(rowptr[i], rowptr[i + 1]):
-            if slot + _AHEAD < reverse.size:
-                prefetch(weight, reverse[slot + _AHEAD])
-            here, there = np.float64(weight[slot]), np.float64(weight[reverse[slot]])
-            # False for NaN, too.
-            if not (0 < here < np.inf and abs(here - there) <= rtol * here):
-                good = False
-            length[slot] = 1 / np.sqrt(here / 2 + there / 2)  # of the mean
+            length[slot] = 1 / np.sqrt(weight[slot])
             total += length[slot]
-        reach[i], is_good[i] = total, good
+        reach[i] = total
 
 
 @compiled(nogil=True, error_model="numpy")
@@ -116,6 +95,23 @@ def _ask_for(array: Array, start: int) -> None:
     """Prefetch what a short row has from `start` on."""
     for line in range(0, 3 * _LINE, _LINE):
         prefetch(array, start + line)
+
+
+@compiled(nogil=True)
+def _apart(rowptr: Array, col: Array, length: Array, i: int, j: int) -> float:
+    """Add up the lengths of all other edges of i and j that are in no triangle with this one."""
+    total = 0.0
+    mine, other = rowptr[i], rowptr[j]
+    while mine < rowptr[i + 1] or other < rowptr[j + 1]:
+        k = col[mine] if mine < rowptr[i + 1] else rowptr.size
+        n = col[other] if other < rowptr[j + 1] else rowptr.size
+        if k < n and k != j:
+            total += length[mine]
+        if n < k and n != i:
+            total += length[other]
+        mine += k <= n
+        other += n <= k
+    return total
 
 
 @compiled(nogil=True, error_model="numpy", fastmath=_SUMS)
@@ -149,7 +145,11 @@ def _augmented(
                 common += near
                 sides += length_to[col[side]] + near * length[side]
             root = 1 / length[slot]
-            value = 4 - root * (reach[i] + reach[j] - sides) + root**4 * common
+            # The edge itself is in the reach of both ends, which is 2 too much.
+            every, apart = root * (reach[i] + reach[j]), root * (reach[i] + reach[j] - sides) - 2
+            if every > _LONG_REACH and apart < every / _LONG_REACH:
+                apart = root * _apart(rowptr, col, length, i, j)
+            value = 2 - apart + root**4 * common
             curvature[slot] = curvature[reverse[slot]] = value
         for slot in range(start, stop):
             length_to[col[slot]] = 0

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...neighbors.faiss_search import import_faiss
+from ...neighbors.faiss_library import import_faiss
 from ..factored.profiles import Comparable
 
 Array = NDArray[Any]

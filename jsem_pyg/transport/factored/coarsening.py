@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ...neighbors.faiss_search import import_faiss
+from ...neighbors.faiss_library import import_faiss
 from ..problem.problem import Side
 
 _TRAINING_POINTS = 32  # for each cell

@@ -1,4 +1,6 @@
-"""The definitions of the counts, with Python's sets."""
+"""The definitions of curvature and of the counts, with Python's sets."""
+
+import math
 
 import torch
 from torch import Tensor
@@ -27,6 +29,26 @@ def square_counts(csr: CSR) -> tuple[Tensor, Tensor]:
         found[0, slot] = sum(each > 0 for each in c)
         found[1, slot] = max(c, default=0)
     return found[0], found[1]
+
+
+def forman(csr: CSR, weight: Tensor, with_triangles: bool) -> Tensor:
+    """For every slot: F_1d or F_aug, adding up only what counts."""
+    near = [
+        dict(zip(columns.tolist(), values.tolist(), strict=True))
+        for columns, values in zip(
+            csr.col.split(csr.rowptr.diff().tolist()),
+            weight.split(csr.rowptr.diff().tolist()),
+            strict=True,
+        )
+    ]
+    curvature = []
+    for i, j in zip(*_edges(csr), strict=True):
+        common = near[i].keys() & near[j].keys() if with_triangles else set()
+        apart = [w for k, w in near[i].items() if k != j and k not in common]
+        apart += [w for k, w in near[j].items() if k != i and k not in common]
+        faces = near[i][j] ** 2 * len(common)
+        curvature.append(2 + faces - sum(math.sqrt(near[i][j] / w) for w in apart))
+    return torch.tensor(curvature, dtype=torch.float64)
 
 
 def _edges(csr: CSR) -> tuple[list[int], list[int]]:
