@@ -13,6 +13,7 @@ from ..diffusion.options import HeatOptions
 from ..kernels.table import CHEBYSHEV, lists_backends
 from .channel_map import ChannelMap
 from .diffusion_layer import DiffusionLayer, single_node_set
+from .heat_layer import join_scales
 
 # Chosen on validation nodes of graphs that are not reported, see examples/results/drop_in.md: free
 # times fall to where the features of a few training nodes alone separate them.
@@ -31,9 +32,9 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
     :class:`torch_geometric.nn.GCNConv`,
     :math:`\mathbf{L}_{\theta} = \mathbf{I} - \tilde{\mathbf{D}}^{-1/2}
     (\mathbf{W}^{\prime} + \mathbf{I}) \tilde{\mathbf{D}}^{-1/2}`. All scales share the products
-    with the graph. Where the output is narrower than the input, the linear map comes first, as
-    there too: the result is the same, with fewer columns to diffuse. The
-    features may then be a sparse COO or CSR tensor, such as bags of words; CSR is the faster one.
+    with the graph. With a single scale and an output narrower than the input, the linear map comes
+    first: the result is the same, with fewer columns to diffuse. The features may then be a sparse
+    COO or CSR tensor, such as bags of words; CSR is the faster one.
 
     Args:
         in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
@@ -115,7 +116,9 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
     ) -> Tensor:
         """Diffuse the node features and map them; see the class for shapes."""
         x = single_node_set(x)
-        self.check_features(x)
+        self.check_features(x, self.sees_nodes)
         times = self.times(x)
         operator = self.operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
-        return self.map_channels(x, operator, times)
+        if self.maps_first(x):
+            return self.add_bias(self.diffuse(self.lin(x), operator, times).squeeze(-3))
+        return self.add_bias(self.lin(join_scales(self.diffuse(x, operator, times))))

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +13,7 @@ from .._checks import check_bool, check_nonnegative_int
 from .._precision import full_precision
 from ..diffusion.evolve import evolve
 from ..diffusion.filters import Filter
-from ..diffusion.heat import heat_entries
+from ..diffusion.heat import heat_entries, heat_operator
 from ..diffusion.options import HeatOptions
 from ..diffusion.registered_op import CompiledGraph, compiled_heat
 from ..diffusion.times import Times
@@ -28,6 +27,7 @@ from .node_conductance import Graph, make_conductance
 from .propagation import is_watched, through_propagate
 
 _log = logging.getLogger(__name__)
+_evolve = torch.compiler.disable(evolve)
 
 
 class DiffusionLayer(HeatLayer, MessagePassing):
@@ -62,7 +62,6 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         filter: Filter | None = None,
         **kwargs: Any,
     ) -> None:
-        self._check_options(kwargs)
         is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
         if not is_sum or kwargs.get("node_dim", -2) != -2:
             raise ValueError(
@@ -78,19 +77,6 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         self._make_heat(t, learn_t, options, time_rate, filter)
         self.fuse = fuse
         self._has_warned = False
-
-    def _check_options(self, given: dict[str, Any]) -> None:
-        """Raise a TypeError for options of other layers, such as the K of ChebConv."""
-        kinds = type(self).__init__, MessagePassing.__init__
-        own, general = (list(signature(each).parameters)[1:] for each in kinds)
-        unknown = [name for name in given if name not in general]
-        if unknown:
-            own = [name for name in own if name != "kwargs"]
-            raise TypeError(
-                f"Expected options of {type(self).__name__} (got {', '.join(map(repr, unknown))}; "
-                f"it takes {', '.join(own)}). The page of layers in the guide says what takes the "
-                "place of those of GCNConv, ChebConv and APPNP."
-            )
 
     @property
     def sees_nodes(self) -> bool:
@@ -111,12 +97,11 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         node_mass: OptTensor,
     ) -> HeatOperator | CompiledGraph:
         """Read the graph, let its edges conduct, and make the operator, precise enough for x."""
-        plain = self.filter is None and node_mass is None and not is_watched(self)
-        if torch.compiler.is_compiling() and plain and not is_transformed():
-            adjacency, weight = read_edges(edge_index, edge_weight, x.size(-2))
-            conductance = self.conduct(adjacency, edge_attr, x)
-            attr = None if edge_attr is None else self._columns(edge_attr)
-            return adjacency, weight, attr, conductance, self.options
+        has_op = self.filter is None and node_mass is None and not is_watched(self)
+        if torch.compiler.is_compiling() and has_op and not is_transformed():
+            graph, weight = read_edges(edge_index, edge_weight, x.size(-2))
+            attr = self._columns(edge_attr)
+            return graph, weight, attr, self.conduct(graph, attr, x), self.options
         return self._operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
 
     @eager
@@ -129,18 +114,13 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         edge_attr: OptTensor,
         node_mass: OptTensor,
     ) -> HeatOperator:
-        attr = None if edge_attr is None else self._columns(edge_attr)
+        attr = self._columns(edge_attr)
         graph, weight = self._reader.read(edge_index, x, edge_weight, attr)
-        conductance = self.conduct(graph, edge_attr, x)
-        entries = heat_entries(graph, weight, x, times, self.options, conductance, node_mass)
+        conductance = self.conduct(graph, attr, x)
+        given = graph, weight, x, times, self.options, conductance, node_mass
         if is_watched(self):
-            # Edges that share an entry of S are messages of their own, as much as each conducts.
-            share = conductance if weight is None else weight
-            if weight is not None and conductance is not None:
-                share = weight * conductance
-            return through_propagate(self, graph, entries, share)
-        matrix = graph.make_matrix(entries.off_diagonal, entries.diagonal, self.options.backend)
-        return HeatOperator(matrix, entries.scaling, entries.off_diagonal.dtype)
+            return through_propagate(self, graph, heat_entries(*given), weight, conductance)
+        return heat_operator(*given)
 
     def diffuse(
         self, x: Tensor, operator: HeatOperator | CompiledGraph, times: Times | Filter
@@ -160,15 +140,16 @@ class DiffusionLayer(HeatLayer, MessagePassing):
             return self._ones(graph)
         is_autocast = torch.is_autocast_enabled(x.device.type)
         with full_precision(x.device):
-            attr = None if edge_attr is None else self._columns(edge_attr)
             if not self.sees_nodes:
-                return self.conductance(attr)
+                return self.conductance(edge_attr)
             if is_autocast:  # x may come from another layer in a lower type
                 x = x.to(self.time.raw.dtype)
-            return self.conductance(attr, x=x, graph=graph)
+            return self.conductance(edge_attr, x, graph)
 
-    def _columns(self, edge_attr: Tensor) -> Tensor:
+    def _columns(self, edge_attr: OptTensor) -> OptTensor:
         """Return edge features as [E, F], in the type of the parameters."""
+        if edge_attr is None:
+            return None
         edge_dim = None if self.conductance_form == "module" else self.edge_dim
         return as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
 
@@ -212,10 +193,3 @@ def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:
             "directions (got a pair of different tensors, as for a bipartite graph)."
         )
     return x[0]
-
-
-@torch.compiler.disable
-def _evolve(
-    x: Tensor, operator: HeatOperator, times: Times | Filter, options: HeatOptions
-) -> Tensor:
-    return evolve(x, operator, times, options)

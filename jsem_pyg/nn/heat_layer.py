@@ -1,7 +1,6 @@
 """What all diffusion layers share: times or a filter, options, and a reader of graphs."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,8 +16,8 @@ from .diffusion_time import DiffusionTime
 class HeatLayer(torch.nn.Module):
     """Abstract base of the layers on graphs, hypergraphs and complexes.
 
-    A layer's `forward` reads what comes with the signal, makes an operator of it, and calls
-    :meth:`diffuse`; :class:`.ChannelMap` is for layers that also map channels.
+    A layer's `forward` reads what comes with the signal, makes an operator of it, and diffuses the
+    signal by it; :class:`.ChannelMap` is for layers that also map channels.
     """
 
     time: DiffusionTime
@@ -65,10 +64,6 @@ class HeatLayer(torch.nn.Module):
         if torch.compiler.is_compiling():  # which has no values to check
             return Times(shape_times(self.t, x), 0.0)
         return read_times(self.t, x)
-
-    def diffuse(self, x: Tensor, operator: Any, times: Times | Filter) -> Tensor:
-        """Diffuse or filter a signal [..., N, D] -> [..., S, N, D]."""
-        raise NotImplementedError
 
     def _describe(self) -> str:
         return f"{self._describe_times()}, normalization={self.options.normalization}"

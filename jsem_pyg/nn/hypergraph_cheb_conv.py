@@ -10,6 +10,7 @@ from ..diffusion.filters import Filter
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .channel_map import ChannelMap
+from .heat_layer import join_scales
 from .hypergraph_layer import HypergraphLayer
 
 
@@ -22,14 +23,15 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         \mathbf{\Theta}_s + \mathbf{b}
 
     with the operator of :class:`~jsem_pyg.nn.HypergraphDiffusion`; to hypergraphs what
-    :class:`~jsem_pyg.nn.AnisotropicChebConv` is to graphs. Where the output is narrower than the
-    input, the linear map comes first: the result is the same, with fewer columns to diffuse.
+    :class:`~jsem_pyg.nn.AnisotropicChebConv` is to graphs. With a single scale and an output
+    narrower than the input, the linear map comes first: the result is the same, with fewer columns
+    to diffuse.
 
     Args:
         in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
             first input(s) to the forward method.
         out_channels (int): Size of each output sample.
-        num_hyperedges (int, optional): Learn a weight for each of so many hyperedges.
+        num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight.
         t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
             :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
             and input channel.
@@ -92,5 +94,8 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         Without weights, give `num_hyperedges` if the last hyperedges may be empty.
         """
         self.check_features(x)
+        times = self.times(x)
         hypergraph = self.read(x, hyperedge_index, hyperedge_weight, num_hyperedges)
-        return self.map_channels(x, hypergraph, self.times(x))
+        if self.maps_first(x):
+            return self.add_bias(self.diffuse(self.lin(x), hypergraph, times).squeeze(-3))
+        return self.add_bias(self.lin(join_scales(self.diffuse(x, hypergraph, times))))

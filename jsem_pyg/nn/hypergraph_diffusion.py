@@ -28,8 +28,8 @@ class HypergraphDiffusion(HypergraphLayer):
     :class:`torch_geometric.nn.HypergraphConv` lets them into the degree only.
 
     Args:
-        num_hyperedges (int, optional): Learn a weight for each of so many hyperedges, where the
-            hypergraph is always the same.
+        num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight. For
+            a hypergraph that is always the same.
         t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list or
             tensor of :math:`S` scales (their results are concatenated on the channel axis), or a
             tensor of shape :math:`(S, D)` with a time for every scale and channel.

@@ -57,48 +57,35 @@ class HypergraphLayer(HeatLayer):
         hyperedge_weight: OptTensor = None,
         num_hyperedges: int | None = None,
     ) -> tuple[HypergraphStructure, OptTensor]:
-        """Read the hypergraph, and weigh its hyperedges by all that is given or learned."""
-        if num_hyperedges is None:
-            num_hyperedges = self._count(hyperedge_index, hyperedge_weight)
+        """Read the hypergraph, and multiply the weights that are given and learned."""
+        known = hyperedge_weight if self.weight is None else self.weight.raw
+        if num_hyperedges is None and isinstance(hyperedge_index, Tensor) and known is not None:
+            num_hyperedges = known.numel()  # the last hyperedges may have no members
         structure, weight = read_hypergraph(
             self._reader, hyperedge_index, x, hyperedge_weight, num_hyperedges
         )
-        learned = self._learned(structure)
-        if learned is None:
+        if self.weight is None:
             return structure, weight
+        count = self.weight.raw.numel()
+        if structure.num_hyperedges != count:
+            raise ValueError(
+                f"Expected a hypergraph of {count} hyperedges, as the layer has learned weights "
+                f"for (got {structure.num_hyperedges}). To fix this, make the layer with "
+                "num_hyperedges=None if hypergraphs differ."
+            )
         with full_precision(x.device):
+            learned: Tensor = self.weight()
             learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
             return structure, learned if weight is None else weight * learned
 
     def diffuse(
         self,
         x: Tensor,
-        operator: tuple[HypergraphStructure, OptTensor],
+        hypergraph: tuple[HypergraphStructure, OptTensor],
         times: Times | Filter,
     ) -> Tensor:
         """Diffuse or filter a signal [..., N, D] on a weighted hypergraph -> [..., S, N, D]."""
-        return hypergraph_heat(x, *operator, times, self.options)
-
-    def _count(self, index: Any, weight: OptTensor) -> int | None:
-        """The number of hyperedges, if it is known from anything beside the memberships."""
-        if not isinstance(index, Tensor):
-            return None
-        if self.weight is not None:
-            return self.weight.raw.numel()
-        return len(weight) if isinstance(weight, Tensor) and weight.dim() else None
-
-    def _learned(self, structure: HypergraphStructure) -> OptTensor:
-        if self.weight is None:
-            return None
-        count = self.weight.raw.numel()
-        if structure.num_hyperedges != count:
-            raise ValueError(
-                f"Expected a hypergraph of {count} hyperedges, as the layer has learned weights "
-                f"for (got {structure.num_hyperedges}). To fix this, make the layer with "
-                "num_hyperedges=None where hypergraphs differ."
-            )
-        learned: Tensor = self.weight()
-        return learned
+        return hypergraph_heat(x, *hypergraph, times, self.options)
 
     def _describe(self) -> str:
         parts = [super()._describe()]

@@ -29,6 +29,7 @@ STRUCTURE, _ = case("random")
 COUNT = STRUCTURE.num_hyperedges
 SIGNAL = torch.randn(STRUCTURE.num_nodes, CHANNELS)
 DATA = make_data()
+EDGES = torch.tensor([[0, 1], [1, 2]])
 
 
 def on_graph(layer):
@@ -58,12 +59,11 @@ LAYERS = [
         DATA.x, DATA.edge_index)),
     (lambda: HypergraphDiffusion(num_hyperedges=COUNT, t=[1.0, 2.0]), on_hypergraph),
     (lambda: HypergraphChebConv(CHANNELS, 2, num_hyperedges=COUNT), on_hypergraph),
-    (lambda: SimplicialDiffusion(t=2.0), lambda layer: layer(torch.randn(2, 3), torch.tensor(
-        [[0, 1], [1, 2]]))),
+    (lambda: SimplicialDiffusion(t=2.0), lambda layer: layer(torch.randn(2, 3), EDGES)),
     (lambda: SigmoidConductance(2), on_features),
     (lambda: MLPConductance(2), on_features),
-    (lambda: AgreementConductance(), lambda layer: layer(None, torch.rand(3, 2), torch.rand(3, 2))),
-    (lambda: EndpointConductance(2), lambda layer: layer(None, torch.rand(3, 2), torch.rand(3, 2))),
+    (lambda: AgreementConductance(), lambda layer: layer(torch.rand(3, 2), EDGES)),
+    (lambda: EndpointConductance(2), lambda layer: layer(torch.rand(3, 2), EDGES)),
     (lambda: DiffusionTime([1.0, 2.0]), alone),
     (lambda: HyperedgeWeight(3), alone),
 ]  # fmt: skip

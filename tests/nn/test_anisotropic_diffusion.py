@@ -48,7 +48,7 @@ def test_diffuses_with_the_weights_times_the_conductance(normalization):
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("conductance", CONDUCTANCES)
-@pytest.mark.parametrize("t", [2.0, [0.5, 3.0], torch.linspace(0.5, 4.0, CHANNELS).unsqueeze(0)])
+@pytest.mark.parametrize("t", [2.0, torch.linspace(0.5, 4.0, 2 * CHANNELS).view(2, -1)])
 @pytest.mark.parametrize("repeated", [False, True])
 def test_the_watched_path_is_the_fused_path(normalization, conductance, t, repeated):
     data = make_data()
@@ -133,13 +133,6 @@ def test_every_parameter_learns():
             assert parameter.grad.abs().max() > 0, name
 
 
-def test_slope_gets_a_gradient_from_the_start():
-    data, layer = make_data(), AnisotropicDiffusion()
-    call(layer, data).square().sum().backward()
-    assert layer.conductance.slope.grad.abs() > 0
-    assert layer.time.raw.grad.abs() > 0
-
-
 def test_without_edge_features_it_is_isotropic_and_says_so_once(caplog):
     data, layer = make_data(), bend(AnisotropicDiffusion(t=2.0))
     for _ in range(2):
@@ -183,30 +176,6 @@ def test_the_graph_is_prepared_once_and_a_change_is_seen(monkeypatch):
     assert len(made) == 2
 
 
-def test_values_are_looked_at_once_unless_they_are_refused_or_change(monkeypatch):
-    data, layer, looks = make_data(), AnisotropicDiffusion(), []
-    for name in ("check_weight", "check_attr"):
-        check = getattr(GraphStructure, name)
-        monkeypatch.setattr(
-            GraphStructure,
-            name,
-            lambda self, values, name=name, check=check: looks.append(name) or check(self, values),
-        )
-    for _ in range(3):
-        call(layer, data)
-    assert looks == ["check_weight", "check_attr"]
-    data.edge_weight[0] = float("nan")
-    for _ in range(2):  # what was refused is not remembered
-        with pytest.raises(ValueError, match="'edge_weight' to be finite"):
-            call(layer, data)
-    data.edge_weight[0] = data.edge_weight[1]
-    data.edge_attr.fill_(float("inf"))
-    data.edge_weight.fill_(1.0)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="'edge_attr' to be finite"):
-            call(layer, data)
-
-
 def test_only_a_layer_that_treats_channels_alike_is_sketchable():
     assert AnisotropicDiffusion(t=[1.0, 2.0]).sketchable
     assert not AnisotropicDiffusion(t=torch.ones(1, 4)).sketchable
@@ -225,7 +194,7 @@ def test_double_precision_layers():
     [
         ({"aggr": "mean"}, "'aggr' to be 'add'"),
         ({"node_dim": 0}, "'node_dim' to be -2"),
-        ({"alpha": 0.1, "K": 10}, r"options of AnisotropicDiffusion \(got 'alpha', 'K'; .* t,"),
+        ({"K": 10}, "unexpected keyword argument 'K'"),
     ],
 )
 def test_bad_options_are_refused_at_construction(arguments, message):

@@ -108,10 +108,10 @@ def test_conductances_of_nodes_take_the_features_that_maps_return():
     conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=0, conductance=EndpointConductance(CHANNELS))
     model = DiffusionClassifier(CHANNELS, 3, conductance=EndpointConductance())
     ends, edges = EndpointConductance(CHANNELS), (data.edge_index, data.edge_weight)
-    expected = conv(data.x, *edges), model(data.x, *edges), ends(None, data.x, data.x + 1)
+    expected = conv(data.x, *edges), model(data.x, *edges), ends(data.x, data.edge_index)
     with autocast():
         low = conv(data.x.bfloat16(), *edges).float()
         p = model(data.x, *edges)
         assert model.conductances(data.x, *edges).dtype == p.dtype == torch.float32
-        actual = low, p, ends(None, data.x, data.x + 1)
+        actual = low, p, ends(data.x, data.edge_index)
     torch.testing.assert_close(actual, expected, rtol=5e-2, atol=5e-2)

@@ -63,8 +63,7 @@ def test_a_new_layer_weighs_all_hyperedges_alike():
 
 
 @pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
-@pytest.mark.parametrize("out_channels", [1, 2, 9])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("out_channels", "bias"), [(1, True), (2, False), (9, True)])
 def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
     x, index, weight = make_inputs(3)
     conv = HypergraphChebConv(CHANNELS, out_channels, t=t, bias=bias)
@@ -75,32 +74,9 @@ def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
     torch.testing.assert_close(conv(x, index, weight), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_mapping_first_gives_the_same(t, batch):
-    (x, *hypergraph), conv = make_inputs(*batch), HypergraphChebConv(CHANNELS, 1, NUM_HYPEREDGES, t)
-    assert conv._maps_first(x)
-    mapped_first = bend(conv)(x, *hypergraph)
-    conv._maps_first = lambda x: False
-    torch.testing.assert_close(conv(x, *hypergraph), mapped_first, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-def test_lazy_in_channels(t):
-    x, index, *_ = make_inputs()
-    conv = HypergraphChebConv(-1, 3, t=t)
-    out = conv(x, index)
-    assert out.shape == (NUM_NODES, 3)
-    assert conv.lin.in_channels == CHANNELS * conv.time.num_scales
-    of_a_batch = HypergraphChebConv(-1, 1, t=t)
-    assert of_a_batch(torch.stack([x, 2 * x]), index).shape == (2, NUM_NODES, 1)
-    assert of_a_batch.lin.in_channels == conv.lin.in_channels
-    torch.testing.assert_close(conv(x, index), out, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
 @pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
-@pytest.mark.parametrize("shape", [(1,), (4,), (2, 3)])
+@pytest.mark.parametrize("shape", [(1,), (2, 3)])
 def test_a_batch_is_the_loop_over_its_signals(t, method, shape):
     for layer in make_layers(t=t, method=method, tol=1e-12):
         layer.double()
@@ -215,12 +191,3 @@ def test_a_backend_asked_for_always_runs_or_is_refused_when_the_layer_is_made(me
     for hyperedge_index in (many_pairs, few_pairs):
         for channels in (1, 200):
             assert layer(torch.ones(80, channels), hyperedge_index).shape == (80, channels)
-
-
-def test_light_parts_diffuse_beside_heavy_ones():
-    """The ratio of their weights is beyond the range of float32."""
-    index = torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]])
-    layer, x = HypergraphDiffusion(t=2.0, num_hyperedges=2), torch.randn(4, CHANNELS)
-    found = layer(x, index, torch.tensor([1e30, 1e-30]))
-    expected = layer(x, index, torch.tensor([1.0, 1.0]))
-    torch.testing.assert_close(found, expected)
