@@ -87,14 +87,6 @@ class GraphRows(Prepared):
             f"{remedy}."
         )
 
-    @property
-    def one_way(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """As `edges`, one direction of each where that is cheaper; and [E] where each edge is.
-
-        The last is None where all edges are there, in their order.
-        """
-        return *self.edges, None
-
     def row_sums(self, values: Tensor) -> Tensor:
         """[nnz] values in the slots -> their sums [n] over each row."""
         return values.new_zeros(self.num_nodes).index_add(0, self.row, values)

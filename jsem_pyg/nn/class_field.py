@@ -12,7 +12,7 @@ from .._precision import normalize_rows
 from ..diffusion.inductive import heat_field
 from ..graph import GraphStructure
 from .diffusion_classifier import DiffusionClassifier, balance_classes
-from .node_conductance import ModuleConductance
+from .node_conductance import conduct_between
 
 
 class ClassField:
@@ -65,8 +65,7 @@ class ClassField:
         self._first = field_of(q.double())
         self._means = [self._model.isotropic_mean(self._first.heat)]
         self._middle = self._balance(self._first.heat, 0)
-        self._agree = cast(ModuleConductance, self._model.anisotropic.conductance)
-        agreement = self._agree(None, self._middle, structure)
+        agreement = cast(Tensor, self._model.anisotropic.conduct(structure, None, self._middle))
         self._second = field_of(self._middle, conductance=agreement)
         self._means.append(self._model.anisotropic_mean(self._second.heat))
         self.conductance = agreement.to(q.dtype)
@@ -86,7 +85,8 @@ class ClassField:
         middle = self._balance(self._first.at(q, neighbor, weight), 0)
         new = len(self._middle) + torch.arange(len(x_new), device=neighbor.device)
         links = torch.stack([neighbor, new[:, None].expand_as(neighbor)]).flatten(1)
-        agreement = self._agree.between(None, torch.cat([self._middle, middle]), links)
+        form = cast(torch.nn.Module, self._model.anisotropic.conductance)
+        agreement = conduct_between(form, None, torch.cat([self._middle, middle]), links)
         agreement = agreement.view_as(neighbor)
         p = self._balance(self._second.at(middle, neighbor, weight * agreement), 1)
         return p.to(self.p.dtype)

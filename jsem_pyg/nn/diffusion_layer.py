@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from ..kernels.torch_func import eager, is_transformed
 from ..operators import HeatOperator
 from .conductance import as_columns
 from .heat_layer import HeatLayer
-from .node_conductance import Graph, make_conductance
+from .node_conductance import Graph, conduct_edges, make_conductance, sees_nodes
 from .propagation import is_watched, through_propagate
 
 _log = logging.getLogger(__name__)
@@ -74,14 +74,10 @@ class DiffusionLayer(HeatLayer, MessagePassing):
         self.edge_dim = edge_dim
         self.conductance_form = conductance if isinstance(conductance, str) else "module"
         self.conductance = make_conductance(conductance, edge_dim, rate)
+        self.sees_nodes = sees_nodes(self.conductance)
         self._make_heat(t, learn_t, options, time_rate, filter)
         self.fuse = fuse
         self._has_warned = False
-
-    @property
-    def sees_nodes(self) -> bool:
-        """True if the conductance depends on the features of the nodes."""
-        return bool(getattr(self.conductance, "sees_nodes", False))
 
     def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
         """Return an edge's share of S X, if messages are observed."""
@@ -140,11 +136,13 @@ class DiffusionLayer(HeatLayer, MessagePassing):
             return self._ones(graph)
         is_autocast = torch.is_autocast_enabled(x.device.type)
         with full_precision(x.device):
+            if self.conductance_form != "module":
+                return cast(Tensor, self.conductance(edge_attr))
             if not self.sees_nodes:
-                return self.conductance(edge_attr)
+                return conduct_edges(self.conductance, edge_attr)
             if is_autocast:  # x may come from another layer in a lower type
                 x = x.to(self.time.raw.dtype)
-            return self.conductance(edge_attr, x, graph)
+            return conduct_edges(self.conductance, edge_attr, x, graph)
 
     def _columns(self, edge_attr: OptTensor) -> OptTensor:
         """Return edge features as [E, F], in the type of the parameters."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch_geometric.nn.inits import reset
 
 from .._checks import check_bool, check_instance
 from ..diffusion.filters import Filter
@@ -42,9 +43,7 @@ class HeatLayer(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Go back to the initial times and to equal edges, and draw a linear map anew."""
         for part in self.children():
-            reset = getattr(part, "reset_parameters", None)
-            if callable(reset):  # which the user's own parts may lack
-                reset()
+            reset(part)
 
     @property
     def t(self) -> Tensor:

@@ -24,8 +24,8 @@ Graph = GraphRows | Adjacency  # compiled code does not prepare it
 class NodeConductance(Module):
     """Abstract: a conductance of both ends of an edge, the same from either end.
 
-    So a layer asks for one direction of every edge, and uses the answer for both. It gives all
-    nodes and the edges between them, so that what depends on a node alone is computed once.
+    It gets all nodes and the edges between them, so that what depends on a node alone is computed
+    once for each node.
     """
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
@@ -40,76 +40,10 @@ class NodeConductance(Module):
         check_edge_index_shape(edge_index)
 
 
-class ModuleConductance(Module):
-    """Calls a module, checks what it returns, and keeps it above the floor.
-
-    Args:
-        module: a :class:`NodeConductance`, or a module of the user's that maps (edge_attr) or
-            (edge_attr, x_i, x_j) to [E] or [E, 1] in [0, 1]; i is the target of an edge, j its
-            source.
-    """
-
-    def __init__(self, module: Module) -> None:
-        super().__init__()
-        self.module = module
-        self.sees_nodes = isinstance(module, NodeConductance) or _num_arguments(module) == 3
-
-    def reset_parameters(self) -> None:
-        """Reset every part of the module that has `reset_parameters`."""
-        for part in self.module.modules():
-            reset = getattr(part, "reset_parameters", None)
-            if callable(reset):
-                reset()
-
-    def forward(
-        self, edge_attr: Tensor | None, x: Tensor | None = None, graph: Graph | None = None
-    ) -> Tensor:
-        """Compute the conductance [E] of all edges of a graph.
-
-        Args:
-            edge_attr: [E, F] or None.
-            x: [N, D] features of the nodes, if the module sees them.
-            graph: the graph, likewise.
-        """
-        if not self.sees_nodes or x is None or graph is None:
-            return _checked(self.module(edge_attr), None if edge_attr is None else len(edge_attr))
-        if x.dim() > 2:
-            raise ValueError(
-                "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
-                f"would differ from batch to batch (got {list(x.shape)})."
-            )
-        of_edge = None
-        if isinstance(graph, Adjacency):
-            target, source = graph.ends()
-        else:
-            x = graph.spread(x)
-            if isinstance(self.module, NodeConductance):
-                target, source, of_edge = graph.one_way
-            else:
-                target, source = graph.edges
-        out = self.between(edge_attr, x, torch.stack([source, target]))
-        return out if of_edge is None else out.index_select(0, of_edge)
-
-    def between(self, edge_attr: Tensor | None, x: Tensor, edge_index: Tensor) -> Tensor:
-        """Compute the conductance [E] of the edges [2, E] between nodes of features x [N, D]."""
-        if isinstance(self.module, NodeConductance):
-            out = self.module(x, edge_index)
-        else:
-            source, target = edge_index
-            out = self.module(edge_attr, x[target], x[source])
-        return _checked(out, edge_index.size(1))
-
-    def __repr__(self) -> str:
-        return f"{self.__class__.__name__}({self.module})"
-
-
-Conductance = SigmoidConductance | MLPConductance | ModuleConductance
-
-
-def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> Conductance | None:
+def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> Module | None:
     """Make the module that the argument of a layer names; None if every edge conducts fully."""
     if isinstance(conductance, Module):
-        return ModuleConductance(conductance)
+        return conductance
     if not isinstance(conductance, str) or conductance not in ("sigmoid", "mlp"):
         raise ValueError(
             f"Expected 'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Module "
@@ -119,9 +53,11 @@ def make_conductance(conductance: str | Module, edge_dim: int, rate: float) -> C
     return form(edge_dim, rate=rate) if edge_dim else None
 
 
-def _num_arguments(module: Module) -> int:
-    """Count the positional arguments that a module's forward needs: 1 or 3."""
-    parameters = inspect.signature(module.forward).parameters.values()
+def sees_nodes(conductance: Module | None) -> bool:
+    """Return True if a conductance depends on the nodes: it takes (edge_attr, x_i, x_j)."""
+    if conductance is None or isinstance(conductance, NodeConductance):
+        return conductance is not None
+    parameters = inspect.signature(conductance.forward).parameters.values()
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     required = [p for p in parameters if p.kind in kinds and p.default is inspect.Parameter.empty]
     if len(required) not in (1, 3):
@@ -130,7 +66,43 @@ def _num_arguments(module: Module) -> int:
             f"(edge_attr, x_i, x_j) (got {len(required)} required arguments: "
             f"{', '.join(p.name for p in required)})."
         )
-    return len(required)
+    return len(required) == 3
+
+
+def conduct_between(
+    conductance: Module, edge_attr: Tensor | None, x: Tensor, edge_index: Tensor
+) -> Tensor:
+    """Compute the conductance [E] of edges [2, E] by a module that sees nodes, and check it."""
+    if isinstance(conductance, NodeConductance):
+        out = conductance(x, edge_index)
+    else:
+        source, target = edge_index
+        out = conductance(edge_attr, x[target], x[source])
+    return _checked(out, edge_index.size(1))
+
+
+def conduct_edges(
+    conductance: Module,
+    edge_attr: Tensor | None,
+    x: Tensor | None = None,
+    graph: Graph | None = None,
+) -> Tensor:
+    """Compute the conductance [E] of a graph's edges by a module, and check it.
+
+    Features of nodes x [N, D] and the graph are for modules that see nodes.
+    """
+    if x is None or graph is None:
+        return _checked(conductance(edge_attr), None if edge_attr is None else len(edge_attr))
+    if x.dim() > 2:
+        raise ValueError(
+            "Expected 'x' to have shape [N, D], since the conductance looks at the nodes and "
+            f"would differ from batch to batch (got {list(x.shape)})."
+        )
+    if isinstance(graph, Adjacency):
+        target, source = graph.ends()
+    else:
+        x, (target, source) = graph.spread(x), graph.edges
+    return conduct_between(conductance, edge_attr, x, torch.stack([source, target]))
 
 
 def _checked(out: Tensor, num_edges: int | None) -> Tensor:

@@ -112,7 +112,7 @@ def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
 
     def observe(layer: DiffusionLayer) -> None:
         hook = layer.get_submodule("conductance").register_forward_hook(
-            lambda module, given, out: found.append((layer, out))
+            lambda module, given, out: found.append((layer, out.flatten()))
         )
         stack.callback(hook.remove)
 

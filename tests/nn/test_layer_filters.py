@@ -218,6 +218,7 @@ def test_gradients_in_masses_and_stacked_masses():
     assert torch.autograd.gradcheck(call, (m,), fast_mode=True, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_compiled_layers_filter_as_eager_ones():
     data = make_data()
     layer = AnisotropicDiffusion(edge_dim=0, filter=learned(), tol=1e-7)

@@ -13,6 +13,7 @@ from torch_geometric.loader import (
     NeighborLoader,
     RandomNodeLoader,
 )
+from torch_geometric.transforms import ToUndirected
 from torch_geometric.typing import WITH_METIS, WITH_PYG_LIB, WITH_TORCH_SPARSE
 from torch_geometric.utils import dropout_edge, to_dense_adj
 
@@ -81,6 +82,9 @@ def test_edges_of_one_direction_are_refused_with_what_mends_them():
     batch = next(iter(NeighborLoader(data, [4, 3], batch_size=16)))
     with pytest.raises(ValueError, match="undirected.*subgraph_type='bidirectional'"):
         call(make_layer(), batch)
+    reverse = ToUndirected(reduce="max")
+    for batch in NeighborLoader(data, [2, 1], batch_size=16, transform=reverse):
+        assert_a_part_diffuses(batch, data)
 
 
 @needs_metis
