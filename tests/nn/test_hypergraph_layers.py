@@ -75,8 +75,8 @@ def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
 
 
 @pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
-@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
-@pytest.mark.parametrize("shape", [(1,), (2, 3)])
+@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
+@pytest.mark.parametrize("shape", [(2, 3)])
 def test_a_batch_is_the_loop_over_its_signals(t, method, shape):
     for layer in make_layers(t=t, method=method, tol=1e-12):
         layer.double()
@@ -113,7 +113,7 @@ def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
 
 
 @pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
+@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
 def test_awkward_hypergraphs_leave_everything_finite(name, method):
     index, num_nodes, count = CASES[name]
     options = {"num_hyperedges": count or None, "method": method}
@@ -176,18 +176,14 @@ def test_bad_calls_are_refused():
             call()
 
 
-@pytest.mark.parametrize("backend", ["numba", "torch_sparse", "torch", "reference"])
-@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
-def test_a_backend_asked_for_always_runs_or_is_refused_when_the_layer_is_made(method, backend):
-    if method == "incidence" and backend in ("numba", "torch_sparse"):
-        with pytest.raises(ValueError, match="'backend' to be 'auto', 'reference', 'torch' with"):
-            HypergraphDiffusion(method=method, backend=backend)
-        return
-    if backend != "reference":
-        pytest.importorskip(backend)
-    layer = HypergraphDiffusion(method=method, backend=backend)
-    many_pairs = torch.stack([torch.arange(80), torch.zeros(80).long()])
-    few_pairs = torch.stack([torch.arange(80), torch.arange(80) // 2])
-    for hyperedge_index in (many_pairs, few_pairs):
-        for channels in (1, 200):
-            assert layer(torch.ones(80, channels), hyperedge_index).shape == (80, channels)
+@pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
+def test_every_backend_runs_and_incidences_are_refused_where_there_are_none(backend):
+    x, index, weight = make_inputs()
+    expected = HypergraphDiffusion(t=2.0)(x, index, weight)
+    for method in ("dense", "csr", "incidence"):
+        if method == "incidence" and backend == "numba":
+            with pytest.raises(ValueError, match="'backend' to be 'auto', 'reference', 'torch' w"):
+                HypergraphDiffusion(method=method, backend=backend)
+        else:
+            layer = HypergraphDiffusion(t=2.0, method=method, backend=backend)
+            torch.testing.assert_close(layer(x, index, weight), expected)
