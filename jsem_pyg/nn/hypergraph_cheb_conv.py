@@ -7,15 +7,13 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from ..diffusion.filters import Filter
-from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .channel_map import ChannelMap
 from .heat_layer import join_scales
-from .hypergraph_layer import HypergraphLayer
+from .hypergraph_diffusion import HypergraphDiffusion
 
 
-@lists_backends(CHEBYSHEV)
-class HypergraphChebConv(ChannelMap, HypergraphLayer):
+class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
     r"""A hypergraph convolution whose filters are heat kernels with learned times.
 
     .. math::
@@ -36,16 +34,9 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
             :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
             and input channel.
         learn_t (bool): Whether the times are learned.
-        normalization (str): :obj:`"sym"` or :obj:`"rw"`, see
-            :class:`~jsem_pyg.nn.HypergraphDiffusion`, as for all that follow.
-        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
-            :obj:`tol` needs.
-        tol (float): Relative error allowed.
-        method (str): :obj:`"auto"`, :obj:`"dense"`, :obj:`"csr"` or :obj:`"incidence"`.
-        backend (str): What evaluates the series: {backends}.
+        normalization (str): See :class:`~jsem_pyg.nn.HypergraphDiffusion`, as for `degree`, `tol`,
+            `method`, `backend` and `filter`.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
-        filter (Filter, optional): A function of the Laplacian in place of the heat, such as
-            :class:`~jsem_pyg.diffusion.filters.Learned`; times are then not used.
 
     Shapes:
         - **input:**

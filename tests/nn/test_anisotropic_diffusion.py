@@ -7,7 +7,7 @@ from torch_geometric.data import Batch
 
 from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.graph import GraphStructure
-from jsem_pyg.nn import AnisotropicDiffusion
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion
 
 CONDUCTANCES = ["sigmoid", "mlp", Similarity()]
 
@@ -163,6 +163,7 @@ def test_only_a_layer_that_treats_channels_alike_is_sketchable():
     assert AnisotropicDiffusion(t=[1.0, 2.0]).sketchable
     assert not AnisotropicDiffusion(t=torch.ones(1, 4)).sketchable
     assert not AnisotropicDiffusion(conductance=Similarity()).sketchable
+    assert not AnisotropicChebConv(4, 2).sketchable
 
 
 @pytest.mark.parametrize(

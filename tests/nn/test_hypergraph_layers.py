@@ -125,7 +125,7 @@ def test_awkward_hypergraphs_leave_everything_finite(name, method):
         assert x.grad.isfinite().all()
         for parameter in layer.parameters():
             assert parameter.grad is None or parameter.grad.isfinite().all()
-        if isinstance(layer, HypergraphDiffusion):
+        if type(layer) is HypergraphDiffusion:
             alone = torch.ones(num_nodes).index_fill(0, index[0], 0).bool()
             assert torch.equal(out[:, alone], x[:, alone])
 
