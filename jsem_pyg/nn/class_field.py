@@ -16,7 +16,7 @@ from .node_conductance import conduct_between
 
 
 class ClassField:
-    r"""The probabilities that a trained :class:`DiffusionClassifier` has on its graph.
+    r"""The probabilities of a trained :class:`DiffusionClassifier` on its graph, and beyond.
 
     A new point is classified by its own features, and receives the diffused probabilities of its
     neighbours in both diffusions, along edges that conduct as far as it agrees with them. They
@@ -73,7 +73,7 @@ class ClassField:
 
     @torch.no_grad()
     def at(self, x_new: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
-        """Probabilities [M, C] of points [M, D], by their neighbours [M, k] and weights [M, k]."""
+        """Compute [M, C] of points [M, D], by their neighbours [M, k] and weights [M, k]."""
         if self._given is None:
             q = self._model.classify(x_new.double())
         else:

@@ -55,7 +55,7 @@ class SigmoidConductance(Module):
         torch.nn.init.zeros_(self.threshold)
 
     def forward(self, edge_attr: Tensor) -> Tensor:
-        """[E, F] -> [E]; a single feature may come as [E]."""
+        """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
         logit = (as_columns(edge_attr, self.slope.numel()) - self.threshold) @ self.slope
         return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)
 
@@ -102,7 +102,7 @@ class MLPConductance(Module):
         torch.nn.init.zeros_(self.out.bias)
 
     def forward(self, edge_attr: Tensor) -> Tensor:
-        """[E, F] -> [E]; a single feature may come as [E]."""
+        """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
         hidden = self.hidden(as_columns(edge_attr, self.hidden.in_features)).relu()
         logit = self.out(hidden).squeeze(-1)
         return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)

@@ -32,10 +32,8 @@ class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
         num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight.
         t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
             :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
-            and input channel.
-        learn_t (bool): Whether the times are learned.
-        normalization (str): See :class:`~jsem_pyg.nn.HypergraphDiffusion`, as for `degree`, `tol`,
-            `method`, `backend` and `filter`.
+            and input channel. As `learn_t`, `normalization`, `degree`, `tol`, `method`, `backend`
+            and `filter` in :class:`~jsem_pyg.nn.HypergraphDiffusion`.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
 
     Shapes:

@@ -41,20 +41,13 @@ class HypergraphDiffusion(HeatLayer):
     Args:
         num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight. For
             a hypergraph that is always the same.
-        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list or
-            tensor of :math:`S` scales (their results are concatenated on the channel axis), or a
-            tensor of shape :math:`(S, D)` with a time for every scale and channel.
-        learn_t (bool): Whether :math:`t` is learned.
+        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`; as `learn_t`,
+            `degree`, `tol` and `filter` in :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
         normalization (str): :obj:`"sym"` as above, or :obj:`"rw"` for the random walk
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
-            :obj:`tol` needs.
-        tol (float): Relative error allowed.
         method (str): :obj:`"dense"`, :obj:`"csr"`, :obj:`"incidence"`, or :obj:`"auto"`, the
             cheapest of them; see :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
         backend (str): What evaluates the series: {backends}.
-        filter (Filter, optional): A function of the Laplacian in place of the heat, such as
-            :class:`~jsem_pyg.diffusion.filters.Learned`; times are then not used.
 
     Shapes:
         - **input:**

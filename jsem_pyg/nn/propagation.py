@@ -23,7 +23,7 @@ def is_watched(layer: MessagePassing) -> bool:
 
 
 class PropagatedOperator(Operator):
-    """S by one message passing."""
+    """S, applied by one message passing."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class PropagatedOperator(Operator):
         self.diagonal, self.num_nodes = diagonal, num_nodes
 
     def apply(self, x: Tensor) -> Tensor:
-        """One message passing."""
+        """Multiply by S, in one message passing."""
         size = (self.num_nodes, self.num_nodes)
         out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
