@@ -130,6 +130,13 @@ def test_awkward_hypergraphs_leave_everything_finite(name, method):
             assert torch.equal(out[:, alone], x[:, alone])
 
 
+def test_weights_say_how_many_hyperedges_there_are():
+    x, index, weight = make_inputs()
+    more = torch.cat([weight, torch.ones(2)])  # of which the last have no members
+    for layer in (HypergraphDiffusion(), HypergraphDiffusion(num_hyperedges=len(more))):
+        torch.testing.assert_close(layer(x, index, more), layer(x, index, more, len(more)))
+
+
 def test_every_parameter_learns():
     for layer in make_layers(t=[0.5, 2.0]):
         layer(*make_inputs(2)).square().sum().backward()

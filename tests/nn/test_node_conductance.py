@@ -215,6 +215,23 @@ class Negative(torch.nn.Module):
         return -x_i[:, 0].abs()
 
 
+class FromTheTarget(torch.nn.Module):
+    def forward(self, edge_attr, x_i, x_j):
+        self.seen = x_i, x_j
+        return x_i[:, 0] * torch.ones(len(edge_attr))
+
+
+def test_a_module_gets_the_target_first_and_edges_conduct_by_the_mean_of_both_directions():
+    data, module = make_data(), FromTheTarget()
+    x, (source, target) = data.x.softmax(-1), data.edge_index
+    given = data.edge_index, data.edge_weight, data.edge_attr
+    out = AnisotropicDiffusion(conductance=module, t=2.0)(x, *given)
+    torch.testing.assert_close(module.seen, (x[target], x[source]))
+    mean = (x[target, 0] + x[source, 0]) / 2
+    expected = AnisotropicDiffusion(conductance=Given(), t=2.0)(x, *given[:2], mean)
+    torch.testing.assert_close(out, expected)
+
+
 def test_a_module_is_kept_above_the_floor_and_refused_out_of_range():
     data = make_data()
     attr = torch.zeros(data.num_edges, 1)
