@@ -8,7 +8,7 @@ from jsem_pyg.testing import assert_heat_laws, assert_permutation_equivariant
 EDGES, WEIGHT = torch.tensor([[0, 1], [1, 0]]), torch.ones(2)
 
 
-@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+@pytest.mark.parametrize("unit", [1e-30, 1.0, 1e30])
 def test_heat_laws_in_any_unit(unit):
     x = unit * torch.tensor([[1.0], [-2.0]], dtype=torch.float64)
     assert_heat_laws(lambda x, t: x * 2.0**-t, x)

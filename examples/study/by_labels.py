@@ -138,13 +138,12 @@ class BothEnds(Module):
         _, _, axes = torch.svd_lowrank(centred_rows, COMPONENTS, niter=4)
         z = centred_rows @ axes
         self.z = z / z.std(0).mean()
-        self.source, self.target = given.data.edge_index
+        self.edge_index = given.data.edge_index
         self.conductance = EndpointConductance(z.size(1), HIDDEN)
         torch.nn.init.constant_(self.conductance.bias, OPEN_LOGIT)
 
     def forward(self, columns: Tensor | None) -> Tensor:
-        seen = self.conductance.project(self.z)
-        return self.conductance.along(None, seen, (self.target, self.source))
+        return self.conductance(self.z, self.edge_index)
 
 
 OPEN, ENDS, EDGES = "every edge open", "both ends", "edge features"

@@ -87,14 +87,6 @@ class GraphRows(Prepared):
             f"{remedy}."
         )
 
-    @property
-    def one_way(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The ends of the edges, in one direction if that is cheaper, and [E] where each edge is.
-
-        The last is None if all edges are there, in their order.
-        """
-        return *self.edges, None
-
     def row_sums(self, values: Tensor) -> Tensor:
         """Add up values [nnz] in the slots over each row: [n]."""
         return values.new_zeros(self.num_nodes).index_add(0, self.row, values)

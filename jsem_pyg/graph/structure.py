@@ -113,17 +113,6 @@ class GraphStructure(GraphRows):
         row, col = (self.to_edges(each).long() for each in (self.csr.row, self.csr.col))
         return (row, col) if self._rows_are_targets else (col, row)
 
-    @cached_property
-    @lasting
-    def one_way(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Both ends [M] of every undirected edge, and the number [E] of the edge of each column."""
-        slot = (self.row < self.col).nonzero()[:, 0]
-        number = torch.arange(slot.numel(), dtype=self.col.dtype, device=self.device)
-        of_slot = torch.empty_like(self.col)
-        of_slot[slot] = number
-        of_slot[self.reverse[slot].long()] = number
-        return self.row[slot].long(), self.col[slot].long(), self.to_edges(of_slot)
-
     def whole(self, purpose: str, remedy: str) -> "GraphStructure":
         """Return this graph, which has all its rows."""
         return self

@@ -226,14 +226,6 @@ EDGES = _family(
         "numba": ("numba_count", numba_obstacle, "compiled, CPU"),
     },
 )
-EDGE_DOT = _family(
-    "edge_dot",
-    {
-        "reference": ("reference", no_obstacle, "all rows at once, any device"),
-        "torch": ("torch_chunks", no_obstacle, "chunks of edges, any device"),
-        "numba": ("numba_cpu", numba_obstacle, "compiled, CPU"),
-    },
-)
 SINKHORN = _family(
     "sinkhorn",
     {
@@ -258,7 +250,6 @@ BRANCHES = _family(
 FAMILIES = {
     "diffusion (Chebyshev series)": CHEBYSHEV,
     "edge lists (sort and pair)": EDGES,
-    "products over edges": EDGE_DOT,
     "transport (Sinkhorn)": SINKHORN,
     "matching of large graphs (scores of pairs)": CANDIDATES,
     "matching of sparse graphs (branches)": BRANCHES,

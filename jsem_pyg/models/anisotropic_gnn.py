@@ -41,5 +41,5 @@ class AnisotropicGNN(BasicGNN):
     supports_norm_batch: Final[bool] = True
 
     def init_conv(self, in_channels: int, out_channels: int, **kwargs: Any) -> AnisotropicChebConv:
-        """The layer between two sizes."""
+        """Make the layer between two sizes."""
         return AnisotropicChebConv(in_channels, out_channels, **kwargs)

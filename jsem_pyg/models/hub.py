@@ -9,7 +9,6 @@ files that do not belong together and models of another class are refused.
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -78,7 +77,6 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
 
         Raises:
             TypeError: if an argument of the constructor is not a plain value, such as a module.
-            ValueError: if there is a `config` of other arguments than those of the constructor.
         """
         if self._left_out:
             raise TypeError(
@@ -88,15 +86,10 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
             )
         if "num_classes" in self._hub_mixin_config:  # which training may have chosen
             self._hub_mixin_config["num_classes"] = self.num_classes
-        if kwargs.get("config") not in (None, self._hub_mixin_config):
-            raise ValueError(
-                "Expected no 'config', since the arguments of the constructor are written (got "
-                f"{kwargs['config']}). To fix this, make the model with these arguments."
-            )
         return super().save_pretrained(save_directory, **kwargs)
 
     def generate_model_card(self, **kwargs: Any) -> Any:
-        """The model card, with the name of the class."""
+        """Make the model card, with the name of the class."""
         return super().generate_model_card(name=type(self).__name__, **kwargs)
 
     def _save_pretrained(self, save_directory: Path) -> None:
@@ -105,8 +98,7 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
         # A time that two layers share is written twice.
         tensors = {name: each.clone().contiguous() for name, each in self.state_dict().items()}
         note = {"class": type(self).__name__, "hash": _hash(tensors, self._hub_mixin_config)}
-        header = {"format": "pt", _HEADER: json.dumps(note)}
-        content = save(tensors, header)
+        content = save(tensors, {"format": "pt", _HEADER: json.dumps(note)})
         path = save_directory / hub.constants.SAFETENSORS_SINGLE_FILE
         write_whole(path, lambda file: file.write(content))
 
@@ -127,7 +119,7 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
         try:
             read: Self = super().from_pretrained(pretrained_model_name_or_path, **kwargs)
         except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise _damaged(pretrained_model_name_or_path, error) from error
+            raise _damaged(pretrained_model_name_or_path) from error
         return read
 
     @classmethod
@@ -148,44 +140,32 @@ class _Shared(hub.PyTorchModelHubMixin):  # type: ignore[name-defined]
                 )
             return path
 
-        state = _read(find, cls.__name__, model_id)
+        weights = find(hub.constants.SAFETENSORS_SINGLE_FILE)
+        state = _read(weights, find(hub.constants.CONFIG_NAME), cls.__name__, model_id)
         model = cls(**kwargs)
         precisions = {each.dtype for each in state.values() if each.is_floating_point()}
         if len(precisions) == 1:
-            model.to(precisions.pop())  # else loading would round to that of a new model
+            model.to(precisions.pop())  # else loading would round to the type of a new model
         model.load_state_dict(state, strict=strict)
         return model.to(map_location).eval()
 
 
-def _hash(tensors: dict[str, Tensor], arguments: Any) -> str:
-    text = json.dumps(arguments, sort_keys=True).encode()
-    return tensors_hash({**tensors, "": torch.frombuffer(bytearray(text), dtype=torch.uint8)})
-
-
-def _read(find: Callable[[str], Path], name: str, model_id: str) -> dict[str, Tensor]:
-    """The weights of a folder, if they and the arguments are as a class of this name wrote them.
-
-    Raises:
-        FileNotFoundError: if a file is missing.
-        ValueError: if they are not.
-    """
+def _read(weights: Path, config: Path, name: str, model_id: str) -> dict[str, Tensor]:
+    """Read the weights, if they and the arguments are as a class of this name wrote them."""
     from safetensors import safe_open
 
-    path, config = find(hub.constants.SAFETENSORS_SINGLE_FILE), find(hub.constants.CONFIG_NAME)
     try:
-        with safe_open(path, "pt") as file:
+        with safe_open(weights, "pt") as file:
             state = {each: file.get_tensor(each) for each in file.keys()}  # noqa: SIM118
             note = json.loads(file.metadata()[_HEADER])
-        found, noted = note["class"], note["hash"]
-        is_whole = noted == _hash(state, json.loads(config.read_text()))
-    except Exception as error:  # arbitrary bytes may raise any
-        raise _damaged(model_id, error) from error
-    if not is_whole:
-        raise ValueError(
-            f"Expected '{model_id}' to hold what `save_pretrained` wrote (got {path.name} and "
-            f"{config.name} that are not those that were written together). To fix this, save the "
-            "model anew; other arguments are given to `from_pretrained`."
+        found, is_whole = (
+            note["class"],
+            note["hash"] == _hash(state, json.loads(config.read_text())),
         )
+    except Exception as error:  # arbitrary bytes may raise any
+        raise _damaged(model_id) from error
+    if not is_whole:
+        raise _damaged(model_id)
     if found != name:
         raise ValueError(
             f"Expected '{model_id}' to hold a {name} (got a {found}). To fix this, call "
@@ -194,11 +174,16 @@ def _read(find: Callable[[str], Path], name: str, model_id: str) -> dict[str, Te
     return state
 
 
-def _damaged(place: object, error: Exception) -> ValueError:
+def _hash(tensors: dict[str, Tensor], arguments: Any) -> str:
+    text = json.dumps(arguments, sort_keys=True).encode()
+    return tensors_hash({**tensors, "": torch.frombuffer(bytearray(text), dtype=torch.uint8)})
+
+
+def _damaged(place: object) -> ValueError:
     return ValueError(
-        f"Expected '{place}' to hold what `save_pretrained` wrote (got a file that is damaged or "
-        f"holds something else: {type(error).__name__}). To fix this, save the model anew; weights "
-        "alone are read by `load_state_dict`."
+        f"Expected '{place}' to hold what `save_pretrained` wrote (got files that are damaged or "
+        "were not written together). To fix this, save the model anew; weights alone are read by "
+        "`load_state_dict`."
     )
 
 

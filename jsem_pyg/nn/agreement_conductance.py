@@ -2,12 +2,11 @@
 
 import torch
 from torch import Tensor
-from torch_geometric.typing import OptTensor
 
-from .._checks import check_between, check_dense, check_float, check_positive
+from .._checks import check_between, check_positive
 from .._precision import normalize_rows
 from ..kernels.edge_dot import edge_dot
-from .node_conductance import Ends, NodeConductance
+from .node_conductance import NodeConductance
 
 AGREEMENT_FLOOR = 0.05
 
@@ -27,9 +26,14 @@ class AgreementConductance(NodeConductance):
         floor: :math:`\epsilon` in (0, 1): no edge closes wholly.
 
     Shapes:
-        - **input:** `edge_attr`, which is not looked at; probabilities of both ends
-          :math:`(|\mathcal{E}|, C)`, >= 0, not all zero
+        - **input:** probabilities of the nodes :math:`(|\mathcal{V}|, C)`, >= 0, not all zero;
+          edge indices :math:`(2, |\mathcal{E}|)`
         - **output:** conductance :math:`(|\mathcal{E}|)`
+
+    Example:
+        >>> p = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])
+        >>> AgreementConductance()(p, torch.tensor([[0, 1], [1, 2]]))
+        tensor([0.9771, 0.0729])
     """
 
     def __init__(self, sharpness: float = 2.0, floor: float = AGREEMENT_FLOOR) -> None:
@@ -39,32 +43,15 @@ class AgreementConductance(NodeConductance):
         self.sharpness = sharpness
         self.floor = floor
 
-    def project(self, x: Tensor) -> Tensor:
-        """Sharpened probabilities: [N, C] -> [N, C]."""
-        _check("x", x)
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Compute the conductance [E] of edges; memory holds no pair of rows for every edge."""
+        self._check(x, edge_index)
         tiny = torch.finfo(x.dtype).tiny
         # By the largest of a row first, so that no power of it under- or overflows; it cancels.
         relative = x / x.detach().amax(-1, keepdim=True).clamp(min=tiny)
         # Not of zero, where powers below one have no gradient.
-        return normalize_rows(relative.clamp(min=tiny).pow(self.sharpness))
-
-    def along(self, edge_attr: OptTensor, z: Tensor, ends: Ends) -> Tensor:
-        """The conductance of edges, from the sharpened probabilities of all nodes [N, C].
-
-        No pair of rows an edge is ever made.
-        """
-        _check("z", z)
-        return self.floor + (1 - self.floor) * edge_dot(z, z, *ends)
+        sharp = normalize_rows(relative.clamp(min=tiny).pow(self.sharpness))
+        return self.floor + (1 - self.floor) * edge_dot(sharp, sharp, *edge_index)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}(sharpness={self.sharpness}, floor={self.floor})"
-
-
-def _check(name: str, probability: Tensor) -> None:
-    check_float(name, probability)
-    check_dense(name, probability)
-    if probability.dim() != 2 or probability.size(1) == 0:
-        raise ValueError(
-            f"Expected '{name}' to have shape [rows, C], a probability for every class (got "
-            f"{list(probability.shape)})."
-        )

@@ -1,6 +1,7 @@
 """The stackable layer: diffusion at one or several scales, then a linear map."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,18 +10,12 @@ from torch_geometric.typing import Adj, OptTensor, PairTensor
 
 from .._checks import check_bool
 from ..diffusion.filters import Filter
-from ..diffusion.options import HeatOptions
-from ..kernels.table import CHEBYSHEV, lists_backends
+from .anisotropic_diffusion import AnisotropicDiffusion, single_node_set
 from .channel_map import ChannelMap
-from .diffusion_layer import DiffusionLayer, single_node_set
-
-# Chosen on validation nodes of graphs that are not reported, see examples/results/drop_in.md: free
-# times fall to where the features of a few training nodes alone separate them.
-_TIME_RATE = 0.1
+from .heat_layer import join_scales
 
 
-@lists_backends(CHEBYSHEV)
-class AnisotropicChebConv(ChannelMap, DiffusionLayer):
+class AnisotropicChebConv(ChannelMap, AnisotropicDiffusion):
     r"""A graph convolution whose filters are anisotropic heat kernels with learned times.
 
     .. math::
@@ -31,9 +26,9 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
     :class:`torch_geometric.nn.GCNConv`,
     :math:`\mathbf{L}_{\theta} = \mathbf{I} - \tilde{\mathbf{D}}^{-1/2}
     (\mathbf{W}^{\prime} + \mathbf{I}) \tilde{\mathbf{D}}^{-1/2}`. All scales share the products
-    with the graph. Where the output is narrower than the input, the linear map comes first, as
-    there too: the result is the same, with fewer columns to diffuse. The
-    features may then be a sparse COO or CSR tensor, such as bags of words; CSR is the faster one.
+    with the graph. With a single scale and an output narrower than the input, the linear map comes
+    first: the result is the same, with fewer columns to diffuse. The features may then be a sparse
+    COO or CSR tensor, such as bags of words; CSR is the faster one.
 
     Args:
         in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
@@ -44,24 +39,12 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
             :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
             and input channel.
         learn_t (bool): Whether the times are learned.
-        conductance (str or torch.nn.Module): See :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
-        normalization (str, optional): :obj:`"sym"`, :obj:`"rw"` or :obj:`None`.
-        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
-            :obj:`tol` needs.
-        tol (float): Relative error allowed.
-        backend (str): What evaluates the series on the fused path: {backends}.
+        conductance (str or torch.nn.Module): See :class:`~jsem_pyg.nn.AnisotropicDiffusion`, as
+            for `normalization`, `degree`, `tol`, `backend`, `fuse`, `filter`, `rate` and `kwargs`.
         add_self_loops (bool): If set to :obj:`False`, no self-loops are added before the
             normalisation. A loop weighs one, and an edge its weight times its conductance, over
             the mean conductance of the edges around (of each end, geometric mean of both).
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
-        fuse (bool): If set to :obj:`False`, always goes through `propagate`.
-        filter (Filter, optional): A function of :math:`\mathbf{L}_{\theta}` in place of the heat,
-            such as :class:`~jsem_pyg.diffusion.filters.Learned`, whose parameters become those of
-            the layer; a bank of :math:`S` filters gives :math:`S` results. Times are then not used.
-        rate (float): How fast the conductance learns beside other parameters, :math:`r` in
-            :class:`~jsem_pyg.nn.SigmoidConductance`; a module of your own has its own.
-        **kwargs (optional): Additional arguments of
-            :class:`torch_geometric.nn.conv.MessagePassing`.
 
     Shapes:
         - **input:**
@@ -78,6 +61,11 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         >>> conv(torch.randn(3, 5), edge_index).shape
         torch.Size([3, 8])
     """
+
+    # Chosen on validation nodes of graphs that are not reported, see examples/results/drop_in.md:
+    # free times fall to where the features of a few training nodes alone separate them.
+    time_rate = 0.1
+    sketchable = False  # a projection of the channels is another input of the map
 
     def __init__(
         self,
@@ -99,10 +87,9 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
         **kwargs: Any,
     ) -> None:
         check_bool("add_self_loops", add_self_loops)
-        options = HeatOptions(degree, tol, normalization, backend, float(add_self_loops))
-        super().__init__(
-            edge_dim, t, learn_t, conductance, options, fuse, rate, _TIME_RATE, filter, **kwargs
-        )
+        solver = normalization, degree, tol, backend
+        super().__init__(edge_dim, t, learn_t, conductance, *solver, fuse, filter, rate, **kwargs)
+        self.options = replace(self.options, self_loop=float(add_self_loops))
         self._make_map(in_channels, out_channels, bias)
 
     def forward(
@@ -115,7 +102,9 @@ class AnisotropicChebConv(ChannelMap, DiffusionLayer):
     ) -> Tensor:
         """Diffuse the node features and map them; see the class for shapes."""
         x = single_node_set(x)
-        self.check_features(x)
+        self.check_features(x, self.sees_nodes)
         times = self.times(x)
         operator = self.operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
-        return self.map_channels(x, operator, times)
+        if self.maps_first(x):
+            return self.add_bias(self.diffuse(self.lin(x), operator, times).squeeze(-3))
+        return self.add_bias(self.lin(join_scales(self.diffuse(x, operator, times))))

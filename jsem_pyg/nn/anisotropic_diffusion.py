@@ -1,25 +1,38 @@
-"""The layer that diffuses and does not mix channels."""
+"""The layer that diffuses on a graph and does not mix channels."""
 
+import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
+from torch_geometric.nn.conv import MessagePassing
 from torch_geometric.typing import Adj, OptTensor, PairTensor
 
+from .._checks import check_bool, check_nonnegative_int
+from .._precision import full_precision
+from ..diffusion.evolve import evolve
 from ..diffusion.filters import Filter
+from ..diffusion.heat import heat_entries, heat_operator
 from ..diffusion.options import HeatOptions
-from ..diffusion.times import check_signal
+from ..diffusion.registered_op import CompiledGraph, compiled_heat
+from ..diffusion.times import Times, check_signal
+from ..graph.adjacency import Adjacency
+from ..graph.prepare import read_edges
 from ..kernels.table import CHEBYSHEV, lists_backends
-from .diffusion_layer import DiffusionLayer, single_node_set
-from .heat_layer import join_scales
+from ..kernels.torch_func import eager, is_transformed
+from ..operators import HeatOperator
+from .conductance import as_columns
+from .heat_layer import HeatLayer, join_scales
+from .node_conductance import Graph, conduct_edges, make_conductance, sees_nodes
+from .propagation import is_watched, through_propagate
 
-# At t = 5 the time moves by the learning rate in every step of Adam, as the slope does.
-_TIME_RATE = 0.2
+_log = logging.getLogger(__name__)
+_evolve = torch.compiler.disable(evolve)
 
 
 @lists_backends(CHEBYSHEV)
-class AnisotropicDiffusion(DiffusionLayer):
+class AnisotropicDiffusion(HeatLayer, MessagePassing):
     r"""Heat diffusion on a graph whose edges learn how well they conduct.
 
     .. math::
@@ -30,13 +43,19 @@ class AnisotropicDiffusion(DiffusionLayer):
     conductance :math:`0 < h_{\theta} \le 1` looks at the features :math:`\mathbf{a}_{ij}` of an
     edge, first of all its curvature (:class:`~jsem_pyg.transforms.FormanCurvature`). A new layer is
     isotropic: its conductance is constant. The exponential is evaluated as in
-    :func:`~jsem_pyg.diffusion.heat_diffusion`, by fused products of sparse and dense matrices, or
-    through `propagate` where messages are observed (explainers, hooks, ``fuse=False``).
+    :func:`~jsem_pyg.diffusion.heat_diffusion`, by fused products of sparse and dense matrices. If
+    messages are observed (explainers, hooks on `propagate`, `message` or `aggregate`,
+    ``fuse=False``), each term is a message passing of PyG, with the same numbers.
 
     The last graph is remembered, and prepared anew once it changes. A change of its tensors in
     place is seen, but not one through `.data` or an array of NumPy's that shares their memory. For
     these, prepare a :class:`~jsem_pyg.graph.GraphStructure` after each change, and pass it as
     `edge_index`.
+
+    `torch.compile` and `torch.export` take the layer whole, as one registered op with first
+    derivatives in reverse mode. Torch sparse tensors, filters, masses, transforms of `torch.func`
+    and observed messages break the graph; an export of them is refused. Autocast leaves conductance
+    and diffusion in full precision.
 
     Args:
         edge_dim (int): Number :math:`F` of edge features; 0 for none, so that only :math:`t` is
@@ -82,6 +101,11 @@ class AnisotropicDiffusion(DiffusionLayer):
         torch.Size([3, 3])
     """
 
+    # PyG writes the code of `propagate` for every class, by the arguments that it is called with.
+    propagate_type: ClassVar[dict[str, type]] = {"x": Tensor, "norm": Tensor}
+    # At t = 5 the time moves by the learning rate in every step of Adam, as the slope does.
+    time_rate: ClassVar[float] = 0.2
+
     def __init__(
         self,
         edge_dim: int = 1,
@@ -97,10 +121,23 @@ class AnisotropicDiffusion(DiffusionLayer):
         rate: float = 1.0,
         **kwargs: Any,
     ) -> None:
+        is_sum = kwargs.setdefault("aggr", "add") in ("add", "sum")
+        if not is_sum or kwargs.get("node_dim", -2) != -2:
+            raise ValueError(
+                f"Expected 'aggr' to be 'add' and 'node_dim' to be -2, since the layer is a linear "
+                f"operator on the nodes (got {kwargs})."
+            )
+        super().__init__(**kwargs)
+        check_nonnegative_int("edge_dim", edge_dim)
+        check_bool("fuse", fuse)
+        self.edge_dim = edge_dim
+        self.conductance_form = conductance if isinstance(conductance, str) else "module"
+        self.conductance = make_conductance(conductance, edge_dim, rate)
+        self.sees_nodes = sees_nodes(self.conductance)
         options = HeatOptions(degree, tol, normalization, backend)
-        super().__init__(
-            edge_dim, t, learn_t, conductance, options, fuse, rate, _TIME_RATE, filter, **kwargs
-        )
+        self._make_heat(t, learn_t, options, self.time_rate, filter)
+        self.fuse = fuse
+        self._has_warned = False
 
     def forward(
         self,
@@ -117,7 +154,120 @@ class AnisotropicDiffusion(DiffusionLayer):
         operator = self.operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
         return join_scales(self.diffuse(x, operator, times))
 
+    def message(self, x_j: Tensor, norm: Tensor) -> Tensor:
+        """Return an edge's share of S X, if messages are observed."""
+        return norm.view(-1, 1) * x_j
+
+    def operator(
+        self,
+        x: Tensor,
+        times: Times | Filter,
+        edge_index: Adj,
+        edge_weight: OptTensor,
+        edge_attr: OptTensor,
+        node_mass: OptTensor,
+    ) -> HeatOperator | CompiledGraph:
+        """Read the graph, let its edges conduct, and make the operator, precise enough for x."""
+        has_op = self.filter is None and node_mass is None and not is_watched(self)
+        if torch.compiler.is_compiling() and has_op and not is_transformed():
+            graph, weight = read_edges(edge_index, edge_weight, x.size(-2))
+            attr = self._columns(edge_attr)
+            return graph, weight, attr, self.conduct(graph, attr, x), self.options
+        return self._operator(x, times, edge_index, edge_weight, edge_attr, node_mass)
+
+    @eager
+    def _operator(
+        self,
+        x: Tensor,
+        times: Times | Filter,
+        edge_index: Adj,
+        edge_weight: OptTensor,
+        edge_attr: OptTensor,
+        node_mass: OptTensor,
+    ) -> HeatOperator:
+        attr = self._columns(edge_attr)
+        graph, weight = self._reader.read(edge_index, x, edge_weight, attr)
+        conductance = self.conduct(graph, attr, x)
+        given = graph, weight, x, times, self.options, conductance, node_mass
+        if is_watched(self):
+            return through_propagate(self, graph, heat_entries(*given), weight, conductance)
+        return heat_operator(*given)
+
+    def diffuse(
+        self, x: Tensor, operator: HeatOperator | CompiledGraph, times: Times | Filter
+    ) -> Tensor:
+        """Diffuse or filter a signal [..., N, D] -> [..., S, N, D]."""
+        if isinstance(operator, HeatOperator):
+            return _evolve(x, operator, times, self.options)
+        assert isinstance(times, Times)
+        return compiled_heat(operator, x, times)
+
+    def conduct(self, graph: Graph, edge_attr: OptTensor, x: Tensor) -> OptTensor:
+        """Compute the conductance [E] of the edges; None if all conduct alike."""
+        if self.conductance is None:
+            return None
+        if edge_attr is None and not self.sees_nodes:
+            self._warn_of_missing_attr()
+            return self._ones(graph)
+        is_autocast = torch.is_autocast_enabled(x.device.type)
+        with full_precision(x.device):
+            if self.conductance_form != "module":
+                return cast(Tensor, self.conductance(edge_attr))
+            if not self.sees_nodes:
+                return conduct_edges(self.conductance, edge_attr)
+            if is_autocast:  # x may come from another layer in a lower type
+                x = x.to(self.time.raw.dtype)
+            return conduct_edges(self.conductance, edge_attr, x, graph)
+
+    def _columns(self, edge_attr: OptTensor) -> OptTensor:
+        """Return edge features as [E, F], in the type of the parameters."""
+        if edge_attr is None:
+            return None
+        edge_dim = None if self.conductance_form == "module" else self.edge_dim
+        return as_columns(edge_attr, edge_dim).to(self.time.raw.dtype)
+
+    def _ones(self, graph: Graph) -> OptTensor:
+        """Return ones [E] that give a conductance which is not used gradients of zero, or None.
+
+        `DistributedDataParallel` takes a parameter without a gradient for an error.
+        """
+        assert self.conductance is not None
+        parameters = [each for each in self.conductance.parameters() if each.requires_grad]
+        if not (self.training and parameters and torch.is_grad_enabled()):
+            return None
+        unused = 0 * torch.stack([each.sum() for each in parameters]).sum()
+        num_edges = graph.row.numel() if isinstance(graph, Adjacency) else graph.num_edges
+        return (1 + unused).expand(num_edges)
+
+    def _warn_of_missing_attr(self) -> None:
+        if self._has_warned or self.edge_dim == 0 or torch.compiler.is_compiling():
+            return  # a compiled graph has no place for messages
+        self._has_warned = True
+        _log.warning(
+            "%s got no 'edge_attr', so that every edge conducts alike and the diffusion is "
+            "isotropic. jsem_pyg.transforms.FormanCurvature() makes one; edge_dim=0 means it.",
+            self.__class__.__name__,
+        )
+
     @property
     def sketchable(self) -> bool:
         """True if all channels diffuse alike, so that a projection of them may be trained on."""
         return self.time.num_channels is None and not self.sees_nodes
+
+    def _describe(self) -> str:
+        return (
+            f"edge_dim={self.edge_dim}, {self._describe_times()}, "
+            f"conductance={self.conductance_form}, normalization={self.options.normalization}"
+        )
+
+
+def single_node_set(x: Tensor | tuple[Tensor, Tensor]) -> Tensor:
+    """Return the signal itself, if PyG passes it as a pair, as `to_hetero` does."""
+    if not isinstance(x, tuple):
+        return x
+    if len(x) != 2 or x[0] is not x[1]:
+        raise ValueError(
+            "Expected 'x' to belong to one set of nodes, since diffusion needs an edge's both "
+            "directions (got a pair of different tensors, as for a bipartite graph)."
+        )
+    return x[0]

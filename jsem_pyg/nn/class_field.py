@@ -12,11 +12,11 @@ from .._precision import normalize_rows
 from ..diffusion.inductive import heat_field
 from ..graph import GraphStructure
 from .diffusion_classifier import DiffusionClassifier, balance_classes
-from .node_conductance import ModuleConductance
+from .node_conductance import conduct_between
 
 
 class ClassField:
-    r"""The probabilities that a trained :class:`DiffusionClassifier` has on its graph.
+    r"""The probabilities of a trained :class:`DiffusionClassifier` on its graph, and beyond.
 
     A new point is classified by its own features, and receives the diffused probabilities of its
     neighbours in both diffusions, along edges that conduct as far as it agrees with them. They
@@ -65,8 +65,7 @@ class ClassField:
         self._first = field_of(q.double())
         self._means = [self._model.isotropic_mean(self._first.heat)]
         self._middle = self._balance(self._first.heat, 0)
-        conduct = cast(ModuleConductance, self._model.anisotropic.conductance)
-        agreement = conduct(None, x=self._middle, graph=structure)
+        agreement = cast(Tensor, self._model.anisotropic.conduct(structure, None, self._middle))
         self._second = field_of(self._middle, conductance=agreement)
         self._means.append(self._model.anisotropic_mean(self._second.heat))
         self.conductance = agreement.to(q.dtype)
@@ -74,7 +73,7 @@ class ClassField:
 
     @torch.no_grad()
     def at(self, x_new: Tensor, neighbor: Tensor, weight: Tensor) -> Tensor:
-        """Probabilities [M, C] of points [M, D], by their neighbours [M, k] and weights [M, k]."""
+        """Compute [M, C] of points [M, D], by their neighbours [M, k] and weights [M, k]."""
         if self._given is None:
             q = self._model.classify(x_new.double())
         else:
@@ -84,9 +83,11 @@ class ClassField:
             )
             q = normalize_rows(q)
         middle = self._balance(self._first.at(q, neighbor, weight), 0)
-        own = middle.repeat_interleave(neighbor.size(1), 0)
-        conduct = cast(ModuleConductance, self._model.anisotropic.conductance)
-        agreement = conduct(None, own, self._middle[neighbor.flatten()]).view_as(neighbor)
+        new = len(self._middle) + torch.arange(len(x_new), device=neighbor.device)
+        links = torch.stack([neighbor, new[:, None].expand_as(neighbor)]).flatten(1)
+        form = cast(torch.nn.Module, self._model.anisotropic.conductance)
+        agreement = conduct_between(form, None, torch.cat([self._middle, middle]), links)
+        agreement = agreement.view_as(neighbor)
         p = self._balance(self._second.at(middle, neighbor, weight * agreement), 1)
         return p.to(self.p.dtype)
 

@@ -55,7 +55,7 @@ class SigmoidConductance(Module):
         torch.nn.init.zeros_(self.threshold)
 
     def forward(self, edge_attr: Tensor) -> Tensor:
-        """[E, F] -> [E]; a single feature may come as [E]."""
+        """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
         logit = (as_columns(edge_attr, self.slope.numel()) - self.threshold) @ self.slope
         return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)
 
@@ -102,7 +102,7 @@ class MLPConductance(Module):
         torch.nn.init.zeros_(self.out.bias)
 
     def forward(self, edge_attr: Tensor) -> Tensor:
-        """[E, F] -> [E]; a single feature may come as [E]."""
+        """Compute the conductance [E] of edges from features [E, F], or [E] for a single one."""
         hidden = self.hidden(as_columns(edge_attr, self.hidden.in_features)).relu()
         logit = self.out(hidden).squeeze(-1)
         return self.floor + (1 - self.floor) * torch.sigmoid(self.rate * logit)
@@ -111,27 +111,22 @@ class MLPConductance(Module):
         return f"{self.__class__.__name__}({self.hidden.in_features}, {self.hidden.out_features})"
 
 
-def as_real(name: str, values: Tensor) -> Tensor:
-    """Integers and truth values as floating-point numbers; a TypeError for what is neither."""
-    check_tensor(name, values, "a tensor of real numbers")
-    if values.is_complex() or (values.is_floating_point() and values.dtype not in FLOATS):
-        raise TypeError(f"Expected '{name}' to be a tensor of real numbers (got {values.dtype}).")
-    check_dense(name, values)
-    return values if values.is_floating_point() else values.to(torch.get_default_dtype())
-
-
 def as_columns(edge_attr: Tensor, edge_dim: int | None) -> Tensor:
-    """Edge features as [E, F] numbers, checked against the F that a layer was made for, if any."""
-    edge_attr = as_real("edge_attr", edge_attr)
+    """Return edge features as [E, F] floating-point numbers; check the F of a layer, if it has one.
+
+    Integers and truth values become numbers of torch's default type.
+    """
+    check_tensor("edge_attr", edge_attr, "a tensor of real numbers")
+    is_real = not edge_attr.is_floating_point() or edge_attr.dtype in FLOATS
+    if edge_attr.is_complex() or not is_real:
+        raise TypeError(
+            f"Expected 'edge_attr' to be a tensor of real numbers (got {edge_attr.dtype})."
+        )
+    check_dense("edge_attr", edge_attr)
     columns = edge_attr.unsqueeze(-1) if edge_attr.dim() == 1 else edge_attr
     # Not by `in`, in which compiled code does not find a size that is dynamic.
     if columns.dim() != 2 or (edge_dim is not None and edge_dim != columns.size(1)):
-        shape = f"(got {list(edge_attr.shape)})."
-        if edge_dim == 0:
-            raise ValueError(f"Expected 'edge_attr' to be None for a layer with edge_dim=0 {shape}")
-        if edge_dim is None:
-            raise ValueError(f"Expected 'edge_attr' to have shape [E, F] {shape}")
-        raise ValueError(
-            f"Expected 'edge_attr' to have shape [E, {edge_dim}], as 'edge_dim' says {shape}"
-        )
-    return columns
+        special = {None: "have shape [E, F]", 0: "be None for a layer with edge_dim=0"}
+        expected = special.get(edge_dim, f"have shape [E, {edge_dim}], as 'edge_dim' says")
+        raise ValueError(f"Expected 'edge_attr' to {expected} (got {list(edge_attr.shape)}).")
+    return columns if columns.is_floating_point() else columns.to(torch.get_default_dtype())

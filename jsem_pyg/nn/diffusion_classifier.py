@@ -19,7 +19,6 @@ from .._checks import (
     check_positive_int,
 )
 from .._precision import center_and_normalize, check_type_of_layer, normalize_rows
-from ..graph.adjacency import read_adjacency
 from ..graph.prepare import GraphReader
 from ..graph.rows import GraphRows
 from .agreement_conductance import AgreementConductance
@@ -75,10 +74,6 @@ class DiffusionClassifier(torch.nn.Module):
           edge weights :math:`(|\mathcal{E}|)` *(optional)*
         - **output:** class probabilities :math:`(|\mathcal{V}|, C)`
 
-    Raises:
-        TypeError: If an argument has the wrong type, or `conductance` is not a module.
-        ValueError: If an argument is out of range, or `conductance` does not look at the nodes.
-
     Example:
         >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
         >>> p = DiffusionClassifier(3, 2)(torch.eye(3), edge_index)
@@ -111,10 +106,14 @@ class DiffusionClassifier(torch.nn.Module):
         size = num_classes or 0  # weights without rows: modules, optimisers and files take them
         self.lin = Linear(in_channels, size, weight_initializer="glorot")
         self.isotropic = AnisotropicDiffusion(0, t=t, learn_t=learn_t, **kwargs)
-        conductance = AgreementConductance() if conductance is None else conductance
-        _check_conductance(conductance)
-        self.anisotropic = AnisotropicDiffusion(0, t=t, conductance=conductance, **kwargs)
-        _check_sees_nodes(self.anisotropic, conductance)
+        agree = AgreementConductance() if conductance is None else conductance
+        self.anisotropic = AnisotropicDiffusion(0, t=t, conductance=agree, **kwargs)
+        if not self.anisotropic.sees_nodes:
+            raise ValueError(
+                "Expected 'conductance' to be a module that takes (edge_attr, x_i, x_j), the "
+                f"probabilities of both ends among them (got {conductance}, which takes edge "
+                "features, and a DiffusionClassifier has none)."
+            )
         # One time for both, a submodule once: torch.func.functional_call would spoil it otherwise.
         del self.anisotropic.time
         self.anisotropic.__dict__["time"] = self.isotropic.time
@@ -126,11 +125,8 @@ class DiffusionClassifier(torch.nn.Module):
     def set_num_classes(self, num_classes: int) -> None:
         """Set the number of classes, once, and draw the linear map.
 
-        Parameters stay the same objects, so that an optimiser that has them goes on.
-
-        Raises:
-            TypeError: If the number is no integer.
-            ValueError: If it is not positive, or the model has another number of classes.
+        Parameters stay the same objects, so that an optimiser that has them goes on. A model that
+        has another number of classes refuses.
         """
         check_positive_int("num_classes", num_classes)
         if self.num_classes == num_classes:
@@ -145,7 +141,7 @@ class DiffusionClassifier(torch.nn.Module):
         self.num_classes = num_classes  # last: after an interrupt there are none yet
 
     def _resize(self, size: int) -> None:
-        """Zeros for so many classes, in place of all that belongs to classes."""
+        """Put zeros for another number of classes in place of all that belongs to classes."""
         self.lin.out_channels = size
         means = self.isotropic_mean.mean, self.anisotropic_mean.mean
         for each in (self.lin.weight, self.lin.bias, *means):
@@ -176,13 +172,14 @@ class DiffusionClassifier(torch.nn.Module):
         return self._diffuse(self._classify(x, graph[0]), graph)
 
     def classify(self, x: Tensor) -> Tensor:
-        """Class probabilities [N, C] from the own features of each node, before any diffusion."""
-        return self._probabilities(self.features(x))
+        """Return class probabilities [N, C] from the own features of each node, undiffused."""
+        self._check_features(x)
+        return self._classify(x)
 
     def features(self, x: Tensor) -> Tensor:
-        """The input of the linear map: x [N, D] less the centre, with rows of length one."""
+        """Return the input of the linear map: x [N, D] less the centre, rows of length one."""
         self._check_features(x)
-        return center_and_normalize(x, self.center(x))
+        return self._center(x)
 
     def _check_features(self, x: Tensor) -> None:
         self._known_num_classes()
@@ -191,16 +188,16 @@ class DiffusionClassifier(torch.nn.Module):
             raise ValueError(f"Expected 'x' to have {self.in_channels} channels (got {x.size(1)}).")
         check_type_of_layer("x", x, self.lin)
 
-    def _classify(self, x: Tensor, graph: Any = None) -> Tensor:
-        centered = center_and_normalize(x, self.center(x, mean_over(graph, x)))
-        return self._probabilities(centered)
+    def _center(self, x: Tensor, graph: Any = None) -> Tensor:
+        return center_and_normalize(x, self.center(x, _mean_over(graph, x)))
 
-    def _probabilities(self, rows: Tensor) -> Tensor:
-        """Softmax of the linear map, in the type of the parameters within autocast too."""
-        return self.lin(rows).softmax(-1, dtype=self.lin.weight.dtype)
+    def _classify(self, x: Tensor, graph: Any = None) -> Tensor:
+        # In the type of the parameters, within autocast too.
+        logits = self.lin(self._center(x, graph))
+        return logits.softmax(-1, dtype=self.lin.weight.dtype)
 
     def diffuse(self, q: Tensor, edge_index: Adj, edge_weight: OptTensor = None) -> Tensor:
-        """Diffuse scores [N, C] >= 0 along all edges, then along edges whose ends agree: [N, C]."""
+        """Diffuse scores [N, C] >= 0 along all edges, then along those whose ends agree."""
         num_classes = self._known_num_classes()
         check_matrix("q", q)
         if q.size(1) != num_classes:
@@ -211,30 +208,25 @@ class DiffusionClassifier(torch.nn.Module):
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
         return self._balance(self.anisotropic(p, *graph), self.anisotropic_mean, graph[0])
 
+    def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
+        p = p.clamp(min=0)  # a series that is cut may end a little below
+        return balance_classes(p, class_mean(p, _mean_over(graph, p)), self.balance)
+
     def conductances(self, x: Tensor, edge_index: Tensor, edge_weight: OptTensor = None) -> Tensor:
-        """The conductance of each edge in the second diffusion: [E], in (0, 1].
+        """Compute the conductance of each edge in the second diffusion: [E], in (0, 1].
 
         Args:
             x: [N, D] node features.
             edge_index: [2, E], both directions of every edge; not a sparse matrix, whose entries
                 have no order that the result could follow.
             edge_weight: [E], or None for ones.
-
-        Raises:
-            TypeError: If `edge_index` is not a tensor.
-            ValueError: If a shape does not fit.
         """
         self._check_features(x)
         check_edge_index(edge_index, x.size(0))
-        graph = self._prepare(x, edge_index, edge_weight)
+        graph = self._reader.read(edge_index, x, edge_weight)
         q = self._classify(x, graph[0])
         p = self._balance(self.isotropic(q, *graph), self.isotropic_mean, graph[0])
-        adjacency = read_adjacency(edge_index, x.size(0))
-        return cast(Tensor, self.anisotropic.conduct(adjacency, None, p))
-
-    def _balance(self, p: Tensor, class_mean: RunningMean, graph: Any) -> Tensor:
-        p = p.clamp(min=0)  # a series that is cut may end a little below
-        return balance_classes(p, class_mean(p, mean_over(graph, p)), self.balance)
+        return cast(Tensor, self.anisotropic.conduct(graph[0], None, p))
 
     def _prepare(self, x: Tensor, edge_index: Adj, edge_weight: OptTensor) -> tuple[Any, OptTensor]:
         """Read the graph once for both diffusions; compiled code takes it as it is."""
@@ -278,8 +270,8 @@ def restored(model: DiffusionClassifier) -> Iterator[None]:
         raise
 
 
-def mean_over(graph: Any, rows: Tensor) -> OptTensor:
-    """The mean of rows over all nodes of a prepared graph; None where it is not prepared."""
+def _mean_over(graph: Any, rows: Tensor) -> OptTensor:
+    """Compute the mean of rows over all nodes of a prepared graph; None if it is not prepared."""
     return graph.mean(rows) if isinstance(graph, GraphRows) else None
 
 
@@ -290,22 +282,3 @@ def balance_classes(p: Tensor, class_mean: Tensor, power: float) -> Tensor:
     """
     least = (1e-6 * class_mean.detach().sum()).clamp(min=torch.finfo(class_mean.dtype).tiny)
     return normalize_rows(p / class_mean.clamp(min=least) ** power)
-
-
-def _check_conductance(conductance: Any) -> None:
-    if not isinstance(conductance, torch.nn.Module):
-        raise TypeError(
-            "Expected 'conductance' to be a torch.nn.Module, or None for AgreementConductance() "
-            f"(got {conductance!r}). To fix this error, leave it out: forms by name are functions "
-            "of edge features, of which a DiffusionClassifier has none."
-        )
-
-
-def _check_sees_nodes(layer: AnisotropicDiffusion, conductance: torch.nn.Module) -> None:
-    """A conductance of edge features alone would never be called."""
-    if not layer.sees_nodes:
-        raise ValueError(
-            "Expected 'conductance' to be a module that takes (edge_attr, x_i, x_j), the "
-            f"probabilities of both ends among them (got {conductance}, which takes edge features "
-            "alone). To fix this error, give its forward these three arguments."
-        )

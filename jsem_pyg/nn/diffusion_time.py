@@ -23,11 +23,6 @@ class DiffusionTime(torch.nn.Module):
         learn: whether u is learned.
         rate: r > 0.
 
-    Raises:
-        TypeError: if `t` holds no real numbers, or `learn` is not True or False.
-        ValueError: if a time is not positive and finite in the type of parameters, or the shape is
-            another.
-
     Example:
         >>> DiffusionTime([1.0, 4.0])()
         tensor([1., 4.], grad_fn=<MulBackward0>)
@@ -40,7 +35,6 @@ class DiffusionTime(torch.nn.Module):
         check_bool("learn", learn)
         check_positive("rate", rate)
         start = initial_times("t", t)
-        _check_range(start, torch.get_default_dtype())
         self.initial = start.tolist()
         self.rate = rate
         self.raw = Parameter(torch.empty(start.shape), requires_grad=learn)
@@ -51,12 +45,12 @@ class DiffusionTime(torch.nn.Module):
 
     @property
     def num_scales(self) -> int:
-        """S, or 1 for a single time."""
+        """The number S of scales; 1 for a single time."""
         return self.raw.size(0) if self.raw.dim() else 1
 
     @property
     def num_channels(self) -> int | None:
-        """D where every channel has a time of its own, else None."""
+        """The number D of channels, if every channel has a time of its own, else None."""
         return self.raw.size(1) if self.raw.dim() == 2 else None
 
     def reset_parameters(self) -> None:
@@ -66,26 +60,26 @@ class DiffusionTime(torch.nn.Module):
             self.raw.zero_()
 
     def set(self, t: float | Tensor) -> None:
-        """Take other times > 0, in the shape of the initial ones; `reset_parameters` undoes it."""
+        """Take other times > 0 of the same shape; `reset_parameters` undoes it."""
         times = real_numbers("t", t).detach()
         if times.shape != self.start.shape:
             raise ValueError(
                 f"Expected 't' to have shape {list(self.start.shape)}, as the initial times (got "
                 f"{list(times.shape)})."
             )
-        _check_range(times, self.start.dtype)
+        _check_range("t", times, self.start.dtype)
         with torch.no_grad():
             self.raw.copy_((times.to(self.start) / self.start).log() / self.rate)
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        """Read u, and the times that it began with: those that are shown, and gone back to."""
+        """Read u and the initial times, which `repr` shows and `reset_parameters` goes back to."""
         super()._load_from_state_dict(*args, **kwargs)
         known = torch.tensor(self.initial, dtype=torch.float64, device="cpu").to(self.start)
         if not self.start.is_meta and not torch.equal(self.start, known):
             self.initial = self.start.tolist()
 
     def forward(self) -> Tensor:
-        """The times: 0-d, [S] or [S, D]."""
+        """Return the times: 0-d, [S] or [S, D]."""
         return self.start * torch.exp(self.rate * self.raw)
 
     def __repr__(self) -> str:
@@ -96,22 +90,21 @@ class DiffusionTime(torch.nn.Module):
 
 
 def initial_times(name: str, t: float | Sequence[float] | Tensor) -> Tensor:
-    """Checked times in float64: on the CPU, also where a layer is made on the device "meta"."""
+    """Check times and return them in float64, on the CPU (also for a layer made on "meta")."""
     start = real_numbers(name, t).detach().to("cpu", torch.float64)
     if start.dim() > 2 or start.numel() == 0:
         raise ValueError(
             f"Expected '{name}' to be a number, a list or tensor of S scales, or an [S, D] tensor "
             f"of scales and channels (got shape {list(start.shape)})."
         )
-    if not bool(((start > 0) & start.isfinite()).all()):
-        raise ValueError(f"Expected '{name}' to be positive and finite (got {start.tolist()}).")
+    _check_range(name, start, torch.get_default_dtype())
     return start
 
 
-def _check_range(times: Tensor, dtype: torch.dtype) -> None:
+def _check_range(name: str, times: Tensor, dtype: torch.dtype) -> None:
     """Raise unless times are positive and finite in the type that they are kept in."""
     kept = times.to(dtype)
     if not bool(((kept > 0) & kept.isfinite()).all()):
         raise ValueError(
-            f"Expected 't' to be positive and finite in {dtype} (got {times.tolist()})."
+            f"Expected '{name}' to be positive and finite in {dtype} (got {times.tolist()})."
         )

@@ -4,13 +4,11 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn.dense.linear import Linear
-from torch_geometric.typing import OptTensor
 
-from .._checks import check_between, check_dense, check_float, check_positive, check_positive_int
-from .._precision import check_type_of_layer
-from ..kernels.edge_dot import edge_dot
+from .._checks import check_between, check_positive, check_positive_int
+from .._precision import check_type_of_layer, full_precision
 from .conductance import FLOOR
-from .node_conductance import Ends, NodeConductance
+from .node_conductance import NodeConductance
 
 
 class EndpointConductance(NodeConductance):
@@ -33,8 +31,8 @@ class EndpointConductance(NodeConductance):
         rate: :math:`r > 0`, how fast it learns beside other parameters.
 
     Shapes:
-        - **input:** `edge_attr`, which is not looked at; the features of both ends
-          :math:`(|\mathcal{E}|, D)`
+        - **input:** features of the nodes :math:`(|\mathcal{V}|, D)`; edge indices
+          :math:`(2, |\mathcal{E}|)`
         - **output:** conductance :math:`(|\mathcal{E}|)`
 
     Example:
@@ -71,34 +69,22 @@ class EndpointConductance(NodeConductance):
         for each in (self.apart, self.alike, self.alone, self.bias):
             torch.nn.init.zeros_(each)
 
-    def project(self, x: Tensor) -> Tensor:
-        """Project node features, [N, D] -> [N, K]; layers call it before they gather ends."""
-        self._check("x", x, self.lin.in_channels, "in_channels")
-        out: Tensor = self.lin(x)
-        return out
-
-    def along(self, edge_attr: OptTensor, z: Tensor, ends: Ends) -> Tensor:
-        """The conductance of edges from the projected features [N, K] of all nodes.
-
-        Rows of an edge are made for what is apart alone.
-        """
-        self._check("z", z, self.apart.numel(), "hidden_channels")
-        z, (target, source) = z.to(self.apart), ends  # autocast projects in a lower type
-        apart = (z[target] - z[source]).abs() @ self.apart
-        alike = edge_dot(z * self.alike, z, target, source)
-        alone = z @ self.alone
-        logit = self.rate * (apart + alike + alone[target] + alone[source] + self.bias)
-        return self.floor + (1 - self.floor) * torch.sigmoid(logit)
-
-    def _check(self, name: str, x: Tensor, width: int, argument: str) -> None:
-        check_float(name, x)
-        check_dense(name, x)
-        if x.dim() != 2 or (width != -1 and width != x.size(1)):
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        """Compute the conductance [E] of edges [2, E] between nodes of features x [N, D]."""
+        self._check(x, edge_index)
+        width = self.lin.in_channels
+        if width not in (-1, x.size(1)):
             raise ValueError(
-                f"Expected '{name}' to be of shape [rows, {'D' if width < 0 else width}], as "
-                f"'{argument}' says (got {list(x.shape)})."
+                f"Expected 'x' to have {width} channels, as 'in_channels' says (got {x.size(1)})."
             )
-        check_type_of_layer(name, x, self.lin)
+        check_type_of_layer("x", x, self.lin)
+        z = self.lin(x).to(self.apart)  # autocast projects in a lower type
+        with full_precision(x.device):
+            z_i, z_j = (z.index_select(0, ends) for ends in edge_index)
+            apart, alike = (z_i - z_j).abs() @ self.apart, (z_i * z_j) @ self.alike
+            alone = (z_i + z_j) @ self.alone
+            logit = self.rate * (apart + alike + alone + self.bias)
+            return self.floor + (1 - self.floor) * torch.sigmoid(logit)
 
     def __repr__(self) -> str:
         return f"{self.__class__.__name__}({self.lin.in_channels}, {self.lin.out_channels})"

@@ -1,10 +1,10 @@
 """What all diffusion layers share: times or a filter, options, and a reader of graphs."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch_geometric.nn.inits import reset
 
 from .._checks import check_bool, check_instance
 from ..diffusion.filters import Filter
@@ -17,8 +17,8 @@ from .diffusion_time import DiffusionTime
 class HeatLayer(torch.nn.Module):
     """Abstract base of the layers on graphs, hypergraphs and complexes.
 
-    A layer's `forward` reads what comes with the signal, makes an operator of it, and calls
-    :meth:`diffuse`; :class:`.ChannelMap` is for layers that also map channels.
+    A layer's `forward` reads what comes with the signal, makes an operator of it, and diffuses the
+    signal by it; :class:`.ChannelMap` is for layers that also map channels.
     """
 
     time: DiffusionTime
@@ -43,9 +43,7 @@ class HeatLayer(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Go back to the initial times and to equal edges, and draw a linear map anew."""
         for part in self.children():
-            reset = getattr(part, "reset_parameters", None)
-            if callable(reset):  # which the user's own parts may lack
-                reset()
+            reset(part)
 
     @property
     def t(self) -> Tensor:
@@ -65,10 +63,6 @@ class HeatLayer(torch.nn.Module):
         if torch.compiler.is_compiling():  # which has no values to check
             return Times(shape_times(self.t, x), 0.0)
         return read_times(self.t, x)
-
-    def diffuse(self, x: Tensor, operator: Any, times: Times | Filter) -> Tensor:
-        """Diffuse or filter a signal [..., N, D] -> [..., S, N, D]."""
-        raise NotImplementedError
 
     def _describe(self) -> str:
         return f"{self._describe_times()}, normalization={self.options.normalization}"

@@ -38,7 +38,7 @@ class HyperedgeWeight(Module):
         torch.nn.init.constant_(self.raw, math.log(math.expm1(1.0 - self.floor)))
 
     def forward(self) -> Tensor:
-        """The weights [E]."""
+        """Return the weights [E]."""
         return self.floor + F.softplus(self.raw)
 
     def __repr__(self) -> str:

@@ -7,14 +7,13 @@ from torch import Tensor
 from torch_geometric.typing import OptTensor
 
 from ..diffusion.filters import Filter
-from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
 from .channel_map import ChannelMap
-from .hypergraph_layer import HypergraphLayer
+from .heat_layer import join_scales
+from .hypergraph_diffusion import HypergraphDiffusion
 
 
-@lists_backends(CHEBYSHEV)
-class HypergraphChebConv(ChannelMap, HypergraphLayer):
+class HypergraphChebConv(ChannelMap, HypergraphDiffusion):
     r"""A hypergraph convolution whose filters are heat kernels with learned times.
 
     .. math::
@@ -22,28 +21,20 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         \mathbf{\Theta}_s + \mathbf{b}
 
     with the operator of :class:`~jsem_pyg.nn.HypergraphDiffusion`; to hypergraphs what
-    :class:`~jsem_pyg.nn.AnisotropicChebConv` is to graphs. Where the output is narrower than the
-    input, the linear map comes first: the result is the same, with fewer columns to diffuse.
+    :class:`~jsem_pyg.nn.AnisotropicChebConv` is to graphs. With a single scale and an output
+    narrower than the input, the linear map comes first: the result is the same, with fewer columns
+    to diffuse.
 
     Args:
         in_channels (int): Size of each input sample, or :obj:`-1` to derive the size from the
             first input(s) to the forward method.
         out_channels (int): Size of each output sample.
-        num_hyperedges (int, optional): Learn a weight for each of so many hyperedges.
+        num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight.
         t (float, list or torch.Tensor): Initial diffusion time: a number, a list or tensor of
             :math:`S` scales, or a tensor of shape :math:`(S, C_{in})` with a time for every scale
-            and input channel.
-        learn_t (bool): Whether the times are learned.
-        normalization (str): :obj:`"sym"` or :obj:`"rw"`, see
-            :class:`~jsem_pyg.nn.HypergraphDiffusion`, as for all that follow.
-        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
-            :obj:`tol` needs.
-        tol (float): Relative error allowed.
-        method (str): :obj:`"auto"`, :obj:`"dense"`, :obj:`"csr"` or :obj:`"incidence"`.
-        backend (str): What evaluates the series: {backends}.
+            and input channel. As `learn_t`, `normalization`, `degree`, `tol`, `method`, `backend`
+            and `filter` in :class:`~jsem_pyg.nn.HypergraphDiffusion`.
         bias (bool): If set to :obj:`False`, the layer will not learn an additive bias.
-        filter (Filter, optional): A function of the Laplacian in place of the heat, such as
-            :class:`~jsem_pyg.diffusion.filters.Learned`; times are then not used.
 
     Shapes:
         - **input:**
@@ -92,5 +83,8 @@ class HypergraphChebConv(ChannelMap, HypergraphLayer):
         Without weights, give `num_hyperedges` if the last hyperedges may be empty.
         """
         self.check_features(x)
+        times = self.times(x)
         hypergraph = self.read(x, hyperedge_index, hyperedge_weight, num_hyperedges)
-        return self.map_channels(x, hypergraph, self.times(x))
+        if self.maps_first(x):
+            return self.add_bias(self.diffuse(self.lin(x), hypergraph, times).squeeze(-3))
+        return self.add_bias(self.lin(join_scales(self.diffuse(x, hypergraph, times))))

@@ -1,19 +1,27 @@
 """The layer that diffuses on a hypergraph and does not mix channels."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch_geometric.typing import OptTensor
 
-from ..diffusion.times import check_signal
+from .._precision import compute_dtype, full_precision
+from ..diffusion.filters import Filter
+from ..diffusion.hypergraph import hypergraph_heat
+from ..diffusion.options import HeatOptions
+from ..diffusion.times import Times, check_signal
+from ..graph import HypergraphStructure
+from ..graph.prepare_hypergraph import read_hypergraph
 from ..kernels.table import CHEBYSHEV, lists_backends
 from ..kernels.torch_func import eager
-from .heat_layer import join_scales
-from .hypergraph_layer import HypergraphLayer
+from .heat_layer import HeatLayer, join_scales
+from .hyperedge_weight import HyperedgeWeight
 
 
 @lists_backends(CHEBYSHEV)
-class HypergraphDiffusion(HypergraphLayer):
+class HypergraphDiffusion(HeatLayer):
     r"""Heat diffusion on a hypergraph, whose hyperedge weights may be learned.
 
     .. math::
@@ -27,23 +35,19 @@ class HypergraphDiffusion(HypergraphLayer):
     for a membership is ever stored. The weights of hyperedges act in the propagation itself, where
     :class:`torch_geometric.nn.HypergraphConv` lets them into the degree only.
 
+    `torch.compile` breaks its graph around the layer, which runs as eager code, and `torch.export`
+    does not take it.
+
     Args:
-        num_hyperedges (int, optional): Learn a weight for each of so many hyperedges, where the
-            hypergraph is always the same.
-        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list or
-            tensor of :math:`S` scales (their results are concatenated on the channel axis), or a
-            tensor of shape :math:`(S, D)` with a time for every scale and channel.
-        learn_t (bool): Whether :math:`t` is learned.
+        num_hyperedges (int, optional): Number of hyperedges; if given, each learns a weight. For
+            a hypergraph that is always the same.
+        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`; as `learn_t`,
+            `degree`, `tol` and `filter` in :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
         normalization (str): :obj:`"sym"` as above, or :obj:`"rw"` for the random walk
             :math:`\mathbf{D}_v^{-1} \mathbf{H} \mathbf{W} \mathbf{D}_e^{-1} \mathbf{H}^{\top}`.
-        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
-            :obj:`tol` needs.
-        tol (float): Relative error allowed.
         method (str): :obj:`"dense"`, :obj:`"csr"`, :obj:`"incidence"`, or :obj:`"auto"`, the
             cheapest of them; see :func:`~jsem_pyg.diffusion.hypergraph_diffusion`.
         backend (str): What evaluates the series: {backends}.
-        filter (Filter, optional): A function of the Laplacian in place of the heat, such as
-            :class:`~jsem_pyg.diffusion.filters.Learned`; times are then not used.
 
     Shapes:
         - **input:**
@@ -63,6 +67,25 @@ class HypergraphDiffusion(HypergraphLayer):
         torch.Size([100, 4, 16])
     """
 
+    def __init__(
+        self,
+        num_hyperedges: int | None = None,
+        t: float | Sequence[float] | Tensor = 1.0,
+        learn_t: bool = True,
+        normalization: str = "sym",
+        degree: int | None = None,
+        tol: float = 1e-6,
+        method: str = "auto",
+        backend: str = "auto",
+        filter: Filter | None = None,
+    ) -> None:
+        super().__init__()
+        options = HeatOptions(
+            degree, tol, normalization, backend, method=method, domain="hypergraph"
+        )
+        self.weight = None if num_hyperedges is None else HyperedgeWeight(num_hyperedges)
+        self._make_heat(t, learn_t, options, filter=filter)
+
     @eager
     def forward(
         self,
@@ -78,3 +101,46 @@ class HypergraphDiffusion(HypergraphLayer):
         check_signal(x)
         hypergraph = self.read(x, hyperedge_index, hyperedge_weight, num_hyperedges)
         return join_scales(self.diffuse(x, hypergraph, self.times(x)))
+
+    def read(
+        self,
+        x: Tensor,
+        hyperedge_index: Any,
+        hyperedge_weight: OptTensor = None,
+        num_hyperedges: int | None = None,
+    ) -> tuple[HypergraphStructure, OptTensor]:
+        """Read the hypergraph, and multiply the weights that are given and learned."""
+        known = hyperedge_weight if self.weight is None else self.weight.raw
+        if num_hyperedges is None and isinstance(hyperedge_index, Tensor) and known is not None:
+            num_hyperedges = known.numel()  # the last hyperedges may have no members
+        structure, weight = read_hypergraph(
+            self._reader, hyperedge_index, x, hyperedge_weight, num_hyperedges
+        )
+        if self.weight is None:
+            return structure, weight
+        count = self.weight.raw.numel()
+        if structure.num_hyperedges != count:
+            raise ValueError(
+                f"Expected a hypergraph of {count} hyperedges, as the layer has learned weights "
+                f"for (got {structure.num_hyperedges}). To fix this, make the layer with "
+                "num_hyperedges=None if hypergraphs differ."
+            )
+        with full_precision(x.device):
+            learned: Tensor = self.weight()
+            learned = learned.to(torch.promote_types(learned.dtype, compute_dtype(x)))
+            return structure, learned if weight is None else weight * learned
+
+    def diffuse(
+        self,
+        x: Tensor,
+        hypergraph: tuple[HypergraphStructure, OptTensor],
+        times: Times | Filter,
+    ) -> Tensor:
+        """Diffuse or filter a signal [..., N, D] on a weighted hypergraph -> [..., S, N, D]."""
+        return hypergraph_heat(x, *hypergraph, times, self.options)
+
+    def _describe(self) -> str:
+        parts = [super()._describe()]
+        if self.weight is not None:
+            parts.insert(0, f"num_hyperedges={self.weight.raw.numel()}")
+        return ", ".join(parts)

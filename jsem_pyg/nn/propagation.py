@@ -1,5 +1,7 @@
 """The watched path: S by a layer's `propagate`, so that hooks and explainers see messages."""
 
+import math
+
 import torch
 from torch import Tensor
 from torch_geometric.nn.conv import MessagePassing
@@ -21,7 +23,7 @@ def is_watched(layer: MessagePassing) -> bool:
 
 
 class PropagatedOperator(Operator):
-    """S by one message passing."""
+    """S, applied by one message passing."""
 
     def __init__(
         self,
@@ -35,22 +37,29 @@ class PropagatedOperator(Operator):
         self.diagonal, self.num_nodes = diagonal, num_nodes
 
     def apply(self, x: Tensor) -> Tensor:
-        """One message passing."""
+        """Multiply by S, in one message passing."""
         size = (self.num_nodes, self.num_nodes)
         out: Tensor = self.layer.propagate(self.edge_index, size=size, x=x, norm=self.norm)
         return out if self.diagonal is None else out + self.diagonal.unsqueeze(-1) * x
 
 
 def through_propagate(
-    layer: MessagePassing, rows: GraphRows, entries: Entries, weight: Tensor | None
+    layer: MessagePassing,
+    rows: GraphRows,
+    entries: Entries,
+    weight: Tensor | None,
+    conductance: Tensor | None,
 ) -> HeatOperator:
-    """Make the operator of these entries of S, by `propagate`; weights [E] share repeated edges."""
+    """Make the operator of these entries of S, applied by the `propagate` of a layer."""
     structure = rows.whole(
         "where messages are observed, since those of other processes do not pass `propagate`",
         "remove hooks and explainers, and leave out fuse=False",
     )
     target, source = structure.edges
     edge_index = torch.stack([source, target]).long()  # S is symmetric: it suits either `flow`
-    norm = structure.share_among_edges(entries.off_diagonal, weight)
+    # Edges that share an entry of S are messages of their own, as much as each conducts.
+    given = [each for each in (weight, conductance) if each is not None]
+    share = math.prod(given[1:], start=given[0]) if given else None
+    norm = structure.share_among_edges(entries.off_diagonal, share)
     matrix = PropagatedOperator(layer, edge_index, norm, entries.diagonal, structure.num_nodes)
     return HeatOperator(matrix, entries.scaling, norm.dtype)

@@ -8,7 +8,7 @@ _LEAST_SHARE = 0.1
 
 
 class RunningMean(torch.nn.Module):
-    r"""The mean of the rows [N, C] in training, and afterwards the mean of training [C].
+    r"""Returns the mean [C] of the rows in training, and afterwards the mean of the training.
 
     .. math::
         m \leftarrow m + \max(0.1, 1 / n) \, (\bar{x} - m)
@@ -31,7 +31,7 @@ class RunningMean(torch.nn.Module):
         self.num_calls.zero_()
 
     def forward(self, rows: Tensor, mean: Tensor | None = None) -> Tensor:
-        """The mean [C] to take off or to divide by; `mean` is that of the call, if known."""
+        """Return the mean [C] to use; `mean` is the mean of these rows, if it is known."""
         mean = rows.mean(0) if mean is None else mean
         if self.training:
             self._take_in(mean.detach())

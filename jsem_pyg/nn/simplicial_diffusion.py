@@ -38,18 +38,13 @@ class SimplicialDiffusion(HeatLayer):
     so do odd activations and linear maps without a bias, with which this layer may be stacked.
 
     Args:
-        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`: a number, a list or
-            tensor of :math:`S` scales (their results are concatenated on the channel axis), or a
-            tensor of shape :math:`(S, D)` with a time for every scale and channel. Gradients decay
-            by it.
+        t (float, list or torch.Tensor): Initial diffusion time :math:`t > 0`, by which gradients
+            decay; as `degree` and `tol` in :class:`~jsem_pyg.nn.AnisotropicDiffusion`.
         t_up (float, list or torch.Tensor, optional): Initial time of the same shape, by which curls
             decay; :obj:`None` takes :obj:`t`. Both are learned by themselves.
         learn_t (bool): Whether the times are learned.
         normalization (str, optional): :obj:`None` as above; :obj:`"sym"` or :obj:`"rw"` as in
             :func:`~jsem_pyg.operators.hodge_operator`.
-        degree (int, optional): Number of terms of the series; :obj:`None` takes as many as
-            :obj:`tol` needs.
-        tol (float): Relative error allowed.
         backend (str): What evaluates the series: {backends}.
         filter (Filter, optional): A function f of the whole Laplacian,
             :math:`f(\mathbf{L}_{\mathrm{down}} + \mathbf{L}_{\mathrm{up}}) \mathbf{X}`, in place of
@@ -99,12 +94,12 @@ class SimplicialDiffusion(HeatLayer):
 
     @property
     def t_down(self) -> Tensor:
-        """The times of gradients, > 0: 0-d, [S] scales or [S, D] scales and channels."""
+        """The times > 0 by which gradients decay: 0-d, [S] scales or [S, D] with channels."""
         return self.t
 
     @property
     def t_up(self) -> Tensor:
-        """The times of curls, > 0, likewise."""
+        """The times > 0 by which curls decay, likewise."""
         times: Tensor = self.time_up()
         return times
 

@@ -41,8 +41,7 @@ class EdgeFeatures:
         weight, structure = self.graph.edge_weight, self.graph.structure
         p = heat_diffusion(keep_known(q, labels), structure, weight, self.t / 2).clamp(min=0)
         form = AgreementConductance(floor=1e-4)
-        source, target = self.graph.edge_index.long()
-        agreement = form.along(None, form.project(p), (target, source)).log() + 1
+        agreement = form(p, self.graph.edge_index.long()).log() + 1
         return torch.cat([agreement[:, None], self._columns], -1)
 
 

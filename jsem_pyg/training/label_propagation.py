@@ -28,7 +28,7 @@ from .._checks import (
 from .._precision import without_autocast
 from ..diffusion import heat_diffusion
 from ..kernels.torch_func import outside_inference
-from ..nn.node_conductance import ModuleConductance
+from ..nn.node_conductance import conduct_edges, sees_nodes
 from .edge_features import EdgeFeatures, EdgeGate
 from .seeds import Purpose, derive_generator, seeded_rng
 from .time_selection import best_time
@@ -141,7 +141,6 @@ def propagate_labels(
     else:
         check_instance("conductance", conductance, Module, "'features', 'open' or a module")
         form = conductance
-    conduct = None if form is None else ModuleConductance(form)
     graph = _in_single_precision(prepare_graph(data, device))
     if check_known_classes(labels, graph.x.size(0)) < 2:
         raise ValueError("Expected 'labels' to name at least two classes (got 1).")
@@ -152,15 +151,15 @@ def propagate_labels(
             "of each). To fix this, train a DiffusionClassifier by fit, which needs one."
         )
     features = EdgeFeatures(graph, best_time(graph, seed=seed).t if t is None else float(t))
-    model = _Propagation(features, conduct).to(graph.x)
+    model = _Propagation(features, form).to(graph.x)
     generator = derive_generator(seed, Purpose.FOLDS)
     halves = (_draw_half(labels, generator) for _ in range(folds))
-    drawn = [_make_fold(features, labels, half, conduct is not None) for half in halves]
+    drawn = [_make_fold(features, labels, half, form is not None) for half in halves]
     with torch.enable_grad(), seeded_rng(graph.x.device, seed, Purpose.MODEL):
         _learn(model, labels, itertools.islice(itertools.cycle(drawn), steps), lr)
     model.eval()
     with torch.no_grad():
-        h, logits = model(_make_fold(features, labels, labels >= 0, conduct is not None))
+        h, logits = model(_make_fold(features, labels, labels >= 0, form is not None))
     probabilities = keep_known(logits.softmax(-1), labels)
     return PropagatedLabels(probabilities, h, float(model.log_t.detach().exp()))
 
@@ -176,7 +175,7 @@ def _in_single_precision(graph: TrainingGraph) -> TrainingGraph:
 class _Propagation(Module):
     """Heat of the sources, along edges of learned conductance."""
 
-    def __init__(self, features: EdgeFeatures, conduct: ModuleConductance | None) -> None:
+    def __init__(self, features: EdgeFeatures, conduct: Module | None) -> None:
         super().__init__()
         self.features, self.conduct = features, conduct
         self.log_t = Parameter(torch.tensor(features.t, dtype=torch.float64).log())
@@ -188,7 +187,8 @@ class _Propagation(Module):
         if self.conduct is None:
             h = graph.x.new_ones(graph.edge_index.size(1))
         else:
-            h = self.conduct(fold.edge_attr, x=self.features.z, graph=structure)
+            nodes = (self.features.z, structure) if sees_nodes(self.conduct) else ()
+            h = conduct_edges(self.conduct, fold.edge_attr, *nodes)
             # The mean of both directions, as in layers.
             h = structure.to_edges(structure.symmetric(structure.to_slots(h)))
         weight = h if graph.edge_weight is None else graph.edge_weight * h

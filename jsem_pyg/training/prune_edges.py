@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn.conv import MessagePassing
 
 from .._checks import check_number, check_positive, check_positive_int
-from ..nn.diffusion_layer import DiffusionLayer
+from ..nn import AnisotropicDiffusion
 from ..partition import prune_edges
 from .history import EpochEnd
 from .seeds import Purpose, seeded_rng
@@ -108,11 +108,11 @@ def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
     The model is called in evaluation mode, without gradients, and left as it was.
     """
     layers, num_edges = diffusion_layers(model), graph.whole_edge_index().size(1)
-    found: list[tuple[DiffusionLayer, Tensor]] = []
+    found: list[tuple[AnisotropicDiffusion, Tensor]] = []
 
-    def observe(layer: DiffusionLayer) -> None:
+    def observe(layer: AnisotropicDiffusion) -> None:
         hook = layer.get_submodule("conductance").register_forward_hook(
-            lambda module, given, out: found.append((layer, out))
+            lambda module, given, out: found.append((layer, out.flatten()))
         )
         stack.callback(hook.remove)
 
@@ -140,13 +140,13 @@ def observe_conductances(model: nn.Module, graph: TrainingGraph) -> Tensor:
     return torch.stack([conductance for _, conductance in found], -1)
 
 
-def diffusion_layers(model: nn.Module) -> list[DiffusionLayer]:
+def diffusion_layers(model: nn.Module) -> list[AnisotropicDiffusion]:
     """The diffusions of a model; raise unless all have a conductance in [0, 1]."""
     layers = []
     for name, module in model.named_modules():
         if not isinstance(module, MessagePassing):
             continue
-        if not isinstance(module, DiffusionLayer) or module.conductance is None:
+        if not isinstance(module, AnisotropicDiffusion) or module.conductance is None:
             raise ValueError(
                 "Expected 'model' to be made of diffusions that learn the conductance of edges, "
                 "AnisotropicDiffusion or AnisotropicChebConv with edge_dim > 0 or a conductance of "

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..nn import DiffusionTime
-from ..nn.diffusion_layer import DiffusionLayer
+from ..nn import AnisotropicDiffusion, DiffusionTime
 from .history import BestEpoch, EpochEnd, EpochRow
 from .seeds import Purpose, derive_generator, seeded_rng
 from .training_graph import TrainingGraph
@@ -124,7 +123,7 @@ def _log_still_conductances(model: nn.Module) -> None:
 
     most = largest(model)
     for name, layer in model.named_modules():
-        part = layer.conductance if isinstance(layer, DiffusionLayer) else None
+        part = layer.conductance if isinstance(layer, AnisotropicDiffusion) else None
         if part is None or not any(each.requires_grad for each in part.parameters()):
             continue
         if 1000 * largest(part) <= most:

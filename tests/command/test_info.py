@@ -24,7 +24,7 @@ def test_versions_and_backends_are_told():
     assert machine.endswith("(0 MB; delete it freely)")
     assert len(backends) == 1 + torch.cuda.is_available()
     assert re.search(rf"torch +{re.escape(version('torch'))}", result.output)
-    assert len(FAMILIES) == 6
+    assert FAMILIES
     for name, family in FAMILIES.items():
         taken = family.choose("auto", torch.device("cpu"))
         listed = result.output.split(f"\n  {name}\n")[1]

@@ -52,21 +52,9 @@ def test_diagonal_slots_merge_in_order():
     assert csr.rowptr.tolist() == [0, 2, 5, 7]
 
 
-@pytest.mark.parametrize("repeats", [1, 2])
-def test_one_way_of_every_edge_serves_both(repeats):
-    edge_index = random_graph(12, 0.3, 1, seed=0)[0].repeat(1, repeats)
-    edge_index = edge_index[:, torch.randperm(edge_index.size(1))]
-    structure = GraphStructure(edge_index, num_nodes=12)
-    target, source, of_edge = structure.one_way
-    assert target.numel() == structure.num_slots // 2
-    ends = torch.stack([target, source])[:, of_edge]
-    assert torch.equal(ends, edge_index.sort(0).values)
-
-
 @pytest.mark.parametrize("num_nodes", [0, 1, 5])
 def test_no_edges(num_nodes):
     structure = GraphStructure(torch.empty(2, 0, dtype=torch.long), num_nodes)
-    assert [each.numel() for each in structure.one_way] == [0, 0, 0]
     assert structure.num_slots == 0
     assert structure.rowptr.tolist() == [0] * (num_nodes + 1)
     assert structure.component.tolist() == list(range(num_nodes))

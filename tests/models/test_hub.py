@@ -58,39 +58,25 @@ def shake(model):
     return model
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("name", MODELS)
-def test_a_folder_keeps_the_precision(name, x, tmp_path):
+def test_a_folder_gives_the_same_model_in_the_same_precision(name, dtype, x, tmp_path):
     make, graph = MODELS[name]
-    model = shake(make(getattr(hub, name)).double()).eval()
-    graph = [each.double() if each is ATTR else each for each in graph]
+    model = shake(make(getattr(hub, name)).to(dtype)).eval()
+    graph = [each.to(dtype) if each is ATTR else each for each in graph]
     model.save_pretrained(tmp_path)
-    found = getattr(hub, name).from_pretrained(tmp_path)
-    assert torch.equal(found(x.double(), *graph), model(x.double(), *graph))
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_folder_gives_the_same_model(name, x, tmp_path):
-    make, graph = MODELS[name]
-    model = shake(make(getattr(hub, name))).eval()
-    expected = model(x, *graph)
-    model.save_pretrained(tmp_path / "model")
-    assert {path.name for path in (tmp_path / "model").iterdir()} == {
-        "README.md",
-        "config.json",
-        "model.safetensors",
-    }
-    again = getattr(hub, name).from_pretrained(tmp_path / "model")
+    files = {"README.md", "config.json", "model.safetensors"}
+    assert {path.name for path in tmp_path.iterdir()} == files
+    again = getattr(hub, name).from_pretrained(tmp_path)
     assert not again.training
-    torch.testing.assert_close(again(x, *graph), expected, rtol=0, atol=0)
-    card = (tmp_path / "model/README.md").read_text()
+    assert torch.equal(again(x.to(dtype), *graph), model(x.to(dtype), *graph))
+    card = (tmp_path / "README.md").read_text()
     assert f"import {name}\n" in card
     assert "library_name: jsem_pyg" in card
 
 
 def test_all_layers_that_diffuse_are_there():
     assert {*MODELS, "SimplicialDiffusion"} == {*hub.__all__}
-    for name in hub.__all__:
-        assert isinstance(getattr(hub, name), type)
 
 
 def test_a_classifier_keeps_the_number_and_the_time_that_training_chose(x, tmp_path):
@@ -137,7 +123,7 @@ def test_weights_that_miss_or_do_not_fit_are_errors(tmp_path):
         hub.AnisotropicChebConv.from_pretrained(tmp_path)
 
 
-@pytest.mark.parametrize("place", [0, 9, 200, -3, -40])
+@pytest.mark.parametrize("place", [0, 200, -3])
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
 def test_a_flipped_byte_is_seen(tmp_path, name, place):
     hub.AnisotropicChebConv(3, 4, t=5.0).save_pretrained(tmp_path)
@@ -171,7 +157,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
         conv = hub.AnisotropicDiffusion(edge_dim=0, normalization=normalization)
         conv.save_pretrained(tmp_path / place)
     shutil.copy(tmp_path / "one/config.json", tmp_path / "other")
-    with pytest.raises(ValueError, match="not those that were written together"):
+    with pytest.raises(ValueError, match="not written together"):
         hub.AnisotropicDiffusion.from_pretrained(tmp_path / "other")
     (tmp_path / "one/config.json").unlink()  # the arguments would be those of a new layer
     with pytest.raises(FileNotFoundError, match=r"'model_id'.*config\.json"):
@@ -179,12 +165,6 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path):
     save_file({"time.raw": torch.zeros(())}, tmp_path / "other/model.safetensors")
     with pytest.raises(ValueError, match="weights alone are read by `load_state_dict`"):
         hub.AnisotropicDiffusion.from_pretrained(tmp_path / "other")
-
-
-def test_other_arguments_than_those_of_the_model_are_not_written(tmp_path):
-    conv = hub.AnisotropicChebConv(3, 4)
-    with pytest.raises(ValueError, match="Expected no 'config'"):
-        conv.save_pretrained(tmp_path, config={"out_channels": 5})
 
 
 def test_times_are_weights_and_no_arguments(tmp_path):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from layer_cases import NUM_NODES, Similarity, bend, call, make_data
+from layer_cases import NUM_NODES, bend, call, make_data
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import to_undirected
@@ -10,8 +10,7 @@ from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, SigmoidConduc
 
 
 @pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-@pytest.mark.parametrize("out_channels", [1, 2, 9])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("out_channels", "bias"), [(1, True), (2, False), (9, True)])
 def test_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
     data = make_data()
     conv = bend(AnisotropicChebConv(4, out_channels, t=t, bias=bias, add_self_loops=False))
@@ -24,66 +23,11 @@ def test_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
     torch.testing.assert_close(call(conv, data), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_mapping_first_gives_the_same(t, batch):
-    data, conv = make_data(), bend(AnisotropicChebConv(4, 1, t=t))
-    x = torch.randn(*batch, NUM_NODES, 4)
-    assert conv._maps_first(x)
-    mapped_first = call(conv, data, x)
-    conv._maps_first = lambda x: False
-    torch.testing.assert_close(call(conv, data, x), mapped_first, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
-@pytest.mark.parametrize("fuse", [True, False])
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-def test_sparse_features_are_mapped_first(t, fuse, layout):
-    data, conv = make_data(), bend(AnisotropicChebConv(4, 1, t=t, fuse=fuse))
-    x = data.x * (data.x > 0)
-    dense = call(conv, data, x)
-    expected = torch.autograd.grad(dense.square().sum(), conv.parameters())
-    sparse = call(conv, data, x.to_sparse(layout=layout))
-    torch.testing.assert_close(sparse, dense)
-    actual = torch.autograd.grad(sparse.square().sum(), conv.parameters())
-    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
-def test_sparse_features_that_would_fill_up_or_are_not_finite_are_refused(layout):
-    data = make_data()
-    x = data.x.to_sparse(layout=layout)
-    for refusing in (
-        AnisotropicChebConv(4, 9),
-        AnisotropicChebConv(-1, 9),
-        AnisotropicChebConv(4, 1, conductance=Similarity()),
-        AnisotropicDiffusion(),
-    ):
-        with pytest.raises(ValueError, match="'x' to be dense.*pass x.to_dense()"):
-            call(refusing, data, x)
-    with pytest.raises(ValueError, match="'x' to be finite .got 60 NaN"):
-        call(AnisotropicChebConv(4, 1), data, x * float("nan"))
-
-
 def test_a_time_for_every_input_channel():
     data, times = make_data(), torch.linspace(0.5, 4.0, 4).unsqueeze(0)
     conv = AnisotropicChebConv(4, 1, t=times, add_self_loops=False)
     expected = call(AnisotropicDiffusion(t=times), data) @ conv.lin.weight.t() + conv.bias
     torch.testing.assert_close(call(conv, data), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-def test_lazy_in_channels(t):
-    data, conv = make_data(), AnisotropicChebConv(-1, 3, t=t)
-    out = call(conv, data)
-    assert out.shape == (NUM_NODES, 3)
-    assert conv.lin.in_channels == 4 * conv.time.num_scales
-    torch.testing.assert_close(call(conv, data), out, rtol=1e-5, atol=1e-5)
-    loaded = AnisotropicChebConv(-1, 3, t=t)
-    loaded.load_state_dict(conv.state_dict())
-    torch.testing.assert_close(call(loaded, data), out, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("out_channels", [1, 8])
@@ -138,7 +82,7 @@ def test_a_new_layer_is_the_same_with_and_without_edge_features():
         torch.testing.assert_close(call(conv, data), plain)
 
 
-def planted_types(num_nodes=600):
+def planted_types(num_nodes=300):
     """Four types of edges, one-hot, of which the first two join any two nodes."""
     generator = torch.Generator().manual_seed(0)
 
@@ -165,7 +109,7 @@ def planted_types(num_nodes=600):
 
 
 def test_it_learns_by_default_which_types_of_edges_are_noise():
-    data, train = planted_types(), torch.arange(45)  # 15 labels a class
+    data, train = planted_types(), torch.arange(30)  # 10 labels a class
     right = {}
     for name in ("gcn", "ours"):
         torch.manual_seed(0)
@@ -176,14 +120,14 @@ def test_it_learns_by_default_which_types_of_edges_are_noise():
             convs = [AnisotropicChebConv(*size, edge_dim=4) for size in sizes]
             edges = (data.edge_index, None, data.edge_attr)
         optimizer = torch.optim.Adam(torch.nn.ModuleList(convs).parameters(), lr=0.02)
-        for _ in range(80):
+        for _ in range(60):
             optimizer.zero_grad()
             out = convs[1](convs[0](data.x, *edges).relu(), *edges)
             torch.nn.functional.cross_entropy(out[train], data.y[train]).backward()
             optimizer.step()
-        right[name] = (out.argmax(-1) == data.y)[45:].float().mean()
+        right[name] = (out.argmax(-1) == data.y)[30:].float().mean()
     noise, other = convs[0].conductance(torch.eye(4)).split(2)
-    assert right["ours"] > right["gcn"] + 0.1
+    assert right["ours"] > right["gcn"] + 0.08
     assert noise.max() < 0.5 * other.min()
 
 

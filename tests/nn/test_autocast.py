@@ -22,8 +22,9 @@ def autocast(dtype=torch.bfloat16):
 
 
 @pytest.mark.parametrize("backend", HERE)
-@pytest.mark.parametrize("normalization", ["sym", "rw", None])
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("normalization", "dtype"), [("rw", torch.bfloat16), (None, torch.float16)]
+)
 def test_heat_diffusion_is_left_alone(backend, normalization, dtype):
     data = make_data()
     x, weight, t = data.x, data.edge_weight, torch.tensor([0.5, 3.0])
@@ -35,13 +36,14 @@ def test_heat_diffusion_is_left_alone(backend, normalization, dtype):
         )
 
     expected = diffuse()
+    wanted = torch.autograd.grad(expected.sin().sum(), leaves)
     with autocast(dtype):
         out = diffuse()
-    assert out.dtype == torch.float32
+        inside = torch.autograd.grad(out.sin().sum(), leaves, retain_graph=True)
+    outside = torch.autograd.grad(out.sin().sum(), leaves)
     assert torch.equal(out, expected)
-    gradients = [torch.autograd.grad(each.sin().sum(), leaves) for each in (out, expected)]
-    for actual, wanted in zip(*gradients, strict=True):
-        assert torch.equal(actual, wanted)
+    for gradients in (inside, outside):
+        assert all(map(torch.equal, gradients, wanted))
 
 
 @pytest.mark.parametrize("conductance", ["sigmoid", "mlp", Similarity()])
@@ -60,11 +62,10 @@ def test_a_layer_without_a_linear_map_is_left_alone(conductance, fuse):
 
 
 @pytest.mark.parametrize("backend", HERE)
-@pytest.mark.parametrize("width", [2, 12])  # the linear map comes first, or last
-@pytest.mark.parametrize("bias", [True, False])
-def test_only_the_linear_map_loses_precision(backend, width, bias):
+@pytest.mark.parametrize(("width", "t"), [(2, 0.5), (12, [0.5, 2.0])])  # the map is first, or last
+def test_only_the_linear_map_loses_precision(backend, width, t):
     data = make_data()
-    conv = bend(AnisotropicChebConv(CHANNELS, width, t=[0.5, 2.0], bias=bias, backend=backend))
+    conv = bend(AnisotropicChebConv(CHANNELS, width, t=t, backend=backend))
     parameters = list(conv.parameters())
     expected = call(conv, data)
     wanted = torch.autograd.grad(expected.sin().sum(), parameters)
@@ -77,6 +78,7 @@ def test_only_the_linear_map_loses_precision(backend, width, bias):
         torch.testing.assert_close(actual, full, rtol=5e-2, atol=5e-2)
 
 
+@pytest.mark.slow
 def test_a_compiled_layer_does_the_same():
     data, conv = make_data(), bend(AnisotropicChebConv(CHANNELS, 12, t=[0.5, 2.0]))
     compiled = torch.compile(conv, fullgraph=True, backend="aot_eager")
@@ -91,27 +93,15 @@ def test_a_compiled_layer_does_the_same():
         torch.testing.assert_close(actual, wanted, rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("backend", HERE)
-def test_backward_inside_the_region(backend):
-    data = make_data()
-    x = data.x.requires_grad_()
-    results = []
-    for enabled in (False, True):
-        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
-            out = heat_diffusion(x, data.edge_index, data.edge_weight, 2.0, backend=backend)
-            results.append(torch.autograd.grad(out.sin().sum(), x)[0])
-    assert torch.equal(*results)
-
-
 def test_conductances_of_nodes_take_the_features_that_maps_return():
     data = make_data()
     conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=0, conductance=EndpointConductance(CHANNELS))
     model = DiffusionClassifier(CHANNELS, 3, conductance=EndpointConductance())
     ends, edges = EndpointConductance(CHANNELS), (data.edge_index, data.edge_weight)
-    expected = conv(data.x, *edges), model(data.x, *edges), ends(None, data.x, data.x + 1)
+    expected = conv(data.x, *edges), model(data.x, *edges), ends(data.x, data.edge_index)
     with autocast():
         low = conv(data.x.bfloat16(), *edges).float()
         p = model(data.x, *edges)
         assert model.conductances(data.x, *edges).dtype == p.dtype == torch.float32
-        actual = low, p, ends(None, data.x, data.x + 1)
+        actual = low, p, ends(data.x, data.edge_index)
     torch.testing.assert_close(actual, expected, rtol=5e-2, atol=5e-2)

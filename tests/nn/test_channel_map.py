@@ -6,15 +6,15 @@ import pickle
 import pytest
 import torch
 from hypergraph_cases import case
-from layer_cases import CHANNELS, make_data
+from layer_cases import CHANNELS, NUM_NODES, Similarity, bend, call, make_data
 from torch.nn.utils import parametrizations, prune
 from torch_geometric.nn.dense.linear import Linear
 
 from jsem_pyg.diffusion import heat_diffusion, hypergraph_diffusion
-from jsem_pyg.nn import AnisotropicChebConv, HypergraphChebConv
+from jsem_pyg.nn import AnisotropicChebConv, AnisotropicDiffusion, HypergraphChebConv
 
 SCALES = [1.5, [0.5, 1.0, 2.0]]
-WIDTHS = {"narrowing": 1, "widening": 20}  # with three scales too
+NARROW, WIDE = 1, 20  # channels that come out: with one scale, narrow maps come first
 
 
 class LowRank(torch.nn.Module):
@@ -41,13 +41,13 @@ def replace_forward(conv):
 
 
 def swap(conv):
-    conv.lin = torch.nn.Linear(conv.lin.in_channels, conv.out_channels, bias=False)
+    conv.lin = torch.nn.Linear(conv.lin.in_channels, conv.out_channels)
 
 
 ADAPTERS = {
     "plain": lambda conv: None,
     "wrapper": wrap,
-    "another module": swap,
+    "another module, with a bias": swap,
     "another forward": replace_forward,
     "forward hook": lambda conv: conv.lin.register_forward_hook(lambda lin, args, out: 2 * out),
     "forward pre-hook": lambda conv: conv.lin.register_forward_pre_hook(
@@ -55,147 +55,143 @@ ADAPTERS = {
     ),
     "pruning": lambda conv: prune.l1_unstructured(conv.lin, "weight", 0.5),
     "weight norm": lambda conv: parametrizations.weight_norm(conv.lin),
-    "spectral norm": lambda conv: parametrizations.spectral_norm(conv.lin),
-    "orthogonal": lambda conv: parametrizations.orthogonal(conv.lin),
 }
 
 
 def on_graph(out_channels, t):
     data = make_data()
     conv = AnisotropicChebConv(CHANNELS, out_channels, edge_dim=0, t=t, add_self_loops=False)
-
-    def layer(conv, x):
-        return conv(x, data.edge_index, data.edge_weight)
-
-    def diffuse(x, t):
-        return heat_diffusion(x, data.edge_index, data.edge_weight, t)
-
-    return conv, layer, diffuse, data.x
+    edges = data.edge_index, data.edge_weight
+    return conv, edges, heat_diffusion, data.x
 
 
 def on_hypergraph(out_channels, t):
     structure, weight = case("random", dtype=torch.float32)
     conv = HypergraphChebConv(CHANNELS, out_channels, t=t)
-
-    def layer(conv, x):
-        return conv(x, structure, weight)
-
-    def diffuse(x, t):
-        return hypergraph_diffusion(x, structure, weight, t)
-
-    return conv, layer, diffuse, torch.randn(structure.num_nodes, CHANNELS)
+    x = torch.randn(structure.num_nodes, CHANNELS)
+    return conv, (structure, weight), hypergraph_diffusion, x
 
 
-def by_hand(conv, diffuse, x):
-    """Diffuse, put the scales side by side, map, add."""
-    scales = diffuse(x, conv.t.reshape(-1))  # [S, N, D]
-    return conv.lin(scales.transpose(0, 1).flatten(1)) + conv.bias
-
-
-@pytest.mark.parametrize("make", [on_graph, on_hypergraph])
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("t", SCALES)
+@pytest.mark.parametrize(
+    ("make", "width", "t"),
+    [(on_graph, NARROW, 1.5), (on_graph, WIDE, SCALES[1]), (on_hypergraph, NARROW, 1.5)],
+)
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_what_is_put_on_the_map_takes_effect(adapter, t, width, make):
-    convs = []
-    for _ in range(2):
+def test_what_is_put_on_the_map_takes_effect(adapter, make, width, t):
+    outs, convs = [], []
+    for by_hand in (False, True):
         torch.manual_seed(0)
-        conv, layer, diffuse, x = make(WIDTHS[width], t)
+        conv, edges, diffuse, x = make(width, t)
         ADAPTERS[adapter](conv)
         convs.append(conv)
-    conv, other = convs
-    before = layer(conv, x).detach()
-    by_hand(other, diffuse, x)  # as many calls: spectral_norm takes a step in each
-    runs = [(conv, lambda: layer(conv, x)), (other, lambda: by_hand(other, diffuse, x))]
-    outs = []
-    for model, run in runs:
-        optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.05)
-        for _ in range(3):
+        optimizer = torch.optim.SGD([p for p in conv.parameters() if p.requires_grad], lr=0.05)
+
+        def run(conv=conv, edges=edges, diffuse=diffuse, x=x, by_hand=by_hand):
+            if not by_hand:
+                return conv(x, *edges)
+            scales = diffuse(x, *edges, conv.t.reshape(-1))  # [S, N, D]
+            return conv.lin(scales.transpose(0, 1).flatten(1)) + conv.bias
+
+        before = run().detach()
+        for _ in range(2):
             optimizer.zero_grad()
             run().sin().sum().backward()
             optimizer.step()
         outs.append(run().detach())
-    torch.testing.assert_close(outs[0], outs[1], rtol=1e-4, atol=1e-5)
-    assert not torch.allclose(outs[0], before, atol=1e-3)
-    for a, b in zip(conv.parameters(), other.parameters(), strict=True):
+        assert not torch.allclose(outs[-1], before, atol=1e-3)
+    torch.testing.assert_close(*outs, rtol=1e-4, atol=1e-5)
+    for a, b in zip(*(conv.parameters() for conv in convs), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("make", [on_graph, on_hypergraph])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", [NARROW, WIDE])
 @pytest.mark.parametrize("t", SCALES)
 def test_hooks_are_called_once(t, width, make):
-    conv, layer, _, x = make(WIDTHS[width], t)
-    calls = []
+    (conv, edges, _, x), calls, of_all = make(width, t), [], []
     conv.lin.register_forward_hook(lambda *_: calls.append("after"))
     conv.lin.register_forward_pre_hook(lambda *_: calls.append("before"))
-    layer(conv, x)
-    assert calls == ["before", "after"]
-
-
-@pytest.mark.parametrize("t", SCALES)
-def test_hooks_of_a_lazy_map_see_its_first_input(t):
-    data = make_data()
-    conv = AnisotropicChebConv(-1, 1, edge_dim=0, t=t)
-    conv.lin.register_forward_hook(lambda lin, args, out: 2 * out)
-    first = conv(data.x, data.edge_index)
-    torch.testing.assert_close(first, conv(data.x, data.edge_index))
-
-
-@pytest.mark.parametrize("t", SCALES)
-def test_hooks_on_all_modules_are_called(t):
-    conv, layer, _, x = on_graph(1, t)
-    seen = []
     handle = torch.nn.modules.module.register_module_forward_hook(
-        lambda module, args, out: seen.append(module)
+        lambda module, args, out: of_all.append(module)
     )
-    layer(conv, x)
+    conv(x, *edges)
     handle.remove()
-    assert conv.lin in seen
+    assert calls == ["before", "after"]
+    assert of_all.count(conv.lin) == 1
+
+
+class TwiceAsWide(AnisotropicChebConv):
+    """One that maps after the diffusion."""
+
+    def maps_first(self, x):
+        return False
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_mapping_first_gives_the_same_with_fewer_columns(batch):
+    data, x = make_data(), torch.randn(*batch, NUM_NODES, CHANNELS)
+    convs = [bend(each(CHANNELS, 1)) for each in (AnisotropicChebConv, TwiceAsWide)]
+    convs[1].load_state_dict(convs[0].state_dict())
+    assert convs[0].maps_first(x)
+    torch.testing.assert_close(*(call(each, data, x) for each in convs), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
-@pytest.mark.parametrize("t", SCALES)
-def test_a_lazy_map_of_sparse_features(t, layout):
+@pytest.mark.parametrize(("in_channels", "fuse"), [(CHANNELS, True), (-1, True), (4, False)])
+def test_sparse_features_are_mapped_first(in_channels, fuse, layout):
     data = make_data()
-    arguments = (data.edge_index, data.edge_weight, data.edge_attr)
-    conv = AnisotropicChebConv(-1, 1, t=t)
-    out = conv(data.x.to_sparse(layout=layout), *arguments)
-    count = len(t) if isinstance(t, list) else 1
-    assert conv.lin.weight.shape == (1, count * CHANNELS)
-    torch.testing.assert_close(out, conv(data.x, *arguments))
-    out.sin().sum().backward()
-    gradient, conv.lin.weight.grad = conv.lin.weight.grad, None
-    conv(data.x, *arguments).sin().sum().backward()
-    torch.testing.assert_close(gradient, conv.lin.weight.grad, rtol=1e-4, atol=1e-5)
-    # What is learned fits into another lazy layer, and into one of the right size.
-    for other in (AnisotropicChebConv(-1, 1, t=t), AnisotropicChebConv(CHANNELS, 1, t=t)):
-        other.load_state_dict(conv.state_dict())
-        torch.testing.assert_close(other(data.x, *arguments), out)
+    conv = bend(AnisotropicChebConv(in_channels, 1, fuse=fuse))
+    x = data.x * (data.x > 0)
+    outs = [call(conv, data, each) for each in (x.to_sparse(layout=layout), x)]
+    torch.testing.assert_close(*outs)
+    grads = [torch.autograd.grad(out.square().sum(), conv.parameters()) for out in outs]
+    torch.testing.assert_close(*grads, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("t", SCALES)
-@pytest.mark.parametrize(
-    "duplicate", [copy.deepcopy, lambda conv: pickle.loads(pickle.dumps(conv))]
-)
-def test_copies(duplicate, t):
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_features_that_would_fill_up_or_are_not_finite_are_refused(layout):
     data = make_data()
-    arguments = (data.x, data.edge_index, data.edge_weight, data.edge_attr)
-    lazy = AnisotropicChebConv(-1, 3, t=t)
-    fresh = duplicate(lazy)
-    assert fresh(*arguments).shape == lazy(*arguments).shape == (len(data.x), 3)
-    torch.testing.assert_close(duplicate(lazy)(*arguments), lazy(*arguments))
-    still_lazy = AnisotropicChebConv(-1, 3, t=t)
-    still_lazy.load_state_dict(AnisotropicChebConv(-1, 3, t=t).state_dict())
-    assert still_lazy(*arguments).shape == (len(data.x), 3)
+    x = data.x.to_sparse(layout=layout)
+    for refusing in (
+        AnisotropicChebConv(4, 9),
+        AnisotropicChebConv(-1, 1, t=[1.0, 2.0]),
+        AnisotropicChebConv(4, 1, conductance=Similarity()),
+        AnisotropicDiffusion(),
+    ):
+        with pytest.raises(ValueError, match="'x' to be dense.*pass x.to_dense()"):
+            call(refusing, data, x)
+    with pytest.raises(ValueError, match="'x' to be finite"):
+        call(AnisotropicChebConv(4, 1), data, x * float("nan"))
+
+
+@pytest.mark.parametrize("make", [AnisotropicChebConv, HypergraphChebConv])
+@pytest.mark.parametrize("t", SCALES)
+def test_lazy_in_channels(make, t):
+    data, edges = make_data(), (torch.tensor([[0, 1, 2], [0, 0, 1]]),)
+    if make is AnisotropicChebConv:
+        edges = data.edge_index, data.edge_weight, data.edge_attr
+    lazy = make(-1, 1, t=t)
+    fresh = pickle.loads(pickle.dumps(copy.deepcopy(lazy)))  # before it knows its width
+    assert fresh(data.x, *edges).shape == (NUM_NODES, 1)
+    lazy.lin.register_forward_hook(lambda lin, args, out: 2 * out)
+    out = lazy(data.x, *edges)
+    assert lazy.lin.weight.shape == (1, CHANNELS * (3 if isinstance(t, list) else 1))
+    torch.testing.assert_close(lazy(data.x, *edges), out)
+    torch.testing.assert_close(copy.deepcopy(lazy)(data.x, *edges), out)
+    for channels in (-1, CHANNELS):
+        loaded = make(channels, 1, t=t)
+        loaded.load_state_dict(lazy.state_dict())
+        torch.testing.assert_close(2 * loaded(data.x, *edges) - loaded.bias, out)
+    with pytest.raises(ValueError, match="'x' to have 4 channels"):
+        loaded(data.x[:, 1:], *edges)
 
 
 @pytest.mark.parametrize("conv", [AnisotropicChebConv, HypergraphChebConv])
-@pytest.mark.parametrize("channels", [(16, 16), (-1, -1), [16, 16]])
-def test_channels_of_a_bipartite_graph_are_refused(conv, channels):
+def test_channels_of_a_bipartite_graph_are_refused(conv):
     with pytest.raises(ValueError, match="'in_channels' to be an integer.*bipartite"):
-        conv(channels, 8)
+        conv((16, 16), 8)
 
 
 def test_the_map_is_one_of_pyg():

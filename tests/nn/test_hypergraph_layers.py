@@ -63,8 +63,7 @@ def test_a_new_layer_weighs_all_hyperedges_alike():
 
 
 @pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
-@pytest.mark.parametrize("out_channels", [1, 2, 9])
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("out_channels", "bias"), [(1, True), (2, False), (9, True)])
 def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
     x, index, weight = make_inputs(3)
     conv = HypergraphChebConv(CHANNELS, out_channels, t=t, bias=bias)
@@ -75,32 +74,9 @@ def test_conv_is_diffusion_and_then_a_linear_map(t, out_channels, bias):
     torch.testing.assert_close(conv(x, index, weight), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_mapping_first_gives_the_same(t, batch):
-    (x, *hypergraph), conv = make_inputs(*batch), HypergraphChebConv(CHANNELS, 1, NUM_HYPEREDGES, t)
-    assert conv._maps_first(x)
-    mapped_first = bend(conv)(x, *hypergraph)
-    conv._maps_first = lambda x: False
-    torch.testing.assert_close(conv(x, *hypergraph), mapped_first, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("t", [1.5, [0.5, 3.0]])
-def test_lazy_in_channels(t):
-    x, index, *_ = make_inputs()
-    conv = HypergraphChebConv(-1, 3, t=t)
-    out = conv(x, index)
-    assert out.shape == (NUM_NODES, 3)
-    assert conv.lin.in_channels == CHANNELS * conv.time.num_scales
-    of_a_batch = HypergraphChebConv(-1, 1, t=t)
-    assert of_a_batch(torch.stack([x, 2 * x]), index).shape == (2, NUM_NODES, 1)
-    assert of_a_batch.lin.in_channels == conv.lin.in_channels
-    torch.testing.assert_close(conv(x, index), out, rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("t", SCALES, ids=["one", "scales", "channels"])
-@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
-@pytest.mark.parametrize("shape", [(1,), (4,), (2, 3)])
+@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
+@pytest.mark.parametrize("shape", [(2, 3)])
 def test_a_batch_is_the_loop_over_its_signals(t, method, shape):
     for layer in make_layers(t=t, method=method, tol=1e-12):
         layer.double()
@@ -137,7 +113,7 @@ def test_a_batch_of_hypergraphs_gives_what_they_give_apart(kind):
 
 
 @pytest.mark.parametrize("name", IDS)
-@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
+@pytest.mark.parametrize("method", ["dense", "csr", "incidence"])
 def test_awkward_hypergraphs_leave_everything_finite(name, method):
     index, num_nodes, count = CASES[name]
     options = {"num_hyperedges": count or None, "method": method}
@@ -149,9 +125,16 @@ def test_awkward_hypergraphs_leave_everything_finite(name, method):
         assert x.grad.isfinite().all()
         for parameter in layer.parameters():
             assert parameter.grad is None or parameter.grad.isfinite().all()
-        if isinstance(layer, HypergraphDiffusion):
+        if type(layer) is HypergraphDiffusion:
             alone = torch.ones(num_nodes).index_fill(0, index[0], 0).bool()
             assert torch.equal(out[:, alone], x[:, alone])
+
+
+def test_weights_say_how_many_hyperedges_there_are():
+    x, index, weight = make_inputs()
+    more = torch.cat([weight, torch.ones(2)])  # of which the last have no members
+    for layer in (HypergraphDiffusion(), HypergraphDiffusion(num_hyperedges=len(more))):
+        torch.testing.assert_close(layer(x, index, more), layer(x, index, more, len(more)))
 
 
 def test_every_parameter_learns():
@@ -200,27 +183,14 @@ def test_bad_calls_are_refused():
             call()
 
 
-@pytest.mark.parametrize("backend", ["numba", "torch_sparse", "torch", "reference"])
-@pytest.mark.parametrize("method", ["auto", "dense", "csr", "incidence"])
-def test_a_backend_asked_for_always_runs_or_is_refused_when_the_layer_is_made(method, backend):
-    if method == "incidence" and backend in ("numba", "torch_sparse"):
-        with pytest.raises(ValueError, match="'backend' to be 'auto', 'reference', 'torch' with"):
-            HypergraphDiffusion(method=method, backend=backend)
-        return
-    if backend != "reference":
-        pytest.importorskip(backend)
-    layer = HypergraphDiffusion(method=method, backend=backend)
-    many_pairs = torch.stack([torch.arange(80), torch.zeros(80).long()])
-    few_pairs = torch.stack([torch.arange(80), torch.arange(80) // 2])
-    for hyperedge_index in (many_pairs, few_pairs):
-        for channels in (1, 200):
-            assert layer(torch.ones(80, channels), hyperedge_index).shape == (80, channels)
-
-
-def test_light_parts_diffuse_beside_heavy_ones():
-    """The ratio of their weights is beyond the range of float32."""
-    index = torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]])
-    layer, x = HypergraphDiffusion(t=2.0, num_hyperedges=2), torch.randn(4, CHANNELS)
-    found = layer(x, index, torch.tensor([1e30, 1e-30]))
-    expected = layer(x, index, torch.tensor([1.0, 1.0]))
-    torch.testing.assert_close(found, expected)
+@pytest.mark.parametrize("backend", ["numba", "torch", "reference"])
+def test_every_backend_runs_and_incidences_are_refused_where_there_are_none(backend):
+    x, index, weight = make_inputs()
+    expected = HypergraphDiffusion(t=2.0)(x, index, weight)
+    for method in ("dense", "csr", "incidence"):
+        if method == "incidence" and backend == "numba":
+            with pytest.raises(ValueError, match="'backend' to be 'auto', 'reference', 'torch' w"):
+                HypergraphDiffusion(method=method, backend=backend)
+        else:
+            layer = HypergraphDiffusion(t=2.0, method=method, backend=backend)
+            torch.testing.assert_close(layer(x, index, weight), expected)

@@ -1,4 +1,4 @@
-"""What users of PyG hand to the layers: other types, `EdgeIndex`, samples; and PyG's tools."""
+"""What users of PyG hand to the layers, other types and `EdgeIndex`; and PyG's tools."""
 
 import copy
 
@@ -8,10 +8,8 @@ from layer_cases import CHANNELS, NUM_NODES, bend, call, make_data
 from torch_geometric import EdgeIndex
 from torch_geometric.data import HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
-from torch_geometric.loader import NeighborLoader
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 from torch_geometric.nn import HeteroConv, summary, to_hetero
-from torch_geometric.transforms import ToUndirected
-from torch_geometric.typing import WITH_PYG_LIB, WITH_TORCH_SPARSE
 
 from jsem_pyg.diffusion import heat_diffusion, heat_kernel_columns
 from jsem_pyg.graph import GraphStructure
@@ -27,11 +25,11 @@ class Softmin(torch.nn.Module):
 
 # Edge features that are not floating-point numbers.
 
-DTYPES = [torch.int64, torch.int32, torch.int8, torch.uint8, torch.bool, torch.float16]
 
-
-@pytest.mark.parametrize("conductance", ["sigmoid", "mlp", "module"])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("dtype", "conductance"),
+    [(torch.int64, "sigmoid"), (torch.bool, "mlp"), (torch.uint8, "module")],
+)
 def test_integers_and_truth_values_are_numbers(dtype, conductance):
     data = make_data()
     attr = (2 * data.edge_attr).round().clamp(min=0).to(dtype)
@@ -58,11 +56,8 @@ def test_other_features_are_refused_by_name():
 
 EDGE_INDICES = {
     "unsorted": {},
-    "by row": {"sort_order": "row"},
     "by column": {"sort_order": "col"},
-    "undirected": {"is_undirected": True},
     "undirected by row": {"sort_order": "row", "is_undirected": True},
-    "undirected by column": {"sort_order": "col", "is_undirected": True},
 }
 
 
@@ -83,31 +78,30 @@ def with_edge_index(name):
 
 
 @pytest.mark.parametrize("name", EDGE_INDICES)
-def test_edge_index(name):
+def test_edge_index(name, monkeypatch):
     plain, data = make_data(), with_edge_index(name)
-    layers = [
+    for layer in (
         bend(AnisotropicDiffusion(t=[1.0, 2.0])),
         bend(AnisotropicDiffusion(fuse=False)),
         bend(AnisotropicChebConv(CHANNELS, 1)),
-    ]
-    for layer in layers:
-        torch.testing.assert_close(call(layer, data), call(layer, plain))
-    x, weight = data.x, data.edge_weight
-    expected = heat_diffusion(x, plain.edge_index, plain.edge_weight)
-    torch.testing.assert_close(heat_diffusion(x, data.edge_index, weight), expected)
+    ):
+        torch.testing.assert_close(call(layer, plain), call(layer, data))
     structure = GraphStructure(data.edge_index, NUM_NODES)
-    torch.testing.assert_close(heat_diffusion(x, structure, weight), expected)
+    out = AnisotropicDiffusion(edge_dim=0)(data.x, structure, data.edge_weight)
+    torch.testing.assert_close(
+        heat_diffusion(data.x, plain.edge_index, plain.edge_weight, 5.0), out
+    )
+    monkeypatch.setattr(GraphStructure, "_build", None)
+    call(layer, data)  # the last graph is remembered
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EDGE_INDICES)
+def test_edge_index_in_compiled_code(name):
+    plain, data = make_data(), with_edge_index(name)
     compiled = torch.compile(heat_diffusion, backend="eager", fullgraph=True)
-    torch.testing.assert_close(compiled(x, data.edge_index, weight), expected)
-
-
-def test_edge_index_is_remembered(monkeypatch):
-    data, layer = with_edge_index("by row"), AnisotropicDiffusion()
-    made, build = [], GraphStructure._build
-    monkeypatch.setattr(GraphStructure, "_build", lambda *args: made.append(1) or build(*args))
-    for _ in range(3):
-        call(layer, data)
-    assert len(made) == 1
+    expected = heat_diffusion(plain.x, plain.edge_index, plain.edge_weight)
+    torch.testing.assert_close(compiled(data.x, data.edge_index, data.edge_weight), expected)
 
 
 def test_edge_index_knows_of_isolated_nodes_at_the_end():
@@ -119,29 +113,64 @@ def test_edge_index_knows_of_isolated_nodes_at_the_end():
     assert heat_kernel_columns(unknown, torch.tensor([2])).shape == (3, 1)
 
 
-# Samples.
-
-
-@pytest.mark.skipif(not (WITH_PYG_LIB or WITH_TORCH_SPARSE), reason="needs pyg-lib or torch-sparse")
-def test_directed_samples_become_graphs_by_a_transform():
-    torch.manual_seed(0)
-    data, layer = make_data(), bend(AnisotropicDiffusion())
-    data.node = torch.arange(NUM_NODES)
-    position = torch.full((NUM_NODES, NUM_NODES), -1)
-    position[tuple(data.edge_index)] = torch.arange(data.num_edges)
-    one_way = 0
-    for reverse in (None, ToUndirected(reduce="max")):
-        for batch in NeighborLoader(data, [2, 1], batch_size=3, transform=reverse):
-            one_way += not batch.is_undirected()
-            if reverse is not None:  # the weights of the graph, not their sums
-                edge = position[tuple(batch.node[batch.edge_index])]
-                assert torch.equal(batch.edge_weight, data.edge_weight[edge])
-                assert torch.equal(batch.edge_attr, data.edge_attr[edge])
-                assert call(layer, batch).shape == batch.x.shape
-        assert one_way  # of those without the transform
-
-
 # PyG's tools.
+
+
+class Model(torch.nn.Module):
+    def __init__(self, normalization="sym"):
+        super().__init__()
+        self.diffusion = bend(AnisotropicDiffusion(t=1.0, normalization=normalization))
+        self.conv = bend(AnisotropicChebConv(CHANNELS, 3, normalization=normalization))
+
+    def forward(self, x, edge_index, edge_weight=None, edge_attr=None):
+        x = self.diffusion(x, edge_index, edge_weight, edge_attr)
+        return self.conv(x.relu(), edge_index, edge_weight, edge_attr)
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+def test_an_open_mask_changes_nothing_and_a_closed_edge_does(normalization):
+    data, model = make_data(), Model(normalization)
+    arguments = (data.x, data.edge_index, data.edge_weight, data.edge_attr)
+    fused = model(*arguments)
+    mask = torch.ones(data.num_edges)
+    set_masks(model, mask, data.edge_index, apply_sigmoid=False)
+    torch.testing.assert_close(model(*arguments), fused, rtol=1e-5, atol=1e-5)
+    mask[:10] = 0
+    assert not torch.allclose(model(*arguments), fused, atol=1e-3)
+    clear_masks(model)
+    torch.testing.assert_close(model(*arguments), fused)
+
+
+@pytest.mark.parametrize("flow", ["source_to_target", "target_to_source"])
+def test_a_mask_acts_on_messages_of_its_column_in_the_direction_of_flow(flow):
+    edge_index = torch.tensor([[0, 1], [1, 0]])
+    layer, x = AnisotropicDiffusion(edge_dim=0, t=1.0, flow=flow), torch.eye(2)
+    set_masks(layer, torch.tensor([1.0, 0.0]), edge_index, apply_sigmoid=False)
+    out = layer(x, edge_index).detach()
+    receiver = 1 if flow == "source_to_target" else 0  # of the column (0, 1)
+    assert float(out[receiver, 1 - receiver]) > 0.1
+    assert float(out[1 - receiver, receiver]) == 0
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw", None])
+def test_a_mask_takes_from_a_repeated_edge_what_it_conducts(normalization):
+    edge_index = torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]])
+    attr = torch.tensor([[0.0], [0.0], [1.0], [1.0]])
+    layer, x = bend(AnisotropicDiffusion(t=1.0, normalization=normalization)), torch.eye(2)
+
+    def masked(mask, weight):
+        set_masks(layer, torch.tensor(mask), edge_index, apply_sigmoid=False)
+        return layer(x, edge_index, torch.tensor(weight), attr).detach()
+
+    heavy, light = masked([1.0, 1, 0, 0], [3.0, 3, 1, 1]), masked([0.0, 0, 1, 1], [3.0, 3, 1, 1])
+    first, second = layer.conductance(attr)[[0, 2]].tolist()
+    part = 3 * first / (3 * first + second)
+    torch.testing.assert_close(heavy, masked([part] * 4, [3.0, 3, 1, 1]))
+    torch.testing.assert_close(light, masked([1 - part] * 4, [3.0, 3, 1, 1]))
+    # Without weight an edge carries no message; where none has any, they are equal.
+    alone = [1.0, 1, 0, 0]
+    torch.testing.assert_close(masked([0.0, 0, 1, 1], alone), masked([0.0] * 4, alone))
+    torch.testing.assert_close(masked([0.0, 0, 1, 1], [0.0] * 4), x)
 
 
 class Net(torch.nn.Module):
@@ -215,3 +244,13 @@ def test_to_hetero_and_hetero_conv_on_relations_within_a_type():
     torch.testing.assert_close(out["paper"], expected)
     stacked = HeteroConv({kind: copy.deepcopy(conv) for kind in data.edge_types}, aggr="sum")
     torch.testing.assert_close(stacked(data.x_dict, data.edge_index_dict)["paper"], expected)
+
+
+def test_bipartite_edges_are_refused_clearly():
+    data, graph = HeteroData(), make_data()
+    data["paper"].x, data["author"].x = graph.x, graph.x.clone()
+    data["author", "writes", "paper"].edge_index = graph.edge_index
+    data["paper", "rev_writes", "author"].edge_index = graph.edge_index
+    model = to_hetero(Net(), data.metadata())
+    with pytest.raises(ValueError, match="'x' to belong to one set of nodes"):
+        model(data.x_dict, data.edge_index_dict)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from jsem_pyg.diffusion import heat_coefficients, heat_diffusion
+from jsem_pyg.diffusion import heat_diffusion
 from jsem_pyg.nn import AnisotropicDiffusion
 from jsem_pyg.testing import random_graph
 
@@ -76,10 +76,3 @@ def test_what_was_made_in_inference_mode_serves_training():
     out.sum().backward()
     assert torch.equal(out, before)
     assert x.grad is not None
-
-
-def test_coefficients_that_are_written_to_do_not_come_back():
-    t = torch.tensor([0.5, 3.0])
-    before = heat_coefficients(t, 6)
-    heat_coefficients(t, 6).zero_()
-    assert torch.equal(heat_coefficients(t, 6), before)

@@ -199,13 +199,12 @@ def test_a_conductance_that_sees_the_nodes():
     assert int(between.sum()) == 2 + 8
 
 
-def test_a_conductance_that_is_asked_for_one_way_of_an_edge():
+def test_a_conductance_of_both_ends():
     data, model = two_clusters(), AnisotropicDiffusion(0, conductance=EndpointConductance(6))
-    torch.nn.init.constant_(model.conductance.module.apart, -3.0)
+    torch.nn.init.constant_(model.conductance.apart, -3.0)
     end, kept = an_end(model, data)
     PruneEdges(0.05, every=1, max_share=0.5)(end)
-    source, target = data.edge_index
-    h = model.conductance(None, data.x[source], data.x[target])
+    h = model.conductance(data.x, data.edge_index)
     assert h[~kept[0]].max() < 0.05
     assert not kept[0].all()
 

@@ -1,0 +1,267 @@
+"""Conductances of both ends of an edge: the two of the package, and modules of the user's own."""
+
+import pytest
+import torch
+from layer_cases import CHANNELS, NUM_NODES, make_data
+from torch.nn import Linear, Sequential, Sigmoid
+from torch.nn.utils.prune import custom_from_mask
+
+from jsem_pyg.diffusion import heat_diffusion
+from jsem_pyg.nn import (
+    AgreementConductance,
+    AnisotropicChebConv,
+    AnisotropicDiffusion,
+    EndpointConductance,
+)
+
+
+class Agreement(torch.nn.Module):
+    """The definition, of a pair of rows for every edge."""
+
+    def forward(self, edge_attr, x_i, x_j):
+        one, other = (x**2 / (x**2).sum(-1, keepdim=True) for x in (x_i, x_j))
+        return 0.05 + 0.95 * (one * other).sum(-1)
+
+
+class Endpoint(torch.nn.Module):
+    """The definition, with the parameters of another one."""
+
+    def __init__(self, of):
+        super().__init__()
+        self.of = of
+
+    def forward(self, edge_attr, x_i, x_j):
+        i, j = x_i @ self.of.lin.weight.t(), x_j @ self.of.lin.weight.t()
+        terms = (i - j).abs() * self.of.apart + i * j * self.of.alike + (i + j) * self.of.alone
+        logit = self.of.rate * (terms.sum(-1) + self.of.bias)
+        return 1e-4 + (1 - 1e-4) * logit.sigmoid()
+
+
+class Given(torch.nn.Module):
+    """The features of an edge are its conductance."""
+
+    def forward(self, edge_attr):
+        return edge_attr
+
+
+def make_endpoint(dtype=torch.float32):
+    """One that tells edges apart."""
+    torch.manual_seed(0)
+    conductance = EndpointConductance(CHANNELS, 3, rate=2.0)
+    with torch.no_grad():
+        for each in (conductance.apart, conductance.alike, conductance.alone):
+            each.copy_(torch.randn(3))
+        conductance.bias.fill_(-0.5)
+    return conductance.to(dtype)
+
+
+def pairs(dtype=torch.float64):
+    """Both conductances, each with its definition."""
+    endpoint = make_endpoint(dtype)
+    return {
+        "agreement": (AgreementConductance(), Agreement()),
+        "endpoint": (endpoint, Endpoint(endpoint)),
+    }
+
+
+def results(layer, repeats=1):
+    """The output, and the gradients of features, weights, and all that is learned."""
+    data = make_data().apply(lambda v: v.double() if v.is_floating_point() else v)
+    x, weight = data.x.softmax(-1).requires_grad_(), data.edge_weight.repeat(repeats)
+    out = layer.double()(x, data.edge_index.repeat(1, repeats), weight.requires_grad_())
+    return [out, *torch.autograd.grad(out.sin().sum(), [x, weight, *set(layer.parameters())])]
+
+
+@pytest.mark.parametrize("name", ["agreement", "endpoint"])
+@pytest.mark.parametrize("fuse", [True, False])
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_layer_has_the_values_and_gradients_of_the_definition(name, fuse, repeats):
+    found, expected = (
+        results(AnisotropicDiffusion(0, t=2.0, conductance=each, fuse=fuse), repeats)
+        for each in pairs()[name]
+    )
+    for actual, wanted in zip(found[:3], expected[:3], strict=True):
+        assert wanted.abs().max() > 0
+        torch.testing.assert_close(actual, wanted)
+
+
+@pytest.mark.parametrize("name", ["agreement", "endpoint"])
+def test_every_parameter_gets_the_gradient_of_the_definition(name):
+    data, found = make_data(), []
+    for each in pairs(torch.float32)[name]:
+        torch.manual_seed(0)
+        conv = AnisotropicChebConv(CHANNELS, 2, edge_dim=0, conductance=each)
+        conv(data.x.softmax(-1), data.edge_index, data.edge_weight).sin().sum().backward()
+        gradients = {key.split(".")[-1]: p.grad for key, p in conv.named_parameters()}
+        found.append({key: None if g is None else g.clone() for key, g in gradients.items()})
+        conv.zero_grad()
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-6)
+
+
+def test_second_derivatives():
+    data, found = make_data(), []
+    for each in pairs()["agreement"]:
+        p = data.x.double().softmax(-1).requires_grad_()
+        layer = AnisotropicDiffusion(0, t=2.0, conductance=each, backend="reference").double()
+        (first,) = torch.autograd.grad(layer(p, data.edge_index).sin().sum(), p, create_graph=True)
+        found.append(torch.autograd.grad(first.square().sum(), p))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("name", ["agreement", "endpoint"])
+def test_a_call_gives_what_a_layer_uses(name):
+    data, conductance = make_data(), pairs(torch.float32)[name][0]
+    x = data.x.softmax(-1)
+    h = conductance(x, data.edge_index)
+    dense = torch.zeros(NUM_NODES, NUM_NODES).index_put(tuple(data.edge_index), h)
+    torch.testing.assert_close(dense, dense.t())
+    assert h.std() > 0.01
+    layer = AnisotropicDiffusion(0, t=1.5, conductance=conductance)
+    expected = heat_diffusion(x, data.edge_index, data.edge_weight * h, t=1.5)
+    torch.testing.assert_close(layer(x, data.edge_index, data.edge_weight), expected)
+
+
+def test_it_starts_constant_as_a_layer_without_it():
+    data = make_data()
+    conv = AnisotropicChebConv(CHANNELS, 3, edge_dim=0, conductance=EndpointConductance())
+    plain = AnisotropicChebConv(CHANNELS, 3, edge_dim=0)
+    out = conv(data.x, data.edge_index, data.edge_weight)  # whose width it takes from the features
+    plain.load_state_dict(conv.state_dict(), strict=False)
+    torch.testing.assert_close(out, plain(data.x, data.edge_index, data.edge_weight))
+
+
+def test_agreement_is_the_chance_of_one_class():
+    p = torch.tensor([[1.0, 0, 0], [1, 0, 0], [0, 1, 0], [1 / 3] * 3, [1 / 3] * 3])
+    edges = torch.tensor([[0, 0, 3], [1, 2, 4]])
+    expected = torch.tensor([1, 0.1, 0.1 + 0.9 / 3])
+    torch.testing.assert_close(AgreementConductance(floor=0.1)(p, edges), expected)
+    plain = AgreementConductance(sharpness=1.0)(
+        torch.tensor([[0.7, 0.3], [0.4, 0.6]]), edges[:, :1]
+    )
+    assert plain.item() == pytest.approx(0.05 + 0.95 * (0.7 * 0.4 + 0.3 * 0.6))
+
+
+@pytest.mark.parametrize("factor", [1e-15, 1e15])
+def test_a_common_factor_of_a_row_cancels(factor):
+    p, edges, form = torch.rand(5, 3) + 0.1, torch.tensor([[0, 1], [1, 2]]), AgreementConductance()
+    torch.testing.assert_close(form(factor * p, edges), form(p, edges))
+
+
+def test_sharp_and_certain_probabilities_stay_finite():
+    p = (0.1 * torch.randn(4, 400, dtype=torch.float64)).softmax(-1)
+    form, edges = AgreementConductance(sharpness=30.0), torch.arange(4).repeat(2, 1)
+    expected = form(p, edges).float()
+    torch.testing.assert_close(form(p.float(), edges), expected, rtol=1e-4, atol=0)
+    for sharpness in (0.5, 1.0, 2.0):
+        p = torch.eye(3).requires_grad_()
+        AgreementConductance(sharpness)(p, torch.tensor([[0, 1], [2, 2]])).sum().backward()
+        assert torch.isfinite(p.grad).all()
+
+
+@pytest.mark.parametrize("num_nodes", [0, 1])
+def test_no_edges(num_nodes):
+    x = torch.rand(num_nodes, CHANNELS)
+    for each in (AgreementConductance(), make_endpoint()):
+        layer = AnisotropicDiffusion(0, conductance=each)
+        torch.testing.assert_close(layer(x, torch.empty(2, 0, dtype=torch.long)), x)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda edges: make_endpoint()(torch.ones(3, 5), edges), ValueError, "'x' to have 4 chan"),
+        (lambda edges: make_endpoint()(torch.ones(3, 4).double(), edges), TypeError, "'x' to be"),
+        (lambda edges: AgreementConductance()(torch.ones(3), edges), ValueError, "'x' to have sh"),
+        (lambda edges: AgreementConductance()(torch.ones(3, 4), edges.t()), ValueError, "edge_ind"),
+    ],
+)
+def test_bad_calls_are_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.tensor([[0, 1, 2], [1, 2, 0]]))
+
+
+def test_hooks_pruning_and_other_forwards_take_effect():
+    data, conductance = make_data(), make_endpoint()
+    layer, other = (AnisotropicDiffusion(conductance=each) for each in (conductance, Given()))
+
+    def check(expected):
+        given = other(data.x, data.edge_index, None, expected)
+        torch.testing.assert_close(layer(data.x, data.edge_index), given)
+
+    h = conductance(data.x, data.edge_index)
+    with conductance.register_forward_hook(lambda module, given, out: 1 - out):
+        check(1 - h)
+    custom_from_mask(conductance, "alike", torch.tensor([1, 0, 1]))  # a hook, in each call
+    with torch.no_grad():
+        conductance.alike_orig.add_(1.0)
+    h = conductance(data.x, data.edge_index)
+    check(h)
+    forward = conductance.forward
+    conductance.forward = lambda *given: (1 + forward(*given)) / 2  # as accelerate does
+    check((1 + h) / 2)
+
+
+class Constant(torch.nn.Module):
+    def __init__(self, value, columns=1):
+        super().__init__()
+        self.value, self.columns = value, columns
+
+    def forward(self, edge_attr):
+        return torch.full((len(edge_attr), self.columns), self.value)
+
+
+class Negative(torch.nn.Module):
+    def forward(self, edge_attr, x_i, x_j):
+        return -x_i[:, 0].abs()
+
+
+class FromTheTarget(torch.nn.Module):
+    def forward(self, edge_attr, x_i, x_j):
+        self.seen = x_i, x_j
+        return x_i[:, 0] * torch.ones(len(edge_attr))
+
+
+def test_a_module_gets_the_target_first_and_edges_conduct_by_the_mean_of_both_directions():
+    data, module = make_data(), FromTheTarget()
+    x, (source, target) = data.x.softmax(-1), data.edge_index
+    given = data.edge_index, data.edge_weight, data.edge_attr
+    out = AnisotropicDiffusion(conductance=module, t=2.0)(x, *given)
+    torch.testing.assert_close(module.seen, (x[target], x[source]))
+    mean = (x[target, 0] + x[source, 0]) / 2
+    expected = AnisotropicDiffusion(conductance=Given(), t=2.0)(x, *given[:2], mean)
+    torch.testing.assert_close(out, expected)
+
+
+def test_a_module_is_kept_above_the_floor_and_refused_out_of_range():
+    data = make_data()
+    attr = torch.zeros(data.num_edges, 1)
+    closed, narrow = (
+        AnisotropicDiffusion(conductance=Constant(each), normalization=None) for each in (0.0, 1e-4)
+    )
+    outs = [layer(data.x, data.edge_index, edge_attr=attr) for layer in (closed, narrow)]
+    torch.testing.assert_close(*outs, rtol=0, atol=0)
+    for module, message in [
+        (Constant(1.5), r"'conductance' to return values in \[0, 1\].*Sigmoid"),
+        (Constant(float("nan")), "'conductance' to be finite"),
+        (Constant(0.5, columns=2), r"'conductance' to return shape \[E\] or \[E, 1\]"),
+        (Negative(), r"'conductance' to return values in \[0, 1\]"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            AnisotropicDiffusion(conductance=module)(data.x, data.edge_index, edge_attr=attr)
+    AnisotropicDiffusion(conductance=Sequential(Linear(1, 1), Sigmoid()))
+    with pytest.raises(ValueError, match=r"takes \(edge_attr\) or \(edge_attr, x_i, x_j\).*got 2"):
+        AnisotropicDiffusion(conductance=torch.nn.Bilinear(1, 1, 1))
+    with pytest.raises(ValueError, match="'conductance' to be 'sigmoid', 'mlp' or a torch.nn.Mod"):
+        AnisotropicDiffusion(conductance="relu")
+
+
+@pytest.mark.slow
+def test_compiled():
+    data, layer = make_data(), AnisotropicDiffusion(0, conductance=AgreementConductance())
+    whole = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    x = data.x.softmax(-1).requires_grad_()
+    found = []
+    for f in (layer, whole):
+        out = f(x, data.edge_index, data.edge_weight)
+        found.append([out, *torch.autograd.grad(out.sin().sum(), x)])
+    torch.testing.assert_close(*found)
