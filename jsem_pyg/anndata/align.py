@@ -59,9 +59,7 @@ def align(
             ``marginals="unbalanced"`` where a kind of cell is missing on one side.
 
     Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if there are no such coordinates, names of genes are repeated, genes are to be
-            compared and none is shared, or an option is out of its range.
+        ValueError: if genes are to be compared and none is shared.
     """
     adata, other = open_adata(adata, copy), open_adata(other, copy, "other")
     if adata is other:

@@ -21,11 +21,11 @@ from .costs import (
     geodesic_columns,
 )
 from .distance.distance import gw_distance
-from .edges.matching import match_graphs
-from .factored.profiles import comparable, heat_profiles
-from .factored.solver import gromov_wasserstein
+from .match.matching import match_graphs
 from .plan.plan import Plan
+from .profiles import comparable, heat_profiles
 from .sampled.solver import sampled_gromov_wasserstein
+from .solver.solver import gromov_wasserstein
 
 __all__ = [
     "AdjacencyCost",

@@ -1,7 +1,7 @@
 import torch
 
 from jsem_pyg.transport import Plan
-from jsem_pyg.transport.sinkhorn.scores import AssignmentScores, DenseScores
+from jsem_pyg.transport.plan.scores import AssignmentScores, DenseScores
 
 SCORES = AssignmentScores(
     torch.tensor([2, -1, 0]), torch.tensor([-1.0, -torch.inf, -2.0]), num_targets=4

@@ -2,8 +2,8 @@ import pytest
 import torch
 from transport.problems import masses, points
 
-from jsem_pyg.transport.factored.coarsening import coarsen, label_points, merge
 from jsem_pyg.transport.problem.problem import Side
+from jsem_pyg.transport.solver.coarsening import coarsen, label_points, merge
 
 EMPTY = [3, 40, 41]
 

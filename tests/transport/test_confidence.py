@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from transport.problems import points
 
 from jsem_pyg.transport import Factor, gromov_wasserstein, match_graphs
-from jsem_pyg.transport.edges import confidence as edges
+from jsem_pyg.transport.match import confidence as edges
 from jsem_pyg.transport.plan.plan import Plan
-from jsem_pyg.transport.sinkhorn.scores import DenseScores
+from jsem_pyg.transport.plan.scores import DenseScores
 
 
 def random_graph(num_nodes, seed, mean_degree=8):

@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from jsem_pyg.transport.solver.consistency import agreement, consistent_moments
 from transport.problems import points
 
 from jsem_pyg.transport import Factor
-from jsem_pyg.transport.factored import annealing, consistency
-from jsem_pyg.transport.factored.consistency import agreement, consistent_moments
-from jsem_pyg.transport.factored.descent import Effort, begin, settle
 from jsem_pyg.transport.problem.prepare import prepare_factor
 from jsem_pyg.transport.problem.problem import make_problem
+from jsem_pyg.transport.solver import annealing, consistency
+from jsem_pyg.transport.solver.descent import Effort, begin, settle
 
 NUM_POINTS = 60
 

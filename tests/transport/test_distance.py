@@ -14,10 +14,10 @@ from jsem_pyg.transport import (
     gw_distance,
 )
 from jsem_pyg.transport.distance.envelope import value_at
-from jsem_pyg.transport.factored.solver import read_task
 from jsem_pyg.transport.plan.plan import Plan
+from jsem_pyg.transport.plan.scores import shares
 from jsem_pyg.transport.problem.options import SolverOptions
-from jsem_pyg.transport.sinkhorn.scores import shares
+from jsem_pyg.transport.solver.solver import read_task
 
 N, K = 6, 5
 TIGHT = {"tol": 1e-12, "max_iter": 300, "progress": False}

@@ -7,14 +7,14 @@ from transport.problems import align, points
 
 from jsem_pyg.transport import HeatCost, Plan, gromov_wasserstein, gw_distance
 from jsem_pyg.transport.plan import plan as plan_module
-from jsem_pyg.transport.sinkhorn import scores as scores_module
-from jsem_pyg.transport.sinkhorn.scores import (
+from jsem_pyg.transport.plan.scores import (
     DenseScores,
     FactoredScores,
     average,
     column_sums,
     row_sums,
 )
+from jsem_pyg.transport.sinkhorn import scores as scores_module
 
 N, K = 9, 7
 EMPTY_ROWS, EMPTY_COLUMNS = [2, 8], [0]

@@ -5,8 +5,8 @@ import torch
 from jsem_pyg.curvature import jaccard_overlap
 from jsem_pyg.diffusion import exact_heat_diffusion
 from jsem_pyg.transport import comparable, heat_profiles
-from jsem_pyg.transport.factored import profiles as profiles_module
-from jsem_pyg.transport.factored.profiles import overlap_weights
+from jsem_pyg.transport.profiles import overlap_weights
+from jsem_pyg.transport.solver import profiles as profiles_module
 
 
 def graph(num_nodes=40, p=0.15, seed=0):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from jsem_pyg.transport import Plan
-from jsem_pyg.transport.sinkhorn.scores import (
+from jsem_pyg.transport.plan.scores import (
     DenseScores,
     FactoredScores,
     average,

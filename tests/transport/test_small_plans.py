@@ -9,7 +9,7 @@ from transport.problems import align, masses, points
 from transport.shapes import spiral, swiss_roll
 
 from jsem_pyg.transport import Factor, GeodesicCost
-from jsem_pyg.transport.edges.search import search_assignment
+from jsem_pyg.transport.match.search import search_assignment
 from jsem_pyg.transport.sinkhorn.loop import Kernel
 from jsem_pyg.transport.sinkhorn.newton import newton
 

@@ -5,7 +5,7 @@ import torch
 from transport.problems import align, gw_cost, linear_program, masses, points
 
 from jsem_pyg.transport import Factor, Plan
-from jsem_pyg.transport.sinkhorn.scores import DenseScores
+from jsem_pyg.transport.plan.scores import DenseScores
 
 KINDS = ["kernel", "sqdist"]
 

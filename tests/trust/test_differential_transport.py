@@ -222,7 +222,7 @@ def test_small_graphs_matched_by_the_ways_of_large_ones(data):
         for name, values in SIZES_OF_WAYS.items():
             if data.draw(st.booleans()):
                 value = data.draw(st.sampled_from(values))
-                patch.setattr(f"jsem_pyg.transport.edges.{name}", value)
+                patch.setattr(f"jsem_pyg.transport.match.{name}", value)
         try:
             plan = match_graphs(*given, p=left, q=right, max_iter=data.draw(st.integers(1, 5)))
         except ValueError as error:

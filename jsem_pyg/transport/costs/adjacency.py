@@ -37,11 +37,6 @@ class AdjacencyCost:
         graph: the structure.
         weight: [nnz] the weight of each slot of the structure, float32 or float64.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if the graph is directed, has self-loops or leaves the range of the nodes, or
-            weights are negative, not finite or not symmetric.
-
     Example:
         >>> AdjacencyCost(torch.tensor([[0, 1], [1, 0]])).dense()
         tensor([[0., 1.],
@@ -85,28 +80,23 @@ class AdjacencyCost:
         return self.graph.device
 
     def dense(self) -> Tensor:
-        """The matrix [N, N] itself."""
+        """Compute the matrix [N, N]."""
         dense = self.weight.new_zeros(self.num_points, self.num_points)
         return dense.index_put((self.graph.row.long(), self.graph.col.long()), self.weight)
 
     def columns(self, nodes: Tensor) -> Tensor:
-        """The columns [N, M] of the matrix that belong to M nodes.
-
-        Raises:
-            TypeError: if `nodes` is not a tensor of integers.
-            ValueError: if it is not [M], or there is no such node.
-        """
+        """Compute the columns [N, M] of M nodes."""
         nodes = read_nodes("nodes", nodes, self.num_points)
         chosen = self.scipy()[:, nodes.cpu().numpy()].toarray()
         return torch.from_numpy(chosen).to(self.weight)
 
     def scipy(self) -> csr_array:
-        """The matrix [N, N] on the CPU, in float64, without edges of weight zero."""
+        """Copy the matrix [N, N] to the CPU, in float64, without edges of weight zero."""
         shape = (self.num_points, self.num_points)
         values = self.weight.cpu().double().numpy()
         matrix = csr_array((values, *scipy_indices(self.graph.csr)), shape)
         if not np.all(values):
-            matrix = matrix.copy()
+            matrix = matrix.copy()  # the structure keeps its indices
             matrix.eliminate_zeros()
         return matrix
 

@@ -38,10 +38,6 @@ class MatrixCost:
         tol: what fewer columns may lose, as a share of the norm; not below rounding.
         seed: of the random vectors.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if one is out of range.
-
     Source: Halko, Martinsson and Tropp, "Finding structure with randomness", SIAM Review 53, 2011,
     algorithms 4.4 and 5.3.
 
@@ -61,13 +57,7 @@ class MatrixCost:
 
     @without_autocast
     def __call__(self, matrix: Any) -> Factor:
-        """Make the factor, of kind "kernel" with signs, of a symmetric matrix [N, N].
-
-        Raises:
-            TypeError: if `matrix` is not a floating-point tensor.
-            ValueError: if it is not square, dense, symmetric and finite, is empty, or requires a
-                gradient and is too large for it.
-        """
+        """Make the factor, of kind "kernel" with signs, of a symmetric matrix [N, N]."""
         check_matrix("matrix", matrix)
         matrix = matrix.to(compute_dtype(matrix))
         share = max(self.tol, 10 * torch.finfo(matrix.dtype).eps)

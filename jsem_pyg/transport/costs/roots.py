@@ -23,9 +23,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .factor_error import smallest_rank
-from .first_order import first_order
-
-_WHAT = "the eigenvectors of a cost"
 
 
 def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
@@ -33,22 +30,22 @@ def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
 
     The rank r is smaller where that loses at most `tol` of the Frobenius norm.
     """
-    x, sign = _SignedRoot.apply(first_order(matrix, _WHAT), rank, tol)
+    x, sign = _SignedRoot.apply(matrix, rank, tol)
     return x, sign
 
 
 def inverse_root(matrix: Tensor, shift: float) -> Tensor:
-    """(A + shift I)^(-1/2) of a symmetric positive semidefinite matrix A; differentiable."""
-    return _InverseRoot.apply(first_order(matrix, _WHAT), shift)
+    """Compute (A + shift I)^(-1/2) of a positive semidefinite matrix A; differentiable."""
+    return _InverseRoot.apply(matrix, shift)
 
 
 def leading_basis(matrix: Tensor, rank: int) -> Tensor:
-    """The eigenvectors [M, rank] of the largest eigenvalues of a symmetric matrix [M, M]."""
-    return _LeadingBasis.apply(first_order(matrix, _WHAT), rank)
+    """Find the eigenvectors [M, rank] of the largest eigenvalues of a symmetric matrix [M, M]."""
+    return _LeadingBasis.apply(matrix, rank)
 
 
 def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues, ascending, and eigenvectors in float64."""
+    """Compute eigenvalues, ascending, and eigenvectors in float64."""
     value, vector = torch.linalg.eigh(_symmetric(matrix.double()))
     return value, vector
 
@@ -58,7 +55,7 @@ def _symmetric(matrix: Tensor) -> Tensor:
 
 
 def _quotient(above: Tensor, below: Tensor) -> Tensor:
-    """Above / below, zero where that is x / 0: two null eigenvalues, or a tie at the cut."""
+    """Divide, with zero in place of x / 0: two null eigenvalues, or a tie at the cut."""
     return torch.where(below == 0, 0, above / torch.where(below == 0, 1, below))
 
 

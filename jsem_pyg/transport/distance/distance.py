@@ -8,11 +8,10 @@ from torch import Tensor
 from ..._checks import check_choice
 from ..._precision import without_autocast
 from ...kernels.torch_func import outside_inference
-from ..costs.first_order import check_reverse_mode
-from ..factored.solver import read_task
 from ..plan.plan import Plan
 from ..problem.options import SolverOptions
-from .envelope import OPTIMUM, value_at
+from ..solver.task import read_task
+from .envelope import value_at
 
 DIFFERENTIABLE = ("balanced", "semirelaxed", "unbalanced")  # marginals with a gradient
 
@@ -62,7 +61,7 @@ def gw_distance(
     of `torch.func`.
 
     Args:
-        source: see :func:`gromov_wasserstein`, like all others.
+        source: see :func:`gromov_wasserstein`, like all arguments that are not described here.
         target: likewise.
         cost: likewise.
         p: likewise.
@@ -86,10 +85,6 @@ def gw_distance(
     Returns:
         F, a number, in the type of the coordinates and the unit of squared costs.
 
-    Raises:
-        TypeError: if an argument is of the wrong type.
-        ValueError: if one is out of range, or shapes do not fit; see :func:`gromov_wasserstein`.
-
     Source: Peyré, Cuturi and Solomon, "Gromov-Wasserstein averaging of kernel and distance
     matrices", ICML 2016; the gradient as in Xu, Luo and Carin, "Scalable Gromov-Wasserstein
     learning for graph partitioning and matching", NeurIPS 2019, but with its entropy.
@@ -108,5 +103,4 @@ def gw_distance(
         progress=progress,
     )  # fmt: skip
     task = read_task(source, target, cost, p, q, features, known_pairs, options)
-    check_reverse_mode(OPTIMUM, *task.tensors)
     return value_at(task, task.solve())

@@ -52,7 +52,7 @@ class Relaxation:
 
 
 def held(rho: float, epsilon: Tensor) -> Tensor:
-    """The part of a Sinkhorn step that a penalty rho leaves: rho / (rho + epsilon)."""
+    """Find the part of a Sinkhorn step that a penalty rho leaves: rho / (rho + epsilon)."""
     return epsilon.new_ones(epsilon.shape) if rho == float("inf") else rho / (rho + epsilon)
 
 
