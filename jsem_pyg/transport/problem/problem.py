@@ -235,11 +235,13 @@ def agreement(
     `x` [N, r] are the points and `y` [N, s] their partners, in float64; `mass` [N] goes between
     them; `signs` [r] and [s] are those of both kernels.
     """
-    if signs is not None:
-        x, y = x * signs[0], y * signs[1]
     together = x.mT @ (mass[:, None] * y)
-    product = ((x @ together) * y).sum(1)
-    squares = [((each @ second_moments(each, mass)) * each).sum(1) for each in (x, y)]
+    signed = (x, y) if signs is None else (x * signs[0], y * signs[1])
+    product = ((signed[0] @ together) * signed[1]).sum(1)
+    squares = [
+        ((each @ second_moments(plain, mass)) * each).sum(1)
+        for plain, each in zip((x, y), signed, strict=True)
+    ]
     return product / (squares[0] * squares[1]).clamp(min=1e-30).sqrt()
 
 
@@ -271,7 +273,10 @@ def make_problem(
         v.append(squared_norms(second.x, q))
         blocks.append(4 * alpha * eye(1))
     if features is not None:
-        for side, each in zip((z, v), features, strict=True):
+        size = max(float(each.abs().max()) for each in features) or 1.0
+        feature_weight *= size**2  # of features of size one
+        for side, given in zip((z, v), features, strict=True):
+            each = given / size
             side.append(each)
             if has_free_masses:  # squared norms are no constants then: |phi|^2 1 + 1 |psi|^2
                 norm = each.square().sum(1, keepdim=True)

@@ -1,15 +1,20 @@
+"""The race of starts, and descent among all points: restarts that are taken or not."""
+
 from dataclasses import replace
 
 import pytest
 import torch
-from jsem_pyg.transport.solver.consistency import agreement, consistent_moments
-from transport.problems import points
+from transport.problems import masses, points
 
 from jsem_pyg.transport import Factor
 from jsem_pyg.transport.problem.prepare import prepare_factor
-from jsem_pyg.transport.problem.problem import make_problem
-from jsem_pyg.transport.solver import annealing, consistency
+from jsem_pyg.transport.problem.problem import agreement, make_problem
+from jsem_pyg.transport.solver import cooling
+from jsem_pyg.transport.solver.cooling import consistent_moments, descend
 from jsem_pyg.transport.solver.descent import Effort, begin, settle
+from jsem_pyg.transport.solver.race import race_at
+from jsem_pyg.transport.solver.schedule import Run
+from jsem_pyg.transport.solver.starts import Start
 
 NUM_POINTS = 60
 
@@ -27,28 +32,20 @@ def shuffled_in_part(num_wrong, sign=None):
 @pytest.mark.parametrize("sign", [None, torch.tensor([1.0, -1.0] * 4, dtype=torch.float64)])
 def test_agreement_is_the_cosine_of_costs(sign):
     problem, partner, mass = shuffled_in_part(20, sign)
-    sent = mass[:, None] * problem.target.z[partner]
     signs = problem.coupling.signs[0]
     cost = (problem.source.z * signs) @ problem.source.z.T
     expected = torch.cosine_similarity(cost, cost[partner][:, partner], dim=1)
-    torch.testing.assert_close(agreement(problem, sent, mass), expected)
-
-
-def test_points_without_mass_agree_with_nothing():
-    problem, partner, mass = shuffled_in_part(20)
-    mass = mass.clone()
-    mass[:5] = 0
-    found = agreement(problem, mass[:, None] * problem.target.z[partner], mass)
-    assert found.isfinite().all()
-    assert (found[:5] == 0).all()
+    z = problem.source.z
+    found = agreement(z, z[partner], mass, problem.coupling.signs)
+    torch.testing.assert_close(found, expected)
 
 
 def test_the_consistent_half_is_scaled_to_the_whole(monkeypatch):
     problem, partner, mass = shuffled_in_part(20)
     z = problem.target.z
     sent = mass[:, None] * z[partner]
-    monkeypatch.setattr(consistency, "averages", lambda *_: (sent, mass))
-    half = agreement(problem, sent, mass).topk(NUM_POINTS // 2).indices
+    monkeypatch.setattr(cooling, "averages", lambda *_: (sent, mass))
+    half = agreement(z, z[partner], mass).topk(NUM_POINTS // 2).indices
     assert int(half.max()) < NUM_POINTS - 20
     found = consistent_moments(problem, None)
     torch.testing.assert_close(found, z[half].T @ z[half] / len(half))
@@ -64,7 +61,7 @@ def test_only_what_lowers_the_energy_is_taken(monkeypatch):
     problem = make_problem(side, side, mass, mass)
     z, critical = problem.source.z, problem.critical_epsilon()
     lowest = 0.01 * critical
-    schedule = annealing.Schedule(lowest, critical, may_stop=False)
+    run = Run(lowest, critical, may_stop=False)
     cold = torch.tensor(lowest, dtype=torch.float64)
     effort = Effort(updates=30)
     wrong_state, truth = (
@@ -74,12 +71,13 @@ def test_only_what_lowers_the_energy_is_taken(monkeypatch):
     assert float(wrong_state.energy) > 0.99 * float(truth.energy)
 
     def reheated(state, moments):
-        monkeypatch.setattr(annealing, "consistent_moments", lambda *_: moments)
-        return annealing.restarted(problem, state, schedule)
+        monkeypatch.setattr(cooling, "consistent_moments", lambda *_: moments)
+        return descend(problem, [state], run)
 
     found = reheated(wrong_state, truth.moments)
     assert float(found.energy) == pytest.approx(float(truth.energy), rel=1e-3)
-    assert reheated(truth, wrong_state.moments) is truth
+    kept = reheated(truth, wrong_state.moments)
+    assert float(kept.energy) == pytest.approx(float(truth.energy), rel=1e-3)
 
 
 def test_a_restart_that_misses_its_marginals_is_no_better(monkeypatch):
@@ -88,9 +86,24 @@ def test_a_restart_that_misses_its_marginals_is_no_better(monkeypatch):
     state = begin(problem, moments, torch.tensor(0.01, dtype=torch.float64))
     state = replace(state, energy=torch.tensor(-1.0), error=torch.tensor(1e-4))
     other = replace(state, energy=torch.tensor(-2.0), error=torch.tensor(0.7))
-    monkeypatch.setattr(annealing, "consistent_moments", lambda *_: moments)
-    monkeypatch.setattr(annealing, "cool", lambda *_: other)
-    assert annealing.restarted(problem, state, annealing.Schedule(0.01, 1.0)) is state
-    fine = replace(other, error=state.error)
-    monkeypatch.setattr(annealing, "cool", lambda *_: fine)
-    assert annealing.restarted(problem, state, annealing.Schedule(0.01, 1.0)) is fine
+    monkeypatch.setattr(cooling, "consistent_moments", lambda *_: moments)
+    for restart, is_taken in ((other, False), (replace(other, error=state.error), True)):
+        answers = [state, restart, restart]
+        monkeypatch.setattr(cooling, "cool", lambda *_, answers=answers: answers.pop(0))
+        assert (descend(problem, [state], Run(0.01, 1.0)) is restart) == is_taken
+
+
+def test_the_race_merges_equal_plans_and_puts_the_best_first():
+    x = points(150, 4, 0) * torch.tensor([4.0, 3.0, 2.0, 1.0]).double()
+    mass = masses(150)
+    side = prepare_factor(Factor(x, "kernel"), mass)
+    problem = make_problem(side, side, mass, mass)
+    truth = problem.source.z.T @ (mass[:, None] * problem.source.z)
+    starts = [Start("axes", -truth), Start("heat", truth), Start("costs", truth)]
+    critical, steps = problem.critical_epsilon(), []
+    run = Run(0.05 * critical, critical, report=steps.append)
+    states, names = race_at(problem, starts, [0.3 * critical, 0.1 * critical], run)
+    assert len(names) == states.epsilon.numel() < 3
+    assert names[0] in ("heat", "costs")
+    assert bool((states.energy.diff() >= 0).all())
+    assert [step.stage for step in steps] == [f"150 x 150, {name}" for name in names]
