@@ -73,10 +73,3 @@ def test_what_is_refused():
         AdjacencyCost("graph")
     with pytest.raises(ValueError, match=r"'nodes' to hold node indices in \[0, 4\)"):
         AdjacencyCost(edge_index).columns(torch.tensor([4]))
-
-
-@pytest.mark.parametrize("more", [{"edge_weight": torch.ones(2)}, {"num_nodes": 3}])
-def test_a_data_has_its_own_weights_and_nodes(more):
-    data = Data(edge_index=torch.tensor([[0, 1], [1, 0]]), num_nodes=2)
-    with pytest.raises(ValueError, match="'edge_weight' and 'num_nodes' to be None beside a Data"):
-        AdjacencyCost(data, **more)

@@ -66,11 +66,6 @@ def test_a_node_without_mass_does_not_disturb_the_start():
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_factors_remember_the_edges(cost):
-    assert torch.equal(cost(EDGES).edge_index, EDGES)
-
-
-@pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("source", [torch.zeros(1, 2), torch.empty(2, 0, dtype=torch.int64)])
 def test_one_node(cost, source):
     num_nodes = None if source.is_floating_point() else 1
@@ -99,25 +94,6 @@ def test_the_order_of_the_nodes_does_not_matter(cost):
         torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-6)
     else:
         torch.testing.assert_close(actual, expected)
-
-
-@pytest.mark.parametrize("cost", COSTS)
-def test_the_type_is_that_of_the_weights(cost):
-    for dtype in (torch.float32, torch.float64):
-        assert cost(EDGES, torch.ones(8, dtype=dtype)).x.dtype == dtype
-        assert cost(torch.eye(6, dtype=dtype)).x.dtype == dtype
-    assert cost(EDGES).x.dtype == torch.float32
-    assert cost(EDGES, torch.ones(8, dtype=torch.float16)).x.dtype == torch.float32
-
-
-@pytest.mark.parametrize("cost", COSTS)
-def test_strided_values(cost):
-    wide = torch.linspace(0.5, 2, 8).repeat(2, 1).T.flatten()
-    weight = wide[::2].clone()
-    weight[4:] = weight[:4]
-    strided = torch.stack([weight, weight], 1)[:, 0]
-    assert not strided.is_contiguous()
-    torch.testing.assert_close(dense(cost, EDGES, strided), dense(cost, EDGES, weight))
 
 
 def test_says_what_is_missing():
@@ -161,13 +137,6 @@ def test_refuses_a_graph_of_two_parts():
 def test_a_length_of_zero_is_a_length():
     edge_index, weight = torch.tensor([[0, 1], [1, 0]]), torch.zeros(2)
     assert GeodesicCost()(edge_index, weight).dense().tolist() == [[0, 0], [0, 0]]
-
-
-def test_features_that_are_not_needed_may_be_anything():
-    cost = HeatCost(2.0)
-    for x in (torch.ones(N, 2, dtype=torch.int64), torch.full((N, 1), torch.nan), torch.ones(N, 0)):
-        factor = cost(Data(x=x, edge_index=EDGES))
-        torch.testing.assert_close(factor.dense(), dense(cost, EDGES))
 
 
 def test_reads_adjacencies_of_data():

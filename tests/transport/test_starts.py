@@ -6,9 +6,10 @@ from transport.problems import masses, points
 from jsem_pyg.kernels.table import SINKHORN
 from jsem_pyg.transport import Factor
 from jsem_pyg.transport.problem.prepare import _skew_signs
-from jsem_pyg.transport.problem.problem import Side, in_turn
+from jsem_pyg.transport.problem.problem import Side
+from jsem_pyg.transport.sinkhorn.loop import in_turn
 from jsem_pyg.transport.solver import starts
-from jsem_pyg.transport.solver.solver import _points
+from jsem_pyg.transport.solver.task import _points
 
 
 def test_rough_plans_are_entropic_plans_between_features():

@@ -23,6 +23,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .factor_error import smallest_rank
+from .first_order import first_order
+
+_WHAT = "the eigenvectors of a cost"
 
 
 def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
@@ -30,18 +33,18 @@ def signed_root(matrix: Tensor, rank: int, tol: float) -> tuple[Tensor, Tensor]:
 
     The rank r is smaller where that loses at most `tol` of the Frobenius norm.
     """
-    x, sign = _SignedRoot.apply(matrix, rank, tol)
+    x, sign = _SignedRoot.apply(first_order(matrix, _WHAT), rank, tol)
     return x, sign
 
 
 def inverse_root(matrix: Tensor, shift: float) -> Tensor:
     """Compute (A + shift I)^(-1/2) of a positive semidefinite matrix A; differentiable."""
-    return _InverseRoot.apply(matrix, shift)
+    return _InverseRoot.apply(first_order(matrix, _WHAT), shift)
 
 
 def leading_basis(matrix: Tensor, rank: int) -> Tensor:
     """Find the eigenvectors [M, rank] of the largest eigenvalues of a symmetric matrix [M, M]."""
-    return _LeadingBasis.apply(matrix, rank)
+    return _LeadingBasis.apply(first_order(matrix, _WHAT), rank)
 
 
 def _eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,17 +25,21 @@ from ..problem.objective import fused_cost, known_pull
 from ..problem.relaxation import Relaxation
 from ..solver.task import Task
 
+_WHAT = "the optimum of a transport problem"
+
 
 def value_at(task: Task, plan: Any) -> Tensor:
     """Compute the objective of a task at its optimum, a plan of :func:`.gromov_wasserstein`.
 
     With gradients in both factors, masses and features.
     """
-    first, second = (replace(each, x=first_order(each.x)) for each in (task.first, task.second))
-    p, q = (first_order(mass) for mass in (task.p, task.q))
+    first, second = (
+        replace(each, x=first_order(each.x, _WHAT)) for each in (task.first, task.second)
+    )
+    p, q = (first_order(mass, _WHAT) for mass in (task.p, task.q))
     features = task.features
     if features is not None:
-        features = first_order(features[0]), first_order(features[1])
+        features = first_order(features[0], _WHAT), first_order(features[1], _WHAT)
     known = task.known_pairs
     if known is not None and known.is_inference():
         task = replace(task, known_pairs=known.clone())
