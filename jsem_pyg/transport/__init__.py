@@ -1,7 +1,8 @@
 """Stage 7: two graphs -> which nodes correspond, by Gromov-Wasserstein transport.
 
 A cost, such as :class:`HeatCost`, makes the :class:`Factor` of one graph, and
-:func:`gromov_wasserstein` finds the :class:`Plan` between two. Beside it,
+:func:`gromov_wasserstein` finds the :class:`Plan` between two. Two solvers take
+other costs:
 
 - :func:`match_graphs` compares graphs by their edges, :class:`AdjacencyCost`;
 - :func:`sampled_gromov_wasserstein` computes single columns of costs, which need no factor.

@@ -110,7 +110,7 @@ def comparable(source: Tensor, target: Tensor, *, ridge: float | None = 0.3) -> 
 
     Args:
         source: [N, F] features of one graph, not empty.
-        target: [K, F] those of the other.
+        target: [K, F] features of the other graph.
         ridge: what is added to the variance of every principal component, of features with variance
             one, before it is divided by its root: the smaller, the more small components count.
             None: features are standardised, and not decorrelated.

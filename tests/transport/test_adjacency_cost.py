@@ -63,7 +63,7 @@ def test_what_is_refused():
         AdjacencyCost(edge_index, torch.arange(8.0))
     with pytest.raises(ValueError, match="'edge_weight' to be non-negative"):
         AdjacencyCost(edge_index, -torch.ones(8))
-    with pytest.raises(ValueError, match="beside a Data"):
+    with pytest.raises(ValueError, match="with a Data"):
         AdjacencyCost(Data(edge_index=edge_index), num_nodes=4)
     with pytest.raises(ValueError, match="to have 'edge_index'"):
         AdjacencyCost(Data(x=torch.zeros(3, 1)))

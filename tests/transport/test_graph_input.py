@@ -101,9 +101,9 @@ def test_says_what_is_missing():
         HeatCost()(Data(num_nodes=3))
     with pytest.raises(TypeError, match="Expected 'source' to be a Data"):
         HeatCost()([[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match="edges of a graph, beside 'edge_weight'"):
+    with pytest.raises(ValueError, match="edges of a graph, with 'edge_weight'"):
         HeatCost()(torch.eye(3), torch.ones(2))
-    with pytest.raises(ValueError, match="edges of a graph, beside 'num_nodes'"):
+    with pytest.raises(ValueError, match="edges of a graph, with 'num_nodes'"):
         HeatCost()(torch.eye(3), num_nodes=3)
     with pytest.raises(ValueError, match="at least one node"):
         HeatCost()(torch.empty(2, 0, dtype=torch.int64))

@@ -27,11 +27,11 @@ class AdjacencyCost:
     Args:
         edge_index: [2, E] both directions of every edge, no self-loops, a repeated column adds to
             the weight; or a :class:`~jsem_pyg.graph.GraphStructure`; a sparse tensor, whose values
-            are weights; or a PyG `Data`, of which `edge_index` (or `adj_t`), `edge_weight` and
-            `num_nodes` are taken.
+            are weights; or a PyG `Data` with `edge_index` (or `adj_t`), `edge_weight` and
+            `num_nodes`.
         edge_weight: [E] non-negative, the same in both directions; None means ones. No gradient
             flows into it.
-        num_nodes: N; None: that of the data or structure, else the largest index + 1.
+        num_nodes: N; None: what the data or structure says, else the largest index + 1.
 
     Attributes:
         graph: the structure.
@@ -49,7 +49,7 @@ class AdjacencyCost:
         if isinstance(edge_index, Data):
             if edge_weight is not None or num_nodes is not None:
                 raise ValueError(
-                    "Expected 'edge_weight' and 'num_nodes' to be None beside a Data, which has "
+                    "Expected 'edge_weight' and 'num_nodes' to be None with a Data, which has "
                     "its own (got others as well)."
                 )
             data = edge_index

@@ -27,7 +27,7 @@ NUM_PROBES = 32  # columns that only estimate the error
 
 @dataclass(frozen=True, eq=False)
 class ColumnCost:
-    """A symmetric cost matrix [N, N] of which single columns can be computed.
+    """A symmetric cost matrix [N, N] that is known column by column.
 
     Args:
         function: called with node indices [M] int64, on the CPU; returns their columns [N, M],

@@ -57,7 +57,7 @@ class GeodesicCost:
         num_landmarks: how many, more than `rank`.
         k: neighbours of each point, where a graph has to be made of points.
         metric: of that graph, and of the lengths of edges between points: "l2" or "cosine".
-        tol: how much larger the relative error of fewer columns may be than that of the best.
+        tol: fewer columns may have a relative error that is larger by this.
         seed: of where the landmarks begin, and of the nodes that the error is estimated from.
 
     Source: de Silva and Tenenbaum, "Sparse multidimensional scaling using landmark points",

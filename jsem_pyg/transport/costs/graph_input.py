@@ -43,7 +43,7 @@ class GraphInput(NamedTuple):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The number type: that of the weights, or of the points, or torch's default."""
+        """The number type of the weights, or of the points, or torch's default."""
         known = self.points if self.weight is None else self.weight
         return compute_dtype(known)
 
@@ -139,7 +139,7 @@ def _neighbor_graph(
     for name, value in (("edge_weight", edge_weight), ("num_nodes", num_nodes)):
         if value is not None:
             raise ValueError(
-                f"Expected 'source' to be the edges of a graph, beside '{name}' (got points, whose "
+                f"Expected 'source' to be the edges of a graph, with '{name}' (got points, whose "
                 f"edges are the nearest neighbours). To fix this, pass edges, or omit '{name}'."
             )
     dtype = compute_dtype(points)

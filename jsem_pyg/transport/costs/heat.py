@@ -98,7 +98,7 @@ class HeatCost:
         Args:
             source: a `Data`, any form of graph, or points [N, D] for the graph of their nearest
                 neighbours.
-            edge_weight: [E] non-negative; None: that of the `Data` or sparse tensor, or ones.
+            edge_weight: [E] non-negative; None: weights of the `Data` or sparse tensor, or ones.
             num_nodes: N, where isolated nodes may come after the last edge.
 
         Returns:

@@ -28,7 +28,7 @@ class MatrixCost:
 
     by its eigenvalues of largest size, of either sign. Up to 512 points all eigenvalues are
     computed; beyond, those in the range of the matrix times random vectors, with two power
-    iterations. The error is that of the whole matrix, and is logged if it exceeds 5 %.
+    iterations. The error of the whole matrix is logged if it exceeds 5 %.
 
     Differentiable up to 512 points, exactly so for what depends on the cost matrix, where the cut
     separates different eigenvalues; refused beyond.

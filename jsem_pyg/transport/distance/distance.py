@@ -52,13 +52,13 @@ def gw_distance(
 
     Gradients are exact, by the envelope theorem, up to the solver's tolerance: in the coordinates
     of both sides, and so in whatever a cost makes them of, such as edge weights; in `features`; and
-    in `p` and `q`. They are those of a problem at the temperature of the plan, a number in the unit
+    in `p` and `q`. They belong to a problem at the temperature of the plan, a number in the unit
     of squared costs: that a relative `epsilon`, or `rho`, changes with the data is not seen. Where
     a function is wanted whose values differ as the gradients say, fix `epsilon` with `absolute`,
-    and begin at the last plan, so that it stays in one optimum. The gradient in `p` is that of
-    masses with the sum one, to which they are brought; at a mass of zero it is one-sided. Second
-    derivatives, in which the plan moves as well, are refused, and so are those of forward mode and
-    of `torch.func`.
+    and begin at the last plan, so that it stays in one optimum. The gradient in `p` is
+    taken after masses are divided by their sum; at a mass of zero it is one-sided. Second
+    derivatives, in which the plan moves as well, are refused, and so are forward mode and
+    `torch.func`.
 
     Args:
         source: see :func:`gromov_wasserstein`, like all arguments that are not described here.

@@ -1,15 +1,15 @@
 r"""The value of a transport problem at its optimum, with the gradients of the optimum.
 
-By the envelope theorem (Danskin), the derivative of a minimum is that of the objective at the
-minimiser held fixed, plus what the constraints cost: with the Lagrangian
+By the envelope theorem (Danskin), the derivative of a minimum is the derivative of the objective
+at the minimiser held fixed, plus what the constraints cost: with the Lagrangian
 
 .. math::
     L(\mathbf{T}) = F(\mathbf{T}) + \langle \lambda, \mathbf{p} - \mathbf{T} 1 \rangle
     + \langle \mu, \mathbf{q} - \mathbf{T}^T 1 \rangle
 
-the derivatives in coordinates and features are those of F, and those in p and q get the prices
-lambda and mu of mass. L does not change to first order in T, so that its value is right to second
-order in what a solver has left of the marginal error.
+the derivatives in coordinates and features are the derivatives of F, and the derivatives in p and q
+get the prices lambda and mu of mass. L does not change to first order in T, so that its value is
+right to second order in what a solver has left of the marginal error.
 """
 
 import math

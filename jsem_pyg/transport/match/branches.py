@@ -86,7 +86,7 @@ def _competing(scores: Tensor, steps: int = 20) -> Tensor:
 
 
 def _rates(first: Neighbours, second: Neighbours) -> Rates:
-    """Estimate rates by the numbers of edges, and of the neighbours that a node has beside one."""
+    """Estimate rates by the numbers of edges, and of the other neighbours of a neighbour."""
     edges = [max(1, len(each.node)) for each in (first, second)]
     fewer = [max(0.0, 1 - edges[1 - side] / edges[side]) for side in (0, 1)]
     missing = [min(each + SCHEDULE.missing, 1 - SCHEDULE.missing) for each in fewer]
@@ -119,7 +119,7 @@ def _balanced(score: csr_array) -> csr_array:
 
 
 def _odds(probability: Array, size: int) -> Array:
-    """Compare probabilities with those of random pairs."""
+    """Turn probabilities into odds, relative to a random pair."""
     return size * probability / np.maximum(1 - probability, _DOUBT)
 
 

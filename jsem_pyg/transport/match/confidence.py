@@ -83,7 +83,7 @@ def _pattern(matrix: csr_array) -> csr_array:
 
 
 def _predicted(first: csr_array, chosen: csr_array, second: csr_array, partner: Array) -> Array:
-    """Count how often [N] a partner follows from those of a random half of the other nodes."""
+    """Count how often [N] a partner follows from the partners of a random half of the nodes."""
     draw, found = np.random.default_rng(0), np.zeros(len(partner))
     for _ in range(SCHEDULE.splits):
         half = draw.permutation(len(partner)) < len(partner) / 2

@@ -67,7 +67,7 @@ def _random(generator: np.random.Generator, count: int) -> Array:
 def _refined(
     graph: csr_array, colour: Array, generator: np.random.Generator
 ) -> tuple[Array, Array | None, int]:
-    """Split colours [2 N] by those of neighbours until nothing changes.
+    """Split colours [2 N] by the colours of neighbours until nothing changes.
 
     Returns the colours, the number of nodes of a side with each colour (None once the sides differ
     in them: they are no copies), and the rounds.

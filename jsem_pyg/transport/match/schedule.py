@@ -47,7 +47,7 @@ class Schedule:
 
     # The search: what graphs of a size get, by pairs of nodes.
     most_pairs: int = 1 << 30  # beyond, candidates are the answer
-    most_branched: int = 1 << 28  # of which branches are compared
+    most_branched: int = 1 << 28  # up to which branches are compared
     most_heat: int = 1 << 22  # up to which heat profiles take a second or two
     most_relaxed: int = 1 << 20  # up to which a convex relaxation takes some seconds
     quick_relaxed: int = 1 << 17  # up to which it takes tenths of a second
@@ -55,7 +55,7 @@ class Schedule:
     nearly: float = 0.99  # of the most that could be kept: there is little to find
     gain: float = 1e-4  # of what is kept, for another round to be worth it
     confident: tuple[float, ...] = (0.0, 0.5, 0.3, 0.7)  # pairs that an annealing begins with
-    unrelated: float = 0.01  # mean confidence of partners: that of related graphs is 0.04 and more
+    unrelated: float = 0.01  # mean confidence of partners; related graphs have 0.04 and more
 
     # Branches of sparse graphs.
     mean_degree: float = 4.0

@@ -86,7 +86,7 @@ def balancing(
 
 
 def harden(task: Task, soft: Soft, fallback: Array) -> Assignment:
-    """Assign the likeliest pairs; those of `fallback` [N], if there is none."""
+    """Assign the likeliest pairs; a node without any gets its partner of `fallback` [N]."""
     column = np.where(soft.mass > 0, soft.column, -1)
     return best_assignment(task, sparse_rows(column, soft.mass, task.target.shape[0]), fallback)
 

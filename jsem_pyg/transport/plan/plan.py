@@ -41,8 +41,8 @@ class Plan:
             are none.
         target: [K, s] the same of the other side.
         confidence_model: what computes :attr:`confidence` of a plan; None if nothing does.
-        dtype: the type of the tensors that the methods return; None for that of the scores, which
-            are float64 where float32 would not resolve them.
+        dtype: the type of the tensors that the methods return; None for the type of the scores,
+            float64 where float32 would not resolve them.
     """
 
     scores: Scores
@@ -153,8 +153,8 @@ class Plan:
         Of :func:`match_graphs` it is the probability of the true partner, which nodes with the same
         neighbours share. Of :func:`gromov_wasserstein` it is the probability that the partner is
         among the tenth of all target points that is nearest to the true one; features and known
-        pairs do not count. Zero without mass. Both are fitted to simulated pairs, of which some
-        had nothing in common (`examples/benchmarks/alignment_confidence.py`): a low mean says that
+        pairs do not count. Zero without mass. Both are fitted to simulated pairs, some with
+        nothing in common (`examples/benchmarks/alignment_confidence.py`): a low mean says that
         the sides do not correspond, or that their costs do not show how. Computed when it is first
         read, which takes as long as a small alignment.
 

@@ -1,7 +1,7 @@
 """Scores of a plan, log2 T: products of short vectors, a table, or one partner for each node.
 
 Sums over a plan of short vectors are passes of :mod:`~jsem_pyg.kernels.sinkhorn`. Other quantities
-come from blocks of rows of log2 T, none of which is larger than :data:`BLOCK` numbers.
+come from blocks of rows of log2 T, of at most :data:`BLOCK` numbers.
 """
 
 import math
@@ -49,7 +49,7 @@ class Scores(Protocol):
 
 
 class FactoredScores(NamedTuple):
-    """log2 T_ij = u_i . v_j + f_i + g_j, of which only the vectors are stored."""
+    """log2 T_ij = u_i . v_j + f_i + g_j, where only the vectors are stored."""
 
     u: Tensor  # [N, R]
     v: Tensor  # [K, R]

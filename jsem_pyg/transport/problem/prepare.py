@@ -22,7 +22,7 @@ class Prepared(NamedTuple):
 
 
 def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Prepared:
-    """Turn a factor into its principal axes by mass, those of most variance first.
+    """Turn a factor into its principal axes by mass, the largest variance first.
 
     Axes with less than 1e-7 of the largest standard deviation are rounding, and dropped, unless
     points without mass lie along them: what these would cost is the gradient in their masses. Then
@@ -42,7 +42,7 @@ def prepare_factor(factor: Factor, mass: Tensor, keeps_mean: bool = False) -> Pr
     if keeps_mean and not scale:
         scale = float((signs @ mean.square()).abs().sqrt())
     scale = scale or 1.0
-    # That of points at one place matters no more than their coordinates, which are zeros.
+    # The mean of points at one place matters no more than their coordinates, which are zeros.
     has_mean = factor.kind == "kernel" and (bool(x.any()) or keeps_mean)
     mean = mean / scale if has_mean else torch.zeros_like(mean)
     x = (x / scale).to(factor.x.dtype)
@@ -118,7 +118,7 @@ def squared_norms(x: Tensor, mass: Tensor) -> Tensor:
 def as_kernels(first: Factor, second: Factor, p: Tensor, q: Tensor) -> tuple[Prepared, Prepared]:
     """Turn both factors into kernels in one unit, for plans whose squared costs are not constant.
 
-    Squared distances are a kernel with two columns more, of which one has the sign plus:
+    Squared distances are a kernel with two columns more, one of the sign plus:
     a 1^T + 1 a^T = ((a + 1) (a + 1)^T - (a - 1) (a - 1)^T) / 2 for the squared norms a.
     """
     sides = (

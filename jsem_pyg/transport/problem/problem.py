@@ -87,7 +87,7 @@ class Coupling:
         """Compute what squared costs add to the gradient of the energy at points x [M, r].
 
         The result is [..., M]; `second` [..., r, r] is X^T diag(mass) X of that side's masses in
-        the plan, `signs` [r] are those of its kernel.
+        the plan, `signs` [r] belong to its kernel.
         """
         signed = signs[:, None] * second * signs
         return 2 * self.kappa * ((x @ signed.to(x)) * x).sum(-1)
@@ -185,7 +185,7 @@ class Problem:
 
     @property
     def largest_given_score(self) -> float:
-        """A bound of the scores that do not depend on the plan, such as those of features."""
+        """A bound of the scores that do not depend on the plan, such as scores of features."""
         z, v = self.source.z.double(), self.target.z.double()
         return float((z.abs() @ self.coupling.linear.abs() @ v.abs().amax(0)).max())
 
@@ -233,7 +233,7 @@ def agreement(
     """Compare the costs of points with the costs of their partners, over all pairs: a cosine [N].
 
     `x` [N, r] are the points and `y` [N, s] their partners, in float64; `mass` [N] goes between
-    them; `signs` [r] and [s] are those of both kernels.
+    them; `signs` [r] and [s] belong to both kernels.
     """
     together = x.mT @ (mass[:, None] * y)
     signed = (x, y) if signs is None else (x * signs[0], y * signs[1])
@@ -259,9 +259,9 @@ def make_problem(
 ) -> Problem:
     """Make the problem of two prepared factors and their masses.
 
-    `alpha` is the weight of the structure, `feature_weight` that of squared distances of features
-    [N, d] and [K, d]; `known` [r, s] are moments of known pairs; with `has_free_masses` plans may
-    have other marginals than p and q.
+    `alpha` weighs the structure, `feature_weight` squared distances of features [N, d] and [K, d];
+    `known` [r, s] are moments of known pairs; with `has_free_masses` plans may have other marginals
+    than p and q.
     """
     z, v = [first.x], [second.x]
     rank, other = first.x.size(1), second.x.size(1)

@@ -82,7 +82,7 @@ Answer = tuple[Tensor, float, bool, list[Step]]
 
 
 def sampled_steps(problem: Problem, count: int, tol: float, max_iter: int, seed: int) -> Answer:
-    """Step at costs that are estimated from so many pairs, until these fall no more."""
+    """Step at costs that are estimated from `count` pairs, until these fall no more."""
     g = torch.zeros_like(problem.q)
     if min(problem.p.numel(), problem.q.numel()) < 2:
         log_plan = problem.p.log()[:, None] + problem.q.log()

@@ -26,7 +26,7 @@ Pass = Callable[..., Any]  # a `sinkhorn_pass` of `jsem_pyg.kernels.sinkhorn`, o
 class Kernel(NamedTuple):
     """T_ij = 2^(u_i . v_j + f_i + bias_j + psi_j), and the marginals that it should have.
 
-    Leading dimensions [S] are those of several plans; `v` and the masses may be shared.
+    Leading dimensions [S] count several plans; `v` and the masses may be shared.
     """
 
     u: Tensor  # [S, N, R]
@@ -59,7 +59,7 @@ def sinkhorn(
     is_careful: bool = False,
     is_partial: bool = False,
 ) -> Scaling:
-    """Scale a kernel to its marginals, by at most so many passes with Anderson mixing.
+    """Scale a kernel to its marginals, by a few passes with Anderson mixing.
 
     It begins at potentials `psi` [S, K]; the last pass is over the plan that is returned, and
     averages `signal` [(S,) K, C]. Mixing could throw potentials far away: `limit` [S, 1] bounds

@@ -50,7 +50,7 @@ def newton(kernel: Kernel, psi: Tensor, tol: float, is_careful: bool) -> Tensor:
 
 def _descend(score: Tensor, p: Tensor, q: Tensor, g: Tensor, tol: float) -> tuple[Tensor, Tensor]:
     """Descend to potentials [S, K], and the mass [S] by which their columns miss q."""
-    # The sum of all potentials decides nothing, nor does that of a column without mass.
+    # The sum of all potentials decides nothing, nor does the potential of a column without mass.
     pin = q[..., :, None] * q[..., None, :] + torch.diag_embed((q <= 0).double() + _ROUNDING)
     reach = score.amax((-2, -1)) - score.where(score > -torch.inf, 0).amin((-2, -1)) + 1
     share, c, value = _look(score, p, q, g)

@@ -39,7 +39,7 @@ class State:
     energy: Tensor  # [S] float64
     error: Tensor  # [S] the mass by which columns miss their constraint
     peak: Tensor  # [S] the mean over the mass of the largest share of a row
-    moved: Tensor  # [S] the relative difference of the plan's moments from those of its scores
+    moved: Tensor  # [S] relative difference of the plan's moments and of its scores' moments
     sent: Tensor  # [S, r, r] float64, second moments of the masses that leave
     received: Tensor  # [S, s, s] of the masses that arrive
 
@@ -90,7 +90,7 @@ def begin(problem: Problem, moments: Tensor, epsilon: Tensor) -> State:
 def begin_from_plan(problem: Problem, plan: Plan, epsilon: float, unit: float) -> State:
     """Begin a descent at a plan of as many points, at a temperature.
 
-    The coordinates may differ from those of the plan; `unit` is a squared cost of the problem in
+    The coordinates may be other ones; `unit` is a squared cost of the problem in
     the unit of the plan's temperature. If that one is far from `epsilon`, potentials begin at zero.
     Raises a ValueError if the plan has another shape.
     """
@@ -147,7 +147,7 @@ def _squares(problem: Problem, state: State, side: int) -> Tensor:
 def _with_dummies(problem: Problem, state: State, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Add three columns to the vectors: squared costs of rows, of columns, and the two dummies.
 
-    The score of a dummy with a point is zero; that of both dummies is so low that no mass goes
+    The score of a dummy with a point is zero; both dummies have so low a score that no mass goes
     from one to the other.
     """
     a, b = (pad(-_squares(problem, state, side), (0, 1))[..., None] for side in (0, 1))

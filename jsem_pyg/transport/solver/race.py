@@ -25,7 +25,7 @@ def race(problem: Problem, starts: list[Start], run: Run) -> list[State]:
 
     Energies between cells differ less than two coarsenings do. In a space of few dimensions
     different rotations have nearly equal energies: the best of these states is chosen among all
-    points. In more dimensions, the state of the heat start goes on beside the best.
+    points. In more dimensions, the state of the heat start goes on as well as the best.
     """
     level, names, states = _coarse_to_fine(problem, starts, run)
     if problem.is_small:  # all starts are cold by now, and can be compared there
@@ -41,8 +41,8 @@ def race(problem: Problem, starts: list[Start], run: Run) -> list[State]:
         settled = [settle(problem, each, COOLING) for each in found]
         found = [min(settled, key=lambda each: float(rating(problem, each)))]
     if not problem.relaxation.is_balanced:
-        # Cells of two sides of which one lacks a part differ so much that the heat starts do better
-        # among all points: one for each graph.
+        # Where one side lacks a part, cells differ so much that the heat starts do better among
+        # all points: one for each graph.
         heat = [start.moments for start in starts if start.name == "heat"][::2]
         hottest = hot(problem, run)[:1]
         found += [begin(problem, each[None], each.new_tensor(hottest)) for each in heat]
@@ -164,7 +164,7 @@ def _best(problem: Problem, states: State, names: list[str], count: int) -> tupl
 
 
 def _distinct(problem: Problem, states: State) -> list[int]:
-    """Find the states that differ, those of lowest energy first."""
+    """Find the states that differ, the lowest energy first."""
     order = rating(problem, states).argsort(stable=True).tolist()
     moments = states.moments.flatten(1)
     size = moments.norm(dim=1).clamp(min=1e-30)

@@ -64,7 +64,7 @@ def gromov_wasserstein(
             happens; and `rho` likewise.
         features: [N, d] and [K, d] in one space, whose squared distances are linear costs: fused
             Gromov-Wasserstein (Vayer et al. 2019).
-        alpha: in (0, 1), the weight of the structure beside features.
+        alpha: in (0, 1), the weight of the structure; features have the rest.
         known_pairs: [2, M] pairs of a source and a target point that are known to correspond. They
             pull as if all mass once more went from the ones to the others.
         marginals: "balanced": all mass leaves and arrives as p and q say. "semirelaxed": target

@@ -67,7 +67,7 @@ def find_starts(
 
 
 def _axes(problem: Problem) -> Iterator[Tensor]:
-    """Put the leading principal axes of one side on those of the other, with all signs."""
+    """Match the leading principal axes of both sides, with all signs."""
     rank, other = problem.coupling.fixed.shape
     deviations = [
         (side.mass.double() @ side.z[:, :count].double().square()).sqrt()
