@@ -48,13 +48,6 @@ def test_repeated_edges_add_up_and_edges_of_weight_zero_are_none():
     assert cost.scipy().nnz == 2
 
 
-def test_edges_of_weight_zero_stay_in_the_graph():
-    structure = GraphStructure(torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), 3)
-    before = [each.clone() for each in (structure.csr.rowptr, structure.csr.col)]
-    assert AdjacencyCost(structure, torch.tensor([0.0, 0.0, 5.0, 5.0])).scipy().nnz == 2
-    assert all(map(torch.equal, before, (structure.csr.rowptr, structure.csr.col)))
-
-
 def test_what_is_refused():
     edge_index, _ = tiny_graphs.ring(4)
     with pytest.raises(ValueError, match="reverse"):

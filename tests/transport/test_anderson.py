@@ -39,15 +39,6 @@ def test_problems_of_a_batch_do_not_mix():
     torch.testing.assert_close(together, torch.stack(alone))
 
 
-def test_entries_without_weight_do_not_count():
-    a, b, _ = linear(1)
-    a[:4, 4] = 0  # the others do not hear of the last
-    weight = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0]).double()
-    whole = iterate(a, b, 5, Mixer(weight))
-    part = iterate(a[:4, :4], b[:4], 5, Mixer(weight[:4]))
-    torch.testing.assert_close(whole[:4], part)
-
-
 def test_memory_is_short_and_a_jump_clears_it():
     mixer = Mixer(torch.ones(5).double())
     a, b, _ = linear(2, radius=0.999)

@@ -193,31 +193,6 @@ def test_the_place_of_a_point_without_mass_counts_where_no_other_lies(count, kin
     torch.testing.assert_close(found, p.grad[count], rtol=1e-3, atol=1e-4)
 
 
-def test_single_precision_is_near_double():
-    case = Case(epsilon=0.2)
-    tensors = [case.tensors[name].float().requires_grad_() for name in ("x", "y")]
-    value = gw_distance(
-        *tensors, epsilon=0.2, absolute=False, progress=False, cost=lambda x: Factor(x, "kernel")
-    )
-    doubles = [each.detach().double().requires_grad_() for each in tensors]
-    exact = gw_distance(*doubles, epsilon=0.2, cost=lambda x: Factor(x, "kernel"), **TIGHT)
-    assert value.dtype == torch.float32
-    torch.testing.assert_close(value.double(), exact, rtol=1e-4, atol=0)
-    value.backward()
-    exact.backward()
-    for each, other in zip(tensors, doubles, strict=True):
-        torch.testing.assert_close(each.grad.double(), other.grad, rtol=1e-2, atol=1e-2)
-
-
-def test_nothing_is_asked_of_gradients_without_them():
-    case = Case()
-    x = case.tensors["x"].clone().requires_grad_()
-    with torch.no_grad():
-        assert not case.value(x=x).requires_grad
-    assert case.value(x=x).requires_grad
-    assert not case.value().requires_grad
-
-
 def test_what_cannot_be_done_is_refused():
     case = Case()
     sides = case.sides(case.tensors)

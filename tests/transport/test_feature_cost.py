@@ -35,13 +35,6 @@ def test_gradients_in_x(kind, normalize):
     assert torch.autograd.gradcheck(lambda x: cost(x).dense()[apart], x)
 
 
-def test_reads_data_and_remembers_its_edges():
-    edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    factor = FeatureCost()(Data(x=points(3, 2), edge_index=edge_index))
-    assert torch.equal(factor.edge_index, edge_index)
-    assert FeatureCost()(Data(pos=points(3, 2))).num_points == 3
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_centred_copies_of_one_point_are_zero_wherever_it_stands(dtype):
     """Their rounding was their extent, too small for every temperature."""

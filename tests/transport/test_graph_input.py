@@ -8,7 +8,6 @@ from jsem_pyg.graph import GraphStructure
 from jsem_pyg.neighbors import knn_graph
 from jsem_pyg.testing import random_graph
 from jsem_pyg.transport import GeodesicCost, HeatCost, gromov_wasserstein
-from jsem_pyg.transport.costs.graph_input import read_graph
 
 COSTS = [HeatCost(2.0), GeodesicCost()]
 EDGES, N = star()
@@ -76,14 +75,6 @@ def test_one_node(cost, source):
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_duplicates(cost):
-    x = torch.randn(12, 2, generator=torch.Generator().manual_seed(0)).repeat(3, 1)
-    factor = cost(x)
-    assert bool(factor.x.isfinite().all())
-    assert bool(cost(torch.zeros(20, 2)).x.isfinite().all())  # all at one place
-
-
-@pytest.mark.parametrize("cost", COSTS)
 def test_the_order_of_the_nodes_does_not_matter(cost):
     edge_index, weight = random_graph(40, 0.15, num_isolated=0)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(1))
@@ -132,15 +123,3 @@ def test_refuses_a_graph_of_two_parts():
         cost(edge_index)
     with pytest.raises(ValueError, match="3 components"):
         cost(edge_index, num_nodes=7)
-
-
-def test_a_length_of_zero_is_a_length():
-    edge_index, weight = torch.tensor([[0, 1], [1, 0]]), torch.zeros(2)
-    assert GeodesicCost()(edge_index, weight).dense().tolist() == [[0, 0], [0, 0]]
-
-
-def test_reads_adjacencies_of_data():
-    sparse = pytest.importorskip("torch_sparse")
-    adj_t = sparse.SparseTensor.from_edge_index(EDGES, torch.ones(8), (N, N)).t()
-    graph = read_graph(Data(adj_t=adj_t, num_nodes=N), None, None, 1, "l2")
-    assert graph.structure.num_edges == 8

@@ -1,5 +1,3 @@
-import logging
-
 import pytest
 import torch
 from night import night
@@ -51,15 +49,6 @@ def test_the_error_is_that_of_the_whole_matrix_within_a_factor_of_two(kind, t, d
     error = relative(factor.dense(), expected)
     assert factor.error / 2 < error < 2 * factor.error
     assert (error > 0.05) == ("differs from its matrix" in caplog.text)
-
-
-def test_a_cut_is_the_best_there_is():
-    edge_index, weight = roll(300)
-    factor = HeatCost(20.0, rank=20, num_anchors=300)(edge_index, weight)
-    expected = heat_kernel(edge_index, weight, 300, 20.0)
-    best = torch.linalg.eigvalsh(expected)[:-20].norm() / expected.norm()
-    assert factor.rank == 20
-    assert relative(factor.dense(), expected) == pytest.approx(float(best), rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["kernel", "sqdist"])
@@ -123,12 +112,6 @@ def test_a_spiral_is_unrolled():
     nearest = factor.dense()[order][:, order].fill_diagonal_(torch.inf).argmin(1)
     apart = (nearest - torch.arange(400)).abs()
     assert int(apart.max()) < 20  # no jump to the next turn
-
-
-def test_says_how_to_mend_a_bad_factor(caplog):
-    with caplog.at_level(logging.WARNING):
-        HeatCost(1.0, num_anchors=20)(*roll(200))
-    assert "take longer times 't'" in caplog.text
 
 
 def test_refuses():

@@ -68,12 +68,6 @@ def test_a_matrix_of_full_rank_is_said_to_fit_badly(num_points, caplog):
     assert "take a larger 'rank'" in caplog.text
 
 
-def test_zero():
-    factor = MatrixCost()(torch.zeros(4, 4))
-    assert factor.error == 0
-    assert not bool(factor.dense().any())
-
-
 def test_the_seed_decides(monkeypatch):
     monkeypatch.setattr(matrix_cost, "DENSE_LIMIT", 1)
     matrix, state = distances(200), torch.get_rng_state()
@@ -123,27 +117,6 @@ def test_the_error_of_columns_within_a_factor_of_two(rank):
     assert factor.error / 2 < error < 2 * factor.error
     best = torch.linalg.eigvalsh(matrix).abs().sort().values[:-rank].norm() / matrix.norm()
     assert error < 3 * float(best)
-
-
-def test_a_factor_needs_few_columns():
-    matrix, asked = distances(500), []
-
-    def columns(nodes):
-        asked.append(nodes)
-        return matrix[:, nodes]
-
-    ColumnCost(columns, 500).factor(20, num_columns=50)
-    nodes = torch.cat(asked)
-    assert nodes.numel() == 82 == nodes.unique().numel()
-
-
-def test_the_seed_decides_which_columns():
-    matrix, state = distances(200), torch.get_rng_state()
-    cost = ColumnCost(ask(matrix), 200)
-    first, again, other = (cost.factor(10, num_columns=30, seed=seed).x for seed in (0, 0, 1))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(torch.get_rng_state(), state)
 
 
 def test_refuses_bad_columns():

@@ -132,22 +132,6 @@ def test_the_assignment_is_the_best_of_all(sizes):
     assert len(set(found)) == sizes[0]
 
 
-def test_the_fallback_fills_what_has_no_score():
-    task = task_of(csr_array((3, 3)), csr_array((4, 4)))
-    score = csr_array(([1.0], ([1], [2])), (3, 4))
-    found = best_assignment(task, score, np.array([3, 1, 0]))
-    assert found.partner.tolist() == [3, 2, 0]
-
-
-def test_small_graphs_give_every_pair_once():
-    """Of twelve nodes, all pairs are fewer than a soft assignment keeps."""
-    source = random_matrix(12, 3, density=0.4, weighted=False)
-    hidden = np.random.default_rng(1).permutation(12)
-    task = task_of(source, pulled(source, np.argsort(hidden)))
-    right = Assignment(hidden, kept_weight(task, hidden))
-    assert anneal(task, right).kept == pytest.approx(right.kept)
-
-
 def test_the_mean_of_two_half_right_assignments_is_right():
     source = random_matrix(200, 0, density=0.05, weighted=False)
     hidden = np.random.default_rng(1).permutation(200)
@@ -253,15 +237,3 @@ def test_open_nodes_are_near_edges_that_are_not_kept():
     assert open_nodes(task, partner).tolist() == [0, 1, 2]
     assert open_nodes(task, partner, partner != 7).tolist() == [0, 1, 2, 7]
     assert open_nodes(task_of(path, path), partner).tolist() == list(range(8))
-
-
-def test_annealing_of_some_rows_leaves_the_others():
-    task = task_of(random_matrix(40, 0, 0.15), random_matrix(40, 1, 0.15))
-    start = assigned(task, np.random.default_rng(0).permutation(40))
-    rows = np.arange(5, 20)
-    found = anneal(task, start, rows=rows)
-    changed = np.flatnonzero(found.partner != start.partner)
-    assert len(changed) > 0
-    assert set(found.partner) == set(range(40))
-    # What is not annealed holds its partner against all but those that are likelier.
-    assert np.isin(changed, rows).mean() > 0.5

@@ -2,7 +2,6 @@ import pytest
 import tiny_graphs
 import torch
 
-from jsem_pyg.curvature import jaccard_overlap
 from jsem_pyg.diffusion import exact_heat_diffusion
 from jsem_pyg.transport import comparable, heat_profiles
 from jsem_pyg.transport import profiles as profiles_module
@@ -42,16 +41,6 @@ def test_return_probabilities_are_those_of_the_matrix_exponential():
         torch.testing.assert_close(found[:, column].exp(), exact, atol=1e-4, rtol=1e-3)
 
 
-def test_quantiles_are_between_the_largest_and_the_smallest_heat():
-    edge_index = graph()
-    found = heat_profiles(edge_index, 40)
-    heat = exact_heat_diffusion(torch.eye(40), edge_index, t=2.0).sort(0, descending=True).values
-    quantiles = found[:, 14:24].exp()
-    assert (quantiles.diff(dim=1) <= 0).all()
-    torch.testing.assert_close(quantiles[:, 0], heat[1], atol=1e-4, rtol=1e-3)
-    torch.testing.assert_close(quantiles[:, -1], heat[28], atol=1e-4, rtol=1e-3)
-
-
 def test_averages_are_over_neighbours_and_leave_constants_alone():
     edge_index = ring(12)
     found = heat_profiles(edge_index, 12)
@@ -86,12 +75,6 @@ def test_awkward_graphs_have_finite_profiles_and_no_features_from_rounding(name)
         assert source.abs().max() == target.abs().max() == 0  # nothing tells nodes apart
 
 
-def test_profiles_are_constants_to_autograd():
-    edge_index, num_nodes = tiny_graphs.star()
-    weight = torch.ones(edge_index.size(1), requires_grad=True)
-    assert not heat_profiles(edge_index, num_nodes, weight).requires_grad
-
-
 @pytest.mark.parametrize("ridge", [None, 0.3])
 def test_comparable_features_have_one_scale_for_both(ridge):
     generator = torch.Generator().manual_seed(0)
@@ -109,13 +92,6 @@ def test_comparable_features_have_one_scale_for_both(ridge):
     else:
         torch.testing.assert_close(covariance, covariance.diagonal().diag(), atol=1e-5, rtol=0)
         assert (covariance.diagonal() < 1).all()
-
-
-def test_overlap_weights_are_the_overlap_and_never_zero():
-    edge_index, _ = tiny_graphs.triangle_with_tail()
-    weight = overlap_weights(edge_index, 4)
-    assert (weight > 0).all()
-    torch.testing.assert_close(weight, jaccard_overlap(edge_index), atol=0.01, rtol=0)
 
 
 def test_comparable_refuses_what_does_not_fit():

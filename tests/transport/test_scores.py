@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 
 from jsem_pyg.transport import Plan
@@ -23,23 +22,6 @@ def both(dtype, rows=50, columns=40, rank=3):
     f[3], g[5] = -math.inf, -math.inf
     scores = FactoredScores(u, v, f, g)
     return Plan(scores, 0.0), Plan(DenseScores(scores.rows(0, rows)), 0.0)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_what_a_plan_is_asked_for(dtype):
-    short, table = both(dtype)
-    for columns in ((), (2,), (0,)):
-        for kind in (torch.float16, torch.float32, torch.float64):
-            y = torch.randn(40, *columns, generator=torch.Generator().manual_seed(1)).to(kind)
-            given, expected = short.apply(y), table.apply(y)
-            assert given.dtype == expected.dtype
-            assert given.shape == (50, *columns)
-            torch.testing.assert_close(given, expected, rtol=1e-5, atol=1e-5)
-    for mass, expected in zip(short.marginals(), table.marginals(), strict=True):
-        assert mass.dtype == torch.float64
-        torch.testing.assert_close(mass, expected, rtol=1e-5, atol=1e-6)
-    assert not bool(short.apply(torch.ones(40))[3])
-    assert torch.equal(short.argmax(), table.argmax())
 
 
 def test_averages_are_differentiable_twice():

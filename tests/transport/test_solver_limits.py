@@ -183,9 +183,3 @@ def test_partial_plans_do_not_depend_on_the_unit_of_masses(unit, absolute):
         )
         plans[-1] += (after.dense() / size, after.confidence)
     torch.testing.assert_close(plans[1], plans[0], rtol=1e-6, atol=1e-9)
-
-
-def test_copies_of_one_point_are_at_no_distance():
-    """The mean of equal numbers is not that number, and its rounding was their cost."""
-    x = torch.full((7, 2), 1.1e17, dtype=torch.float64)
-    assert align(Factor(x), Factor(x[:1])).cost == 0
