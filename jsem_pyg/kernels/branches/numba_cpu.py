@@ -156,10 +156,7 @@ def _matchings_without(
         if a >= b:
             return _few_without(weight, a, b, left, before, after)
         return _few_without(weight.T, b, a, left.T, before, after)
-    if few > EXACT + 1:
-        _hubs_without(weight, a, b, left)
-    else:
-        _each_without(weight, a, b, left, sums)
+    _hubs_without(weight, a, b, left)
     return _matchings(weight, a, b, sums)
 
 
@@ -226,18 +223,6 @@ def _add_row(table: Array, row: int, sums: Array, known: int, following: int, sh
             if subset >> column & 1:
                 value += table[row, column] * sums[known, subset - (1 << column)]
         sums[following, subset] = value
-
-
-@compiled(nogil=True)
-def _each_without(weight: Array, a: int, b: int, found: Array, sums: Array) -> None:
-    """Sum without each row and column, one after the other."""
-    rest = np.empty((a - 1, b - 1))
-    for x in range(a):
-        for y in range(b):
-            for row in range(a - 1):
-                for column in range(b - 1):
-                    rest[row, column] = weight[row + (row >= x), column + (column >= y)]
-            found[x, y] = _matchings(rest, a - 1, b - 1, sums)
 
 
 @compiled(nogil=True)
