@@ -169,8 +169,6 @@ def _few_without(
     `before` has the sum over the rows before one, which take just these columns; `after` that over
     the rows from one on, which take none but these.
     """
-    if short <= 2:
-        return _two_without(table, long, short, found)
     size = 1 << short
     before[0, :size], after[long, :size] = 0.0, 1.0
     before[0, 0] = 1.0
@@ -186,32 +184,6 @@ def _few_without(
                     value += before[row, subset] * after[row + 1, others - subset]
             found[row, column] = value
     return after[0, size - 1]
-
-
-@compiled(nogil=True, inline="always")
-def _two_without(table: Array, long: int, short: int, found: Array) -> float:
-    """Sum between two columns or fewer: a row's sum joins the rows on both its sides."""
-    total = 1.0
-    if short < 2:
-        for row in range(long):
-            for column in range(short):
-                found[row, column] = 1.0
-                total += table[row, column]
-        return total
-    first, second = 0.0, 0.0
-    for row in range(long):
-        found[row, 0], found[row, 1] = 1 + second, 1 + first
-        first += table[row, 0]
-        second += table[row, 1]
-    total += second
-    first, second = 0.0, 0.0
-    for row in range(long - 1, -1, -1):
-        found[row, 0] += second
-        found[row, 1] += first
-        first += table[row, 0]
-        second += table[row, 1]
-        total += table[row, 0] * found[row, 0]
-    return total
 
 
 @compiled(nogil=True, inline="always")
